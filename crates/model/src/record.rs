@@ -1,0 +1,303 @@
+//! What the metadata holds: one JSON document a key, each with its schema number.
+//!
+//! Invariants:
+//! - unknown fields are refused: a newer schema is never half understood;
+//! - a slice's epoch only ever rises, and with it everything else in its record.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use holdfast_stdx::Bytes;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ClusterId, Epoch, Incarnation, NodeId, Policy, SLICE_SIZE, Sequence, SliceId, StoreId, VolumeId,
+};
+
+/// A document of the metadata.
+pub trait Record: Serialize + DeserializeOwned {
+    /// The only schema number that this code understands.
+    const SCHEMA: u32 = 1;
+
+    /// The document's schema number.
+    fn schema(&self) -> u32;
+
+    /// The document as the store keeps it.
+    fn encode(&self) -> Bytes {
+        Bytes::from(serde_json::to_vec(self).expect("a record is valid JSON"))
+    }
+
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// [`RecordError`] if it is not JSON, lacks a field, has an unknown one, or bears another
+    /// schema number.
+    fn decode(value: &[u8]) -> Result<Self, RecordError> {
+        let record: Self = serde_json::from_slice(value).map_err(|_| RecordError::Malformed)?;
+        if record.schema() != Self::SCHEMA {
+            return Err(RecordError::Schema(record.schema()));
+        }
+        Ok(record)
+    }
+}
+
+/// Why a document cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// It is not a document of this kind.
+    #[error("the metadata holds a document that is not of its kind")]
+    Malformed,
+    /// It was written by another version.
+    #[error("the metadata holds a document of schema {0}, which this version does not know")]
+    Schema(u32),
+}
+
+/// The cluster itself, at [`CLUSTER_KEY`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Who we are.
+    pub cluster: ClusterId,
+    /// The next volume's id.
+    pub next_volume: VolumeId,
+}
+
+/// Where the cluster's record is.
+pub const CLUSTER_KEY: &str = "/holdfast/cluster";
+/// Where the nodes' records are.
+pub const NODES_PREFIX: &str = "/holdfast/nodes/";
+/// Where the volumes' records are.
+pub const VOLUMES_PREFIX: &str = "/holdfast/volumes/";
+/// Where the slices' records are.
+pub const SLICES_PREFIX: &str = "/holdfast/slices/";
+
+/// A node as it last started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Its id.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// What its devices hold.
+    pub store: StoreId,
+    /// Which start of that store this is: also the store's use counter.
+    pub incarnation: Incarnation,
+    /// Where initiators reach it, `host:port`.
+    pub portal: String,
+    /// Where other nodes reach it, `host:port`.
+    pub peer: String,
+    /// Where its API answers, a URL.
+    pub api: String,
+}
+
+impl NodeRecord {
+    /// The key of a node's record.
+    #[must_use]
+    pub fn key(node: NodeId) -> String {
+        format!("{NODES_PREFIX}{:05}", node.0)
+    }
+}
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Its id, for ever.
+    pub volume: VolumeId,
+    /// Its name, unique among volumes.
+    pub name: String,
+    /// Its size in bytes, a multiple of the block size.
+    pub bytes: u64,
+    /// Its protection.
+    pub policy: Policy,
+    /// The iSCSI name of its target.
+    pub target: String,
+    /// Its logical unit number there.
+    pub lun: u16,
+}
+
+impl VolumeRecord {
+    /// The key of a volume's record.
+    #[must_use]
+    pub fn key(volume: VolumeId) -> String {
+        format!("{VOLUMES_PREFIX}{:016x}", volume.0)
+    }
+
+    /// How many slices the volume has; the last one may be used in part only.
+    #[must_use]
+    pub fn slice_count(&self) -> u32 {
+        self.bytes.div_ceil(SLICE_SIZE) as u32
+    }
+}
+
+/// What a replica is to its slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "state")]
+pub enum Membership {
+    /// It holds every committed write, gives leases and may be promoted.
+    InSync,
+    /// It takes every new write and is being brought up to date; it gives no lease and is never
+    /// promoted.
+    Joining,
+    /// It is away. The in-sync replicas keep a mark for it.
+    Absent {
+        /// The committed point that its own recovery is certain to find: the mark begins here.
+        stable: Sequence,
+    },
+}
+
+/// One replica of a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplicaRecord {
+    /// Where it is.
+    pub node: NodeId,
+    /// In which contents of that node's devices: an emptied or replaced store is another replica.
+    pub store: StoreId,
+    /// What it is.
+    #[serde(flatten)]
+    pub membership: Membership,
+}
+
+/// A slice's configuration. It changes by compare-and-set only, and each change raises the epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SliceRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Which slice.
+    pub slice: SliceId,
+    /// The configuration's number, from 1. In epoch 1 nothing has been written yet.
+    pub epoch: Epoch,
+    /// The one that orders writes; in sync.
+    pub primary: NodeId,
+    /// Its replicas, by node.
+    pub replicas: Vec<ReplicaRecord>,
+    /// In-sync copies below which writes stop.
+    pub copies_min: u8,
+    /// Who proposed this configuration, and in which start of its process.
+    pub proposer: (NodeId, Incarnation),
+    /// Told apart from the proposer's other proposals.
+    pub nonce: u64,
+}
+
+impl SliceRecord {
+    /// The key of a slice's record.
+    #[must_use]
+    pub fn key(slice: SliceId) -> String {
+        format!("{}{:08x}", Self::prefix(slice.volume), slice.index)
+    }
+
+    /// Where all slices of a volume are.
+    #[must_use]
+    pub fn prefix(volume: VolumeId) -> String {
+        format!("{SLICES_PREFIX}{:016x}/", volume.0)
+    }
+
+    /// The replica on `node`.
+    #[must_use]
+    pub fn replica(&self, node: NodeId) -> Option<&ReplicaRecord> {
+        self.replicas.iter().find(|replica| replica.node == node)
+    }
+
+    /// The nodes whose replicas are in sync, the primary among them.
+    pub fn in_sync(&self) -> impl Iterator<Item = NodeId> {
+        self.with(|membership| membership == Membership::InSync)
+    }
+
+    /// The nodes whose replicas are joining.
+    pub fn joining(&self) -> impl Iterator<Item = NodeId> {
+        self.with(|membership| membership == Membership::Joining)
+    }
+
+    fn with(&self, keep: impl Fn(Membership) -> bool) -> impl Iterator<Item = NodeId> {
+        self.replicas
+            .iter()
+            .filter(move |replica| keep(replica.membership))
+            .map(|replica| replica.node)
+    }
+}
+
+macro_rules! record {
+    ($($name:ident),*) => {
+        $(impl Record for $name {
+            fn schema(&self) -> u32 {
+                self.schema
+            }
+        })*
+    };
+}
+
+record!(ClusterRecord, NodeRecord, VolumeRecord, SliceRecord);
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn slice_record() -> SliceRecord {
+        SliceRecord {
+            schema: 1,
+            slice: SliceId {
+                volume: VolumeId(3),
+                index: 1,
+            },
+            epoch: Epoch(7),
+            primary: NodeId(1),
+            replicas: vec![
+                ReplicaRecord {
+                    node: NodeId(1),
+                    store: StoreId(0xA),
+                    membership: Membership::InSync,
+                },
+                ReplicaRecord {
+                    node: NodeId(2),
+                    store: StoreId(0xB),
+                    membership: Membership::Absent {
+                        stable: Sequence(41),
+                    },
+                },
+            ],
+            copies_min: 1,
+            proposer: (NodeId(1), Incarnation(4)),
+            nonce: 9,
+        }
+    }
+
+    #[test]
+    fn the_first_schema_is_read_for_ever() {
+        let literal = br#"{"schema":1,"slice":{"volume":3,"index":1},"epoch":7,"primary":1,
+            "replicas":[
+            {"node":1,"store":"0000000000000000000000000000000a","state":"in-sync"},
+            {"node":2,"store":"0000000000000000000000000000000b","state":"absent","stable":41}],
+            "copies_min":1,"proposer":[1,4],"nonce":9}"#;
+        assert_eq!(SliceRecord::decode(literal), Ok(slice_record()));
+        assert_eq!(
+            SliceRecord::decode(&slice_record().encode()),
+            Ok(slice_record())
+        );
+    }
+
+    #[test]
+    fn other_schemas_and_unknown_fields_are_refused() {
+        let newer = SliceRecord {
+            schema: 2,
+            ..slice_record()
+        };
+        assert_eq!(
+            SliceRecord::decode(&newer.encode()),
+            Err(RecordError::Schema(2))
+        );
+        let unknown = br#"{"schema":1,"cluster":"0a","next_volume":1,"more":true}"#;
+        assert_eq!(ClusterRecord::decode(unknown), Err(RecordError::Malformed));
+    }
+}

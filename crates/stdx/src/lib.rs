@@ -1,0 +1,19 @@
+//! Domain-free building blocks of the pure crates: time as a value, seeded randomness, bounded
+//! queues, buffers and the one checksum.
+//!
+//! It refuses to know what a volume, a slice or a node is, to read a clock, and to draw entropy.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod checksum;
+mod prng;
+mod queue;
+mod time;
+
+pub use bytes::{Buf, BufMut, Bytes, BytesMut};
+pub use checksum::crc32c;
+pub use prng::Prng;
+pub use queue::{BoundedQueue, QueueFull};
+pub use time::{Duration, Instant};
