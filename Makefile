@@ -1,0 +1,69 @@
+# Two commands do everything on a fresh Debian or Ubuntu machine with Rust installed:
+#   make demo    build Holdfast and run a three-node cluster here
+#   make test    everything that must pass
+# What is missing is installed through apt-get, after saying so.
+
+# A fresh installation of Rust is in this directory before it is in a shell's PATH.
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+# Rust links with a C compiler.
+BUILD_PACKAGES := gcc libc6-dev
+# An iSCSI initiator with its conformance suite, disk image tools that speak iSCSI, file systems
+# to put on volumes, loop devices.
+TEST_PACKAGES := libiscsi-bin qemu-utils qemu-block-extra e2fsprogs mount procps
+# Options for the demo: make demo ARGS="--nodes 5"
+ARGS ?=
+
+.PHONY: help demo test setup-demo setup-test cargo
+
+help:
+	@echo 'make demo    install what is missing, build, run a three-node cluster here'
+	@echo 'make test    install what is missing, run everything that must pass'
+
+demo: setup-demo cargo
+	@exec cargo run --quiet --release --locked -p holdfast -- demo $(ARGS)
+
+test: setup-test cargo
+	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
+	@exec cargo xtask ci
+
+cargo:
+	@command -v cargo >/dev/null || { \
+	  echo 'error: Rust is not installed: see https://rustup.rs' >&2; exit 1; }
+
+setup-demo:
+	@$(call install,$(BUILD_PACKAGES))
+
+setup-test:
+	@$(call install,$(BUILD_PACKAGES) $(TEST_PACKAGES))
+
+# Installs those of the packages that are missing. Nothing is started: while packages are unpacked
+# a policy says so, unless the machine has a policy of its own.
+define install
+set -e; \
+if ! command -v dpkg-query >/dev/null; then \
+  echo 'note: no Debian or Ubuntu; this needs what these packages hold: $(1)'; exit 0; \
+fi; \
+missing=; \
+for package in $(1); do \
+  dpkg-query --show --showformat='$${Status}' $$package 2>/dev/null \
+    | grep -q 'ok installed' || missing="$$missing $$package"; \
+done; \
+if [ -z "$$missing" ]; then exit 0; fi; \
+sudo=; \
+if [ "$$(id -u)" != 0 ]; then sudo=sudo; fi; \
+echo "Installing with $${sudo:+sudo }apt-get:$$missing"; \
+if [ -n "$$sudo" ] && ! command -v sudo >/dev/null; then \
+  echo "error: sudo is missing; as root: apt-get install$$missing" >&2; exit 1; \
+fi; \
+policy=/usr/sbin/policy-rc.d; \
+if [ ! -e $$policy ]; then \
+  printf '#!/bin/sh\nexit 101\n' | $$sudo tee $$policy >/dev/null; \
+  $$sudo chmod 755 $$policy; \
+  trap "$$sudo rm -f $$policy" EXIT; \
+fi; \
+$$sudo apt-get update -qq; \
+$$sudo env DEBIAN_FRONTEND=noninteractive \
+  apt-get install --yes --no-install-recommends -qq $$missing
+endef

@@ -1,0 +1,186 @@
+//! The steps of the gate, cheapest first.
+//!
+//! Invariants:
+//! - no step writes anything outside the build directory, and the lock file is never changed;
+//! - a step that has nothing to check yet (a crate that does not exist) is not in the list.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{licences, tidy};
+
+/// Seeds that every run of the gate simulates.
+const SEEDS_FIXED: u64 = 200;
+/// Seeds that only this run simulates, so that the gate sees more of the world with every run.
+const SEEDS_FRESH: u64 = 32;
+
+struct Step {
+    name: &'static str,
+    run: fn(&Path) -> Result<()>,
+}
+
+const FORMAT: Step = Step {
+    name: "format",
+    run: |root| cargo(root, &["fmt", "--all", "--check"]),
+};
+const TIDY: Step = Step {
+    name: "tidy",
+    run: tidy::run,
+};
+const LICENCES: Step = Step {
+    name: "licences",
+    run: licences::run,
+};
+const LINTS: Step = Step {
+    name: "lints",
+    run: |root| {
+        cargo(
+            root,
+            &[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--locked",
+                "--",
+                "-D",
+                "warnings",
+            ],
+        )
+    },
+};
+const DOCS: Step = Step {
+    name: "docs",
+    run: |root| {
+        let mut command = Command::new(env!("CARGO"));
+        command
+            .args(["doc", "--workspace", "--no-deps", "--locked"])
+            .env("RUSTDOCFLAGS", "-D warnings");
+        finish(root, command)
+    },
+};
+const TESTS: Step = Step {
+    name: "tests",
+    run: |root| {
+        // The binaries first: end-to-end tests of one package run those of another.
+        cargo(root, &["build", "--workspace", "--bins", "--locked"])?;
+        cargo(root, &["test", "--workspace", "--locked"])
+    },
+};
+const SIMULATION: Step = Step {
+    name: "simulation",
+    run: simulate,
+};
+
+/// The steps that this tree has something for.
+fn steps(root: &Path) -> Vec<Step> {
+    let mut steps = vec![FORMAT, TIDY, LICENCES, LINTS, DOCS, TESTS];
+    if root.join("crates/sim/Cargo.toml").exists() {
+        steps.push(SIMULATION);
+    }
+    steps
+}
+
+/// Prints the names of the steps.
+pub(crate) fn list(root: &Path) {
+    for step in steps(root) {
+        println!("{}", step.name);
+    }
+}
+
+/// Runs the steps named, or all of them, until one fails.
+pub(crate) fn run(root: &Path, names: &[&str]) -> Result<()> {
+    let steps = steps(root);
+    for name in names {
+        ensure!(
+            steps.iter().any(|step| step.name == *name),
+            "there is no step {name:?}; `cargo xtask ci --list` names them"
+        );
+    }
+    let chosen: Vec<&Step> = steps
+        .iter()
+        .filter(|step| names.is_empty() || names.contains(&step.name))
+        .collect();
+    let start = Instant::now();
+    for (index, step) in chosen.iter().enumerate() {
+        println!("== {}/{} {}", index + 1, chosen.len(), step.name);
+        let step_start = Instant::now();
+        (step.run)(root).with_context(|| format!("step {} failed", step.name))?;
+        println!("== {} passed in {:.1?}", step.name, step_start.elapsed());
+    }
+    println!("== all passed in {:.1?}", start.elapsed());
+    Ok(())
+}
+
+/// Does what a machine can do about findings: formats the code.
+pub(crate) fn fix(root: &Path) -> Result<()> {
+    cargo(root, &["fmt", "--all"])
+}
+
+fn simulate(root: &Path) -> Result<()> {
+    let fresh = fresh_seed()?;
+    let ranges = [
+        format!("0..{SEEDS_FIXED}"),
+        format!("{fresh}..{}", fresh + SEEDS_FRESH),
+    ];
+    for range in ranges {
+        let arguments = [
+            "run",
+            "--quiet",
+            "--release",
+            "--locked",
+            "-p",
+            "holdfast-sim",
+            "--",
+            "--seeds",
+            &range,
+        ];
+        cargo(root, &arguments)?;
+    }
+    Ok(())
+}
+
+/// A seed that no earlier run had: the microsecond of its start, far from the fixed seeds.
+fn fresh_seed() -> Result<u64> {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .context("read the clock")?;
+    let seed = u64::try_from(now.as_micros()).context("fit the clock into a seed")?;
+    ensure!(seed > SEEDS_FIXED, "the clock stands at its origin");
+    Ok(seed)
+}
+
+fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(arguments);
+    finish(root, command)
+}
+
+fn finish(root: &Path, mut command: Command) -> Result<()> {
+    let status = command
+        .current_dir(root)
+        .status()
+        .with_context(|| format!("start {command:?}"))?;
+    if !status.success() {
+        bail!("{command:?} ended with {status}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_steps_are_refused_before_anything_runs() {
+        let error = run(&crate::root(), &["tidy", "no-such-step"]).unwrap_err();
+        assert!(error.to_string().contains("no-such-step"));
+    }
+
+    #[test]
+    fn a_command_that_fails_is_an_error() {
+        assert!(cargo(&crate::root(), &["no-such-subcommand"]).is_err());
+    }
+}

@@ -1,0 +1,66 @@
+//! The gate: one command that says whether a change may land.
+//!
+//! `ci` only reads (the build directory aside) and stops at the first step that fails; `fix` may
+//! write; `tidy` checks the house rules that compilers do not know.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a tool talks to its caller"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+mod ci;
+mod licences;
+mod metadata;
+mod tidy;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  ci [STEP]...   run the whole gate, or only the named steps; never writes
+  ci --list      list the steps of the gate
+  tidy           check the house rules
+  licences       check the licences of all dependencies
+  fix            format the code";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["ci", "--list"] => {
+            ci::list(&root());
+            Ok(())
+        }
+        ["ci", steps @ ..] => ci::run(&root(), steps),
+        ["tidy"] => tidy::run(&root()),
+        ["licences"] => licences::run(&root()),
+        ["fix"] => ci::fix(&root()),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The repository's root: where this crate was built from.
+fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest
+        .ancestors()
+        .nth(2)
+        .expect("the crate lies in crates/ of the repository")
+        .to_path_buf()
+}

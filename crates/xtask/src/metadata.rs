@@ -1,0 +1,67 @@
+//! What `cargo metadata` says about the packages of the workspace and their dependencies.
+//!
+//! It refuses to read manifests itself: cargo's reading of them is the one that counts.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+/// One package: ours if it has no `source`.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Package {
+    /// The name that dependents write.
+    pub(crate) name: String,
+    /// The exact version.
+    pub(crate) version: String,
+    /// An SPDX expression, if the package states one.
+    pub(crate) license: Option<String>,
+    /// Where it was fetched from; `None` for a package of this workspace.
+    pub(crate) source: Option<String>,
+    /// Where its manifest lies.
+    pub(crate) manifest_path: String,
+    /// What it asks for, of every kind and for every platform.
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+/// One line of a manifest's dependency tables.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Dependency {
+    /// The package that is asked for.
+    pub(crate) name: String,
+    /// `None` for a normal dependency, else `dev` or `build`.
+    pub(crate) kind: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+/// The workspace's own packages, without touching the network.
+pub(crate) fn workspace(root: &Path) -> Result<Vec<Package>> {
+    query(root, &["--no-deps"])
+}
+
+/// All packages that the lock file names, ours included.
+pub(crate) fn all(root: &Path) -> Result<Vec<Package>> {
+    query(root, &["--locked", "--all-features"])
+}
+
+fn query(root: &Path, arguments: &[&str]) -> Result<Vec<Package>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1"])
+        .args(arguments)
+        .current_dir(root)
+        .output()
+        .context("start cargo metadata")?;
+    ensure!(
+        output.status.success(),
+        "cargo metadata failed:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Metadata =
+        serde_json::from_slice(&output.stdout).context("read the output of cargo metadata")?;
+    Ok(metadata.packages)
+}
