@@ -1,0 +1,350 @@
+//! Every message there and back, and every way in which bytes may be wrong.
+
+use alloc::vec;
+
+use holdfast_model::{
+    BLOCK_SIZE, BlockIndex, BlockRange, Change, ClusterId, CommandId, Entry, Epoch, Fence,
+    Incarnation, NodeId, Sequence, SliceId, StoreId, VolumeId,
+};
+use holdfast_stdx::{Instant, Prng};
+
+use super::*;
+use crate::message::*;
+use crate::{Lane, hello::Hello};
+
+const SLICE: SliceId = SliceId {
+    volume: VolumeId(3),
+    index: 1,
+};
+const COMMAND: CommandId = CommandId {
+    node: 2,
+    incarnation: Incarnation(5),
+    number: 77,
+};
+
+fn data() -> Bytes {
+    let mut bytes = vec![0; 2 * BLOCK_SIZE];
+    Prng::from_seed(1).fill(&mut bytes);
+    Bytes::from(bytes)
+}
+
+fn contents() -> Vec<Content> {
+    let Change::Write {
+        data, checksums, ..
+    } = Change::write(BlockIndex(8), data())
+    else {
+        unreachable!("it was just made")
+    };
+    vec![
+        Content {
+            range: BlockRange::new(8, 2),
+            content: BlockContent::Data { data, checksums },
+        },
+        Content {
+            range: BlockRange::new(10, 5),
+            content: BlockContent::Zero,
+        },
+        Content {
+            range: BlockRange::new(15, 1),
+            content: BlockContent::Bad,
+        },
+    ]
+}
+
+fn prepare(change: Change) -> Prepare {
+    let entry = Entry {
+        epoch: Epoch(6),
+        sequence: Sequence(9),
+        fence: Fence(2),
+        command: COMMAND,
+        change,
+    };
+    Prepare {
+        slice: SLICE,
+        epoch: Epoch(7),
+        entry,
+        committed: Sequence(8),
+        stable: Sequence(5),
+    }
+}
+
+fn forward(kind: ForwardKind) -> Forward {
+    Forward {
+        slice: SLICE,
+        command: COMMAND,
+        heartbeat: Instant::from_nanos(4),
+        kind,
+    }
+}
+
+fn forwarded(outcome: OutcomeCode, contents: Vec<Content>) -> Forwarded {
+    Forwarded {
+        slice: SLICE,
+        command: COMMAND,
+        outcome,
+        contents,
+    }
+}
+
+fn begin(role: Role) -> Begin {
+    Begin {
+        slice: SLICE,
+        epoch: Epoch(7),
+        role,
+        committed: Sequence(8),
+        stable: Sequence(5),
+        record: Bytes::from_static(b"{}"),
+    }
+}
+
+fn every_message() -> Vec<Message> {
+    let (slice, epoch, number) = (SLICE, Epoch(7), 11);
+    let (range, as_of) = (BlockRange::new(8, 8), Sequence(8));
+    let refused = |refusal| Refused {
+        slice,
+        epoch,
+        refusal,
+    };
+    vec![
+        Heartbeat {
+            sent: Instant::from_nanos(1),
+            echo: Instant::from_nanos(2),
+            append_age_ms: 3,
+            claims: vec![Claim {
+                slice,
+                epoch,
+                read_lease_us: 400_000,
+            }],
+            grants: vec![
+                Grant { slice, epoch },
+                Grant {
+                    slice,
+                    epoch: Epoch(8),
+                },
+            ],
+        }
+        .into(),
+        begin(Role::InSync).into(),
+        begin(Role::JoiningFast).into(),
+        begin(Role::JoiningFull).into(),
+        prepare(Change::write(BlockIndex(63), data())).into(),
+        prepare(Change::Clear(range)).into(),
+        prepare(Change::Nothing).into(),
+        Prepared {
+            slice,
+            epoch,
+            through: Sequence(9),
+            stable: Sequence(5),
+        }
+        .into(),
+        Commit {
+            slice,
+            epoch,
+            committed: Sequence(9),
+            stable: Sequence(5),
+        }
+        .into(),
+        refused(Refusal::StaleEpoch).into(),
+        refused(Refusal::NotThatReplica).into(),
+        refused(Refusal::Failed).into(),
+        Query { slice, epoch }.into(),
+        QueryReply {
+            slice,
+            epoch,
+            in_sync: true,
+            prepared: (Epoch(6), Sequence(9)),
+        }
+        .into(),
+        Resign { slice, epoch }.into(),
+        JoinRequest {
+            slice,
+            store: StoreId(9),
+            stable: Sequence(5),
+            usable: true,
+        }
+        .into(),
+        Copy {
+            slice,
+            epoch,
+            number,
+            as_of,
+            contents: contents(),
+        }
+        .into(),
+        Copied {
+            slice,
+            epoch,
+            number,
+        }
+        .into(),
+        Reserve {
+            slice,
+            epoch,
+            number,
+            range,
+        }
+        .into(),
+        Reserved {
+            slice,
+            epoch,
+            number,
+            granted: true,
+        }
+        .into(),
+        forward(ForwardKind::Write {
+            offset: 512,
+            data: data().slice(..1024),
+        })
+        .into(),
+        forward(ForwardKind::Clear(range)).into(),
+        forward(ForwardKind::Read(range)).into(),
+        forwarded(OutcomeCode::Done, contents()).into(),
+        forwarded(OutcomeCode::NotPrimary, Vec::new()).into(),
+        forwarded(OutcomeCode::Expired, Vec::new()).into(),
+        forwarded(OutcomeCode::NotReady, Vec::new()).into(),
+        forwarded(OutcomeCode::NoSpace, Vec::new()).into(),
+        forwarded(OutcomeCode::Busy, Vec::new()).into(),
+        Fetch {
+            slice,
+            epoch,
+            number,
+            range,
+        }
+        .into(),
+        Fetched {
+            slice,
+            epoch,
+            number,
+            as_of,
+            contents: contents(),
+        }
+        .into(),
+    ]
+}
+
+fn joined(parts: &[Bytes]) -> Vec<u8> {
+    parts.concat()
+}
+
+fn read(bytes: &[u8]) -> Result<Message, WireError> {
+    let header = bytes[..FRAME_HEADER_BYTES]
+        .try_into()
+        .expect("a frame has a header");
+    let header = FrameHeader::parse(header)?;
+    decode(
+        &header,
+        &Bytes::copy_from_slice(&bytes[FRAME_HEADER_BYTES..]),
+    )
+}
+
+#[test]
+fn every_message_is_read_as_it_was_written() {
+    for message in every_message() {
+        assert_eq!(read(&joined(&encode(&message))), Ok(message));
+    }
+}
+
+#[test]
+fn a_changed_bit_anywhere_is_noticed() {
+    let mut prng = Prng::from_seed(2);
+    for message in every_message() {
+        let bytes = joined(&encode(&message));
+        for _ in 0..200 {
+            let mut changed = bytes.clone();
+            let position = prng.below(bytes.len() as u64) as usize;
+            changed[position] ^= 1 << prng.below(8);
+            let header = changed[..FRAME_HEADER_BYTES]
+                .try_into()
+                .expect("a frame has a header");
+            let parsed = FrameHeader::parse(header);
+            let outcome = parsed.and_then(|header| {
+                decode(
+                    &header,
+                    &Bytes::copy_from_slice(&changed[FRAME_HEADER_BYTES..]),
+                )
+            });
+            assert!(
+                outcome.is_err(),
+                "bit flip at {position} of {message:?} went unnoticed"
+            );
+        }
+    }
+}
+
+#[test]
+fn bodies_that_lie_about_their_lengths_are_refused() {
+    let mut prng = Prng::from_seed(3);
+    for opcode in 0..24 {
+        for _ in 0..500 {
+            let mut body = vec![0; prng.below(120) as usize];
+            prng.fill(&mut body);
+            let payload = vec![0; prng.below(9000) as usize];
+            let bytes = joined(&frame(opcode, body, vec![Bytes::from(payload)], 0));
+            // Refused or read, but never a panic and never more memory than was sent.
+            let _ = read(&bytes);
+        }
+    }
+}
+
+#[test]
+fn other_versions_and_endless_frames_are_refused() {
+    let mut header: [u8; FRAME_HEADER_BYTES] = frame(1, Vec::new(), Vec::new(), 0)[0][..]
+        .try_into()
+        .expect("the first part is it");
+    let seal = |header: &mut [u8; FRAME_HEADER_BYTES]| {
+        let checksum = crc32c(&header[..60]);
+        header[60..].copy_from_slice(&checksum.to_le_bytes());
+    };
+    header[4] = 9;
+    seal(&mut header);
+    assert_eq!(FrameHeader::parse(&header), Err(WireError::Version(9)));
+    header[4] = 1;
+    header[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
+    seal(&mut header);
+    assert_eq!(FrameHeader::parse(&header), Err(WireError::TooLong));
+    let request = b"GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nUser-Agent: abcd\r\n";
+    let request = request[..]
+        .try_into()
+        .expect("it was cut to a header's length");
+    assert_eq!(FrameHeader::parse(request), Err(WireError::Magic));
+}
+
+#[test]
+fn the_first_version_of_the_header_is_read_for_ever() {
+    let bytes = joined(&encode(&Message::Query(Query {
+        slice: SLICE,
+        epoch: Epoch(7),
+    })));
+    let mut expected = Vec::new();
+    expected.extend_from_slice(b"HFWR\x01\x00\x07\x00\x14\x00\x00\x00\x00\x00\x00\x00");
+    expected.extend_from_slice(&crc32c(&bytes[64..]).to_le_bytes());
+    expected.resize(60, 0);
+    assert_eq!(bytes[..60], expected);
+    assert_eq!(
+        bytes[64..],
+        *b"\x03\0\0\0\0\0\0\0\x01\0\0\0\x07\0\0\0\0\0\0\0"
+    );
+}
+
+#[test]
+fn hellos_are_read_as_they_were_written() {
+    for lane in [Lane::Control, Lane::Data] {
+        let hello = Hello {
+            cluster: ClusterId(1),
+            node: NodeId(2),
+            store: StoreId(3),
+            incarnation: Incarnation(4),
+            to: NodeId(1),
+            link: 5,
+            lane,
+        };
+        let bytes = joined(&hello_to_frame(&hello));
+        let header = bytes[..FRAME_HEADER_BYTES]
+            .try_into()
+            .expect("a frame has a header");
+        let header = FrameHeader::parse(header).expect("it was just written");
+        let rest = Bytes::copy_from_slice(&bytes[FRAME_HEADER_BYTES..]);
+        assert_eq!(hello_from_frame(&header, &rest), Ok(hello));
+        assert_eq!(decode(&header, &rest), Err(WireError::Malformed));
+    }
+}

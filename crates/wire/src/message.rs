@@ -1,0 +1,421 @@
+//! What nodes say to each other. The order in which it may be said is `docs/replication.md`.
+
+use alloc::vec::Vec;
+
+use holdfast_model::{BlockRange, CommandId, Entry, Epoch, Sequence, SliceId, StoreId};
+use holdfast_stdx::{Bytes, Instant};
+
+use crate::hello::Lane;
+
+/// A slice that the sender leads, with the receiver in sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch in which the sender leads it.
+    pub epoch: Epoch,
+    /// How long the receiver may serve reads of it, in microseconds, counted from the heartbeat of
+    /// its own that this one echoes. Zero: not at all.
+    pub read_lease_us: u32,
+}
+
+/// A slice that the receiver leads, for which the sender grants it the lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch for which the lease is granted.
+    pub epoch: Epoch,
+}
+
+/// Sent by every node to every other all the time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// When it was sent, by the sender's clock.
+    pub sent: Instant,
+    /// `sent` of the receiver's newest heartbeat that had arrived; zero before the first.
+    pub echo: Instant,
+    /// How long the sender's oldest append has been waiting for its disk, in milliseconds.
+    pub append_age_ms: u32,
+    /// What the sender leads.
+    pub claims: Vec<Claim>,
+    /// What the sender grants.
+    pub grants: Vec<Grant>,
+}
+
+/// What a replica is to be in the epoch that begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// In sync.
+    InSync,
+    /// Joining, and keeping what it has: what changed since its stable point will be copied.
+    JoiningFast,
+    /// Joining with nothing: it drops what it has, all that is allocated will be copied.
+    JoiningFull,
+}
+
+/// Begins an epoch at a replica, or begins again on a new link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begin {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// What the receiver is in it.
+    pub role: Role,
+    /// The primary's committed point: what the receiver holds above it, and above its own, is
+    /// replaced by the prepares that follow, which begin right after this point.
+    pub committed: Sequence,
+    /// The lowest stable point among the in-sync replicas.
+    pub stable: Sequence,
+    /// The slice's record, as the metadata has it.
+    pub record: Bytes,
+}
+
+/// An entry to be appended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepare {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch in which it is sent; the entry keeps the one in which it was numbered.
+    pub epoch: Epoch,
+    /// The entry.
+    pub entry: Entry,
+    /// The primary's committed point.
+    pub committed: Sequence,
+    /// The lowest stable point among the in-sync replicas.
+    pub stable: Sequence,
+}
+
+/// What a replica has durably appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// Everything up to here is durable at the sender.
+    pub through: Sequence,
+    /// The sender's stable point.
+    pub stable: Sequence,
+}
+
+/// The committed point moved while no prepare was there to carry it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The primary's committed point.
+    pub committed: Sequence,
+    /// The lowest stable point among the in-sync replicas.
+    pub stable: Sequence,
+}
+
+/// Why a replica does not take what it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It knows a later epoch, or has withdrawn from this one.
+    StaleEpoch,
+    /// It is not what the record says: another store, or a damaged one.
+    NotThatReplica,
+    /// Its store has failed.
+    Failed,
+}
+
+/// A replica does not take what it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch that is refused.
+    pub epoch: Epoch,
+    /// Why.
+    pub refusal: Refusal,
+}
+
+/// A candidate asks how far the others are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch that the candidate has withdrawn from.
+    pub epoch: Epoch,
+}
+
+/// How far a replica is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueryReply {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch of the query.
+    pub epoch: Epoch,
+    /// Whether the sender is an intact in-sync replica of that epoch.
+    pub in_sync: bool,
+    /// Under what the sender's last entry was numbered.
+    pub prepared: (Epoch, Sequence),
+}
+
+/// The sender gives up the lease that it held for this epoch, or its claim to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resign {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch.
+    pub epoch: Epoch,
+}
+
+/// A replica that is not in sync offers itself to the primary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JoinRequest {
+    /// The slice.
+    pub slice: SliceId,
+    /// The contents of the sender's devices.
+    pub store: StoreId,
+    /// The sender's stable point.
+    pub stable: Sequence,
+    /// Whether the sender's copy is that of one point in time, undamaged: else all is copied.
+    pub usable: bool,
+}
+
+/// What is in consecutive blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlockContent {
+    /// Data, with the CRC-32C of each block.
+    Data {
+        /// The blocks.
+        data: Bytes,
+        /// Their checksums.
+        checksums: Vec<u32>,
+    },
+    /// Zeros, that is nothing.
+    Zero,
+    /// Data that fails its checksum at the sender.
+    Bad,
+}
+
+/// Consecutive blocks and what is in them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// The blocks.
+    pub range: BlockRange,
+    /// What is in them.
+    pub content: BlockContent,
+}
+
+/// Blocks for a joining replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copy {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// Names the copy in its answer.
+    pub number: u64,
+    /// The committed point as of which the blocks were read.
+    pub as_of: Sequence,
+    /// The blocks.
+    pub contents: Vec<Content>,
+}
+
+/// A copy is durable at the joining replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The copy.
+    pub number: u64,
+}
+
+/// The primary asks for room before it numbers a write to pages that may be new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reserve {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// Names the question in its answer.
+    pub number: u64,
+    /// The blocks that will be written.
+    pub range: BlockRange,
+}
+
+/// Whether there is room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reserved {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The question.
+    pub number: u64,
+    /// Whether every page of the range has its place now.
+    pub granted: bool,
+}
+
+/// What a portal asks of a slice's primary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForwardKind {
+    /// Writes bytes at an offset within the slice; whole sectors, not necessarily whole blocks.
+    Write {
+        /// Offset in the slice, in bytes.
+        offset: u64,
+        /// The bytes.
+        data: Bytes,
+    },
+    /// Makes whole blocks zeros.
+    Clear(BlockRange),
+    /// Reads whole blocks.
+    Read(BlockRange),
+}
+
+/// A command, or a part of one, on its way to the slice's primary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forward {
+    /// The slice.
+    pub slice: SliceId,
+    /// Which command: a repeated write bears the same.
+    pub command: CommandId,
+    /// `sent` of the newest heartbeat that the sender has from the receiver: the forward's age is
+    /// counted from it, by the receiver's clock.
+    pub heartbeat: Instant,
+    /// What to do.
+    pub kind: ForwardKind,
+}
+
+/// How a forward ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutcomeCode {
+    /// Done; a write is committed.
+    Done,
+    /// The receiver does not lead the slice, or not any more: nothing was done, or it is unknown
+    /// whether it was; ask the primary under the same id.
+    NotPrimary,
+    /// It came too late: not done, and never will be.
+    Expired,
+    /// Too few copies are in sync: not done.
+    NotReady,
+    /// No room on some in-sync replica: not done.
+    NoSpace,
+    /// Too much is waiting: not done.
+    Busy,
+}
+
+/// A forward's end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forwarded {
+    /// The slice.
+    pub slice: SliceId,
+    /// The forward's id.
+    pub command: CommandId,
+    /// How it ended.
+    pub outcome: OutcomeCode,
+    /// What was read.
+    pub contents: Vec<Content>,
+}
+
+/// A replica whose block is bad asks another for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch in which both are in sync.
+    pub epoch: Epoch,
+    /// Names the question in its answer.
+    pub number: u64,
+    /// The blocks.
+    pub range: BlockRange,
+}
+
+/// The blocks that were asked for; none if the receiver cannot tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The question.
+    pub number: u64,
+    /// The committed point as of which they were read.
+    pub as_of: Sequence,
+    /// The blocks.
+    pub contents: Vec<Content>,
+}
+
+macro_rules! messages {
+    ($($(#[$meta:meta])* $name:ident),* $(,)?) => {
+        /// Everything that nodes say once they have greeted each other.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Message {
+            $($(#[$meta])* $name($name),)*
+        }
+
+        $(impl From<$name> for Message {
+            fn from(message: $name) -> Self {
+                Self::$name(message)
+            }
+        })*
+    };
+}
+
+messages! {
+    /// Leases.
+    Heartbeat,
+    /// An epoch begins.
+    Begin,
+    /// An entry.
+    Prepare,
+    /// Entries are durable.
+    Prepared,
+    /// The committed point.
+    Commit,
+    /// No.
+    Refused,
+    /// How far are you?
+    Query,
+    /// So far.
+    QueryReply,
+    /// A lease is given up.
+    Resign,
+    /// Take me in.
+    JoinRequest,
+    /// Blocks to catch up with.
+    Copy,
+    /// They are durable.
+    Copied,
+    /// Is there room?
+    Reserve,
+    /// There is, or not.
+    Reserved,
+    /// A command for the primary.
+    Forward,
+    /// Its end.
+    Forwarded,
+    /// Blocks for repair, please.
+    Fetch,
+    /// Here they are.
+    Fetched,
+}
+
+impl Message {
+    /// The lane that the message travels on.
+    #[must_use]
+    pub const fn lane(&self) -> Lane {
+        match self {
+            Self::Heartbeat(_) | Self::Query(_) | Self::QueryReply(_) | Self::Resign(_) => {
+                Lane::Control
+            }
+            _ => Lane::Data,
+        }
+    }
+
+    /// Whether every byte of the payload is covered by a block's checksum in the body.
+    pub(crate) const fn payload_has_checksums(&self) -> bool {
+        !matches!(self, Self::Forward(_))
+    }
+}
+
+mod body;
