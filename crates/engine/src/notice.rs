@@ -1,0 +1,135 @@
+//! What an engine wants people to read.
+
+use core::fmt;
+
+use holdfast_model::{DiskError, DiskId, Epoch, NodeId, SliceId};
+
+/// How much it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// It went as it should.
+    Info,
+    /// It went wrong, and is being mended.
+    Warning,
+    /// A human must look.
+    Error,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A peer can be spoken to.
+    PeerUp(NodeId),
+    /// A peer cannot be spoken to.
+    PeerDown(NodeId),
+    /// This node stood still for longer than its leases last: it has dropped every session.
+    StoodStill {
+        /// For how long, in milliseconds.
+        milliseconds: u64,
+    },
+    /// This node leads a slice from this epoch on.
+    Leads(SliceId, Epoch),
+    /// Another node leads a slice that this one led.
+    Deposed(SliceId, Epoch),
+    /// A replica was taken out of the in-sync set.
+    Removed(SliceId, NodeId),
+    /// A replica is being brought up to date: all of it, or what changed.
+    Joining {
+        /// The slice.
+        slice: SliceId,
+        /// The replica.
+        node: NodeId,
+        /// Whether all that is allocated is copied.
+        full: bool,
+    },
+    /// A replica is in sync again.
+    InSync(SliceId, NodeId),
+    /// A block that failed its checksum was replaced by another replica's.
+    Repaired(SliceId, u32),
+    /// A block fails its checksum, and no other replica has it.
+    Lost(SliceId, u32),
+    /// This node's replica is not what the record says it is (an emptied, replaced or damaged
+    /// store): it joins anew.
+    NotThatReplica(SliceId),
+    /// A device failed; every replica of this node is out.
+    DeviceFailed(DiskId, DiskError),
+}
+
+impl Notice {
+    /// How much it matters.
+    #[must_use]
+    pub const fn severity(&self) -> Severity {
+        match self {
+            Self::PeerUp(_) | Self::Leads(..) | Self::Joining { .. } | Self::InSync(..) => {
+                Severity::Info
+            }
+            Self::PeerDown(_)
+            | Self::StoodStill { .. }
+            | Self::Deposed(..)
+            | Self::Removed(..)
+            | Self::Repaired(..)
+            | Self::NotThatReplica(_) => Severity::Warning,
+            Self::Lost(..) | Self::DeviceFailed(..) => Severity::Error,
+        }
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PeerUp(peer) => write!(formatter, "connected to {peer}"),
+            Self::PeerDown(peer) => write!(formatter, "lost the connection to {peer}"),
+            Self::StoodStill { milliseconds } => write!(
+                formatter,
+                "this node stood still for {milliseconds} ms and has dropped every session"
+            ),
+            Self::Leads(slice, epoch) => write!(formatter, "leads slice {slice} in epoch {epoch}"),
+            Self::Deposed(slice, epoch) => {
+                write!(
+                    formatter,
+                    "no longer leads slice {slice}, which is in epoch {epoch}"
+                )
+            }
+            Self::Removed(slice, node) => {
+                write!(
+                    formatter,
+                    "took {node} out of the in-sync replicas of slice {slice}"
+                )
+            }
+            Self::Joining {
+                slice,
+                node,
+                full: true,
+            } => {
+                write!(formatter, "copies all of slice {slice} to {node}")
+            }
+            Self::Joining {
+                slice,
+                node,
+                full: false,
+            } => {
+                write!(formatter, "copies to {node} what changed in slice {slice}")
+            }
+            Self::InSync(slice, node) => write!(formatter, "{node} is in sync on slice {slice}"),
+            Self::Repaired(slice, block) => {
+                write!(
+                    formatter,
+                    "repaired block {block} of slice {slice} from another replica"
+                )
+            }
+            Self::Lost(slice, block) => write!(
+                formatter,
+                "block {block} of slice {slice} fails its checksum and no replica has it"
+            ),
+            Self::NotThatReplica(slice) => write!(
+                formatter,
+                "the replica of slice {slice} here is not the one on record and joins anew"
+            ),
+            Self::DeviceFailed(disk, error) => write!(
+                formatter,
+                "device {} failed ({error}); every replica of this node is out",
+                disk.0
+            ),
+        }
+    }
+}
