@@ -1,0 +1,254 @@
+//! What a store tells its owner, and where it leaves what it wants done.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use holdfast_model::{
+    ClusterId, CommandId, DiskId, DiskRequest, Epoch, NodeId, Sequence, SliceId, StoreId,
+};
+use holdfast_stdx::Bytes;
+
+/// Names a call in the event that ends it. The caller's own; the store never looks at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoreToken(pub u64);
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreEvent {
+    /// The store is open: what it recovered. Comes once, before everything else.
+    Opened(Recovered),
+    /// The store cannot be opened or created. Nothing was changed unless the error says so, and
+    /// nothing else will come.
+    OpenFailed(OpenError),
+    /// What was asked under the token is on stable storage. Tokens of one slice come in the order
+    /// of the calls.
+    Durable {
+        /// The call's token.
+        token: StoreToken,
+    },
+    /// A read is done.
+    ReadDone {
+        /// The call's token.
+        token: StoreToken,
+        /// One for each block of the range, in order.
+        blocks: Vec<BlockRead>,
+    },
+    /// A write or flush failed: the device is out, and the store with it. Nothing that was not
+    /// reported durable may be taken for it, nothing else will come, and calls do nothing.
+    DeviceFailed {
+        /// The device.
+        disk: DiskId,
+    },
+}
+
+/// One block, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlockRead {
+    /// Its contents, verified. Blocks that lie side by side in one buffer share it.
+    Data {
+        /// 4 KiB.
+        data: Bytes,
+        /// Their CRC-32C.
+        checksum: u32,
+    },
+    /// There is nothing: it reads as zeros.
+    Zero,
+    /// It cannot be read, or what was read is not what was written. To be fetched from another
+    /// replica and brought back by `install`.
+    Bad {
+        /// CRC-32C that the right contents have, if that is known.
+        checksum: Option<u32>,
+    },
+}
+
+/// Which version of a block a read is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// The newest one that is known to be committed.
+    Committed,
+    /// The newest one.
+    Prepared,
+}
+
+/// What an opened store found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// How often the store has been opened, this time included. Rises durably before `Opened`.
+    pub use_counter: u64,
+    /// The slices that it holds.
+    pub slices: BTreeMap<SliceId, RecoveredSlice>,
+}
+
+/// A slice as it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveredSlice {
+    /// What `put_state` last made durable.
+    pub state: Option<Bytes>,
+    /// The newest entry in the journal; of an earlier epoch, unless the newest was numbered in it.
+    pub prepared: (Epoch, Sequence),
+    /// The committed point found; no entry above it counts as committed.
+    pub committed: Sequence,
+    /// The same: what the next recovery is certain to find.
+    pub stable: Sequence,
+    /// Whether nothing that was durable is missing. If false, a part of the journal that had been
+    /// durable could not be read and may have held records of this slice: `prepared` and
+    /// `committed` say what is certain in spite of it, blocks may be older than they should be,
+    /// and the slice must not be served or promoted before peers have filled the hole and
+    /// `mend` has recorded that.
+    pub intact: bool,
+    /// Whether the last group of the slice's journal was bad: most likely torn before it was ever
+    /// acknowledged, but it may have been durable and have rotted since.
+    pub tail_suspect: bool,
+    /// Ids of the commands of the last 8 seconds before the store stopped, or longer, with the
+    /// sequences that they were given.
+    pub commands: Vec<(CommandId, Sequence)>,
+}
+
+/// Why a store cannot be opened, or not be created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// No device was given, or none of tier 0.
+    #[error("a store needs a flash device")]
+    NoFlashDevice,
+    /// The configuration breaks a limit that its documentation states.
+    #[error("the format's configuration is out of its limits")]
+    BadConfig,
+    /// The device is too small to be of use.
+    #[error("disk {disk:?} has {bytes} bytes, at least {bytes_min} are needed")]
+    TooSmall {
+        /// The device.
+        disk: DiskId,
+        /// What it has.
+        bytes: u64,
+        /// What it needs.
+        bytes_min: u64,
+    },
+    /// There is no store on the device: its beginning is all zeros.
+    #[error("disk {disk:?} is blank")]
+    Blank {
+        /// The device.
+        disk: DiskId,
+    },
+    /// A store was to be created, but there is something on the device.
+    #[error("disk {disk:?} holds data")]
+    NotBlank {
+        /// The device.
+        disk: DiskId,
+        /// The store that it holds, if it is one of ours.
+        owner: Option<(ClusterId, StoreId, NodeId)>,
+    },
+    /// Neither superblock of the device is valid, and it is not blank.
+    #[error("disk {disk:?} holds no store that can be read: both superblocks are bad")]
+    BadSuperblocks {
+        /// The device.
+        disk: DiskId,
+    },
+    /// The device was written by a newer version.
+    #[error("disk {disk:?} has format version {version}, this program knows up to {known}")]
+    NewerVersion {
+        /// The device.
+        disk: DiskId,
+        /// Its version.
+        version: u32,
+        /// The newest version that this program knows.
+        known: u32,
+    },
+    /// The device belongs to another cluster, store or node than was expected.
+    #[error("disk {disk:?} belongs to cluster {cluster}, store {store}, node {node}")]
+    Foreign {
+        /// The device.
+        disk: DiskId,
+        /// Its cluster.
+        cluster: ClusterId,
+        /// Its store.
+        store: StoreId,
+        /// Its node.
+        node: NodeId,
+    },
+    /// The store has a device that was not given (or was given twice in its place).
+    #[error("the store's device {ordinal} of {count} is missing")]
+    MissingDevice {
+        /// Which one, from 0.
+        ordinal: u16,
+        /// How many the store has.
+        count: u16,
+    },
+    /// The device is smaller than it was.
+    #[error("disk {disk:?} has {bytes} bytes, it had {bytes_then} when the store was created")]
+    Shrunk {
+        /// The device.
+        disk: DiskId,
+        /// What it has.
+        bytes: u64,
+        /// What it had.
+        bytes_then: u64,
+    },
+    /// The device cannot write as little at once as the format relies on.
+    #[error("disk {disk:?} has sectors of {sector} bytes, 512 or 4096 are supported")]
+    BadSector {
+        /// The device.
+        disk: DiskId,
+        /// Its sector.
+        sector: u32,
+    },
+    /// Reading what is needed to open the store, or writing before it is open, failed.
+    #[error("disk {disk:?} failed")]
+    DeviceFailed {
+        /// The device.
+        disk: DiskId,
+    },
+}
+
+/// What a replica is expected to belong to; checked when a store is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// The cluster, if it is known.
+    pub cluster: Option<ClusterId>,
+    /// The store, if it is known.
+    pub store: Option<StoreId>,
+    /// The node, if it is known.
+    pub node: Option<NodeId>,
+}
+
+/// There is no room for the pages of the range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no free page is left")]
+pub struct NoSpace;
+
+/// Why a copy was not installed. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InstallRefused {
+    /// The page has been destaged with entries above the copy's sequence: ask for a newer copy.
+    #[error("the page holds something newer than the copy")]
+    Stale,
+    /// An uncommitted entry above the copy's sequence touches its blocks, or the copy is above the
+    /// committed point: try again when more is committed.
+    #[error("the copy cannot be ordered before more is committed")]
+    Undecided,
+}
+
+/// How full a store is, in pages of 256 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Pages that it can hold.
+    pub pages: u64,
+    /// Pages that it holds.
+    pub pages_used: u64,
+    /// Pages that are promised to writes under way.
+    pub pages_reserved: u64,
+    /// Bytes of changes that are not yet destaged.
+    pub dirty_bytes: u64,
+    /// Segments of the journal.
+    pub segments: u32,
+    /// Segments that are in use.
+    pub segments_used: u32,
+}
+
+/// Where the store leaves requests and events. The driver empties it after every call.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// For the devices, in order of urgency. At most `requests_max` are in flight at a time.
+    pub requests: VecDeque<DiskRequest>,
+    /// For the owner: at most one for each call under way, and one more.
+    pub events: VecDeque<StoreEvent>,
+}

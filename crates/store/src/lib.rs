@@ -1,0 +1,53 @@
+//! A node's store as one pure machine: the journal and the page store composed.
+//!
+//! It keeps, for every slice: the log (entries, in order, durable when it says so), the committed
+//! content as of any moment after a crash, and the replica's own state. It refuses to know who is
+//! primary, what an epoch means and whether an entry may be dropped: the replica decides, the
+//! store obeys.
+//!
+//! # The interface
+//! ```text
+//! Store::create(now, StoreConfig, &[DeviceGeometry], StoreIdentity, &mut Output) -> Store
+//! Store::open(now, StoreConfig, &[DeviceGeometry], Expected, &mut Output) -> Store
+//!
+//! // Durable when the event Durable { token } comes; in order per slice.
+//! append(now, SliceId, Entry, committed: Sequence, StoreToken, out)     // sequence = prepared + 1
+//! begin_epoch(now, SliceId, Epoch, after: Sequence, StoreToken, out)    // voids entries above after
+//! restart_log(now, SliceId, (Epoch, Sequence), StoreToken, out)         // log begins after a point
+//! put_state(now, SliceId, Bytes, StoreToken, out)                       // at most 16 KiB, latest wins
+//! install(now, SliceId, Change, as_of: Sequence, StoreToken, out) -> Result<(), InstallRefused>
+//! install_bad(now, SliceId, BlockRange, as_of, StoreToken, out) -> Result<(), InstallRefused>
+//! mend(now, SliceId, StoreToken, out)                                   // a hole has been filled
+//! drop_slice(now, SliceId, StoreToken, out)
+//!
+//! set_committed(now, SliceId, Sequence)                    // in memory; rides on the next record
+//! prepared(SliceId) -> (Epoch, Sequence); committed(SliceId) -> Sequence; stable(SliceId) -> Sequence
+//! entries_above(SliceId, Sequence) -> impl Iterator<Item = &Entry>      // complete from stable up
+//!
+//! read(now, SliceId, BlockRange, View, StoreToken, out)    // ends with ReadDone
+//! is_dirty(SliceId, BlockRange) -> bool                    // prepared, not known committed
+//! allocated(SliceId) -> impl Iterator<Item = (PageIndex, u64)>; allocated_pages(SliceId) -> u64
+//!
+//! reserve(SliceId, BlockRange) -> Result<(), NoSpace>      // before every append and install of data
+//! release_reservations(SliceId)
+//! is_congested() -> bool; oldest_unfinished_append() -> Option<Instant>; usage() -> Usage
+//!
+//! handle_disk(now, DiskCompletion, out); handle_timeout(now, out); next_timeout() -> Option<Instant>
+//! ```
+//!
+//! A slice exists from the first call that writes to it until `drop_slice`. A reservation holds
+//! while an entry of its page waits to be destaged, and at least 8 seconds from the last `reserve`:
+//! a replica reserves again right before it appends, which costs nothing when it still holds.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod config;
+mod event;
+
+pub use config::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
+pub use event::{
+    BlockRead, Expected, InstallRefused, NoSpace, OpenError, Output, Recovered, RecoveredSlice,
+    StoreEvent, StoreToken, Usage, View,
+};
