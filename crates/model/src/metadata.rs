@@ -43,6 +43,15 @@ pub const KEY_LENGTH_MAX: usize = 1 << 10;
 pub const VALUE_LENGTH_MAX: usize = 256 << 10;
 /// Operations, and comparisons, in a transaction at most: etcd's default limit.
 pub const TRANSACTION_OPERATIONS_MAX: usize = 128;
+/// Bytes in all keys and values of a transaction at most, below etcd's request limit of 1.5 MiB.
+pub const TRANSACTION_BYTES_MAX: usize = 1 << 20;
+/// Bytes in all keys and values that one transaction's ranges may answer: several times the slice
+/// records of a volume of the greatest size.
+pub const RANGE_BYTES_MAX: usize = 64 << 20;
+/// The shortest life of a lease, etcd's own; longer ones are rounded up to whole seconds.
+pub const TIME_TO_LIVE_MIN: Duration = Duration::from_secs(1);
+/// The longest life of a lease.
+pub const TIME_TO_LIVE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Which keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -158,7 +167,8 @@ pub enum MetadataRequest {
     Unwatch,
     /// Makes a lease.
     Grant {
-        /// How long it lasts without being kept alive; at least a second.
+        /// How long it lasts without being kept alive: [`TIME_TO_LIVE_MIN`] to
+        /// [`TIME_TO_LIVE_MAX`].
         time_to_live: Duration,
     },
     /// Renews a lease.
