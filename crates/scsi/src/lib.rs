@@ -1,7 +1,7 @@
 //! SCSI as hosts see it: what a command descriptor block asks for, what a volume answers by itself,
 //! and what it asks of the medium beneath.
 //!
-//! The way of a command: [`parse`] turns the CDB into a [`Command`] as soon as it arrives, which says
+//! The way of a command: [`Cdb::parse`] reads the CDB as soon as it arrives and says
 //! how much Data-Out it wants; when that is here, [`LogicalUnit::begin`] answers it or names a
 //! [`MediumOperation`]; when that is done, [`Continuation::complete`] makes the answer.
 //!
@@ -14,8 +14,31 @@
 
 extern crate alloc;
 
+mod absent;
+mod capacity;
+pub mod cdb;
+mod data;
+mod data_in;
+pub mod geometry;
+pub mod inquiry;
+mod lba_status;
+pub mod limits;
+pub mod logical_unit;
+pub mod medium;
+mod mode;
+pub mod nexus;
+mod operation_codes;
+mod report_luns;
+mod report_operation_codes;
 pub mod sense;
 pub mod task;
+mod unmap;
 
+pub use absent::respond_absent;
+pub use cdb::{Cdb, Command, Direction};
+pub use geometry::{BlockLength, ByteRange, Geometry};
+pub use logical_unit::{Identity, LogicalUnit, Request};
+pub use medium::{Continuation, Extent, MediumData, MediumError, MediumOperation, Outcome};
+pub use nexus::{Nexus, UnitAttention};
 pub use sense::{AdditionalSense, FieldPointer, Sense, SenseKey};
 pub use task::{Lun, Response, Status, TaskAttribute};

@@ -174,7 +174,16 @@ impl Sense {
     #[must_use]
     pub fn encode_descriptor(&self) -> Vec<u8> {
         let [code, qualifier] = self.additional.0.to_be_bytes();
-        let mut bytes = alloc::vec![DESCRIPTOR_CURRENT, self.key as u8, code, qualifier, 0, 0, 0, 0];
+        let mut bytes = alloc::vec![
+            DESCRIPTOR_CURRENT,
+            self.key as u8,
+            code,
+            qualifier,
+            0,
+            0,
+            0,
+            0
+        ];
         if let Some(information) = self.information {
             // Information descriptor, SPC-4 4.5.2.2, with its VALID bit.
             bytes.extend([0x00, 0x0A, 0x80, 0x00]);

@@ -1,0 +1,379 @@
+//! Command descriptor blocks: bytes into commands.
+//!
+//! Each operation code that is known has one row in [`operation_codes`](crate::operation_codes),
+//! which says which of the CDB's bits mean something here; all others have to be zero, so that what
+//! a host asks for is never done by half. What the bits mean is in a file for each family.
+//!
+//! Invariants:
+//! - a [`Command`] lies within the unit and its limits: nothing in it needs to be checked again;
+//! - the bits that REPORT SUPPORTED OPERATION CODES calls used are exactly those that are read.
+
+mod block;
+mod primary;
+
+use crate::geometry::BlockSpan;
+use crate::operation_codes::{self, Operation, OperationCode};
+use crate::{AdditionalSense, Geometry, Sense};
+
+/// Bytes of the longest CDB known here.
+pub const CDB_LENGTH_MAX: usize = 16;
+
+/// A CDB as it was understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cdb {
+    operation_code: u8,
+    command: Result<Command, Sense>,
+    block_bytes: u64,
+}
+
+/// Which way a command moves data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Neither.
+    None,
+    /// To the initiator (Data-In).
+    In,
+    /// From the initiator (Data-Out).
+    Out,
+}
+
+/// What a CDB asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// TEST UNIT READY.
+    TestUnitReady,
+    /// REQUEST SENSE.
+    RequestSense {
+        /// DESC: the descriptor format is wanted.
+        descriptor_format: bool,
+        /// ALLOCATION LENGTH.
+        allocation_length: u32,
+    },
+    /// INQUIRY.
+    Inquiry {
+        /// PAGE CODE, if EVPD is set.
+        page: Option<u8>,
+        /// ALLOCATION LENGTH.
+        allocation_length: u32,
+    },
+    /// MODE SENSE (6) and (10).
+    ModeSense(ModeSense),
+    /// START STOP UNIT with START: the unit is always started.
+    StartUnit,
+    /// REPORT LUNS.
+    ReportLuns {
+        /// SELECT REPORT.
+        select: u8,
+        /// ALLOCATION LENGTH.
+        allocation_length: u32,
+    },
+    /// REPORT SUPPORTED OPERATION CODES.
+    ReportOperationCodes {
+        /// What is asked about.
+        subject: OperationCodeSubject,
+        /// RCTD: with command timeouts descriptors.
+        timeouts: bool,
+        /// ALLOCATION LENGTH.
+        allocation_length: u32,
+    },
+    /// READ CAPACITY (10).
+    ReadCapacity10,
+    /// READ CAPACITY (16).
+    ReadCapacity16 {
+        /// ALLOCATION LENGTH.
+        allocation_length: u32,
+    },
+    /// GET LBA STATUS.
+    LbaStatus {
+        /// STARTING LOGICAL BLOCK ADDRESS.
+        first: u64,
+        /// ALLOCATION LENGTH.
+        allocation_length: u32,
+    },
+    /// READ (6), (10), (12), (16).
+    Read {
+        /// The blocks.
+        span: BlockSpan,
+        /// FUA.
+        force_unit_access: bool,
+    },
+    /// WRITE (6), (10), (12), (16) and WRITE AND VERIFY (10), (12), (16).
+    Write {
+        /// The blocks.
+        span: BlockSpan,
+        /// FUA.
+        force_unit_access: bool,
+        /// What is verified afterwards.
+        verify: Option<Verification>,
+    },
+    /// VERIFY (10), (12), (16).
+    Verify {
+        /// The blocks.
+        span: BlockSpan,
+        /// What is verified.
+        verification: Verification,
+    },
+    /// SYNCHRONIZE CACHE (10), (16).
+    SynchronizeCache {
+        /// The blocks.
+        span: BlockSpan,
+    },
+    /// UNMAP.
+    Unmap {
+        /// PARAMETER LIST LENGTH.
+        parameter_list_length: u16,
+    },
+    /// WRITE SAME (10), (16).
+    WriteSame {
+        /// The blocks.
+        span: BlockSpan,
+        /// The block comes as Data-Out; else (NDOB) it is one of zeros.
+        with_data: bool,
+    },
+}
+
+/// What MODE SENSE asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModeSense {
+    /// The header is that of the 10-byte command.
+    pub ten: bool,
+    /// LLBAA: a long block descriptor is welcome.
+    pub long_descriptor: bool,
+    /// Not DBD: a block descriptor is welcome.
+    pub block_descriptor: bool,
+    /// PC.
+    pub control: PageControl,
+    /// PAGE CODE.
+    pub page: u8,
+    /// SUBPAGE CODE.
+    pub subpage: u8,
+    /// ALLOCATION LENGTH.
+    pub allocation_length: u32,
+}
+
+/// PAGE CONTROL of MODE SENSE (SPC-4 6.13.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageControl {
+    /// Current values.
+    Current,
+    /// A mask of what can be changed.
+    Changeable,
+    /// Default values.
+    Default,
+    /// Saved values.
+    Saved,
+}
+
+/// BYTCHK of VERIFY and WRITE AND VERIFY (SBC-3 5.33).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verification {
+    /// 00b: the medium can be read.
+    Medium,
+    /// 01b: it holds the Data-Out.
+    Compare,
+    /// 11b: each of its blocks holds the Data-Out, which is of one block.
+    CompareOne,
+}
+
+/// REPORTING OPTIONS of REPORT SUPPORTED OPERATION CODES (SPC-4 6.35).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationCodeSubject {
+    /// 000b: all commands.
+    All,
+    /// 001b: the one without a service action.
+    Plain {
+        /// REQUESTED OPERATION CODE.
+        operation_code: u8,
+    },
+    /// 010b: the one with that service action.
+    WithServiceAction {
+        /// REQUESTED OPERATION CODE.
+        operation_code: u8,
+        /// REQUESTED SERVICE ACTION.
+        service_action: u16,
+    },
+    /// 011b: whichever of the two the operation code has.
+    Either {
+        /// REQUESTED OPERATION CODE.
+        operation_code: u8,
+        /// REQUESTED SERVICE ACTION.
+        service_action: u16,
+    },
+}
+
+impl Cdb {
+    /// Reads a CDB that was sent to a unit of `geometry`. Bytes beyond the command's own length are
+    /// not looked at (iSCSI pads to 16).
+    #[must_use]
+    pub fn parse(bytes: &[u8], geometry: Geometry) -> Self {
+        let operation_code = bytes.first().copied().unwrap_or_default();
+        Self {
+            operation_code,
+            command: Self::command_of(bytes, geometry),
+            block_bytes: geometry.block_length().bytes(),
+        }
+    }
+
+    fn command_of(bytes: &[u8], geometry: Geometry) -> Result<Command, Sense> {
+        let row = operation_codes::find(bytes)?;
+        let fields = row.check(bytes)?;
+        match row.operation {
+            Operation::Primary(operation) => primary::parse(operation, &fields),
+            Operation::Block(operation) => block::parse(operation, &fields, geometry),
+        }
+    }
+
+    /// The first byte.
+    #[must_use]
+    pub const fn operation_code(&self) -> u8 {
+        self.operation_code
+    }
+
+    /// What it asks for.
+    ///
+    /// # Errors
+    /// The sense data with which the command has to be refused.
+    pub const fn command(&self) -> Result<Command, Sense> {
+        self.command
+    }
+
+    /// Which way the command moves data. A command that will be refused moves none.
+    #[must_use]
+    pub fn direction(&self) -> Direction {
+        use Command as C;
+        match self.command {
+            Err(_) | Ok(C::TestUnitReady | C::StartUnit | C::SynchronizeCache { .. }) => {
+                Direction::None
+            }
+            Ok(
+                C::RequestSense { .. }
+                | C::Inquiry { .. }
+                | C::ModeSense(_)
+                | C::ReportLuns { .. }
+                | C::ReportOperationCodes { .. }
+                | C::ReadCapacity10
+                | C::ReadCapacity16 { .. }
+                | C::LbaStatus { .. }
+                | C::Read { .. },
+            ) => Direction::In,
+            Ok(C::Write { .. } | C::Verify { .. } | C::Unmap { .. } | C::WriteSame { .. }) => {
+                match self.data_out_length() {
+                    0 => Direction::None,
+                    _ => Direction::Out,
+                }
+            }
+        }
+    }
+
+    /// Bytes of Data-Out that the command takes, at most
+    /// [`TRANSFER_BYTES_MAX`](crate::limits::TRANSFER_BYTES_MAX): what more the initiator means to
+    /// send has no use. Zero for a command that will be refused.
+    #[must_use]
+    pub fn data_out_length(&self) -> u64 {
+        let length = match self.command {
+            Ok(Command::Write { span, .. }) => span.count * self.block_bytes,
+            Ok(Command::Verify { span, verification }) => match verification {
+                Verification::Medium => 0,
+                Verification::Compare => span.count * self.block_bytes,
+                Verification::CompareOne => span.count.min(1) * self.block_bytes,
+            },
+            Ok(Command::WriteSame { with_data, .. }) => u64::from(with_data) * self.block_bytes,
+            Ok(Command::Unmap {
+                parameter_list_length,
+            }) => u64::from(parameter_list_length),
+            _ => 0,
+        };
+        assert!(
+            length <= crate::limits::TRANSFER_BYTES_MAX,
+            "longer transfers are refused when the CDB is read"
+        );
+        length
+    }
+}
+
+/// The fields of a CDB of known length whose unknown bits are known to be zero.
+pub(crate) struct Fields {
+    bytes: [u8; CDB_LENGTH_MAX],
+    length: usize,
+}
+
+impl OperationCode {
+    /// Checks the bits that mean nothing here.
+    ///
+    /// SPC-4 4.2.1 leaves it open whether reserved bits are checked; a bit that asks for something
+    /// (protection information, a command group) has to be refused if that is not to be had.
+    fn check(&self, bytes: &[u8]) -> Result<Fields, Sense> {
+        let length = self.usage.len();
+        let Some(bytes) = bytes.get(..length) else {
+            return Err(Sense::illegal_request(
+                AdditionalSense::INVALID_FIELD_IN_CDB,
+            ));
+        };
+        for (index, (byte, usage)) in bytes.iter().zip(self.usage).enumerate().skip(1) {
+            let unknown = match (self.service_action.is_some(), index) {
+                (true, 1) => !(usage | SERVICE_ACTION_MASK),
+                _ => !usage,
+            };
+            let unknown = unknown & !self.tolerated(index);
+            if byte & unknown != 0 {
+                let bit = highest_bit_of_field(byte & unknown, unknown);
+                return Err(Sense::invalid_cdb_field(index as u16, bit));
+            }
+        }
+        let mut fields = Fields {
+            bytes: [0; CDB_LENGTH_MAX],
+            length,
+        };
+        fields.bytes[..length].copy_from_slice(bytes);
+        Ok(fields)
+    }
+
+    /// Bits of a byte that may be set although nothing comes of it.
+    const fn tolerated(&self, index: usize) -> u8 {
+        if index == 1 { self.tolerated_flags } else { 0 }
+    }
+}
+
+/// SERVICE ACTION, in the second byte of the CDBs that have one.
+pub(crate) const SERVICE_ACTION_MASK: u8 = 0x1F;
+
+/// The most significant bit of the field in which the highest bit of `set` lies, where `unknown` has
+/// all bits of fields that are not known; `None` if that is a whole byte.
+const fn highest_bit_of_field(set: u8, unknown: u8) -> Option<u8> {
+    if unknown == 0xFF {
+        return None;
+    }
+    let mut bit = 7 - set.leading_zeros() as u8;
+    while bit < 7 && unknown & (1 << (bit + 1)) != 0 {
+        bit += 1;
+    }
+    Some(bit)
+}
+
+impl Fields {
+    fn byte(&self, index: usize) -> u8 {
+        assert!(index < self.length, "the field lies in the CDB");
+        self.bytes[index]
+    }
+
+    fn bit(&self, index: usize, bit: u8) -> bool {
+        self.byte(index) & (1 << bit) != 0
+    }
+
+    /// The number of `length` bytes, at most eight, at `index`.
+    fn number(&self, index: usize, length: usize) -> u64 {
+        assert!(length <= 8, "a field has 64 bits at most");
+        assert!(index + length <= self.length, "the field lies in the CDB");
+        self.bytes[index..index + length]
+            .iter()
+            .fold(0, |value, byte| value << 8 | u64::from(*byte))
+    }
+
+    fn u16(&self, index: usize) -> u16 {
+        self.number(index, 2) as u16
+    }
+
+    fn u32(&self, index: usize) -> u32 {
+        self.number(index, 4) as u32
+    }
+}

@@ -1,0 +1,83 @@
+//! CDBs of SPC-4: what every kind of device knows.
+
+use super::{Command, Fields, ModeSense, OperationCodeSubject, PageControl};
+use crate::Sense;
+use crate::operation_codes::PrimaryOperation;
+
+pub(super) fn parse(operation: PrimaryOperation, fields: &Fields) -> Result<Command, Sense> {
+    match operation {
+        PrimaryOperation::TestUnitReady => Ok(Command::TestUnitReady),
+        PrimaryOperation::RequestSense => Ok(Command::RequestSense {
+            descriptor_format: fields.bit(1, 0),
+            allocation_length: u32::from(fields.byte(4)),
+        }),
+        PrimaryOperation::Inquiry => inquiry(fields),
+        PrimaryOperation::ModeSense6 => Ok(Command::ModeSense(ModeSense {
+            ten: false,
+            long_descriptor: false,
+            allocation_length: u32::from(fields.byte(4)),
+            ..mode_sense(fields)
+        })),
+        PrimaryOperation::ModeSense10 => Ok(Command::ModeSense(mode_sense(fields))),
+        PrimaryOperation::ReportLuns => Ok(Command::ReportLuns {
+            select: fields.byte(2),
+            allocation_length: fields.u32(6),
+        }),
+        PrimaryOperation::ReportOperationCodes => report_operation_codes(fields),
+    }
+}
+
+fn inquiry(fields: &Fields) -> Result<Command, Sense> {
+    let page = fields.byte(2);
+    let vital_product_data = fields.bit(1, 0);
+    // SPC-4 6.6.1: a page code without EVPD is an invalid field.
+    if !vital_product_data && page != 0 {
+        return Err(Sense::invalid_cdb_field(2, None));
+    }
+    Ok(Command::Inquiry {
+        page: vital_product_data.then_some(page),
+        allocation_length: u32::from(fields.u16(3)),
+    })
+}
+
+/// The fields of MODE SENSE (10), most of which MODE SENSE (6) has in the same places.
+fn mode_sense(fields: &Fields) -> ModeSense {
+    let ten = fields.length == 10;
+    ModeSense {
+        ten,
+        long_descriptor: fields.bit(1, 4),
+        block_descriptor: !fields.bit(1, 3),
+        control: match fields.byte(2) >> 6 {
+            0 => PageControl::Current,
+            1 => PageControl::Changeable,
+            2 => PageControl::Default,
+            _ => PageControl::Saved,
+        },
+        page: fields.byte(2) & 0x3F,
+        subpage: fields.byte(3),
+        allocation_length: if ten { u32::from(fields.u16(7)) } else { 0 },
+    }
+}
+
+fn report_operation_codes(fields: &Fields) -> Result<Command, Sense> {
+    let operation_code = fields.byte(3);
+    let service_action = fields.u16(4);
+    let subject = match fields.byte(2) & 0x07 {
+        0 => OperationCodeSubject::All,
+        1 => OperationCodeSubject::Plain { operation_code },
+        2 => OperationCodeSubject::WithServiceAction {
+            operation_code,
+            service_action,
+        },
+        3 => OperationCodeSubject::Either {
+            operation_code,
+            service_action,
+        },
+        _ => return Err(Sense::invalid_cdb_field(2, Some(2))),
+    };
+    Ok(Command::ReportOperationCodes {
+        subject,
+        timeouts: fields.bit(2, 7),
+        allocation_length: fields.u32(6),
+    })
+}

@@ -1,0 +1,26 @@
+//! The limits that hosts are told in the Block Limits VPD page, and that are held against them.
+
+use holdfast_model::{BLOCK_SIZE, PAGE_SIZE};
+
+/// MAXIMUM TRANSFER LENGTH: bytes of data in one command. Bounds what a node holds for a command;
+/// above what Linux (1 MiB by the optimum below) and Windows (256 KiB) send.
+pub const TRANSFER_BYTES_MAX: u64 = 8 << 20;
+/// OPTIMAL TRANSFER LENGTH: what becomes one entry of a slice's log.
+pub const TRANSFER_BYTES_OPTIMAL: u64 = 1 << 20;
+/// OPTIMAL TRANSFER LENGTH GRANULARITY: below a physical block a write has to read first.
+pub const TRANSFER_GRANULARITY_BYTES: u64 = BLOCK_SIZE as u64;
+/// MAXIMUM UNMAP LBA COUNT, in logical blocks: what conformance suites still hold for sane.
+pub const UNMAP_BLOCKS_MAX: u64 = 1 << 20;
+/// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT: a parameter list of 4 KiB and a header.
+pub const UNMAP_DESCRIPTORS_MAX: usize = 256;
+/// OPTIMAL UNMAP GRANULARITY: space is given back by the page.
+pub const UNMAP_GRANULARITY_BYTES: u64 = PAGE_SIZE as u64;
+/// MAXIMUM WRITE SAME LENGTH, in bytes: no limit but the largest unit, since what is long is done in
+/// steps.
+pub const WRITE_SAME_BYTES_MAX: u64 = crate::geometry::CAPACITY_BYTES_MAX;
+/// How much one step of a WRITE SAME fills: a few entries of a slice's log.
+pub const FILL_STEP_BYTES: u64 = 8 << 20;
+/// How much one step of a WRITE SAME clears: some slices' worth.
+pub const CLEAR_STEP_BYTES: u64 = 64 << 30;
+/// Descriptors in one answer to GET LBA STATUS: hosts ask again from where it ends.
+pub const LBA_STATUS_DESCRIPTORS_MAX: u32 = 256;

@@ -1,0 +1,351 @@
+//! A volume as hosts see it: who it is, how large it is, and what it answers.
+//!
+//! It dispatches; the answers are made in a file for each family. It does not keep the nexuses: who
+//! does calls [`Nexus::raise`] on each that has to be told of something.
+//!
+//! Invariants:
+//! - a pending unit attention is told before a command is begun, save the three that SAM-5 5.14.1
+//!   exempts;
+//! - what the CDB says was checked when it was read; what the Data-Out says is checked here, all of
+//!   it before any of it is done.
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use holdfast_model::{ClusterId, VolumeId};
+use holdfast_stdx::Bytes;
+
+use crate::cdb::{Cdb, Command, Verification};
+use crate::geometry::BlockSpan;
+use crate::medium::{Outcome, Steps};
+use crate::nexus::{Nexus, UnitAttention};
+use crate::sense::{AdditionalSense, Sense, SenseKey};
+use crate::{
+    Geometry, Lun, Response, capacity, data, data_in, inquiry, mode, report_luns,
+    report_operation_codes, unmap,
+};
+
+/// Who a unit is, for ever: the same through every port, node, move and upgrade.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    naa: [u8; 16],
+}
+
+/// The company identifier in our NAA identifiers: none is registered, so this is one with the bit
+/// for local administration set.
+const COMPANY: u32 = 0x02_48_46;
+
+impl Identity {
+    /// That of a volume: NAA type 6 (SPC-4 7.8.6.6.4), its vendor-specific part drawn from the
+    /// cluster's id and its extension being the volume's, so that two volumes differ although they
+    /// are of different clusters, and a volume's never comes back.
+    #[must_use]
+    pub const fn of_volume(cluster: ClusterId, volume: VolumeId) -> Self {
+        let cluster = cluster.0 & ((1 << 36) - 1);
+        let naa = 6 << 124 | (COMPANY as u128) << 100 | cluster << 64 | volume.0 as u128;
+        Self {
+            naa: naa.to_be_bytes(),
+        }
+    }
+
+    /// NAA identifier, 16 bytes.
+    #[must_use]
+    pub const fn naa(&self) -> [u8; 16] {
+        self.naa
+    }
+
+    /// PRODUCT SERIAL NUMBER: the same in hexadecimal digits.
+    #[must_use]
+    pub fn serial(&self) -> String {
+        alloc::format!("{:032x}", u128::from_be_bytes(self.naa))
+    }
+}
+
+/// One volume as hosts see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogicalUnit {
+    identity: Identity,
+    geometry: Geometry,
+}
+
+/// A command that has arrived with all its data.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// What is asked, as [`Cdb::parse`] understood it.
+    pub cdb: Cdb,
+    /// The Data-Out, in order.
+    pub data_out: Vec<Bytes>,
+    /// Bytes of Data-Out that the initiator meant to send (for iSCSI the Expected Data Transfer
+    /// Length of a write). `data_out` has as many, or as many as the CDB wants if these are fewer.
+    pub data_out_expected: u64,
+    /// The units of the target that the initiator may see, for REPORT LUNS.
+    pub luns: &'a [Lun],
+}
+
+impl LogicalUnit {
+    /// A unit.
+    #[must_use]
+    pub const fn new(identity: Identity, geometry: Geometry) -> Self {
+        Self { identity, geometry }
+    }
+
+    /// Who it is.
+    #[must_use]
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// How large it is.
+    #[must_use]
+    pub const fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// Makes it larger, in use: every nexus is to be told of
+    /// [`UnitAttention::CapacityChanged`] afterwards.
+    ///
+    /// Panics if it would become smaller, or otherwise as [`Geometry::new`].
+    pub fn grow(&mut self, bytes: u64) {
+        assert!(bytes >= self.geometry.bytes(), "a unit never shrinks");
+        self.geometry = Geometry::new(bytes, self.geometry.block_length());
+    }
+
+    /// Begins a command.
+    ///
+    /// Panics unless the request has the Data-Out that it has to have.
+    #[must_use]
+    pub fn begin(&self, nexus: &mut Nexus, request: Request<'_>) -> Outcome {
+        let Request {
+            cdb,
+            mut data_out,
+            data_out_expected,
+            luns,
+        } = request;
+        let steps = Steps {
+            geometry: self.geometry,
+            data_out_length: cdb.data_out_length(),
+        };
+        data::truncate(&mut data_out, steps.data_out_length);
+        assert_eq!(
+            data::length(&data_out),
+            steps.data_out_length.min(data_out_expected),
+            "all the Data-Out has arrived that the initiator means to send"
+        );
+        if !exempt_from_unit_attention(cdb.operation_code())
+            && let Some(attention) = nexus.take()
+        {
+            return steps.refuse(attention.sense());
+        }
+        match cdb.command() {
+            Err(sense) => steps.refuse(sense),
+            Ok(command) => self.execute(
+                command,
+                nexus,
+                luns,
+                DataOut {
+                    parts: data_out,
+                    expected: data_out_expected,
+                    steps,
+                },
+            ),
+        }
+    }
+
+    fn execute(
+        &self,
+        command: Command,
+        nexus: &mut Nexus,
+        luns: &[Lun],
+        data_out: DataOut,
+    ) -> Outcome {
+        let response = match command {
+            Command::TestUnitReady | Command::StartUnit => Ok(Response::good()),
+            Command::RequestSense {
+                descriptor_format,
+                allocation_length,
+            } => Ok(request_sense(nexus, descriptor_format, allocation_length)),
+            Command::Inquiry {
+                page,
+                allocation_length,
+            } => inquiry::respond(
+                &self.identity,
+                self.geometry,
+                nexus,
+                page,
+                allocation_length,
+            ),
+            Command::ModeSense(mode_sense) => mode::respond(self.geometry, mode_sense),
+            Command::ReportLuns {
+                select,
+                allocation_length,
+            } => {
+                nexus.clear(UnitAttention::ReportedLunsChanged);
+                report_luns::respond(luns, select, allocation_length)
+            }
+            Command::ReportOperationCodes {
+                subject,
+                timeouts,
+                allocation_length,
+            } => report_operation_codes::respond(subject, timeouts, allocation_length),
+            Command::ReadCapacity10 => Ok(capacity::respond_10(self.geometry)),
+            Command::ReadCapacity16 { allocation_length } => {
+                Ok(capacity::respond_16(self.geometry, allocation_length))
+            }
+            medium => return self.execute_on_medium(medium, data_out),
+        };
+        Outcome::Done(response.unwrap_or_else(Response::check_condition))
+    }
+
+    fn execute_on_medium(&self, command: Command, data_out: DataOut) -> Outcome {
+        let steps = data_out.steps;
+        let range = |span| self.geometry.byte_range(span);
+        match command {
+            Command::Read { span, .. } | Command::Verify { span, .. } if span.count == 0 => {
+                // Not an error (SBC-3 5.8).
+                steps.good()
+            }
+            Command::Read {
+                span,
+                force_unit_access,
+            } => steps.read(range(span), force_unit_access),
+            Command::Write {
+                span,
+                force_unit_access,
+                verify,
+            } => self.write(span, force_unit_access, verify, data_out),
+            Command::Verify { span, verification } => match verification {
+                Verification::Medium => steps.verify(range(span)),
+                Verification::Compare | Verification::CompareOne => match data_out.complete() {
+                    Ok(expected) => steps.compare(range(span), expected),
+                    Err(sense) => steps.refuse(sense),
+                },
+            },
+            Command::SynchronizeCache { span } => steps.synchronize_cache(range(span)),
+            Command::Unmap { .. } => match unmap::parse(&data::join(data_out.parts), self.geometry)
+            {
+                Ok(ranges) => steps.clear(ranges),
+                Err(sense) => steps.refuse(sense),
+            },
+            Command::WriteSame { span, with_data } => self.write_same(span, with_data, data_out),
+            Command::LbaStatus {
+                first,
+                allocation_length,
+            } => {
+                let offset = range(BlockSpan { first, count: 1 }).offset;
+                steps.lba_status(offset, allocation_length)
+            }
+            other => panic!("{other:?} does not need the medium"),
+        }
+    }
+
+    fn write(
+        &self,
+        span: BlockSpan,
+        force_unit_access: bool,
+        verify: Option<Verification>,
+        data_out: DataOut,
+    ) -> Outcome {
+        let steps = data_out.steps;
+        let parts = match data_out.whole_blocks() {
+            Ok(parts) => parts,
+            Err(sense) => return steps.refuse(sense),
+        };
+        if parts.is_empty() {
+            return steps.good();
+        }
+        let offset = self.geometry.byte_range(span).offset;
+        match verify {
+            None => steps.write(offset, parts, force_unit_access),
+            Some(verification) => {
+                let compare = verification == Verification::Compare;
+                steps.write_and_check(offset, parts, compare)
+            }
+        }
+    }
+
+    fn write_same(&self, span: BlockSpan, with_data: bool, data_out: DataOut) -> Outcome {
+        let steps = data_out.steps;
+        let range = self.geometry.byte_range(span);
+        if !with_data {
+            return steps.clear(VecDeque::from([range]));
+        }
+        let block = match data_out.exact() {
+            Ok(parts) => data::join(parts),
+            Err(sense) => return steps.refuse(sense),
+        };
+        // Zeros take no space (SBC-3 4.7.3.4.4, for UNMAP and without it).
+        match block.iter().all(|byte| *byte == 0) {
+            true => steps.clear(VecDeque::from([range])),
+            false => steps.fill(range, block),
+        }
+    }
+}
+
+/// The Data-Out of a command: as much as it wants, or as the initiator meant to send.
+struct DataOut {
+    parts: Vec<Bytes>,
+    expected: u64,
+    steps: Steps,
+}
+
+/// The initiator's and the CDB's idea of the Data-Out differ in a way that nothing can be done with.
+const DATA_OUT_MISFIT: Sense =
+    Sense::illegal_request(AdditionalSense::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT);
+
+impl DataOut {
+    /// What there is, if that is a whole number of blocks: of a write whose initiator meant to send
+    /// less than the CDB wants, so much is done as was sent (and a residual count tells so).
+    fn whole_blocks(self) -> Result<Vec<Bytes>, Sense> {
+        let block_bytes = self.steps.geometry.block_length().bytes();
+        match data::length(&self.parts).is_multiple_of(block_bytes) {
+            true => Ok(self.parts),
+            false => Err(DATA_OUT_MISFIT),
+        }
+    }
+
+    /// All that the CDB wants.
+    fn complete(self) -> Result<Vec<Bytes>, Sense> {
+        match self.expected >= self.steps.data_out_length {
+            true => Ok(self.parts),
+            false => Err(DATA_OUT_MISFIT),
+        }
+    }
+
+    /// All that the CDB wants, if the initiator did not mean to send more either: a WRITE SAME with
+    /// several blocks is not what its sender takes it for.
+    fn exact(self) -> Result<Vec<Bytes>, Sense> {
+        match self.expected == self.steps.data_out_length {
+            true => Ok(self.parts),
+            false => Err(DATA_OUT_MISFIT),
+        }
+    }
+}
+
+/// INQUIRY, REPORT LUNS and REQUEST SENSE are done although a unit attention waits (SAM-5 5.14.1).
+const fn exempt_from_unit_attention(operation_code: u8) -> bool {
+    matches!(operation_code, 0x12 | 0xA0 | 0x03)
+}
+
+/// REQUEST SENSE (SPC-4 6.39): returns what waits, which is thereby told. All other sense data went
+/// with the command that it belongs to.
+fn request_sense(nexus: &mut Nexus, descriptor_format: bool, allocation_length: u32) -> Response {
+    let sense = match nexus.take() {
+        Some(attention) => attention.sense(),
+        None => Sense::new(SenseKey::NoSense, AdditionalSense::NONE),
+    };
+    sense_data(sense, descriptor_format, allocation_length)
+}
+
+/// Sense data as parameter data.
+pub(crate) fn sense_data(
+    sense: Sense,
+    descriptor_format: bool,
+    allocation_length: u32,
+) -> Response {
+    let bytes = match descriptor_format {
+        true => sense.encode_descriptor(),
+        false => Vec::from(sense.encode_fixed()),
+    };
+    data_in::respond(&bytes, allocation_length)
+}
