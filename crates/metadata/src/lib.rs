@@ -1,0 +1,24 @@
+//! What the cluster agrees on, behind one interface with the semantics of etcd's v3 API: revisions,
+//! compare-and-set transactions, watches from a revision, leases, compaction. The words are those
+//! of [`holdfast_model::metadata`].
+//!
+//! - [`machine`]: the store as a pure machine; the simulator drives it as it is.
+//! - [`embedded`]: the machine made durable in one directory, for one machine and for tests.
+//! - [`server`] and [`client`]: the interface over TCP.
+//! - [`session`]: what a user of the metadata holds, whichever store is behind it.
+//! - [`suite`]: the tests that every store passes.
+//!
+//! It refuses to know what the keys mean, and to come between the cluster and agreement: there is
+//! no consensus of our own here.
+#![forbid(unsafe_code)]
+
+mod codec;
+pub mod embedded;
+pub mod limits;
+pub mod machine;
+pub mod session;
+pub mod suite;
+
+pub use embedded::Embedded;
+pub use machine::{ClientId, HistoryLimits, Machine, Output};
+pub use session::{Answers, Requests, Session, Store};
