@@ -1,0 +1,340 @@
+//! All devices of a reactor behind one queue.
+//!
+//! Invariants:
+//! - every request gets exactly one completion, unless the [`Disks`] are dropped before;
+//! - requests begin in the order in which they were asked for, and end in any;
+//! - no more than [`Options::queue_depth`] operations and [`Options::memory_max`] bytes of buffers
+//!   (or a single larger operation) are in flight; what waits costs no more than its request.
+
+use std::collections::VecDeque;
+use std::future::pending;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use holdfast_model::{DiskCompletion, DiskId, DiskRequest};
+use rustix::event::EventfdFlags;
+use rustix::io::Errno;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::buffer::Shelf;
+use crate::device::{Device, DeviceSpec, Geometry};
+use crate::error::{OpenError, StartError};
+use crate::ring::Ring;
+use crate::threads::Threads;
+use crate::work::{self, Finished, Job, Work};
+
+/// Operations in flight that keep a fast device busy and a slow one's queue short.
+const QUEUE_DEPTH: u32 = 128;
+/// Threads that stand in for a ring: enough to group the flushes of a busy journal.
+const THREADS: usize = 16;
+/// Bytes of buffers in flight: 128 reads of a page.
+const MEMORY_MAX: usize = 32 << 20;
+/// Bytes of buffers that lie idle.
+const IDLE_MEMORY_MAX: usize = 16 << 20;
+/// The kernel's limit of a ring's entries is 32768; nothing gains from more than this.
+const QUEUE_DEPTH_MAX: u32 = 4096;
+
+/// How to drive disks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Which driver.
+    pub driver: DriverChoice,
+    /// Whether to bypass the page cache where that is possible.
+    pub direct: bool,
+    /// Operations in flight, from 1 to 4096.
+    pub queue_depth: u32,
+    /// Threads of the driver that uses threads; at least one.
+    pub threads: usize,
+    /// Bytes of buffers in flight.
+    pub memory_max: usize,
+    /// Bytes of buffers kept for reuse.
+    pub idle_memory_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            driver: DriverChoice::RingOrThreads,
+            direct: true,
+            queue_depth: QUEUE_DEPTH,
+            threads: THREADS,
+            memory_max: MEMORY_MAX,
+            idle_memory_max: IDLE_MEMORY_MAX,
+        }
+    }
+}
+
+/// Which driver is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriverChoice {
+    /// io_uring, and threads where the system refuses it.
+    RingOrThreads,
+    /// io_uring or an error.
+    Ring,
+    /// Threads.
+    Threads,
+}
+
+/// Which driver is at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// io_uring.
+    Ring,
+    /// Threads.
+    Threads,
+}
+
+/// Open devices and the driver under them.
+pub struct Disks {
+    engine: Engine,
+    devices: Vec<Arc<Device>>,
+    shelf: Shelf,
+    options: Options,
+    /// Requests that have not begun.
+    waiting: VecDeque<DiskRequest>,
+    /// Requests refused without asking the kernel.
+    refused: Vec<DiskCompletion>,
+    /// Kept for its memory.
+    finished: Vec<Finished>,
+    in_flight: usize,
+    memory: usize,
+    wake: Arc<OwnedFd>,
+    /// Made at the first wait, which happens inside a runtime.
+    listener: Option<AsyncFd<Arc<OwnedFd>>>,
+}
+
+enum Engine {
+    /// The helper does what a ring cannot: it is there if a block device may have to discard.
+    Ring {
+        ring: Box<Ring>,
+        helper: Option<Threads>,
+    },
+    Threads(Threads),
+}
+
+impl Disks {
+    /// Opens and locks the devices; the first is `DiskId(0)`. Blocks while files are created.
+    ///
+    /// # Errors
+    /// Names the first device that cannot be used and why, or the driver that cannot be started.
+    pub fn open(specs: &[DeviceSpec], options: Options) -> Result<Self, StartError> {
+        assert!(
+            specs.len() <= usize::from(u16::MAX),
+            "disk numbers have 16 bits"
+        );
+        assert!((1..=QUEUE_DEPTH_MAX).contains(&options.queue_depth));
+        let mut devices = Vec::with_capacity(specs.len());
+        for spec in specs {
+            devices.push(Arc::new(open_device(spec, options.direct)?));
+        }
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let wake = Arc::new(rustix::event::eventfd(0, flags).map_err(resources)?);
+        let engine = start_engine(&options, &devices, &wake)?;
+        Ok(Self {
+            engine,
+            devices,
+            shelf: Shelf::new(options.idle_memory_max),
+            options,
+            waiting: VecDeque::new(),
+            refused: Vec::new(),
+            finished: Vec::new(),
+            in_flight: 0,
+            memory: 0,
+            wake,
+            listener: None,
+        })
+    }
+
+    /// Which driver is at work.
+    #[must_use]
+    pub fn driver(&self) -> Driver {
+        match self.engine {
+            Engine::Ring { .. } => Driver::Ring,
+            Engine::Threads(_) => Driver::Threads,
+        }
+    }
+
+    /// What the device looks like; `None` if there is no such device.
+    #[must_use]
+    pub fn geometry(&self, disk: DiskId) -> Option<Geometry> {
+        let device = self.devices.get(usize::from(disk.0))?;
+        Some(device.geometry)
+    }
+
+    /// Requests that have not completed.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.waiting.len() + self.in_flight + self.refused.len()
+    }
+
+    /// Takes a request. It begins when [`completions`](Self::completions) is next polled, so that
+    /// all requests of one turn of the event loop go to the kernel together.
+    ///
+    /// Panics if there is no such disk. What else is wrong with a request is told in its
+    /// completion.
+    pub fn submit(&mut self, request: DiskRequest) {
+        let device = &self.devices[usize::from(request.disk.0)];
+        match work::check(device, &request.op) {
+            Ok(()) => self.waiting.push_back(request),
+            Err(error) => self.refused.push(DiskCompletion {
+                token: request.token,
+                result: Err(error),
+            }),
+        }
+    }
+
+    /// Waits until at least one request has ended, and adds all that have to `out`. Nothing is
+    /// lost if the future is dropped before that. With nothing outstanding it waits for ever.
+    ///
+    /// Must be called within a tokio runtime that has I/O enabled.
+    pub async fn completions(&mut self, out: &mut Vec<DiskCompletion>) {
+        loop {
+            if self.poll(out) > 0 {
+                return;
+            }
+            if self.outstanding() == 0 {
+                pending::<()>().await;
+            }
+            let listener = self.listener.get_or_insert_with(|| listen(&self.wake));
+            let mut ready = listener
+                .readable()
+                .await
+                .expect("the runtime outlives what waits in it");
+            // The descriptor is never read: each signal wakes anew, because tokio watches edges.
+            ready.clear_ready();
+        }
+    }
+
+    /// Begins what waits, and adds what has ended to `out`, without waiting. Returns how many.
+    pub fn poll(&mut self, out: &mut Vec<DiskCompletion>) -> usize {
+        let before = out.len();
+        out.append(&mut self.refused);
+        self.begin();
+        self.collect(out);
+        if !self.waiting.is_empty() {
+            // Places came free.
+            self.begin();
+        }
+        out.len() - before
+    }
+
+    fn begin(&mut self) {
+        while let Some(request) = self.waiting.front() {
+            let device = &self.devices[usize::from(request.disk.0)];
+            let memory = work::memory_of(device, &request.op);
+            let crowded = self.in_flight == self.options.queue_depth as usize
+                || (self.memory > 0 && self.memory + memory > self.options.memory_max);
+            if crowded {
+                break;
+            }
+            let device = Arc::clone(device);
+            let request = self.waiting.pop_front().expect("looked at above");
+            let work = work::prepare(&device, request.op, &self.shelf);
+            self.in_flight += 1;
+            self.memory += memory;
+            self.engine.push(Job {
+                token: request.token,
+                device,
+                work,
+                memory,
+            });
+        }
+        if let Engine::Ring { ring, .. } = &mut self.engine {
+            ring.submit();
+        }
+    }
+
+    fn collect(&mut self, out: &mut Vec<DiskCompletion>) {
+        self.engine.collect(&mut self.finished);
+        for finished in self.finished.drain(..) {
+            self.in_flight -= 1;
+            self.memory -= finished.memory;
+            out.push(finished.completion);
+        }
+        assert!(
+            self.in_flight > 0 || self.memory == 0,
+            "idle disks bind no memory"
+        );
+    }
+}
+
+impl Engine {
+    fn push(&mut self, job: Job) {
+        match self {
+            Engine::Ring { ring, helper } => {
+                let blocks = matches!(job.work, Work::Discard { .. });
+                match helper {
+                    Some(helper) if blocks && job.device.geometry.block_device => helper.push(job),
+                    _ => ring.push(job),
+                }
+            }
+            Engine::Threads(threads) => threads.push(job),
+        }
+    }
+
+    fn collect(&mut self, out: &mut Vec<Finished>) {
+        match self {
+            Engine::Ring { ring, helper } => {
+                ring.collect(out);
+                if let Some(helper) = helper {
+                    helper.collect(out);
+                }
+            }
+            Engine::Threads(threads) => threads.collect(out),
+        }
+    }
+}
+
+fn open_device(spec: &DeviceSpec, direct: bool) -> Result<Device, OpenError> {
+    let device = Device::open(spec, direct)?;
+    if direct && !device.geometry.direct {
+        tracing::warn!(
+            path = %spec.path.display(),
+            "direct I/O is refused here: writes go through the page cache and are flushed"
+        );
+    }
+    Ok(device)
+}
+
+fn start_engine(
+    options: &Options,
+    devices: &[Arc<Device>],
+    wake: &Arc<OwnedFd>,
+) -> Result<Engine, StartError> {
+    let threads = |count| Threads::start(count, Arc::clone(wake)).map_err(resources);
+    if options.driver != DriverChoice::Threads {
+        match Ring::start(options.queue_depth, Arc::clone(wake)) {
+            Ok(ring) => {
+                let discards = devices.iter().any(|device| device.geometry.block_device);
+                let helper = discards.then(|| threads(1)).transpose()?;
+                return Ok(Engine::Ring {
+                    ring: Box::new(ring),
+                    helper,
+                });
+            }
+            Err(errno) if options.driver == DriverChoice::Ring => {
+                let errno = errno.raw_os_error();
+                return Err(StartError::Ring { errno });
+            }
+            Err(errno) => {
+                tracing::warn!(%errno, "io_uring is refused: disks are driven by threads");
+            }
+        }
+    }
+    Ok(Engine::Threads(threads(options.threads)?))
+}
+
+#[allow(unsafe_code, reason = "tokio asks for a promise about the descriptor")]
+fn listen(wake: &Arc<OwnedFd>) -> AsyncFd<Arc<OwnedFd>> {
+    // SAFETY: the descriptor is open as long as the Arc that goes with it, and an OwnedFd behind
+    // an Arc never changes its number or what that stands for.
+    unsafe { AsyncFd::register_with_interest(Arc::clone(wake), Interest::READABLE) }
+        .expect("an event descriptor can be watched")
+}
+
+fn resources(errno: Errno) -> StartError {
+    StartError::Resources {
+        errno: errno.raw_os_error(),
+    }
+}
