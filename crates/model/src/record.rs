@@ -147,7 +147,11 @@ pub enum Membership {
     InSync,
     /// It takes every new write and is being brought up to date; it gives no lease and is never
     /// promoted.
-    Joining,
+    Joining {
+        /// The committed point that it joined with: should it go away again, its mark is that of
+        /// before.
+        stable: Sequence,
+    },
     /// It is away. The in-sync replicas keep a mark for it.
     Absent {
         /// The committed point that its own recovery is certain to find: the mark begins here.
@@ -215,7 +219,7 @@ impl SliceRecord {
 
     /// The nodes whose replicas are joining.
     pub fn joining(&self) -> impl Iterator<Item = NodeId> {
-        self.with(|membership| membership == Membership::Joining)
+        self.with(|membership| matches!(membership, Membership::Joining { .. }))
     }
 
     fn with(&self, keep: impl Fn(Membership) -> bool) -> impl Iterator<Item = NodeId> {

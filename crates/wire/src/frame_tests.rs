@@ -92,6 +92,7 @@ fn begin(role: Role) -> Begin {
         epoch: Epoch(7),
         role,
         committed: Sequence(8),
+        tail: vec![(Epoch(5), Sequence(9)), (Epoch(6), Sequence(11))],
         stable: Sequence(5),
         record: Bytes::from_static(b"{}"),
     }
@@ -204,6 +205,7 @@ fn every_message() -> Vec<Message> {
         forwarded(OutcomeCode::NotReady, Vec::new()).into(),
         forwarded(OutcomeCode::NoSpace, Vec::new()).into(),
         forwarded(OutcomeCode::Busy, Vec::new()).into(),
+        forwarded(OutcomeCode::MediumError, Vec::new()).into(),
         Fetch {
             slice,
             epoch,

@@ -63,9 +63,12 @@ pub struct Begin {
     pub epoch: Epoch,
     /// What the receiver is in it.
     pub role: Role,
-    /// The primary's committed point: what the receiver holds above it, and above its own, is
-    /// replaced by the prepares that follow, which begin right after this point.
+    /// The primary's committed point.
     pub committed: Sequence,
+    /// What the primary holds above it: runs of entries numbered in the same epoch, each with its
+    /// last sequence, in order. The receiver keeps what it holds as far as that agrees, and
+    /// gives up the rest; its answer says up to where it agreed.
+    pub tail: Vec<(Epoch, Sequence)>,
     /// The lowest stable point among the in-sync replicas.
     pub stable: Sequence,
     /// The slice's record, as the metadata has it.
@@ -302,6 +305,8 @@ pub enum OutcomeCode {
     NoSpace,
     /// Too much is waiting: not done.
     Busy,
+    /// A block of which a part was to be written cannot be read anywhere: not done.
+    MediumError,
 }
 
 /// A forward's end.

@@ -20,6 +20,7 @@ use crate::codec::{Reader, Writer};
 const RECORD_BYTES_MAX: usize = 8 << 10;
 const CLAIM_BYTES: usize = 12 + 8 + 4;
 const GRANT_BYTES: usize = 12 + 8;
+const RUN_BYTES: usize = 8 + 8;
 const CONTENT_BYTES_MIN: usize = 8 + 1;
 
 /// The payload as the fields take it, front to back.
@@ -309,6 +310,11 @@ impl Begin {
             Role::JoiningFull => 2,
         });
         body.u64(self.committed.0);
+        body.u32(self.tail.len() as u32);
+        for (epoch, last) in &self.tail {
+            body.u64(epoch.0);
+            body.u64(last.0);
+        }
         body.u64(self.stable.0);
         body.u32(self.record.len() as u32);
         body.bytes.extend_from_slice(&self.record);
@@ -322,7 +328,11 @@ impl Begin {
             2 => Role::JoiningFull,
             _ => return Err(WireError::Malformed),
         };
-        let (committed, stable) = (body.sequence()?, body.sequence()?);
+        let committed = body.sequence()?;
+        let tail = (0..body.count(RUN_BYTES)?)
+            .map(|_| Ok((body.epoch()?, body.sequence()?)))
+            .collect::<Result<_, WireError>>()?;
+        let stable = body.sequence()?;
         let length = body.count(1)?;
         if length > RECORD_BYTES_MAX {
             return Err(WireError::TooLong);
@@ -333,6 +343,7 @@ impl Begin {
             epoch,
             role,
             committed,
+            tail,
             stable,
             record,
         })
@@ -512,6 +523,7 @@ impl Forwarded {
             OutcomeCode::NotReady => 3,
             OutcomeCode::NoSpace => 4,
             OutcomeCode::Busy => 5,
+            OutcomeCode::MediumError => 6,
         });
         write_contents(&self.contents, body, payload);
     }
@@ -525,6 +537,7 @@ impl Forwarded {
             3 => OutcomeCode::NotReady,
             4 => OutcomeCode::NoSpace,
             5 => OutcomeCode::Busy,
+            6 => OutcomeCode::MediumError,
             _ => return Err(WireError::Malformed),
         };
         let contents = read_contents(body, payload)?;
