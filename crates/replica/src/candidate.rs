@@ -1,0 +1,314 @@
+//! The candidate: a replica that takes its primary for lost, and how it becomes the next one.
+//!
+//! Invariants:
+//! - it has withdrawn from the epoch, durably, before it asks anybody anything;
+//! - it does not lead before every lease that it granted has ended, or was given up;
+//! - it leaves out whoever does not answer, but never so many that too few copies remain.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use holdfast_model::record::{Membership, Record, ReplicaRecord, SliceRecord};
+use holdfast_model::{Epoch, NodeId, Sequence};
+use holdfast_stdx::Instant;
+use holdfast_wire::{Query, QueryReply};
+
+use crate::state::State;
+use crate::timing::{ASK, DRIFT, LEASE, METADATA_RETRY, STAND_BACK};
+use crate::{Context, Replica, Role, Wait};
+
+/// How often a candidate stands back for one that is further, before it leads in its place: every
+/// in-sync replica has all that is committed, so standing back is courtesy, not safety.
+const STAND_BACKS_MAX: u32 = 3;
+
+/// A record that was proposed.
+#[derive(Debug)]
+pub(crate) struct Proposal {
+    pub(crate) record: SliceRecord,
+    /// The metadata has not said, or said that the record was another.
+    pub(crate) unknown: bool,
+    /// When to ask the metadata again.
+    pub(crate) retry: Instant,
+}
+
+impl Proposal {
+    pub(crate) fn make(context: &mut dyn Context, record: SliceRecord) -> Self {
+        context.propose(record.encode());
+        Self {
+            record,
+            unknown: false,
+            retry: context.now() + METADATA_RETRY,
+        }
+    }
+
+    /// Asks again, when it is time, what became of it.
+    pub(crate) fn pursue(&mut self, context: &mut dyn Context) {
+        if self.unknown && context.now() >= self.retry {
+            self.retry = context.now() + METADATA_RETRY;
+            context.refresh();
+        }
+    }
+
+    /// The record is still the old one: proposes once more. What was proposed before may yet
+    /// arrive; it says the same.
+    pub(crate) fn repeat(&mut self, context: &mut dyn Context) {
+        if self.unknown {
+            self.unknown = false;
+            self.retry = context.now() + METADATA_RETRY;
+            context.propose(self.record.encode());
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The withdrawal is not durable yet.
+    Withdrawing,
+    /// Asking the others; leases that were granted may still run.
+    Asking {
+        lease_over: Instant,
+        asked_until: Instant,
+    },
+    /// Another is further: it goes first.
+    StandingBack { until: Instant },
+    /// The metadata decides.
+    Proposing,
+}
+
+/// On its way to lead.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    from: Epoch,
+    phase: Phase,
+    replies: BTreeMap<NodeId, (Epoch, Sequence)>,
+    stood_back: u32,
+    pub(crate) proposal: Option<Proposal>,
+    /// Somebody other than the last primary is left out, and may serve reads for a while.
+    pub(crate) leaves_out_reader: bool,
+}
+
+impl Candidate {
+    pub(crate) fn next_timeout(&self) -> Instant {
+        match self.phase {
+            Phase::Withdrawing => Instant::from_nanos(u64::MAX),
+            Phase::Asking {
+                lease_over,
+                asked_until,
+            } => lease_over.max(asked_until),
+            Phase::StandingBack { until } => until,
+            Phase::Proposing => self
+                .proposal
+                .as_ref()
+                .map_or(Instant::from_nanos(u64::MAX), |proposal| proposal.retry),
+        }
+    }
+}
+
+impl Replica {
+    /// Begins to try to lead.
+    pub(crate) fn stand(&mut self, context: &mut dyn Context) {
+        let record = self
+            .record
+            .as_ref()
+            .expect("a candidate stands for a record's slice");
+        let from = record.epoch;
+        self.role = Role::Candidate(Candidate {
+            from,
+            phase: Phase::Withdrawing,
+            replies: BTreeMap::new(),
+            stood_back: 0,
+            proposal: None,
+            leaves_out_reader: false,
+        });
+        let state = self.state.unwrap_or(State::NEW);
+        let withdrawn = state.withdrawn.max(from);
+        self.keep(
+            context,
+            State {
+                withdrawn,
+                clean: None,
+                ..state
+            },
+            Wait::Withdraw(from),
+        );
+    }
+
+    /// A withdrawal is durable.
+    pub(crate) fn withdrawn(&mut self, context: &mut dyn Context, epoch: Epoch) {
+        let lease_over = self
+            .last_grant
+            .map_or(Instant::ZERO, |grant| grant + LEASE + DRIFT);
+        let Role::Candidate(candidate) = &mut self.role else {
+            return;
+        };
+        if candidate.from == epoch && candidate.phase == Phase::Withdrawing {
+            self.ask(context, lease_over);
+        }
+    }
+
+    fn ask(&mut self, context: &mut dyn Context, lease_over: Instant) {
+        let (slice, fellows) = (self.slice, self.fellows());
+        let Role::Candidate(candidate) = &mut self.role else {
+            return;
+        };
+        candidate.replies.clear();
+        candidate.phase = Phase::Asking {
+            lease_over,
+            asked_until: context.now() + ASK,
+        };
+        for fellow in fellows {
+            context.send(
+                fellow,
+                Query {
+                    slice,
+                    epoch: candidate.from,
+                }
+                .into(),
+            );
+        }
+        self.press_on(context);
+    }
+
+    pub(crate) fn handle_query_reply(
+        &mut self,
+        context: &mut dyn Context,
+        peer: NodeId,
+        reply: &QueryReply,
+    ) {
+        if let Role::Candidate(candidate) = &mut self.role
+            && candidate.from == reply.epoch
+            && reply.in_sync
+        {
+            candidate.replies.insert(peer, reply.prepared);
+            self.press_on(context);
+        }
+    }
+
+    /// Goes as far as time and answers allow.
+    pub(crate) fn press_on(&mut self, context: &mut dyn Context) {
+        let now = context.now();
+        let fellows = self.fellows();
+        let Role::Candidate(candidate) = &mut self.role else {
+            return;
+        };
+        match candidate.phase {
+            Phase::Withdrawing => {}
+            Phase::Asking {
+                lease_over,
+                asked_until,
+            } => {
+                let heard = fellows.iter().all(|fellow| {
+                    candidate.replies.contains_key(fellow) || context.peer(*fellow).is_none()
+                });
+                if now >= lease_over && (heard || now >= asked_until) {
+                    self.decide(context);
+                } else if heard {
+                    candidate.phase = Phase::Asking {
+                        lease_over,
+                        asked_until: now,
+                    };
+                }
+            }
+            Phase::StandingBack { until } => {
+                if now >= until {
+                    self.ask(context, Instant::ZERO);
+                }
+            }
+            Phase::Proposing => {
+                if let Some(proposal) = &mut candidate.proposal {
+                    proposal.pursue(context);
+                }
+            }
+        }
+    }
+
+    fn decide(&mut self, context: &mut dyn Context) {
+        let now = context.now();
+        let own = context.prepared();
+        let fellows = self.fellows();
+        let Role::Candidate(candidate) = &mut self.role else {
+            return;
+        };
+        let all_heard = fellows
+            .iter()
+            .all(|fellow| candidate.replies.contains_key(fellow));
+        let further = candidate.replies.values().any(|prepared| *prepared > own);
+        let suspect = self.suspect_until.is_some_and(|until| now < until) && !all_heard;
+        if suspect || (further && candidate.stood_back < STAND_BACKS_MAX) {
+            candidate.stood_back += 1;
+            candidate.phase = Phase::StandingBack {
+                until: now + STAND_BACK,
+            };
+            return;
+        }
+        let answered: BTreeSet<NodeId> = candidate.replies.keys().copied().collect();
+        candidate.phase = Phase::Proposing;
+        let record = self.promotion(&answered);
+        let previous = self.record.as_ref().expect("a candidate has a record");
+        let leaves_out_reader = previous.in_sync().any(|node| {
+            node != previous.primary
+                && record
+                    .replica(node)
+                    .is_none_or(|kept| kept.membership != Membership::InSync)
+        });
+        let proposal = Proposal::make(context, record);
+        let Role::Candidate(candidate) = &mut self.role else {
+            return;
+        };
+        candidate.leaves_out_reader = leaves_out_reader;
+        candidate.proposal = Some(proposal);
+    }
+
+    /// The record with this replica as primary, without those that have not answered, as far as
+    /// enough copies remain.
+    fn promotion(&mut self, answered: &BTreeSet<NodeId>) -> SliceRecord {
+        let nonce = self.next_nonce();
+        let me = self.me;
+        // Everybody who was in sync has at least this: the last primary said so.
+        let stable = self.window.from();
+        let mut record = self.record.clone().expect("a candidate has a record");
+        let in_sync = record.in_sync().count();
+        let stays =
+            |replica: &ReplicaRecord| replica.node == me.node || answered.contains(&replica.node);
+        let staying = record
+            .replicas
+            .iter()
+            .filter(|replica| replica.membership == Membership::InSync && stays(replica))
+            .count();
+        let mut to_leave_out =
+            (in_sync - staying).min(in_sync.saturating_sub(usize::from(record.copies_min).max(1)));
+        for replica in &mut record.replicas {
+            match replica.membership {
+                Membership::InSync if !stays(replica) && to_leave_out > 0 => {
+                    to_leave_out -= 1;
+                    replica.membership = Membership::Absent { stable };
+                }
+                Membership::Joining { stable } => {
+                    replica.membership = Membership::Absent { stable };
+                }
+                _ => {}
+            }
+        }
+        record.epoch = record.epoch.next();
+        record.primary = me.node;
+        record.proposer = (me.node, me.incarnation);
+        record.nonce = nonce;
+        record
+    }
+
+    /// The record is still what it was when a proposal was made.
+    pub(crate) fn proposal_not_done(&mut self, context: &mut dyn Context) {
+        match &mut self.role {
+            Role::Candidate(candidate) => {
+                if let Some(proposal) = &mut candidate.proposal {
+                    proposal.repeat(context);
+                }
+            }
+            Role::Primary(primary) => {
+                if let Some(change) = &mut primary.change {
+                    change.proposal.repeat(context);
+                }
+            }
+            _ => {}
+        }
+    }
+}

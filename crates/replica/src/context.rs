@@ -1,0 +1,112 @@
+//! What a replica may do: the whole of its world, as one trait. The engine is behind it.
+
+use alloc::vec::Vec;
+
+use holdfast_model::{
+    BlockRange, Change, CommandId, Entry, Epoch, Incarnation, NodeId, PageIndex, Sequence, StoreId,
+};
+use holdfast_stdx::{Bytes, Instant};
+use holdfast_wire::{Content, Message, OutcomeCode};
+
+/// Names something that ends later. Tokens of one slice's durable operations come back in the
+/// order in which they were given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+/// Who is at the other end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The contents of its devices.
+    pub store: StoreId,
+    /// The start of its process.
+    pub incarnation: Incarnation,
+}
+
+/// What happened to a replica that people should know of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Milestone {
+    /// It leads from this epoch on.
+    Leads(Epoch),
+    /// It led, and does so no more; the slice is in this epoch.
+    Deposed(Epoch),
+    /// It took this node's replica out of the in-sync set.
+    Removed(NodeId),
+    /// It brings this node's replica up to date: all of it, or what changed.
+    Joining {
+        /// Whose.
+        node: NodeId,
+        /// Whether all that is allocated is copied.
+        full: bool,
+    },
+    /// This node's replica is in sync.
+    InSync(NodeId),
+    /// It is not what the record says that it is.
+    NotThatReplica,
+}
+
+/// What a replica may do. Everything concerns the replica's own slice.
+pub trait Context {
+    /// What time it is.
+    fn now(&self) -> Instant;
+
+    /// Appends an entry; its sequence is the one after [`prepared`](Self::prepared). Ends with
+    /// `handle_durable`.
+    fn append(&mut self, entry: Entry, committed: Sequence) -> Token;
+    /// Voids the entries above `after` in the journal. Ends with `handle_durable`.
+    fn begin_epoch(&mut self, epoch: Epoch, after: Sequence) -> Token;
+    /// Forgets all entries and lets the log begin anew after a point. Ends with `handle_durable`.
+    fn restart_log(&mut self, after: (Epoch, Sequence)) -> Token;
+    /// Keeps the replica's own state. Ends with `handle_durable`.
+    fn put_state(&mut self, state: Bytes) -> Token;
+    /// Installs a block's contents as of the committed point, `None` for contents that are bad.
+    /// Ends with `handle_durable`; `None` if there is no room or the copy cannot be ordered yet.
+    fn install(&mut self, range: BlockRange, change: Option<Change>) -> Option<Token>;
+    /// Records that what a hole in the journal may have held is there again. Ends with
+    /// `handle_durable`.
+    fn mend(&mut self) -> Token;
+    /// Drops everything that the slice has here, its state too. Ends with `handle_durable`.
+    fn drop_contents(&mut self) -> Token;
+    /// Lets entries up to here take effect.
+    fn set_committed(&mut self, committed: Sequence);
+    /// The last entry's epoch and sequence.
+    fn prepared(&self) -> (Epoch, Sequence);
+    /// The committed point.
+    fn committed(&self) -> Sequence;
+    /// The committed point that recovery is certain to find.
+    fn stable(&self) -> Sequence;
+    /// The entries above a sequence that is not below the committed point.
+    fn entries_above(&self, sequence: Sequence) -> Vec<Entry>;
+    /// Pages that hold anything, with the mask of their blocks that do.
+    fn allocated(&self) -> Vec<(PageIndex, u64)>;
+    /// Makes sure that there is room for a write.
+    fn reserve(&mut self, range: BlockRange) -> bool;
+    /// Reads the newest version of blocks. Ends with `handle_read`.
+    fn read_prepared(&mut self, range: BlockRange) -> Token;
+    /// Reads the committed version of blocks. Ends with `handle_read`.
+    fn read_committed(&mut self, range: BlockRange) -> Token;
+
+    /// Who is at the other end of the link to a node, if it is up.
+    fn peer(&self, node: NodeId) -> Option<Peer>;
+    /// Sends a message, if the link is up.
+    fn send(&mut self, node: NodeId, message: Message);
+    /// Sends the next heartbeat to a node now rather than when it is due.
+    fn hurry(&mut self, node: NodeId);
+    /// Drops the link: the peer does not keep to the protocol.
+    fn reset_link(&mut self, node: NodeId);
+
+    /// Asks for the record to be replaced, if it is still at the revision that this replica was
+    /// last told of. Ends with `handle_proposed`.
+    fn propose(&mut self, record: Bytes);
+    /// Asks for the record as it is now. Ends with `handle_record`.
+    fn refresh(&mut self);
+
+    /// A command has ended.
+    fn finish(&mut self, command: CommandId, outcome: OutcomeCode);
+    /// Blocks that a joining replica was sent, for statistics.
+    fn copied(&mut self, bytes: u64);
+    /// Something for people.
+    fn milestone(&mut self, milestone: Milestone);
+}
+
+/// The contents of consecutive blocks, as `handle_read` brings them.
+pub type Contents = Vec<Content>;

@@ -1,0 +1,230 @@
+//! What a replica makes of the record: which role it takes, and when it changes.
+//!
+//! Invariants:
+//! - a record older than one that was already followed is ignored;
+//! - no role survives a restart, but for that of a primary that stopped cleanly;
+//! - a replica whose contents are not what the record takes them for never counts as in sync.
+
+use holdfast_model::record::{Membership, SliceRecord};
+use holdfast_model::{Epoch, Sequence};
+use holdfast_wire::JoinRequest;
+
+use crate::state::{Standing, State};
+use crate::{Context, Milestone, Proposed, Replica, Role, Wait, timing};
+
+impl Replica {
+    /// The record as it is, or was a moment ago (`fresh` says which); `None` if there is none any
+    /// more.
+    pub fn handle_record(
+        &mut self,
+        context: &mut dyn Context,
+        record: Option<SliceRecord>,
+        fresh: bool,
+    ) {
+        match record {
+            None => self.leave(context),
+            Some(record) => {
+                let known = self
+                    .record
+                    .as_ref()
+                    .map_or(Epoch::ZERO, |known| known.epoch);
+                if record.epoch >= known {
+                    let newer = record.epoch > known;
+                    self.adopt(context, record, newer, fresh);
+                }
+            }
+        }
+        self.maintain(context);
+    }
+
+    /// A proposal has ended.
+    pub fn handle_proposed(&mut self, context: &mut dyn Context, proposed: Proposed) {
+        let change = match &mut self.role {
+            Role::Candidate(candidate) => candidate.proposal.as_mut(),
+            Role::Primary(primary) => primary.change.as_mut().map(|change| &mut change.proposal),
+            _ => None,
+        };
+        let Some(proposal) = change else { return };
+        match proposed {
+            Proposed::Accepted => {
+                let record = proposal.record.clone();
+                self.adopt(context, record, true, true);
+            }
+            Proposed::Rejected | Proposed::Unknown => {
+                proposal.unknown = true;
+                context.refresh();
+            }
+        }
+        self.maintain(context);
+    }
+
+    /// Follows a record that is at least as new as the last.
+    fn adopt(&mut self, context: &mut dyn Context, record: SliceRecord, newer: bool, fresh: bool) {
+        let ours = record.proposer == (self.me.node, self.me.incarnation);
+        self.record = Some(record);
+        if !newer {
+            if matches!(self.role, Role::Outside { .. }) {
+                self.take_place(context);
+            }
+            if fresh {
+                self.proposal_not_done(context);
+            }
+            return;
+        }
+        match &self.role {
+            Role::Primary(primary) if ours && primary.change.is_some() => {
+                self.change_done(context);
+            }
+            Role::Candidate(_) if ours => self.lead(context, false),
+            _ => {
+                self.adjust_marks();
+                self.take_place(context);
+            }
+        }
+    }
+
+    /// The slice is deleted, or has no replica here any more.
+    fn leave(&mut self, context: &mut dyn Context) {
+        self.step_down(context);
+        self.record = None;
+        self.role = Role::Outside {
+            offer: context.now(),
+        };
+        self.marks.clear();
+        if self.state.take().is_some() {
+            let token = context.drop_contents();
+            self.waits.push_back((token, Wait::Other));
+            self.durable = Sequence::ZERO;
+        }
+    }
+
+    /// Takes the place that the record has for this replica.
+    fn take_place(&mut self, context: &mut dyn Context) {
+        let now = context.now();
+        let record = self.record.as_ref().expect("a place is taken in a record");
+        let Some(mine) = record.replica(self.me.node) else {
+            self.leave_place(context);
+            return;
+        };
+        let in_sync = mine.membership == Membership::InSync && mine.store == self.me.store;
+        let (epoch, primary) = (record.epoch, record.primary);
+        if in_sync && self.is_as_recorded() {
+            if primary == self.me.node {
+                self.step_down(context);
+                self.lead_again(context);
+            } else if !self.follows(epoch, primary) {
+                self.step_down(context);
+                self.follow(context, epoch, primary);
+            }
+        } else if !self.joins(epoch) {
+            if in_sync {
+                context.milestone(Milestone::NotThatReplica);
+            }
+            self.step_down(context);
+            self.role = Role::Outside { offer: now };
+        }
+    }
+
+    fn leave_place(&mut self, context: &mut dyn Context) {
+        let record = self.record.take();
+        self.leave(context);
+        self.record = record;
+    }
+
+    /// Whether what is here is what a record that names it in sync takes it for. A replica that
+    /// was still joining when it last ran has been completed since, or the record would not say
+    /// so; one without state has never been written to.
+    pub(crate) fn is_as_recorded(&self) -> bool {
+        let record = self.record.as_ref().expect("it is compared with a record");
+        match &self.state {
+            None => record.epoch == Epoch(1),
+            Some(state) => !matches!(state.standing, Standing::Damaged { .. }),
+        }
+    }
+
+    fn follows(&self, epoch: Epoch, primary: holdfast_model::NodeId) -> bool {
+        matches!(&self.role, Role::Secondary(secondary)
+            if secondary.epoch == epoch && secondary.primary == primary)
+    }
+
+    fn joins(&self, epoch: Epoch) -> bool {
+        matches!(&self.role, Role::Joiner(joiner) if joiner.epoch == epoch)
+    }
+
+    /// A former primary: after a clean stop it goes on in its epoch, else it needs a new one.
+    fn lead_again(&mut self, context: &mut dyn Context) {
+        let state = self.state.unwrap_or(State::NEW);
+        let record = self.record.as_ref().expect("it is named in a record");
+        let prepared = context.prepared().1;
+        let resumes = state.epoch == record.epoch
+            && state.withdrawn < record.epoch
+            && state.clean == Some(prepared)
+            && context.committed() == prepared;
+        if resumes {
+            self.lead(context, true);
+        } else {
+            self.stand(context);
+        }
+    }
+
+    /// Offers this replica to the primary, when it is time.
+    pub(crate) fn offer(&mut self, context: &mut dyn Context) {
+        let now = context.now();
+        let wants_in = self.wants_in();
+        let Role::Outside { offer } = &mut self.role else {
+            return;
+        };
+        if !wants_in || *offer > now {
+            return;
+        }
+        *offer = now + timing::JOIN_RETRY;
+        let primary = self
+            .record
+            .as_ref()
+            .expect("it wants into a record")
+            .primary;
+        if context.peer(primary).is_none() {
+            return;
+        }
+        let stable = match self.state.map(|state| state.standing) {
+            None => Sequence::ZERO,
+            Some(Standing::Whole) => context.stable(),
+            Some(Standing::Joining { stable } | Standing::Damaged { stable }) => stable,
+        };
+        let (slice, store) = (self.slice, self.me.store);
+        context.send(
+            primary,
+            JoinRequest {
+                slice,
+                store,
+                stable,
+                usable: true,
+            }
+            .into(),
+        );
+    }
+
+    /// Whether there is somebody to offer this replica to.
+    pub(crate) fn wants_in(&self) -> bool {
+        !self.stopping
+            && self.record.as_ref().is_some_and(|record| {
+                record.primary != self.me.node && record.replica(self.me.node).is_some()
+            })
+    }
+
+    /// The operator wants the node to stop: what can be finished is, and roles are handed over.
+    pub fn stop(&mut self, context: &mut dyn Context) {
+        self.stopping = true;
+        self.maintain(context);
+    }
+
+    /// Whether nothing keeps the node from stopping any more.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        match &self.role {
+            Role::Primary(primary) => primary.is_stopped(),
+            Role::Secondary(secondary) => secondary.is_released(),
+            Role::Outside { .. } | Role::Joiner(_) | Role::Candidate(_) => true,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The joining replica: takes every new write, and blocks that it lacks, until it has all.
+//!
+//! Invariants:
+//! - it grants no lease, serves no read and is never promoted;
+//! - it is recorded as joining before its first block is overwritten;
+//! - a copy never lands over a block that the stream of writes has brought since it joined.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use holdfast_model::{BLOCK_SIZE, BlockRange, Change, Epoch, NodeId, PageIndex, Sequence};
+use holdfast_wire::{Begin, BlockContent, Content, Copied, Copy, Refusal};
+
+use crate::marks::{Window, runs};
+use crate::state::{Standing, State};
+use crate::{Context, Replica, Role, Wait};
+
+/// Joining, fed by a primary.
+#[derive(Debug)]
+pub(crate) struct Joiner {
+    pub(crate) epoch: Epoch,
+    pub(crate) primary: NodeId,
+    pub(crate) begun: bool,
+    pub(crate) acknowledged: Sequence,
+    /// Blocks that the stream has brought since the epoch began here.
+    written: BTreeMap<PageIndex, u64>,
+    /// Copies of which parts are on their way to the disk, and how many.
+    installing: BTreeMap<u64, usize>,
+}
+
+impl Joiner {
+    pub(crate) fn wrote(&mut self, range: BlockRange) {
+        for (page, part) in range.by_page() {
+            *self.written.entry(page).or_default() |= part.page_mask();
+        }
+    }
+
+    /// The parts of `range` that the stream has not brought.
+    fn missing(&self, range: BlockRange) -> Vec<BlockRange> {
+        let mut parts = Vec::new();
+        for (page, part) in range.by_page() {
+            let written = self.written.get(&page).copied().unwrap_or(0);
+            parts.extend(runs(page, part.page_mask() & !written));
+        }
+        parts
+    }
+}
+
+impl Replica {
+    pub(crate) fn begin_joining(
+        &mut self,
+        context: &mut dyn Context,
+        peer: NodeId,
+        begin: &Begin,
+        full: bool,
+    ) {
+        let stable = match self.state.map(|state| state.standing) {
+            _ if full => Sequence::ZERO,
+            None => Sequence::ZERO,
+            Some(Standing::Whole) => context.stable(),
+            Some(Standing::Joining { stable } | Standing::Damaged { stable }) => stable,
+        };
+        let withdrawn = self.state.unwrap_or(State::NEW).withdrawn;
+        if full && self.state.is_some() {
+            let token = context.drop_contents();
+            self.waits.push_back((token, Wait::Other));
+        }
+        let standing = Standing::Joining { stable };
+        let state = State {
+            epoch: begin.epoch,
+            withdrawn,
+            standing,
+            clean: None,
+        };
+        self.keep(context, state, Wait::Other);
+        // What was never committed, as far as is known here, may not have been committed at all.
+        let committed = context.committed();
+        let token = context.begin_epoch(begin.epoch, committed);
+        self.waits.push_back((token, Wait::Other));
+        self.recent.give_up_above(committed);
+        let token = context.restart_log((begin.epoch, begin.committed));
+        self.waits
+            .push_back((token, Wait::Begin(begin.epoch, begin.committed)));
+        self.window = Window::starting_at(begin.committed);
+        self.marks.clear();
+        self.role = Role::Joiner(Box::new(Joiner {
+            epoch: begin.epoch,
+            primary: peer,
+            begun: false,
+            acknowledged: Sequence::ZERO,
+            written: BTreeMap::new(),
+            installing: BTreeMap::new(),
+        }));
+    }
+
+    pub(crate) fn handle_copy(&mut self, context: &mut dyn Context, peer: NodeId, copy: &Copy) {
+        if !self.takes_from(peer, copy.epoch) {
+            self.refuse(context, peer, copy.epoch, Refusal::StaleEpoch);
+            return;
+        }
+        let Role::Joiner(joiner) = &mut self.role else {
+            context.reset_link(peer);
+            return;
+        };
+        let mut tokens = Vec::new();
+        let mut refused = false;
+        for content in &copy.contents {
+            for part in joiner.missing(content.range) {
+                let change = change_of(content, part);
+                let has_room = match &change {
+                    Some(Change::Write { .. }) => context.reserve(part),
+                    _ => true,
+                };
+                match has_room.then(|| context.install(part, change)).flatten() {
+                    Some(token) => tokens.push(token),
+                    None => refused = true,
+                }
+            }
+        }
+        if refused {
+            joiner.installing.remove(&copy.number);
+        } else {
+            joiner.installing.insert(copy.number, tokens.len() + 1);
+        }
+        for token in tokens {
+            self.waits.push_back((token, Wait::Install(copy.number)));
+        }
+        if refused {
+            self.refuse(context, peer, copy.epoch, Refusal::Failed);
+        } else {
+            self.installed(context, copy.number);
+        }
+    }
+
+    /// A part of a copy is durable, or the copy had one part less than counted.
+    pub(crate) fn installed(&mut self, context: &mut dyn Context, number: u64) {
+        let Role::Joiner(joiner) = &mut self.role else {
+            return;
+        };
+        let Some(left) = joiner.installing.get_mut(&number) else {
+            return;
+        };
+        *left -= 1;
+        if *left == 0 {
+            joiner.installing.remove(&number);
+            let (slice, epoch, primary) = (self.slice, joiner.epoch, joiner.primary);
+            context.send(
+                primary,
+                Copied {
+                    slice,
+                    epoch,
+                    number,
+                }
+                .into(),
+            );
+        }
+    }
+}
+
+/// What `content` says of `part`, which lies in it; `None`: that it is bad.
+fn change_of(content: &Content, part: BlockRange) -> Option<Change> {
+    match &content.content {
+        BlockContent::Data { data, checksums } => {
+            let first = (part.start() - content.range.start()) as usize;
+            let count = part.count() as usize;
+            Some(Change::Write {
+                start: holdfast_model::BlockIndex(part.start()),
+                data: data.slice(first * BLOCK_SIZE..(first + count) * BLOCK_SIZE),
+                checksums: checksums[first..first + count].to_vec(),
+            })
+        }
+        BlockContent::Zero => Some(Change::Clear(part)),
+        BlockContent::Bad => None,
+    }
+}

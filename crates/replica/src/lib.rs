@@ -1,0 +1,493 @@
+//! PacificA for one slice (Lin et al., MSR-TR-2008-25), with local reads in the manner of CRAQ
+//! (Terrace & Freedman, USENIX ATC 2009): order, commit, leases, change of configuration, catch-up.
+//!
+//! It refuses to know where bytes are kept and how messages travel: [`Context`] does. What the
+//! roles do, and what goes wrong if they do less, is `docs/replication.md`.
+//!
+//! Invariants:
+//! - a replica acts in one role at a time, in one epoch, which only rises;
+//! - nothing is acknowledged that is not durable at every in-sync replica of the epoch;
+//! - an entry is given up only where a later primary's answer replaces it;
+//! - whoever has withdrawn from an epoch grants nothing in it and takes nothing of it any more.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod candidate;
+mod context;
+mod follow;
+mod joiner;
+mod marks;
+mod primary;
+mod recent;
+mod secondary;
+mod state;
+pub mod timing;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use holdfast_model::record::{Membership, SliceRecord};
+use holdfast_model::{CommandId, Epoch, Incarnation, NodeId, Sequence, SliceId, StoreId};
+use holdfast_stdx::{Bytes, Instant};
+use holdfast_wire::{Claim, Grant, Message, OutcomeCode, Refusal, Refused};
+
+use candidate::Candidate;
+pub use context::{Contents, Context, Milestone, Peer, Token};
+use joiner::Joiner;
+use marks::{Mark, Window};
+use primary::Primary;
+pub use primary::{Operation, WriteKind};
+use recent::Recent;
+use secondary::Secondary;
+use state::{Standing, State};
+
+/// Whose replica it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Me {
+    /// The node.
+    pub node: NodeId,
+    /// The contents of its devices.
+    pub store: StoreId,
+    /// The start of its process.
+    pub incarnation: Incarnation,
+}
+
+/// What the store found of a slice when it was opened.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// The replica's own state, as it was last kept.
+    pub state: Option<Bytes>,
+    /// The committed point.
+    pub committed: Sequence,
+    /// Whether nothing durable is missing from the journal.
+    pub intact: bool,
+    /// Whether the journal's last group was bad.
+    pub tail_suspect: bool,
+    /// Ids of the latest commands and their sequences.
+    pub commands: Vec<(CommandId, Sequence)>,
+    /// The changed blocks of the journal's entries, in order.
+    pub changes: Vec<(Sequence, holdfast_model::BlockRange)>,
+}
+
+/// How a proposal ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proposed {
+    /// It is the record now.
+    Accepted,
+    /// The record had changed.
+    Rejected,
+    /// Nobody can tell: it may be the record, now or later.
+    Unknown,
+}
+
+/// What a replica is doing.
+#[derive(Debug)]
+enum Role {
+    /// Not in sync: it offers itself to the primary, if the record has a place for it.
+    Outside {
+        /// When it offers itself next.
+        offer: Instant,
+    },
+    Secondary(Secondary),
+    Joiner(Box<Joiner>),
+    Candidate(Candidate),
+    Primary(Box<Primary>),
+}
+
+/// What a durable operation was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    /// An entry.
+    Append(Sequence),
+    /// The beginning of an epoch, with the log up to here kept.
+    Begin(Epoch, Sequence),
+    /// A candidate's withdrawal.
+    Withdraw(Epoch),
+    /// A part of a copy.
+    Install(u64),
+    /// A clean stop.
+    Clean,
+    /// Something that nothing waits for, but for its place in the order.
+    Other,
+}
+
+/// One node's replica of one slice.
+#[derive(Debug)]
+pub struct Replica {
+    me: Me,
+    slice: SliceId,
+    record: Option<SliceRecord>,
+    state: Option<State>,
+    role: Role,
+    /// Durable operations under way, in their order.
+    waits: VecDeque<(Token, Wait)>,
+    /// Entries up to here are durable here.
+    durable: Sequence,
+    /// The journal's last group was bad: until then nobody leads without hearing all others.
+    suspect_until: Option<Instant>,
+    recent: Recent,
+    window: Window,
+    marks: BTreeMap<(NodeId, StoreId), Mark>,
+    /// When the last grant for this slice went out, to anybody.
+    last_grant: Option<Instant>,
+    /// The operator wants the node to stop.
+    stopping: bool,
+    nonce: u64,
+}
+
+/// How a replica stands, for people and for routing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The slice's epoch, as far as it is known here.
+    pub epoch: Epoch,
+    /// Whether this replica leads and serves.
+    pub leads: bool,
+    /// For replicas that are being brought up to date from here: who, and bytes done of all.
+    pub joining: Vec<(NodeId, u64, u64)>,
+}
+
+impl Replica {
+    /// A replica as the store found it at this start. `record` follows by
+    /// [`handle_record`](Self::handle_record).
+    pub fn new(me: Me, slice: SliceId, found: &Found, context: &mut dyn Context) -> Self {
+        let now = context.now();
+        let mut replica = Self {
+            me,
+            slice,
+            record: None,
+            state: None,
+            role: Role::Outside { offer: now },
+            waits: VecDeque::new(),
+            durable: context.prepared().1,
+            suspect_until: found.tail_suspect.then(|| now + timing::SUSPECT_TAIL),
+            recent: Recent::default(),
+            window: Window::starting_at(found.committed),
+            marks: BTreeMap::new(),
+            last_grant: Some(now),
+            stopping: false,
+            nonce: 0,
+        };
+        for (command, sequence) in &found.commands {
+            replica.recent.note(now, *command, *sequence);
+        }
+        for (sequence, range) in &found.changes {
+            replica.window.note(*sequence, *range);
+        }
+        if let Some(bytes) = &found.state {
+            let damaged = Standing::Damaged {
+                stable: Sequence::ZERO,
+            };
+            let state = State::decode(bytes).unwrap_or(State {
+                standing: damaged,
+                ..State::NEW
+            });
+            replica.state = Some(state);
+            if !found.intact && !matches!(state.standing, Standing::Joining { .. }) {
+                let standing = Standing::Damaged {
+                    stable: found.committed,
+                };
+                replica.keep(context, State { standing, ..state }, Wait::Other);
+                context.milestone(Milestone::NotThatReplica);
+            }
+        }
+        replica
+    }
+
+    /// A durable operation has ended.
+    pub fn handle_durable(&mut self, context: &mut dyn Context, token: Token) {
+        let (expected, wait) = self.waits.pop_front().expect("what ends was begun");
+        assert!(
+            token == expected,
+            "durable operations of a slice end in their order"
+        );
+        match wait {
+            Wait::Append(sequence) => self.durable = self.durable.max(sequence),
+            Wait::Begin(epoch, kept) => {
+                self.durable = kept;
+                self.began(context, epoch, kept);
+            }
+            Wait::Withdraw(epoch) => self.withdrawn(context, epoch),
+            Wait::Install(number) => self.installed(context, number),
+            Wait::Clean => self.clean_stop_kept(context),
+            Wait::Other => {}
+        }
+        self.maintain(context);
+    }
+
+    /// A message came. Those that concern commands, leases and repair are the engine's.
+    pub fn handle_message(&mut self, context: &mut dyn Context, peer: NodeId, message: &Message) {
+        match message {
+            Message::Begin(begin) => self.handle_begin(context, peer, begin),
+            Message::Prepare(prepare) => self.handle_prepare(context, peer, prepare),
+            Message::Commit(commit) => self.handle_commit(context, peer, commit),
+            Message::Copy(copy) => self.handle_copy(context, peer, copy),
+            Message::Reserve(reserve) => self.handle_reserve(context, peer, reserve),
+            Message::Query(query) => self.handle_query(context, peer, query),
+            Message::QueryReply(reply) => self.handle_query_reply(context, peer, reply),
+            Message::Resign(resign) => self.handle_resign(context, peer, resign),
+            Message::Prepared(prepared) => self.handle_prepared(context, peer, prepared),
+            Message::Refused(refused) => self.handle_refused(peer, refused),
+            Message::JoinRequest(request) => self.handle_join_request(peer, request),
+            Message::Copied(copied) => self.handle_copied(context, peer, copied),
+            Message::Reserved(reserved) => self.handle_reserved(context, peer, reserved),
+            Message::Heartbeat(_)
+            | Message::Forward(_)
+            | Message::Forwarded(_)
+            | Message::Fetch(_)
+            | Message::Fetched(_) => unreachable!("these are the engine's"),
+        }
+        self.maintain(context);
+    }
+
+    /// The link to a node is up.
+    pub fn handle_peer_up(&mut self, context: &mut dyn Context, peer: NodeId) {
+        if let Role::Outside { offer } = &mut self.role {
+            *offer = context.now();
+        }
+        if matches!(self.role, Role::Primary(_)) {
+            self.greet_member(context, peer);
+        }
+        self.maintain(context);
+    }
+
+    /// The link to a node is down.
+    pub fn handle_peer_down(&mut self, context: &mut dyn Context, peer: NodeId) {
+        let now = context.now();
+        match &mut self.role {
+            Role::Primary(_) => self.lose_member_link(context, peer),
+            Role::Joiner(joiner) if joiner.primary == peer => {
+                self.role = Role::Outside {
+                    offer: now + timing::JOIN_RETRY,
+                };
+            }
+            Role::Secondary(secondary) if secondary.primary == peer => secondary.link_lost(),
+            _ => {}
+        }
+        self.maintain(context);
+    }
+
+    /// This node stood still for longer than a lease: what waited meanwhile is not to be done any
+    /// more, and what it did not hear says nothing about the others.
+    pub fn handle_stood_still(&mut self, context: &mut dyn Context) {
+        let now = context.now();
+        match &mut self.role {
+            Role::Secondary(secondary) => secondary.start_anew(now),
+            Role::Primary(_) => self.refuse_admitted(context, OutcomeCode::Expired),
+            _ => {}
+        }
+        self.maintain(context);
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, context: &mut dyn Context) {
+        match &self.role {
+            Role::Outside { .. } => self.offer(context),
+            Role::Secondary(_) => self.watch_primary(context),
+            Role::Candidate(_) => self.press_on(context),
+            Role::Joiner(_) | Role::Primary(_) => {}
+        }
+        self.maintain(context);
+    }
+
+    /// When time alone changes something.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        match &self.role {
+            Role::Outside { offer } => self.wants_in().then_some(*offer),
+            Role::Secondary(secondary) => self.primary_missed_at(secondary),
+            Role::Candidate(candidate) => Some(candidate.next_timeout()),
+            Role::Joiner(_) => None,
+            Role::Primary(primary) => primary.next_timeout(),
+        }
+    }
+
+    /// What a heartbeat to `peer` says that this replica leads, with `peer` in sync.
+    pub fn claim(&mut self, now: Instant, peer: NodeId) -> Option<Claim> {
+        let slice = self.slice;
+        match &mut self.role {
+            Role::Primary(primary) => primary.claim(slice, now, peer),
+            _ => None,
+        }
+    }
+
+    /// What a heartbeat to `peer` grants for this slice.
+    pub fn grant(&mut self, now: Instant, peer: NodeId) -> Option<Grant> {
+        match &self.role {
+            Role::Secondary(secondary) if secondary.primary == peer && secondary.begun => {
+                self.last_grant = Some(now);
+                Some(Grant {
+                    slice: self.slice,
+                    epoch: secondary.epoch,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// A heartbeat said that `peer` leads this slice; it answers ours of `echo`.
+    pub fn handle_claim(&mut self, peer: NodeId, claim: &Claim, echo: Instant) {
+        if let Role::Secondary(secondary) = &mut self.role
+            && secondary.primary == peer
+            && secondary.epoch == claim.epoch
+        {
+            secondary.claimed(echo, claim.read_lease_us);
+        }
+    }
+
+    /// A heartbeat granted the lease of this slice, in answer to ours of `echo`.
+    pub fn handle_grant(
+        &mut self,
+        context: &mut dyn Context,
+        peer: NodeId,
+        grant: &Grant,
+        echo: Instant,
+    ) {
+        if let Role::Primary(primary) = &mut self.role
+            && primary.epoch == grant.epoch
+        {
+            primary.granted(peer, echo);
+            self.maintain(context);
+        }
+    }
+
+    /// Whether a read that is planned now may be answered from the committed contents here. A
+    /// secondary must see to it that none of the blocks has an entry not known to be committed.
+    #[must_use]
+    pub fn may_read(&self, now: Instant) -> bool {
+        match &self.role {
+            Role::Primary(primary) => primary.may_read(now),
+            Role::Secondary(secondary) => secondary.may_read(now),
+            _ => false,
+        }
+    }
+
+    /// Whether this replica leads, and its epoch.
+    #[must_use]
+    pub fn leads(&self) -> Option<Epoch> {
+        match &self.role {
+            Role::Primary(primary) if primary.is_serving() => Some(primary.epoch),
+            _ => None,
+        }
+    }
+
+    /// The epoch in which this replica is in sync and has begun.
+    #[must_use]
+    pub fn in_sync_epoch(&self) -> Option<Epoch> {
+        match &self.role {
+            Role::Primary(primary) if primary.is_serving() => Some(primary.epoch),
+            Role::Secondary(secondary) if secondary.begun => Some(secondary.epoch),
+            _ => None,
+        }
+    }
+
+    /// The other in-sync replicas' nodes, as the record names them.
+    #[must_use]
+    pub fn fellows(&self) -> Vec<NodeId> {
+        let record = self.record.iter();
+        record
+            .flat_map(SliceRecord::in_sync)
+            .filter(|node| *node != self.me.node)
+            .collect()
+    }
+
+    /// How it stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let joining = match &self.role {
+            Role::Primary(primary) => primary.joining(),
+            _ => Vec::new(),
+        };
+        let epoch = self
+            .record
+            .as_ref()
+            .map_or(Epoch::ZERO, |record| record.epoch);
+        Status {
+            epoch,
+            leads: self.leads().is_some(),
+            joining,
+        }
+    }
+
+    /// The cheap list that every event ends with: what has become possible is done, what must
+    /// hold is asserted.
+    fn maintain(&mut self, context: &mut dyn Context) {
+        match &self.role {
+            Role::Secondary(_) | Role::Joiner(_) => self.acknowledge(context),
+            Role::Primary(_) => self.lead_on(context),
+            Role::Outside { .. } | Role::Candidate(_) => {}
+        }
+        assert!(
+            context.committed() <= context.prepared().1,
+            "what is committed was prepared before"
+        );
+    }
+
+    /// Keeps `state`, durably in the order of everything else.
+    fn keep(&mut self, context: &mut dyn Context, state: State, wait: Wait) {
+        if let Some(before) = &self.state {
+            assert!(state.epoch >= before.epoch, "an epoch only rises");
+            assert!(
+                state.withdrawn >= before.withdrawn,
+                "a withdrawal is for ever"
+            );
+        }
+        self.state = Some(state);
+        let token = context.put_state(state.encode());
+        self.waits.push_back((token, wait));
+    }
+
+    /// Notes what an entry changes for replicas that are away.
+    fn note_change(&mut self, sequence: Sequence, range: holdfast_model::BlockRange) {
+        self.window.note(sequence, range);
+        for mark in self.marks.values_mut() {
+            mark.note(range);
+        }
+    }
+
+    /// Makes a mark for every replica that the record names as away and that has none yet, and
+    /// drops those of replicas that are not away any more.
+    fn adjust_marks(&mut self) {
+        let Some(record) = &self.record else { return };
+        let away = |node, store| {
+            record
+                .replicas
+                .iter()
+                .find_map(|replica| match replica.membership {
+                    Membership::Absent { stable } | Membership::Joining { stable } => {
+                        (replica.node == node && replica.store == store).then_some(stable)
+                    }
+                    Membership::InSync => None,
+                })
+        };
+        self.marks
+            .retain(|(node, store), _| away(*node, *store).is_some());
+        for replica in &record.replicas {
+            if let Some(stable) = away(replica.node, replica.store) {
+                let key = (replica.node, replica.store);
+                self.marks
+                    .entry(key)
+                    .or_insert_with(|| self.window.mark(stable));
+            }
+        }
+    }
+
+    fn refuse(&self, context: &mut dyn Context, peer: NodeId, epoch: Epoch, refusal: Refusal) {
+        context.send(
+            peer,
+            Refused {
+                slice: self.slice,
+                epoch,
+                refusal,
+            }
+            .into(),
+        );
+    }
+
+    fn next_nonce(&mut self) -> u64 {
+        self.nonce += 1;
+        self.nonce
+    }
+}

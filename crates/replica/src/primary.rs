@@ -1,0 +1,445 @@
+//! The primary: numbers writes, sends them to all, commits what all have, and decides who is in.
+//!
+//! Invariants:
+//! - an entry commits when it is durable here and at every in-sync replica that has begun the
+//!   epoch, and no replica that was left out may still serve reads;
+//! - it serves reads only while every in-sync replica grants it the lease;
+//! - it serves at all only once its epoch's first entry is committed;
+//! - one change of configuration is under way at a time.
+
+mod admission;
+mod catch_up;
+mod change;
+mod member;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use holdfast_model::record::Membership;
+use holdfast_model::{
+    Change as EntryChange, CommandId, Entry, Epoch, Fence, NodeId, Sequence, SliceId,
+};
+use holdfast_stdx::Instant;
+use holdfast_wire::{Claim, Commit, OutcomeCode, Resign};
+
+use admission::Admission;
+pub use admission::{Operation, WriteKind};
+pub(crate) use change::Change;
+use change::Offer;
+use member::Member;
+
+use crate::state::State;
+use crate::timing::{DRIFT, LEASE, SILENT_FOR_READS};
+use crate::{Context, Milestone, Replica, Role, Wait};
+
+/// How far a clean stop is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stopping {
+    No,
+    /// The note that everything is committed is on its way to the disk.
+    Noting,
+    /// It is durable; the lease is given up.
+    Done,
+}
+
+/// Leading an epoch.
+#[derive(Debug)]
+pub(crate) struct Primary {
+    pub(crate) epoch: Epoch,
+    /// The epoch has begun here, durably.
+    pub(crate) began: bool,
+    /// The entry with which the epoch begins, as long as it is not committed.
+    first_entry: Option<Sequence>,
+    /// The other in-sync replicas, and those that join.
+    members: BTreeMap<NodeId, Member>,
+    /// Numbered, not committed.
+    pending: VecDeque<(Sequence, CommandId)>,
+    /// Before this, a replica that was left out may still serve reads: nothing commits.
+    commit_gate: Instant,
+    pub(crate) change: Option<Change>,
+    /// Replicas that offered themselves, newest offer each.
+    offers: BTreeMap<NodeId, Offer>,
+    admission: Admission,
+    copies_min: usize,
+    stopping: Stopping,
+}
+
+impl Primary {
+    pub(crate) fn is_serving(&self) -> bool {
+        self.began && self.first_entry.is_none() && self.stopping != Stopping::Done
+    }
+
+    /// Whether enough copies are in sync for writes.
+    fn may_write(&self) -> bool {
+        let copies = 1 + self
+            .members
+            .values()
+            .filter(|member| member.is_in_sync())
+            .count();
+        self.is_serving() && copies >= self.copies_min
+    }
+
+    pub(crate) fn may_read(&self, now: Instant) -> bool {
+        self.is_serving() && now < self.lease_until()
+    }
+
+    /// Until when every in-sync replica has granted the lease.
+    fn lease_until(&self) -> Instant {
+        let in_sync = self.members.values().filter(|member| member.is_in_sync());
+        let ends = in_sync.map(|member| match member.lease_from {
+            Some(from) => from + LEASE,
+            None => Instant::ZERO,
+        });
+        ends.min().unwrap_or(Instant::from_nanos(u64::MAX))
+    }
+
+    pub(crate) fn claim(&mut self, slice: SliceId, now: Instant, peer: NodeId) -> Option<Claim> {
+        let own = self.lease_until().since(now).min(LEASE);
+        let serving = self.is_serving() && self.change.is_none();
+        let member = self
+            .members
+            .get_mut(&peer)
+            .filter(|member| member.is_in_sync())?;
+        let silent = member.silent_for(now) > SILENT_FOR_READS;
+        let lease = if serving && member.has_begun() && !silent {
+            own
+        } else {
+            now.since(now)
+        };
+        member.read_lease_until = member.read_lease_until.max(now + lease);
+        let read_lease_us = lease.as_micros() as u32;
+        Some(Claim {
+            slice,
+            epoch: self.epoch,
+            read_lease_us,
+        })
+    }
+
+    pub(crate) fn granted(&mut self, peer: NodeId, echo: Instant) {
+        if let Some(member) = self.members.get_mut(&peer)
+            && member.is_in_sync()
+        {
+            member.lease_from = member.lease_from.max(Some(echo));
+        }
+    }
+
+    pub(crate) fn joining(&self) -> Vec<(NodeId, u64, u64)> {
+        self.members
+            .iter()
+            .filter_map(|(node, member)| {
+                let catch_up = member.catch_up()?;
+                Some((*node, catch_up.bytes_done(), catch_up.bytes_total()))
+            })
+            .collect()
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopping == Stopping::Done || !self.began
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let members = self.members.values().filter_map(Member::fails_at);
+        let change = self.change.iter().map(|change| change.proposal.retry);
+        let gate = (self.commit_gate > Instant::ZERO).then_some(self.commit_gate);
+        members.chain(change).chain(gate).min()
+    }
+}
+
+impl Replica {
+    /// Begins to lead the epoch of the record, which names this replica its primary. After a clean
+    /// stop (`resumes`) that epoch is the one in which it stopped.
+    pub(crate) fn lead(&mut self, context: &mut dyn Context, resumes: bool) {
+        let now = context.now();
+        let record = self.record.clone().expect("it leads what a record says");
+        let leaves_out_reader =
+            matches!(&self.role, Role::Candidate(candidate) if candidate.leaves_out_reader);
+        let state = self.state.unwrap_or(State::NEW);
+        assert!(
+            resumes || record.epoch > state.withdrawn,
+            "it leads no epoch it withdrew from"
+        );
+        let state = State {
+            epoch: record.epoch,
+            clean: None,
+            ..state
+        };
+        self.keep(context, state, Wait::Other);
+        let (_, prepared) = context.prepared();
+        let token = context.begin_epoch(record.epoch, prepared);
+        self.waits
+            .push_back((token, Wait::Begin(record.epoch, prepared)));
+        let in_sync = record.in_sync().filter(|node| *node != self.me.node);
+        let members = in_sync.filter_map(|node| {
+            let store = record.replica(node)?.store;
+            Some((node, Member::in_sync(store, now)))
+        });
+        let gate = if leaves_out_reader {
+            now + LEASE + DRIFT
+        } else {
+            Instant::ZERO
+        };
+        let pending = context.entries_above(context.committed());
+        let mut primary = Primary {
+            epoch: record.epoch,
+            began: false,
+            first_entry: None,
+            members: members.collect(),
+            pending: pending
+                .iter()
+                .map(|entry| (entry.sequence, entry.command))
+                .collect(),
+            commit_gate: gate,
+            change: None,
+            offers: BTreeMap::new(),
+            admission: Admission::default(),
+            copies_min: usize::from(record.copies_min),
+            stopping: Stopping::No,
+        };
+        primary.first_entry = Some(prepared.next());
+        self.role = Role::Primary(alloc::boxed::Box::new(primary));
+        self.adjust_marks();
+        self.number(context, CommandId::default(), EntryChange::Nothing);
+        for node in self.member_nodes() {
+            self.greet_member(context, node);
+        }
+    }
+
+    fn member_nodes(&self) -> Vec<NodeId> {
+        match &self.role {
+            Role::Primary(primary) => primary.members.keys().copied().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Gives an entry its number, appends it and sends it to every member that has begun.
+    fn number(&mut self, context: &mut dyn Context, command: CommandId, change: EntryChange) {
+        let Role::Primary(primary) = &mut self.role else {
+            unreachable!("only a primary numbers")
+        };
+        let (_, prepared) = context.prepared();
+        let entry = Entry {
+            epoch: primary.epoch,
+            sequence: prepared.next(),
+            fence: Fence::ZERO,
+            command,
+            change,
+        };
+        let now = context.now();
+        let sequence = entry.sequence;
+        primary.pending.push_back((sequence, command));
+        primary.admission.note_pages(&entry.change);
+        if let Some(range) = entry.change.range() {
+            self.note_change(sequence, range);
+        }
+        self.recent.note(now, command, sequence);
+        let committed = context.committed();
+        let token = context.append(entry.clone(), committed);
+        self.waits.push_back((token, Wait::Append(sequence)));
+        self.send_entry(context, &entry);
+    }
+
+    /// What a primary does after every event.
+    pub(crate) fn lead_on(&mut self, context: &mut dyn Context) {
+        self.commit(context);
+        self.feed_copies(context);
+        self.consider_change(context);
+        self.tell_committed(context);
+        self.consider_stop(context);
+    }
+
+    /// Commits what has become durable everywhere.
+    fn commit(&mut self, context: &mut dyn Context) {
+        let now = context.now();
+        let own = self.durable;
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        if !primary.began || now < primary.commit_gate {
+            return;
+        }
+        primary.commit_gate = Instant::ZERO;
+        let needed = primary.members.values().filter(|member| member.is_needed());
+        let through = needed.map(Member::acknowledged).fold(own, Sequence::min);
+        if through <= context.committed() {
+            return;
+        }
+        context.set_committed(through);
+        if primary.first_entry.is_some_and(|first| first <= through) {
+            primary.first_entry = None;
+            let epoch = primary.epoch;
+            context.milestone(Milestone::Leads(epoch));
+        }
+        while let Some((sequence, command)) = primary.pending.front().copied()
+            && sequence <= through
+        {
+            primary.pending.pop_front();
+            if command != CommandId::default() {
+                context.finish(command, OutcomeCode::Done);
+            }
+        }
+        let stable = self.lowest_stable(context);
+        self.window.advance(stable);
+    }
+
+    /// The lowest committed point that the recovery of any in-sync replica is certain to find.
+    fn lowest_stable(&self, context: &dyn Context) -> Sequence {
+        let Role::Primary(primary) = &self.role else {
+            return Sequence::ZERO;
+        };
+        let members = primary
+            .members
+            .values()
+            .filter(|member| member.is_in_sync());
+        members
+            .map(|member| member.stable)
+            .fold(context.stable(), Sequence::min)
+    }
+
+    /// Tells the committed point to members that no prepare has told it to.
+    fn tell_committed(&mut self, context: &mut dyn Context) {
+        let stable = self.lowest_stable(context);
+        let committed = context.committed();
+        let slice = self.slice;
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        let epoch = primary.epoch;
+        for (node, member) in &mut primary.members {
+            if member.learns_committed(committed) {
+                context.send(
+                    *node,
+                    Commit {
+                        slice,
+                        epoch,
+                        committed,
+                        stable,
+                    }
+                    .into(),
+                );
+            }
+        }
+    }
+
+    /// When the node is to stop: finishes, notes that nothing is open, gives up the lease.
+    fn consider_stop(&mut self, context: &mut dyn Context) {
+        if !self.stopping {
+            return;
+        }
+        let prepared = context.prepared().1;
+        let idle = context.committed() == prepared;
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        let quiet = primary.pending.is_empty() && primary.admission.is_empty();
+        let settled = primary.is_serving() && primary.change.is_none();
+        if primary.stopping == Stopping::No && settled && idle && quiet {
+            primary.stopping = Stopping::Noting;
+            let state = self.state.expect("who leads has kept its state");
+            self.keep(
+                context,
+                State {
+                    clean: Some(prepared),
+                    ..state
+                },
+                Wait::Clean,
+            );
+        }
+    }
+
+    /// The note of a clean stop is durable.
+    pub(crate) fn clean_stop_kept(&mut self, context: &mut dyn Context) {
+        let slice = self.slice;
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        primary.stopping = Stopping::Done;
+        let epoch = primary.epoch;
+        for (node, member) in &primary.members {
+            if member.is_in_sync() {
+                context.send(*node, Resign { slice, epoch }.into());
+            }
+        }
+    }
+
+    /// Stops leading, if it did: what was not committed is for the next primary to decide.
+    pub(crate) fn step_down(&mut self, context: &mut dyn Context) {
+        if let Role::Primary(primary) = &mut self.role {
+            for (_, command) in primary.pending.drain(..) {
+                if command != CommandId::default() {
+                    context.finish(command, OutcomeCode::NotPrimary);
+                }
+            }
+            self.refuse_admitted(context, OutcomeCode::NotPrimary);
+            let known = self
+                .record
+                .as_ref()
+                .map_or(Epoch::ZERO, |record| record.epoch);
+            context.milestone(Milestone::Deposed(known));
+            self.role = Role::Outside {
+                offer: context.now(),
+            };
+        }
+    }
+
+    /// The change that this primary proposed is the record now: the next epoch begins.
+    pub(crate) fn change_done(&mut self, context: &mut dyn Context) {
+        let now = context.now();
+        let record = self.record.clone().expect("a change is a record");
+        let state = self.state.expect("who leads has kept its state");
+        self.keep(
+            context,
+            State {
+                epoch: record.epoch,
+                ..state
+            },
+            Wait::Other,
+        );
+        let (_, prepared) = context.prepared();
+        let token = context.begin_epoch(record.epoch, prepared);
+        self.waits
+            .push_back((token, Wait::Begin(record.epoch, prepared)));
+        let Role::Primary(primary) = &mut self.role else {
+            unreachable!("only a primary has changes")
+        };
+        let change = primary.change.take().expect("a change was under way");
+        primary.epoch = record.epoch;
+        primary.began = false;
+        let mut members = BTreeMap::new();
+        for replica in record
+            .replicas
+            .iter()
+            .filter(|replica| replica.node != self.me.node)
+        {
+            let old = primary.members.remove(&replica.node);
+            let old = old.filter(|member| member.store == replica.store);
+            let member = match replica.membership {
+                Membership::InSync => match old {
+                    Some(old) => old.in_next_epoch(now),
+                    None => Member::in_sync(replica.store, now),
+                },
+                Membership::Joining { .. } => match old.filter(Member::is_joining) {
+                    Some(old) => old.in_next_epoch(now),
+                    None => Member::joining(replica.store, change.joins_full, now),
+                },
+                Membership::Absent { .. } => {
+                    if let Some(old) = old {
+                        primary.commit_gate = primary.commit_gate.max(old.read_lease_until);
+                    }
+                    continue;
+                }
+            };
+            members.insert(replica.node, member);
+        }
+        for gone in primary.members.values() {
+            primary.commit_gate = primary.commit_gate.max(gone.read_lease_until);
+        }
+        primary.members = members;
+        primary.admission.members_changed();
+        self.announce_change(context, &change);
+        self.adjust_marks();
+        for node in self.member_nodes() {
+            self.greet_member(context, node);
+        }
+        self.retry_reservations(context);
+    }
+}

@@ -1,0 +1,568 @@
+//! From a command to a number: is it known already, is there room everywhere, are its blocks
+//! whole?
+//!
+//! Invariants:
+//! - a command is numbered once at most, and not after its lifetime;
+//! - space is reserved at every in-sync replica before a write is numbered;
+//! - between reading the rest of a partly written block and numbering it, nothing else that
+//!   touches the block is numbered.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use holdfast_model::{
+    BLOCK_SIZE, BlockIndex, BlockRange, Change, CommandId, ENTRY_BYTES_MAX, NodeId, PageIndex,
+    SLICE_SIZE,
+};
+use holdfast_stdx::{Bytes, Instant};
+use holdfast_wire::{BlockContent, OutcomeCode, Reserve, Reserved};
+
+use crate::{Contents, Context, Replica, Role, Token};
+
+/// Bytes of data in commands that wait to be numbered, at most: beyond it the primary is busy.
+const ADMITTED_BYTES_MAX: usize = 64 << 20;
+/// Commands numbered and not committed, at most, and as many waiting to be numbered.
+const COMMANDS_MAX: usize = 4096;
+/// CRC-32C of a block of zeros.
+const ZERO_BLOCK_CHECKSUM: u32 = 0x98F9_4189;
+
+/// A change that a portal asks for.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// Which command, or part of one: repeated, it is the same change.
+    pub command: CommandId,
+    /// After this it must not be numbered any more.
+    pub expires: Instant,
+    /// What to change.
+    pub kind: WriteKind,
+}
+
+/// A change.
+#[derive(Clone, Debug)]
+pub enum WriteKind {
+    /// New bytes: whole sectors, perhaps parts of blocks. Covers at most [`ENTRY_BYTES_MAX`] of
+    /// blocks.
+    Write {
+        /// Offset in the slice, in bytes.
+        offset: u64,
+        /// The bytes.
+        data: Bytes,
+    },
+    /// Zeros in whole blocks.
+    Clear(BlockRange),
+}
+
+impl WriteKind {
+    /// The blocks that it touches; `None` if it is empty, leaves the slice or touches too many.
+    #[must_use]
+    pub fn range(&self) -> Option<BlockRange> {
+        match self {
+            Self::Clear(range) => Some(*range),
+            Self::Write { offset, data } => {
+                let end = offset.checked_add(data.len() as u64)?;
+                if data.is_empty() || end > SLICE_SIZE {
+                    return None;
+                }
+                let first = offset / BLOCK_SIZE as u64;
+                let count = end.div_ceil(BLOCK_SIZE as u64) - first;
+                if count > (ENTRY_BYTES_MAX / BLOCK_SIZE) as u64 {
+                    return None;
+                }
+                BlockRange::checked(first as u32, count as u32)
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Write { data, .. } => data.len(),
+            Self::Clear(_) => 0,
+        }
+    }
+}
+
+/// A write of which some replicas have not yet said that there is room.
+#[derive(Debug)]
+struct Reserving {
+    operation: Operation,
+    range: BlockRange,
+    waiting: BTreeSet<NodeId>,
+}
+
+/// A write of which the first or the last block is being read.
+#[derive(Debug)]
+struct Partial {
+    operation: Operation,
+    range: BlockRange,
+    reading: BTreeMap<Token, BlockIndex>,
+    edges: BTreeMap<BlockIndex, Bytes>,
+}
+
+/// Commands on their way to their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Admission {
+    commands: BTreeSet<CommandId>,
+    bytes: usize,
+    reserving: BTreeMap<u64, Reserving>,
+    next_number: u64,
+    partials: Vec<Partial>,
+    /// Behind a partial write that touches the same blocks, in order.
+    blocked: VecDeque<(Operation, BlockRange)>,
+    /// Pages that are known to have their place at a member.
+    placed: BTreeMap<NodeId, BTreeSet<PageIndex>>,
+}
+
+impl Admission {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    pub(crate) fn members_changed(&mut self) {
+        self.placed.clear();
+    }
+
+    /// Pages that may lose their place by a change: it has to be asked for again.
+    pub(crate) fn note_pages(&mut self, change: &Change) {
+        let vacates = match change {
+            Change::Clear(_) => true,
+            Change::Write { checksums, .. } => checksums.contains(&ZERO_BLOCK_CHECKSUM),
+            Change::Nothing => false,
+        };
+        if let Some(range) = change.range().filter(|_| vacates) {
+            for placed in self.placed.values_mut() {
+                for (page, _) in range.by_page() {
+                    placed.remove(&page);
+                }
+            }
+        }
+    }
+
+    fn is_placed(&self, node: NodeId, range: BlockRange) -> bool {
+        let placed = self.placed.get(&node);
+        placed.is_some_and(|placed| range.by_page().all(|(page, _)| placed.contains(&page)))
+    }
+
+    fn conflicts(&self, range: BlockRange, blocked: usize) -> bool {
+        let partial = self
+            .partials
+            .iter()
+            .any(|partial| partial.range.overlaps(range));
+        partial
+            || self
+                .blocked
+                .iter()
+                .take(blocked)
+                .any(|(_, other)| other.overlaps(range))
+    }
+
+    fn leave(&mut self, operation: &Operation) {
+        self.commands.remove(&operation.command);
+        self.bytes -= operation.kind.bytes();
+    }
+}
+
+impl Replica {
+    /// A portal wants a change. Ends with `finish`, unless this replica steps down without
+    /// knowing it: then the portal asks the next primary under the same id.
+    pub fn submit(&mut self, context: &mut dyn Context, operation: Operation) {
+        let command = operation.command;
+        if let Some(outcome) = self.refusal(context, &operation) {
+            context.finish(command, outcome);
+            return;
+        }
+        if self.recent.sequence(command).is_some() {
+            // Numbered before, not committed yet: it ends when that is committed.
+            return;
+        }
+        let Role::Primary(primary) = &mut self.role else {
+            unreachable!("others refuse")
+        };
+        if !primary.admission.commands.insert(command) {
+            return;
+        }
+        primary.admission.bytes += operation.kind.bytes();
+        let range = operation
+            .kind
+            .range()
+            .expect("what has no range was refused");
+        if matches!(operation.kind, WriteKind::Clear(_)) {
+            self.order(context, operation, range);
+        } else {
+            self.make_room(context, operation, range);
+        }
+        self.maintain(context);
+    }
+
+    /// The outcome of a command that ends at once.
+    fn refusal(&self, context: &dyn Context, operation: &Operation) -> Option<OutcomeCode> {
+        let Role::Primary(primary) = &self.role else {
+            return Some(OutcomeCode::NotPrimary);
+        };
+        if let Some(sequence) = self.recent.sequence(operation.command) {
+            return (sequence <= context.committed()).then_some(OutcomeCode::Done);
+        }
+        if !primary.is_serving() || self.stopping {
+            return Some(OutcomeCode::NotPrimary);
+        }
+        if !primary.may_write() {
+            return Some(OutcomeCode::NotReady);
+        }
+        if context.now() > operation.expires {
+            return Some(OutcomeCode::Expired);
+        }
+        let full = primary.admission.bytes + operation.kind.bytes() > ADMITTED_BYTES_MAX
+            || primary.admission.commands.len() >= COMMANDS_MAX
+            || primary.pending.len() >= COMMANDS_MAX;
+        (full || operation.kind.range().is_none()).then_some(OutcomeCode::Busy)
+    }
+
+    /// Sees to it that every in-sync replica has a place for the write.
+    fn make_room(&mut self, context: &mut dyn Context, operation: Operation, range: BlockRange) {
+        if !context.reserve(range) {
+            self.end(context, &operation, OutcomeCode::NoSpace);
+            return;
+        }
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        let waiting: BTreeSet<NodeId> = primary
+            .members
+            .iter()
+            .filter(|(node, member)| {
+                member.is_in_sync() && !primary.admission.is_placed(**node, range)
+            })
+            .map(|(node, _)| *node)
+            .collect();
+        if waiting.is_empty() {
+            self.order(context, operation, range);
+            return;
+        }
+        let (slice, epoch) = (self.slice, primary.epoch);
+        let number = primary.admission.next_number;
+        primary.admission.next_number += 1;
+        for node in &waiting {
+            if primary
+                .members
+                .get(node)
+                .is_some_and(|member| member.has_begun())
+            {
+                context.send(
+                    *node,
+                    Reserve {
+                        slice,
+                        epoch,
+                        number,
+                        range,
+                    }
+                    .into(),
+                );
+            }
+        }
+        let reserving = Reserving {
+            operation,
+            range,
+            waiting,
+        };
+        primary.admission.reserving.insert(number, reserving);
+    }
+
+    pub(crate) fn handle_reserved(
+        &mut self,
+        context: &mut dyn Context,
+        peer: NodeId,
+        reserved: &Reserved,
+    ) {
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        let admission = &mut primary.admission;
+        if primary.epoch != reserved.epoch {
+            return;
+        }
+        let Some(reserving) = admission.reserving.get_mut(&reserved.number) else {
+            return;
+        };
+        if !reserving.waiting.remove(&peer) {
+            return;
+        }
+        if reserved.granted {
+            let placed = admission.placed.entry(peer).or_default();
+            placed.extend(reserving.range.by_page().map(|(page, _)| page));
+            if !reserving.waiting.is_empty() {
+                return;
+            }
+        }
+        let reserving = admission
+            .reserving
+            .remove(&reserved.number)
+            .expect("it was just there");
+        if reserved.granted {
+            self.order(context, reserving.operation, reserving.range);
+        } else {
+            self.end(context, &reserving.operation, OutcomeCode::NoSpace);
+        }
+    }
+
+    /// Asks again for room: the members, or their links, are others now.
+    pub(crate) fn retry_reservations(&mut self, context: &mut dyn Context) {
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        let reserving = core::mem::take(&mut primary.admission.reserving);
+        for Reserving {
+            operation, range, ..
+        } in reserving.into_values()
+        {
+            self.make_room(context, operation, range);
+        }
+    }
+
+    /// A member may have restarted: what it had promised counts no more.
+    pub(crate) fn release_reservations_of(&mut self, node: NodeId) {
+        if let Role::Primary(primary) = &mut self.role {
+            primary.admission.placed.remove(&node);
+        }
+    }
+
+    /// Numbers a change, or lets it wait until its blocks are whole.
+    fn order(&mut self, context: &mut dyn Context, operation: Operation, range: BlockRange) {
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        if primary.admission.conflicts(range, usize::MAX) {
+            primary.admission.blocked.push_back((operation, range));
+            return;
+        }
+        self.complete_blocks(context, operation, range);
+    }
+
+    /// Reads the blocks of which only a part is written; if there are none, numbers the change.
+    fn complete_blocks(
+        &mut self,
+        context: &mut dyn Context,
+        operation: Operation,
+        range: BlockRange,
+    ) {
+        let edges = edges_of(&operation.kind, range);
+        if edges.is_empty() {
+            self.number_operation(context, &operation, &BTreeMap::new());
+            return;
+        }
+        let reading = edges
+            .into_iter()
+            .map(|block| (context.read_prepared(BlockRange::single(block)), block))
+            .collect();
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        let edges = BTreeMap::new();
+        primary.admission.partials.push(Partial {
+            operation,
+            range,
+            reading,
+            edges,
+        });
+    }
+
+    /// A read has ended.
+    pub fn handle_read(&mut self, context: &mut dyn Context, token: Token, contents: Contents) {
+        if let Some(contents) = self.copy_read(context, token, contents) {
+            self.edge_read(context, token, &contents);
+        }
+        self.maintain(context);
+    }
+
+    fn edge_read(&mut self, context: &mut dyn Context, token: Token, contents: &Contents) {
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        let partials = &mut primary.admission.partials;
+        let place = partials
+            .iter()
+            .position(|partial| partial.reading.contains_key(&token));
+        let Some(place) = place else { return };
+        let block = partials[place]
+            .reading
+            .remove(&token)
+            .expect("it was found by it");
+        let data = match contents.first().map(|first| &first.content) {
+            Some(BlockContent::Data { data, .. }) => Some(data.clone()),
+            Some(BlockContent::Zero) => Some(Bytes::from_static(&[0; BLOCK_SIZE])),
+            Some(BlockContent::Bad) | None => None,
+        };
+        let readable = data.is_some();
+        if let Some(data) = data {
+            partials[place].edges.insert(block, data);
+            if !partials[place].reading.is_empty() {
+                return;
+            }
+        }
+        let partial = partials.remove(place);
+        if readable {
+            self.number_operation(context, &partial.operation, &partial.edges);
+        } else {
+            self.end(context, &partial.operation, OutcomeCode::MediumError);
+        }
+        self.unblock(context);
+    }
+
+    /// Lets go on what waited behind a partial write that is numbered, or has ended, now.
+    fn unblock(&mut self, context: &mut dyn Context) {
+        let mut place = 0;
+        loop {
+            let Role::Primary(primary) = &mut self.role else {
+                return;
+            };
+            let admission = &mut primary.admission;
+            let Some((_, range)) = admission.blocked.get(place) else {
+                return;
+            };
+            if admission.conflicts(*range, place) {
+                place += 1;
+                continue;
+            }
+            let (operation, range) = admission.blocked.remove(place).expect("it was just there");
+            self.complete_blocks(context, operation, range);
+        }
+    }
+
+    fn number_operation(
+        &mut self,
+        context: &mut dyn Context,
+        operation: &Operation,
+        edges: &BTreeMap<BlockIndex, Bytes>,
+    ) {
+        if context.now() > operation.expires {
+            self.end(context, operation, OutcomeCode::Expired);
+            return;
+        }
+        let change = match &operation.kind {
+            WriteKind::Clear(range) => Change::Clear(*range),
+            WriteKind::Write { offset, data } => whole_blocks(*offset, data, edges),
+        };
+        let has_room = match &change {
+            Change::Write { .. } => change.range().is_some_and(|range| context.reserve(range)),
+            Change::Clear(_) | Change::Nothing => true,
+        };
+        if !has_room {
+            self.end(context, operation, OutcomeCode::NoSpace);
+            return;
+        }
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        primary.admission.leave(operation);
+        self.number(context, operation.command, change);
+    }
+
+    /// Ends a command that was not numbered, and never will be.
+    fn end(&mut self, context: &mut dyn Context, operation: &Operation, outcome: OutcomeCode) {
+        if let Role::Primary(primary) = &mut self.role {
+            primary.admission.leave(operation);
+        }
+        context.finish(operation.command, outcome);
+    }
+
+    /// Ends every command that is not numbered yet.
+    pub(crate) fn refuse_admitted(&mut self, context: &mut dyn Context, outcome: OutcomeCode) {
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        let placed = core::mem::take(&mut primary.admission.placed);
+        let next_number = primary.admission.next_number;
+        let fresh = Admission {
+            placed,
+            next_number,
+            ..Admission::default()
+        };
+        let admission = core::mem::replace(&mut primary.admission, fresh);
+        for command in admission.commands {
+            context.finish(command, outcome);
+        }
+    }
+}
+
+/// The blocks of which a change writes only a part.
+fn edges_of(kind: &WriteKind, range: BlockRange) -> BTreeSet<BlockIndex> {
+    let WriteKind::Write { offset, data } = kind else {
+        return BTreeSet::new();
+    };
+    let end = offset + data.len() as u64;
+    let cut = |position: u64| !position.is_multiple_of(BLOCK_SIZE as u64);
+    let first = cut(*offset).then_some(BlockIndex(range.start()));
+    let last = cut(end).then_some(BlockIndex(range.end() - 1));
+    first.into_iter().chain(last).collect()
+}
+
+/// The write, with its first and last block completed from what they held.
+fn whole_blocks(offset: u64, data: &Bytes, edges: &BTreeMap<BlockIndex, Bytes>) -> Change {
+    let first = BlockIndex((offset / BLOCK_SIZE as u64) as u32);
+    if edges.is_empty() {
+        return Change::write(first, data.clone());
+    }
+    let lead = (offset % BLOCK_SIZE as u64) as usize;
+    let bytes = (lead + data.len()).next_multiple_of(BLOCK_SIZE);
+    let mut whole = alloc::vec![0; bytes];
+    for (block, content) in edges {
+        let at = (block.0 - first.0) as usize * BLOCK_SIZE;
+        whole[at..at + BLOCK_SIZE].copy_from_slice(content);
+    }
+    whole[lead..lead + data.len()].copy_from_slice(data);
+    Change::write(first, Bytes::from(whole))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_of_zeros_is_right() {
+        assert_eq!(holdfast_stdx::crc32c(&[0; BLOCK_SIZE]), ZERO_BLOCK_CHECKSUM);
+    }
+
+    #[test]
+    fn blocks_are_completed_around_the_write() {
+        let data = Bytes::from(alloc::vec![7; 5000]);
+        let kind = WriteKind::Write {
+            offset: 4096 + 512,
+            data: data.clone(),
+        };
+        let range = kind.range().expect("it lies in the slice");
+        assert_eq!(range, BlockRange::new(1, 2));
+        let edges: Vec<_> = edges_of(&kind, range).into_iter().collect();
+        assert_eq!(edges, [BlockIndex(1), BlockIndex(2)]);
+        let held = edges
+            .iter()
+            .map(|edge| (*edge, Bytes::from(alloc::vec![1; BLOCK_SIZE])));
+        let Change::Write {
+            start,
+            data,
+            checksums,
+        } = whole_blocks(4096 + 512, &data, &held.collect())
+        else {
+            panic!("a write stays a write")
+        };
+        assert_eq!((start, checksums.len()), (BlockIndex(1), 2));
+        assert!(data[..512].iter().all(|byte| *byte == 1));
+        assert!(data[512..5512].iter().all(|byte| *byte == 7));
+        assert!(data[5512..].iter().all(|byte| *byte == 1));
+    }
+
+    #[test]
+    fn writes_that_leave_the_slice_have_no_range() {
+        let data = Bytes::from_static(&[0; 512]);
+        let beyond = WriteKind::Write {
+            offset: SLICE_SIZE - 511,
+            data: data.clone(),
+        };
+        assert_eq!(beyond.range(), None);
+        assert_eq!(
+            WriteKind::Write {
+                offset: u64::MAX,
+                data
+            }
+            .range(),
+            None
+        );
+    }
+}

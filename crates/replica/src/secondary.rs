@@ -1,0 +1,422 @@
+//! The secondary: takes entries in order, answers what is durable, grants the lease, and watches
+//! whether the primary still lives.
+//!
+//! Invariants:
+//! - it takes prepares only in the epoch that it began, in sequence order;
+//! - it gives up an entry only where the primary's tail disagrees with it;
+//! - it serves reads only under a read lease, counted from a heartbeat of its own.
+
+use holdfast_model::record::{Membership, Record, SliceRecord};
+use holdfast_model::{Epoch, NodeId, Sequence};
+use holdfast_stdx::{Duration, Instant};
+use holdfast_wire::{Begin, Commit, Prepare, Prepared, QueryReply, Refusal, Reserve, Reserved};
+use holdfast_wire::{Query, Resign, Role as BeginRole};
+
+use crate::joiner::Joiner;
+use crate::state::{Standing, State};
+use crate::timing::{GRACE, LINK_DOWN};
+use crate::{Context, Milestone, Replica, Role, Wait};
+
+/// In sync, following a primary.
+#[derive(Debug)]
+pub(crate) struct Secondary {
+    pub(crate) epoch: Epoch,
+    pub(crate) primary: NodeId,
+    /// The epoch has begun here, durably: from now on leases are granted.
+    pub(crate) begun: bool,
+    /// The newest heartbeat of ours that the primary is known to have heard.
+    proof: Instant,
+    read_lease_until: Instant,
+    /// What the last answer said to be durable.
+    acknowledged: Sequence,
+    /// The primary gave up its lease.
+    resigned: bool,
+    link_lost: bool,
+}
+
+impl Secondary {
+    fn new(now: Instant, epoch: Epoch, primary: NodeId) -> Self {
+        Self {
+            epoch,
+            primary,
+            begun: false,
+            proof: now,
+            read_lease_until: Instant::ZERO,
+            acknowledged: Sequence::ZERO,
+            resigned: false,
+            link_lost: false,
+        }
+    }
+
+    pub(crate) fn may_read(&self, now: Instant) -> bool {
+        self.begun && now < self.read_lease_until
+    }
+
+    pub(crate) fn link_lost(&mut self) {
+        self.link_lost = true;
+    }
+
+    pub(crate) fn start_anew(&mut self, now: Instant) {
+        self.proof = now;
+        self.read_lease_until = Instant::ZERO;
+    }
+
+    pub(crate) fn claimed(&mut self, echo: Instant, read_lease_us: u32) {
+        self.proof = self.proof.max(echo);
+        let until = echo + Duration::from_micros(u64::from(read_lease_us));
+        self.read_lease_until = self.read_lease_until.max(until);
+    }
+
+    /// Whether the primary needs this node no more before both stop.
+    pub(crate) fn is_released(&self) -> bool {
+        self.resigned || self.link_lost
+    }
+}
+
+impl Replica {
+    pub(crate) fn follow(&mut self, context: &mut dyn Context, epoch: Epoch, primary: NodeId) {
+        self.role = Role::Secondary(Secondary::new(context.now(), epoch, primary));
+    }
+
+    /// When the secondary takes the primary for lost.
+    pub(crate) fn primary_missed_at(&self, secondary: &Secondary) -> Option<Instant> {
+        if self.stopping {
+            return None;
+        }
+        if secondary.resigned {
+            return Some(Instant::ZERO);
+        }
+        let patience = if secondary.link_lost {
+            GRACE.min(4 * LINK_DOWN)
+        } else {
+            GRACE
+        };
+        Some(secondary.proof + patience)
+    }
+
+    pub(crate) fn watch_primary(&mut self, context: &mut dyn Context) {
+        let Role::Secondary(secondary) = &self.role else {
+            return;
+        };
+        let missed = self.primary_missed_at(secondary);
+        if missed.is_some_and(|missed| missed <= context.now()) {
+            self.stand(context);
+        }
+    }
+
+    pub(crate) fn handle_begin(&mut self, context: &mut dyn Context, peer: NodeId, begin: &Begin) {
+        let Ok(record) = SliceRecord::decode(&begin.record) else {
+            context.reset_link(peer);
+            return;
+        };
+        let of_this = record.slice == self.slice && record.epoch == begin.epoch;
+        if !of_this || record.primary != peer {
+            context.reset_link(peer);
+            return;
+        }
+        let known = self
+            .record
+            .as_ref()
+            .map_or(Epoch::ZERO, |known| known.epoch);
+        let (began, withdrawn) = self.state.map_or((Epoch::ZERO, Epoch::ZERO), |state| {
+            (state.epoch, state.withdrawn)
+        });
+        if begin.epoch < began.max(known) || begin.epoch <= withdrawn {
+            self.refuse(context, peer, begin.epoch, Refusal::StaleEpoch);
+            return;
+        }
+        let mine = record
+            .replica(self.me.node)
+            .filter(|mine| mine.store == self.me.store);
+        let fits = mine.is_some_and(|mine| match mine.membership {
+            Membership::InSync => begin.role == BeginRole::InSync && self.has_all(context, begin),
+            Membership::Joining { .. } => begin.role != BeginRole::InSync,
+            Membership::Absent { .. } => false,
+        });
+        if !fits {
+            self.refuse(context, peer, begin.epoch, Refusal::NotThatReplica);
+            return;
+        }
+        self.step_down(context);
+        self.record = Some(record);
+        match begin.role {
+            BeginRole::InSync => self.begin_in_sync(context, peer, begin),
+            BeginRole::JoiningFast => self.begin_joining(context, peer, begin, false),
+            BeginRole::JoiningFull => self.begin_joining(context, peer, begin, true),
+        }
+        self.adjust_marks();
+    }
+
+    /// Whether everything that is committed is here, as it must be at an in-sync replica. If not,
+    /// the store lost what it had acknowledged, and says so from now on.
+    fn has_all(&mut self, context: &mut dyn Context, begin: &Begin) -> bool {
+        let damaged = self
+            .state
+            .is_some_and(|state| matches!(state.standing, Standing::Damaged { .. }));
+        if damaged {
+            return false;
+        }
+        if context.prepared().1 >= begin.committed {
+            return true;
+        }
+        context.milestone(Milestone::NotThatReplica);
+        let standing = Standing::Damaged {
+            stable: context.stable(),
+        };
+        let state = State {
+            standing,
+            ..self.state.unwrap_or(State::NEW)
+        };
+        self.keep(context, state, Wait::Other);
+        self.role = Role::Outside {
+            offer: context.now(),
+        };
+        false
+    }
+
+    fn begin_in_sync(&mut self, context: &mut dyn Context, peer: NodeId, begin: &Begin) {
+        let kept = self.agreed(context, begin);
+        let withdrawn = self.state.unwrap_or(State::NEW).withdrawn;
+        let state = State {
+            epoch: begin.epoch,
+            withdrawn,
+            standing: Standing::Whole,
+            clean: None,
+        };
+        self.keep(context, state, Wait::Other);
+        self.recent.give_up_above(kept);
+        self.window.advance(begin.stable);
+        let token = context.begin_epoch(begin.epoch, kept);
+        self.waits
+            .push_back((token, Wait::Begin(begin.epoch, kept)));
+        self.follow(context, begin.epoch, peer);
+    }
+
+    /// The sequence up to which what is here is what the primary has: everything committed, and
+    /// what follows as long as it was numbered in the same epoch.
+    fn agreed(&self, context: &dyn Context, begin: &Begin) -> Sequence {
+        let committed = context.committed().max(begin.committed);
+        let mut runs = begin.tail.iter().peekable();
+        let mut kept = committed;
+        for entry in context.entries_above(committed) {
+            while runs.peek().is_some_and(|(_, last)| *last < entry.sequence) {
+                runs.next();
+            }
+            if runs.peek().is_none_or(|(epoch, _)| *epoch != entry.epoch) {
+                break;
+            }
+            kept = entry.sequence;
+        }
+        kept
+    }
+
+    /// The beginning of an epoch is durable.
+    pub(crate) fn began(&mut self, context: &mut dyn Context, epoch: Epoch, kept: Sequence) {
+        let (primary, acknowledged) = match &mut self.role {
+            Role::Secondary(secondary) if secondary.epoch == epoch => {
+                secondary.begun = true;
+                secondary.acknowledged = kept;
+                (secondary.primary, kept)
+            }
+            Role::Joiner(joiner) if joiner.epoch == epoch => {
+                joiner.begun = true;
+                joiner.acknowledged = kept;
+                (joiner.primary, kept)
+            }
+            Role::Primary(primary) if primary.epoch == epoch => {
+                primary.began = true;
+                return;
+            }
+            _ => return,
+        };
+        self.send_prepared(context, primary, epoch, acknowledged);
+        context.hurry(primary);
+    }
+
+    pub(crate) fn handle_prepare(
+        &mut self,
+        context: &mut dyn Context,
+        peer: NodeId,
+        prepare: &Prepare,
+    ) {
+        if !self.takes_from(peer, prepare.epoch) {
+            self.refuse(context, peer, prepare.epoch, Refusal::StaleEpoch);
+            return;
+        }
+        let entry = &prepare.entry;
+        let prepared = context.prepared();
+        if entry.sequence > prepared.1 {
+            if entry.sequence != prepared.1.next() || entry.epoch > prepare.epoch {
+                context.reset_link(peer);
+                return;
+            }
+            let range = entry.change.range();
+            let has_room = match range {
+                Some(range) if entry.change.data_bytes() > 0 => context.reserve(range),
+                _ => true,
+            };
+            if !has_room {
+                self.refuse(context, peer, prepare.epoch, Refusal::Failed);
+                return;
+            }
+            self.recent
+                .note(context.now(), entry.command, entry.sequence);
+            if let Some(range) = range {
+                self.note_change(entry.sequence, range);
+                if let Role::Joiner(joiner) = &mut self.role {
+                    joiner.wrote(range);
+                }
+            }
+            let token = context.append(entry.clone(), prepare.committed.min(prepared.1));
+            self.waits.push_back((token, Wait::Append(entry.sequence)));
+        }
+        self.learn_committed(context, prepare.committed, prepare.stable);
+    }
+
+    pub(crate) fn handle_commit(
+        &mut self,
+        context: &mut dyn Context,
+        peer: NodeId,
+        commit: &Commit,
+    ) {
+        if self.takes_from(peer, commit.epoch) {
+            self.learn_committed(context, commit.committed, commit.stable);
+        }
+    }
+
+    fn learn_committed(
+        &mut self,
+        context: &mut dyn Context,
+        committed: Sequence,
+        stable: Sequence,
+    ) {
+        let committed = committed.min(context.prepared().1);
+        if committed > context.committed() {
+            context.set_committed(committed);
+        }
+        self.window.advance(stable.min(committed));
+    }
+
+    /// Whether `peer` is the primary of the epoch that has begun here.
+    pub(crate) fn takes_from(&self, peer: NodeId, epoch: Epoch) -> bool {
+        match &self.role {
+            Role::Secondary(Secondary {
+                primary,
+                epoch: own,
+                begun,
+                ..
+            }) => *begun && *primary == peer && *own == epoch,
+            Role::Joiner(joiner) => {
+                let Joiner {
+                    primary,
+                    epoch: own,
+                    begun,
+                    ..
+                } = &**joiner;
+                *begun && *primary == peer && *own == epoch
+            }
+            _ => false,
+        }
+    }
+
+    /// Tells the primary what has become durable since it was last told.
+    pub(crate) fn acknowledge(&mut self, context: &mut dyn Context) {
+        let durable = self.durable;
+        let (primary, epoch, acknowledged) = match &mut self.role {
+            Role::Secondary(secondary) if secondary.begun => (
+                secondary.primary,
+                secondary.epoch,
+                &mut secondary.acknowledged,
+            ),
+            Role::Joiner(joiner) if joiner.begun => {
+                (joiner.primary, joiner.epoch, &mut joiner.acknowledged)
+            }
+            _ => return,
+        };
+        if durable > *acknowledged {
+            *acknowledged = durable;
+            self.send_prepared(context, primary, epoch, durable);
+        }
+    }
+
+    fn send_prepared(
+        &self,
+        context: &mut dyn Context,
+        primary: NodeId,
+        epoch: Epoch,
+        through: Sequence,
+    ) {
+        let stable = context.stable();
+        context.send(
+            primary,
+            Prepared {
+                slice: self.slice,
+                epoch,
+                through,
+                stable,
+            }
+            .into(),
+        );
+    }
+
+    pub(crate) fn handle_reserve(
+        &mut self,
+        context: &mut dyn Context,
+        peer: NodeId,
+        reserve: &Reserve,
+    ) {
+        if self.takes_from(peer, reserve.epoch) {
+            let granted = context.reserve(reserve.range);
+            let Reserve {
+                slice,
+                epoch,
+                number,
+                ..
+            } = *reserve;
+            context.send(
+                peer,
+                Reserved {
+                    slice,
+                    epoch,
+                    number,
+                    granted,
+                }
+                .into(),
+            );
+        } else {
+            self.refuse(context, peer, reserve.epoch, Refusal::StaleEpoch);
+        }
+    }
+
+    pub(crate) fn handle_query(&mut self, context: &mut dyn Context, peer: NodeId, query: &Query) {
+        let recorded = self.record.as_ref().is_some_and(|record| {
+            record.epoch == query.epoch
+                && record.replica(self.me.node).is_some_and(|mine| {
+                    mine.membership == Membership::InSync && mine.store == self.me.store
+                })
+        });
+        let reply = QueryReply {
+            slice: self.slice,
+            epoch: query.epoch,
+            in_sync: recorded && self.is_as_recorded(),
+            prepared: context.prepared(),
+        };
+        context.send(peer, reply.into());
+    }
+
+    pub(crate) fn handle_resign(
+        &mut self,
+        context: &mut dyn Context,
+        peer: NodeId,
+        resign: &Resign,
+    ) {
+        if let Role::Secondary(secondary) = &mut self.role
+            && secondary.primary == peer
+            && secondary.epoch == resign.epoch
+        {
+            secondary.resigned = true;
+            self.last_grant = None;
+            self.watch_primary(context);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What a replica keeps beside its log, through restarts.
+//!
+//! Layout, version 1, little-endian: version (u16), standing (u8), clean (u8), epoch (u64),
+//! withdrawn (u64), standing's stable point (u64), last sequence of a clean stop (u64).
+//!
+//! Invariants:
+//! - `epoch` is the newest that began here; nothing of an older one is taken any more;
+//! - from an epoch up to `withdrawn` no lease is granted and nothing is taken, restart or not.
+
+use alloc::vec::Vec;
+
+use holdfast_model::{Epoch, Sequence};
+use holdfast_stdx::Bytes;
+
+const VERSION: u16 = 1;
+const STATE_BYTES: usize = 4 + 4 * 8;
+
+/// How far the contents here can be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// They are those of the log's committed point.
+    Whole,
+    /// They were those of `stable`; since then some blocks have been brought up to date.
+    Joining {
+        /// Where the mark begins that names the others.
+        stable: Sequence,
+    },
+    /// A part of the log is lost: they are those of `stable`, or later.
+    Damaged {
+        /// Where the mark begins that brings back what is lost.
+        stable: Sequence,
+    },
+}
+
+/// What is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) epoch: Epoch,
+    pub(crate) withdrawn: Epoch,
+    pub(crate) standing: Standing,
+    /// The replica led this epoch and stopped cleanly after this sequence, everything committed.
+    pub(crate) clean: Option<Sequence>,
+}
+
+impl State {
+    /// The state of a replica that nothing has happened to.
+    pub(crate) const NEW: State = State {
+        epoch: Epoch(1),
+        withdrawn: Epoch(0),
+        standing: Standing::Whole,
+        clean: None,
+    };
+
+    pub(crate) fn encode(&self) -> Bytes {
+        let (standing, stable) = match self.standing {
+            Standing::Whole => (0, Sequence::ZERO),
+            Standing::Joining { stable } => (1, stable),
+            Standing::Damaged { stable } => (2, stable),
+        };
+        let mut bytes = Vec::with_capacity(STATE_BYTES);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.push(standing);
+        bytes.push(u8::from(self.clean.is_some()));
+        bytes.extend_from_slice(&self.epoch.0.to_le_bytes());
+        bytes.extend_from_slice(&self.withdrawn.0.to_le_bytes());
+        bytes.extend_from_slice(&stable.0.to_le_bytes());
+        bytes.extend_from_slice(&self.clean.unwrap_or_default().0.to_le_bytes());
+        Bytes::from(bytes)
+    }
+
+    /// Reads what was kept; `None` if it is not that of this version.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; STATE_BYTES] = bytes.try_into().ok()?;
+        let word = |at: usize| {
+            u64::from_le_bytes(
+                bytes[at..at + 8]
+                    .try_into()
+                    .expect("eight bytes are a word"),
+            )
+        };
+        if u16::from_le_bytes([bytes[0], bytes[1]]) != VERSION {
+            return None;
+        }
+        let stable = Sequence(word(20));
+        let standing = match bytes[2] {
+            0 => Standing::Whole,
+            1 => Standing::Joining { stable },
+            2 => Standing::Damaged { stable },
+            _ => return None,
+        };
+        let clean = match bytes[3] {
+            0 => None,
+            1 => Some(Sequence(word(28))),
+            _ => return None,
+        };
+        Some(Self {
+            epoch: Epoch(word(4)),
+            withdrawn: Epoch(word(12)),
+            standing,
+            clean,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_version_is_read_for_ever() {
+        let state = State {
+            epoch: Epoch(7),
+            withdrawn: Epoch(6),
+            standing: Standing::Joining {
+                stable: Sequence(41),
+            },
+            clean: Some(Sequence(44)),
+        };
+        let bytes = b"\x01\0\x01\x01\x07\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0\
+            \x29\0\0\0\0\0\0\0\x2c\0\0\0\0\0\0\0";
+        assert_eq!(state.encode(), &bytes[..]);
+        assert_eq!(State::decode(bytes), Some(state));
+        assert_eq!(State::decode(&State::NEW.encode()), Some(State::NEW));
+    }
+
+    #[test]
+    fn what_is_not_a_state_is_refused() {
+        let good = State::NEW.encode();
+        for (at, value) in [(0, 2), (2, 3), (3, 2)] {
+            let mut bytes = good.to_vec();
+            bytes[at] = value;
+            assert_eq!(State::decode(&bytes), None);
+        }
+        assert_eq!(State::decode(&good[1..]), None);
+    }
+}
