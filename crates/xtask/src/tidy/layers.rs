@@ -47,7 +47,7 @@ const TABLE: &[Row] = &[
     row("engine", Kind::Pure, &["iscsi", "store", "replica"]),
     row("control", Kind::Pure, &["model"]),
     row("disk", Kind::Io, &["model"]),
-    row("net", Kind::Io, &["wire", "iscsi"]),
+    row("net", Kind::Io, &["engine"]),
     row("metadata", Kind::Io, &["model"]),
     row("api", Kind::Io, &["model"]),
     row(

@@ -49,7 +49,8 @@ pub(super) fn check_text(file: &File, findings: &mut Vec<Finding>) {
 
 /// Rules for Rust.
 pub(super) fn check_source(file: &File, source: &Source, findings: &mut Vec<Finding>) {
-    if !file.text.starts_with("//!") {
+    // A module of tests in a file of its own says all that with its name.
+    if !file.text.starts_with("//!") && !file.path.ends_with("tests.rs") {
         let message = "does not open with `//!`: what it is, what it refuses, its invariants";
         findings.push(Finding::new(&file.path, 1, message));
     }
@@ -211,6 +212,8 @@ mod tests {
         assert_eq!(source_findings("crates/a/src/a.rs", "use a;\n"), 1);
         assert_eq!(source_findings("crates/a/src/a.rs", "// no\n"), 1);
         assert_eq!(source_findings("crates/a/src/a.rs", "//! yes\n"), 0);
+        assert_eq!(source_findings("crates/a/src/a/tests.rs", "use a;\n"), 0);
+        assert_eq!(source_findings("crates/a/tests/a.rs", "use a;\n"), 1);
     }
 
     #[test]
