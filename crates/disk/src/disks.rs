@@ -338,3 +338,9 @@ fn resources(errno: Errno) -> StartError {
         errno: errno.raw_os_error(),
     }
 }
+
+/// A reactor may be started on another thread than the one that opened its devices.
+const _: () = {
+    const fn assert_send<T: Send>() {}
+    assert_send::<Disks>();
+};

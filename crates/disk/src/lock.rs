@@ -22,13 +22,19 @@ pub fn lock_holder(file: BorrowedFd<'_>) -> Option<u32> {
 /// The process of the line `N: FLOCK ADVISORY WRITE PROCESS PLACE START END`; waiting lines have
 /// an arrow after their number.
 fn find(table: &str, place: &str) -> Option<u32> {
-    table.lines().find_map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match words.as_slice() {
-            [_, "FLOCK", _, "WRITE", process, found, ..] if *found == place => process.parse().ok(),
-            _ => None,
-        }
-    })
+    table
+        .lines()
+        .find_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words.as_slice() {
+                [_, "FLOCK", _, "WRITE", process, found, ..] if *found == place => {
+                    process.parse().ok()
+                }
+                _ => None,
+            }
+        })
+        // A process outside the container has no number in it.
+        .filter(|process| *process != 0)
 }
 
 #[cfg(test)]
@@ -45,5 +51,7 @@ mod tests {
         assert_eq!(find(table, "fe:00:7"), Some(15));
         assert_eq!(find(table, "fe:00:9"), None);
         assert_eq!(find("nonsense\n", "fe:00:7"), None);
+        let outside = "1: FLOCK  ADVISORY  WRITE 0 fe:00:7 0 EOF\n";
+        assert_eq!(find(outside, "fe:00:7"), None);
     }
 }

@@ -24,7 +24,14 @@ struct Step {
 
 const FORMAT: Step = Step {
     name: "format",
-    run: |root| cargo(root, &["fmt", "--all", "--check"]),
+    run: |root| {
+        // Only the names of the files: `cargo xtask fix` shows the rest by doing it.
+        cargo(
+            root,
+            &["fmt", "--all", "--check", "--", "--files-with-diff"],
+        )
+        .context("`cargo xtask fix` formats these files")
+    },
 };
 const TIDY: Step = Step {
     name: "tidy",
