@@ -1,0 +1,245 @@
+//! Cuts a stream of bytes into PDUs (RFC 7143 11.2).
+//!
+//! Invariants:
+//! - payloads are handed on as they were read, without copying, save short pieces
+//!   ([`Payload`]);
+//! - a PDU is yielded when all of it is here, and its length is judged before any of its data is
+//!   waited for: what is buffered is less than one PDU of the permitted length, and the chunk that
+//!   came last;
+//! - after an error the stream cannot be cut any more: the reader yields only that error.
+
+use alloc::collections::VecDeque;
+
+use holdfast_stdx::{Buf, Bytes, BytesMut, crc32c};
+use thiserror::Error;
+
+use crate::pdu::{HEADER_LENGTH, Header, Payload};
+
+/// Bytes of a digest (RFC 7143 13.1).
+pub(super) const DIGEST_LENGTH: usize = 4;
+
+/// How PDUs are framed on a connection, as negotiated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Framing {
+    /// Headers are followed by their CRC32C.
+    pub header_digest: bool,
+    /// Data segments are followed by their CRC32C.
+    pub data_digest: bool,
+    /// The longest data segment that the receiver takes, in bytes.
+    pub data_length_max: usize,
+}
+
+impl Framing {
+    /// How every connection begins: without digests, and 8192 bytes at most (RFC 7143 13.12).
+    pub const LOGIN: Self = Self {
+        header_digest: false,
+        data_digest: false,
+        data_length_max: 8192,
+    };
+}
+
+/// A PDU, not yet looked at.
+#[derive(Clone, Debug)]
+pub struct RawPdu {
+    /// The basic header segment.
+    pub header: Header,
+    /// The data segment, without padding.
+    pub data: Payload,
+}
+
+/// Why the stream cannot be cut any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum FrameError {
+    /// The header's digest is wrong: nothing in it can be believed.
+    #[error("the header digest is wrong")]
+    HeaderDigest,
+    /// The data segment is longer than this side said that it takes.
+    #[error("the data segment is longer than was agreed")]
+    DataTooLong(Header),
+    /// The data's digest is wrong. At ErrorRecoveryLevel 0 this ends the session (RFC 7143 7.8).
+    #[error("the data digest is wrong")]
+    DataDigest(Header),
+}
+
+/// Takes chunks, yields PDUs.
+#[derive(Debug)]
+pub struct PduReader {
+    framing: Framing,
+    chunks: VecDeque<Bytes>,
+    buffered: usize,
+    /// The header of the PDU that is being waited for.
+    header: Option<Header>,
+    failed: Option<FrameError>,
+}
+
+impl PduReader {
+    /// A reader at the beginning of a stream.
+    #[must_use]
+    pub const fn new(framing: Framing) -> Self {
+        Self {
+            framing,
+            chunks: VecDeque::new(),
+            buffered: 0,
+            header: None,
+            failed: None,
+        }
+    }
+
+    /// From the next PDU on, frames are as `framing` says. Must be called between PDUs, that is,
+    /// in answer to the one that was yielded last.
+    pub fn set_framing(&mut self, framing: Framing) {
+        assert!(self.header.is_none(), "framing changes between PDUs");
+        self.framing = framing;
+    }
+
+    /// How frames are read.
+    #[must_use]
+    pub const fn framing(&self) -> Framing {
+        self.framing
+    }
+
+    /// Takes the next bytes of the stream.
+    pub fn push(&mut self, chunk: Bytes) {
+        if !chunk.is_empty() && self.failed.is_none() {
+            self.buffered += chunk.len();
+            self.chunks.push_back(chunk);
+        }
+    }
+
+    /// Bytes that wait to become a PDU.
+    #[must_use]
+    pub const fn buffered(&self) -> usize {
+        self.buffered
+    }
+
+    /// The next PDU, if all of it is here.
+    ///
+    /// # Errors
+    /// [`FrameError`], again and again, once the stream cannot be cut.
+    pub fn next_pdu(&mut self) -> Result<Option<RawPdu>, FrameError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let result = self.advance();
+        if let Err(error) = result {
+            self.failed = Some(error);
+            self.chunks.clear();
+            self.buffered = 0;
+        }
+        result
+    }
+
+    fn advance(&mut self) -> Result<Option<RawPdu>, FrameError> {
+        let Some(header) = self.current_header()? else {
+            return Ok(None);
+        };
+        let data_length = header.data_length();
+        let padded = data_length.next_multiple_of(4);
+        let digest = if data_length > 0 && self.framing.data_digest {
+            DIGEST_LENGTH
+        } else {
+            0
+        };
+        // Additional header segments were dealt with together with the header.
+        if self.buffered < padded + digest {
+            return Ok(None);
+        }
+        self.header = None;
+        if digest == 0 {
+            let mut data = Payload::new();
+            self.take(data_length, |part| data.push(part));
+            self.take(padded - data_length, |_| ());
+            return Ok(Some(RawPdu { header, data }));
+        }
+        // The digest covers the padding (RFC 7143 11.2.3); copied together here, because our CRC
+        // is of one piece.
+        let mut whole = BytesMut::with_capacity(padded);
+        self.take(padded, |part| whole.extend_from_slice(&part));
+        if self.take_digest() != crc32c(&whole) {
+            return Err(FrameError::DataDigest(header));
+        }
+        whole.truncate(data_length);
+        Ok(Some(RawPdu {
+            header,
+            data: Payload::from(whole.freeze()),
+        }))
+    }
+
+    /// The header of the PDU that begins here, its additional segments and digest taken too.
+    fn current_header(&mut self) -> Result<Option<Header>, FrameError> {
+        if let Some(header) = self.header {
+            return Ok(Some(header));
+        }
+        let Some(additional) = self.peek_byte(4).map(|words| usize::from(words) * 4) else {
+            return Ok(None);
+        };
+        let digest = if self.framing.header_digest {
+            DIGEST_LENGTH
+        } else {
+            0
+        };
+        if self.buffered < HEADER_LENGTH + additional + digest {
+            return Ok(None);
+        }
+        let mut bytes = [0; HEADER_LENGTH + ADDITIONAL_LENGTH_MAX];
+        let mut filled = 0;
+        self.take(HEADER_LENGTH + additional, |part| {
+            bytes[filled..filled + part.len()].copy_from_slice(&part);
+            filled += part.len();
+        });
+        if digest > 0 && self.take_digest() != crc32c(&bytes[..filled]) {
+            return Err(FrameError::HeaderDigest);
+        }
+        let [header, ..] = bytes.as_chunks::<HEADER_LENGTH>().0 else {
+            unreachable!("the buffer is longer than a header");
+        };
+        let header = Header(*header);
+        if header.data_length() > self.framing.data_length_max {
+            return Err(FrameError::DataTooLong(header));
+        }
+        self.header = Some(header);
+        Ok(Some(header))
+    }
+
+    fn peek_byte(&self, mut offset: usize) -> Option<u8> {
+        for chunk in &self.chunks {
+            if let Some(byte) = chunk.get(offset) {
+                return Some(*byte);
+            }
+            offset -= chunk.len();
+        }
+        None
+    }
+
+    fn take_digest(&mut self) -> u32 {
+        let mut bytes = [0; DIGEST_LENGTH];
+        let mut filled = 0;
+        self.take(DIGEST_LENGTH, |part| {
+            bytes[filled..filled + part.len()].copy_from_slice(&part);
+            filled += part.len();
+        });
+        // The CRC's bytes go out lowest first (RFC 7143 13.1: the bit reflection of its example).
+        u32::from_le_bytes(bytes)
+    }
+
+    /// Hands the next `length` bytes, which must be here, to `sink`.
+    fn take(&mut self, mut length: usize, mut sink: impl FnMut(Bytes)) {
+        assert!(length <= self.buffered, "only what is here is taken");
+        self.buffered -= length;
+        while length > 0 {
+            let front = self
+                .chunks
+                .front_mut()
+                .expect("what is buffered lies in chunks");
+            let part = front.split_to(length.min(front.len()));
+            length -= part.len();
+            if !front.has_remaining() {
+                self.chunks.pop_front();
+            }
+            sink(part);
+        }
+    }
+}
+
+/// The longest additional header segments: their length is a byte that counts words.
+const ADDITIONAL_LENGTH_MAX: usize = 255 * 4;

@@ -1,0 +1,384 @@
+//! The target's side: all portals of one node as one machine.
+//!
+//! Its driver tells it of connections, bytes and time; it says what to send and what to close, and
+//! tells the layer above of sessions, commands and task management.
+//!
+//! It refuses to carry commands out, to know what is in a CDB, and to talk of a target that its
+//! [`TargetDirectory`] does not list.
+//!
+//! Invariants:
+//! - at most one session lives on an I_T nexus, and none begins there before the layer above has
+//!   confirmed the end of the one before;
+//! - every command that was given up is answered at most once, and never after its session ended or
+//!   it was aborted;
+//! - what connections make the machine hold is bounded by [`Limits`], connection by connection and
+//!   in sum.
+
+mod answer;
+mod budget;
+mod command;
+mod connection;
+mod data_out;
+mod directory;
+mod event;
+mod limits;
+mod login;
+mod logout;
+mod management;
+mod nexus;
+mod session;
+mod task;
+mod text;
+mod timer;
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use holdfast_scsi::Response;
+use holdfast_stdx::{Bytes, Instant};
+
+pub use self::directory::{
+    Portal, PortalAddress, PortalAddressError, TargetDirectory, TargetEntry,
+};
+pub use self::event::{
+    CloseReason, Command, ConnectionId, SessionId, TargetCommand, TargetEvent, TargetOutput,
+    TaskId, TaskManagement, TaskManagementFunction, TaskManagementId, TaskManagementOutcome,
+};
+pub use self::limits::{Limits, WINDOW_MIN};
+
+use self::connection::{Connection, Flow, Phase};
+use self::nexus::Shared;
+
+use crate::{IscsiName, Nexus, PortalGroupTag};
+
+/// What a target is told once.
+#[derive(Clone, Debug)]
+pub struct TargetConfig {
+    /// The portal group that this node's portals form.
+    pub group: PortalGroupTag,
+    /// What initiators may make it hold.
+    pub limits: Limits,
+}
+
+/// A session, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// Which.
+    pub session: SessionId,
+    /// Its connection.
+    pub connection: ConnectionId,
+    /// Whose.
+    pub nexus: Nexus,
+    /// Its commands that have not been answered.
+    pub tasks: usize,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub struct Target {
+    connections: BTreeMap<ConnectionId, Connection>,
+    shared: Shared,
+}
+
+impl Target {
+    /// A target without connections.
+    #[must_use]
+    pub fn new(config: TargetConfig, directory: TargetDirectory) -> Self {
+        config.limits.validate();
+        Self {
+            connections: BTreeMap::new(),
+            shared: Shared::new(config, directory),
+        }
+    }
+
+    /// A connection was accepted. Numbers must rise.
+    pub fn handle_connected(
+        &mut self,
+        now: Instant,
+        connection: ConnectionId,
+        out: &mut TargetOutput,
+    ) {
+        let limits = self.shared.limits();
+        if self.connections.len() >= limits.connections_max
+            || self.shared.logins >= limits.logins_max
+        {
+            let reason = CloseReason::TooManyConnections;
+            out.commands
+                .push_back(TargetCommand::Close { connection, reason });
+            return;
+        }
+        let deadline = now + limits.login_timeout;
+        let previous = self
+            .connections
+            .insert(connection, Connection::new(connection, now));
+        assert!(
+            previous.is_none(),
+            "the numbers of connections are not used again"
+        );
+        self.shared.logins += 1;
+        self.set_deadline(connection, Some(deadline));
+    }
+
+    /// Bytes arrived. Those of a connection that the machine has closed are ignored.
+    pub fn handle_received(
+        &mut self,
+        now: Instant,
+        connection: ConnectionId,
+        bytes: Bytes,
+        out: &mut TargetOutput,
+    ) {
+        let limit = self.shared.input_bytes_max();
+        let Some(place) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        place.last_heard = now;
+        place.reader.push(bytes);
+        self.process(now, connection, out);
+        if self
+            .connections
+            .get(&connection)
+            .is_some_and(|it| it.reader.buffered() > limit)
+        {
+            self.close(connection, CloseReason::InputOverflow, out);
+        }
+        self.settle(now, out);
+    }
+
+    /// Whether the driver should read from the connection's socket: not while its output is stuck or
+    /// its login waits. Ask again after every call that concerns the connection.
+    #[must_use]
+    pub fn wants_input(&self, connection: ConnectionId) -> bool {
+        let limits = self.shared.limits();
+        self.connections
+            .get(&connection)
+            .is_some_and(|it| it.wants_input(limits))
+    }
+
+    /// The socket has taken `bytes` more of what was to be sent.
+    pub fn handle_sent(
+        &mut self,
+        now: Instant,
+        connection: ConnectionId,
+        bytes: usize,
+        out: &mut TargetOutput,
+    ) {
+        let Some(place) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        place.last_heard = now;
+        place.wire.handle_sent(bytes);
+        place.pump_answers(&mut self.shared, out);
+        self.process(now, connection, out);
+        self.settle(now, out);
+    }
+
+    /// The peer closed the connection, or it broke.
+    pub fn handle_closed(
+        &mut self,
+        now: Instant,
+        connection: ConnectionId,
+        out: &mut TargetOutput,
+    ) {
+        self.remove(connection, CloseReason::PeerClosed, out);
+        self.settle(now, out);
+    }
+
+    /// The time that [`next_timeout`](Self::next_timeout) named has come, or any other.
+    pub fn handle_timeout(&mut self, now: Instant, out: &mut TargetOutput) {
+        while let Some(connection) = self.shared.take_due(now) {
+            self.handle_deadline(now, connection, out);
+        }
+        self.settle(now, out);
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is next needed.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.shared.next_deadline()
+    }
+
+    /// The layer above has carried out `task`. Without effect if the task was aborted or its
+    /// session ended meanwhile.
+    pub fn respond(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        response: Response,
+        out: &mut TargetOutput,
+    ) {
+        let Some((connection, tag)) = self.shared.tasks.remove(&task) else {
+            return;
+        };
+        let place = self.connections.get_mut(&connection);
+        let place = place.expect("a task in the index has its connection");
+        place.answer(tag, response, &mut self.shared, out);
+        self.settle(now, out);
+    }
+
+    /// The layer above has done what `request` asked for. Without effect if its session ended
+    /// meanwhile.
+    pub fn finish_task_management(
+        &mut self,
+        now: Instant,
+        request: TaskManagementId,
+        outcome: TaskManagementOutcome,
+        out: &mut TargetOutput,
+    ) {
+        self.finish_management(request, outcome, out);
+        self.settle(now, out);
+    }
+
+    /// Every command of `session`, of which [`TargetEvent::SessionClosed`] told, is done or refused
+    /// for good.
+    pub fn finish_session(&mut self, now: Instant, session: SessionId, out: &mut TargetOutput) {
+        self.end_drain(now, session, out);
+        self.settle(now, out);
+    }
+
+    /// Asks the initiator of `session` to log out within `seconds` (RFC 7143 11.9.1, event 1); if
+    /// it does not, the connection is closed.
+    pub fn request_logout(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        seconds: u16,
+        out: &mut TargetOutput,
+    ) {
+        let Some(connection) = self.shared.connection_of(session) else {
+            return;
+        };
+        let place = self.connections.get_mut(&connection);
+        let place = place.expect("a live session has its connection");
+        place.request_logout(now, seconds, &mut self.shared, out);
+        let deadline = place.next_deadline(self.shared.limits());
+        self.set_deadline(connection, deadline);
+    }
+
+    /// Ends all commands of all sessions on `target`, or on one of its units, that another node was
+    /// told to end; returns those that were given to the layer above. They are never answered.
+    pub fn abort_tasks(
+        &mut self,
+        now: Instant,
+        target: &IscsiName,
+        unit: Option<u16>,
+        out: &mut TargetOutput,
+    ) -> Vec<TaskId> {
+        let aborted = self.abort_on_target(target, unit);
+        self.shared.budget.release_total(aborted.reserved);
+        self.settle(now, out);
+        aborted.tasks
+    }
+
+    /// What there is to offer is now `directory`. Sessions of targets that are not in it end.
+    pub fn set_directory(
+        &mut self,
+        now: Instant,
+        directory: TargetDirectory,
+        out: &mut TargetOutput,
+    ) {
+        self.shared.directory = directory;
+        let gone: Vec<ConnectionId> = self
+            .connections
+            .values()
+            .filter(|it| {
+                it.target()
+                    .is_some_and(|name| !self.shared.has_target(name))
+            })
+            .map(|it| it.wire.id)
+            .collect();
+        for connection in gone {
+            self.close(connection, CloseReason::TargetRemoved, out);
+        }
+        self.settle(now, out);
+    }
+
+    /// Closes every connection, whatever its state: for a node that finds it has stood still, before
+    /// it processes a byte.
+    pub fn drop_all_sessions(&mut self, now: Instant, out: &mut TargetOutput) {
+        let all: Vec<ConnectionId> = self.connections.keys().copied().collect();
+        for connection in all {
+            self.close(connection, CloseReason::Dropped, out);
+        }
+        self.settle(now, out);
+    }
+
+    /// The sessions that live.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionInfo> {
+        self.connections.values().filter_map(Connection::info)
+    }
+
+    /// Bytes that all connections make the machine hold: input that waits to become PDUs, data of
+    /// commands, output that no socket has taken.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.connections.values().map(Connection::held_bytes).sum()
+    }
+
+    /// Takes what has arrived, request by request.
+    fn process(&mut self, now: Instant, id: ConnectionId, out: &mut TargetOutput) {
+        loop {
+            let Some(connection) = self.connections.get_mut(&id) else {
+                return;
+            };
+            let flow = connection.step(now, &mut self.shared, out);
+            match flow {
+                Flow::Wait => return,
+                Flow::Continue => {}
+                Flow::Close(reason) => self.close(id, reason, out),
+                Flow::Open => self.open(now, id, out),
+                Flow::Manage(request) => self.manage(id, &request, out),
+                Flow::Logout(request) => self.log_out(now, id, &request, out),
+            }
+        }
+    }
+
+    /// Closes from our side: the driver is told.
+    fn close(&mut self, id: ConnectionId, reason: CloseReason, out: &mut TargetOutput) {
+        if self.remove(id, reason, out) {
+            out.commands.push_back(TargetCommand::Close {
+                connection: id,
+                reason,
+            });
+        }
+    }
+
+    /// Forgets a connection and ends its session.
+    fn remove(&mut self, id: ConnectionId, reason: CloseReason, out: &mut TargetOutput) -> bool {
+        let Some(mut connection) = self.connections.remove(&id) else {
+            return false;
+        };
+        self.shared
+            .move_deadline(id, connection.deadline.take(), None);
+        match connection.phase {
+            Phase::Login(_) => self.shared.logins -= 1,
+            Phase::Opening(opening) => {
+                self.shared.logins -= 1;
+                self.shared.stop_waiting(id, &opening);
+            }
+            Phase::Full(session) => self.shared.end_session(*session, reason, out),
+            // Its session was ended when its logout came.
+            Phase::LoggingOut(_) => {}
+        }
+        true
+    }
+
+    fn set_deadline(&mut self, id: ConnectionId, deadline: Option<Instant>) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            let before = core::mem::replace(&mut connection.deadline, deadline);
+            self.shared.move_deadline(id, before, deadline);
+        }
+    }
+
+    /// Runs after every event: room that became free goes to those who wait for it.
+    fn settle(&mut self, now: Instant, out: &mut TargetOutput) {
+        while let Some(id) = self.shared.budget.next_waiter() {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.pump(&mut self.shared, out);
+            }
+        }
+        self.shared.assert_consistent(now, self.connections.len());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,401 @@
+//! One TCP connection: its two directions, and the phase that its session is in.
+//!
+//! Invariants:
+//! - a request is looked at only while the connection's output is within its bound and its login
+//!   does not wait for another session's end.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use holdfast_stdx::{Bytes, Instant};
+
+use crate::IscsiName;
+use crate::pdu::{
+    FrameError, Framing, Header, HeaderError, InitiatorTaskTag, LogoutRequest, NopIn, NopOut,
+    Payload, PduReader, Reject, RejectReason, Reply, Request, TargetTransferTag,
+    TaskManagementRequest, frame,
+};
+use crate::serial::SerialNumber;
+use crate::target::login::{Login, Opening};
+use crate::target::logout::LoggingOut;
+use crate::target::nexus::Shared;
+use crate::target::session::{Admission, Held, Session};
+use crate::target::{CloseReason, ConnectionId, Limits, SessionInfo, TargetCommand, TargetOutput};
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) wire: Wire,
+    pub(super) reader: PduReader,
+    pub(super) phase: Phase,
+    /// When bytes last went in or out.
+    pub(super) last_heard: Instant,
+    /// When the initiator was asked whether it is there, if it has not said so since.
+    pub(super) pinged: Option<Instant>,
+    /// As it stands in the machine's list of deadlines.
+    pub(super) deadline: Option<Instant>,
+}
+
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// Who are you, and how shall we talk?
+    Login(Box<Login>),
+    /// The login is done but for its last answer, which waits for the nexus to be free.
+    Opening(Box<Opening>),
+    /// Full feature phase.
+    Full(Box<Session>),
+    /// The session has ended; its logout is answered when its commands have.
+    LoggingOut(Box<LoggingOut>),
+}
+
+/// What is to be done after a request.
+#[derive(Debug)]
+pub(super) enum Flow {
+    /// There is no further request now.
+    Wait,
+    /// Take the next.
+    Continue,
+    /// Close the connection.
+    Close(CloseReason),
+    /// The login is complete: open the session.
+    Open,
+    /// Task management concerns other sessions too.
+    Manage(TaskManagementRequest),
+    /// The session ends.
+    Logout(LogoutRequest),
+}
+
+/// The outgoing direction.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pub(super) id: ConnectionId,
+    pub(super) framing: Framing,
+    status: SerialNumber,
+    unsent: usize,
+    next_tag: u32,
+}
+
+impl Wire {
+    pub(super) const fn take_status_number(&mut self, is_status: bool) -> SerialNumber {
+        let number = self.status;
+        if is_status {
+            self.status = number.next();
+        }
+        number
+    }
+
+    /// A tag that was not used lately.
+    pub(super) const fn next_transfer_tag(&mut self) -> TargetTransferTag {
+        self.next_tag = self.next_tag.wrapping_add(1);
+        if self.next_tag == TargetTransferTag::RESERVED.0 {
+            self.next_tag = 0;
+        }
+        TargetTransferTag(self.next_tag)
+    }
+
+    pub(super) fn send(&mut self, reply: &Reply, data: Vec<Bytes>, out: &mut TargetOutput) {
+        // Several PDUs of one event go out as one command.
+        if let Some(TargetCommand::Send { connection, parts }) = out.commands.back_mut()
+            && *connection == self.id
+        {
+            self.unsent += frame(reply.encode(), data, self.framing, parts);
+            return;
+        }
+        let mut parts = Vec::new();
+        self.unsent += frame(reply.encode(), data, self.framing, &mut parts);
+        out.commands.push_back(TargetCommand::Send {
+            connection: self.id,
+            parts,
+        });
+    }
+
+    pub(super) const fn handle_sent(&mut self, bytes: usize) {
+        assert!(
+            bytes <= self.unsent,
+            "a socket takes only what it was given"
+        );
+        self.unsent -= bytes;
+    }
+
+    pub(super) const fn unsent(&self) -> usize {
+        self.unsent
+    }
+}
+
+/// A request with its data, or why there is none.
+enum Next {
+    Request(Header, Request, Payload),
+    Refused(Header, RejectReason),
+    Flow(Flow),
+}
+
+impl Connection {
+    pub(super) fn new(id: ConnectionId, now: Instant) -> Self {
+        Self {
+            wire: Wire {
+                id,
+                framing: Framing::LOGIN,
+                status: SerialNumber(1),
+                unsent: 0,
+                next_tag: 0,
+            },
+            reader: PduReader::new(Framing::LOGIN),
+            phase: Phase::Login(Box::default()),
+            last_heard: now,
+            pinged: None,
+            deadline: None,
+        }
+    }
+
+    pub(super) const fn wants_input(&self, limits: &Limits) -> bool {
+        matches!(self.phase, Phase::Login(_) | Phase::Full(_))
+            && self.wire.unsent <= limits.output_bytes_max
+    }
+
+    /// The target that a session is about.
+    pub(super) fn target(&self) -> Option<&IscsiName> {
+        match &self.phase {
+            Phase::Full(session) => session.identity.as_ref().map(|it| &it.nexus.target),
+            _ => None,
+        }
+    }
+
+    pub(super) fn info(&self) -> Option<SessionInfo> {
+        let Phase::Full(session) = &self.phase else {
+            return None;
+        };
+        let identity = session.identity.as_ref()?;
+        Some(SessionInfo {
+            session: identity.session,
+            connection: self.wire.id,
+            nexus: identity.nexus.clone(),
+            tasks: session.tasks.len(),
+        })
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        let phase = match &self.phase {
+            Phase::Login(login) => login.held_bytes(),
+            Phase::Full(session) => session.held_bytes(),
+            Phase::Opening(_) | Phase::LoggingOut(_) => 0,
+        };
+        self.reader.buffered() + self.wire.unsent + phase
+    }
+
+    /// Takes one request.
+    pub(super) fn step(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        out: &mut TargetOutput,
+    ) -> Flow {
+        if !self.wants_input(shared.limits()) {
+            return Flow::Wait;
+        }
+        match self.next(shared, out) {
+            Next::Flow(flow) => flow,
+            Next::Refused(header, reason) => {
+                self.reject(&header, reason, shared, out);
+                Flow::Continue
+            }
+            Next::Request(header, request, data) => match &mut self.phase {
+                Phase::Login(login) => login.handle(&mut self.wire, request, data, shared, out),
+                Phase::Full(_) => self.handle_request(now, &header, request, data, shared, out),
+                Phase::Opening(_) | Phase::LoggingOut(_) => {
+                    unreachable!("such connections want no input")
+                }
+            },
+        }
+    }
+
+    /// The next request whose turn it is.
+    fn next(&mut self, shared: &mut Shared, out: &mut TargetOutput) -> Next {
+        if let Phase::Full(session) = &mut self.phase
+            && let Some(held) = session.window.take_held()
+        {
+            let header = held.request.encode();
+            return Next::Request(header, held.request, held.data);
+        }
+        let pdu = match self.reader.next_pdu() {
+            Ok(Some(pdu)) => pdu,
+            Ok(None) => return Next::Flow(Flow::Wait),
+            Err(error) => return Next::Flow(Flow::Close(self.fail(error, shared, out))),
+        };
+        let request = match (Request::parse(&pdu.header), &self.phase) {
+            (Ok(request), _) => request,
+            (Err(_), Phase::Login(login)) => {
+                return Next::Flow(login.refuse_unknown(&mut self.wire, out));
+            }
+            (Err(HeaderError::Opcode(_)), _) => {
+                return Next::Refused(pdu.header, RejectReason::CommandNotSupported);
+            }
+            (Err(HeaderError::Field(_)), _) => {
+                return Next::Refused(pdu.header, RejectReason::InvalidField);
+            }
+        };
+        let (Phase::Full(session), Some(number)) = (&mut self.phase, command_number(&request))
+        else {
+            return Next::Request(pdu.header, request, pdu.data);
+        };
+        match session.window.admit(number) {
+            Admission::Now => Next::Request(pdu.header, request, pdu.data),
+            Admission::Outside => Next::Flow(Flow::Continue),
+            Admission::Later => {
+                let kept = session.window.hold(
+                    number,
+                    Held {
+                        request,
+                        data: pdu.data,
+                    },
+                );
+                let flow = if kept {
+                    Flow::Continue
+                } else {
+                    Flow::Close(CloseReason::ProtocolError)
+                };
+                Next::Flow(flow)
+            }
+        }
+    }
+
+    /// The stream cannot be cut any more: says why, where there is somebody to tell.
+    fn fail(
+        &mut self,
+        error: FrameError,
+        shared: &mut Shared,
+        out: &mut TargetOutput,
+    ) -> CloseReason {
+        match error {
+            FrameError::HeaderDigest => CloseReason::DigestError,
+            FrameError::DataDigest(header) => {
+                self.reject(&header, RejectReason::DataDigestError, shared, out);
+                CloseReason::DigestError
+            }
+            FrameError::DataTooLong(header) => {
+                match &self.phase {
+                    Phase::Login(login) => {
+                        login.refuse_unknown(&mut self.wire, out);
+                    }
+                    _ => self.reject(&header, RejectReason::ProtocolError, shared, out),
+                }
+                CloseReason::ProtocolError
+            }
+        }
+    }
+
+    /// Refuses a PDU (RFC 7143 11.17); its header goes back as data.
+    pub(super) fn reject(
+        &mut self,
+        header: &Header,
+        reason: RejectReason,
+        shared: &Shared,
+        out: &mut TargetOutput,
+    ) {
+        let Phase::Full(session) = &mut self.phase else {
+            return;
+        };
+        let reply = Reply::Reject(Reject {
+            reason: reason.code(),
+            sequence: session.sequence(&mut self.wire, shared, true),
+        });
+        self.wire
+            .send(&reply, [Bytes::copy_from_slice(&header.0)].into(), out);
+    }
+
+    fn handle_request(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        request: Request,
+        data: Payload,
+        shared: &mut Shared,
+        out: &mut TargetOutput,
+    ) -> Flow {
+        let Phase::Full(session) = &mut self.phase else {
+            unreachable!("requests are handled in the full feature phase");
+        };
+        let is_discovery = session.identity.is_none();
+        let refused = match request {
+            // A discovery session has text and logout (RFC 7143 4.3), and may ask whether we live.
+            Request::Command(_) | Request::DataOut(_) | Request::TaskManagement(_)
+                if is_discovery =>
+            {
+                Some(RejectReason::CommandNotSupported)
+            }
+            Request::Command(command) => {
+                let refused = session.handle_command(now, &command, data, shared);
+                self.pump(shared, out);
+                refused
+            }
+            Request::DataOut(pdu) => {
+                session.handle_data_out(&pdu, data);
+                self.pump(shared, out);
+                None
+            }
+            Request::TaskManagement(request) => return Flow::Manage(request),
+            Request::Logout(request) => return Flow::Logout(request),
+            Request::NopOut(nop) => {
+                self.handle_nop(&nop, data, shared, out);
+                None
+            }
+            Request::Text(text) => {
+                session.handle_text(&mut self.wire, &text, &data.into_bytes(), shared, out)
+            }
+            // A second login on a connection is a protocol error (RFC 7143 6.3.1).
+            Request::Login(_) => Some(RejectReason::ProtocolError),
+            // ErrorRecoveryLevel 0 has no SNACK (RFC 7143 11.16).
+            Request::Snack(_) => Some(RejectReason::SnackReject),
+        };
+        if let Some(reason) = refused {
+            self.reject(header, reason, shared, out);
+        }
+        Flow::Continue
+    }
+
+    /// RFC 7143 11.18: a NOP-Out with a task tag is answered with its data; one without is an answer
+    /// to ours, or nothing.
+    fn handle_nop(&mut self, nop: &NopOut, data: Payload, shared: &Shared, out: &mut TargetOutput) {
+        let Phase::Full(session) = &mut self.phase else {
+            unreachable!("requests are handled in the full feature phase");
+        };
+        if nop.task_tag.is_reserved() {
+            return;
+        }
+        let reply = Reply::NopIn(NopIn {
+            lun: nop.lun,
+            task_tag: nop.task_tag,
+            transfer_tag: TargetTransferTag::RESERVED,
+            sequence: session.sequence(&mut self.wire, shared, true),
+        });
+        let mut echo = data.into_bytes();
+        echo.truncate(session.parameters.send_segment_max as usize);
+        self.wire.send(&reply, [echo].into(), out);
+    }
+
+    /// Asks the initiator whether it is there (RFC 7143 11.19).
+    pub(super) fn ping(&mut self, now: Instant, shared: &Shared, out: &mut TargetOutput) {
+        let Phase::Full(session) = &mut self.phase else {
+            return;
+        };
+        self.pinged = Some(now);
+        let reply = Reply::NopIn(NopIn {
+            lun: holdfast_scsi::Lun::from_number(0),
+            task_tag: InitiatorTaskTag::RESERVED,
+            transfer_tag: self.wire.next_transfer_tag(),
+            sequence: session.sequence(&mut self.wire, shared, false),
+        });
+        self.wire.send(&reply, Vec::new(), out);
+    }
+}
+
+/// The number of a request that the command window counts.
+const fn command_number(request: &Request) -> Option<SerialNumber> {
+    let (immediate, number) = match request {
+        Request::NopOut(pdu) => (pdu.immediate, pdu.command_number),
+        Request::Command(pdu) => (pdu.immediate, pdu.command_number),
+        Request::TaskManagement(pdu) => (pdu.immediate, pdu.command_number),
+        Request::Text(pdu) => (pdu.immediate, pdu.command_number),
+        Request::Logout(pdu) => (pdu.immediate, pdu.command_number),
+        Request::Login(_) | Request::DataOut(_) | Request::Snack(_) => return None,
+    };
+    if immediate { None } else { Some(number) }
+}

@@ -1,0 +1,292 @@
+//! Task management (RFC 7143 11.5, 11.6, and 4.2.3 on what happens to tasks).
+//!
+//! Invariants:
+//! - a task that was ended is never answered; the function is answered when the layer above says
+//!   that the tasks it had are over;
+//! - tasks whose answer is in line already were over before the function: they are answered first.
+
+use alloc::vec::Vec;
+
+use holdfast_scsi::Lun;
+
+use crate::IscsiName;
+use crate::pdu::{
+    InitiatorTaskTag, NopOut, Payload, RejectReason, Request, TargetTransferTag,
+    TaskManagementCode, TaskManagementRequest, TaskManagementResponseCode as Code,
+};
+use crate::target::command::unit_of;
+use crate::target::connection::Phase;
+use crate::target::nexus::{DeliveredTasks, PendingRequest, Shared};
+use crate::target::session::{Aborted, Held, Outgoing, Session};
+use crate::target::task::{Task, TaskState};
+use crate::target::{
+    CloseReason, ConnectionId, Target, TargetEvent, TargetOutput, TaskManagement,
+    TaskManagementFunction as Function, TaskManagementId, TaskManagementOutcome,
+};
+
+impl Target {
+    pub(super) fn manage(
+        &mut self,
+        id: ConnectionId,
+        request: &TaskManagementRequest,
+        out: &mut TargetOutput,
+    ) {
+        let immediate_max = self.shared.limits().immediate_max;
+        let pending = self
+            .shared
+            .requests
+            .values()
+            .filter(|it| it.connection == id)
+            .count();
+        if pending >= immediate_max {
+            let connection = self
+                .connections
+                .get_mut(&id)
+                .expect("it has just been handled");
+            let header = Request::TaskManagement(*request).encode();
+            connection.reject(&header, RejectReason::TooManyImmediate, &self.shared, out);
+            return;
+        }
+        match self.begin_management(id, request) {
+            Ok((function, aborted)) => {
+                self.hand_up(id, request.task_tag, function, aborted, out);
+            }
+            Err(code) => self.answer_management(id, request.task_tag, code, out),
+        }
+        // Commands that waited behind those that were ended may go now.
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.pump(&mut self.shared, out);
+        }
+    }
+
+    /// Ends the tasks that the machine can end; what is left is the layer above's. The error is the
+    /// code to answer at once.
+    fn begin_management(
+        &mut self,
+        id: ConnectionId,
+        request: &TaskManagementRequest,
+    ) -> Result<(Function, Aborted), Code> {
+        let code = TaskManagementCode::from_code(request.function).ok_or(Code::NotSupported)?;
+        let lun = request.lun;
+        let connection = self
+            .connections
+            .get_mut(&id)
+            .expect("it has just been handled");
+        let Phase::Full(session) = &mut connection.phase else {
+            unreachable!("requests are handled in the full feature phase");
+        };
+        let identity = session
+            .identity
+            .as_ref()
+            .expect("discovery has no task management");
+        let target = identity.nexus.target.clone();
+        let mut aborted = Aborted::default();
+        let function = match code {
+            TaskManagementCode::AbortTask => {
+                session.abort_one(request, &mut self.shared.tasks, &mut aborted)?;
+                let Some(task) = aborted.tasks.first() else {
+                    // The layer above never saw it.
+                    self.shared.budget.release_total(aborted.reserved);
+                    return Err(Code::Complete);
+                };
+                Function::AbortTask(*task)
+            }
+            TaskManagementCode::ClearAca => return Err(Code::NotSupported),
+            TaskManagementCode::TaskReassign => return Err(Code::ReassignmentNotSupported),
+            TaskManagementCode::AbortTaskSet => {
+                self.shared.check_unit(&target, lun)?;
+                let tasks = &mut self.shared.tasks;
+                session.abort(tasks, |task| task.is_for(lun), &mut aborted);
+                Function::AbortTaskSet(lun)
+            }
+            TaskManagementCode::ClearTaskSet | TaskManagementCode::LogicalUnitReset => {
+                self.shared.check_unit(&target, lun)?;
+                aborted = self.abort_on_target(&target, unit_of(lun));
+                if code == TaskManagementCode::ClearTaskSet {
+                    Function::ClearTaskSet(lun)
+                } else {
+                    Function::LogicalUnitReset(lun)
+                }
+            }
+            TaskManagementCode::TargetWarmReset => {
+                aborted = self.abort_on_target(&target, None);
+                Function::TargetWarmReset
+            }
+            TaskManagementCode::TargetColdReset => {
+                aborted = self.abort_on_target(&target, None);
+                Function::TargetColdReset
+            }
+        };
+        Ok((function, aborted))
+    }
+
+    /// Ends tasks of all sessions on a target, or on one of its units. What they had reserved is
+    /// the caller's to release.
+    pub(super) fn abort_on_target(&mut self, target: &IscsiName, unit: Option<u16>) -> Aborted {
+        let mut aborted = Aborted::default();
+        for connection in self.connections.values_mut() {
+            if connection.target() != Some(target) {
+                continue;
+            }
+            let Phase::Full(session) = &mut connection.phase else {
+                unreachable!("a connection with a target has its session");
+            };
+            let matches = |task: &Task| unit.is_none() || unit_of(task.lun) == unit;
+            session.abort(&mut self.shared.tasks, matches, &mut aborted);
+        }
+        aborted
+    }
+
+    fn hand_up(
+        &mut self,
+        id: ConnectionId,
+        tag: InitiatorTaskTag,
+        function: Function,
+        aborted: Aborted,
+        out: &mut TargetOutput,
+    ) {
+        let connection = &self.connections[&id];
+        let Phase::Full(session) = &connection.phase else {
+            unreachable!("requests are handled in the full feature phase");
+        };
+        let identity = session
+            .identity
+            .as_ref()
+            .expect("discovery has no task management");
+        let request = self.shared.next_request();
+        let pending = PendingRequest {
+            connection: id,
+            tag,
+            function,
+            reserved: aborted.reserved,
+        };
+        self.shared.requests.insert(request, pending);
+        out.events
+            .push_back(TargetEvent::TaskManagement(TaskManagement {
+                request,
+                session: identity.session,
+                function,
+                tasks: aborted.tasks,
+            }));
+    }
+
+    pub(super) fn finish_management(
+        &mut self,
+        request: TaskManagementId,
+        outcome: TaskManagementOutcome,
+        out: &mut TargetOutput,
+    ) {
+        let Some(pending) = self.shared.requests.remove(&request) else {
+            return;
+        };
+        self.shared.budget.release_total(pending.reserved);
+        let code = match outcome {
+            TaskManagementOutcome::Complete => Code::Complete,
+            TaskManagementOutcome::LunDoesNotExist => Code::LunDoesNotExist,
+            TaskManagementOutcome::Rejected => Code::Rejected,
+        };
+        self.answer_management(pending.connection, pending.tag, code, out);
+        if pending.function == Function::TargetColdReset && code == Code::Complete {
+            self.close_sessions_beside(pending.connection, out);
+        }
+    }
+
+    /// TARGET COLD RESET ends all sessions of the target (RFC 7143 11.5.1).
+    fn close_sessions_beside(&mut self, id: ConnectionId, out: &mut TargetOutput) {
+        let Some(target) = self
+            .connections
+            .get(&id)
+            .and_then(|it| it.target())
+            .cloned()
+        else {
+            return;
+        };
+        let all: Vec<ConnectionId> = self
+            .connections
+            .values()
+            .filter(|it| it.target() == Some(&target))
+            .map(|it| it.wire.id)
+            .collect();
+        for connection in all {
+            self.close(connection, CloseReason::ColdReset, out);
+        }
+    }
+
+    fn answer_management(
+        &mut self,
+        id: ConnectionId,
+        tag: InitiatorTaskTag,
+        code: Code,
+        out: &mut TargetOutput,
+    ) {
+        let connection = self.connections.get_mut(&id);
+        let connection = connection.expect("a pending request has its connection");
+        if let Phase::Full(session) = &mut connection.phase {
+            session
+                .answers
+                .push_back(Outgoing::Management(tag, code.code()));
+            connection.pump_answers(&mut self.shared, out);
+        }
+    }
+}
+
+impl Shared {
+    fn check_unit(&self, target: &IscsiName, lun: Lun) -> Result<(), Code> {
+        let entry = self.directory.targets.get(target);
+        let known = entry
+            .zip(unit_of(lun))
+            .is_some_and(|(it, unit)| it.units.contains(&unit));
+        if known {
+            Ok(())
+        } else {
+            Err(Code::LunDoesNotExist)
+        }
+    }
+}
+
+impl Session {
+    /// ABORT TASK, by the table of RFC 7143 11.6.1.
+    fn abort_one(
+        &mut self,
+        request: &TaskManagementRequest,
+        delivered: &mut DeliveredTasks,
+        aborted: &mut Aborted,
+    ) -> Result<(), Code> {
+        let tag = request.referenced_tag;
+        let task = self.tasks.get(&tag);
+        match task.map(|task| matches!(task.state, TaskState::Answering(_))) {
+            // Its answer is in line: it was over before it could be ended.
+            Some(true) => Err(Code::TaskDoesNotExist),
+            Some(false) => {
+                self.abort(delivered, |task| task.tag == tag, aborted);
+                Ok(())
+            }
+            // "If the Referenced Task Tag does not identify an existing task but the CmdSN
+            // indicated by the RefCmdSN field is within the valid CmdSN window and less than the
+            // CmdSN of the request itself, targets must consider the CmdSN received and return
+            // the Function Complete response."
+            None if request.referenced_number.precedes(request.command_number)
+                && self.skip(request) =>
+            {
+                Err(Code::Complete)
+            }
+            None => Err(Code::TaskDoesNotExist),
+        }
+    }
+
+    fn skip(&mut self, request: &TaskManagementRequest) -> bool {
+        let nothing = Request::NopOut(NopOut {
+            immediate: false,
+            lun: request.lun,
+            task_tag: InitiatorTaskTag::RESERVED,
+            transfer_tag: TargetTransferTag::RESERVED,
+            command_number: request.referenced_number,
+            expected_status: request.expected_status,
+        });
+        let held = Held {
+            request: nothing,
+            data: Payload::new(),
+        };
+        self.window.skip(request.referenced_number, held)
+    }
+}
