@@ -1,0 +1,67 @@
+//! Where the tasks of the sockets leave what has happened, for the loop to take in one go.
+//!
+//! Invariants:
+//! - what one task leaves stays in order;
+//! - a reader leaves one batch, and waits for the loop to take it before it reads on: what the
+//!   engine has not seen is bounded by the number of connections, and by [`TURN_BYTES_MAX`].
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
+
+use tokio::sync::Notify;
+
+use crate::limits::TURN_BYTES_MAX;
+
+/// What has happened, in order, and who waits for it.
+pub(crate) struct Inbox<T> {
+    items: RefCell<VecDeque<T>>,
+    bytes: Cell<usize>,
+    waker: RefCell<Option<Waker>>,
+    taken: Notify,
+}
+
+impl<T> Inbox<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            items: RefCell::new(VecDeque::new()),
+            bytes: Cell::new(0),
+            waker: RefCell::new(None),
+            taken: Notify::new(),
+        }
+    }
+
+    /// Leaves an item that holds `bytes` of what was read.
+    pub(crate) fn push(&self, item: T, bytes: usize) {
+        self.items.borrow_mut().push_back(item);
+        self.bytes.set(self.bytes.get() + bytes);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    /// Whether another batch may be read in this turn.
+    pub(crate) fn has_room(&self) -> bool {
+        self.bytes.get() < TURN_BYTES_MAX
+    }
+
+    /// Waits until the loop has taken everything that is here now.
+    pub(crate) async fn turn(&self) {
+        if !self.items.borrow().is_empty() {
+            self.taken.notified().await;
+        }
+    }
+
+    /// Takes everything; `Pending` if there is nothing, and then the task is woken by the next
+    /// item.
+    pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<VecDeque<T>> {
+        let items = self.items.take();
+        if items.is_empty() {
+            *self.waker.borrow_mut() = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        self.bytes.set(0);
+        self.taken.notify_waiters();
+        Poll::Ready(items)
+    }
+}

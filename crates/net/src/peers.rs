@@ -1,0 +1,493 @@
+//! Links to the other nodes: two connections each, so that heartbeats never queue behind data.
+//!
+//! Of two nodes the one with the lower number dials, again and again, as long as there is no link.
+//! It refuses to judge from silence whether a peer is alive: heartbeats are the engine's.
+//!
+//! Invariants:
+//! - at most one link a peer is up, and it is of the newest hello that both ends exchanged;
+//! - a link is up when both its lanes are greeted, and down when one of them is;
+//! - nodes that the engine has not named are not spoken to.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use holdfast_engine::{LinkId, PeerCommand, PeerEvent};
+use holdfast_model::NodeId;
+use holdfast_wire::{Hello, Lane, Message, encode};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
+
+use crate::accept::{Place, Places, accept};
+use crate::complaints::Complaints;
+use crate::inbox::Inbox;
+use crate::limits::{
+    CONTROL_QUEUE_BYTES_MAX, DATA_QUEUE_BYTES_MAX, LAST_WORDS_TIME_MAX, LINK_PROBE,
+    LINK_UNANSWERED_MAX, UNGREETED_MAX,
+};
+use crate::stream::{Patience, Stream};
+use crate::task::Task;
+
+mod dialler;
+mod greeting;
+mod half;
+mod lane;
+
+use dialler::Dialler;
+pub(crate) use greeting::Identity;
+use greeting::{Greeted, GreetingError};
+use half::Half;
+use lane::{LaneEnd, LaneName};
+
+/// What the tasks of the links tell.
+pub(crate) enum Item {
+    /// Both lanes that this node dialled are greeted.
+    Dialled { peer: NodeId, greeted: Greeted },
+    /// A lane that a peer dialled is greeted.
+    Answered {
+        hello: Hello,
+        socket: TcpStream,
+        place: Place,
+    },
+    /// The other lane did not come in time.
+    HalfExpired(Hello),
+    /// A greeting failed.
+    Failed {
+        peer: Option<NodeId>,
+        place: String,
+        error: GreetingError,
+    },
+    /// A message.
+    Received {
+        peer: NodeId,
+        link: LinkId,
+        message: Message,
+    },
+    /// A lane ended.
+    Ended { name: LaneName, end: LaneEnd },
+}
+
+/// What the tasks share with the links' owner.
+pub(crate) struct Shared {
+    inbox: Inbox<Item>,
+    /// Who may connect: the peers with lower numbers.
+    admitted: RefCell<BTreeSet<NodeId>>,
+    /// The last link that was drawn.
+    link_nonce: Cell<u64>,
+}
+
+/// The links to all peers.
+pub(crate) struct Peers {
+    node: NodeId,
+    /// Who this node is, once its devices are open.
+    identity: Option<Identity>,
+    shared: Rc<Shared>,
+    peers: BTreeMap<NodeId, Peer>,
+    links: u64,
+    /// What the engine is to be told.
+    events: VecDeque<PeerEvent>,
+    /// Peers to whom there is something to write, by lane: control goes first.
+    dirty: [Vec<NodeId>; 2],
+    complaints: Complaints,
+    acceptor: Option<Task>,
+}
+
+struct Peer {
+    address: String,
+    dialler: Option<Dialler>,
+    half: Option<Half>,
+    link: Option<Link>,
+}
+
+struct Link {
+    id: LinkId,
+    hello: Hello,
+    control: RunningLane,
+    data: RunningLane,
+    /// One lane has ended in good order: this ends the link if the other one does not follow.
+    ending: Option<Task>,
+}
+
+struct RunningLane {
+    stream: Rc<Stream>,
+    task: Task,
+}
+
+impl Link {
+    fn lane(&self, lane: Lane) -> &RunningLane {
+        match lane {
+            Lane::Control => &self.control,
+            Lane::Data => &self.data,
+        }
+    }
+}
+
+/// Whether `hello` was said after `before`. Another store is another node under the same name:
+/// which of them is later cannot be told, so that the one that speaks now is believed.
+fn is_newer(hello: &Hello, before: &Hello) -> bool {
+    hello.store != before.store
+        || (hello.incarnation, hello.link) > (before.incarnation, before.link)
+}
+
+impl Peers {
+    pub(crate) fn new(node: NodeId) -> Self {
+        Self {
+            node,
+            identity: None,
+            shared: Rc::new(Shared {
+                inbox: Inbox::new(),
+                admitted: RefCell::default(),
+                link_nonce: Cell::new(0),
+            }),
+            peers: BTreeMap::new(),
+            links: 0,
+            events: VecDeque::new(),
+            dirty: [Vec::new(), Vec::new()],
+            complaints: Complaints::default(),
+            acceptor: None,
+        }
+    }
+
+    /// Begins to speak: dials the peers that are known, and hears those who dial.
+    pub(crate) fn open(&mut self, identity: Identity, listener: TcpListener) {
+        assert!(self.identity.is_none(), "a node opens once a start");
+        self.identity = Some(identity);
+        self.acceptor = Some(Task::start(hear(
+            listener,
+            identity,
+            Rc::clone(&self.shared),
+        )));
+        for (peer, state) in &mut self.peers {
+            state.dialler = Dialler::start(identity, *peer, &state.address, &self.shared);
+        }
+    }
+
+    pub(crate) fn command(&mut self, command: PeerCommand) {
+        match command {
+            PeerCommand::Connect { peer, address } => self.connect(peer, address),
+            PeerCommand::Forget { peer } => {
+                self.take_down(peer);
+                self.shared.admitted.borrow_mut().remove(&peer);
+                self.peers.remove(&peer);
+            }
+            PeerCommand::Send {
+                peer,
+                link,
+                message,
+            } => self.send(peer, link, &message),
+            PeerCommand::Reset { peer, link } => {
+                if self.link(peer, link).is_some() {
+                    self.take_down(peer);
+                }
+            }
+        }
+    }
+
+    /// Writes what the commands since the last call have queued.
+    pub(crate) fn flush(&mut self) {
+        for lane in [Lane::Control, Lane::Data] {
+            for peer in std::mem::take(&mut self.dirty[lane as usize]) {
+                let Some(link) = self.peers.get(&peer).and_then(|peer| peer.link.as_ref()) else {
+                    continue;
+                };
+                if let Err(error) = link.lane(lane).stream.write() {
+                    self.lane_ended(peer, &error.into());
+                }
+            }
+        }
+    }
+
+    /// Tells what happened. `Pending` if nothing did.
+    pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<VecDeque<PeerEvent>> {
+        while let Poll::Ready(items) = self.shared.inbox.poll_take(context) {
+            for item in items {
+                self.handle(item);
+            }
+        }
+        if self.events.is_empty() {
+            return Poll::Pending;
+        }
+        Poll::Ready(std::mem::take(&mut self.events))
+    }
+
+    /// Ends everything in good order: what is queued is sent first.
+    pub(crate) async fn close(&mut self) {
+        self.acceptor = None;
+        let mut tasks = Vec::new();
+        for (_, mut peer) in std::mem::take(&mut self.peers) {
+            peer.dialler = None;
+            if let Some(link) = peer.link {
+                for lane in [link.control, link.data] {
+                    lane.stream.close();
+                    tasks.push(lane.task);
+                }
+            }
+        }
+        for task in tasks {
+            task.ended().await;
+        }
+    }
+
+    fn handle(&mut self, item: Item) {
+        match item {
+            Item::Dialled { peer, greeted } => {
+                let Greeted {
+                    hello,
+                    control,
+                    data,
+                } = greeted;
+                self.establish(peer, hello, control, data);
+            }
+            Item::Answered {
+                hello,
+                socket,
+                place,
+            } => self.answered(hello, socket, place),
+            Item::HalfExpired(hello) => {
+                if let Some(state) = self.peers.get_mut(&hello.node)
+                    && state.half.take_if(|half| half.hello == hello).is_some()
+                {
+                    self.complain(Some(hello.node), "greet", &GreetingError::Time);
+                }
+            }
+            Item::Failed { peer, place, error } => {
+                self.complain(peer, &format!("greet {place}"), &error);
+            }
+            Item::Received {
+                peer,
+                link,
+                message,
+            } => {
+                if self.link(peer, link).is_some() {
+                    self.events.push_back(PeerEvent::Received {
+                        peer,
+                        link,
+                        message,
+                    });
+                }
+            }
+            Item::Ended { name, end } => self.ended(name, &end),
+        }
+    }
+
+    /// The peer's link, if it is still this one.
+    fn link(&self, peer: NodeId, link: LinkId) -> Option<&Link> {
+        let current = self.peers.get(&peer)?.link.as_ref()?;
+        (current.id == link).then_some(current)
+    }
+
+    fn connect(&mut self, peer: NodeId, address: String) {
+        assert!(peer != self.node, "a node has no link to itself");
+        if peer < self.node {
+            self.shared.admitted.borrow_mut().insert(peer);
+        }
+        let state = self.peers.entry(peer).or_insert_with(|| Peer {
+            address: String::new(),
+            dialler: None,
+            half: None,
+            link: None,
+        });
+        if state.address == address {
+            return;
+        }
+        state.address = address;
+        if let Some(identity) = self.identity {
+            // A link that is up stays: if the peer has moved, it will end by itself.
+            let dialler = Dialler::start(identity, peer, &state.address, &self.shared);
+            if let Some(dialler) = &dialler
+                && state.link.is_some()
+            {
+                dialler.rest();
+            }
+            state.dialler = dialler;
+        }
+    }
+
+    fn send(&mut self, peer: NodeId, link: LinkId, message: &Message) {
+        let lane = message.lane();
+        let Some(current) = self.link(peer, link) else {
+            return;
+        };
+        let stream = &current.lane(lane).stream;
+        let was_empty = stream.queued() == 0;
+        stream.queue(encode(message));
+        let bound = match lane {
+            Lane::Control => CONTROL_QUEUE_BYTES_MAX,
+            Lane::Data => DATA_QUEUE_BYTES_MAX,
+        };
+        if stream.queued() > bound {
+            self.lane_ended(peer, &LaneEnd::Full);
+        } else if was_empty {
+            self.dirty[lane as usize].push(peer);
+        }
+    }
+
+    /// A lane that a peer dialled: with the other one of the same link it makes a link.
+    fn answered(&mut self, hello: Hello, socket: TcpStream, place: Place) {
+        let peer = hello.node;
+        let Some(state) = self.peers.get_mut(&peer) else {
+            return;
+        };
+        if let Some(link) = &state.link
+            && !is_newer(&hello, &link.hello)
+        {
+            return;
+        }
+        match state.half.take() {
+            Some(half) if half.is_other_lane_of(&hello) => {
+                let (control, data) = match hello.lane {
+                    Lane::Control => (socket, half.socket),
+                    Lane::Data => (half.socket, socket),
+                };
+                self.establish(peer, hello, control, data);
+            }
+            Some(half) if !is_newer(&hello, &half.hello) => state.half = Some(half),
+            _ => state.half = Some(Half::new(hello, socket, place, &self.shared)),
+        }
+    }
+
+    fn establish(&mut self, peer: NodeId, hello: Hello, control: TcpStream, data: TcpStream) {
+        self.drop_link(peer);
+        let Some(state) = self.peers.get_mut(&peer) else {
+            return;
+        };
+        self.links += 1;
+        let id = LinkId(self.links);
+        let start = |lane, socket| -> io::Result<RunningLane> {
+            let patience = Patience {
+                unanswered: LINK_UNANSWERED_MAX,
+                probe: LINK_PROBE,
+            };
+            let stream = Rc::new(Stream::new(socket, patience)?);
+            let name = LaneName {
+                peer,
+                link: id,
+                lane,
+            };
+            let run = lane::run(name, Rc::clone(&stream), Rc::clone(&self.shared));
+            let task = Task::start(run);
+            Ok(RunningLane { stream, task })
+        };
+        let lanes = start(Lane::Control, control)
+            .and_then(|control| Ok((control, start(Lane::Data, data)?)));
+        match lanes {
+            Ok((control, data)) => {
+                state.link = Some(Link {
+                    id,
+                    hello,
+                    control,
+                    data,
+                    ending: None,
+                });
+                self.events.push_back(PeerEvent::Up {
+                    peer,
+                    link: id,
+                    store: hello.store,
+                    incarnation: hello.incarnation,
+                });
+            }
+            Err(error) => {
+                if let Some(dialler) = &state.dialler {
+                    dialler.redial();
+                }
+                self.complain(Some(peer), "set up the link", &error.into());
+            }
+        }
+    }
+
+    /// A lane has ended by itself. A peer that stops closes both when it has sent its last words:
+    /// what is still to be read of the other lane is read.
+    fn ended(&mut self, name: LaneName, end: &LaneEnd) {
+        let LaneName { peer, link, .. } = name;
+        if self.link(peer, link).is_none() {
+            return;
+        }
+        let state = self.peers.get_mut(&peer).expect("a link has its peer");
+        let current = state.link.as_mut().expect("the link was just seen");
+        if matches!(end, LaneEnd::Closed) && current.ending.is_none() {
+            let shared = Rc::clone(&self.shared);
+            current.ending = Some(Task::start(async move {
+                sleep(LAST_WORDS_TIME_MAX).await;
+                let end = LaneEnd::Closed;
+                shared.inbox.push(Item::Ended { name, end }, 0);
+            }));
+        } else {
+            self.lane_ended(peer, end);
+        }
+    }
+
+    fn lane_ended(&mut self, peer: NodeId, end: &LaneEnd) {
+        if self.complaints.is_news(Some(peer), end) {
+            match end {
+                LaneEnd::Closed | LaneEnd::Socket(_) => tracing::info!("link to {peer}: {end}"),
+                LaneEnd::Wire(_) | LaneEnd::Full => tracing::warn!("link to {peer}: {end}"),
+            }
+        }
+        self.take_down(peer);
+    }
+
+    /// Closes the peer's link, if there is one, and has it dialled again.
+    fn take_down(&mut self, peer: NodeId) {
+        if self.drop_link(peer)
+            && let Some(dialler) = &self.peers[&peer].dialler
+        {
+            dialler.redial();
+        }
+    }
+
+    /// Closes the peer's link, and says whether there was one.
+    fn drop_link(&mut self, peer: NodeId) -> bool {
+        let link = self
+            .peers
+            .get_mut(&peer)
+            .and_then(|state| state.link.take());
+        let Some(link) = link else {
+            return false;
+        };
+        let link = link.id;
+        self.events.push_back(PeerEvent::Down { peer, link });
+        true
+    }
+
+    fn complain(&mut self, peer: Option<NodeId>, action: &str, error: &GreetingError) {
+        if !self.complaints.is_news(peer, error) {
+            return;
+        }
+        let about = peer.map_or_else(String::new, |peer| format!(" ({peer})"));
+        if error.is_lasting() {
+            tracing::warn!("{action}{about}: {error}");
+        } else {
+            tracing::info!("{action}{about}: {error}");
+        }
+    }
+}
+
+/// Accepts connections of peers, and greets those who dial.
+async fn hear(listener: TcpListener, identity: Identity, shared: Rc<Shared>) {
+    let refused = |from: SocketAddr| {
+        tracing::debug!("closed a connection from {from}: too many are not greeted yet");
+    };
+    let take = |mut socket: TcpStream, from: SocketAddr, place: Place| {
+        let shared = Rc::clone(&shared);
+        tokio::task::spawn_local(async move {
+            let admit = |node| shared.admitted.borrow().contains(&node);
+            let item = match greeting::answer(identity, &mut socket, admit).await {
+                Ok(hello) => Item::Answered {
+                    hello,
+                    socket,
+                    place,
+                },
+                Err(error) => Item::Failed {
+                    peer: None,
+                    place: from.ip().to_string(),
+                    error,
+                },
+            };
+            shared.inbox.push(item, 0);
+        });
+    };
+    accept(listener, Places::new(UNGREETED_MAX), take, refused).await;
+}

@@ -1,0 +1,151 @@
+//! One of the two connections of a link: frames out of bytes, and bytes into the socket.
+//!
+//! Invariants:
+//! - a message is made only of a frame that was read whole and whose checksums hold;
+//! - each message has a buffer of its own, no longer than its frame: keeping a block never keeps
+//!   its neighbours;
+//! - memory is taken for a frame only when its header has been checked against the bounds.
+
+use std::io;
+use std::rc::Rc;
+
+use holdfast_engine::LinkId;
+use holdfast_model::NodeId;
+use holdfast_stdx::{Buf, BufMut, BytesMut};
+use holdfast_wire::{FRAME_HEADER_BYTES, FrameHeader, Lane, Message, WireError, decode};
+
+use super::{Item, Shared};
+use crate::limits::LANE_READ_BYTES;
+use crate::stream::Stream;
+
+/// Why a lane ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LaneEnd {
+    #[error("the peer closed the connection")]
+    Closed,
+    #[error("{0}")]
+    Socket(#[from] io::Error),
+    #[error("{0}")]
+    Wire(#[from] WireError),
+    #[error("it does not take what it is sent")]
+    Full,
+}
+
+/// Which lane of which link this is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaneName {
+    pub(crate) peer: NodeId,
+    pub(crate) link: LinkId,
+    pub(crate) lane: Lane,
+}
+
+/// Runs the lane until it ends, or is to be closed.
+pub(crate) async fn run(name: LaneName, stream: Rc<Stream>, shared: Rc<Shared>) {
+    let end = tokio::select! {
+        biased;
+        end = receive(name, &stream, &shared) => end,
+        error = stream.send(|_| ()) => error.into(),
+        () = stream.closing() => return stream.finish(|_| ()).await,
+    };
+    shared.inbox.push(Item::Ended { name, end }, 0);
+}
+
+async fn receive(name: LaneName, stream: &Stream, shared: &Shared) -> LaneEnd {
+    let mut reader = FrameReader::new();
+    loop {
+        if let Err(error) = stream.readable().await {
+            return error.into();
+        }
+        if !shared.inbox.has_room() {
+            shared.inbox.turn().await;
+            continue;
+        }
+        match reader.read(stream) {
+            Ok(None) => {}
+            Ok(Some(0)) => return LaneEnd::Closed,
+            Ok(Some(_)) => {
+                if let Err(end) = take_messages(&mut reader, name, shared) {
+                    return end;
+                }
+                shared.inbox.turn().await;
+            }
+            Err(error) => return error.into(),
+        }
+    }
+}
+
+/// Hands on every message that is here whole.
+fn take_messages(reader: &mut FrameReader, name: LaneName, shared: &Shared) -> Result<(), LaneEnd> {
+    while let Some((message, bytes)) = reader.next_message()? {
+        if message.lane() != name.lane {
+            return Err(WireError::Malformed.into());
+        }
+        let LaneName { peer, link, .. } = name;
+        shared.inbox.push(
+            Item::Received {
+                peer,
+                link,
+                message,
+            },
+            bytes,
+        );
+    }
+    Ok(())
+}
+
+/// Bytes on their way to being frames.
+struct FrameReader {
+    /// What was read and is not part of a frame yet.
+    ahead: BytesMut,
+    /// The frame whose header is here.
+    frame: Option<(FrameHeader, BytesMut)>,
+}
+
+impl FrameReader {
+    fn new() -> Self {
+        Self {
+            ahead: BytesMut::with_capacity(LANE_READ_BYTES),
+            frame: None,
+        }
+    }
+
+    /// Reads once: straight into the frame if more than the read-ahead holds is missing of it.
+    fn read(&mut self, stream: &Stream) -> io::Result<Option<usize>> {
+        if let Some((header, rest)) = &mut self.frame {
+            let missing = header.rest_length() - rest.len();
+            assert!(missing > 0, "a whole frame has been taken");
+            assert!(self.ahead.is_empty(), "what was ahead is in the frame");
+            if missing >= LANE_READ_BYTES {
+                return stream.read(&mut rest.limit(missing));
+            }
+        }
+        self.ahead.reserve(LANE_READ_BYTES - self.ahead.len());
+        let room = LANE_READ_BYTES - self.ahead.len();
+        stream.read(&mut (&mut self.ahead).limit(room))
+    }
+
+    /// The next message that is here whole, and the length of its frame.
+    fn next_message(&mut self) -> Result<Option<(Message, usize)>, WireError> {
+        let (header, mut rest) = match self.frame.take() {
+            Some(frame) => frame,
+            None => {
+                let Some(bytes) = self.ahead.first_chunk::<FRAME_HEADER_BYTES>() else {
+                    return Ok(None);
+                };
+                let header = FrameHeader::parse(bytes)?;
+                self.ahead.advance(FRAME_HEADER_BYTES);
+                (header, BytesMut::with_capacity(header.rest_length()))
+            }
+        };
+        let missing = header.rest_length() - rest.len();
+        let here = missing.min(self.ahead.len());
+        rest.put_slice(&self.ahead[..here]);
+        self.ahead.advance(here);
+        if here < missing {
+            self.frame = Some((header, rest));
+            return Ok(None);
+        }
+        let message = decode(&header, &rest.freeze())?;
+        Ok(Some((message, FRAME_HEADER_BYTES + header.rest_length())))
+    }
+}

@@ -1,0 +1,326 @@
+//! The portal: where initiators connect.
+//!
+//! It refuses to look into what they say, to keep more of it than one turn's worth, and to wait for
+//! an initiator that does not read.
+//!
+//! Invariants:
+//! - a connection that the engine has closed or aborted brings nothing more but its end;
+//! - every connection ends, whatever its initiator does, once the engine has closed it.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use holdfast_engine::{ConnectionId, PortalCommand, PortalEvent};
+use holdfast_stdx::{Bytes, BytesMut};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use crate::accept::{Place, Places, accept};
+use crate::complaints::Complaints;
+use crate::inbox::Inbox;
+use crate::limits::{
+    CLOSE_TIME_MAX, PORTAL_KEEP_BYTES_MIN, PORTAL_PROBE, PORTAL_QUEUE_BYTES_MAX, PORTAL_READ_BYTES,
+    PORTAL_UNANSWERED_MAX,
+};
+use crate::stream::{Patience, Stream};
+use crate::task::Task;
+
+/// What the tasks of the connections tell.
+enum Item {
+    /// An initiator connected.
+    Accepted {
+        socket: TcpStream,
+        from: SocketAddr,
+        place: Place,
+    },
+    /// One that had to be turned away connected.
+    Refused { from: SocketAddr },
+    /// Bytes came.
+    Received {
+        connection: ConnectionId,
+        bytes: Bytes,
+    },
+    /// Bytes went.
+    Sent {
+        connection: ConnectionId,
+        count: usize,
+    },
+    /// The connection ended.
+    Ended {
+        connection: ConnectionId,
+        end: Option<io::Error>,
+    },
+}
+
+/// What the tasks share with the connections' owner.
+struct Shared {
+    inbox: Inbox<Item>,
+    /// Where all connections read into, one at a time.
+    buffer: RefCell<BytesMut>,
+}
+
+/// All connections of initiators.
+pub(crate) struct Portal {
+    shared: Rc<Shared>,
+    places: Places,
+    acceptors: Vec<Task>,
+    connections: HashMap<ConnectionId, Connection>,
+    drawn: u64,
+    /// What the engine is to be told.
+    events: VecDeque<PortalEvent>,
+    /// Connections to which there is something to write.
+    dirty: Vec<ConnectionId>,
+    complaints: Complaints,
+}
+
+struct Connection {
+    stream: Rc<Stream>,
+    task: Task,
+    /// The engine has closed it.
+    closing: bool,
+}
+
+impl Portal {
+    pub(crate) fn new(connections_max: usize) -> Self {
+        Self {
+            shared: Rc::new(Shared {
+                inbox: Inbox::new(),
+                buffer: RefCell::default(),
+            }),
+            places: Places::new(connections_max),
+            acceptors: Vec::new(),
+            connections: HashMap::new(),
+            drawn: 0,
+            events: VecDeque::new(),
+            dirty: Vec::new(),
+            complaints: Complaints::default(),
+        }
+    }
+
+    /// Lets initiators in.
+    pub(crate) fn open(&mut self, listener: TcpListener) {
+        let (first, second) = (Rc::clone(&self.shared), Rc::clone(&self.shared));
+        let take = move |socket, from, place| {
+            let item = Item::Accepted {
+                socket,
+                from,
+                place,
+            };
+            first.inbox.push(item, 0);
+        };
+        let refused = move |from| second.inbox.push(Item::Refused { from }, 0);
+        let accepting = accept(listener, self.places.clone(), take, refused);
+        self.acceptors.push(Task::start(accepting));
+    }
+
+    pub(crate) fn command(&mut self, command: PortalCommand) {
+        match command {
+            PortalCommand::Send { connection, parts } => self.send(connection, parts),
+            PortalCommand::Close { connection } => {
+                if let Some(state) = self.connections.get_mut(&connection) {
+                    state.closing = true;
+                    state.stream.close();
+                }
+            }
+            PortalCommand::Abort { connection } => self.abort(connection),
+        }
+    }
+
+    /// Writes what the commands since the last call have queued.
+    pub(crate) fn flush(&mut self) {
+        for connection in std::mem::take(&mut self.dirty) {
+            let Some(state) = self.connections.get(&connection) else {
+                continue;
+            };
+            match state.stream.write() {
+                Ok(0) => {}
+                Ok(count) => self
+                    .events
+                    .push_back(PortalEvent::Sent { connection, count }),
+                Err(error) => self.ended(connection, Some(&error)),
+            }
+        }
+    }
+
+    /// Tells what happened. `Pending` if nothing did.
+    pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<VecDeque<PortalEvent>> {
+        while let Poll::Ready(items) = self.shared.inbox.poll_take(context) {
+            for item in items {
+                self.handle(item);
+            }
+        }
+        if self.events.is_empty() {
+            return Poll::Pending;
+        }
+        Poll::Ready(std::mem::take(&mut self.events))
+    }
+
+    /// Ends everything in good order: what is queued is sent first.
+    pub(crate) async fn close(&mut self) {
+        self.acceptors.clear();
+        let connections: Vec<Connection> = self.connections.drain().map(|(_, c)| c).collect();
+        for connection in &connections {
+            connection.stream.close();
+        }
+        for connection in connections {
+            connection.task.ended().await;
+        }
+    }
+
+    fn handle(&mut self, item: Item) {
+        match item {
+            Item::Accepted {
+                socket,
+                from,
+                place,
+            } => self.accepted(socket, from, place),
+            Item::Refused { from } => {
+                let cause = format!("closed a connection from {}: too many are open", from.ip());
+                if self.complaints.is_news(None, &cause) {
+                    tracing::warn!("{cause}");
+                }
+            }
+            Item::Received { connection, bytes } => {
+                if self
+                    .connections
+                    .get(&connection)
+                    .is_some_and(|it| !it.closing)
+                {
+                    let event = PortalEvent::Received { connection, bytes };
+                    self.events.push_back(event);
+                }
+            }
+            Item::Sent { connection, count } => {
+                if self.connections.contains_key(&connection) {
+                    self.events
+                        .push_back(PortalEvent::Sent { connection, count });
+                }
+            }
+            Item::Ended { connection, end } => self.ended(connection, end.as_ref()),
+        }
+    }
+
+    fn accepted(&mut self, socket: TcpStream, from: SocketAddr, place: Place) {
+        let patience = Patience {
+            unanswered: PORTAL_UNANSWERED_MAX,
+            probe: PORTAL_PROBE,
+        };
+        // One that is gone already was never there.
+        let Ok(stream) = Stream::new(socket, patience) else {
+            return;
+        };
+        self.drawn += 1;
+        let connection = ConnectionId(self.drawn);
+        let stream = Rc::new(stream);
+        let running = run(
+            connection,
+            Rc::clone(&stream),
+            Rc::clone(&self.shared),
+            place,
+        );
+        let state = Connection {
+            stream,
+            task: Task::start(running),
+            closing: false,
+        };
+        self.connections.insert(connection, state);
+        self.events.push_back(PortalEvent::Connected {
+            connection,
+            from: from.to_string(),
+        });
+    }
+
+    fn send(&mut self, connection: ConnectionId, parts: Vec<Bytes>) {
+        let Some(state) = self.connections.get(&connection) else {
+            return;
+        };
+        if state.closing {
+            return;
+        }
+        let was_empty = state.stream.queued() == 0;
+        state.stream.queue(parts);
+        if state.stream.queued() > PORTAL_QUEUE_BYTES_MAX {
+            tracing::warn!("aborted a connection whose initiator does not read");
+            self.abort(connection);
+        } else if was_empty {
+            self.dirty.push(connection);
+        }
+    }
+
+    fn abort(&mut self, connection: ConnectionId) {
+        if let Some(state) = self.connections.get(&connection) {
+            state.stream.abort_on_close();
+        }
+        self.ended(connection, None);
+    }
+
+    fn ended(&mut self, connection: ConnectionId, error: Option<&io::Error>) {
+        if self.connections.remove(&connection).is_some() {
+            if let Some(error) = error {
+                tracing::debug!("connection of an initiator: {error}");
+            }
+            self.events.push_back(PortalEvent::Closed { connection });
+        }
+    }
+}
+
+impl Shared {
+    /// Reads once, as far as there is something. `None`: nothing now; empty: the end.
+    fn read(&self, stream: &Stream) -> io::Result<Option<Bytes>> {
+        let mut buffer = self.buffer.borrow_mut();
+        assert!(buffer.is_empty(), "what was read has been taken");
+        buffer.reserve(PORTAL_READ_BYTES);
+        let Some(count) = stream.read(&mut *buffer)? else {
+            return Ok(None);
+        };
+        if count >= PORTAL_KEEP_BYTES_MIN {
+            return Ok(Some(std::mem::take(&mut *buffer).freeze()));
+        }
+        let bytes = Bytes::copy_from_slice(&buffer);
+        buffer.clear();
+        Ok(Some(bytes))
+    }
+}
+
+/// Runs a connection until it ends; it has its `place` until then.
+async fn run(connection: ConnectionId, stream: Rc<Stream>, shared: Rc<Shared>, place: Place) {
+    let sent = |count| shared.inbox.push(Item::Sent { connection, count }, 0);
+    let end = tokio::select! {
+        biased;
+        () = stream.closing() => {
+            if timeout(CLOSE_TIME_MAX, stream.finish(sent)).await.is_err() {
+                stream.abort_on_close();
+            }
+            None
+        }
+        end = receive(connection, &stream, &shared) => end.err(),
+        error = stream.send(sent) => Some(error),
+    };
+    drop(place);
+    shared.inbox.push(Item::Ended { connection, end }, 0);
+}
+
+async fn receive(connection: ConnectionId, stream: &Stream, shared: &Shared) -> io::Result<()> {
+    loop {
+        stream.readable().await?;
+        if !shared.inbox.has_room() {
+            shared.inbox.turn().await;
+            continue;
+        }
+        let Some(bytes) = shared.read(stream)? else {
+            continue;
+        };
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let length = bytes.len();
+        shared
+            .inbox
+            .push(Item::Received { connection, bytes }, length);
+        shared.inbox.turn().await;
+    }
+}

@@ -1,0 +1,277 @@
+//! The portal, over real sockets of this machine.
+
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
+
+mod support;
+
+use std::io;
+use std::time::Duration;
+
+use holdfast_engine::{ConnectionId, PortalCommand, PortalEvent};
+use holdfast_stdx::Bytes;
+use support::{TestNode, TestOptions, run, within};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const QUIET: Duration = Duration::from_millis(200);
+
+async fn connected(node: &mut TestNode) -> (TcpStream, ConnectionId) {
+    let initiator = TcpStream::connect(node.portal).await.unwrap();
+    match node.next_portal().await {
+        PortalEvent::Connected { connection, from } => {
+            assert_eq!(from, initiator.local_addr().unwrap().to_string());
+            (initiator, connection)
+        }
+        other => panic!("{other:?} where an initiator connects"),
+    }
+}
+
+/// Everything that comes until `count` bytes are there, and the largest piece.
+async fn received(node: &mut TestNode, from: ConnectionId, count: usize) -> (Vec<u8>, usize) {
+    let (mut all, mut largest) = (Vec::new(), 0);
+    while all.len() < count {
+        match node.next_portal().await {
+            PortalEvent::Received { connection, bytes } => {
+                assert_eq!(connection, from);
+                assert!(!bytes.is_empty());
+                largest = largest.max(bytes.len());
+                all.extend_from_slice(&bytes);
+            }
+            other => panic!("{other:?} where bytes should come"),
+        }
+    }
+    (all, largest)
+}
+
+async fn closed(node: &mut TestNode, expected: ConnectionId) {
+    match node.next_portal().await {
+        PortalEvent::Closed { connection } => assert_eq!(connection, expected),
+        other => panic!("{other:?} where the connection should end"),
+    }
+}
+
+fn send(node: &mut TestNode, connection: ConnectionId, parts: Vec<Bytes>) {
+    node.network
+        .portal_command(PortalCommand::Send { connection, parts });
+}
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at / 7) as u8).collect()
+}
+
+#[test]
+fn nobody_is_let_in_before_it_is_open() {
+    run(async {
+        let mut node = TestNode::closed(1, &TestOptions::default());
+        let refused = TcpStream::connect(node.portal).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        node.network
+            .open(holdfast_model::StoreId(1), holdfast_model::Incarnation(1))
+            .unwrap();
+        connected(&mut node).await;
+    });
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    run(async {
+        let node = TestNode::open(1);
+        let error = holdfast_net::Listener::bind(node.portal).unwrap_err();
+        assert!(error.is_taken());
+        assert_eq!(error.address, node.portal);
+        assert!(error.to_string().contains(&node.portal.to_string()));
+    });
+}
+
+#[test]
+fn bytes_come_in_order_and_in_bounded_pieces() {
+    run(async {
+        let mut node = TestNode::open(1);
+        let (mut initiator, connection) = connected(&mut node).await;
+        let bytes = pattern(5_000_000);
+        let sent = bytes.clone();
+        let writer = async move {
+            initiator.write_all(&sent).await.unwrap();
+            initiator
+        };
+        let ((all, largest), initiator) =
+            tokio::join!(received(&mut node, connection, bytes.len()), writer);
+        assert!(all == bytes);
+        assert!(largest <= 256 << 10, "{largest} bytes in one piece");
+        drop(initiator);
+        closed(&mut node, connection).await;
+    });
+}
+
+#[test]
+fn the_engine_gets_one_piece_a_turn() {
+    run(async {
+        let mut node = TestNode::open(1);
+        let (mut initiator, connection) = connected(&mut node).await;
+        let bytes = pattern(64 << 20);
+        let writing = tokio::task::spawn_local(async move {
+            drop(initiator.write_all(&bytes).await);
+        });
+        let (_, first) = received(&mut node, connection, 1).await;
+        // The loop is busy with that piece: nothing piles up meanwhile.
+        tokio::time::sleep(QUIET).await;
+        assert!(!writing.is_finished(), "the kernel alone holds all of it");
+        let mut events = Vec::new();
+        node.network.next_events(&mut events).await;
+        assert_eq!(events.len(), 1);
+        assert!(first <= 256 << 10);
+        writing.abort();
+    });
+}
+
+#[test]
+fn what_is_sent_arrives_and_is_counted() {
+    run(async {
+        let mut node = TestNode::open(1);
+        let (mut initiator, connection) = connected(&mut node).await;
+        let bytes = pattern(3_000_000);
+        let parts: Vec<Bytes> = bytes.chunks(4096).map(Bytes::copy_from_slice).collect();
+        send(&mut node, connection, vec![Bytes::new()]);
+        send(&mut node, connection, parts);
+        send(&mut node, connection, vec![Bytes::from_static(b"end")]);
+        let mut all = vec![0; bytes.len() + 3];
+        let reader = async {
+            initiator.read_exact(&mut all).await.unwrap();
+            initiator
+        };
+        let counter = async {
+            let mut counted = 0;
+            while counted < bytes.len() + 3 {
+                match node.next_portal().await {
+                    PortalEvent::Sent { count, .. } => counted += count,
+                    other => panic!("{other:?} where bytes should go"),
+                }
+            }
+            counted
+        };
+        let (_initiator, counted) = tokio::join!(reader, counter);
+        assert_eq!(counted, bytes.len() + 3);
+        assert!(all[..bytes.len()] == bytes && &all[bytes.len()..] == b"end");
+        node.silent(QUIET).await;
+    });
+}
+
+#[test]
+fn an_initiator_that_does_not_read_takes_no_more_than_the_kernel_holds() {
+    run(async {
+        let mut node = TestNode::open(1);
+        let (_initiator, connection) = connected(&mut node).await;
+        let part = Bytes::from(pattern(1 << 20));
+        send(&mut node, connection, vec![part.clone(); 64]);
+        let mut counted = 0;
+        while let Ok(event) = tokio::time::timeout(QUIET, node.next_portal()).await {
+            match event {
+                PortalEvent::Sent { count, .. } => counted += count,
+                other => panic!("{other:?} where bytes should go"),
+            }
+        }
+        assert!(counted < 32 << 20, "{counted} bytes went nowhere");
+        // Others are served meanwhile, and who fills the queue is cut off.
+        let (mut other, second) = connected(&mut node).await;
+        send(&mut node, second, vec![Bytes::from_static(b"here")]);
+        let mut here = [0; 4];
+        node.network.flush();
+        within(other.read_exact(&mut here)).await.unwrap();
+        assert!(matches!(node.next_portal().await, PortalEvent::Sent { .. }));
+        send(&mut node, connection, vec![part; 128]);
+        closed(&mut node, connection).await;
+    });
+}
+
+#[test]
+fn a_close_sends_what_was_given_first() {
+    run(async {
+        let mut node = TestNode::open(1);
+        let (mut initiator, connection) = connected(&mut node).await;
+        let bytes = pattern(2_000_000);
+        // Unread bytes at the closing end must not take back what it has sent.
+        initiator.write_all(&pattern(1000)).await.unwrap();
+        received(&mut node, connection, 1000).await;
+        initiator.write_all(&pattern(1000)).await.unwrap();
+        send(&mut node, connection, vec![Bytes::from(bytes.clone())]);
+        node.network
+            .portal_command(PortalCommand::Close { connection });
+        let reader = async {
+            tokio::time::sleep(QUIET).await;
+            let mut all = Vec::new();
+            initiator.read_to_end(&mut all).await.unwrap();
+            drop(initiator);
+            all
+        };
+        let ended = async {
+            loop {
+                match node.next_portal().await {
+                    PortalEvent::Closed { .. } => return,
+                    PortalEvent::Sent { .. } => {}
+                    other => panic!("{other:?} after the close"),
+                }
+            }
+        };
+        let (all, ()) = tokio::join!(reader, ended);
+        assert!(all == bytes);
+    });
+}
+
+#[test]
+fn a_close_ends_although_the_initiator_does_not() {
+    run(async {
+        let mut node = TestNode::open(1);
+        let (_initiator, connection) = connected(&mut node).await;
+        send(&mut node, connection, vec![Bytes::from(pattern(32 << 20))]);
+        node.network
+            .portal_command(PortalCommand::Close { connection });
+        let begun = std::time::Instant::now();
+        while !matches!(node.next_portal().await, PortalEvent::Closed { .. }) {}
+        assert!(begun.elapsed() < Duration::from_secs(10));
+    });
+}
+
+#[test]
+fn an_abort_resets_at_once_and_drops_what_is_unread() {
+    run(async {
+        let mut node = TestNode::open(1);
+        let (mut initiator, connection) = connected(&mut node).await;
+        initiator.write_all(&pattern(1000)).await.unwrap();
+        received(&mut node, connection, 1000).await;
+        // These are in the kernel, or in the inbox, when the abort comes.
+        initiator.write_all(&pattern(100_000)).await.unwrap();
+        tokio::time::sleep(QUIET).await;
+        send(&mut node, connection, vec![Bytes::from(pattern(8 << 20))]);
+        node.network
+            .portal_command(PortalCommand::Abort { connection });
+        closed(&mut node, connection).await;
+        node.silent(QUIET).await;
+        let mut all = Vec::new();
+        let error = initiator.read_to_end(&mut all).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
+fn connections_are_bounded_and_places_come_free() {
+    run(async {
+        let options = TestOptions {
+            connections_max: 2,
+            ..TestOptions::default()
+        };
+        let mut node = TestNode::with(1, 1, &options);
+        let (first, connection) = connected(&mut node).await;
+        let (_second, _) = connected(&mut node).await;
+        let mut third = TcpStream::connect(node.portal).await.unwrap();
+        let mut byte = [0];
+        let turned_away = async { within(third.read(&mut byte)).await };
+        let count = tokio::select! {
+            read = turned_away => read.unwrap_or(0),
+            event = node.next() => panic!("{event:?} although there is no place"),
+        };
+        assert_eq!(count, 0);
+        drop(first);
+        closed(&mut node, connection).await;
+        connected(&mut node).await;
+    });
+}
