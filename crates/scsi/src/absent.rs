@@ -1,4 +1,5 @@
-//! What a target answers for a unit that it does not have (SAM-5 4.7.4, SPC-4 4.3.1).
+//! What a target answers for a unit that it does not have (SPC-4, Incorrect logical unit numbers
+//! for INQUIRY, REPORT LUNS and REQUEST SENSE).
 
 use crate::cdb::{Cdb, Command};
 use crate::geometry::{BlockLength, Geometry};

@@ -1,4 +1,4 @@
-//! The answers to READ CAPACITY (SBC-3 5.15, 5.16).
+//! The answers to READ CAPACITY (10) and (16) (SBC-3).
 
 use alloc::vec::Vec;
 

@@ -1,19 +1,21 @@
 //! Command descriptor blocks: bytes into commands.
 //!
-//! Each operation code that is known has one row in [`operation_codes`](crate::operation_codes),
-//! which says which of the CDB's bits mean something here; all others have to be zero, so that what
-//! a host asks for is never done by half. What the bits mean is in a file for each family.
+//! Each operation code that is known has one row in the table of operation codes, which says which
+//! of the CDB's bits mean something here; all others have to be zero, so that what a host asks for
+//! is never done by half. What the bits mean is in a file for each family.
 //!
 //! Invariants:
 //! - a [`Command`] lies within the unit and its limits: nothing in it needs to be checked again;
 //! - the bits that REPORT SUPPORTED OPERATION CODES calls used are exactly those that are read.
 
 mod block;
+mod fields;
 mod primary;
 
+use self::fields::Fields;
 use crate::geometry::BlockSpan;
-use crate::operation_codes::{self, Operation, OperationCode};
-use crate::{AdditionalSense, Geometry, Sense};
+use crate::operation_codes::{self, Operation};
+use crate::{Geometry, Sense};
 
 /// Bytes of the longest CDB known here.
 pub const CDB_LENGTH_MAX: usize = 16;
@@ -151,7 +153,7 @@ pub struct ModeSense {
     pub allocation_length: u32,
 }
 
-/// PAGE CONTROL of MODE SENSE (SPC-4 6.13.1).
+/// PAGE CONTROL of MODE SENSE (SPC-4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageControl {
     /// Current values.
@@ -164,7 +166,7 @@ pub enum PageControl {
     Saved,
 }
 
-/// BYTCHK of VERIFY and WRITE AND VERIFY (SBC-3 5.33).
+/// BYTCHK of VERIFY and WRITE AND VERIFY (SBC-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verification {
     /// 00b: the medium can be read.
@@ -175,7 +177,7 @@ pub enum Verification {
     CompareOne,
 }
 
-/// REPORTING OPTIONS of REPORT SUPPORTED OPERATION CODES (SPC-4 6.35).
+/// REPORTING OPTIONS of REPORT SUPPORTED OPERATION CODES (SPC-4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationCodeSubject {
     /// 000b: all commands.
@@ -216,7 +218,7 @@ impl Cdb {
 
     fn command_of(bytes: &[u8], geometry: Geometry) -> Result<Command, Sense> {
         let row = operation_codes::find(bytes)?;
-        let fields = row.check(bytes)?;
+        let fields = Fields::read(row, bytes)?;
         match row.operation {
             Operation::Primary(operation) => primary::parse(operation, &fields),
             Operation::Block(operation) => block::parse(operation, &fields, geometry),
@@ -288,92 +290,5 @@ impl Cdb {
             "longer transfers are refused when the CDB is read"
         );
         length
-    }
-}
-
-/// The fields of a CDB of known length whose unknown bits are known to be zero.
-pub(crate) struct Fields {
-    bytes: [u8; CDB_LENGTH_MAX],
-    length: usize,
-}
-
-impl OperationCode {
-    /// Checks the bits that mean nothing here.
-    ///
-    /// SPC-4 4.2.1 leaves it open whether reserved bits are checked; a bit that asks for something
-    /// (protection information, a command group) has to be refused if that is not to be had.
-    fn check(&self, bytes: &[u8]) -> Result<Fields, Sense> {
-        let length = self.usage.len();
-        let Some(bytes) = bytes.get(..length) else {
-            return Err(Sense::illegal_request(
-                AdditionalSense::INVALID_FIELD_IN_CDB,
-            ));
-        };
-        for (index, (byte, usage)) in bytes.iter().zip(self.usage).enumerate().skip(1) {
-            let unknown = match (self.service_action.is_some(), index) {
-                (true, 1) => !(usage | SERVICE_ACTION_MASK),
-                _ => !usage,
-            };
-            let unknown = unknown & !self.tolerated(index);
-            if byte & unknown != 0 {
-                let bit = highest_bit_of_field(byte & unknown, unknown);
-                return Err(Sense::invalid_cdb_field(index as u16, bit));
-            }
-        }
-        let mut fields = Fields {
-            bytes: [0; CDB_LENGTH_MAX],
-            length,
-        };
-        fields.bytes[..length].copy_from_slice(bytes);
-        Ok(fields)
-    }
-
-    /// Bits of a byte that may be set although nothing comes of it.
-    const fn tolerated(&self, index: usize) -> u8 {
-        if index == 1 { self.tolerated_flags } else { 0 }
-    }
-}
-
-/// SERVICE ACTION, in the second byte of the CDBs that have one.
-pub(crate) const SERVICE_ACTION_MASK: u8 = 0x1F;
-
-/// The most significant bit of the field in which the highest bit of `set` lies, where `unknown` has
-/// all bits of fields that are not known; `None` if that is a whole byte.
-const fn highest_bit_of_field(set: u8, unknown: u8) -> Option<u8> {
-    if unknown == 0xFF {
-        return None;
-    }
-    let mut bit = 7 - set.leading_zeros() as u8;
-    while bit < 7 && unknown & (1 << (bit + 1)) != 0 {
-        bit += 1;
-    }
-    Some(bit)
-}
-
-impl Fields {
-    fn byte(&self, index: usize) -> u8 {
-        assert!(index < self.length, "the field lies in the CDB");
-        self.bytes[index]
-    }
-
-    fn bit(&self, index: usize, bit: u8) -> bool {
-        self.byte(index) & (1 << bit) != 0
-    }
-
-    /// The number of `length` bytes, at most eight, at `index`.
-    fn number(&self, index: usize, length: usize) -> u64 {
-        assert!(length <= 8, "a field has 64 bits at most");
-        assert!(index + length <= self.length, "the field lies in the CDB");
-        self.bytes[index..index + length]
-            .iter()
-            .fold(0, |value, byte| value << 8 | u64::from(*byte))
-    }
-
-    fn u16(&self, index: usize) -> u16 {
-        self.number(index, 2) as u16
-    }
-
-    fn u32(&self, index: usize) -> u32 {
-        self.number(index, 4) as u32
     }
 }

@@ -7,7 +7,7 @@ use holdfast_stdx::Bytes;
 use crate::Response;
 
 /// GOOD with as much of `data` as ALLOCATION LENGTH admits: what is beyond is cut without an error,
-/// and lengths inside the data do not change by that (SPC-4 4.2.5.6).
+/// and lengths inside the data do not change by that (SPC-4, Allocation length).
 pub(crate) fn respond(data: &[u8], allocation_length: u32) -> Response {
     let length = data.len().min(allocation_length as usize);
     if length == 0 {

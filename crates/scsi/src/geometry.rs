@@ -31,7 +31,7 @@ impl BlockLength {
         }
     }
 
-    /// LOGICAL BLOCKS PER PHYSICAL BLOCK EXPONENT (SBC-3 5.16.2).
+    /// LOGICAL BLOCKS PER PHYSICAL BLOCK EXPONENT (SBC-3, READ CAPACITY (16)).
     #[must_use]
     pub const fn physical_exponent(self) -> u8 {
         (BLOCK_SIZE as u64 / self.bytes()).trailing_zeros() as u8
@@ -102,8 +102,8 @@ impl Geometry {
     /// The `count` blocks from `first`.
     ///
     /// # Errors
-    /// LOGICAL BLOCK ADDRESS OUT OF RANGE with the first address that does not exist (SBC-3 4.18.1),
-    /// also if no blocks are asked for at such an address.
+    /// LOGICAL BLOCK ADDRESS OUT OF RANGE with the first address that does not exist (SBC-3, Sense
+    /// data), also if no blocks are asked for at such an address.
     pub fn span(self, first: u64, count: u64) -> Result<BlockSpan, Sense> {
         let blocks = self.blocks();
         if first < blocks && count <= blocks - first {

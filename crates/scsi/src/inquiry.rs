@@ -1,4 +1,5 @@
-//! The answers to INQUIRY: standard data and vital product data (SPC-4 6.6, 7.8; SBC-3 6.6).
+//! The answers to INQUIRY: standard data and vital product data (SPC-4 and SBC-3, Vital product
+//! data parameters).
 //!
 //! Invariants:
 //! - nothing in them differs from node to node but the identifier of the port;
@@ -31,7 +32,7 @@ const NO_UNIT: u8 = 0x7F;
 /// Bytes of standard INQUIRY data: all that SPC-4 names.
 const STANDARD_LENGTH: usize = 96;
 
-/// Standards that are claimed, none of them in a particular version (SPC-4 table 142).
+/// Standards that are claimed, none in a particular version (SPC-4, Version descriptor values).
 const VERSION_DESCRIPTORS: [u16; 4] = [
     0x00A0, // SAM-5
     0x0960, // iSCSI
@@ -79,7 +80,7 @@ pub(crate) fn respond(
     Ok(data_in::respond(&data, allocation_length))
 }
 
-/// Answers an INQUIRY to a unit that is not there (SPC-4 6.6.1): qualifier 011b, type 1Fh.
+/// Answers an INQUIRY to a unit that is not there (SPC-4): qualifier 011b, type 1Fh.
 pub(crate) fn respond_absent(page: Option<u8>, allocation_length: u32) -> Result<Response, Sense> {
     let data = match page {
         None => standard(NO_UNIT),
@@ -89,7 +90,7 @@ pub(crate) fn respond_absent(page: Option<u8>, allocation_length: u32) -> Result
     Ok(data_in::respond(&data, allocation_length))
 }
 
-/// Standard INQUIRY data (SPC-4 6.6.2).
+/// Standard INQUIRY data (SPC-4).
 fn standard(peripheral: u8) -> Vec<u8> {
     let mut data = alloc::vec![0; STANDARD_LENGTH];
     data[0] = peripheral;
@@ -115,7 +116,7 @@ fn vital_product_data(peripheral: u8, page: u8, content: &[u8]) -> Vec<u8> {
     data
 }
 
-/// Designation descriptors (SPC-4 7.8.6).
+/// Designation descriptors (SPC-4, Device Identification VPD page).
 fn device_identification(identity: &Identity, relative_target_port: u16) -> Vec<u8> {
     let mut content = Vec::new();
     // Binary; logical unit; NAA.
@@ -132,7 +133,7 @@ fn device_identification(identity: &Identity, relative_target_port: u16) -> Vec<
     content
 }
 
-/// Block Limits (SBC-3 6.6.3). What is zero is not supported, or not limited.
+/// Block Limits (SBC-3). What is zero is not supported, or not limited.
 fn block_limits(block_length: BlockLength) -> Vec<u8> {
     let blocks = |bytes: u64| bytes / block_length.bytes();
     let long = |bytes: u64| (blocks(bytes) as u32).to_be_bytes();
@@ -152,14 +153,14 @@ fn block_limits(block_length: BlockLength) -> Vec<u8> {
     content
 }
 
-/// Block Device Characteristics (SBC-3 6.6.2).
+/// Block Device Characteristics (SBC-3).
 fn block_device_characteristics() -> Vec<u8> {
     let mut content = alloc::vec![0; 0x3C];
     content[1] = 0x01; // MEDIUM ROTATION RATE 0001h: does not rotate.
     content
 }
 
-/// Logical Block Provisioning (SBC-3 6.6.4).
+/// Logical Block Provisioning (SBC-3).
 fn logical_block_provisioning() -> Vec<u8> {
     alloc::vec![
         0x00, // THRESHOLD EXPONENT: no thresholds.

@@ -1,4 +1,4 @@
-//! The answer to GET LBA STATUS (SBC-3 5.5).
+//! The answer to GET LBA STATUS (SBC-3).
 //!
 //! Invariants:
 //! - descriptors follow each other without gap from the starting address on;
@@ -6,15 +6,15 @@
 
 use alloc::vec::Vec;
 
+use crate::Extent;
 use crate::data_in;
 use crate::limits::LBA_STATUS_DESCRIPTORS_MAX;
-use crate::medium::Extent;
 use crate::{Geometry, Response};
 
 const HEADER_LENGTH: u32 = 8;
 const DESCRIPTOR_LENGTH: u32 = 16;
 
-/// PROVISIONING STATUS, SBC-3 table 54.
+/// PROVISIONING STATUS (SBC-3, LBA status descriptor).
 const MAPPED: u8 = 0;
 const DEALLOCATED: u8 = 1;
 

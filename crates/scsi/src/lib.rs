@@ -31,6 +31,7 @@ mod operation_codes;
 mod report_luns;
 mod report_operation_codes;
 pub mod sense;
+pub mod steps;
 pub mod task;
 mod unmap;
 
@@ -38,7 +39,11 @@ pub use absent::respond_absent;
 pub use cdb::{Cdb, Command, Direction};
 pub use geometry::{BlockLength, ByteRange, Geometry};
 pub use logical_unit::{Identity, LogicalUnit, Request};
-pub use medium::{Continuation, Extent, MediumData, MediumError, MediumOperation, Outcome};
+pub use medium::{Extent, MediumData, MediumError, MediumOperation};
 pub use nexus::{Nexus, UnitAttention};
 pub use sense::{AdditionalSense, FieldPointer, Sense, SenseKey};
+pub use steps::{Continuation, Outcome};
 pub use task::{Lun, Response, Status, TaskAttribute};
+
+#[cfg(test)]
+mod tests;

@@ -15,8 +15,8 @@ pub const UNMAP_BLOCKS_MAX: u64 = 1 << 20;
 pub const UNMAP_DESCRIPTORS_MAX: usize = 256;
 /// OPTIMAL UNMAP GRANULARITY: space is given back by the page.
 pub const UNMAP_GRANULARITY_BYTES: u64 = PAGE_SIZE as u64;
-/// MAXIMUM WRITE SAME LENGTH, in bytes: no limit but the largest unit, since what is long is done in
-/// steps.
+/// MAXIMUM WRITE SAME LENGTH, in bytes: no limit but the largest unit, since what is long is done
+/// in steps.
 pub const WRITE_SAME_BYTES_MAX: u64 = crate::geometry::CAPACITY_BYTES_MAX;
 /// How much one step of a WRITE SAME fills: a few entries of a slice's log.
 pub const FILL_STEP_BYTES: u64 = 8 << 20;

@@ -4,7 +4,7 @@
 //! does calls [`Nexus::raise`] on each that has to be told of something.
 //!
 //! Invariants:
-//! - a pending unit attention is told before a command is begun, save the three that SAM-5 5.14.1
+//! - a pending unit attention is told before a command is begun, save the three that SAM-5 5.14
 //!   exempts;
 //! - what the CDB says was checked when it was read; what the Data-Out says is checked here, all of
 //!   it before any of it is done.
@@ -18,9 +18,9 @@ use holdfast_stdx::Bytes;
 
 use crate::cdb::{Cdb, Command, Verification};
 use crate::geometry::BlockSpan;
-use crate::medium::{Outcome, Steps};
 use crate::nexus::{Nexus, UnitAttention};
 use crate::sense::{AdditionalSense, Sense, SenseKey};
+use crate::steps::{Outcome, Steps};
 use crate::{
     Geometry, Lun, Response, capacity, data, data_in, inquiry, mode, report_luns,
     report_operation_codes, unmap,
@@ -37,9 +37,9 @@ pub struct Identity {
 const COMPANY: u32 = 0x02_48_46;
 
 impl Identity {
-    /// That of a volume: NAA type 6 (SPC-4 7.8.6.6.4), its vendor-specific part drawn from the
-    /// cluster's id and its extension being the volume's, so that two volumes differ although they
-    /// are of different clusters, and a volume's never comes back.
+    /// That of a volume: an NAA IEEE Registered Extended designator (SPC-4), its vendor-specific
+    /// part drawn from the cluster's id and its extension being the volume's, so that two volumes
+    /// differ although they are of different clusters, and a volume's never comes back.
     #[must_use]
     pub const fn of_volume(cluster: ClusterId, volume: VolumeId) -> Self {
         let cluster = cluster.0 & ((1 << 36) - 1);
@@ -202,7 +202,7 @@ impl LogicalUnit {
         let range = |span| self.geometry.byte_range(span);
         match command {
             Command::Read { span, .. } | Command::Verify { span, .. } if span.count == 0 => {
-                // Not an error (SBC-3 5.8).
+                // Not an error (SBC-3, TRANSFER LENGTH).
                 steps.good()
             }
             Command::Read {
@@ -274,7 +274,7 @@ impl LogicalUnit {
             Ok(parts) => data::join(parts),
             Err(sense) => return steps.refuse(sense),
         };
-        // Zeros take no space (SBC-3 4.7.3.4.4, for UNMAP and without it).
+        // Zeros take no space (SBC-3, Unmap operations, for UNMAP and without it).
         match block.iter().all(|byte| *byte == 0) {
             true => steps.clear(VecDeque::from([range])),
             false => steps.fill(range, block),
@@ -289,13 +289,14 @@ struct DataOut {
     steps: Steps,
 }
 
-/// The initiator's and the CDB's idea of the Data-Out differ in a way that nothing can be done with.
+/// The initiator's and the CDB's idea of the Data-Out differ in a way that nothing can be done
+/// about.
 const DATA_OUT_MISFIT: Sense =
     Sense::illegal_request(AdditionalSense::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT);
 
 impl DataOut {
-    /// What there is, if that is a whole number of blocks: of a write whose initiator meant to send
-    /// less than the CDB wants, so much is done as was sent (and a residual count tells so).
+    /// What there is, if that is a whole number of blocks: of a write whose initiator meant to
+    /// send less than the CDB wants, so much is done as was sent (a residual count tells so).
     fn whole_blocks(self) -> Result<Vec<Bytes>, Sense> {
         let block_bytes = self.steps.geometry.block_length().bytes();
         match data::length(&self.parts).is_multiple_of(block_bytes) {
@@ -322,12 +323,12 @@ impl DataOut {
     }
 }
 
-/// INQUIRY, REPORT LUNS and REQUEST SENSE are done although a unit attention waits (SAM-5 5.14.1).
+/// INQUIRY, REPORT LUNS and REQUEST SENSE are done although a unit attention waits (SAM-5 5.14).
 const fn exempt_from_unit_attention(operation_code: u8) -> bool {
     matches!(operation_code, 0x12 | 0xA0 | 0x03)
 }
 
-/// REQUEST SENSE (SPC-4 6.39): returns what waits, which is thereby told. All other sense data went
+/// REQUEST SENSE (SPC-4): returns what waits, which is thereby told. All other sense data went
 /// with the command that it belongs to.
 fn request_sense(nexus: &mut Nexus, descriptor_format: bool, allocation_length: u32) -> Response {
     let sense = match nexus.take() {

@@ -1,4 +1,4 @@
-//! Mode pages (SPC-4 6.13, 7.5; SBC-3 6.5): none can be changed, none is saved.
+//! Mode pages (SPC-4 and SBC-3, Mode parameters): none can be changed, none is saved.
 //!
 //! Invariants:
 //! - WCE is zero: what is acknowledged is on stable storage, there is no cache to flush;
@@ -16,20 +16,22 @@ const INFORMATIONAL_EXCEPTIONS: u8 = 0x1C;
 const ALL_PAGES: u8 = 0x3F;
 const ALL_SUBPAGES: u8 = 0xFF;
 
-/// DEVICE-SPECIFIC PARAMETER (SBC-3 6.5.1): DPOFUA; not write-protected.
+/// DEVICE-SPECIFIC PARAMETER (SBC-3, Mode parameters): DPOFUA; not write-protected.
 const DEVICE_SPECIFIC: u8 = 0x10;
 
 /// The pages, ascending: code and what follows the PAGE LENGTH.
 const PAGES: [(u8, &[u8]); 3] = [
-    // SBC-3 6.5.5: no WCE, no RCD, no prefetching.
+    // SBC-3, Caching mode page: no WCE, no RCD, no prefetching.
     (CACHING, &[0; 0x12]),
-    // SPC-4 7.5.8: GLTSD (there are no log parameters to save); QUEUE ALGORITHM MODIFIER 1
-    // (unrestricted reordering); BUSY TIMEOUT PERIOD unlimited. TST 000b, QERR 00b, TAS 0, SWP 0.
+    // SPC-4, Control mode page: GLTSD (there are no log parameters to save); QUEUE ALGORITHM
+    // MODIFIER 1 (unrestricted reordering); BUSY TIMEOUT PERIOD unlimited. TST 000b, QERR 00b,
+    // TAS 0, SWP 0.
     (
         CONTROL,
         &[0x02, 0x10, 0x00, 0x00, 0x00, 0x00, 0xFF, 0xFF, 0x00, 0x00],
     ),
-    // SPC-4 7.5.13: DEXCPT (nothing is reported ahead of failure).
+    // SPC-4, Informational Exceptions Control mode page: DEXCPT (nothing is reported before it
+    // fails).
     (
         INFORMATIONAL_EXCEPTIONS,
         &[0x08, 0x00, 0, 0, 0, 0, 0, 0, 0, 0],
@@ -85,7 +87,7 @@ fn pages(request: ModeSense) -> Result<Vec<u8>, Sense> {
 
 const LONG_DESCRIPTOR_LENGTH: usize = 16;
 
-/// The block descriptor (SBC-3 6.5.2), if one is welcome.
+/// The block descriptor (SBC-3, Mode parameter block descriptors), if one is welcome.
 fn block_descriptor(geometry: Geometry, request: ModeSense) -> Vec<u8> {
     let block_length = geometry.block_length().bytes() as u32;
     let mut data = Vec::new();

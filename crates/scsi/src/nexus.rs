@@ -4,7 +4,7 @@
 //! Invariants:
 //! - each condition is told once, in the order in which they arose;
 //! - a condition waits at most once, so that what waits is bounded;
-//! - a reset displaces whatever was waiting: it says more (SAM-5 table 43).
+//! - a reset displaces whatever was waiting: it says more (SAM-5 5.14, precedence).
 
 use alloc::vec::Vec;
 

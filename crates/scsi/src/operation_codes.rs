@@ -4,7 +4,6 @@
 //! - one row for each operation code, or for each pair of operation code and service action;
 //! - an operation code has service actions in all of its rows or in none.
 
-use crate::cdb::SERVICE_ACTION_MASK;
 use crate::{AdditionalSense, Sense};
 
 /// A row: one command.
@@ -15,7 +14,7 @@ pub(crate) struct OperationCode {
     /// SERVICE ACTION, if the operation code has several commands.
     pub(crate) service_action: Option<u16>,
     /// The CDB with ones for the bits that are evaluated (CDB USAGE DATA without its first byte's
-    /// and service action's values, SPC-4 6.35.3). As long as the CDB.
+    /// and service action's values, SPC-4, one_command parameter data). As long as the CDB.
     pub(crate) usage: &'static [u8],
     /// Bits of the second byte that may be set although they are not evaluated: hints which this
     /// unit always obeys, since it acknowledges only what is on stable storage.
@@ -59,7 +58,7 @@ pub(crate) enum BlockOperation {
     StartStopUnit,
 }
 
-/// Where a CDB has its address and its number of blocks (SPC-4 4.2.2).
+/// Where a CDB has its address and its number of blocks (SPC-4, Fixed length CDB formats).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Layout {
     Six,
@@ -67,6 +66,9 @@ pub(crate) enum Layout {
     Twelve,
     Sixteen,
 }
+
+/// SERVICE ACTION, in the second byte of the CDBs that have one.
+pub(crate) const SERVICE_ACTION_MASK: u8 = 0x1F;
 
 /// FUA_NV (byte 1, bit 1; obsolete since SBC-3).
 const FUA_NV: u8 = 0x02;
@@ -130,57 +132,100 @@ impl OperationCode {
     }
 }
 
+/// Usage of a CDB with those flags, an address and a number of blocks; neither group nor control.
+const fn ten(flags: u8) -> [u8; 10] {
+    [0xFF, flags, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0xFF, 0xFF, 0]
+}
+
+const fn twelve(flags: u8) -> [u8; 12] {
+    let mut usage = [0xFF; 12];
+    usage[1] = flags;
+    usage[10] = 0;
+    usage[11] = 0;
+    usage
+}
+
+const fn sixteen(flags: u8) -> [u8; 16] {
+    let mut usage = [0xFF; 16];
+    usage[1] = flags;
+    usage[14] = 0;
+    usage[15] = 0;
+    usage
+}
+
+const TRANSFER_6: [u8; 6] = [0xFF, 0x1F, 0xFF, 0xFF, 0xFF, 0];
+/// DPO and FUA.
+const TRANSFER_10: [u8; 10] = ten(0x18);
+const TRANSFER_12: [u8; 12] = twelve(0x18);
+const TRANSFER_16: [u8; 16] = sixteen(0x18);
+/// DPO and BYTCHK.
+const VERIFY_10: [u8; 10] = ten(0x16);
+const VERIFY_12: [u8; 12] = twelve(0x16);
+const VERIFY_16: [u8; 16] = sixteen(0x16);
+/// IMMED.
+const SYNCHRONIZE_10: [u8; 10] = ten(0x02);
+const SYNCHRONIZE_16: [u8; 16] = sixteen(0x02);
+/// UNMAP; for the longer one NDOB too.
+const WRITE_SAME_10: [u8; 10] = ten(0x08);
+const WRITE_SAME_16: [u8; 16] = sixteen(0x09);
+/// IMMED; NO_FLUSH and START.
+const START_STOP: [u8; 6] = [0xFF, 0x01, 0, 0, 0x05, 0];
+const UNMAP: [u8; 10] = [0xFF, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0];
+/// DBD; for the longer one LLBAA too.
+const MODE_SENSE_6: [u8; 6] = [0xFF, 0x08, 0xFF, 0xFF, 0xFF, 0];
+const MODE_SENSE_10: [u8; 10] = [0xFF, 0x18, 0xFF, 0xFF, 0, 0, 0, 0xFF, 0xFF, 0];
+const READ_CAPACITY_16: [u8; 16] = [
+    0xFF, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0,
+];
+const LBA_STATUS: [u8; 16] = sixteen(0);
+const REPORT_LUNS: [u8; 12] = [0xFF, 0, 0xFF, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0];
+/// RCTD and REPORTING OPTIONS.
+const REPORT_CODES: [u8; 12] = [
+    0xFF, 0, 0x87, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0,
+];
+
 /// All commands, ascending.
-#[rustfmt::skip]
 pub(crate) const OPERATION_CODES: &[OperationCode] = {
     use self::{BlockOperation as B, Layout as L, PrimaryOperation as P};
     &[
         primary(0x00, &[0xFF, 0, 0, 0, 0, 0], P::TestUnitReady),
         primary(0x03, &[0xFF, 0x01, 0, 0, 0xFF, 0], P::RequestSense),
-        block(0x08, &[0xFF, 0x1F, 0xFF, 0xFF, 0xFF, 0], B::Read(L::Six)),
-        block(0x0A, &[0xFF, 0x1F, 0xFF, 0xFF, 0xFF, 0], B::Write(L::Six)),
+        block(0x08, &TRANSFER_6, B::Read(L::Six)),
+        block(0x0A, &TRANSFER_6, B::Write(L::Six)),
         primary(0x12, &[0xFF, 0x01, 0xFF, 0xFF, 0xFF, 0], P::Inquiry),
-        primary(0x1A, &[0xFF, 0x08, 0xFF, 0xFF, 0xFF, 0], P::ModeSense6),
-        // IMMED; NO_FLUSH and START.
-        block(0x1B, &[0xFF, 0x01, 0, 0, 0x05, 0], B::StartStopUnit),
+        primary(0x1A, &MODE_SENSE_6, P::ModeSense6),
+        block(0x1B, &START_STOP, B::StartStopUnit),
         block(0x25, &[0xFF, 0, 0, 0, 0, 0, 0, 0, 0, 0], B::ReadCapacity10),
-        // DPO and FUA.
-        block(0x28, &[0xFF, 0x18, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0xFF, 0xFF, 0], B::Read(L::Ten)).tolerating(FUA_NV),
-        block(0x2A, &[0xFF, 0x18, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0xFF, 0xFF, 0], B::Write(L::Ten)).tolerating(FUA_NV),
-        // DPO and BYTCHK.
-        block(0x2E, &[0xFF, 0x16, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0xFF, 0xFF, 0], B::WriteAndVerify(L::Ten)),
-        block(0x2F, &[0xFF, 0x16, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0xFF, 0xFF, 0], B::Verify(L::Ten)),
-        // IMMED.
-        block(0x35, &[0xFF, 0x02, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0xFF, 0xFF, 0], B::SynchronizeCache(L::Ten)).tolerating(SYNC_NV),
-        // UNMAP.
-        block(0x41, &[0xFF, 0x08, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0xFF, 0xFF, 0], B::WriteSame(L::Ten)),
-        block(0x42, &[0xFF, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0], B::Unmap),
-        // LLBAA and DBD.
-        primary(0x5A, &[0xFF, 0x18, 0xFF, 0xFF, 0, 0, 0, 0xFF, 0xFF, 0], P::ModeSense10),
-        block(0x88, &[0xFF, 0x18, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0], B::Read(L::Sixteen)).tolerating(FUA_NV),
-        block(0x8A, &[0xFF, 0x18, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0], B::Write(L::Sixteen)).tolerating(FUA_NV),
-        block(0x8E, &[0xFF, 0x16, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0], B::WriteAndVerify(L::Sixteen)),
-        block(0x8F, &[0xFF, 0x16, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0], B::Verify(L::Sixteen)),
-        block(0x91, &[0xFF, 0x02, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0], B::SynchronizeCache(L::Sixteen)).tolerating(SYNC_NV),
-        // UNMAP and NDOB.
-        block(0x93, &[0xFF, 0x09, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0], B::WriteSame(L::Sixteen)),
-        block(0x9E, &[0xFF, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0], B::ReadCapacity16).with_service_action(0x10),
-        block(0x9E, &[0xFF, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0], B::LbaStatus).with_service_action(0x12),
-        primary(0xA0, &[0xFF, 0, 0xFF, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0], P::ReportLuns),
-        // RCTD and REPORTING OPTIONS.
-        primary(0xA3, &[0xFF, 0, 0x87, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0], P::ReportOperationCodes).with_service_action(0x0C),
-        block(0xA8, &[0xFF, 0x18, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0], B::Read(L::Twelve)).tolerating(FUA_NV),
-        block(0xAA, &[0xFF, 0x18, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0], B::Write(L::Twelve)).tolerating(FUA_NV),
-        block(0xAE, &[0xFF, 0x16, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0], B::WriteAndVerify(L::Twelve)),
-        block(0xAF, &[0xFF, 0x16, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0], B::Verify(L::Twelve)),
+        block(0x28, &TRANSFER_10, B::Read(L::Ten)).tolerating(FUA_NV),
+        block(0x2A, &TRANSFER_10, B::Write(L::Ten)).tolerating(FUA_NV),
+        block(0x2E, &VERIFY_10, B::WriteAndVerify(L::Ten)),
+        block(0x2F, &VERIFY_10, B::Verify(L::Ten)),
+        block(0x35, &SYNCHRONIZE_10, B::SynchronizeCache(L::Ten)).tolerating(SYNC_NV),
+        block(0x41, &WRITE_SAME_10, B::WriteSame(L::Ten)),
+        block(0x42, &UNMAP, B::Unmap),
+        primary(0x5A, &MODE_SENSE_10, P::ModeSense10),
+        block(0x88, &TRANSFER_16, B::Read(L::Sixteen)).tolerating(FUA_NV),
+        block(0x8A, &TRANSFER_16, B::Write(L::Sixteen)).tolerating(FUA_NV),
+        block(0x8E, &VERIFY_16, B::WriteAndVerify(L::Sixteen)),
+        block(0x8F, &VERIFY_16, B::Verify(L::Sixteen)),
+        block(0x91, &SYNCHRONIZE_16, B::SynchronizeCache(L::Sixteen)).tolerating(SYNC_NV),
+        block(0x93, &WRITE_SAME_16, B::WriteSame(L::Sixteen)),
+        block(0x9E, &READ_CAPACITY_16, B::ReadCapacity16).with_service_action(0x10),
+        block(0x9E, &LBA_STATUS, B::LbaStatus).with_service_action(0x12),
+        primary(0xA0, &REPORT_LUNS, P::ReportLuns),
+        primary(0xA3, &REPORT_CODES, P::ReportOperationCodes).with_service_action(0x0C),
+        block(0xA8, &TRANSFER_12, B::Read(L::Twelve)).tolerating(FUA_NV),
+        block(0xAA, &TRANSFER_12, B::Write(L::Twelve)).tolerating(FUA_NV),
+        block(0xAE, &VERIFY_12, B::WriteAndVerify(L::Twelve)),
+        block(0xAF, &VERIFY_12, B::Verify(L::Twelve)),
     ]
 };
 
 /// The row of the command that a CDB begins.
 ///
 /// # Errors
-/// INVALID COMMAND OPERATION CODE if there is none with that operation code; INVALID FIELD IN CDB at
-/// the service action if there is, but not with that service action (SPC-4 4.2.4.2).
+/// INVALID COMMAND OPERATION CODE if there is none with that operation code; INVALID FIELD IN CDB
+/// at the service action if there is, but not with that service action (SPC-4, Service action).
 pub(crate) fn find(bytes: &[u8]) -> Result<&'static OperationCode, Sense> {
     let mut known = false;
     let [operation_code, rest @ ..] = bytes else {

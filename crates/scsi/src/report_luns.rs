@@ -1,4 +1,4 @@
-//! The answer to REPORT LUNS (SPC-4 6.33).
+//! The answer to REPORT LUNS (SPC-4).
 
 use alloc::vec::Vec;
 

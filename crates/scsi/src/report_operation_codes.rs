@@ -1,4 +1,4 @@
-//! The answer to REPORT SUPPORTED OPERATION CODES (SPC-4 6.35).
+//! The answer to REPORT SUPPORTED OPERATION CODES (SPC-4).
 
 use alloc::vec::Vec;
 
@@ -12,7 +12,7 @@ use crate::{Response, Sense};
 const TIMEOUT_NOMINAL_SECONDS: u32 = 1;
 const TIMEOUT_RECOMMENDED_SECONDS: u32 = 30;
 
-/// SUPPORT, SPC-4 table 277.
+/// SUPPORT, SPC-4, one_command parameter data.
 const UNSUPPORTED: u8 = 0b001;
 const SUPPORTED: u8 = 0b011;
 
@@ -91,7 +91,7 @@ fn one_command(row: Option<&OperationCode>, timeouts: bool) -> Vec<u8> {
     data
 }
 
-/// Command timeouts descriptor (SPC-4 6.35.4).
+/// Command timeouts descriptor (SPC-4, command timeouts descriptor).
 fn timeouts_descriptor() -> Vec<u8> {
     let mut data = alloc::vec![0x00, 0x0A, 0x00, 0x00];
     data.extend(TIMEOUT_NOMINAL_SECONDS.to_be_bytes());

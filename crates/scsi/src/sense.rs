@@ -1,4 +1,4 @@
-//! Sense data: what went wrong, where, in the two formats that SPC-4 4.5 knows.
+//! Sense data: what went wrong, where, in the two formats that SPC-4 4.5 (Sense data) knows.
 //!
 //! Invariants:
 //! - the codes are those that the standard gives to the condition; none is our own;
@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-/// The kind of a condition (SPC-4 table 48).
+/// The kind of a condition (SPC-4, Sense key descriptions).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SenseKey {
@@ -32,7 +32,7 @@ pub enum SenseKey {
     Miscompare = 0xE,
 }
 
-/// Additional sense code (high byte) and qualifier (low byte), SPC-4 annex F.
+/// Additional sense code (high byte) and qualifier (low byte), SPC-4, ASC and ASCQ assignments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdditionalSense(pub u16);
 
@@ -78,7 +78,7 @@ impl AdditionalSense {
     }
 }
 
-/// Which field an ILLEGAL REQUEST is about (SPC-4 4.5.2.4.2).
+/// Which field an ILLEGAL REQUEST is about (SPC-4, Field pointer sense key specific data).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldPointer {
     /// In the CDB; else in the parameter list.
@@ -96,7 +96,7 @@ pub struct Sense {
     pub key: SenseKey,
     /// The condition.
     pub additional: AdditionalSense,
-    /// The INFORMATION field: for most, the logical block address concerned (SBC-3 4.18.1).
+    /// The INFORMATION field: for most, the logical block address concerned (SBC-3, Sense data).
     pub information: Option<u64>,
     /// The SENSE KEY SPECIFIC field.
     pub field: Option<FieldPointer>,
@@ -105,7 +105,7 @@ pub struct Sense {
 /// Bytes of fixed format sense data.
 pub const FIXED_SENSE_LENGTH: usize = 18;
 
-/// RESPONSE CODE of current information, SPC-4 table 27.
+/// RESPONSE CODE of current information (SPC-4 4.5).
 const FIXED_CURRENT: u8 = 0x70;
 const DESCRIPTOR_CURRENT: u8 = 0x72;
 
@@ -151,7 +151,7 @@ impl Sense {
         self
     }
 
-    /// The fixed format (SPC-4 4.5.3).
+    /// The fixed format (SPC-4 4.5).
     #[must_use]
     pub fn encode_fixed(&self) -> [u8; FIXED_SENSE_LENGTH] {
         let mut bytes = [0; FIXED_SENSE_LENGTH];
@@ -170,7 +170,7 @@ impl Sense {
         bytes
     }
 
-    /// The descriptor format (SPC-4 4.5.2).
+    /// The descriptor format (SPC-4 4.5).
     #[must_use]
     pub fn encode_descriptor(&self) -> Vec<u8> {
         let [code, qualifier] = self.additional.0.to_be_bytes();
@@ -185,12 +185,12 @@ impl Sense {
             0
         ];
         if let Some(information) = self.information {
-            // Information descriptor, SPC-4 4.5.2.2, with its VALID bit.
+            // Information sense data descriptor, with its VALID bit.
             bytes.extend([0x00, 0x0A, 0x80, 0x00]);
             bytes.extend(information.to_be_bytes());
         }
         if let Some(field) = self.field {
-            // Sense key specific descriptor, SPC-4 4.5.2.4.
+            // Sense key specific sense data descriptor.
             let [first, second, third] = field.encode();
             bytes.extend([0x02, 0x06, 0x00, 0x00, first, second, third, 0x00]);
         }
@@ -200,7 +200,7 @@ impl Sense {
 }
 
 impl FieldPointer {
-    /// SKSV, C/D, BPV, BIT POINTER and FIELD POINTER (SPC-4 table 33).
+    /// SKSV, C/D, BPV, BIT POINTER and FIELD POINTER (SPC-4 4.5).
     fn encode(self) -> [u8; 3] {
         let mut first = 0x80;
         if self.in_cdb {

@@ -29,8 +29,8 @@ impl Lun {
     }
 
     /// The address of unit `number`, at most [`NUMBER_MAX`](Self::NUMBER_MAX): peripheral device
-    /// addressing below 256, as every host expects (SAM-5 4.7.7.2), flat space addressing above
-    /// (SAM-5 4.7.7.3).
+    /// addressing below 256, as every host expects (SAM-5 4.7), flat space addressing above
+    /// (SAM-5 4.7).
     #[must_use]
     pub const fn from_number(number: u16) -> Self {
         assert!(number <= Self::NUMBER_MAX, "a unit's number has 14 bits");
@@ -61,11 +61,11 @@ impl Lun {
     }
 }
 
-/// Addressing methods, SAM-5 table 20.
+/// Addressing methods (SAM-5 4.7).
 const PERIPHERAL_DEVICE: u8 = 0b00;
 const FLAT_SPACE: u8 = 0b01;
 
-/// How a task stands to the others of its logical unit (SAM-5 8.6).
+/// How a task stands to the others of its logical unit (SAM-5, Task attributes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskAttribute {
     /// May be reordered with others of its kind. What comes untagged is taken for simple.

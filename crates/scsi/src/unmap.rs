@@ -1,4 +1,4 @@
-//! The parameter list of UNMAP (SBC-3 5.28).
+//! The parameter list of UNMAP (SBC-3).
 //!
 //! Invariants:
 //! - all of the list is checked before any of it is done;
@@ -16,8 +16,8 @@ const DESCRIPTOR_LENGTH: usize = 16;
 /// What a list asks to be unmapped.
 ///
 /// # Errors
-/// PARAMETER LIST LENGTH ERROR if the list ends before it should; INVALID FIELD IN PARAMETER LIST if
-/// it exceeds the limits of the Block Limits page; LOGICAL BLOCK ADDRESS OUT OF RANGE.
+/// PARAMETER LIST LENGTH ERROR if the list ends before it should; INVALID FIELD IN PARAMETER LIST
+/// if it exceeds the limits of the Block Limits page; LOGICAL BLOCK ADDRESS OUT OF RANGE.
 pub(crate) fn parse(list: &[u8], geometry: Geometry) -> Result<VecDeque<ByteRange>, Sense> {
     // No list is not an error.
     if list.is_empty() {
@@ -39,7 +39,7 @@ pub(crate) fn parse(list: &[u8], geometry: Geometry) -> Result<VecDeque<ByteRang
         let (first, rest) = descriptor.split_at(8);
         let first = u64::from_be_bytes(first.try_into().expect("eight bytes were split off"));
         let count = u32::from_be_bytes([rest[0], rest[1], rest[2], rest[3]]);
-        // SBC-3 5.28.2: unmapping no blocks is not an error.
+        // SBC-3, UNMAP block descriptor: unmapping no blocks is not an error.
         if count == 0 {
             continue;
         }

@@ -1,7 +1,8 @@
 //! CDBs of SBC-3: what disks know. Addresses and lengths are held against the unit's size and
 //! limits here.
 
-use super::{Command, Fields, Verification};
+use super::fields::Fields;
+use super::{Command, Verification};
 use crate::geometry::BlockSpan;
 use crate::limits::{TRANSFER_BYTES_MAX, WRITE_SAME_BYTES_MAX};
 use crate::operation_codes::{BlockOperation, Layout};
@@ -57,7 +58,7 @@ impl Layout {
 
     fn count(self, fields: &Fields) -> u64 {
         match self {
-            // SBC-3 5.10: zero stands for 256 in the six-byte commands only.
+            // SBC-3, READ (6): zero stands for 256 in the six-byte commands only.
             Self::Six => match fields.number(4, 1) {
                 0 => 256,
                 count => count,
@@ -86,7 +87,7 @@ fn force_unit_access(layout: Layout, fields: &Fields) -> bool {
 /// The blocks of a command that moves or reads all of them at once.
 fn transfer(layout: Layout, fields: &Fields, geometry: Geometry) -> Result<BlockSpan, Sense> {
     let span = geometry.span(layout.address(fields), layout.count(fields))?;
-    // SBC-3 6.6.3, MAXIMUM TRANSFER LENGTH.
+    // SBC-3, Block Limits VPD page, MAXIMUM TRANSFER LENGTH.
     if geometry.byte_range(span).length > TRANSFER_BYTES_MAX {
         return Err(Sense::invalid_cdb_field(layout.count_byte(), None));
     }
@@ -110,14 +111,14 @@ fn verification(fields: &Fields) -> Result<Verification, Sense> {
         0b00 => Ok(Verification::Medium),
         0b01 => Ok(Verification::Compare),
         0b11 => Ok(Verification::CompareOne),
-        // SBC-3 5.33: 10b is reserved.
+        // SBC-3, VERIFY (10), BYTCHK: 10b is reserved.
         _ => Err(Sense::invalid_cdb_field(1, Some(2))),
     }
 }
 
 fn write_and_verify(layout: Layout, fields: &Fields, geometry: Geometry) -> Result<Command, Sense> {
     let verification = verification(fields)?;
-    // One block for all has no meaning where all blocks come as Data-Out (SBC-3 5.47).
+    // One block for all has no meaning where all blocks come as Data-Out.
     if verification == Verification::CompareOne {
         return Err(Sense::invalid_cdb_field(1, Some(2)));
     }
@@ -129,13 +130,14 @@ fn write_and_verify(layout: Layout, fields: &Fields, geometry: Geometry) -> Resu
 }
 
 /// UNMAP needs no mention in the command: a block of zeros is one that takes no space, whether that
-/// was asked for or not, and one of anything else cannot be unmapped while LBPRZ is set (SBC-3 4.7.3.4.4).
+/// was asked for or not, and one of anything else cannot be unmapped while LBPRZ is set (SBC-3,
+/// Unmap operations).
 fn write_same(layout: Layout, fields: &Fields, geometry: Geometry) -> Result<Command, Sense> {
     let with_data = match layout {
         Layout::Sixteen => !fields.bit(1, 0),
         _ => true,
     };
-    // SBC-3 6.6.3: WSNZ is zero, so zero blocks stand for all to the end of the unit.
+    // WSNZ is zero, so zero blocks stand for all to the end (SBC-3, Block Limits VPD page).
     let span = span_or_rest(layout, fields, geometry)?;
     if geometry.byte_range(span).length > WRITE_SAME_BYTES_MAX {
         return Err(Sense::invalid_cdb_field(layout.count_byte(), None));
@@ -143,8 +145,8 @@ fn write_same(layout: Layout, fields: &Fields, geometry: Geometry) -> Result<Com
     Ok(Command::WriteSame { span, with_data })
 }
 
-/// A unit that several hosts share is not stopped by one of them (SBC-3 5.25): START it may say,
-/// POWER CONDITION and LOEJ mean nothing here and were refused already.
+/// A unit that several hosts share is not stopped by one of them: START it may say (SBC-3, START
+/// STOP UNIT), POWER CONDITION and LOEJ mean nothing here and were refused already.
 fn start_stop_unit(fields: &Fields) -> Result<Command, Sense> {
     if !fields.bit(4, 0) {
         return Err(Sense::invalid_cdb_field(4, Some(0)));

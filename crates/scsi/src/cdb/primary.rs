@@ -1,6 +1,7 @@
 //! CDBs of SPC-4: what every kind of device knows.
 
-use super::{Command, Fields, ModeSense, OperationCodeSubject, PageControl};
+use super::fields::Fields;
+use super::{Command, ModeSense, OperationCodeSubject, PageControl};
 use crate::Sense;
 use crate::operation_codes::PrimaryOperation;
 
@@ -30,7 +31,7 @@ pub(super) fn parse(operation: PrimaryOperation, fields: &Fields) -> Result<Comm
 fn inquiry(fields: &Fields) -> Result<Command, Sense> {
     let page = fields.byte(2);
     let vital_product_data = fields.bit(1, 0);
-    // SPC-4 6.6.1: a page code without EVPD is an invalid field.
+    // SPC-4, INQUIRY: a page code without EVPD is an invalid field.
     if !vital_product_data && page != 0 {
         return Err(Sense::invalid_cdb_field(2, None));
     }
@@ -42,7 +43,7 @@ fn inquiry(fields: &Fields) -> Result<Command, Sense> {
 
 /// The fields of MODE SENSE (10), most of which MODE SENSE (6) has in the same places.
 fn mode_sense(fields: &Fields) -> ModeSense {
-    let ten = fields.length == 10;
+    let ten = fields.length() == 10;
     ModeSense {
         ten,
         long_descriptor: fields.bit(1, 4),

@@ -1,0 +1,261 @@
+//! A unit with a medium in memory, and what tests ask of it.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use holdfast_model::{ClusterId, VolumeId};
+use holdfast_stdx::Bytes;
+
+use crate::{
+    AdditionalSense, BlockLength, ByteRange, Cdb, Extent, Geometry, Identity, LogicalUnit, Lun,
+    MediumData, MediumError, MediumOperation, Nexus, Outcome, Request, Response, Sense, SenseKey,
+    Status,
+};
+
+pub(super) const IDENTITY: Identity = Identity::of_volume(ClusterId(0xABC), VolumeId(7));
+/// Bytes of the unit of most tests: 2,048 blocks of 512 bytes.
+pub(super) const UNIT_BYTES: u64 = 1 << 20;
+pub(super) const UNIT_BLOCKS: u64 = UNIT_BYTES / 512;
+/// The medium of the tests allocates by 4 KiB.
+const ALLOCATION_BYTES: usize = 4096;
+
+pub(super) struct Bench {
+    pub(super) unit: LogicalUnit,
+    pub(super) nexus: Nexus,
+    pub(super) content: Vec<u8>,
+    mapped: Vec<bool>,
+    /// What the medium was asked for, in order.
+    pub(super) operations: Vec<MediumOperation>,
+    /// How the medium fails from now on.
+    pub(super) failure: Option<MediumError>,
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        Self::with(UNIT_BYTES, BlockLength::Emulated512)
+    }
+
+    /// A unit that has already said that it is new.
+    pub(super) fn with(bytes: u64, block_length: BlockLength) -> Self {
+        let mut bench = Self::just_powered_on(bytes, block_length);
+        bench.nexus.take();
+        bench
+    }
+
+    pub(super) fn just_powered_on(bytes: u64, block_length: BlockLength) -> Self {
+        let unit = LogicalUnit::new(IDENTITY, Geometry::new(bytes, block_length));
+        // A unit that is too large for memory is one whose medium the test does not touch.
+        let stored = if bytes <= 1 << 26 { bytes as usize } else { 0 };
+        Self {
+            unit,
+            nexus: Nexus::new(3),
+            content: vec![0; stored],
+            mapped: vec![false; stored / ALLOCATION_BYTES],
+            operations: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// The response to a command without Data-Out.
+    pub(super) fn run(&mut self, cdb: &[u8]) -> Response {
+        self.send(cdb, &[])
+    }
+
+    /// The response to a command whose initiator means to send `data`.
+    pub(super) fn send(&mut self, cdb: &[u8], data: &[u8]) -> Response {
+        let mut outcome = self.begin(cdb, data);
+        loop {
+            match outcome {
+                Outcome::Done(response) => return self.checked(cdb, response),
+                Outcome::Medium(operation, continuation) => {
+                    let result = self.execute(&operation);
+                    self.operations.push(operation);
+                    outcome = continuation.complete(result);
+                }
+            }
+        }
+    }
+
+    pub(super) fn begin(&mut self, cdb: &[u8], data: &[u8]) -> Outcome {
+        let cdb = Cdb::parse(cdb, self.unit.geometry());
+        let sent = data.len().min(cdb.data_out_length() as usize);
+        // In parts of odd lengths, as they come from the network.
+        let data_out = data[..sent]
+            .chunks(1000)
+            .map(Bytes::copy_from_slice)
+            .collect();
+        let request = Request {
+            cdb,
+            data_out,
+            data_out_expected: data.len() as u64,
+            luns: &[Lun::from_number(0), Lun::from_number(300)],
+        };
+        self.unit.begin(&mut self.nexus, request)
+    }
+
+    /// What holds for every response.
+    fn checked(&self, cdb: &[u8], response: Response) -> Response {
+        let length: u64 = response.data_in.iter().map(|part| part.len() as u64).sum();
+        let failed = response.status != Status::Good;
+        assert_eq!(
+            response.sense.is_some(),
+            response.status == Status::CheckCondition,
+            "{cdb:x?}"
+        );
+        assert!(!failed || response.data_in.is_empty(), "{cdb:x?}");
+        let wanted = Cdb::parse(cdb, self.unit.geometry()).data_out_length();
+        assert_eq!(response.transfer_length, length.max(wanted), "{cdb:x?}");
+        response
+    }
+
+    fn execute(&mut self, operation: &MediumOperation) -> Result<MediumData, MediumError> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        match operation {
+            MediumOperation::Read { range, .. } => {
+                let middle = range.length as usize / 3;
+                let (first, second) = self.slice(*range).split_at(middle);
+                Ok(MediumData::Bytes(vec![
+                    Bytes::copy_from_slice(first),
+                    Bytes::copy_from_slice(second),
+                ]))
+            }
+            MediumOperation::Write { offset, data, .. } => {
+                let data = data.concat();
+                self.overwrite(*offset, &data, true);
+                Ok(MediumData::None)
+            }
+            MediumOperation::Verify { range } | MediumOperation::SynchronizeCache { range } => {
+                assert!(!self.slice(*range).is_empty());
+                Ok(MediumData::None)
+            }
+            MediumOperation::Clear { ranges } => {
+                for range in ranges {
+                    let zeros = vec![0; self.slice(*range).len()];
+                    self.overwrite(range.offset, &zeros, false);
+                }
+                Ok(MediumData::None)
+            }
+            MediumOperation::Fill { range, pattern } => {
+                let times = range.length as usize / pattern.len();
+                assert!(pattern.iter().any(|byte| *byte != 0));
+                self.overwrite(range.offset, &pattern.repeat(times), true);
+                Ok(MediumData::None)
+            }
+            MediumOperation::BlockStatus {
+                offset,
+                extent_count_max,
+            } => Ok(MediumData::Extents(
+                self.extents(*offset, *extent_count_max),
+            )),
+        }
+    }
+
+    fn slice(&self, range: ByteRange) -> &[u8] {
+        assert!(range.length > 0, "the medium is asked for something");
+        &self.content[range.offset as usize..][..range.length as usize]
+    }
+
+    fn overwrite(&mut self, offset: u64, data: &[u8], mapped: bool) {
+        let offset = offset as usize;
+        assert!(!data.is_empty(), "the medium is given something");
+        self.content[offset..offset + data.len()].copy_from_slice(data);
+        for (index, state) in self.mapped.iter_mut().enumerate() {
+            let start = index * ALLOCATION_BYTES;
+            let end = start + ALLOCATION_BYTES;
+            let touched = start < offset + data.len() && offset < end;
+            let empty = self.content[start..end].iter().all(|byte| *byte == 0);
+            if touched {
+                *state = mapped || (*state && !empty);
+            }
+        }
+    }
+
+    /// Extents as they are, but the last in two pieces if there is room: the unit has to join them.
+    fn extents(&self, offset: u64, count_max: u32) -> Vec<Extent> {
+        let first = offset as usize / ALLOCATION_BYTES;
+        let mut extents: Vec<Extent> = Vec::new();
+        let mut at = offset as usize;
+        for (index, mapped) in self.mapped.iter().copied().enumerate().skip(first) {
+            let end = (index + 1) * ALLOCATION_BYTES;
+            let length = (end - at) as u64;
+            at = end;
+            let full = extents.len() == count_max as usize;
+            match extents.last_mut() {
+                Some(last) if last.mapped == mapped => last.length += length,
+                _ if full => return extents,
+                _ => extents.push(Extent { length, mapped }),
+            }
+        }
+        if let Some(last) = extents.last().copied()
+            && last.length > ALLOCATION_BYTES as u64
+            && extents.len() < count_max as usize
+        {
+            let length = ALLOCATION_BYTES as u64;
+            extents.pop();
+            extents.push(Extent {
+                length: last.length - length,
+                ..last
+            });
+            extents.push(Extent { length, ..last });
+        }
+        extents
+    }
+}
+
+/// The Data-In of a response that has to be GOOD.
+pub(super) fn data(response: &Response) -> Vec<u8> {
+    assert_eq!(response.status, Status::Good, "{:?}", response.sense);
+    response.data_in.concat()
+}
+
+pub(super) fn assert_good(response: &Response) {
+    assert_eq!(response.status, Status::Good, "{:?}", response.sense);
+}
+
+/// The sense data of a response that has to be CHECK CONDITION.
+pub(super) fn sense(response: &Response) -> Sense {
+    assert_eq!(response.status, Status::CheckCondition);
+    response
+        .sense
+        .expect("CHECK CONDITION comes with sense data")
+}
+
+pub(super) fn assert_illegal(response: &Response, additional: AdditionalSense) {
+    let sense = sense(response);
+    assert_eq!(sense.key, SenseKey::IllegalRequest);
+    assert_eq!(sense.additional, additional);
+}
+
+/// A CDB of 10 bytes.
+pub(super) fn ten(operation_code: u8, flags: u8, first: u32, count: u16) -> [u8; 10] {
+    let [a, b, c, d] = first.to_be_bytes();
+    let [e, f] = count.to_be_bytes();
+    [operation_code, flags, a, b, c, d, 0, e, f, 0]
+}
+
+/// A CDB of 12 bytes.
+pub(super) fn twelve(operation_code: u8, flags: u8, first: u32, count: u32) -> [u8; 12] {
+    let mut cdb = [0; 12];
+    cdb[..2].copy_from_slice(&[operation_code, flags]);
+    cdb[2..6].copy_from_slice(&first.to_be_bytes());
+    cdb[6..10].copy_from_slice(&count.to_be_bytes());
+    cdb
+}
+
+/// A CDB of 16 bytes.
+pub(super) fn sixteen(operation_code: u8, flags: u8, first: u64, count: u32) -> [u8; 16] {
+    let mut cdb = [0; 16];
+    cdb[..2].copy_from_slice(&[operation_code, flags]);
+    cdb[2..10].copy_from_slice(&first.to_be_bytes());
+    cdb[10..14].copy_from_slice(&count.to_be_bytes());
+    cdb
+}
+
+/// Blocks that all differ.
+pub(super) fn pattern(blocks: usize, seed: u8) -> Vec<u8> {
+    (0..blocks * 512)
+        .map(|index| (index / 512) as u8 ^ (index % 251) as u8 ^ seed)
+        .collect()
+}
