@@ -27,6 +27,26 @@ pub(crate) fn truncate(parts: &mut Vec<Bytes>, length: u64) {
     parts.retain(|part| !part.is_empty());
 }
 
+/// Takes the first `length` bytes out.
+///
+/// Panics if there are fewer.
+pub(crate) fn split_front(parts: &mut Vec<Bytes>, length: u64) -> Vec<Bytes> {
+    let mut front = Vec::new();
+    let mut missing = length;
+    let mut rest = core::mem::take(parts).into_iter();
+    while missing > 0 {
+        let mut part = rest.next().expect("there is as much as is taken");
+        let taken = missing.min(part.len() as u64);
+        front.push(part.split_to(taken as usize));
+        missing -= taken;
+        if !part.is_empty() {
+            parts.push(part);
+        }
+    }
+    parts.extend(rest);
+    front
+}
+
 /// The parts in one piece; not copied if there is just one.
 pub(crate) fn join(mut parts: Vec<Bytes>) -> Bytes {
     match parts.len() {
@@ -105,6 +125,20 @@ mod tests {
             compare(&parts(&["abab", "aX"]), &parts(&["ab"])),
             Err(Mismatch { offset: 5 })
         );
+    }
+
+    #[test]
+    fn the_front_is_split_off() {
+        for (length, front, back) in [
+            (0, parts(&[]), parts(&["ab", "cd"])),
+            (1, parts(&["a"]), parts(&["b", "cd"])),
+            (2, parts(&["ab"]), parts(&["cd"])),
+            (4, parts(&["ab", "cd"]), parts(&[])),
+        ] {
+            let mut data = parts(&["ab", "cd"]);
+            assert_eq!(split_front(&mut data, length), front);
+            assert_eq!(data, back);
+        }
     }
 
     #[test]

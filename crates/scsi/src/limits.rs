@@ -4,7 +4,7 @@ use holdfast_model::{BLOCK_SIZE, PAGE_SIZE};
 
 /// MAXIMUM TRANSFER LENGTH: bytes of data in one command. Bounds what a node holds for a command;
 /// above what Linux (1 MiB by the optimum below) and Windows (256 KiB) send.
-pub const TRANSFER_BYTES_MAX: u64 = 8 << 20;
+pub const TRANSFER_BYTES_MAX: u64 = 4 << 20;
 /// OPTIMAL TRANSFER LENGTH: what becomes one entry of a slice's log.
 pub const TRANSFER_BYTES_OPTIMAL: u64 = 1 << 20;
 /// OPTIMAL TRANSFER LENGTH GRANULARITY: below a physical block a write has to read first.
@@ -18,6 +18,8 @@ pub const UNMAP_GRANULARITY_BYTES: u64 = PAGE_SIZE as u64;
 /// MAXIMUM WRITE SAME LENGTH, in bytes: no limit but the largest unit, since what is long is done
 /// in steps.
 pub const WRITE_SAME_BYTES_MAX: u64 = crate::geometry::CAPACITY_BYTES_MAX;
+/// How much one step of a comparison reads back: it comes on top of the data that is held already.
+pub const COMPARE_STEP_BYTES: u64 = 1 << 20;
 /// How much one step of a WRITE SAME fills: a few entries of a slice's log.
 pub const FILL_STEP_BYTES: u64 = 8 << 20;
 /// How much one step of a WRITE SAME clears: some slices' worth.

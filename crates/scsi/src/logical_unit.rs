@@ -20,7 +20,7 @@ use crate::cdb::{Cdb, Command, Verification};
 use crate::geometry::BlockSpan;
 use crate::nexus::{Nexus, UnitAttention};
 use crate::sense::{AdditionalSense, Sense, SenseKey};
-use crate::steps::{Outcome, Steps};
+use crate::steps::{Comparison, Outcome, Steps};
 use crate::{
     Geometry, Lun, Response, capacity, data, data_in, inquiry, mode, report_luns,
     report_operation_codes, unmap,
@@ -79,6 +79,9 @@ pub struct Request<'a> {
     /// Bytes of Data-Out that the initiator meant to send (for iSCSI the Expected Data Transfer
     /// Length of a write). `data_out` has as many, or as many as the CDB wants if these are fewer.
     pub data_out_expected: u64,
+    /// Bytes of Data-In that the initiator takes (for iSCSI the Expected Data Transfer Length of a
+    /// read). No more is read from the medium than holds these.
+    pub data_in_expected: u64,
     /// The units of the target that the initiator may see, for REPORT LUNS.
     pub luns: &'a [Lun],
 }
@@ -120,6 +123,7 @@ impl LogicalUnit {
             cdb,
             mut data_out,
             data_out_expected,
+            data_in_expected,
             luns,
         } = request;
         let steps = Steps {
@@ -143,22 +147,17 @@ impl LogicalUnit {
                 command,
                 nexus,
                 luns,
-                DataOut {
-                    parts: data_out,
-                    expected: data_out_expected,
+                Data {
+                    out: data_out,
+                    out_expected: data_out_expected,
+                    in_expected: data_in_expected,
                     steps,
                 },
             ),
         }
     }
 
-    fn execute(
-        &self,
-        command: Command,
-        nexus: &mut Nexus,
-        luns: &[Lun],
-        data_out: DataOut,
-    ) -> Outcome {
+    fn execute(&self, command: Command, nexus: &mut Nexus, luns: &[Lun], data: Data) -> Outcome {
         let response = match command {
             Command::TestUnitReady | Command::StartUnit => Ok(Response::good()),
             Command::RequestSense {
@@ -192,13 +191,13 @@ impl LogicalUnit {
             Command::ReadCapacity16 { allocation_length } => {
                 Ok(capacity::respond_16(self.geometry, allocation_length))
             }
-            medium => return self.execute_on_medium(medium, data_out),
+            medium => return self.execute_on_medium(medium, data),
         };
         Outcome::Done(response.unwrap_or_else(Response::check_condition))
     }
 
-    fn execute_on_medium(&self, command: Command, data_out: DataOut) -> Outcome {
-        let steps = data_out.steps;
+    fn execute_on_medium(&self, command: Command, data: Data) -> Outcome {
+        let steps = data.steps;
         let range = |span| self.geometry.byte_range(span);
         match command {
             Command::Read { span, .. } | Command::Verify { span, .. } if span.count == 0 => {
@@ -208,26 +207,29 @@ impl LogicalUnit {
             Command::Read {
                 span,
                 force_unit_access,
-            } => steps.read(range(span), force_unit_access),
+            } => steps.read(range(span), data.in_expected, force_unit_access),
             Command::Write {
                 span,
                 force_unit_access,
                 verify,
-            } => self.write(span, force_unit_access, verify, data_out),
+            } => self.write(span, force_unit_access, verify, data),
             Command::Verify { span, verification } => match verification {
                 Verification::Medium => steps.verify(range(span)),
-                Verification::Compare | Verification::CompareOne => match data_out.complete() {
-                    Ok(expected) => steps.compare(range(span), expected),
+                Verification::Compare | Verification::CompareOne => match data.complete() {
+                    Ok(expected) => steps.compare(Comparison {
+                        range: range(span),
+                        expected,
+                        repeats: verification == Verification::CompareOne,
+                    }),
                     Err(sense) => steps.refuse(sense),
                 },
             },
             Command::SynchronizeCache { span } => steps.synchronize_cache(range(span)),
-            Command::Unmap { .. } => match unmap::parse(&data::join(data_out.parts), self.geometry)
-            {
+            Command::Unmap { .. } => match unmap::parse(&data::join(data.out), self.geometry) {
                 Ok(ranges) => steps.clear(ranges),
                 Err(sense) => steps.refuse(sense),
             },
-            Command::WriteSame { span, with_data } => self.write_same(span, with_data, data_out),
+            Command::WriteSame { span, with_data } => self.write_same(span, with_data, data),
             Command::LbaStatus {
                 first,
                 allocation_length,
@@ -244,10 +246,10 @@ impl LogicalUnit {
         span: BlockSpan,
         force_unit_access: bool,
         verify: Option<Verification>,
-        data_out: DataOut,
+        data: Data,
     ) -> Outcome {
-        let steps = data_out.steps;
-        let parts = match data_out.whole_blocks() {
+        let steps = data.steps;
+        let parts = match data.whole_blocks() {
             Ok(parts) => parts,
             Err(sense) => return steps.refuse(sense),
         };
@@ -264,13 +266,13 @@ impl LogicalUnit {
         }
     }
 
-    fn write_same(&self, span: BlockSpan, with_data: bool, data_out: DataOut) -> Outcome {
-        let steps = data_out.steps;
+    fn write_same(&self, span: BlockSpan, with_data: bool, data: Data) -> Outcome {
+        let steps = data.steps;
         let range = self.geometry.byte_range(span);
         if !with_data {
             return steps.clear(VecDeque::from([range]));
         }
-        let block = match data_out.exact() {
+        let block = match data.exact() {
             Ok(parts) => data::join(parts),
             Err(sense) => return steps.refuse(sense),
         };
@@ -282,10 +284,12 @@ impl LogicalUnit {
     }
 }
 
-/// The Data-Out of a command: as much as it wants, or as the initiator meant to send.
-struct DataOut {
-    parts: Vec<Bytes>,
-    expected: u64,
+/// The data of a command: Data-Out, as much as the CDB wants or the initiator meant to send, and how
+/// much Data-In it takes.
+struct Data {
+    out: Vec<Bytes>,
+    out_expected: u64,
+    in_expected: u64,
     steps: Steps,
 }
 
@@ -294,21 +298,21 @@ struct DataOut {
 const DATA_OUT_MISFIT: Sense =
     Sense::illegal_request(AdditionalSense::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT);
 
-impl DataOut {
+impl Data {
     /// What there is, if that is a whole number of blocks: of a write whose initiator meant to
     /// send less than the CDB wants, so much is done as was sent (a residual count tells so).
     fn whole_blocks(self) -> Result<Vec<Bytes>, Sense> {
         let block_bytes = self.steps.geometry.block_length().bytes();
-        match data::length(&self.parts).is_multiple_of(block_bytes) {
-            true => Ok(self.parts),
+        match data::length(&self.out).is_multiple_of(block_bytes) {
+            true => Ok(self.out),
             false => Err(DATA_OUT_MISFIT),
         }
     }
 
     /// All that the CDB wants.
     fn complete(self) -> Result<Vec<Bytes>, Sense> {
-        match self.expected >= self.steps.data_out_length {
-            true => Ok(self.parts),
+        match self.out_expected >= self.steps.data_out_length {
+            true => Ok(self.out),
             false => Err(DATA_OUT_MISFIT),
         }
     }
@@ -316,8 +320,8 @@ impl DataOut {
     /// All that the CDB wants, if the initiator did not mean to send more either: a WRITE SAME with
     /// several blocks is not what its sender takes it for.
     fn exact(self) -> Result<Vec<Bytes>, Sense> {
-        match self.expected == self.steps.data_out_length {
-            true => Ok(self.parts),
+        match self.out_expected == self.steps.data_out_length {
+            true => Ok(self.out),
             false => Err(DATA_OUT_MISFIT),
         }
     }

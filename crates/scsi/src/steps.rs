@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use holdfast_stdx::Bytes;
 
 use crate::data::{self, Mismatch};
-use crate::limits::{CLEAR_STEP_BYTES, FILL_STEP_BYTES};
+use crate::limits::{CLEAR_STEP_BYTES, COMPARE_STEP_BYTES, FILL_STEP_BYTES};
 use crate::{
     AdditionalSense, ByteRange, Geometry, MediumData, MediumError, MediumOperation, Response,
     Sense, SenseKey, lba_status,
@@ -42,26 +42,33 @@ pub struct Continuation {
 enum Next {
     /// Answer GOOD.
     Answer,
-    /// Return what was read.
-    ReturnData { length: u64 },
-    /// Compare what was read with the Data-Out.
+    /// Return the `length` bytes that were read; the command by itself moves `transfer_length`.
+    ReturnData { length: u64, transfer_length: u64 },
+    /// Compare what was read with `expected`, then the rest.
     Compare {
         range: ByteRange,
         expected: Vec<Bytes>,
+        rest: Comparison,
     },
     /// Check what was just written.
     CheckWritten { range: ByteRange },
     /// Read what was just written, and compare.
-    ReadWritten {
-        range: ByteRange,
-        expected: Vec<Bytes>,
-    },
+    ReadWritten { comparison: Comparison },
     /// Clear the rest.
     Clear { rest: VecDeque<ByteRange> },
     /// Fill the rest.
     Fill { rest: ByteRange, pattern: Bytes },
     /// Describe the extents.
     LbaStatus { offset: u64, allocation_length: u32 },
+}
+
+/// What is still to be compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Comparison {
+    pub(crate) range: ByteRange,
+    /// As long as the range; or one block, for each of the range's.
+    pub(crate) expected: Vec<Bytes>,
+    pub(crate) repeats: bool,
 }
 
 impl Continuation {
@@ -83,28 +90,42 @@ impl Continuation {
         };
         match (self.next, data) {
             (Next::Answer, MediumData::None) => steps.good(),
-            (Next::ReturnData { length }, MediumData::Bytes(bytes)) => {
+            (
+                Next::ReturnData {
+                    length,
+                    transfer_length,
+                },
+                MediumData::Bytes(bytes),
+            ) => {
                 assert_eq!(
                     data::length(&bytes),
                     length,
                     "a read returns what was asked"
                 );
-                Outcome::Done(Response::good_in(bytes))
+                Outcome::Done(Response::good_in(bytes).moved(transfer_length))
             }
-            (Next::Compare { range, expected }, MediumData::Bytes(bytes)) => {
+            (
+                Next::Compare {
+                    range,
+                    expected,
+                    rest,
+                },
+                MediumData::Bytes(bytes),
+            ) => {
                 assert_eq!(
                     data::length(&bytes),
                     range.length,
                     "a read returns what was asked"
                 );
-                steps.compared(range, data::compare(&bytes, &expected))
+                match data::compare(&bytes, &expected) {
+                    Ok(()) => steps.compare(rest),
+                    Err(mismatch) => steps.miscompare(range, mismatch),
+                }
             }
             (Next::CheckWritten { range }, MediumData::None) => {
                 steps.with(MediumOperation::Verify { range }, Next::Answer)
             }
-            (Next::ReadWritten { range, expected }, MediumData::None) => {
-                steps.compare(range, expected)
-            }
+            (Next::ReadWritten { comparison }, MediumData::None) => steps.compare(comparison),
             (Next::Clear { rest }, MediumData::None) => steps.clear(rest),
             (Next::Fill { rest, pattern }, MediumData::None) => steps.fill(rest, pattern),
             (
@@ -150,32 +171,52 @@ impl Steps {
         Outcome::Medium(operation, continuation)
     }
 
-    pub(crate) fn read(self, range: ByteRange, force_unit_access: bool) -> Outcome {
+    /// Reads `range`, of which the initiator takes no more than `wanted` bytes.
+    pub(crate) fn read(self, range: ByteRange, wanted: u64, force_unit_access: bool) -> Outcome {
+        let block_bytes = self.geometry.block_length().bytes();
+        let length = range.length.min(wanted).next_multiple_of(block_bytes);
+        if length == 0 {
+            return Outcome::Done(Response::good().moved(range.length));
+        }
         let operation = MediumOperation::Read {
-            range,
+            range: ByteRange { length, ..range },
             force_unit_access,
         };
-        let length = range.length;
-        self.with(operation, Next::ReturnData { length })
+        let next = Next::ReturnData {
+            length,
+            transfer_length: range.length,
+        };
+        self.with(operation, next)
     }
 
     pub(crate) fn verify(self, range: ByteRange) -> Outcome {
         self.with(MediumOperation::Verify { range }, Next::Answer)
     }
 
-    /// Compares the medium with `expected`, or with `expected` over and over.
-    pub(crate) fn compare(self, range: ByteRange, expected: Vec<Bytes>) -> Outcome {
+    /// Compares as much as one step takes, then the rest.
+    pub(crate) fn compare(self, mut comparison: Comparison) -> Outcome {
+        let (range, rest) = split(comparison.range, COMPARE_STEP_BYTES);
+        if range.length == 0 {
+            return self.good();
+        }
+        comparison.range = rest;
+        let expected = match comparison.repeats {
+            true => comparison.expected.clone(),
+            false => data::split_front(&mut comparison.expected, range.length),
+        };
         let operation = MediumOperation::Read {
             range,
             force_unit_access: true,
         };
-        self.with(operation, Next::Compare { range, expected })
+        let next = Next::Compare {
+            range,
+            expected,
+            rest: comparison,
+        };
+        self.with(operation, next)
     }
 
-    fn compared(self, range: ByteRange, result: Result<(), Mismatch>) -> Outcome {
-        let Err(mismatch) = result else {
-            return self.good();
-        };
+    fn miscompare(self, range: ByteRange, mismatch: Mismatch) -> Outcome {
         let sense = Sense::new(
             SenseKey::Miscompare,
             AdditionalSense::MISCOMPARE_DURING_VERIFY_OPERATION,
@@ -202,8 +243,12 @@ impl Steps {
             length: data::length(&data),
         };
         let next = if compare {
-            let expected = data.clone();
-            Next::ReadWritten { range, expected }
+            let comparison = Comparison {
+                range,
+                expected: data.clone(),
+                repeats: false,
+            };
+            Next::ReadWritten { comparison }
         } else {
             Next::CheckWritten { range }
         };

@@ -138,7 +138,7 @@ impl Response {
         response
     }
 
-    /// GOOD with `data`.
+    /// GOOD with `data`, which is all that the command moves.
     #[must_use]
     pub fn good_in(data: Vec<Bytes>) -> Self {
         let transfer_length = data.iter().map(|part| part.len() as u64).sum();
@@ -178,7 +178,7 @@ impl Response {
         }
     }
 
-    /// The same, for a command that wanted `length` bytes of Data-Out and got them, or part.
+    /// The same, for a command that by itself moves `length` bytes, whatever of them there was.
     #[must_use]
     pub const fn moved(mut self, length: u64) -> Self {
         self.transfer_length = length;

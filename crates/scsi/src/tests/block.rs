@@ -3,12 +3,14 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use holdfast_stdx::Bytes;
+
 use super::bench::{
     Bench, UNIT_BLOCKS, assert_good, assert_illegal, data, pattern, sense, sixteen, ten, twelve,
 };
 use crate::{
-    AdditionalSense, BlockLength, ByteRange, Cdb, Direction, MediumError, MediumOperation,
-    SenseKey, Status,
+    AdditionalSense, BlockLength, ByteRange, Cdb, Direction, MediumData, MediumError,
+    MediumOperation, Outcome, SenseKey, Status,
 };
 
 fn six(operation_code: u8, first: u32, count: u8) -> [u8; 6] {
@@ -136,11 +138,11 @@ fn beyond_the_end() {
 fn the_longest_transfer() {
     let mut bench = Bench::with(32 << 20, BlockLength::Emulated512);
     for codes in [[0x28, 0xA8, 0x88], WRITES, VERIFIES] {
-        for cdb in each(codes, 0, 0, 16384) {
-            let response = bench.send(&cdb, &vec![1; 8 << 20]);
+        for cdb in each(codes, 0, 0, 8192) {
+            let response = bench.send(&cdb, &vec![1; 4 << 20]);
             assert_good(&response);
         }
-        for (cdb, byte) in each(codes, 0, 0, 16385).iter().zip([7, 6, 10]) {
+        for (cdb, byte) in each(codes, 0, 0, 8193).iter().zip([7, 6, 10]) {
             let response = bench.run(cdb);
             assert_illegal(&response, AdditionalSense::INVALID_FIELD_IN_CDB);
             assert_eq!(sense(&response).field.map(|field| field.byte), Some(byte));
@@ -344,4 +346,62 @@ fn a_write_that_is_verified_is_read_back() {
             force_unit_access
         }
     );
+}
+
+#[test]
+fn no_more_is_read_than_is_taken() {
+    let mut bench = Bench::new();
+    let written = pattern(4, 5);
+    bench.send(&ten(0x2A, 0, 0, 4), &written);
+    for (taken, read) in [
+        (0, 0),
+        (1, 512),
+        (200, 512),
+        (512, 512),
+        (513, 1024),
+        (9999, 2048),
+    ] {
+        bench.operations.clear();
+        bench.data_in_expected = taken;
+        let Outcome::Medium(operation, continuation) = bench.begin(&ten(0x28, 0, 0, 4), &[]) else {
+            assert_eq!(read, 0);
+            let response = bench.run(&ten(0x28, 0, 0, 4));
+            assert_eq!(response.transfer_length, 2048);
+            continue;
+        };
+        let MediumOperation::Read { range, .. } = operation else {
+            panic!("{operation:?}");
+        };
+        assert_eq!(
+            range,
+            ByteRange {
+                offset: 0,
+                length: read
+            }
+        );
+        let bytes = Bytes::copy_from_slice(&written[..read as usize]);
+        let Outcome::Done(response) = continuation.complete(Ok(MediumData::Bytes(vec![bytes])))
+        else {
+            panic!("that is all");
+        };
+        // The residual count tells of what the initiator did not take.
+        assert_eq!(response.transfer_length, 2048);
+        assert_eq!(data(&response), written[..read as usize]);
+    }
+}
+
+#[test]
+fn long_comparisons_are_done_in_steps() {
+    let mut bench = Bench::with(8 << 20, BlockLength::Emulated512);
+    let block = pattern(1, 3);
+    let all = block.repeat(5000);
+    for (flags, sent) in [(0x02, &all), (0x06, &block)] {
+        bench.send(&ten(0x2A, 0, 0, 5000), &all);
+        bench.operations.clear();
+        assert_good(&bench.send(&ten(0x2F, flags, 0, 5000), sent));
+        assert_eq!(bench.operations.len(), 3);
+        bench.content[4321 * 512] ^= 1;
+        let sense = sense(&bench.send(&ten(0x2F, flags, 0, 5000), sent));
+        assert_eq!(sense.information, Some(4321));
+    }
 }

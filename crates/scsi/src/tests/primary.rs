@@ -79,8 +79,8 @@ fn identification() {
 #[test]
 fn limits_in_both_block_lengths() {
     for (block_length, granularity, transfer, optimal, unmap, same) in [
-        (BlockLength::Emulated512, 8, 16384, 2048, 512, 1_u64 << 37),
-        (BlockLength::Native4096, 1, 2048, 256, 64, 1 << 34),
+        (BlockLength::Emulated512, 8, 8192, 2048, 512, 1_u64 << 37),
+        (BlockLength::Native4096, 1, 1024, 256, 64, 1 << 34),
     ] {
         let mut bench = Bench::with(1 << 20, block_length);
         let page = data(&bench.run(&inquire(0xB0)));
