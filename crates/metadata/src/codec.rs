@@ -18,7 +18,7 @@ use holdfast_stdx::{Buf, BufMut, Bytes, Duration};
 
 /// The bytes are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum CodecError {
+pub enum CodecError {
     /// They end too early, or a length in them reaches beyond their end.
     #[error("the bytes end too early")]
     Short,

@@ -74,15 +74,29 @@ pub enum OpenError {
     Store(#[from] StoreError),
 }
 
-/// The database failed: the disk is full, broken or gone.
+/// The database failed.
 #[derive(Debug, thiserror::Error)]
-#[error("the metadata's database failed")]
-pub struct StoreError(#[source] redb::Error);
+pub enum StoreError {
+    /// The disk is full, broken or gone, or the file is damaged.
+    #[error("the metadata's database failed")]
+    Database(#[source] redb::Error),
+    /// The file is damaged in a way that the database did not expect.
+    #[error("the metadata's database is damaged")]
+    Panicked,
+}
 
 impl<E: Into<redb::Error>> From<E> for StoreError {
     fn from(error: E) -> Self {
-        Self(error.into())
+        Self::Database(error.into())
     }
+}
+
+/// Runs `work`, which uses the database: redb panics where it reads what it cannot have written,
+/// and a damaged file is no reason to take the process down.
+fn guarded<T>(work: impl FnOnce() -> Result<T, OpenError>) -> Result<T, OpenError> {
+    // Whatever the work has touched is dropped with it, or not used again.
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    caught.unwrap_or(Err(OpenError::Store(StoreError::Panicked)))
 }
 
 /// A store that is open.
@@ -106,14 +120,17 @@ impl Embedded {
         limits: HistoryLimits,
     ) -> Result<Self, OpenError> {
         let directory = Directory::lock(directory)?;
-        let database = directory.open_database(cluster)?;
         let (failed, failure) = watch::channel(None);
         let (commands, waiting) = sync_channel(REQUESTS_WAITING_MAX);
-        let worker = Worker::start(directory, database, cluster, limits, waiting)?;
+        let worker = guarded(|| {
+            let database = directory.open_database(cluster)?;
+            Worker::start(directory, database, cluster, limits, waiting)
+        })?;
         let thread = std::thread::Builder::new()
             .name("metadata".to_owned())
             .spawn(move || {
-                if let Err(error) = worker.run() {
+                if let Err(OpenError::Store(error)) = guarded(|| Ok(worker.run()?)) {
+                    tracing::error!(%error, "write metadata");
                     failed.send_replace(Some(Arc::new(error)));
                 }
             })
@@ -157,9 +174,9 @@ impl Embedded {
         if let Some(thread) = self.thread.take() {
             // An error means that the thread has ended already.
             let _ = self.commands.send(Command::Stop);
-            if let Err(panic) = thread.join() {
-                std::panic::resume_unwind(panic);
-            }
+            thread
+                .join()
+                .expect("the thread catches what its work throws");
         }
     }
 }

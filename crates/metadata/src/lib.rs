@@ -12,13 +12,18 @@
 //! no consensus of our own here.
 #![forbid(unsafe_code)]
 
+pub mod client;
 mod codec;
 pub mod embedded;
+pub mod frame;
 pub mod limits;
 pub mod machine;
+pub mod server;
 pub mod session;
 pub mod suite;
 
+pub use client::Client;
+pub use codec::CodecError;
 pub use embedded::Embedded;
 pub use machine::{ClientId, HistoryLimits, Machine, Output};
 pub use session::{Answers, Requests, Session, Store};

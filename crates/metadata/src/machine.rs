@@ -18,9 +18,9 @@ mod tree;
 mod watch;
 
 use holdfast_model::metadata::{
-    KeyValue, LeaseId, MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation,
-    OperationResult, RANGE_BYTES_MAX, Revision, Selector, Transaction, TransactionOutcome,
-    WatchEvent,
+    KEY_LENGTH_MAX, KeyValue, LeaseId, MetadataAnswer, MetadataError, MetadataRequest,
+    MetadataToken, Operation, OperationResult, RANGE_BYTES_MAX, Revision, Selector, Transaction,
+    TransactionOutcome, WatchEvent,
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
 
@@ -101,6 +101,15 @@ pub struct Machine {
     leases: Leases,
     watches: Watches,
 }
+
+/// Keys of an ended lease that go in one revision, so that its events fit into one answer. No lease
+/// has nearly as many.
+const LEASED_KEYS_PER_REVISION: usize = 32 << 10;
+
+const _: () = assert!(
+    LEASED_KEYS_PER_REVISION * (KEY_LENGTH_MAX + KEY_OVERHEAD) <= RANGE_BYTES_MAX,
+    "the events of an ended lease fit into one answer"
+);
 
 /// The revision of a store in which nothing has happened.
 const REVISION_FIRST: Revision = Revision(1);
@@ -232,11 +241,13 @@ impl Machine {
     }
 
     fn end_lease(&mut self, lease: LeaseId, out: &mut Output) {
-        let mut change = Pending::after(self.revision);
-        for key in self.leases.keys(lease) {
-            self.delete(&Selector::Key(key), &mut change);
+        for keys in self.leases.keys(lease).chunks(LEASED_KEYS_PER_REVISION) {
+            let mut change = Pending::after(self.revision);
+            for key in keys {
+                self.delete(&Selector::Key(key.clone()), &mut change);
+            }
+            self.commit(change, out);
         }
-        self.commit(change, out);
         self.leases.remove(lease);
         out.changes.push(StoreChange::LeaseEnded(lease));
     }
@@ -307,16 +318,15 @@ impl Machine {
     /// Whether the operations can be done: after this none fails, so a transaction is done whole
     /// or not at all.
     fn admit(&self, operations: &[Operation]) -> Result<(), MetadataError> {
-        let mut range_bytes = 0;
+        let mut range_count = 0;
+        let mut answer_bytes = 0;
         let mut put_bytes = 0;
         for operation in operations {
             match operation {
                 Operation::Range(selector) => {
-                    range_bytes += self
-                        .tree
-                        .select(selector)
-                        .map(key_value_bytes)
-                        .sum::<usize>();
+                    range_count += 1;
+                    let found = self.tree.select(selector);
+                    answer_bytes += found.map(key_value_bytes).sum::<usize>();
                 }
                 Operation::Put { key, value, lease } => {
                     if *lease != LeaseId::default() && !self.leases.contains(*lease) {
@@ -324,12 +334,17 @@ impl Machine {
                     }
                     put_bytes += key.len() + value.len() + KEY_OVERHEAD;
                 }
-                Operation::Delete(_) => {}
+                // Counted as well: its events go to the watches in one answer.
+                Operation::Delete(selector) => {
+                    let gone = self.tree.select(selector);
+                    answer_bytes += gone.map(|one| one.key.len() + KEY_OVERHEAD).sum::<usize>();
+                }
             }
         }
-        let store_bytes = self.tree.bytes() + put_bytes;
-        let full = put_bytes > 0 && store_bytes > limits::STORE_BYTES_MAX;
-        if range_bytes > RANGE_BYTES_MAX || full {
+        // A range may find all that the same transaction puts.
+        answer_bytes += range_count * put_bytes;
+        let full = put_bytes > 0 && self.tree.bytes() + put_bytes > limits::STORE_BYTES_MAX;
+        if answer_bytes > RANGE_BYTES_MAX || full {
             return Err(MetadataError::Invalid);
         }
         Ok(())

@@ -11,7 +11,7 @@ use holdfast_model::metadata::{
     LeaseId, MetadataAnswer, MetadataError, MetadataRequest, Operation, Revision, Selector,
     Transaction,
 };
-use holdfast_stdx::{Bytes, Duration};
+use holdfast_stdx::{Bytes, Duration, Prng};
 
 use common::{CLUSTER, EmbeddedHarness, LIMITS, open};
 
@@ -180,4 +180,40 @@ async fn sessions_end_with_the_store() {
         assert!(matches!(answer, MetadataAnswer::Transacted(_)));
     }
     assert_eq!(session.answers.recv().await, None);
+}
+
+/// Whatever a disk did to the file: the store opens with what is whole, or says that it cannot.
+#[tokio::test]
+async fn damage_is_an_error_and_not_a_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut user = User::new(store.session());
+    for number in 0..50 {
+        user.put(&format!("/{number}"), &"v".repeat(300)).await;
+    }
+    drop(user);
+    store.close().unwrap();
+    let file = folder.path().join("store.redb");
+    let whole = std::fs::read(&file).unwrap();
+    let mut prng = Prng::from_seed(17);
+    let mut refused = 0;
+    for round in 0..60 {
+        let mut damaged = whole.clone();
+        let place = prng.below(damaged.len() as u64) as usize;
+        match round % 3 {
+            0 => damaged[place] ^= 1 << prng.below(8),
+            1 => {
+                let end = (place + 512).min(damaged.len());
+                prng.fill(&mut damaged[place..end]);
+            }
+            _ => damaged.truncate(place),
+        }
+        std::fs::write(&file, &damaged).unwrap();
+        let opened = std::panic::catch_unwind(|| Embedded::open(folder.path(), CLUSTER, LIMITS));
+        match opened.expect("damage is no mistake of ours") {
+            Ok(store) => drop(store),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 5, "damage is found: {refused}");
 }
