@@ -131,6 +131,8 @@ pub enum Command {
         span: BlockSpan,
         /// The block comes as Data-Out; else (NDOB) it is one of zeros.
         with_data: bool,
+        /// UNMAP.
+        unmap: bool,
     },
 }
 

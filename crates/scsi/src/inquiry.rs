@@ -148,7 +148,7 @@ fn block_limits(block_length: BlockLength) -> Vec<u8> {
     content.extend((limits::UNMAP_DESCRIPTORS_MAX as u32).to_be_bytes());
     content.extend(long(limits::UNMAP_GRANULARITY_BYTES));
     content.extend(0x8000_0000_u32.to_be_bytes()); // UGAVALID; alignment 0.
-    content.extend(blocks(limits::WRITE_SAME_BYTES_MAX).to_be_bytes());
+    content.extend(limits::WRITE_SAME_BLOCKS_MAX.to_be_bytes());
     content.resize(0x3C, 0); // Atomic lengths: none.
     content
 }

@@ -15,14 +15,13 @@ pub const UNMAP_BLOCKS_MAX: u64 = 1 << 20;
 pub const UNMAP_DESCRIPTORS_MAX: usize = 256;
 /// OPTIMAL UNMAP GRANULARITY: space is given back by the page.
 pub const UNMAP_GRANULARITY_BYTES: u64 = PAGE_SIZE as u64;
-/// MAXIMUM WRITE SAME LENGTH, in bytes: no limit but the largest unit, since what is long is done
-/// in steps.
-pub const WRITE_SAME_BYTES_MAX: u64 = crate::geometry::CAPACITY_BYTES_MAX;
+/// MAXIMUM WRITE SAME LENGTH, in logical blocks: a whole number of pages in either block length,
+/// and few enough to be told in ten bytes. (Conformance suites try 65,536 blocks where this permits
+/// them, and write as many in one command to see them vanish.)
+pub const WRITE_SAME_BLOCKS_MAX: u64 = 1 << 15;
 /// How much one step of a comparison reads back: it comes on top of the data that is held already.
 pub const COMPARE_STEP_BYTES: u64 = 1 << 20;
 /// How much one step of a WRITE SAME fills: a few entries of a slice's log.
 pub const FILL_STEP_BYTES: u64 = 8 << 20;
-/// How much one step of a WRITE SAME clears: some slices' worth.
-pub const CLEAR_STEP_BYTES: u64 = 64 << 30;
 /// Descriptors in one answer to GET LBA STATUS: hosts ask again from where it ends.
 pub const LBA_STATUS_DESCRIPTORS_MAX: u32 = 256;

@@ -9,8 +9,8 @@
 //! - what the CDB says was checked when it was read; what the Data-Out says is checked here, all of
 //!   it before any of it is done.
 
-use alloc::collections::VecDeque;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use holdfast_model::{ClusterId, VolumeId};
@@ -229,7 +229,11 @@ impl LogicalUnit {
                 Ok(ranges) => steps.clear(ranges),
                 Err(sense) => steps.refuse(sense),
             },
-            Command::WriteSame { span, with_data } => self.write_same(span, with_data, data),
+            Command::WriteSame {
+                span,
+                with_data,
+                unmap,
+            } => self.write_same(span, with_data, unmap, data),
             Command::LbaStatus {
                 first,
                 allocation_length,
@@ -266,19 +270,20 @@ impl LogicalUnit {
         }
     }
 
-    fn write_same(&self, span: BlockSpan, with_data: bool, data: Data) -> Outcome {
+    fn write_same(&self, span: BlockSpan, with_data: bool, unmap: bool, data: Data) -> Outcome {
         let steps = data.steps;
         let range = self.geometry.byte_range(span);
         if !with_data {
-            return steps.clear(VecDeque::from([range]));
+            return steps.clear(vec![range]);
         }
         let block = match data.exact() {
             Ok(parts) => data::join(parts),
             Err(sense) => return steps.refuse(sense),
         };
-        // Zeros take no space (SBC-3, Unmap operations, for UNMAP and without it).
-        match block.iter().all(|byte| *byte == 0) {
-            true => steps.clear(VecDeque::from([range])),
+        // UNMAP wants the blocks deallocated, whatever the Data-Out (SBC-3, WRITE SAME (10), ANCHOR
+        // bit, UNMAP bit, and ANC_SUP bit relationships). Zeros take no space without it either.
+        match unmap || block.iter().all(|byte| *byte == 0) {
+            true => steps.clear(vec![range]),
             false => steps.fill(range, block),
         }
     }

@@ -7,13 +7,12 @@
 //! - a command is answered once, with GOOD only if every operation of it succeeded;
 //! - what waits between two steps is bounded by the command's own data.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use holdfast_stdx::Bytes;
 
 use crate::data::{self, Mismatch};
-use crate::limits::{CLEAR_STEP_BYTES, COMPARE_STEP_BYTES, FILL_STEP_BYTES};
+use crate::limits::{COMPARE_STEP_BYTES, FILL_STEP_BYTES};
 use crate::{
     AdditionalSense, ByteRange, Geometry, MediumData, MediumError, MediumOperation, Response,
     Sense, SenseKey, lba_status,
@@ -54,8 +53,6 @@ enum Next {
     CheckWritten { range: ByteRange },
     /// Read what was just written, and compare.
     ReadWritten { comparison: Comparison },
-    /// Clear the rest.
-    Clear { rest: VecDeque<ByteRange> },
     /// Fill the rest.
     Fill { rest: ByteRange, pattern: Bytes },
     /// Describe the extents.
@@ -126,7 +123,6 @@ impl Continuation {
                 steps.with(MediumOperation::Verify { range }, Next::Answer)
             }
             (Next::ReadWritten { comparison }, MediumData::None) => steps.compare(comparison),
-            (Next::Clear { rest }, MediumData::None) => steps.clear(rest),
             (Next::Fill { rest, pattern }, MediumData::None) => steps.fill(rest, pattern),
             (
                 Next::LbaStatus {
@@ -264,29 +260,12 @@ impl Steps {
         self.with(MediumOperation::SynchronizeCache { range }, Next::Answer)
     }
 
-    /// Clears as much as one step takes, then the rest.
-    pub(crate) fn clear(self, mut rest: VecDeque<ByteRange>) -> Outcome {
-        let mut ranges = Vec::new();
-        let mut room = CLEAR_STEP_BYTES;
-        while room > 0 {
-            let Some(range) = rest.pop_front() else {
-                break;
-            };
-            let (now, later) = split(range, room);
-            room -= now.length;
-            ranges.push(now);
-            if later.length > 0 {
-                rest.push_front(later);
-            }
-        }
+    /// Clears all at once: it moves no data, and the stated limits keep it short.
+    pub(crate) fn clear(self, ranges: Vec<ByteRange>) -> Outcome {
         if ranges.is_empty() {
             return self.good();
         }
-        let next = match rest.is_empty() {
-            true => Next::Answer,
-            false => Next::Clear { rest },
-        };
-        self.with(MediumOperation::Clear { ranges }, next)
+        self.with(MediumOperation::Clear { ranges }, Next::Answer)
     }
 
     /// Fills as much as one step takes, then the rest.

@@ -4,7 +4,7 @@
 //! - all of the list is checked before any of it is done;
 //! - the ranges that come of it are within the unit and the stated limits, and not empty.
 
-use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use crate::geometry::ByteRange;
 use crate::limits::{UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX};
@@ -18,10 +18,10 @@ const DESCRIPTOR_LENGTH: usize = 16;
 /// # Errors
 /// PARAMETER LIST LENGTH ERROR if the list ends before it should; INVALID FIELD IN PARAMETER LIST
 /// if it exceeds the limits of the Block Limits page; LOGICAL BLOCK ADDRESS OUT OF RANGE.
-pub(crate) fn parse(list: &[u8], geometry: Geometry) -> Result<VecDeque<ByteRange>, Sense> {
+pub(crate) fn parse(list: &[u8], geometry: Geometry) -> Result<Vec<ByteRange>, Sense> {
     // No list is not an error.
     if list.is_empty() {
-        return Ok(VecDeque::new());
+        return Ok(Vec::new());
     }
     let truncated = Sense::illegal_request(AdditionalSense::PARAMETER_LIST_LENGTH_ERROR);
     let (header, descriptors) = list.split_at_checked(HEADER_LENGTH).ok_or(truncated)?;
@@ -32,7 +32,7 @@ pub(crate) fn parse(list: &[u8], geometry: Geometry) -> Result<VecDeque<ByteRang
     if length / DESCRIPTOR_LENGTH > UNMAP_DESCRIPTORS_MAX {
         return Err(Sense::invalid_parameter(2, None));
     }
-    let mut ranges = VecDeque::new();
+    let mut ranges = Vec::new();
     let mut total = 0;
     for (index, descriptor) in descriptors.chunks_exact(DESCRIPTOR_LENGTH).enumerate() {
         let at = HEADER_LENGTH + index * DESCRIPTOR_LENGTH;
@@ -47,7 +47,7 @@ pub(crate) fn parse(list: &[u8], geometry: Geometry) -> Result<VecDeque<ByteRang
         if total > UNMAP_BLOCKS_MAX {
             return Err(Sense::invalid_parameter(at as u16 + 8, None));
         }
-        ranges.push_back(geometry.byte_range(geometry.span(first, u64::from(count))?));
+        ranges.push(geometry.byte_range(geometry.span(first, u64::from(count))?));
     }
     Ok(ranges)
 }

@@ -4,7 +4,7 @@
 use super::fields::Fields;
 use super::{Command, Verification};
 use crate::geometry::BlockSpan;
-use crate::limits::{TRANSFER_BYTES_MAX, WRITE_SAME_BYTES_MAX};
+use crate::limits::{TRANSFER_BYTES_MAX, WRITE_SAME_BLOCKS_MAX};
 use crate::operation_codes::{BlockOperation, Layout};
 use crate::{Geometry, Sense};
 
@@ -129,9 +129,6 @@ fn write_and_verify(layout: Layout, fields: &Fields, geometry: Geometry) -> Resu
     })
 }
 
-/// UNMAP needs no mention in the command: a block of zeros is one that takes no space, whether that
-/// was asked for or not, and one of anything else cannot be unmapped while LBPRZ is set (SBC-3,
-/// Unmap operations).
 fn write_same(layout: Layout, fields: &Fields, geometry: Geometry) -> Result<Command, Sense> {
     let with_data = match layout {
         Layout::Sixteen => !fields.bit(1, 0),
@@ -139,10 +136,14 @@ fn write_same(layout: Layout, fields: &Fields, geometry: Geometry) -> Result<Com
     };
     // WSNZ is zero, so zero blocks stand for all to the end (SBC-3, Block Limits VPD page).
     let span = span_or_rest(layout, fields, geometry)?;
-    if geometry.byte_range(span).length > WRITE_SAME_BYTES_MAX {
+    if span.count > WRITE_SAME_BLOCKS_MAX {
         return Err(Sense::invalid_cdb_field(layout.count_byte(), None));
     }
-    Ok(Command::WriteSame { span, with_data })
+    Ok(Command::WriteSame {
+        span,
+        with_data,
+        unmap: fields.bit(1, 3),
+    })
 }
 
 /// A unit that several hosts share is not stopped by one of them: START it may say (SBC-3, START

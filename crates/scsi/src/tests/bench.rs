@@ -167,14 +167,12 @@ impl Bench {
         let offset = offset as usize;
         assert!(!data.is_empty(), "the medium is given something");
         self.content[offset..offset + data.len()].copy_from_slice(data);
-        for (index, state) in self.mapped.iter_mut().enumerate() {
-            let start = index * ALLOCATION_BYTES;
-            let end = start + ALLOCATION_BYTES;
-            let touched = start < offset + data.len() && offset < end;
-            let empty = self.content[start..end].iter().all(|byte| *byte == 0);
-            if touched {
-                *state = mapped || (*state && !empty);
-            }
+        let first = offset / ALLOCATION_BYTES;
+        let last = (offset + data.len() - 1) / ALLOCATION_BYTES;
+        for index in first..=last {
+            let unit = &self.content[index * ALLOCATION_BYTES..][..ALLOCATION_BYTES];
+            let empty = unit.iter().all(|byte| *byte == 0);
+            self.mapped[index] = mapped || (self.mapped[index] && !empty);
         }
     }
 

@@ -114,8 +114,8 @@ fn the_usage_bitmap_is_what_the_parser_reads() {
     }
 }
 
-/// Bits that may be set are read, or asked for what a unit does anyway: DPO; IMMED; NO_FLUSH;
-/// UNMAP. All others change what is understood.
+/// Bits that may be set are read, or asked for what a unit does anyway: DPO; IMMED; NO_FLUSH.
+/// All others change what is understood.
 #[test]
 fn used_bits_make_a_difference() {
     // Not a power of two, so that no single bit says what "to the end" says.
@@ -126,7 +126,6 @@ fn used_bits_make_a_difference() {
         (0x35 | 0x91, 1) => 0x02,
         (0x1B, 1) => 0x01,
         (0x1B, 4) => 0x04,
-        (0x41 | 0x93, 1) => 0x08,
         // Ignored where all commands are asked for, as here.
         (0xA3, 3..=5) => 0xFF,
         _ => 0x00,
