@@ -1,0 +1,311 @@
+//! The configuration of a node: what `holdfast node --config FILE` reads.
+//!
+//! Invariants:
+//! - unknown keys are errors: a misspelt key never means "the default";
+//! - every path is absolute: a node starts the same from any directory.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use holdfast_model::{ClusterId, NodeId, Tier};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a configuration file at most.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Letters in a name at most; it stands in log lines and tables.
+const NAME_LENGTH_MAX: usize = 63;
+/// Nodes of a cluster.
+const NODE_MAX: u16 = 64;
+/// Devices of a node: five groups of eight.
+const DEVICES_MAX: usize = 40;
+/// The size of the log unless it is configured.
+const LOG_BYTES_MAX: u64 = 16 << 20;
+/// Below this a log holds nothing worth keeping.
+const LOG_BYTES_MAX_MIN: u64 = 64 << 10;
+
+/// A node's configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeConfig {
+    /// The cluster that the node belongs to.
+    pub cluster: ClusterId,
+    /// Its number, from 1.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// Its directory: lock, log.
+    pub directory: PathBuf,
+    /// Where initiators connect.
+    pub portal: Endpoint,
+    /// Where other nodes connect.
+    pub peers: Endpoint,
+    /// Where its API answers.
+    pub api: Endpoint,
+    /// Where the cluster's metadata is.
+    pub metadata: MetadataConfig,
+    /// Its devices; the journal is on the first.
+    pub devices: Vec<DeviceConfig>,
+    /// Its log.
+    #[serde(default)]
+    pub log: LogConfig,
+}
+
+/// An address of this node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoint {
+    /// The address and port to listen on.
+    pub listen: SocketAddr,
+    /// What others are told, `host:port`, if that is not the address itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advertise: Option<String>,
+}
+
+impl Endpoint {
+    /// What others are told.
+    #[must_use]
+    pub fn advertised(&self) -> String {
+        self.advertise
+            .clone()
+            .unwrap_or_else(|| self.listen.to_string())
+    }
+}
+
+/// Where the cluster's metadata is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetadataConfig {
+    /// One or more, `host:port`, tried in turn.
+    pub addresses: Vec<String>,
+    /// What admits the node; empty for nothing.
+    #[serde(default)]
+    pub token: String,
+}
+
+/// A device of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceConfig {
+    /// A block device, or a file.
+    pub path: PathBuf,
+    /// For a file that is to be made if it is missing: its bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_bytes: Option<u64>,
+    /// Whether the space of such a file is taken when it is made.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub preallocate: bool,
+    /// Its class.
+    #[serde(default = "flash")]
+    pub tier: Tier,
+}
+
+/// A node's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogConfig {
+    /// Bytes at which the file makes way for a new one; one old file is kept.
+    pub bytes_max: u64,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self {
+            bytes_max: LOG_BYTES_MAX,
+        }
+    }
+}
+
+fn flash() -> Tier {
+    Tier::Flash
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It is no configuration.
+    #[error("{}: {source}", path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Where and why not.
+        source: Box<toml::de::Error>,
+    },
+    /// A key has a value that makes no sense.
+    #[error("{}: {invalid}", path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        invalid: Invalid,
+    },
+}
+
+/// A value that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    /// A node's number is out of range.
+    #[error("node: {} is not a number from 1 to {NODE_MAX}", .0.0)]
+    Node(NodeId),
+    /// A name is empty, too long, or has letters that it may not have.
+    #[error("name: {0:?} is not 1 to {NAME_LENGTH_MAX} of a-z, A-Z, 0-9, '-', '_' and '.'")]
+    Name(String),
+    /// A path is relative.
+    #[error("{key}: {} is not an absolute path", path.display())]
+    Relative {
+        /// The key.
+        key: &'static str,
+        /// The path.
+        path: PathBuf,
+    },
+    /// No way to the metadata.
+    #[error("metadata.addresses: names no address")]
+    NoMetadata,
+    /// No device, or too many.
+    #[error("devices: there are {0}, a node has 1 to {DEVICES_MAX}")]
+    DeviceCount(usize),
+    /// A device is named twice.
+    #[error("devices: {} is named twice", .0.display())]
+    DeviceTwice(PathBuf),
+    /// Two endpoints have the same address.
+    #[error("{0}.listen and {1}.listen are the same address")]
+    SameAddress(&'static str, &'static str),
+    /// An endpoint listens on all addresses, and others are told none.
+    #[error(
+        "{0}.advertise: is needed, because {0}.listen does not name one address that others reach"
+    )]
+    NotAdvertised(&'static str),
+    /// The log is too small.
+    #[error("log.bytes_max: {0} is less than {LOG_BYTES_MAX_MIN}")]
+    LogBytes(u64),
+}
+
+impl NodeConfig {
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// [`ConfigError`], with the place in the file where that is known.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = read_text(path).map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let config: Self = toml::from_str(&text).map_err(|source| ConfigError::Parse {
+            path: path.to_owned(),
+            source: Box::new(source),
+        })?;
+        config.check().map_err(|invalid| ConfigError::Invalid {
+            path: path.to_owned(),
+            invalid,
+        })?;
+        Ok(config)
+    }
+
+    /// The configuration as a file.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a configuration is valid TOML")
+    }
+
+    /// Whether every value makes sense.
+    ///
+    /// # Errors
+    /// [`Invalid`] for the first that does not.
+    pub fn check(&self) -> Result<(), Invalid> {
+        if !(1..=NODE_MAX).contains(&self.node.0) {
+            return Err(Invalid::Node(self.node));
+        }
+        let letters = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if !(1..=NAME_LENGTH_MAX).contains(&self.name.len()) || !self.name.chars().all(letters) {
+            return Err(Invalid::Name(self.name.clone()));
+        }
+        absolute("directory", &self.directory)?;
+        if self.metadata.addresses.is_empty() {
+            return Err(Invalid::NoMetadata);
+        }
+        self.check_endpoints()?;
+        self.check_devices()?;
+        if self.log.bytes_max < LOG_BYTES_MAX_MIN {
+            return Err(Invalid::LogBytes(self.log.bytes_max));
+        }
+        Ok(())
+    }
+
+    /// The endpoints with their keys.
+    fn endpoints(&self) -> [(&'static str, &Endpoint); 3] {
+        [
+            ("portal", &self.portal),
+            ("peers", &self.peers),
+            ("api", &self.api),
+        ]
+    }
+
+    fn check_endpoints(&self) -> Result<(), Invalid> {
+        let endpoints = self.endpoints();
+        for (place, (key, endpoint)) in endpoints.iter().enumerate() {
+            let anywhere = endpoint.listen.ip().is_unspecified() || endpoint.listen.port() == 0;
+            if anywhere && endpoint.advertise.is_none() {
+                return Err(Invalid::NotAdvertised(key));
+            }
+            for (other_key, other) in &endpoints[..place] {
+                if endpoint.listen == other.listen && endpoint.listen.port() != 0 {
+                    return Err(Invalid::SameAddress(other_key, key));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_devices(&self) -> Result<(), Invalid> {
+        if !(1..=DEVICES_MAX).contains(&self.devices.len()) {
+            return Err(Invalid::DeviceCount(self.devices.len()));
+        }
+        let mut seen = BTreeSet::new();
+        for device in &self.devices {
+            absolute("devices.path", &device.path)?;
+            if !seen.insert(&device.path) {
+                return Err(Invalid::DeviceTwice(device.path.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn absolute(key: &'static str, path: &Path) -> Result<(), Invalid> {
+    if path.is_absolute() {
+        return Ok(());
+    }
+    Err(Invalid::Relative {
+        key,
+        path: path.to_owned(),
+    })
+}
+
+fn read_text(path: &Path) -> io::Result<String> {
+    if fs::metadata(path)?.len() > FILE_BYTES_MAX {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    fs::read_to_string(path)
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

@@ -1,0 +1,132 @@
+//! Configurations that are right, and what is said of those that are not.
+
+use super::*;
+
+const TEXT: &str = r#"
+cluster = "0123456789abcdef0123456789abcdef"
+node = 1
+name = "n1"
+directory = "/srv/holdfast/n1"
+
+[portal]
+listen = "0.0.0.0:3260"
+advertise = "n1.example:3260"
+
+[peers]
+listen = "127.0.0.1:7561"
+
+[api]
+listen = "127.0.0.1:7461"
+
+[metadata]
+addresses = ["127.0.0.1:7460"]
+
+[[devices]]
+path = "/srv/holdfast/n1/device"
+file_bytes = 17179869184
+
+[[devices]]
+path = "/dev/disk/by-id/some"
+tier = "capacity"
+"#;
+
+fn config() -> NodeConfig {
+    toml::from_str(TEXT).unwrap()
+}
+
+fn error_of(text: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("node.toml");
+    fs::write(&path, text).unwrap();
+    NodeConfig::read(&path).unwrap_err().to_string()
+}
+
+#[test]
+fn the_documented_file_is_read_and_written_back() {
+    let config = config();
+    assert_eq!(config.check(), Ok(()));
+    assert_eq!(config.portal.advertised(), "n1.example:3260");
+    assert_eq!(config.peers.advertised(), "127.0.0.1:7561");
+    assert_eq!(config.devices[0].tier, Tier::Flash);
+    assert_eq!(config.devices[1].tier, Tier::Capacity);
+    assert_eq!(config.log.bytes_max, LOG_BYTES_MAX);
+    let again: NodeConfig = toml::from_str(&config.to_toml()).unwrap();
+    assert_eq!(again, config);
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_said_with_its_place() {
+    let misspelt = TEXT.replace("file_bytes", "file_byte");
+    let error = error_of(&misspelt);
+    assert!(
+        error.contains("node.toml") && error.contains("line 22"),
+        "{error}"
+    );
+    assert!(error.contains("file_byte"), "{error}");
+    let missing = TEXT.replace("node = 1\n", "");
+    assert!(error_of(&missing).contains("missing field `node`"));
+    let no_address = TEXT.replace("127.0.0.1:7561", "here");
+    assert!(error_of(&no_address).contains("listen = \"here\""));
+    assert!(error_of("\u{0}").contains("node.toml"));
+    let zero = TEXT.replace("node = 1\n", "node = 0\n");
+    assert!(error_of(&zero).contains("node: 0 is not a number from 1 to 64"));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("none.toml");
+    let error = NodeConfig::read(&path).unwrap_err().to_string();
+    assert!(
+        error.starts_with("read ") && error.contains("none.toml"),
+        "{error}"
+    );
+}
+
+#[test]
+fn senseless_values_are_refused() {
+    let refused = |change: &dyn Fn(&mut NodeConfig)| {
+        let mut config = config();
+        change(&mut config);
+        config.check().unwrap_err()
+    };
+    assert_eq!(refused(&|c| c.node.0 = 65), Invalid::Node(NodeId(65)));
+    for name in ["", "a b", &"x".repeat(64)] {
+        assert_eq!(
+            refused(&|c| c.name = name.into()),
+            Invalid::Name(name.into())
+        );
+    }
+    assert!(matches!(
+        refused(&|c| c.directory = "n1".into()),
+        Invalid::Relative {
+            key: "directory",
+            ..
+        }
+    ));
+    assert!(matches!(
+        refused(&|c| c.devices[1].path = "disk".into()),
+        Invalid::Relative {
+            key: "devices.path",
+            ..
+        }
+    ));
+    assert_eq!(
+        refused(&|c| c.metadata.addresses.clear()),
+        Invalid::NoMetadata
+    );
+    assert_eq!(refused(&|c| c.devices.clear()), Invalid::DeviceCount(0));
+    assert!(matches!(
+        refused(&|c| c.devices[1] = c.devices[0].clone()),
+        Invalid::DeviceTwice(_)
+    ));
+    assert_eq!(
+        refused(&|c| c.api.listen = c.peers.listen),
+        Invalid::SameAddress("peers", "api")
+    );
+    assert_eq!(
+        refused(&|c| c.portal.advertise = None),
+        Invalid::NotAdvertised("portal")
+    );
+    assert_eq!(refused(&|c| c.log.bytes_max = 10), Invalid::LogBytes(10));
+}

@@ -1,0 +1,178 @@
+//! A node's directory, and who has it: a lock on the file that holds the process's number.
+//!
+//! Invariants:
+//! - two processes never have the same directory, whatever became of the former holder;
+//! - the file is never removed: a lock on a removed file would be none.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+/// The file in a node's directory that its process locks, and writes its number into.
+pub const PID_FILE: &str = "node.pid";
+
+/// A node's directory, held by this process.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    lock: File,
+}
+
+/// The directory cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// Another process has it.
+    #[error("{} is in use by {}", path.display(), describe(*holder))]
+    Held {
+        /// The directory.
+        path: PathBuf,
+        /// The process, if it says so.
+        holder: Option<u32>,
+    },
+    /// The operating system refuses.
+    #[error("{action} {}: {source}", path.display())]
+    Refused {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+fn describe(holder: Option<u32>) -> String {
+    holder.map_or_else(|| "another process".into(), |pid| format!("process {pid}"))
+}
+
+impl Directory {
+    /// Makes the directory if it is missing, and takes it for this process.
+    ///
+    /// # Errors
+    /// [`ClaimError`] if another process has it, or the operating system refuses.
+    pub fn claim(path: &Path) -> Result<Self, ClaimError> {
+        let refused = |action, path: &Path| {
+            let path = path.to_owned();
+            move |source| ClaimError::Refused {
+                action,
+                path,
+                source,
+            }
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(refused("create", path))?;
+        let file = path.join(PID_FILE);
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&file)
+            .map_err(refused("open", &file))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                return Err(ClaimError::Held {
+                    path: path.to_owned(),
+                    holder: read_number(&mut lock),
+                });
+            }
+            Err(errno) => return Err(refused("lock", &file)(errno.into())),
+        }
+        write_number(&mut lock).map_err(refused("write", &file))?;
+        Ok(Self {
+            path: path.to_owned(),
+            lock,
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // A number that stays behind is harmless: the lock says whether it means anything.
+        drop(self.lock.set_len(0));
+    }
+}
+
+/// The process that has the directory at `path` now; `None` if nobody has, or it does not say who
+/// it is.
+#[must_use]
+pub fn holder(path: &Path) -> Option<u32> {
+    let mut file = File::open(path.join(PID_FILE)).ok()?;
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Err(Errno::WOULDBLOCK) => read_number(&mut file),
+        _ => None,
+    }
+}
+
+fn write_number(lock: &mut File) -> io::Result<()> {
+    lock.set_len(0)?;
+    lock.rewind()?;
+    writeln!(lock, "{}", std::process::id())
+}
+
+/// The number in the file. The length of what is read is bounded: the file may hold anything.
+fn read_number(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.take(16).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_one_is_told_who_has_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("n1");
+        assert_eq!(holder(&path), None);
+        let directory = Directory::claim(&path).unwrap();
+        assert_eq!(directory.path(), path);
+        assert_eq!(holder(&path), Some(std::process::id()));
+        let error = Directory::claim(&path).unwrap_err();
+        assert!(matches!(error, ClaimError::Held { holder: Some(pid), .. }
+            if pid == std::process::id()));
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("process {}", std::process::id()))
+        );
+        drop(directory);
+        assert_eq!(holder(&path), None);
+        Directory::claim(&path).unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_process_left_behind_is_no_holder() {
+        let parent = tempfile::tempdir().unwrap();
+        std::fs::write(parent.path().join(PID_FILE), "4711\n").unwrap();
+        assert_eq!(holder(parent.path()), None);
+        Directory::claim(parent.path()).unwrap();
+        std::fs::write(parent.path().join(PID_FILE), "nonsense".repeat(1000)).unwrap();
+        assert_eq!(holder(parent.path()), None);
+    }
+
+    #[test]
+    fn what_cannot_be_a_directory_is_named() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("file");
+        std::fs::write(&path, "").unwrap();
+        let error = Directory::claim(&path).unwrap_err();
+        assert!(error.to_string().contains(&path.display().to_string()));
+    }
+}

@@ -1,0 +1,11 @@
+//! The data-plane daemon of one node: drives the engine over disks, sockets and the metadata.
+//!
+//! It refuses to decide anything: what is to be done, the engine says.
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod config;
+pub mod directory;
+pub mod limits;
+pub mod logging;
+pub mod ports;
