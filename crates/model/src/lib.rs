@@ -14,6 +14,7 @@ pub mod id;
 pub mod metadata;
 pub mod policy;
 pub mod record;
+pub mod size;
 
 pub use address::{
     BLOCK_SIZE, BLOCKS_PER_PAGE, BLOCKS_PER_SLICE, BlockIndex, BlockRange, PAGE_SIZE,
@@ -25,3 +26,4 @@ pub use id::{
     ClusterId, CommandId, Epoch, Fence, Incarnation, NodeId, Sequence, SliceId, StoreId, VolumeId,
 };
 pub use policy::{Policy, Tier};
+pub use size::ByteSize;

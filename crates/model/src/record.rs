@@ -70,6 +70,8 @@ pub struct ClusterRecord {
 pub const CLUSTER_KEY: &str = "/holdfast/cluster";
 /// Where the nodes' records are.
 pub const NODES_PREFIX: &str = "/holdfast/nodes/";
+/// Where the names of volumes are.
+pub const NAMES_PREFIX: &str = "/holdfast/names/";
 /// Where the volumes' records are.
 pub const VOLUMES_PREFIX: &str = "/holdfast/volumes/";
 /// Where the slices' records are.
@@ -102,6 +104,25 @@ impl NodeRecord {
     #[must_use]
     pub fn key(node: NodeId) -> String {
         format!("{NODES_PREFIX}{:05}", node.0)
+    }
+}
+
+/// A volume's name, taken. A name whose volume has no record belongs to a volume that is being made,
+/// or whose making was cut short.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NameRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Whose name it is.
+    pub volume: VolumeId,
+}
+
+impl NameRecord {
+    /// The key of a name's record.
+    #[must_use]
+    pub fn key(name: &str) -> String {
+        format!("{NAMES_PREFIX}{name}")
     }
 }
 
@@ -240,7 +261,13 @@ macro_rules! record {
     };
 }
 
-record!(ClusterRecord, NodeRecord, VolumeRecord, SliceRecord);
+record!(
+    ClusterRecord,
+    NodeRecord,
+    NameRecord,
+    VolumeRecord,
+    SliceRecord
+);
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,143 @@
+//! What the metadata holds, read at one revision.
+//!
+//! Invariants:
+//! - everything in it was there at the same time.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use holdfast_model::metadata::{
+    KeyValue, Operation, OperationResult, Revision, Selector, Transaction, TransactionOutcome,
+};
+use holdfast_model::record::{
+    CLUSTER_KEY, ClusterRecord, NAMES_PREFIX, NODES_PREFIX, NameRecord, NodeRecord, Record,
+    SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX, VolumeRecord,
+};
+use holdfast_model::{NodeId, SliceId, VolumeId};
+
+/// A record, and the revision at which it was last changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Versioned<T> {
+    /// The record.
+    pub record: T,
+    /// When it was last changed.
+    pub revision: Revision,
+}
+
+/// What the metadata holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inventory {
+    /// When it was read.
+    pub revision: Revision,
+    /// The cluster.
+    pub cluster: Versioned<ClusterRecord>,
+    /// The nodes.
+    pub nodes: BTreeMap<NodeId, NodeRecord>,
+    /// The names of volumes.
+    pub names: BTreeMap<String, Versioned<NameRecord>>,
+    /// The volumes.
+    pub volumes: BTreeMap<VolumeId, Versioned<VolumeRecord>>,
+    /// The slices, those of volumes that are not there (yet, or any more) among them.
+    pub slices: BTreeMap<SliceId, SliceRecord>,
+}
+
+/// Why there is no inventory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InventoryError {
+    /// Nobody has made the cluster yet.
+    #[error("the metadata holds no cluster yet")]
+    NoCluster,
+    /// A record that cannot be read; its key.
+    #[error("the metadata's record at {0} cannot be read by this version")]
+    Record(String),
+    /// The answer is none to the question.
+    #[error("the metadata's answer is not to what was asked")]
+    Answer,
+}
+
+impl Inventory {
+    /// The transaction that reads it.
+    #[must_use]
+    pub fn query() -> Transaction {
+        let all = [NODES_PREFIX, NAMES_PREFIX, VOLUMES_PREFIX, SLICES_PREFIX]
+            .map(|prefix| Operation::Range(Selector::Prefix(prefix.into())));
+        let mut success = vec![Operation::Range(Selector::Key(CLUSTER_KEY.into()))];
+        success.extend(all);
+        Transaction {
+            success,
+            ..Transaction::default()
+        }
+    }
+
+    /// What the query's outcome tells.
+    ///
+    /// # Errors
+    /// [`InventoryError`] if there is no cluster, or something that this version cannot read.
+    pub fn from_outcome(outcome: TransactionOutcome) -> Result<Self, InventoryError> {
+        let ranges = outcome.results.into_iter().map(|result| match result {
+            OperationResult::Range(found) => Ok(found),
+            OperationResult::Put | OperationResult::Delete(_) => Err(InventoryError::Answer),
+        });
+        let ranges: Vec<_> = ranges.collect::<Result<_, _>>()?;
+        let [cluster, nodes, names, volumes, slices] =
+            <[_; 5]>::try_from(ranges).map_err(|_| InventoryError::Answer)?;
+        let cluster = cluster.first().ok_or(InventoryError::NoCluster)?;
+        Ok(Self {
+            revision: outcome.revision,
+            cluster: read(cluster)?,
+            nodes: read_all(&nodes, |_, node: Versioned<NodeRecord>| {
+                (node.record.node, node.record)
+            })?,
+            names: read_all(&names, |key, name| (key[NAMES_PREFIX.len()..].into(), name))?,
+            volumes: read_all(&volumes, |_, volume: Versioned<VolumeRecord>| {
+                (volume.record.volume, volume)
+            })?,
+            slices: read_all(&slices, |_, slice: Versioned<SliceRecord>| {
+                (slice.record.slice, slice.record)
+            })?,
+        })
+    }
+
+    /// The volume of that name.
+    #[must_use]
+    pub fn volume(&self, name: &str) -> Option<&Versioned<VolumeRecord>> {
+        self.volumes.get(&self.names.get(name)?.record.volume)
+    }
+
+    /// The slices of a volume that its record speaks of, in their order.
+    pub fn slices_of(&self, volume: &VolumeRecord) -> impl Iterator<Item = &SliceRecord> {
+        let id = volume.volume;
+        let end = SliceId {
+            volume: id,
+            index: volume.slice_count(),
+        };
+        self.slices
+            .range(
+                SliceId {
+                    volume: id,
+                    index: 0,
+                }..end,
+            )
+            .map(|(_, slice)| slice)
+    }
+}
+
+fn read<T: Record>(found: &KeyValue) -> Result<Versioned<T>, InventoryError> {
+    let record = T::decode(&found.value).map_err(|_| InventoryError::Record(found.key.clone()))?;
+    Ok(Versioned {
+        record,
+        revision: found.mod_revision,
+    })
+}
+
+fn read_all<T: Record, K: Ord, V>(
+    found: &[KeyValue],
+    place: impl Fn(&str, Versioned<T>) -> (K, V),
+) -> Result<BTreeMap<K, V>, InventoryError> {
+    found
+        .iter()
+        .map(|one| Ok(place(&one.key, read(one)?)))
+        .collect()
+}

@@ -1,0 +1,28 @@
+//! The cluster's brain: from what the metadata holds, and what an administrator wants, it makes a
+//! plan of transactions.
+//!
+//! It refuses to carry its plans out, to wait, and to know what time it is: whoever has a session
+//! with the metadata runs the transactions one after the other, and makes a new plan from a fresh
+//! inventory when one of them finds that the world has changed.
+//!
+//! Invariants:
+//! - a volume is visible only when all of its slices are;
+//! - a plan that is cut short anywhere leaves nothing that a later plan does not clean up or reuse;
+//! - two plans that are carried out at the same time never mix: each transaction states what the
+//!   plan was made from.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod inventory;
+mod placement;
+mod plan;
+mod volume;
+
+pub use inventory::{Inventory, InventoryError, Versioned};
+pub use placement::{Placement, TooFewNodes};
+pub use plan::{Plan, PlanError, SLICES_MAX, VOLUMES_MAX, clean_up, create, delete, grow};
+pub use volume::{
+    NAME_LENGTH_MAX, NameError, SIZE_MAX, TARGET_PREFIX, VolumeName, VolumeSize, VolumeSizeError,
+};

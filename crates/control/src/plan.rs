@@ -1,0 +1,385 @@
+//! Plans: what an administrator wants, as metadata transactions.
+//!
+//! **Create.** First the name is taken, and with it the next volume's id, which is in the name's
+//! record. Every later transaction of the plan holds only as long as the name's record says so: the
+//! slices' records, as many to a transaction as fit, and last the volume's, with which the volume is
+//! there. A plan that is cut short leaves a name whose volume has no record: the next volume of that
+//! name takes the name over in its first transaction, which deletes the slices of the former as
+//! well, and stops a plan that was not dead but slow.
+//!
+//! **Grow.** The new slices' records first; then the volume's, with the new size. All hold only as
+//! long as the volume's record is the one that the plan was made from. Slices that a plan which was
+//! cut short has left behind the volume's end are kept as they are: a slice's configuration of one
+//! epoch is never written twice.
+//!
+//! **Delete.** One transaction: the volume's record, its name, its slices.
+
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use holdfast_model::metadata::{
+    Compare, LeaseId, Operation, Revision, Selector, TRANSACTION_OPERATIONS_MAX, Transaction,
+};
+use holdfast_model::record::{
+    CLUSTER_KEY, ClusterRecord, NameRecord, Record, SliceRecord, VolumeRecord,
+};
+use holdfast_model::{Epoch, Incarnation, NodeId, Policy, SliceId, VolumeId};
+
+use crate::{Inventory, Placement, TooFewNodes, Versioned, VolumeName, VolumeSize};
+
+/// Volumes of a cluster at most: every host sees all of them, and the nodes keep them in memory.
+pub const VOLUMES_MAX: usize = 1 << 10;
+/// Slices of a cluster at most (256 TiB): all of their records are read at once.
+pub const SLICES_MAX: usize = 64 << 10;
+/// Slices' records in a transaction: one comparison guards the plan, and one each slice.
+const SLICES_PER_TRANSACTION: usize = TRANSACTION_OPERATIONS_MAX - 1;
+
+/// Transactions to be carried out one after the other. One whose comparisons do not hold means that
+/// somebody else was there: the rest is not carried out, and a new plan is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The transactions; none if there is nothing to do.
+    pub transactions: Vec<Transaction>,
+    /// The volume as it is afterwards, or was before it is deleted.
+    pub volume: VolumeRecord,
+}
+
+/// Why there is no plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// There is a volume of that name, and it is another one.
+    #[error("there is a volume of that name, of {bytes} bytes and policy {policy}")]
+    Exists {
+        /// Its size.
+        bytes: u64,
+        /// Its policy.
+        policy: Policy,
+    },
+    /// There is no volume of that name.
+    #[error("there is no volume of that name")]
+    NoSuchVolume,
+    /// A volume does not shrink.
+    #[error("the volume has {bytes} bytes, and volumes do not shrink")]
+    Shrinks {
+        /// Its size.
+        bytes: u64,
+    },
+    /// The policy needs more nodes than the cluster has.
+    #[error("policy {policy} needs {} nodes, and the cluster has {nodes}", policy.copies())]
+    TooFewNodes {
+        /// The policy.
+        policy: Policy,
+        /// Nodes of the cluster.
+        nodes: usize,
+    },
+    /// The policy needs more nodes than are up.
+    #[error(
+        "policy {policy} needs {} nodes, and {available} of the cluster's {nodes} are up",
+        policy.copies()
+    )]
+    TooFewUp {
+        /// The policy.
+        policy: Policy,
+        /// Nodes that are up.
+        available: usize,
+        /// Nodes of the cluster.
+        nodes: usize,
+    },
+    /// The cluster has as many volumes, or slices, as it can have.
+    #[error("the cluster has as many volumes as it can have")]
+    Full,
+}
+
+/// Plans a new volume on nodes that are `available`. There is nothing to do if it exists already,
+/// with the same size and policy.
+///
+/// # Errors
+/// [`PlanError`] if there is another volume of that name, or no room.
+pub fn create(
+    inventory: &Inventory,
+    available: impl Fn(NodeId) -> bool,
+    name: &VolumeName,
+    size: VolumeSize,
+    policy: Policy,
+) -> Result<Plan, PlanError> {
+    if let Some(existing) = inventory.volume(name.as_str()) {
+        return unchanged(&existing.record, size, policy);
+    }
+    check_room(inventory, 1, size.slice_count())?;
+    let Versioned {
+        record: cluster,
+        revision,
+    } = &inventory.cluster;
+    let volume = VolumeRecord {
+        schema: 1,
+        volume: cluster.next_volume,
+        name: name.as_str().into(),
+        bytes: size.bytes(),
+        policy,
+        target: name.target(),
+        lun: 0,
+    };
+    let mut transactions = vec![take_name(inventory, *revision, &volume)];
+    let name_record = NameRecord {
+        schema: 1,
+        volume: volume.volume,
+    }
+    .encode();
+    let guard = Compare::Value {
+        key: NameRecord::key(&volume.name),
+        equals: name_record,
+    };
+    let slices = 0..size.slice_count();
+    transactions.extend(make_slices(inventory, available, &volume, slices, &guard)?);
+    transactions.push(Transaction {
+        compare: vec![guard, absent(VolumeRecord::key(volume.volume))],
+        success: vec![put(VolumeRecord::key(volume.volume), &volume)],
+        failure: Vec::new(),
+    });
+    Ok(Plan {
+        transactions,
+        volume,
+    })
+}
+
+/// Plans that a volume has more bytes, its new slices on nodes that are `available`. There is
+/// nothing to do if it has as many already.
+///
+/// # Errors
+/// [`PlanError`] if there is no such volume, it has more bytes, or there is no room.
+pub fn grow(
+    inventory: &Inventory,
+    available: impl Fn(NodeId) -> bool,
+    name: &VolumeName,
+    size: VolumeSize,
+) -> Result<Plan, PlanError> {
+    let Versioned {
+        record: old,
+        revision,
+    } = inventory
+        .volume(name.as_str())
+        .ok_or(PlanError::NoSuchVolume)?;
+    if size.bytes() < old.bytes {
+        return Err(PlanError::Shrinks { bytes: old.bytes });
+    }
+    if size.bytes() == old.bytes {
+        return Ok(Plan {
+            transactions: Vec::new(),
+            volume: old.clone(),
+        });
+    }
+    let (from, to) = (old.slice_count(), size.slice_count());
+    check_room(inventory, 0, to - from)?;
+    let volume = VolumeRecord {
+        bytes: size.bytes(),
+        ..old.clone()
+    };
+    let key = VolumeRecord::key(volume.volume);
+    let guard = Compare::ModRevision {
+        key: key.clone(),
+        equals: *revision,
+    };
+    let mut transactions = make_slices(inventory, available, &volume, from..to, &guard)?;
+    transactions.push(Transaction {
+        compare: vec![guard],
+        success: vec![put(key, &volume)],
+        failure: Vec::new(),
+    });
+    Ok(Plan {
+        transactions,
+        volume,
+    })
+}
+
+/// Plans that a volume, and all its data, is no more.
+///
+/// # Errors
+/// [`PlanError::NoSuchVolume`].
+pub fn delete(inventory: &Inventory, name: &VolumeName) -> Result<Plan, PlanError> {
+    let Versioned {
+        record: volume,
+        revision,
+    } = inventory
+        .volume(name.as_str())
+        .ok_or(PlanError::NoSuchVolume)?;
+    let key = VolumeRecord::key(volume.volume);
+    let transaction = Transaction {
+        compare: vec![Compare::ModRevision {
+            key: key.clone(),
+            equals: *revision,
+        }],
+        success: vec![
+            Operation::Delete(Selector::Key(key)),
+            Operation::Delete(Selector::Key(NameRecord::key(&volume.name))),
+            Operation::Delete(Selector::Prefix(SliceRecord::prefix(volume.volume))),
+        ],
+        failure: Vec::new(),
+    };
+    Ok(Plan {
+        transactions: vec![transaction],
+        volume: volume.clone(),
+    })
+}
+
+/// Removes the names, with their slices, of volumes whose making was cut short. A making that is
+/// under way is stopped by it, and begins anew.
+#[must_use]
+pub fn clean_up(inventory: &Inventory) -> Vec<Transaction> {
+    let unfinished = inventory
+        .names
+        .iter()
+        .filter(|(_, name)| !inventory.volumes.contains_key(&name.record.volume));
+    unfinished
+        .map(|(name, Versioned { record, revision })| Transaction {
+            compare: vec![Compare::ModRevision {
+                key: NameRecord::key(name),
+                equals: *revision,
+            }],
+            success: vec![
+                Operation::Delete(Selector::Key(NameRecord::key(name))),
+                Operation::Delete(Selector::Prefix(SliceRecord::prefix(record.volume))),
+            ],
+            failure: Vec::new(),
+        })
+        .collect()
+}
+
+fn unchanged(existing: &VolumeRecord, size: VolumeSize, policy: Policy) -> Result<Plan, PlanError> {
+    if existing.bytes == size.bytes() && existing.policy == policy {
+        return Ok(Plan {
+            transactions: Vec::new(),
+            volume: existing.clone(),
+        });
+    }
+    Err(PlanError::Exists {
+        bytes: existing.bytes,
+        policy: existing.policy,
+    })
+}
+
+fn check_room(inventory: &Inventory, volumes: usize, slices: u32) -> Result<(), PlanError> {
+    let room = inventory.names.len() + volumes <= VOLUMES_MAX
+        && inventory.slices.len() + slices as usize <= SLICES_MAX;
+    if room { Ok(()) } else { Err(PlanError::Full) }
+}
+
+/// Takes the name and the next volume's id, and clears away what a plan that was cut short has left
+/// under that name.
+fn take_name(inventory: &Inventory, cluster_at: Revision, volume: &VolumeRecord) -> Transaction {
+    let key = NameRecord::key(&volume.name);
+    let former = inventory.names.get(&volume.name);
+    let name_at = former.map_or(Revision(0), |name| name.revision);
+    let mut success = vec![
+        put(
+            CLUSTER_KEY.into(),
+            &ClusterRecord {
+                next_volume: volume.volume.next(),
+                ..inventory.cluster.record.clone()
+            },
+        ),
+        put(
+            key.clone(),
+            &NameRecord {
+                schema: 1,
+                volume: volume.volume,
+            },
+        ),
+    ];
+    let slices = |id: VolumeId| Operation::Delete(Selector::Prefix(SliceRecord::prefix(id)));
+    success.extend(former.map(|name| slices(name.record.volume)));
+    Transaction {
+        compare: vec![
+            Compare::ModRevision {
+                key: CLUSTER_KEY.into(),
+                equals: cluster_at,
+            },
+            Compare::ModRevision {
+                key,
+                equals: name_at,
+            },
+        ],
+        success,
+        failure: Vec::new(),
+    }
+}
+
+/// The records of slices that do not exist yet, as many to a transaction as fit.
+fn make_slices(
+    inventory: &Inventory,
+    available: impl Fn(NodeId) -> bool,
+    volume: &VolumeRecord,
+    indices: core::ops::Range<u32>,
+    guard: &Compare,
+) -> Result<Vec<Transaction>, PlanError> {
+    let mut placement = Placement::new(inventory, available);
+    let mut records = Vec::new();
+    for index in indices {
+        let slice = SliceId {
+            volume: volume.volume,
+            index,
+        };
+        if inventory.slices.contains_key(&slice) {
+            continue;
+        }
+        let placed = placement.place(volume.policy.copies());
+        let (primary, replicas) = placed.map_err(|refused| too_few(refused, inventory, volume))?;
+        records.push(SliceRecord {
+            schema: 1,
+            slice,
+            epoch: Epoch(1),
+            primary,
+            replicas,
+            copies_min: volume.policy.copies_min() as u8,
+            // No node: this is nobody's proposal for a slice that has been there before.
+            proposer: (NodeId(0), Incarnation::ZERO),
+            nonce: 0,
+        });
+    }
+    let transactions = records.chunks(SLICES_PER_TRANSACTION).map(|records| {
+        let keys = records.iter().map(|record| SliceRecord::key(record.slice));
+        let mut compare = vec![guard.clone()];
+        compare.extend(keys.clone().map(absent));
+        let success = keys
+            .zip(records)
+            .map(|(key, record)| put(key, record))
+            .collect();
+        Transaction {
+            compare,
+            success,
+            failure: Vec::new(),
+        }
+    });
+    Ok(transactions.collect())
+}
+
+fn too_few(refused: TooFewNodes, inventory: &Inventory, volume: &VolumeRecord) -> PlanError {
+    let (policy, nodes) = (volume.policy, inventory.nodes.len());
+    if nodes < policy.copies() {
+        PlanError::TooFewNodes { policy, nodes }
+    } else {
+        PlanError::TooFewUp {
+            policy,
+            available: refused.available,
+            nodes,
+        }
+    }
+}
+
+fn put(key: String, record: &impl Record) -> Operation {
+    Operation::Put {
+        key,
+        value: record.encode(),
+        lease: LeaseId::default(),
+    }
+}
+
+fn absent(key: String) -> Compare {
+    Compare::ModRevision {
+        key,
+        equals: Revision(0),
+    }
+}
+
+#[cfg(test)]
+mod tests;

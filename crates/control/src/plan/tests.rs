@@ -1,0 +1,420 @@
+//! Plans carried out on the metadata's own machine, whole, in part, and against each other.
+
+extern crate std;
+
+use std::string::ToString;
+
+use holdfast_metadata::{ClientId, HistoryLimits, Machine, Output};
+use holdfast_model::metadata::{
+    MetadataAnswer, MetadataRequest, MetadataToken, TransactionOutcome,
+};
+use holdfast_model::record::{Membership, NodeRecord};
+use holdfast_model::{ClusterId, SLICE_SIZE, StoreId};
+use holdfast_stdx::Instant;
+
+use super::*;
+use crate::SIZE_MAX;
+
+struct Store(Machine);
+
+impl Store {
+    fn with_nodes(count: u16) -> Self {
+        let mut store = Self(Machine::new(HistoryLimits::default()));
+        let cluster = ClusterRecord {
+            schema: 1,
+            cluster: ClusterId(7),
+            next_volume: VolumeId(1),
+        };
+        store.put(CLUSTER_KEY.into(), &cluster);
+        for node in 1..=count {
+            store.add_node(NodeId(node));
+        }
+        store
+    }
+
+    fn add_node(&mut self, node: NodeId) {
+        let record = NodeRecord {
+            schema: 1,
+            node,
+            name: node.to_string(),
+            store: StoreId(u128::from(node.0) << 8),
+            incarnation: Incarnation(1),
+            portal: String::new(),
+            peer: String::new(),
+            api: String::new(),
+        };
+        self.put(NodeRecord::key(node), &record);
+    }
+
+    fn put(&mut self, key: String, record: &impl Record) {
+        let success = vec![put(key, record)];
+        let outcome = self.transact(&Transaction {
+            success,
+            ..Transaction::default()
+        });
+        assert!(outcome.succeeded);
+    }
+
+    fn transact(&mut self, transaction: &Transaction) -> TransactionOutcome {
+        let mut out = Output::default();
+        let request = MetadataRequest::Transact(transaction.clone());
+        let (client, token) = (ClientId(1), MetadataToken(1));
+        self.0
+            .apply(Instant::ZERO, client, token, request, &mut out);
+        match out.answers.pop().map(|addressed| addressed.answer) {
+            Some(MetadataAnswer::Transacted(outcome)) => outcome,
+            other => panic!("the transaction is valid: {other:?}"),
+        }
+    }
+
+    fn inventory(&mut self) -> Inventory {
+        let outcome = self.transact(&Inventory::query());
+        Inventory::from_outcome(outcome).expect("what was planned reads")
+    }
+
+    /// Whether all transactions held.
+    fn carry_out(&mut self, plan: &Plan) -> bool {
+        plan.transactions
+            .iter()
+            .all(|transaction| self.transact(transaction).succeeded)
+    }
+
+    fn create(&mut self, name: &str, bytes: u64, policy: Policy) -> Result<Plan, PlanError> {
+        create(
+            &self.inventory(),
+            |_| true,
+            &named(name),
+            size(bytes),
+            policy,
+        )
+    }
+
+    /// No slice or name without a volume, and no volume without its slices.
+    fn assert_tidy(&mut self) {
+        let inventory = self.inventory();
+        for (name, record) in &inventory.names {
+            assert_eq!(&inventory.volumes[&record.record.volume].record.name, name);
+        }
+        assert_eq!(inventory.names.len(), inventory.volumes.len());
+        let mut slices = 0;
+        for volume in inventory.volumes.values() {
+            let found: Vec<_> = inventory.slices_of(&volume.record).collect();
+            assert_eq!(found.len() as u32, volume.record.slice_count());
+            slices += found.len();
+        }
+        assert_eq!(inventory.slices.len(), slices);
+    }
+}
+
+fn named(name: &str) -> VolumeName {
+    name.parse().expect("a good name")
+}
+
+fn size(bytes: u64) -> VolumeSize {
+    VolumeSize::new(bytes).expect("a good size")
+}
+
+#[test]
+fn a_volume_is_made_with_all_its_slices() {
+    let mut store = Store::with_nodes(3);
+    let plan = store.create("demo", 16 << 30, Policy::Mirror2).unwrap();
+    assert!(store.carry_out(&plan));
+    store.assert_tidy();
+    let inventory = store.inventory();
+    let volume = &inventory.volume("demo").unwrap().record;
+    assert_eq!(volume, &plan.volume);
+    assert_eq!((volume.volume, volume.lun), (VolumeId(1), 0));
+    assert_eq!(volume.target, "iqn.2026-11.io.holdfast:demo");
+    assert_eq!(inventory.cluster.record.next_volume, VolumeId(2));
+    for slice in inventory.slices_of(volume) {
+        assert_eq!(slice.epoch, Epoch(1));
+        assert_eq!(slice.replicas.len(), 2);
+        assert_eq!(slice.in_sync().count(), 2);
+        assert!(slice.in_sync().any(|node| node == slice.primary));
+        assert_eq!(slice.copies_min, 1);
+        assert_ne!(slice.replicas[0].node, slice.replicas[1].node);
+        assert_eq!(
+            slice.replicas[0].store.0,
+            u128::from(slice.replicas[0].node.0) << 8
+        );
+        assert_eq!(slice.replicas[0].membership, Membership::InSync);
+    }
+}
+
+#[test]
+fn replicas_and_primaries_are_spread_evenly() {
+    for nodes in 1..=7 {
+        for policy in Policy::ALL
+            .into_iter()
+            .filter(|policy| policy.copies() <= nodes.into())
+        {
+            let mut store = Store::with_nodes(nodes);
+            for (name, slices) in [("a", 5), ("b", 1), ("c", 37)] {
+                let plan = store.create(name, slices * SLICE_SIZE, policy).unwrap();
+                assert!(store.carry_out(&plan));
+            }
+            let inventory = store.inventory();
+            let count = |holds: &dyn Fn(&SliceRecord, NodeId) -> bool| {
+                let counts = (1..=nodes).map(|node| {
+                    inventory
+                        .slices
+                        .values()
+                        .filter(|slice| holds(slice, NodeId(node)))
+                        .count()
+                });
+                let counts: Vec<_> = counts.collect();
+                counts.iter().max().unwrap() - counts.iter().min().unwrap()
+            };
+            let replicas = count(&|slice, node| slice.replica(node).is_some());
+            assert!(
+                replicas <= 1,
+                "{policy} on {nodes} nodes: replicas differ by {replicas}"
+            );
+            let primaries = count(&|slice, node| slice.primary == node);
+            assert!(
+                primaries <= 2,
+                "{policy} on {nodes} nodes: primaries differ by {primaries}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_new_node_gets_new_slices_and_an_absent_one_none() {
+    let mut store = Store::with_nodes(2);
+    let plan = store.create("old", 40 << 30, Policy::Mirror2).unwrap();
+    assert!(store.carry_out(&plan));
+    store.add_node(NodeId(3));
+    store.add_node(NodeId(4));
+    let up = |node| node != NodeId(4);
+    let inventory = store.inventory();
+    let plan = create(
+        &inventory,
+        up,
+        &named("new"),
+        size(40 << 30),
+        Policy::Mirror2,
+    )
+    .unwrap();
+    assert!(store.carry_out(&plan));
+    let inventory = store.inventory();
+    let new = &inventory.volume("new").unwrap().record;
+    assert!(
+        inventory
+            .slices_of(new)
+            .all(|slice| slice.replica(NodeId(3)).is_some())
+    );
+    assert!(
+        inventory
+            .slices_of(new)
+            .all(|slice| slice.replica(NodeId(4)).is_none())
+    );
+    let error = create(&inventory, up, &named("more"), size(4096), Policy::Mirror4).unwrap_err();
+    let policy = Policy::Mirror4;
+    assert_eq!(
+        error,
+        PlanError::TooFewUp {
+            policy,
+            available: 3,
+            nodes: 4
+        }
+    );
+}
+
+#[test]
+fn the_largest_volume_is_made_within_the_limits() {
+    let mut store = Store::with_nodes(3);
+    let plan = store.create("huge", SIZE_MAX, Policy::Mirror3).unwrap();
+    assert!(store.carry_out(&plan), "no transaction breaks a limit");
+    store.assert_tidy();
+}
+
+#[test]
+fn a_full_cluster_takes_no_more() {
+    let mut store = Store::with_nodes(1);
+    let plan = store.create("demo", 4096, Policy::None).unwrap();
+    assert!(store.carry_out(&plan));
+    let inventory = store.inventory();
+    let one = inventory.slices.values().next().unwrap();
+    let fill = |slices: usize| {
+        let mut full = inventory.clone();
+        for index in 0..slices as u32 {
+            let slice = SliceId {
+                volume: VolumeId(99),
+                index,
+            };
+            full.slices.insert(slice, one.clone());
+        }
+        full
+    };
+    let make = |full: &Inventory| create(full, |_| true, &named("more"), size(4096), Policy::None);
+    let stretch = |full: &Inventory| grow(full, |_| true, &named("demo"), size(8 << 30));
+    let nearly = fill(SLICES_MAX - 2);
+    assert!(make(&nearly).is_ok() && stretch(&nearly).is_ok());
+    let full = fill(SLICES_MAX - 1);
+    assert_eq!(make(&full), Err(PlanError::Full));
+    assert_eq!(stretch(&full), Err(PlanError::Full));
+    let mut named = inventory.clone();
+    let name = inventory.names["demo"].clone();
+    named
+        .names
+        .extend((1..VOLUMES_MAX).map(|number| (number.to_string(), name.clone())));
+    assert_eq!(make(&named), Err(PlanError::Full));
+    assert!(stretch(&named).is_ok());
+}
+
+#[test]
+fn a_volume_named_again_is_nothing_new_or_an_error() {
+    let mut store = Store::with_nodes(2);
+    let plan = store.create("demo", 4096, Policy::Mirror2).unwrap();
+    assert!(store.carry_out(&plan));
+    let again = store.create("demo", 4096, Policy::Mirror2).unwrap();
+    assert_eq!(
+        again,
+        Plan {
+            transactions: Vec::new(),
+            volume: plan.volume
+        }
+    );
+    let policy = Policy::Mirror2;
+    let exists = Err(PlanError::Exists {
+        bytes: 4096,
+        policy,
+    });
+    assert_eq!(store.create("demo", 8192, Policy::Mirror2), exists);
+    assert_eq!(store.create("demo", 4096, Policy::None), exists);
+    let policy = Policy::Mirror3;
+    let few = Err(PlanError::TooFewNodes { policy, nodes: 2 });
+    assert_eq!(store.create("other", 4096, Policy::Mirror3), few);
+}
+
+#[test]
+fn a_plan_cut_short_anywhere_is_invisible_and_cleared_away() {
+    let mut whole = Store::with_nodes(3);
+    let plan = whole
+        .create("demo", 300 * SLICE_SIZE, Policy::Mirror2)
+        .unwrap();
+    assert!(plan.transactions.len() > 4);
+    for cut in 0..plan.transactions.len() {
+        let mut store = Store::with_nodes(3);
+        let part = Plan {
+            transactions: plan.transactions[..cut].to_vec(),
+            ..plan.clone()
+        };
+        assert!(store.carry_out(&part));
+        assert_eq!(store.inventory().volume("demo"), None, "cut at {cut}");
+        // Another volume is not in the way, and the same name is taken over.
+        let other = store.create("other", 4096, Policy::None).unwrap();
+        assert!(store.carry_out(&other));
+        let mut again = Store(store.0.clone());
+        let second = again.create("demo", 4096, Policy::Mirror3).unwrap();
+        assert!(again.carry_out(&second));
+        again.assert_tidy();
+        // Or everything unfinished is cleared away at once.
+        let transactions = clean_up(&store.inventory());
+        assert_eq!(transactions.len(), usize::from(cut > 0));
+        assert!(
+            transactions
+                .iter()
+                .all(|transaction| store.transact(transaction).succeeded)
+        );
+        store.assert_tidy();
+        // The plan that was not dead but slow gets no further.
+        for rest in &plan.transactions[cut.max(1)..] {
+            assert!(!store.transact(rest).succeeded, "cut at {cut}");
+            assert!(!again.transact(rest).succeeded, "cut at {cut}");
+        }
+        store.assert_tidy();
+        again.assert_tidy();
+    }
+}
+
+#[test]
+fn of_two_plans_at_the_same_time_one_is_carried_out() {
+    let mut store = Store::with_nodes(3);
+    let first = store.create("demo", 4096, Policy::Mirror2).unwrap();
+    let second = store.create("demo", 8192, Policy::Mirror2).unwrap();
+    assert!(store.transact(&first.transactions[0]).succeeded);
+    assert!(!store.carry_out(&second));
+    let other = store.create("other", 4096, Policy::Mirror2).unwrap();
+    assert!(store.carry_out(&other), "other names go on");
+    assert!(
+        first.transactions[1..]
+            .iter()
+            .all(|one| store.transact(one).succeeded)
+    );
+    store.assert_tidy();
+    assert_eq!(store.inventory().volume("demo").unwrap().record.bytes, 4096);
+}
+
+#[test]
+fn a_volume_grows_and_keeps_what_it_has() {
+    let mut store = Store::with_nodes(3);
+    let plan = store.create("demo", 5 << 30, Policy::Mirror2).unwrap();
+    assert!(store.carry_out(&plan));
+    let before = store.inventory();
+    let grown = |bytes| grow(&before, |_| true, &named("demo"), size(bytes));
+    assert_eq!(grown(4 << 30), Err(PlanError::Shrinks { bytes: 5 << 30 }));
+    assert_eq!(grown(5 << 30).unwrap().transactions, []);
+    assert_eq!(
+        grown(6 << 30).unwrap().transactions.len(),
+        1,
+        "the last slice has room"
+    );
+    let none = grow(&before, |_| true, &named("none"), size(4096));
+    assert_eq!(none, Err(PlanError::NoSuchVolume));
+    let plan = grown(1000 << 30).unwrap();
+    // Cut short before the volume's record, the growth has not happened, and the slices that it has
+    // left are the next growth's.
+    assert!(plan.transactions.len() > 2);
+    assert!(store.transact(&plan.transactions[0]).succeeded);
+    let left = store.inventory();
+    assert_eq!(left.volume("demo"), before.volume("demo"));
+    let again = grow(&left, |_| true, &named("demo"), size(1000 << 30)).unwrap();
+    assert_eq!(again.transactions.len(), plan.transactions.len() - 1);
+    assert!(store.carry_out(&again));
+    store.assert_tidy();
+    let after = store.inventory();
+    for (id, slice) in &left.slices {
+        assert_eq!(
+            &after.slices[id], slice,
+            "a slice's first configuration is written once"
+        );
+    }
+    assert_eq!(after.volume("demo").unwrap().record.bytes, 1000 << 30);
+    assert!(
+        !store.transact(&plan.transactions[1]).succeeded,
+        "the slow plan is over"
+    );
+}
+
+#[test]
+fn a_deleted_volume_is_gone_whole_and_its_id_for_ever() {
+    let mut store = Store::with_nodes(3);
+    let plan = store.create("demo", 1000 << 30, Policy::Mirror2).unwrap();
+    assert!(store.carry_out(&plan));
+    let growth = grow(
+        &store.inventory(),
+        |_| true,
+        &named("demo"),
+        size(2000 << 30),
+    )
+    .unwrap();
+    assert!(store.transact(&growth.transactions[0]).succeeded);
+    let deletion = delete(&store.inventory(), &named("demo")).unwrap();
+    assert_eq!(deletion.volume, plan.volume);
+    assert!(store.carry_out(&deletion));
+    let inventory = store.inventory();
+    assert!(inventory.slices.is_empty() && inventory.names.is_empty());
+    assert!(inventory.volumes.is_empty());
+    assert!(
+        !store.transact(&growth.transactions[1]).succeeded,
+        "nothing grows any more"
+    );
+    assert_eq!(
+        delete(&inventory, &named("demo")),
+        Err(PlanError::NoSuchVolume)
+    );
+    let again = store.create("demo", 4096, Policy::None).unwrap();
+    assert_eq!(again.volume.volume, VolumeId(2));
+}
