@@ -1,10 +1,16 @@
 //! What nodes say to each other. The order in which it may be said is `docs/replication.md`.
 
+mod body;
+
 use alloc::vec::Vec;
 
 use holdfast_model::{BlockRange, CommandId, Entry, Epoch, Sequence, SliceId, StoreId};
 use holdfast_stdx::{Bytes, Instant};
 
+use body::{Body, Payload};
+
+use crate::WireError;
+use crate::codec::{Reader, Writer};
 use crate::hello::Lane;
 
 /// A slice that the sender leads, with the receiver in sync.
@@ -350,8 +356,9 @@ pub struct Fetched {
     pub contents: Vec<Content>,
 }
 
+/// The messages and their opcodes. An opcode, once given, is never given to another message.
 macro_rules! messages {
-    ($($(#[$meta:meta])* $name:ident),* $(,)?) => {
+    ($($(#[$meta:meta])* $opcode:literal $name:ident),* $(,)?) => {
         /// Everything that nodes say once they have greeted each other.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Message {
@@ -363,46 +370,73 @@ macro_rules! messages {
                 Self::$name(message)
             }
         })*
+
+        impl Message {
+            pub(crate) const fn opcode(&self) -> u16 {
+                match self {
+                    $(Self::$name(_) => $opcode,)*
+                }
+            }
+
+            pub(crate) fn write(&self, body: &mut Writer, payload: &mut Vec<Bytes>) {
+                match self {
+                    $(Self::$name(message) => message.write(body, payload),)*
+                }
+            }
+
+            pub(crate) fn read(
+                opcode: u16,
+                body: &mut Reader<'_>,
+                payload: Bytes,
+            ) -> Result<Self, WireError> {
+                let mut payload = Payload(payload);
+                let message = match opcode {
+                    $($opcode => Self::$name($name::read(body, &mut payload)?),)*
+                    _ => return Err(WireError::Malformed),
+                };
+                if payload.0.is_empty() { Ok(message) } else { Err(WireError::Malformed) }
+            }
+        }
     };
 }
 
 messages! {
     /// Leases.
-    Heartbeat,
+    1 Heartbeat,
     /// An epoch begins.
-    Begin,
+    2 Begin,
     /// An entry.
-    Prepare,
+    3 Prepare,
     /// Entries are durable.
-    Prepared,
+    4 Prepared,
     /// The committed point.
-    Commit,
+    5 Commit,
     /// No.
-    Refused,
+    6 Refused,
     /// How far are you?
-    Query,
+    7 Query,
     /// So far.
-    QueryReply,
+    8 QueryReply,
     /// A lease is given up.
-    Resign,
+    9 Resign,
     /// Take me in.
-    JoinRequest,
+    10 JoinRequest,
     /// Blocks to catch up with.
-    Copy,
+    11 Copy,
     /// They are durable.
-    Copied,
+    12 Copied,
     /// Is there room?
-    Reserve,
+    13 Reserve,
     /// There is, or not.
-    Reserved,
+    14 Reserved,
     /// A command for the primary.
-    Forward,
+    15 Forward,
     /// Its end.
-    Forwarded,
+    16 Forwarded,
     /// Blocks for repair, please.
-    Fetch,
+    17 Fetch,
     /// Here they are.
-    Fetched,
+    18 Fetched,
 }
 
 impl Message {
@@ -422,5 +456,3 @@ impl Message {
         !matches!(self, Self::Forward(_))
     }
 }
-
-mod body;

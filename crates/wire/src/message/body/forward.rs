@@ -1,0 +1,99 @@
+//! Commands on their way to a slice's primary, and back.
+
+use alloc::vec::Vec;
+
+use holdfast_model::SLICE_SIZE;
+use holdfast_stdx::Bytes;
+
+use super::{Body, Payload, read_contents, write_contents};
+use crate::WireError;
+use crate::codec::{Reader, Writer};
+use crate::message::{Forward, ForwardKind, Forwarded, OutcomeCode};
+
+impl Body for Forward {
+    fn write(&self, body: &mut Writer, payload: &mut Vec<Bytes>) {
+        body.slice(self.slice);
+        body.command(self.command);
+        body.instant(self.heartbeat);
+        match &self.kind {
+            ForwardKind::Write { offset, data } => {
+                body.u8(0);
+                body.u64(*offset);
+                body.u32(data.len() as u32);
+                payload.push(data.clone());
+            }
+            ForwardKind::Clear(range) => {
+                body.u8(1);
+                body.range(*range);
+            }
+            ForwardKind::Read(range) => {
+                body.u8(2);
+                body.range(*range);
+            }
+        }
+    }
+
+    fn read(body: &mut Reader<'_>, payload: &mut Payload) -> Result<Self, WireError> {
+        let (slice, command, heartbeat) = (body.slice()?, body.command()?, body.instant()?);
+        let kind = match body.u8()? {
+            0 => {
+                let (offset, length) = (body.u64()?, body.u32()? as usize);
+                let data = payload.take(length)?;
+                let end = offset
+                    .checked_add(length as u64)
+                    .ok_or(WireError::Malformed)?;
+                if length == 0 || end > SLICE_SIZE {
+                    return Err(WireError::Malformed);
+                }
+                ForwardKind::Write { offset, data }
+            }
+            1 => ForwardKind::Clear(body.range()?),
+            2 => ForwardKind::Read(body.range()?),
+            _ => return Err(WireError::Malformed),
+        };
+        Ok(Self {
+            slice,
+            command,
+            heartbeat,
+            kind,
+        })
+    }
+}
+
+impl Body for Forwarded {
+    fn write(&self, body: &mut Writer, payload: &mut Vec<Bytes>) {
+        body.slice(self.slice);
+        body.command(self.command);
+        body.u8(match self.outcome {
+            OutcomeCode::Done => 0,
+            OutcomeCode::NotPrimary => 1,
+            OutcomeCode::Expired => 2,
+            OutcomeCode::NotReady => 3,
+            OutcomeCode::NoSpace => 4,
+            OutcomeCode::Busy => 5,
+            OutcomeCode::MediumError => 6,
+        });
+        write_contents(&self.contents, body, payload);
+    }
+
+    fn read(body: &mut Reader<'_>, payload: &mut Payload) -> Result<Self, WireError> {
+        let (slice, command) = (body.slice()?, body.command()?);
+        let outcome = match body.u8()? {
+            0 => OutcomeCode::Done,
+            1 => OutcomeCode::NotPrimary,
+            2 => OutcomeCode::Expired,
+            3 => OutcomeCode::NotReady,
+            4 => OutcomeCode::NoSpace,
+            5 => OutcomeCode::Busy,
+            6 => OutcomeCode::MediumError,
+            _ => return Err(WireError::Malformed),
+        };
+        let contents = read_contents(body, payload)?;
+        Ok(Self {
+            slice,
+            command,
+            outcome,
+            contents,
+        })
+    }
+}

@@ -1,0 +1,197 @@
+//! The log: epochs, entries, commits.
+
+use alloc::vec::Vec;
+
+use holdfast_model::{BlockRange, Change, Entry};
+use holdfast_stdx::Bytes;
+
+use super::{Body, Payload, read_data, write_data};
+use crate::WireError;
+use crate::codec::{Reader, Writer};
+use crate::message::{Begin, Commit, Prepare, Prepared, Refusal, Refused, Role};
+
+/// Bytes of a slice's record at most: 16 replicas of 150 bytes, and some.
+const RECORD_BYTES_MAX: usize = 8 << 10;
+const RUN_BYTES: usize = 8 + 8;
+
+impl Body for Begin {
+    fn write(&self, body: &mut Writer, _payload: &mut Vec<Bytes>) {
+        assert!(
+            self.record.len() <= RECORD_BYTES_MAX,
+            "a record of ours keeps to its bound"
+        );
+        body.slice(self.slice);
+        body.u64(self.epoch.0);
+        body.u8(match self.role {
+            Role::InSync => 0,
+            Role::JoiningFast => 1,
+            Role::JoiningFull => 2,
+        });
+        body.u64(self.committed.0);
+        body.u32(self.tail.len() as u32);
+        for (epoch, last) in &self.tail {
+            body.u64(epoch.0);
+            body.u64(last.0);
+        }
+        body.u64(self.stable.0);
+        body.u32(self.record.len() as u32);
+        body.bytes.extend_from_slice(&self.record);
+    }
+
+    fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
+        let (slice, epoch) = (body.slice()?, body.epoch()?);
+        let role = match body.u8()? {
+            0 => Role::InSync,
+            1 => Role::JoiningFast,
+            2 => Role::JoiningFull,
+            _ => return Err(WireError::Malformed),
+        };
+        let committed = body.sequence()?;
+        let tail = (0..body.count(RUN_BYTES)?)
+            .map(|_| Ok((body.epoch()?, body.sequence()?)))
+            .collect::<Result<_, WireError>>()?;
+        let stable = body.sequence()?;
+        let length = body.count(1)?;
+        if length > RECORD_BYTES_MAX {
+            return Err(WireError::TooLong);
+        }
+        let record = Bytes::copy_from_slice(body.take(length)?);
+        Ok(Self {
+            slice,
+            epoch,
+            role,
+            committed,
+            tail,
+            stable,
+            record,
+        })
+    }
+}
+
+impl Body for Prepare {
+    fn write(&self, body: &mut Writer, payload: &mut Vec<Bytes>) {
+        body.slice(self.slice);
+        body.u64(self.epoch.0);
+        body.u64(self.committed.0);
+        body.u64(self.stable.0);
+        body.u64(self.entry.epoch.0);
+        body.u64(self.entry.sequence.0);
+        body.u64(self.entry.fence.0);
+        body.command(self.entry.command);
+        match &self.entry.change {
+            Change::Write {
+                start,
+                data,
+                checksums,
+            } => {
+                body.u8(0);
+                body.u32(start.0);
+                write_data(data, checksums, body, payload);
+            }
+            Change::Clear(range) => {
+                body.u8(1);
+                body.range(*range);
+            }
+            Change::Nothing => body.u8(2),
+        }
+    }
+
+    fn read(body: &mut Reader<'_>, payload: &mut Payload) -> Result<Self, WireError> {
+        let (slice, epoch) = (body.slice()?, body.epoch()?);
+        let (committed, stable) = (body.sequence()?, body.sequence()?);
+        let (entry_epoch, sequence) = (body.epoch()?, body.sequence()?);
+        let (fence, command) = (body.fence()?, body.command()?);
+        let change = match body.u8()? {
+            0 => {
+                let start = body.block()?;
+                let (data, checksums) = read_data(body, payload)?;
+                BlockRange::checked(start.0, checksums.len() as u32).ok_or(WireError::Malformed)?;
+                Change::Write {
+                    start,
+                    data,
+                    checksums,
+                }
+            }
+            1 => Change::Clear(body.range()?),
+            2 => Change::Nothing,
+            _ => return Err(WireError::Malformed),
+        };
+        let entry = Entry {
+            epoch: entry_epoch,
+            sequence,
+            fence,
+            command,
+            change,
+        };
+        Ok(Self {
+            slice,
+            epoch,
+            entry,
+            committed,
+            stable,
+        })
+    }
+}
+
+impl Body for Prepared {
+    fn write(&self, body: &mut Writer, _payload: &mut Vec<Bytes>) {
+        body.slice(self.slice);
+        body.u64(self.epoch.0);
+        body.u64(self.through.0);
+        body.u64(self.stable.0);
+    }
+
+    fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
+        Ok(Self {
+            slice: body.slice()?,
+            epoch: body.epoch()?,
+            through: body.sequence()?,
+            stable: body.sequence()?,
+        })
+    }
+}
+
+impl Body for Commit {
+    fn write(&self, body: &mut Writer, _payload: &mut Vec<Bytes>) {
+        body.slice(self.slice);
+        body.u64(self.epoch.0);
+        body.u64(self.committed.0);
+        body.u64(self.stable.0);
+    }
+
+    fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
+        Ok(Self {
+            slice: body.slice()?,
+            epoch: body.epoch()?,
+            committed: body.sequence()?,
+            stable: body.sequence()?,
+        })
+    }
+}
+
+impl Body for Refused {
+    fn write(&self, body: &mut Writer, _payload: &mut Vec<Bytes>) {
+        body.slice(self.slice);
+        body.u64(self.epoch.0);
+        body.u8(match self.refusal {
+            Refusal::StaleEpoch => 0,
+            Refusal::NotThatReplica => 1,
+            Refusal::Failed => 2,
+        });
+    }
+
+    fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
+        let (slice, epoch) = (body.slice()?, body.epoch()?);
+        let refusal = match body.u8()? {
+            0 => Refusal::StaleEpoch,
+            1 => Refusal::NotThatReplica,
+            2 => Refusal::Failed,
+            _ => return Err(WireError::Malformed),
+        };
+        Ok(Self {
+            slice,
+            epoch,
+            refusal,
+        })
+    }
+}
