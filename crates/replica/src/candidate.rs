@@ -42,9 +42,11 @@ impl Proposal {
 
     /// Asks again, when it is time, what became of it.
     pub(crate) fn pursue(&mut self, context: &mut dyn Context) {
-        if self.unknown && context.now() >= self.retry {
+        if context.now() >= self.retry {
             self.retry = context.now() + METADATA_RETRY;
-            context.refresh();
+            if self.unknown {
+                context.refresh();
+            }
         }
     }
 
@@ -134,9 +136,13 @@ impl Replica {
 
     /// A withdrawal is durable.
     pub(crate) fn withdrawn(&mut self, context: &mut dyn Context, epoch: Epoch) {
-        let lease_over = self
-            .last_grant
-            .map_or(Instant::ZERO, |grant| grant + LEASE + DRIFT);
+        // A former primary has granted nothing to anybody since it last led.
+        let led = self
+            .record
+            .as_ref()
+            .is_some_and(|record| record.primary == self.me.node);
+        let granted = self.last_grant.filter(|_| !led);
+        let lease_over = granted.map_or(Instant::ZERO, |grant| grant + LEASE + DRIFT);
         let Role::Candidate(candidate) = &mut self.role else {
             return;
         };

@@ -218,6 +218,12 @@ impl Replica {
         self.maintain(context);
     }
 
+    /// Whether nothing of the slice is here any more, and nothing is on its way to the disk.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.state.is_none() && self.waits.is_empty()
+    }
+
     /// Whether nothing keeps the node from stopping any more.
     #[must_use]
     pub fn is_stopped(&self) -> bool {

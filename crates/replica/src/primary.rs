@@ -106,7 +106,9 @@ impl Primary {
         } else {
             now.since(now)
         };
-        member.read_lease_until = member.read_lease_until.max(now + lease);
+        if !lease.is_zero() {
+            member.read_lease_until = member.read_lease_until.max(now + lease + DRIFT);
+        }
         let read_lease_us = lease.as_micros() as u32;
         Some(Claim {
             slice,

@@ -176,7 +176,15 @@ impl Replica {
 
     fn begin_in_sync(&mut self, context: &mut dyn Context, peer: NodeId, begin: &Begin) {
         let kept = self.agreed(context, begin);
-        let withdrawn = self.state.unwrap_or(State::NEW).withdrawn;
+        let State {
+            withdrawn,
+            standing,
+            ..
+        } = self.state.unwrap_or(State::NEW);
+        if matches!(standing, Standing::Joining { .. }) {
+            let token = context.mend();
+            self.waits.push_back((token, Wait::Other));
+        }
         let state = State {
             epoch: begin.epoch,
             withdrawn,

@@ -54,6 +54,9 @@ pub(crate) struct Member {
     /// Until when it may serve reads.
     pub(crate) read_lease_until: Instant,
     told_committed: Sequence,
+    /// Entries that a joining replica has to be sent once it has begun: by then they may be
+    /// committed, and gone from the journal.
+    backlog: Vec<Entry>,
     /// It said that it will not do.
     refused: bool,
 }
@@ -79,6 +82,7 @@ impl Member {
             lease_due_from: now,
             read_lease_until: Instant::ZERO,
             told_committed: Sequence::ZERO,
+            backlog: Vec::new(),
             refused: false,
         }
     }
@@ -239,15 +243,20 @@ impl Replica {
         member.unanswered.clear();
         member.lease_due_from = now;
         member.told_committed = context.committed();
+        member.backlog.clear();
+        let tail = context.entries_above(context.committed());
         let begin = Begin {
             slice,
             epoch: primary.epoch,
             role,
             committed: context.committed(),
-            tail: runs_of(&context.entries_above(context.committed())),
+            tail: runs_of(&tail),
             stable,
             record,
         };
+        if member.is_joining() {
+            member.backlog = tail;
+        }
         context.send(node, begin.into());
     }
 
@@ -304,8 +313,18 @@ impl Replica {
 
     /// Sends a member that has just begun what follows the entries that it agreed to.
     fn catch_stream_up(&mut self, context: &mut dyn Context, node: NodeId, kept: Sequence) {
-        let from = kept.max(context.committed());
-        for entry in context.entries_above(from) {
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        let Some(member) = primary.members.get_mut(&node) else {
+            return;
+        };
+        let missing = match member.part {
+            // Nothing has been committed without it since it was told to begin.
+            Part::InSync => context.entries_above(kept),
+            Part::Joining(_) => core::mem::take(&mut member.backlog),
+        };
+        for entry in missing {
             self.send_entry_to(context, node, &entry);
         }
     }
@@ -326,13 +345,15 @@ impl Replica {
             return;
         };
         let epoch = primary.epoch;
-        let Some(member) = primary
-            .members
-            .get_mut(&node)
-            .filter(|member| member.has_begun())
-        else {
+        let Some(member) = primary.members.get_mut(&node) else {
             return;
         };
+        if !member.has_begun() {
+            if member.is_joining() && matches!(member.stream, Stream::Greeted { .. }) {
+                member.backlog.push(entry.clone());
+            }
+            return;
+        }
         member.sent(now, entry, committed);
         let entry = entry.clone();
         context.send(
