@@ -289,8 +289,8 @@ impl LogicalUnit {
     }
 }
 
-/// The data of a command: Data-Out, as much as the CDB wants or the initiator meant to send, and how
-/// much Data-In it takes.
+/// The data of a command: Data-Out, as much as the CDB wants or the initiator meant to send, and
+/// how much Data-In it takes.
 struct Data {
     out: Vec<Bytes>,
     out_expected: u64,
