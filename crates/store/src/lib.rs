@@ -43,11 +43,30 @@
 
 extern crate alloc;
 
+mod append;
 mod config;
+mod destage;
 mod event;
+mod install;
+mod item;
+mod log;
+mod machine;
+mod opener;
+mod overlay;
+mod read;
+mod rebuild;
+mod recovered;
+mod requests;
+mod slice;
+mod space;
+mod store;
+mod superblocks;
+mod trim;
 
 pub use config::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
 pub use event::{
     BlockRead, Expected, InstallRefused, NoSpace, OpenError, Output, Recovered, RecoveredSlice,
     StoreEvent, StoreToken, Usage, View,
 };
+pub use read::READ_BLOCKS_MAX;
+pub use store::Store;

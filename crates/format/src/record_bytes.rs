@@ -1,0 +1,529 @@
+//! The bytes of records. Each is a fixed head, a fixed structure of its kind and, for some, a list;
+//! padded with zeros to a multiple of eight bytes.
+
+use alloc::vec::Vec;
+use core::mem::size_of;
+
+use holdfast_model::{
+    BLOCK_SIZE, BlockIndex, BlockRange, Change, CommandId, ENTRY_BYTES_MAX, Entry, Epoch, Fence,
+    Incarnation, PAGES_PER_SLICE, PageIndex, Sequence, SliceId, VolumeId,
+};
+use holdfast_stdx::{Bytes, crc32c};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::bytes::all_zero;
+use crate::page_set::{PAGE_SET_BYTES, PageSet};
+use crate::record::{
+    Body, COMMANDS_PER_RECORD_MAX, Install, PAGE_CHANGES_MAX, PageChange, Record, STATE_BYTES_MAX,
+};
+
+macro_rules! structure {
+    ($(#[$meta:meta])* $name:ident, $size:literal, { $($field:ident: $type:ty,)* }) => {
+        $(#[$meta])*
+        #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+        #[repr(C)]
+        pub(crate) struct $name {
+            $(pub(crate) $field: $type,)*
+        }
+        const _: () = assert!(size_of::<$name>() == $size);
+    };
+}
+
+structure!(
+    /// The head of every record; `bytes` is of the whole record.
+    RecordBytes, 32, {
+        kind: u8,
+        reserved_a: [u8; 3],
+        bytes: U32,
+        volume: U64,
+        slice: U32,
+        reserved_b: U32,
+        committed: U64,
+    }
+);
+structure!(
+    /// A change; followed by one CRC-32C a block if it is a write. `data_block` is where the data
+    /// is in the group, in blocks from the end of its header.
+    ChangeBytes, 16, {
+        kind: u8,
+        reserved: [u8; 3],
+        start: U32,
+        count: U32,
+        data_block: U32,
+    }
+);
+structure!(
+    /// What an entry has before its change.
+    EntryHeadBytes, 48, {
+        epoch: U64,
+        sequence: U64,
+        fence: U64,
+        command_node: U16,
+        reserved: [u8; 6],
+        command_incarnation: U64,
+        command_number: U64,
+    }
+);
+structure!(
+    /// What a copy has before its change.
+    InstallHeadBytes, 8, {
+        as_of: U64,
+    }
+);
+structure!(
+    /// The beginning of an epoch.
+    BeginEpochBytes, 16, {
+        epoch: U64,
+        after: U64,
+    }
+);
+structure!(
+    /// A position; flag 1 is "restart", flag 2 "damaged".
+    PositionBytes, 24, {
+        epoch: U64,
+        sequence: U64,
+        flags: U32,
+        reserved: U32,
+    }
+);
+structure!(
+    /// What a list has before its elements: how many (bytes, for a state) and their checksum.
+    ListBytes, 8, {
+        count: U32,
+        checksum: U32,
+    }
+);
+structure!(
+    /// One element of a list of commands.
+    CommandBytes, 32, {
+        node: U16,
+        reserved: [u8; 6],
+        incarnation: U64,
+        number: U64,
+        sequence: U64,
+    }
+);
+
+const KIND_ENTRY: u8 = 1;
+const KIND_INSTALL: u8 = 2;
+const KIND_BEGIN_EPOCH: u8 = 3;
+const KIND_POSITION: u8 = 4;
+const KIND_MENDED: u8 = 5;
+const KIND_STATE: u8 = 6;
+const KIND_PAGES: u8 = 7;
+const KIND_CHECKPOINT: u8 = 8;
+const KIND_COMMANDS: u8 = 9;
+const KIND_DROP_SLICE: u8 = 10;
+
+const CHANGE_WRITE: u8 = 1;
+const CHANGE_CLEAR: u8 = 2;
+const CHANGE_NOTHING: u8 = 3;
+const CHANGE_BAD: u8 = 4;
+
+const FLAG_RESTART: u32 = 1;
+const FLAG_DAMAGED: u32 = 2;
+
+const PAGE_PRESENT: u16 = 1 << 15;
+
+const _: () = assert!(PAGES_PER_SLICE <= PAGE_PRESENT as u32);
+
+/// Bytes that `record` takes in a header, and in a group's data.
+pub(crate) fn size(record: &Record) -> (usize, usize) {
+    let change_size = |change: &Change| match change {
+        Change::Write { checksums, .. } => size_of::<ChangeBytes>() + 4 * checksums.len(),
+        Change::Clear(_) | Change::Nothing => size_of::<ChangeBytes>(),
+    };
+    let list = size_of::<ListBytes>();
+    let (body, data) = match &record.body {
+        Body::Entry(entry) => (
+            size_of::<EntryHeadBytes>() + change_size(&entry.change),
+            entry.change.data_bytes(),
+        ),
+        Body::Install {
+            install: Install::Change(change),
+            ..
+        } => (
+            size_of::<InstallHeadBytes>() + change_size(change),
+            change.data_bytes(),
+        ),
+        Body::Install { .. } => (size_of::<InstallHeadBytes>() + size_of::<ChangeBytes>(), 0),
+        Body::BeginEpoch { .. } => (size_of::<BeginEpochBytes>(), 0),
+        Body::Position { .. } => (size_of::<PositionBytes>(), 0),
+        Body::Mended | Body::DropSlice => (0, 0),
+        Body::State(state) => (list + state.len(), 0),
+        Body::Pages(changes) => (list + 2 * changes.len(), 0),
+        Body::Checkpoint(_) => (list + PAGE_SET_BYTES, 0),
+        Body::Commands(commands) => (list + size_of::<CommandBytes>() * commands.len(), 0),
+    };
+    ((size_of::<RecordBytes>() + body).next_multiple_of(8), data)
+}
+
+/// Appends `record` to `header`; its data, if any, will be at block `data_block` of the group's.
+pub(crate) fn encode(record: &Record, data_block: u32, header: &mut Vec<u8>) {
+    let begin = header.len();
+    let (bytes, _) = size(record);
+    let head = RecordBytes {
+        kind: kind(&record.body),
+        reserved_a: [0; 3],
+        bytes: U32::new(bytes as u32),
+        volume: U64::new(record.slice.volume.0),
+        slice: U32::new(record.slice.index),
+        reserved_b: U32::ZERO,
+        committed: U64::new(record.committed.0),
+    };
+    header.extend_from_slice(head.as_bytes());
+    encode_body(&record.body, data_block, header);
+    assert!(
+        header.len() <= begin + bytes,
+        "a record is as long as announced"
+    );
+    header.resize(begin + bytes, 0);
+}
+
+fn kind(body: &Body) -> u8 {
+    match body {
+        Body::Entry(_) => KIND_ENTRY,
+        Body::Install { .. } => KIND_INSTALL,
+        Body::BeginEpoch { .. } => KIND_BEGIN_EPOCH,
+        Body::Position { .. } => KIND_POSITION,
+        Body::Mended => KIND_MENDED,
+        Body::State(_) => KIND_STATE,
+        Body::Pages(_) => KIND_PAGES,
+        Body::Checkpoint(_) => KIND_CHECKPOINT,
+        Body::Commands(_) => KIND_COMMANDS,
+        Body::DropSlice => KIND_DROP_SLICE,
+    }
+}
+
+fn encode_body(body: &Body, data_block: u32, header: &mut Vec<u8>) {
+    match body {
+        Body::Entry(entry) => {
+            let head = EntryHeadBytes {
+                epoch: U64::new(entry.epoch.0),
+                sequence: U64::new(entry.sequence.0),
+                fence: U64::new(entry.fence.0),
+                command_node: U16::new(entry.command.node),
+                reserved: [0; 6],
+                command_incarnation: U64::new(entry.command.incarnation.0),
+                command_number: U64::new(entry.command.number),
+            };
+            header.extend_from_slice(head.as_bytes());
+            encode_change(&entry.change, data_block, header);
+        }
+        Body::Install { as_of, install } => {
+            header.extend_from_slice(&as_of.0.to_le_bytes());
+            match install {
+                Install::Change(change) => encode_change(change, data_block, header),
+                Install::Bad(range) => encode_range(CHANGE_BAD, Some(*range), data_block, header),
+            }
+        }
+        Body::BeginEpoch { epoch, after } => {
+            header.extend_from_slice(&epoch.0.to_le_bytes());
+            header.extend_from_slice(&after.0.to_le_bytes());
+        }
+        Body::Position {
+            epoch,
+            sequence,
+            restart,
+            damaged,
+        } => {
+            let raw = PositionBytes {
+                epoch: U64::new(epoch.0),
+                sequence: U64::new(sequence.0),
+                flags: U32::new(
+                    u32::from(*restart) * FLAG_RESTART + u32::from(*damaged) * FLAG_DAMAGED,
+                ),
+                reserved: U32::ZERO,
+            };
+            header.extend_from_slice(raw.as_bytes());
+        }
+        Body::Mended | Body::DropSlice => {}
+        Body::State(state) => {
+            assert!(state.len() <= STATE_BYTES_MAX, "a state is bounded");
+            encode_list(state.len(), state, header);
+        }
+        Body::Pages(changes) => encode_pages(changes, header),
+        Body::Checkpoint(set) => {
+            let mut bytes = Vec::with_capacity(PAGE_SET_BYTES);
+            set.encode(&mut bytes);
+            encode_list(set.len() as usize, &bytes, header);
+        }
+        Body::Commands(commands) => encode_commands(commands, header),
+    }
+}
+
+fn encode_change(change: &Change, data_block: u32, header: &mut Vec<u8>) {
+    let kind = match change {
+        Change::Write { .. } => CHANGE_WRITE,
+        Change::Clear(_) => CHANGE_CLEAR,
+        Change::Nothing => CHANGE_NOTHING,
+    };
+    encode_range(kind, change.range(), data_block, header);
+    if let Change::Write { checksums, .. } = change {
+        for checksum in checksums {
+            header.extend_from_slice(&checksum.to_le_bytes());
+        }
+    }
+}
+
+fn encode_range(kind: u8, range: Option<BlockRange>, data_block: u32, header: &mut Vec<u8>) {
+    let raw = ChangeBytes {
+        kind,
+        reserved: [0; 3],
+        start: U32::new(range.map_or(0, BlockRange::start)),
+        count: U32::new(range.map_or(0, BlockRange::count)),
+        data_block: U32::new(if kind == CHANGE_WRITE { data_block } else { 0 }),
+    };
+    header.extend_from_slice(raw.as_bytes());
+}
+
+fn encode_list(count: usize, bytes: &[u8], header: &mut Vec<u8>) {
+    let head = ListBytes {
+        count: U32::new(count as u32),
+        checksum: U32::new(crc32c(bytes)),
+    };
+    header.extend_from_slice(head.as_bytes());
+    header.extend_from_slice(bytes);
+}
+
+fn encode_pages(changes: &[PageChange], header: &mut Vec<u8>) {
+    assert!(changes.len() <= PAGE_CHANGES_MAX, "more is a checkpoint");
+    let mut bytes = Vec::with_capacity(2 * changes.len());
+    for change in changes {
+        let flag = if change.present { PAGE_PRESENT } else { 0 };
+        bytes.extend_from_slice(&(change.page.0 as u16 | flag).to_le_bytes());
+    }
+    encode_list(changes.len(), &bytes, header);
+}
+
+fn encode_commands(commands: &[(CommandId, Sequence)], header: &mut Vec<u8>) {
+    assert!(
+        commands.len() <= COMMANDS_PER_RECORD_MAX,
+        "a record's commands are bounded"
+    );
+    let mut bytes = Vec::with_capacity(size_of::<CommandBytes>() * commands.len());
+    for (command, sequence) in commands {
+        let raw = CommandBytes {
+            node: U16::new(command.node),
+            reserved: [0; 6],
+            incarnation: U64::new(command.incarnation.0),
+            number: U64::new(command.number),
+            sequence: U64::new(sequence.0),
+        };
+        bytes.extend_from_slice(raw.as_bytes());
+    }
+    encode_list(commands.len(), &bytes, header);
+}
+
+/// Reads the record at the beginning of `bytes`, with its data from `data`, the group's. Gives it
+/// with the number of bytes that it takes and the numbers (from the change's first block) of the
+/// blocks whose data is not what its checksum says. `None` for what this program does not write.
+pub(crate) fn decode(bytes: &[u8], data: &Bytes) -> Option<(Record, usize, Vec<u32>)> {
+    let (head, _) = RecordBytes::ref_from_prefix(bytes).ok()?;
+    let length = head.bytes.get() as usize;
+    if length < size_of::<RecordBytes>() || length > bytes.len() || !length.is_multiple_of(8) {
+        return None;
+    }
+    let mut body = &bytes[size_of::<RecordBytes>()..length];
+    let mut bad = Vec::new();
+    let body = match head.kind {
+        KIND_ENTRY => Body::Entry(decode_entry(&mut body, data, &mut bad)?),
+        KIND_INSTALL => decode_install(&mut body, data, &mut bad)?,
+        KIND_BEGIN_EPOCH => {
+            let raw: &BeginEpochBytes = take(&mut body)?;
+            Body::BeginEpoch {
+                epoch: Epoch(raw.epoch.get()),
+                after: Sequence(raw.after.get()),
+            }
+        }
+        KIND_POSITION => {
+            let raw: &PositionBytes = take(&mut body)?;
+            Body::Position {
+                epoch: Epoch(raw.epoch.get()),
+                sequence: Sequence(raw.sequence.get()),
+                restart: raw.flags.get() & FLAG_RESTART != 0,
+                damaged: raw.flags.get() & FLAG_DAMAGED != 0,
+            }
+        }
+        KIND_MENDED => Body::Mended,
+        KIND_STATE => {
+            let (_, bytes) = take_list(&mut body, STATE_BYTES_MAX, 1)?;
+            Body::State(Bytes::copy_from_slice(bytes))
+        }
+        KIND_PAGES => Body::Pages(decode_pages(&mut body)?),
+        KIND_CHECKPOINT => Body::Checkpoint(decode_checkpoint(&mut body)?),
+        KIND_COMMANDS => Body::Commands(decode_commands(&mut body)?),
+        KIND_DROP_SLICE => Body::DropSlice,
+        _ => return None,
+    };
+    let record = Record {
+        slice: SliceId {
+            volume: VolumeId(head.volume.get()),
+            index: head.slice.get(),
+        },
+        committed: Sequence(head.committed.get()),
+        body,
+    };
+    Some((record, length, bad))
+}
+
+fn take<'a, T>(bytes: &mut &'a [u8]) -> Option<&'a T>
+where
+    T: FromBytes + KnownLayout + Immutable + Unaligned,
+{
+    let (value, rest) = T::ref_from_prefix(bytes).ok()?;
+    *bytes = rest;
+    Some(value)
+}
+
+/// A list of at most `count_max` elements of `size` bytes: their number and bytes.
+fn take_list<'a>(bytes: &mut &'a [u8], count_max: usize, size: usize) -> Option<(usize, &'a [u8])> {
+    let head: &ListBytes = take(bytes)?;
+    let count = head.count.get() as usize;
+    if count > count_max {
+        return None;
+    }
+    let (list, rest) = bytes.split_at_checked(count * size)?;
+    *bytes = rest;
+    (crc32c(list) == head.checksum.get()).then_some((count, list))
+}
+
+fn decode_entry(bytes: &mut &[u8], data: &Bytes, bad: &mut Vec<u32>) -> Option<Entry> {
+    let head: &EntryHeadBytes = take(bytes)?;
+    let (kind, range, change) = decode_change(bytes, data, bad)?;
+    let change = match kind {
+        CHANGE_NOTHING if range.is_none() => Change::Nothing,
+        CHANGE_WRITE | CHANGE_CLEAR => change?,
+        _ => return None,
+    };
+    Some(Entry {
+        epoch: Epoch(head.epoch.get()),
+        sequence: Sequence(head.sequence.get()),
+        fence: Fence(head.fence.get()),
+        command: CommandId {
+            node: head.command_node.get(),
+            incarnation: Incarnation(head.command_incarnation.get()),
+            number: head.command_number.get(),
+        },
+        change,
+    })
+}
+
+fn decode_install(bytes: &mut &[u8], data: &Bytes, bad: &mut Vec<u32>) -> Option<Body> {
+    let head: &InstallHeadBytes = take(bytes)?;
+    let (kind, range, change) = decode_change(bytes, data, bad)?;
+    let install = match kind {
+        CHANGE_WRITE | CHANGE_CLEAR => Install::Change(change?),
+        CHANGE_BAD => Install::Bad(range?),
+        _ => return None,
+    };
+    Some(Body::Install {
+        as_of: Sequence(head.as_of.get()),
+        install,
+    })
+}
+
+type RawChange = (u8, Option<BlockRange>, Option<Change>);
+
+fn decode_change(bytes: &mut &[u8], data: &Bytes, bad: &mut Vec<u32>) -> Option<RawChange> {
+    let raw: &ChangeBytes = take(bytes)?;
+    let range = match (raw.start.get(), raw.count.get()) {
+        (0, 0) => None,
+        (start, count) => Some(BlockRange::checked(start, count)?),
+    };
+    let change = match raw.kind {
+        CHANGE_WRITE => Some(decode_write(
+            range?,
+            raw.data_block.get(),
+            bytes,
+            data,
+            bad,
+        )?),
+        CHANGE_CLEAR => Some(Change::Clear(range?)),
+        _ => None,
+    };
+    Some((raw.kind, range, change))
+}
+
+fn decode_write(
+    range: BlockRange,
+    data_block: u32,
+    bytes: &mut &[u8],
+    data: &Bytes,
+    bad: &mut Vec<u32>,
+) -> Option<Change> {
+    if range.bytes() > ENTRY_BYTES_MAX as u64 {
+        return None;
+    }
+    let count = range.count() as usize;
+    let (list, rest) = bytes.split_at_checked(4 * count)?;
+    *bytes = rest;
+    let begin = data_block as usize * BLOCK_SIZE;
+    let end = begin + count * BLOCK_SIZE;
+    if end > data.len() {
+        return None;
+    }
+    let data = data.slice(begin..end);
+    let checksums: Vec<u32> = list
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|checksum| u32::from_le_bytes(*checksum))
+        .collect();
+    for (index, block) in data.chunks_exact(BLOCK_SIZE).enumerate() {
+        if crc32c(block) != checksums[index] {
+            bad.push(index as u32);
+        }
+    }
+    Some(Change::Write {
+        start: BlockIndex(range.start()),
+        data,
+        checksums,
+    })
+}
+
+fn decode_pages(bytes: &mut &[u8]) -> Option<Vec<PageChange>> {
+    let (_, list) = take_list(bytes, PAGE_CHANGES_MAX, 2)?;
+    list.as_chunks::<2>()
+        .0
+        .iter()
+        .map(|raw| {
+            let raw = u16::from_le_bytes(*raw);
+            let page = u32::from(raw & !PAGE_PRESENT);
+            (page < PAGES_PER_SLICE).then_some(PageChange {
+                page: PageIndex(page),
+                present: raw & PAGE_PRESENT != 0,
+            })
+        })
+        .collect()
+}
+
+fn decode_checkpoint(bytes: &mut &[u8]) -> Option<PageSet> {
+    let head: &ListBytes = take(bytes)?;
+    let (list, _) = bytes.split_at_checked(PAGE_SET_BYTES)?;
+    if crc32c(list) != head.checksum.get() {
+        return None;
+    }
+    let set = PageSet::decode(list)?;
+    (set.len() == head.count.get()).then_some(set)
+}
+
+fn decode_commands(bytes: &mut &[u8]) -> Option<Vec<(CommandId, Sequence)>> {
+    let size = size_of::<CommandBytes>();
+    let (_, mut list) = take_list(bytes, COMMANDS_PER_RECORD_MAX, size)?;
+    let mut commands = Vec::with_capacity(list.len() / size);
+    while !list.is_empty() {
+        let raw: &CommandBytes = take(&mut list)?;
+        if !all_zero(&raw.reserved) {
+            return None;
+        }
+        let command = CommandId {
+            node: raw.node.get(),
+            incarnation: Incarnation(raw.incarnation.get()),
+            number: raw.number.get(),
+        };
+        commands.push((command, Sequence(raw.sequence.get())));
+    }
+    Some(commands)
+}

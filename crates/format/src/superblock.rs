@@ -1,0 +1,225 @@
+//! The superblock: whose device this is and where things are on it.
+//!
+//! Invariants:
+//! - it is there twice, far enough apart for no single stray write to take both; the valid one with
+//!   the higher `update` counts;
+//! - the copies are written one after the other, each durable before the next, so that one of them
+//!   is valid at any moment;
+//! - everything but `update` and `use_counter` stays as it was when the store was created.
+
+use core::mem::{offset_of, size_of};
+
+use holdfast_model::{ClusterId, NodeId, StoreId, Tier};
+use holdfast_stdx::Bytes;
+use zerocopy::little_endian::{U16, U32, U64, U128};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::bytes::{all_zero, checksum_without};
+use crate::device::{DeviceLayout, SLOT_COUNT_MAX};
+use crate::versions::FORMAT_VERSION;
+
+/// Bytes of a superblock: one physical sector at most.
+pub const SUPERBLOCK_BYTES: usize = 4096;
+/// Where the two copies are. The second is beyond what partitioning tools write at the beginning.
+pub const SUPERBLOCK_OFFSETS: [u64; 2] = [0, 1 << 20];
+
+const MAGIC: [u8; 8] = *b"HOLDFAST";
+
+/// The superblock's bytes.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct SuperblockBytes {
+    pub(crate) magic: [u8; 8],
+    pub(crate) version: U32,
+    pub(crate) checksum: U32,
+    pub(crate) update: U64,
+    pub(crate) cluster: U128,
+    pub(crate) store: U128,
+    pub(crate) nonce: U64,
+    pub(crate) use_counter: U64,
+    pub(crate) node: U16,
+    pub(crate) ordinal: U16,
+    pub(crate) device_count: U16,
+    pub(crate) tier: u8,
+    pub(crate) reserved_a: u8,
+    pub(crate) sector: U32,
+    pub(crate) partitions: U16,
+    pub(crate) reserved_b: [u8; 2],
+    pub(crate) device_bytes: U64,
+    pub(crate) journal_offset: U64,
+    pub(crate) segment_bytes: U32,
+    pub(crate) segment_count: U32,
+    pub(crate) table_a_offset: U64,
+    pub(crate) slots_offset: U64,
+    pub(crate) table_b_offset: U64,
+    pub(crate) slot_count: U32,
+    pub(crate) slot_base: U32,
+    pub(crate) reserved_c: [u8; 3952],
+}
+
+const _: () = assert!(size_of::<SuperblockBytes>() == SUPERBLOCK_BYTES);
+const _: () = assert!(offset_of!(SuperblockBytes, checksum) == 12);
+const _: () = assert!(offset_of!(SuperblockBytes, nonce) == 56);
+const _: () = assert!(offset_of!(SuperblockBytes, reserved_c) == 144);
+
+/// What a superblock says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Rises with every time it is written.
+    pub update: u64,
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The store.
+    pub store: StoreId,
+    /// Drawn at random when the store was created, in every structure, told to nobody.
+    pub nonce: u64,
+    /// How often the store has been opened.
+    pub use_counter: u64,
+    /// The node.
+    pub node: NodeId,
+    /// Which of the store's devices this is, from 0; the journal is on 0.
+    pub ordinal: u16,
+    /// How many the store has.
+    pub device_count: u16,
+    /// The device's class.
+    pub tier: Tier,
+    /// Bytes that the device writes whole or not at all: 512 or 4096.
+    pub sector: u32,
+    /// Chains of the journal.
+    pub partitions: u16,
+    /// The device's size when the store was created.
+    pub device_bytes: u64,
+    /// Number of the device's first slot among all slots of the store.
+    pub slot_base: u32,
+    /// Where things are.
+    pub layout: DeviceLayout,
+}
+
+/// Why bytes are not a superblock that can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SuperblockError {
+    /// All zeros: nothing has been written here.
+    #[error("there is nothing")]
+    Blank,
+    /// Something else is here.
+    #[error("this is not a superblock")]
+    NotOurs,
+    /// It is a superblock that has rotted.
+    #[error("the superblock's checksum is wrong")]
+    BadChecksum,
+    /// A newer program wrote it.
+    #[error("the superblock is of version {0}")]
+    NewerVersion(u32),
+    /// The checksum is right but the contents cannot be: a mistake of whoever wrote it.
+    #[error("the superblock contradicts itself")]
+    Malformed,
+}
+
+impl Superblock {
+    /// The superblock's bytes.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let mut raw = SuperblockBytes {
+            magic: MAGIC,
+            version: U32::new(FORMAT_VERSION),
+            checksum: U32::ZERO,
+            update: U64::new(self.update),
+            cluster: U128::new(self.cluster.0),
+            store: U128::new(self.store.0),
+            nonce: U64::new(self.nonce),
+            use_counter: U64::new(self.use_counter),
+            node: U16::new(self.node.0),
+            ordinal: U16::new(self.ordinal),
+            device_count: U16::new(self.device_count),
+            tier: match self.tier {
+                Tier::Flash => 0,
+                Tier::Capacity => 1,
+            },
+            reserved_a: 0,
+            sector: U32::new(self.sector),
+            partitions: U16::new(self.partitions),
+            reserved_b: [0; 2],
+            device_bytes: U64::new(self.device_bytes),
+            journal_offset: U64::new(self.layout.journal_offset),
+            segment_bytes: U32::new(self.layout.segment_bytes),
+            segment_count: U32::new(self.layout.segment_count),
+            table_a_offset: U64::new(self.layout.table_offsets[0]),
+            slots_offset: U64::new(self.layout.slots_offset),
+            table_b_offset: U64::new(self.layout.table_offsets[1]),
+            slot_count: U32::new(self.layout.slot_count),
+            slot_base: U32::new(self.slot_base),
+            reserved_c: [0; 3952],
+        };
+        raw.checksum = U32::new(checksum_without(
+            raw.as_bytes(),
+            offset_of!(SuperblockBytes, checksum),
+        ));
+        Bytes::copy_from_slice(raw.as_bytes())
+    }
+
+    /// Reads a superblock.
+    ///
+    /// # Errors
+    /// [`SuperblockError`] for anything that this program did not write or cannot read.
+    pub fn decode(bytes: &[u8]) -> Result<Self, SuperblockError> {
+        let raw = SuperblockBytes::ref_from_bytes(bytes).map_err(|_| SuperblockError::NotOurs)?;
+        if raw.magic != MAGIC {
+            return Err(if all_zero(bytes) {
+                SuperblockError::Blank
+            } else {
+                SuperblockError::NotOurs
+            });
+        }
+        let checksum = checksum_without(bytes, offset_of!(SuperblockBytes, checksum));
+        if checksum != raw.checksum.get() {
+            return Err(SuperblockError::BadChecksum);
+        }
+        if raw.version.get() > FORMAT_VERSION {
+            return Err(SuperblockError::NewerVersion(raw.version.get()));
+        }
+        raw.parse().ok_or(SuperblockError::Malformed)
+    }
+}
+
+impl SuperblockBytes {
+    fn parse(&self) -> Option<Superblock> {
+        let layout = DeviceLayout {
+            journal_offset: self.journal_offset.get(),
+            segment_bytes: self.segment_bytes.get(),
+            segment_count: self.segment_count.get(),
+            table_offsets: [self.table_a_offset.get(), self.table_b_offset.get()],
+            slots_offset: self.slots_offset.get(),
+            slot_count: self.slot_count.get(),
+        };
+        let tier = match self.tier {
+            0 => Tier::Flash,
+            1 => Tier::Capacity,
+            _ => return None,
+        };
+        let slot_end = self.slot_base.get().checked_add(layout.slot_count)?;
+        let sound = self.version.get() >= 1
+            && self.ordinal.get() < self.device_count.get()
+            && matches!(self.sector.get(), 512 | 4096)
+            && matches!(self.partitions.get(), 1..=64)
+            && slot_end <= SLOT_COUNT_MAX
+            && self.reserved_a == 0
+            && self.reserved_b == [0; 2]
+            && layout.fits(self.device_bytes.get());
+        sound.then_some(Superblock {
+            update: self.update.get(),
+            cluster: ClusterId(self.cluster.get()),
+            store: StoreId(self.store.get()),
+            nonce: self.nonce.get(),
+            use_counter: self.use_counter.get(),
+            node: NodeId(self.node.get()),
+            ordinal: self.ordinal.get(),
+            device_count: self.device_count.get(),
+            tier,
+            sector: self.sector.get(),
+            partitions: self.partitions.get(),
+            device_bytes: self.device_bytes.get(),
+            slot_base: self.slot_base.get(),
+            layout,
+        })
+    }
+}

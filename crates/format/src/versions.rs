@@ -1,0 +1,8 @@
+//! The versions of the format. The list only ever grows at its end, by one sentence each, and each
+//! version comes with the step that turns a store of the version before it into one of its own.
+
+/// Version 1: superblock twice, journal of partitions, page table twice, 256 KiB slots.
+pub const VERSION_1: u32 = 1;
+
+/// The version that this program writes, and the newest that it reads.
+pub const FORMAT_VERSION: u32 = VERSION_1;

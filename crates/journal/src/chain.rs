@@ -1,0 +1,145 @@
+//! Which segments make up which partition's chain, as far as their headers, or a search where a
+//! header is bad, can say.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use holdfast_format::group::ReadGroup;
+use holdfast_format::{GroupHeader, HEADER_BLOCK, SegmentError, SegmentHeader};
+use holdfast_stdx::Bytes;
+
+use crate::JournalPlace;
+use crate::partition::Segment;
+
+/// What is known of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SegmentFound {
+    /// Not looked at yet.
+    Unknown,
+    /// Its header cannot be read: it has to be searched.
+    BadHeader,
+    /// Never used, or searched without a find.
+    Unused {
+        /// Whether its header is bad.
+        bad_header: bool,
+    },
+    /// Used by a partition.
+    Used {
+        /// The partition.
+        partition: u16,
+        /// Its place.
+        segment: Segment,
+        /// Whether its header is bad.
+        bad_header: bool,
+    },
+}
+
+/// What the first block of segment `index` says.
+pub(crate) fn from_header(place: &JournalPlace, index: u32, block: Option<&[u8]>) -> SegmentFound {
+    let header = match block {
+        None => Err(SegmentError::BadChecksum),
+        Some(block) => SegmentHeader::decode(block, place.store, place.nonce, index),
+    };
+    match header {
+        Err(_) => SegmentFound::BadHeader,
+        Ok(header) => match header.partition {
+            Some(partition) if partition < place.partitions => SegmentFound::Used {
+                partition,
+                segment: Segment {
+                    index,
+                    ordinal: header.ordinal,
+                    first_group: header.first_group,
+                },
+                bad_header: false,
+            },
+            _ => SegmentFound::Unused { bad_header: false },
+        },
+    }
+}
+
+/// What the groups in segment `index`, whose header is bad, say: those of its latest use.
+pub(crate) fn from_groups(place: &JournalPlace, index: u32, bytes: &Bytes) -> SegmentFound {
+    let mut best: Option<(u16, Segment)> = None;
+    let mut offset = HEADER_BLOCK;
+    while let Some((at, group)) = next_group(place, bytes, offset) {
+        offset = at + group.bytes;
+        let header = &group.header;
+        let newer = best.is_none_or(|(_, segment)| header.ordinal > segment.ordinal);
+        if newer && header.partition < place.partitions {
+            let segment = Segment {
+                index,
+                ordinal: header.ordinal,
+                first_group: header.group,
+            };
+            best = Some((header.partition, segment));
+        }
+    }
+    match best {
+        None => SegmentFound::Unused { bad_header: true },
+        Some((partition, segment)) => SegmentFound::Used {
+            partition,
+            segment,
+            bad_header: true,
+        },
+    }
+}
+
+/// The first readable group of any use at or after `offset`, with where it is.
+fn next_group(place: &JournalPlace, bytes: &Bytes, offset: usize) -> Option<(usize, ReadGroup)> {
+    (offset..bytes.len())
+        .step_by(HEADER_BLOCK)
+        .find_map(|offset| Some((offset, read_group(place, bytes, offset)?)))
+}
+
+/// The first readable group of this use of the segment at or after `offset`.
+pub(crate) fn next_group_of(
+    place: &JournalPlace,
+    partition: u16,
+    segment: Segment,
+    bytes: &Bytes,
+    offset: usize,
+) -> Option<(usize, ReadGroup)> {
+    (offset..bytes.len())
+        .step_by(HEADER_BLOCK)
+        .find_map(|offset| {
+            let group = group_of(place, partition, segment, bytes, offset)?;
+            Some((offset, group))
+        })
+}
+
+/// The group of this use of the segment that is at `offset`.
+pub(crate) fn group_of(
+    place: &JournalPlace,
+    partition: u16,
+    segment: Segment,
+    bytes: &Bytes,
+    offset: usize,
+) -> Option<ReadGroup> {
+    let group = read_group(place, bytes, offset)?;
+    let ours = group.header.partition == partition
+        && group.header.ordinal == segment.ordinal
+        && group.header.group >= segment.first_group;
+    ours.then_some(group)
+}
+
+fn read_group(place: &JournalPlace, bytes: &Bytes, offset: usize) -> Option<ReadGroup> {
+    if offset + HEADER_BLOCK > bytes.len() {
+        return None;
+    }
+    GroupHeader::read(&bytes.slice(offset..), place.store, place.nonce).ok()
+}
+
+/// The segments of `partition`, oldest first.
+pub(crate) fn of_partition(found: &[SegmentFound], wanted: u16) -> VecDeque<Segment> {
+    let mut segments: Vec<Segment> = found
+        .iter()
+        .filter_map(|found| match found {
+            SegmentFound::Used {
+                partition, segment, ..
+            } if *partition == wanted => Some(*segment),
+            _ => None,
+        })
+        .collect();
+    segments.sort_by_key(|segment| segment.ordinal);
+    segments.into()
+}

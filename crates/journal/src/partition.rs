@@ -1,0 +1,296 @@
+//! One partition: a chain of groups over the segments that it has taken from the pool.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use holdfast_format::segment::SEGMENT_HEADER_BYTES;
+use holdfast_format::{GroupHeader, GroupWriter, HEADER_BLOCK, Record, SegmentHeader};
+use holdfast_model::{DiskOp, Sequence, SliceId};
+
+use crate::{GROUP_DATA_BYTES_MAX, GroupNumber, JournalPlace};
+
+/// A segment in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) index: u32,
+    pub(crate) ordinal: u64,
+    pub(crate) first_group: u64,
+}
+
+/// What a group that is being written holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its number.
+    pub group: GroupNumber,
+    /// Its records, in order.
+    pub records: Vec<WrittenRecord>,
+}
+
+/// A record in a group that is being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrittenRecord {
+    /// The tag that it was appended with.
+    pub tag: u64,
+    /// Its slice.
+    pub slice: SliceId,
+    /// The committed point that it states.
+    pub committed: Sequence,
+}
+
+#[derive(Debug)]
+pub(crate) struct Partition {
+    number: u16,
+    /// Oldest first; the last one is being written.
+    segments: VecDeque<Segment>,
+    /// Trimmed; to be released when a durable group has said so. With the oldest group to be said.
+    trimmed: Vec<(u64, u32)>,
+    /// Where the next group goes in the last segment.
+    cursor: u32,
+    next_group: u64,
+    /// Checksum of the last group's header.
+    previous: u32,
+    oldest_group: u64,
+    pins: BTreeMap<GroupNumber, u32>,
+    pending: VecDeque<(Record, u64)>,
+    forced: bool,
+    /// What the group in flight says is the oldest.
+    in_flight: Option<u64>,
+    /// The last segment's header is not written yet.
+    header_due: bool,
+}
+
+impl Partition {
+    pub(crate) fn new(number: u16) -> Self {
+        Self::resumed(number, VecDeque::new(), 0, 1, 0, 1)
+    }
+
+    /// A chain that goes on at `cursor` of its last segment.
+    pub(crate) fn resumed(
+        number: u16,
+        segments: VecDeque<Segment>,
+        cursor: u32,
+        next_group: u64,
+        previous: u32,
+        oldest_group: u64,
+    ) -> Self {
+        Self {
+            number,
+            segments,
+            trimmed: Vec::new(),
+            cursor,
+            next_group,
+            previous,
+            oldest_group,
+            pins: BTreeMap::new(),
+            pending: VecDeque::new(),
+            forced: false,
+            in_flight: None,
+            header_due: false,
+        }
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.pending.len()
+    }
+
+    pub(crate) fn push(&mut self, record: Record, tag: u64) {
+        self.pending.push_back((record, tag));
+    }
+
+    pub(crate) fn force(&mut self) {
+        self.forced = true;
+    }
+
+    pub(crate) fn wants_to_write(&self) -> bool {
+        self.in_flight.is_none() && (self.forced || !self.pending.is_empty())
+    }
+
+    /// Whether the next record does not fit in what is left of the last segment.
+    pub(crate) fn needs_segment(&self, place: &JournalPlace) -> bool {
+        if self.segments.is_empty() {
+            return true;
+        }
+        let room = self.room(place);
+        let needed = match self.pending.front() {
+            None => HEADER_BLOCK,
+            Some((record, _)) => {
+                let (header, data) = GroupWriter::size(record);
+                GroupWriter::new()
+                    .bytes_with(header, data)
+                    .expect("one record fits in a header")
+            }
+        };
+        needed > room
+    }
+
+    fn room(&self, place: &JournalPlace) -> usize {
+        assert!(
+            self.cursor <= place.layout.segment_bytes,
+            "the cursor lies in the segment"
+        );
+        (place.layout.segment_bytes - self.cursor) as usize
+    }
+
+    pub(crate) fn open_segment(&mut self, index: u32, ordinal: u64) {
+        assert!(self.in_flight.is_none(), "the last segment is quiet");
+        if let Some(last) = self.segments.back() {
+            assert!(last.ordinal < ordinal, "ordinals rise");
+        }
+        self.segments.push_back(Segment {
+            index,
+            ordinal,
+            first_group: self.next_group,
+        });
+        self.cursor = SEGMENT_HEADER_BYTES as u32;
+        self.header_due = true;
+        if self.segments.len() == 1 {
+            self.oldest_group = self.next_group;
+        }
+    }
+
+    pub(crate) fn write_group(
+        &mut self,
+        place: &JournalPlace,
+        mut committed: impl FnMut(SliceId) -> Sequence,
+    ) -> (DiskOp, Written) {
+        assert!(self.in_flight.is_none(), "one group at a time");
+        let room = self.room(place);
+        let mut writer = GroupWriter::new();
+        let mut records = Vec::new();
+        let mut data_bytes = 0;
+        while let Some((record, _)) = self.pending.front() {
+            let (header, data) = GroupWriter::size(record);
+            let fits = writer
+                .bytes_with(header, data)
+                .is_some_and(|bytes| bytes <= room);
+            if !fits || (data_bytes > 0 && data_bytes + data > GROUP_DATA_BYTES_MAX) {
+                break;
+            }
+            let (mut record, tag) = self.pending.pop_front().expect("there is a front");
+            record.committed = committed(record.slice);
+            writer.push(&record);
+            data_bytes += data;
+            records.push(WrittenRecord {
+                tag,
+                slice: record.slice,
+                committed: record.committed,
+            });
+        }
+        self.forced = false;
+        (
+            self.write(place, writer),
+            Written {
+                group: GroupNumber(self.next_group - 1),
+                records,
+            },
+        )
+    }
+
+    fn write(&mut self, place: &JournalPlace, writer: GroupWriter) -> DiskOp {
+        let segment = *self.segments.back().expect("a segment is open");
+        let header = GroupHeader {
+            store: place.store,
+            nonce: place.nonce,
+            partition: self.number,
+            ordinal: segment.ordinal,
+            group: self.next_group,
+            previous: self.previous,
+            durable_up_to: self.next_group - 1,
+            oldest_group: self.oldest_group,
+            redo_from: self
+                .pins
+                .first_key_value()
+                .map_or(self.next_group, |(group, _)| group.0),
+        };
+        let (mut parts, checksum) = writer.finish(&header);
+        let bytes: usize = parts.iter().map(holdfast_stdx::Bytes::len).sum();
+        let mut offset = place.layout.segment_offset(segment.index) + u64::from(self.cursor);
+        if self.header_due {
+            let mut with_header = vec![self.segment_header(place, segment).encode()];
+            with_header.append(&mut parts);
+            parts = with_header;
+            offset -= SEGMENT_HEADER_BYTES as u64;
+            self.header_due = false;
+        }
+        self.cursor += bytes as u32;
+        assert!(
+            self.cursor <= place.layout.segment_bytes,
+            "a group ends in its segment"
+        );
+        self.previous = checksum;
+        self.next_group += 1;
+        self.in_flight = Some(self.oldest_group);
+        DiskOp::Write {
+            offset,
+            parts,
+            durable: true,
+        }
+    }
+
+    fn segment_header(&self, place: &JournalPlace, segment: Segment) -> SegmentHeader {
+        SegmentHeader {
+            store: place.store,
+            nonce: place.nonce,
+            index: segment.index,
+            ordinal: segment.ordinal,
+            partition: Some(self.number),
+            first_group: segment.first_group,
+            oldest_group: self.oldest_group,
+        }
+    }
+
+    /// The group in flight is durable; gives the segments that can be used again.
+    pub(crate) fn complete(&mut self) -> Vec<u32> {
+        let announced = self.in_flight.take().expect("a group was in flight");
+        let (released, kept) = self
+            .trimmed
+            .iter()
+            .partition(|(oldest, _)| *oldest <= announced);
+        self.trimmed = kept;
+        released.into_iter().map(|(_, index)| index).collect()
+    }
+
+    pub(crate) fn pin(&mut self, group: GroupNumber) {
+        assert!(group.0 >= self.oldest_group, "what is trimmed is gone");
+        *self.pins.entry(group).or_default() += 1;
+    }
+
+    pub(crate) fn unpin(&mut self, group: GroupNumber) {
+        let count = self.pins.get_mut(&group).expect("the group is pinned");
+        *count -= 1;
+        if *count == 0 {
+            self.pins.remove(&group);
+        }
+    }
+
+    pub(crate) fn oldest_segment(&self) -> Option<(GroupNumber, bool)> {
+        let next = self.segments.get(1)?;
+        let last = GroupNumber(next.first_group - 1);
+        let pinned = self
+            .pins
+            .first_key_value()
+            .is_some_and(|(group, _)| *group <= last);
+        Some((last, !pinned))
+    }
+
+    pub(crate) fn trim(&mut self) {
+        let (_, free_of_pins) = self.oldest_segment().expect("there is more than one");
+        assert!(free_of_pins, "nothing pinned is trimmed");
+        let segment = self.segments.pop_front().expect("there is more than one");
+        self.oldest_group = self.segments[0].first_group;
+        self.trimmed.push((self.oldest_group, segment.index));
+    }
+
+    pub(crate) fn unannounced(&self) -> usize {
+        self.trimmed.len()
+    }
+
+    pub(crate) fn segment_count(&self) -> usize {
+        self.segments.len()
+    }
+
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.iter()
+    }
+}

@@ -1,0 +1,403 @@
+//! Recovery: from a device to a journal that takes records again.
+//!
+//! It flushes first, so that what it reads is on stable storage; reads every segment's header;
+//! searches the segments whose header is bad; finds each partition's last group, which says where
+//! the chain begins; walks the chain; and makes bad headers of unused segments good.
+//!
+//! Invariants:
+//! - memory is bounded by one segment, whatever the journal holds;
+//! - a read that fails counts as bad bytes, a write or flush that fails ends the recovery.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use holdfast_format::{HEADER_BLOCK, PatientRead, ReadRecord};
+use holdfast_model::{DiskCompletion, DiskOp, DiskRequest, DiskToken};
+use holdfast_stdx::Bytes;
+
+use crate::chain::{self, SegmentFound};
+use crate::partition::{Partition, Segment};
+use crate::walk::Walk;
+use crate::{GroupNumber, Journal, JournalPlace, blank_segment};
+
+/// Headers that are read at a time.
+const HEADERS_IN_FLIGHT: u32 = 32;
+
+/// What recovery finds, in the order of each partition's chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A record.
+    Record {
+        /// Its partition.
+        partition: u16,
+        /// Its group.
+        group: GroupNumber,
+        /// Whether what it changes has to be done again.
+        redo: bool,
+        /// The record, with the blocks whose data is bad. Its data shares the segment's buffer:
+        /// copy what is kept.
+        read: ReadRecord,
+    },
+    /// Groups that had been durable cannot be read.
+    Hole {
+        /// Their partition.
+        partition: u16,
+    },
+    /// The chain's end.
+    End {
+        /// The partition.
+        partition: u16,
+        /// Whether there is, or may be, a bad group after it.
+        suspect: bool,
+    },
+}
+
+/// The device failed to write or to flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the journal's device failed during recovery")]
+pub struct RecoveryFailed;
+
+#[derive(Debug)]
+enum Step {
+    Flush,
+    Headers,
+    /// Searches the segments whose headers are bad.
+    Search {
+        index: u32,
+        reader: PatientRead,
+    },
+    /// Looks for the last group of a partition, newest segment first.
+    Last {
+        partition: u16,
+        /// Those not yet looked at, oldest first.
+        left: VecDeque<Segment>,
+        reader: PatientRead,
+    },
+    Walk {
+        walk: Box<Walk>,
+        reader: PatientRead,
+    },
+    Heal {
+        in_flight: u32,
+    },
+    HealFlush,
+    Done,
+}
+
+/// A journal that is being recovered.
+#[derive(Debug)]
+pub struct Recovery {
+    place: JournalPlace,
+    step: Step,
+    segments: Vec<SegmentFound>,
+    headers_asked: u32,
+    headers_told: u32,
+    partitions: Vec<Partition>,
+    suspects: Vec<bool>,
+    /// Partitions without a single good group.
+    empty: Vec<u16>,
+    next_token: u64,
+}
+
+impl Recovery {
+    /// Begins.
+    #[must_use]
+    pub fn start(place: JournalPlace, requests: &mut Vec<DiskRequest>) -> Self {
+        let mut recovery = Self {
+            place,
+            step: Step::Flush,
+            segments: alloc::vec![SegmentFound::Unknown; place.layout.segment_count as usize],
+            headers_asked: 0,
+            headers_told: 0,
+            partitions: Vec::new(),
+            suspects: Vec::new(),
+            empty: Vec::new(),
+            next_token: u64::from(u32::MAX),
+        };
+        recovery.ask(DiskOp::Flush, requests);
+        recovery
+    }
+
+    /// Whether it is over: [`finish`](Self::finish) gives the journal.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        matches!(self.step, Step::Done)
+    }
+
+    /// The journal.
+    #[must_use]
+    pub fn finish(self) -> Journal {
+        assert!(self.is_done(), "recovery is over");
+        let mut used: Vec<u32> = Vec::new();
+        for partition in &self.partitions {
+            used.extend(partition.segments().map(|segment| segment.index));
+        }
+        let free = (0..self.place.layout.segment_count)
+            .filter(|index| !used.contains(index))
+            .collect();
+        Journal::recovered(self.place, self.partitions, free)
+    }
+
+    /// Takes the end of a request and goes on.
+    ///
+    /// # Errors
+    /// [`RecoveryFailed`] if a write or a flush failed.
+    pub fn handle(
+        &mut self,
+        completion: DiskCompletion,
+        requests: &mut Vec<DiskRequest>,
+        found: &mut Vec<Found>,
+    ) -> Result<(), RecoveryFailed> {
+        match core::mem::replace(&mut self.step, Step::Done) {
+            Step::Flush => {
+                completion.result.map_err(|_| RecoveryFailed)?;
+                self.step = Step::Headers;
+                self.ask_headers(requests);
+            }
+            Step::Headers => self.take_header(&completion, requests),
+            Step::Search { index, mut reader } => match reader.take(completion.result) {
+                Err(op) => {
+                    self.ask(op, requests);
+                    self.step = Step::Search { index, reader };
+                }
+                Ok(bytes) => {
+                    self.segments[index as usize] = chain::from_groups(&self.place, index, &bytes);
+                    self.search_next(index + 1, requests);
+                }
+            },
+            Step::Last {
+                partition,
+                left,
+                mut reader,
+            } => match reader.take(completion.result) {
+                Err(op) => {
+                    self.ask(op, requests);
+                    self.step = Step::Last {
+                        partition,
+                        left,
+                        reader,
+                    };
+                }
+                Ok(bytes) => self.take_last(partition, left, &bytes, requests),
+            },
+            Step::Walk {
+                mut walk,
+                mut reader,
+            } => match reader.take(completion.result) {
+                Err(op) => {
+                    self.ask(op, requests);
+                    self.step = Step::Walk { walk, reader };
+                }
+                Ok(bytes) => {
+                    walk.take(&self.place, &bytes, found);
+                    self.walk(walk, requests);
+                }
+            },
+            Step::Heal { in_flight } => {
+                completion.result.map_err(|_| RecoveryFailed)?;
+                if in_flight > 1 {
+                    self.step = Step::Heal {
+                        in_flight: in_flight - 1,
+                    };
+                } else {
+                    self.step = Step::HealFlush;
+                    self.ask(DiskOp::Flush, requests);
+                }
+            }
+            Step::HealFlush => {
+                completion.result.map_err(|_| RecoveryFailed)?;
+            }
+            Step::Done => unreachable!("nothing is in flight when recovery is over"),
+        }
+        if self.is_done() {
+            found.extend(self.empty.iter().map(|partition| Found::Hole {
+                partition: *partition,
+            }));
+            found.extend(
+                self.suspects
+                    .iter()
+                    .zip(0..)
+                    .map(|(suspect, partition)| Found::End {
+                        partition,
+                        suspect: *suspect,
+                    }),
+            );
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, op: DiskOp, requests: &mut Vec<DiskRequest>) {
+        self.next_token += 1;
+        requests.push(DiskRequest {
+            token: DiskToken(self.place.token_base + self.next_token),
+            disk: self.place.disk,
+            op,
+        });
+    }
+
+    fn read_segment(&mut self, index: u32, requests: &mut Vec<DiskRequest>) -> PatientRead {
+        let offset = self.place.layout.segment_offset(index);
+        let (reader, op) = PatientRead::start(offset, self.place.layout.segment_bytes);
+        self.ask(op, requests);
+        reader
+    }
+
+    fn ask_headers(&mut self, requests: &mut Vec<DiskRequest>) {
+        let count = self.place.layout.segment_count;
+        while self.headers_asked < count
+            && self.headers_asked - self.headers_told < HEADERS_IN_FLIGHT
+        {
+            requests.push(DiskRequest {
+                token: DiskToken(self.place.token_base + u64::from(self.headers_asked)),
+                disk: self.place.disk,
+                op: DiskOp::Read {
+                    offset: self.place.layout.segment_offset(self.headers_asked),
+                    length: HEADER_BLOCK as u32,
+                },
+            });
+            self.headers_asked += 1;
+        }
+    }
+
+    fn take_header(&mut self, completion: &DiskCompletion, requests: &mut Vec<DiskRequest>) {
+        let index = (completion.token.0 - self.place.token_base) as u32;
+        let block = completion.result.as_ref().ok().map(|bytes| &bytes[..]);
+        self.segments[index as usize] = chain::from_header(&self.place, index, block);
+        self.headers_told += 1;
+        self.step = Step::Headers;
+        self.ask_headers(requests);
+        if self.headers_told == self.place.layout.segment_count {
+            self.search_next(0, requests);
+        }
+    }
+
+    fn search_next(&mut self, from: u32, requests: &mut Vec<DiskRequest>) {
+        let bad = (from..self.place.layout.segment_count)
+            .find(|index| self.segments[*index as usize] == SegmentFound::BadHeader);
+        match bad {
+            Some(index) => {
+                let reader = self.read_segment(index, requests);
+                self.step = Step::Search { index, reader };
+            }
+            None => self.last(0, requests),
+        }
+    }
+
+    fn last(&mut self, partition: u16, requests: &mut Vec<DiskRequest>) {
+        if partition == self.place.partitions {
+            self.heal(requests);
+            return;
+        }
+        let left = chain::of_partition(&self.segments, partition);
+        self.last_in(partition, left, requests);
+    }
+
+    fn last_in(
+        &mut self,
+        partition: u16,
+        left: VecDeque<Segment>,
+        requests: &mut Vec<DiskRequest>,
+    ) {
+        match left.back() {
+            Some(segment) => {
+                let reader = self.read_segment(segment.index, requests);
+                self.step = Step::Last {
+                    partition,
+                    left,
+                    reader,
+                };
+            }
+            None => {
+                // No segment has a single good group: the chain begins with its oldest segment.
+                // A store that was opened before has written to each of its partitions.
+                if self.place.use_counter > 1 {
+                    self.empty.push(partition);
+                }
+                let segments = chain::of_partition(&self.segments, partition);
+                let oldest = segments.front().map_or(1, |segment| segment.first_group);
+                let walk = Walk::new(partition, segments, oldest, oldest);
+                self.walk(Box::new(walk), requests);
+            }
+        }
+    }
+
+    fn take_last(
+        &mut self,
+        partition: u16,
+        mut left: VecDeque<Segment>,
+        bytes: &Bytes,
+        requests: &mut Vec<DiskRequest>,
+    ) {
+        let segment = left.pop_back().expect("the segment that was read");
+        let mut offset = HEADER_BLOCK;
+        let mut last = None;
+        while let Some((at, group)) =
+            chain::next_group_of(&self.place, partition, segment, bytes, offset)
+        {
+            offset = at + group.bytes;
+            last = Some(group.header);
+        }
+        match last {
+            None => self.last_in(partition, left, requests),
+            Some(header) => {
+                let segments = chain::of_partition(&self.segments, partition);
+                let walk = Walk::new(partition, segments, header.oldest_group, header.redo_from);
+                self.walk(Box::new(walk), requests);
+            }
+        }
+    }
+
+    fn walk(&mut self, walk: Box<Walk>, requests: &mut Vec<DiskRequest>) {
+        match walk.wants() {
+            Some(index) => {
+                let reader = self.read_segment(index, requests);
+                self.step = Step::Walk { walk, reader };
+            }
+            None => {
+                let partition = walk.partition();
+                self.suspects.push(walk.is_suspect());
+                self.partitions.push(walk.finish());
+                self.last(partition + 1, requests);
+            }
+        }
+    }
+
+    fn heal(&mut self, requests: &mut Vec<DiskRequest>) {
+        let in_chains = |index: u32| {
+            self.partitions
+                .iter()
+                .any(|partition| partition.segments().any(|segment| segment.index == index))
+        };
+        let bad: Vec<u32> = self
+            .segments
+            .iter()
+            .zip(0..)
+            .filter(|(found, index)| {
+                let bad = matches!(
+                    found,
+                    SegmentFound::Unused { bad_header: true }
+                        | SegmentFound::Used {
+                            bad_header: true,
+                            ..
+                        }
+                );
+                bad && !in_chains(*index)
+            })
+            .map(|(_, index)| index)
+            .collect();
+        if bad.is_empty() {
+            self.step = Step::Done;
+            return;
+        }
+        // One of them may have been the next segment of any chain.
+        self.suspects.fill(true);
+        self.step = Step::Heal {
+            in_flight: bad.len() as u32,
+        };
+        requests.extend(
+            bad.into_iter()
+                .map(|index| blank_segment(&self.place, index)),
+        );
+    }
+}

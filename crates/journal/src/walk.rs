@@ -1,0 +1,226 @@
+//! One partition's chain, walked from its oldest group to its end.
+//!
+//! Invariants:
+//! - a group is given to the owner only if it continues the chain and its data is whole, or if a
+//!   later group shows that it had been on stable storage: then with the blocks that are bad;
+//! - what does not continue the chain is a hole if something later shows that it had been durable,
+//!   else the end.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use holdfast_format::group::ReadGroup;
+use holdfast_format::{HEADER_BLOCK, Looks};
+use holdfast_stdx::Bytes;
+
+use crate::chain::{group_of, next_group_of};
+use crate::partition::{Partition, Segment};
+use crate::recover::Found;
+use crate::{GroupNumber, JournalPlace};
+
+#[derive(Clone, Copy, Debug)]
+struct Position {
+    /// Number of the group that comes next.
+    expected: u64,
+    /// Checksum of the one before, if it is known.
+    previous: Option<u32>,
+    /// Where the next one is in the current segment.
+    cursor: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Walk {
+    partition: u16,
+    /// Of the chain, oldest first.
+    segments: VecDeque<Segment>,
+    /// Which of them is being walked.
+    current: usize,
+    oldest_group: u64,
+    redo_from: u64,
+    position: Position,
+    /// A group with bad data that nothing yet shows to have been durable, and where it was.
+    doubtful: Option<(Position, ReadGroup)>,
+    suspect: bool,
+}
+
+impl Walk {
+    /// A walk over those of `segments` that matter, given the last group's header says what is the
+    /// oldest group and from where changes have to be redone.
+    pub(crate) fn new(
+        partition: u16,
+        segments: VecDeque<Segment>,
+        oldest_group: u64,
+        redo_from: u64,
+    ) -> Self {
+        let segments: VecDeque<Segment> = segments
+            .into_iter()
+            .filter(|segment| segment.first_group >= oldest_group)
+            .collect();
+        Self {
+            partition,
+            segments,
+            current: 0,
+            oldest_group,
+            redo_from,
+            position: Position {
+                expected: oldest_group,
+                previous: None,
+                cursor: HEADER_BLOCK,
+            },
+            doubtful: None,
+            suspect: false,
+        }
+    }
+
+    pub(crate) fn partition(&self) -> u16 {
+        self.partition
+    }
+
+    /// The segment that has to be read next.
+    pub(crate) fn wants(&self) -> Option<u32> {
+        self.segments.get(self.current).map(|segment| segment.index)
+    }
+
+    /// Takes the bytes of the segment that was wanted.
+    pub(crate) fn take(&mut self, place: &JournalPlace, bytes: &Bytes, found: &mut Vec<Found>) {
+        let segment = self.segments[self.current];
+        if segment.first_group > self.position.expected {
+            self.skip_to(segment.first_group, HEADER_BLOCK, found);
+        }
+        self.position.cursor = HEADER_BLOCK;
+        loop {
+            self.follow(place, segment, bytes, found);
+            let next_first = self
+                .segments
+                .get(self.current + 1)
+                .map(|segment| segment.first_group);
+            if next_first == Some(self.position.expected) {
+                break;
+            }
+            // The chain breaks here. Something later in the segment shows a hole; something in the
+            // next segment too, when that is walked; nothing at all is the end.
+            let after = self.position.cursor + HEADER_BLOCK;
+            let later = next_group_of(place, self.partition, segment, bytes, after)
+                .filter(|(_, group)| group.header.durable_up_to >= self.position.expected);
+            match later {
+                Some((offset, group)) => self.skip_to(group.header.group, offset, found),
+                None if next_first.is_some() => break,
+                None => {
+                    self.end(place, segment, bytes);
+                    break;
+                }
+            }
+        }
+        self.current += 1;
+        if self.current < self.segments.len() {
+            // A next segment was begun only after everything in this one was durable.
+            self.settle(found);
+        }
+    }
+
+    /// Follows the chain as far as it goes in this segment.
+    fn follow(
+        &mut self,
+        place: &JournalPlace,
+        segment: Segment,
+        bytes: &Bytes,
+        found: &mut Vec<Found>,
+    ) {
+        while let Some(group) =
+            group_of(place, self.partition, segment, bytes, self.position.cursor)
+        {
+            let continues = group.header.group == self.position.expected
+                && self
+                    .position
+                    .previous
+                    .is_none_or(|previous| previous == group.header.previous);
+            if !continues {
+                return;
+            }
+            if let Some((_, doubtful)) = &self.doubtful {
+                if group.header.durable_up_to < doubtful.header.group {
+                    return;
+                }
+                self.settle(found);
+            }
+            let before = self.position;
+            self.position = Position {
+                expected: group.header.group + 1,
+                previous: Some(group.checksum),
+                cursor: before.cursor + group.bytes,
+            };
+            if group.is_whole() {
+                self.give(group, found);
+            } else {
+                self.doubtful = Some((before, group));
+            }
+        }
+    }
+
+    fn skip_to(&mut self, group: u64, offset: usize, found: &mut Vec<Found>) {
+        assert!(group >= self.position.expected, "a walk goes forward");
+        self.settle(found);
+        if group > self.position.expected {
+            found.push(Found::Hole {
+                partition: self.partition,
+            });
+        }
+        self.position = Position {
+            expected: group,
+            previous: None,
+            cursor: offset,
+        };
+    }
+
+    fn settle(&mut self, found: &mut Vec<Found>) {
+        if let Some((_, group)) = self.doubtful.take() {
+            self.give(group, found);
+        }
+    }
+
+    fn give(&self, group: ReadGroup, found: &mut Vec<Found>) {
+        let number = GroupNumber(group.header.group);
+        let redo = group.header.group >= self.redo_from;
+        found.extend(group.records.into_iter().map(|read| Found::Record {
+            partition: self.partition,
+            group: number,
+            redo,
+            read,
+        }));
+    }
+
+    fn end(&mut self, place: &JournalPlace, segment: Segment, bytes: &Bytes) {
+        if let Some((position, _)) = self.doubtful.take() {
+            self.position = position;
+            self.suspect = true;
+            return;
+        }
+        let cursor = self.position.cursor;
+        if cursor + HEADER_BLOCK <= bytes.len() {
+            let block = &bytes[cursor..cursor + HEADER_BLOCK];
+            let looks = Looks::at(block, place.nonce, segment.ordinal, self.position.expected);
+            self.suspect = looks == Looks::LikeTheGroup;
+        }
+    }
+
+    /// Whether the last group was bad.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.suspect
+    }
+
+    /// The partition, ready to go on where the chain ended.
+    pub(crate) fn finish(self) -> Partition {
+        assert!(self.wants().is_none(), "the walk is over");
+        if self.segments.is_empty() {
+            return Partition::new(self.partition);
+        }
+        Partition::resumed(
+            self.partition,
+            self.segments,
+            self.position.cursor as u32,
+            self.position.expected,
+            self.position.previous.unwrap_or(0),
+            self.oldest_group,
+        )
+    }
+}

@@ -1,0 +1,277 @@
+//! The map from page to slot, and what is done with it.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+
+use holdfast_format::{PageKey, PageSet, SlotContent};
+use holdfast_model::{
+    DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken, PAGES_PER_SLICE, PageIndex, Sequence,
+    SliceId,
+};
+
+use crate::cache::{TableBlock, TableCache};
+use crate::place::{PagesPlace, TableBlockId};
+use crate::read::{Loading, Reads};
+use crate::round::Round;
+use crate::slots::Slots;
+use crate::{PagesEvent, PagesFailed};
+
+/// No slot: a page that is known to have existed and of which nothing is left.
+pub(crate) const NO_SLOT: u32 = u32::MAX;
+/// Bits of a version that count within one start; the others are the store's use counter.
+const VERSION_BITS: u32 = 40;
+
+/// A page in memory: 32 bytes and its share of a tree, less than 64 together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageState {
+    pub(crate) slot: u32,
+    pub(crate) version: u64,
+    pub(crate) written: Sequence,
+    pub(crate) mask: u64,
+}
+
+/// What is known of a page without reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageView {
+    /// Blocks that are there.
+    pub mask: u64,
+    /// Blocks that are lost.
+    pub lost: u64,
+    /// No entry above this is in the page.
+    pub written: Sequence,
+    /// Whether the page has a slot.
+    pub has_slot: bool,
+}
+
+/// Whose request a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// A run of blocks for a read.
+    Run { read: u64, run: usize },
+    /// One copy of a table block.
+    Table { block: TableBlockId, copy: usize },
+    /// A write or a flush of the round.
+    Round,
+}
+
+/// The page store.
+#[derive(Debug)]
+pub struct Pages {
+    pub(crate) place: PagesPlace,
+    pub(crate) map: BTreeMap<SliceId, BTreeMap<PageIndex, PageState>>,
+    /// Lost blocks of the few pages that have some.
+    pub(crate) lost: BTreeMap<PageKey, u64>,
+    pub(crate) slots: Slots,
+    /// Slots whose entry names a page that is elsewhere, or that the slice does not have any more.
+    pub(crate) zombies: Vec<u32>,
+    pub(crate) cache: TableCache,
+    pub(crate) loading: BTreeMap<TableBlockId, Loading>,
+    pub(crate) reads: Reads,
+    pub(crate) round: Option<Round>,
+    pub(crate) asked: BTreeMap<DiskToken, Asked>,
+    next_token: u64,
+    next_version: u64,
+}
+
+impl Pages {
+    pub(crate) fn new(place: PagesPlace, cache_bytes: u64) -> Self {
+        let slots = Slots::new(&place);
+        let next_version = place.use_counter << VERSION_BITS;
+        Self {
+            place,
+            map: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            slots,
+            zombies: Vec::new(),
+            cache: TableCache::new(cache_bytes),
+            loading: BTreeMap::new(),
+            reads: Reads::default(),
+            round: None,
+            asked: BTreeMap::new(),
+            next_token: 0,
+            next_version,
+        }
+    }
+
+    /// What is known of a page; nothing of one that does not exist.
+    #[must_use]
+    pub fn page(&self, key: PageKey) -> Option<PageView> {
+        let state = self.state(key)?;
+        Some(PageView {
+            mask: state.mask,
+            lost: self.lost.get(&key).copied().unwrap_or(0),
+            written: state.written,
+            has_slot: state.slot != NO_SLOT,
+        })
+    }
+
+    /// The pages of a slice, in order.
+    pub fn pages(&self, slice: SliceId) -> impl Iterator<Item = (PageIndex, PageView)> {
+        self.pages_in(slice, PageIndex(0)..=PageIndex(PAGES_PER_SLICE - 1))
+    }
+
+    /// The pages of a part of a slice, in order.
+    pub fn pages_in(
+        &self,
+        slice: SliceId,
+        range: RangeInclusive<PageIndex>,
+    ) -> impl Iterator<Item = (PageIndex, PageView)> {
+        self.map
+            .get(&slice)
+            .into_iter()
+            .flat_map(move |pages| pages.range(range.clone()))
+            .map(move |(page, _)| {
+                let key = PageKey { slice, page: *page };
+                (*page, self.page(key).expect("a page of the map"))
+            })
+    }
+
+    /// How many pages a slice has.
+    #[must_use]
+    pub fn page_count(&self, slice: SliceId) -> u32 {
+        self.map.get(&slice).map_or(0, |pages| pages.len() as u32)
+    }
+
+    /// The slices that have pages.
+    pub fn slices(&self) -> impl Iterator<Item = SliceId> {
+        self.map.keys().copied()
+    }
+
+    /// Slots that no page has; one that a round has chosen counts until its page is in the map.
+    #[must_use]
+    pub fn free_slots(&self) -> u32 {
+        self.slots.free() + self.round.as_ref().map_or(0, Round::chosen)
+    }
+
+    /// All slots.
+    #[must_use]
+    pub fn slot_count(&self) -> u32 {
+        self.place.slot_count()
+    }
+
+    /// Takes the set of pages that a slice must have, as its owner has logged it: those that the
+    /// table does not have are lost. Those that the table has beyond the set are left over from a
+    /// round that did not end: they go, because what the round wrote is redone from the journal;
+    /// unless the log itself is incomplete (`certain` is false), when nothing is thrown away.
+    pub fn prove(&mut self, slice: SliceId, set: &PageSet, certain: bool) {
+        for page in set.iter() {
+            let key = PageKey { slice, page };
+            if self.state(key).is_none() {
+                let state = PageState {
+                    slot: NO_SLOT,
+                    version: 0,
+                    written: Sequence::ZERO,
+                    mask: 0,
+                };
+                self.set_state(key, Some(state));
+                self.lost.insert(key, u64::MAX);
+            }
+        }
+        if certain {
+            let beyond: Vec<PageIndex> = self
+                .map
+                .get(&slice)
+                .into_iter()
+                .flat_map(BTreeMap::keys)
+                .filter(|page| !set.contains(**page))
+                .copied()
+                .collect();
+            for page in beyond {
+                let key = PageKey { slice, page };
+                let state = self.state(key).expect("a page of the map");
+                self.zombies.push(state.slot);
+                self.set_state(key, None);
+                self.lost.remove(&key);
+            }
+        }
+    }
+
+    /// Whether the table has entries that a round should clear, although there may be no page to
+    /// write.
+    #[must_use]
+    pub fn has_leftovers(&self) -> bool {
+        !self.zombies.is_empty()
+    }
+
+    /// Takes the end of a request.
+    ///
+    /// # Errors
+    /// [`PagesFailed`] if a write or a flush failed; a failed read is told to whoever asked.
+    pub fn handle(
+        &mut self,
+        completion: DiskCompletion,
+        requests: &mut Vec<DiskRequest>,
+        events: &mut Vec<PagesEvent>,
+    ) -> Result<(), PagesFailed> {
+        let asked = self
+            .asked
+            .remove(&completion.token)
+            .expect("every request in flight is known");
+        match asked {
+            Asked::Run { read, run } => {
+                self.take_run(read, run, completion.result, requests, events);
+            }
+            Asked::Table { block, copy } => {
+                self.take_table(block, copy, completion.result, requests);
+                self.reads_go_on(events);
+                self.round_goes_on(requests, events);
+            }
+            Asked::Round => {
+                completion.result.map_err(|_| PagesFailed)?;
+                self.round_step_done(requests, events);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn state(&self, key: PageKey) -> Option<PageState> {
+        self.map.get(&key.slice)?.get(&key.page).copied()
+    }
+
+    pub(crate) fn set_state(&mut self, key: PageKey, state: Option<PageState>) {
+        let pages = self.map.entry(key.slice).or_default();
+        match state {
+            Some(state) => {
+                pages.insert(key.page, state);
+            }
+            None => {
+                pages.remove(&key.page);
+                if pages.is_empty() {
+                    self.map.remove(&key.slice);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn next_version(&mut self) -> u64 {
+        self.next_version += 1;
+        self.next_version
+    }
+
+    pub(crate) fn ask(
+        &mut self,
+        asked: Asked,
+        disk: DiskId,
+        op: DiskOp,
+        requests: &mut Vec<DiskRequest>,
+    ) {
+        let token = DiskToken(self.place.token_base + self.next_token);
+        self.next_token += 1;
+        self.asked.insert(token, asked);
+        requests.push(DiskRequest { token, disk, op });
+    }
+
+    /// Whether an entry is the one that memory expects of its slot.
+    pub(crate) fn is_current(&self, block: &TableBlock, slot: u32) -> bool {
+        match block.entry(slot) {
+            None => self.slots.is_free(slot),
+            Some(entry) => match &entry.content {
+                SlotContent::Free => self.slots.is_free(slot),
+                SlotContent::Page { key, .. } => self
+                    .state(*key)
+                    .is_some_and(|state| state.slot == slot && state.version == entry.version),
+            },
+        }
+    }
+}

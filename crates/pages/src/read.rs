@@ -1,0 +1,319 @@
+//! Reads of blocks, verified against their table entry.
+//!
+//! The data and, if it is not in memory, the entry are read at the same time. Blocks that do not
+//! match are called bad only if their page is still what it was when the read began; otherwise the
+//! owner plans the read again.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use holdfast_format::{PageEntry, PageKey, PatientRead, SlotContent, TABLE_BLOCK, TABLE_ENTRY};
+use holdfast_model::{BLOCK_SIZE, BLOCKS_PER_PAGE, DiskError, DiskOp, DiskRequest};
+use holdfast_stdx::{Bytes, crc32c};
+
+use crate::PagesEvent;
+use crate::cache::TableBlock;
+use crate::pages::{Asked, NO_SLOT, Pages};
+use crate::place::TableBlockId;
+
+/// A read that is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageReadDone {
+    /// The owner's name for it.
+    pub id: u64,
+    /// Each block that was asked for, by its place in the page, in order.
+    pub blocks: Vec<(u32, BlockOutcome)>,
+}
+
+/// What became of a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlockOutcome {
+    /// Its contents, verified.
+    Data {
+        /// 4 KiB; neighbours share a buffer.
+        data: Bytes,
+        /// Their CRC-32C.
+        checksum: u32,
+    },
+    /// It cannot be read or is not what it was; with the checksum on record.
+    Bad(Option<u32>),
+    /// The page was written meanwhile: plan again.
+    Changed,
+}
+
+/// A table block that is being loaded.
+#[derive(Debug)]
+pub(crate) struct Loading {
+    block: TableBlock,
+}
+
+#[derive(Debug)]
+enum EntryKnown {
+    Waiting,
+    Known(Box<[u32; BLOCKS_PER_PAGE as usize]>),
+    Missing,
+}
+
+#[derive(Debug)]
+struct Run {
+    first: u32,
+    reader: PatientRead,
+    data: Option<Bytes>,
+}
+
+#[derive(Debug)]
+struct PageRead {
+    id: u64,
+    key: PageKey,
+    slot: u32,
+    version: u64,
+    entry: EntryKnown,
+    runs: Vec<Run>,
+}
+
+/// The reads under way.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    live: BTreeMap<u64, PageRead>,
+    next: u64,
+}
+
+impl Pages {
+    /// Reads the blocks of `wanted`, which are there and not lost, of an existing page.
+    pub fn read(
+        &mut self,
+        key: PageKey,
+        wanted: u64,
+        id: u64,
+        requests: &mut Vec<DiskRequest>,
+        events: &mut Vec<PagesEvent>,
+    ) {
+        let state = self.state(key).expect("the page exists");
+        assert!(wanted != 0, "a read is of something");
+        assert!(wanted & !state.mask == 0, "the blocks are there");
+        assert!(state.slot != NO_SLOT, "a page with blocks has a slot");
+        let number = self.reads.next;
+        self.reads.next += 1;
+        let (disk, slot_offset) = self.place.slot_offset(state.slot);
+        let mut runs = Vec::new();
+        for (first, count) in runs_of(wanted) {
+            let offset = slot_offset + u64::from(first) * BLOCK_SIZE as u64;
+            let (reader, op) = PatientRead::start(offset, count * BLOCK_SIZE as u32);
+            let asked = Asked::Run {
+                read: number,
+                run: runs.len(),
+            };
+            self.ask(asked, disk, op, requests);
+            runs.push(Run {
+                first,
+                reader,
+                data: None,
+            });
+        }
+        let read = PageRead {
+            id,
+            key,
+            slot: state.slot,
+            version: state.version,
+            entry: EntryKnown::Waiting,
+            runs,
+        };
+        self.reads.live.insert(number, read);
+        let block = TableBlockId::of_slot(state.slot);
+        if !self.cache.contains(block) {
+            self.load(block, requests);
+        }
+        self.reads_go_on(events);
+    }
+
+    pub(crate) fn load(&mut self, block: TableBlockId, requests: &mut Vec<DiskRequest>) {
+        if self.loading.contains_key(&block) {
+            return;
+        }
+        let loading = Loading {
+            block: TableBlock::default(),
+        };
+        self.loading.insert(block, loading);
+        self.ask_table(block, 0, requests);
+    }
+
+    fn ask_table(&mut self, block: TableBlockId, copy: usize, requests: &mut Vec<DiskRequest>) {
+        let (disk, offset) = self.place.table_offset(copy, block);
+        let op = DiskOp::Read {
+            offset,
+            length: TABLE_BLOCK as u32,
+        };
+        self.ask(Asked::Table { block, copy }, disk, op, requests);
+    }
+
+    /// Takes one copy of a table block; asks for the other if this one is not all right.
+    pub(crate) fn take_table(
+        &mut self,
+        id: TableBlockId,
+        copy: usize,
+        result: Result<Bytes, DiskError>,
+        requests: &mut Vec<DiskRequest>,
+    ) {
+        let mut loading = self.loading.remove(&id).expect("the block is loading");
+        if let Ok(bytes) = result
+            && bytes.len() == TABLE_BLOCK
+        {
+            for (slot, raw) in id.slots().zip(bytes.chunks_exact(TABLE_ENTRY)) {
+                if !self.is_current(&loading.block, slot) || self.slots.is_free(slot) {
+                    self.take_entry(&mut loading.block, slot, raw);
+                }
+            }
+        }
+        let complete = id.slots().all(|slot| self.is_current(&loading.block, slot));
+        if complete || copy == 1 {
+            self.cache.insert(id, loading.block);
+        } else {
+            self.loading.insert(id, loading);
+            self.ask_table(id, 1, requests);
+        }
+    }
+
+    fn take_entry(&self, block: &mut TableBlock, slot: u32, raw: &[u8]) {
+        let Ok(entry) = PageEntry::decode(raw, self.place.nonce, slot) else {
+            return;
+        };
+        let newer = block
+            .entry(slot)
+            .is_none_or(|known| known.version < entry.version);
+        if newer {
+            block.set(entry);
+        }
+    }
+
+    pub(crate) fn take_run(
+        &mut self,
+        number: u64,
+        run: usize,
+        result: Result<Bytes, DiskError>,
+        requests: &mut Vec<DiskRequest>,
+        events: &mut Vec<PagesEvent>,
+    ) {
+        let read = self
+            .reads
+            .live
+            .get_mut(&number)
+            .expect("a run's read is live");
+        match read.runs[run].reader.take(result) {
+            Ok(data) => {
+                read.runs[run].data = Some(data);
+                self.finish_if_done(number, events);
+            }
+            Err(op) => {
+                let (disk, _) = self.place.slot_offset(read.slot);
+                self.ask(Asked::Run { read: number, run }, disk, op, requests);
+            }
+        }
+    }
+
+    /// Gives entries that have become known to the reads that wait for them.
+    pub(crate) fn reads_go_on(&mut self, events: &mut Vec<PagesEvent>) {
+        let mut touched = Vec::new();
+        for (number, read) in &mut self.reads.live {
+            if !matches!(read.entry, EntryKnown::Waiting) {
+                continue;
+            }
+            let Some(block) = self.cache.block(TableBlockId::of_slot(read.slot)) else {
+                continue;
+            };
+            read.entry = match block.entry(read.slot) {
+                Some(PageEntry {
+                    version,
+                    content: SlotContent::Page { key, checksums, .. },
+                    ..
+                }) if *key == read.key && *version == read.version => {
+                    EntryKnown::Known(checksums.clone())
+                }
+                _ => EntryKnown::Missing,
+            };
+            touched.push(*number);
+        }
+        for number in touched {
+            self.finish_if_done(number, events);
+        }
+    }
+
+    fn finish_if_done(&mut self, number: u64, events: &mut Vec<PagesEvent>) {
+        let read = &self.reads.live[&number];
+        let waiting = matches!(read.entry, EntryKnown::Waiting);
+        if waiting || read.runs.iter().any(|run| run.data.is_none()) {
+            return;
+        }
+        let read = self.reads.live.remove(&number).expect("it was just there");
+        let unchanged = self
+            .state(read.key)
+            .is_some_and(|state| state.slot == read.slot && state.version == read.version);
+        if unchanged && matches!(read.entry, EntryKnown::Missing) {
+            self.lose(read.key);
+        }
+        let mut blocks = Vec::new();
+        for run in &read.runs {
+            let data = run.data.as_ref().expect("every run has its data");
+            for place in 0..data.len() / BLOCK_SIZE {
+                let block = run.first + place as u32;
+                let data = data.slice(place * BLOCK_SIZE..(place + 1) * BLOCK_SIZE);
+                let outcome = match &read.entry {
+                    EntryKnown::Known(checksums) => {
+                        let checksum = checksums[block as usize];
+                        if crc32c(&data) == checksum {
+                            BlockOutcome::Data { data, checksum }
+                        } else if unchanged {
+                            BlockOutcome::Bad(Some(checksum))
+                        } else {
+                            BlockOutcome::Changed
+                        }
+                    }
+                    _ if unchanged => BlockOutcome::Bad(None),
+                    _ => BlockOutcome::Changed,
+                };
+                blocks.push((block, outcome));
+            }
+        }
+        let id = read.id;
+        events.push(PagesEvent::Read(PageReadDone { id, blocks }));
+    }
+
+    /// The page's entry is gone: so is what it described.
+    fn lose(&mut self, key: PageKey) {
+        let mask = self.state(key).expect("the page exists").mask;
+        *self.lost.entry(key).or_default() |= mask;
+    }
+}
+
+/// The runs of ones in a mask: where each begins and how long it is.
+pub fn runs_of(mut mask: u64) -> impl Iterator<Item = (u32, u32)> {
+    core::iter::from_fn(move || {
+        if mask == 0 {
+            return None;
+        }
+        let first = mask.trailing_zeros();
+        let count = (mask >> first).trailing_ones();
+        let run = if count == 64 {
+            u64::MAX
+        } else {
+            ((1 << count) - 1) << first
+        };
+        mask &= !run;
+        Some((first, count))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn runs_are_those_of_the_mask() {
+        let runs: Vec<_> = runs_of(0b1011_0001 | 1 << 63).collect();
+        assert_eq!(runs, [(0, 1), (4, 2), (7, 1), (63, 1)]);
+        assert_eq!(runs_of(u64::MAX).collect::<Vec<_>>(), [(0, 64)]);
+        assert_eq!(runs_of(0).count(), 0);
+    }
+}

@@ -1,0 +1,548 @@
+//! A round of destage: many pages written with one flush for each step.
+//!
+//! 1. the table blocks of all slots concerned are loaded, new slots are chosen; the owner is told
+//!    which pages come and go, and logs those that go;
+//! 2. blocks are written in place, each device is flushed;
+//! 3. when the removals are logged, table entries are written, both copies, each device is flushed;
+//! 4. slots that were freed can be used again; the owner is told.
+//!
+//! A crash after 2 leaves blocks that do not match their old entries: the owner's journal still has
+//! them. A crash in 3 leaves some entries old and some new: each is right for what it describes.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use holdfast_format::{PageEntry, PageKey, SlotContent, TABLE_BLOCK};
+use holdfast_model::{BLOCK_SIZE, BLOCKS_PER_PAGE, DiskId, DiskOp, DiskRequest, Sequence};
+use holdfast_stdx::Bytes;
+
+use crate::PagesEvent;
+use crate::pages::{Asked, NO_SLOT, PageState, Pages};
+use crate::place::TableBlockId;
+use crate::read::runs_of;
+
+/// Left-over entries that one round clears at most, to bound the table blocks that it pins.
+const ZOMBIES_PER_ROUND: usize = 256;
+
+/// What a block is to become.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Paint {
+    /// These contents.
+    Data {
+        /// 4 KiB.
+        data: Bytes,
+        /// Their CRC-32C.
+        checksum: u32,
+    },
+    /// Nothing.
+    Zero,
+    /// Lost; with the checksum that the right contents have, if that is known.
+    Bad(Option<u32>),
+}
+
+/// What is to be done with a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PageWork {
+    /// These blocks become something else, by their place in the page, each at most once, in order.
+    Paint(Vec<(u32, Paint)>),
+    /// The page goes.
+    Drop,
+}
+
+/// One page of a round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageJob {
+    /// Which page.
+    pub key: PageKey,
+    /// No entry above this is in the page afterwards.
+    pub written: Sequence,
+    /// What is to be done.
+    pub work: PageWork,
+}
+
+/// The pages that a round adds and removes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoundPlan {
+    /// Pages that are there when the round is done and were not before.
+    pub added: Vec<PageKey>,
+    /// Pages that are not there any more.
+    pub removed: Vec<PageKey>,
+}
+
+#[derive(Debug)]
+struct Job {
+    key: PageKey,
+    written: Sequence,
+    paints: Vec<(u32, Paint)>,
+    drop: bool,
+    slot: u32,
+    /// What the page will be.
+    target: Target,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Target {
+    mask: u64,
+    lost: u64,
+    checksums: Option<Box<[u32; BLOCKS_PER_PAGE as usize]>>,
+}
+
+impl Target {
+    fn is_nothing(&self) -> bool {
+        self.mask == 0 && self.lost == 0
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Loading,
+    Data,
+    DataFlush,
+    Logging,
+    Table,
+    TableFlush,
+}
+
+#[derive(Debug)]
+pub(crate) struct Round {
+    jobs: Vec<Job>,
+    /// Slots whose entries are cleared because they name a page that is not there.
+    zombies: Vec<u32>,
+    step: Step,
+    in_flight: u32,
+    missing: BTreeSet<TableBlockId>,
+    blocks: BTreeSet<TableBlockId>,
+    plan: RoundPlan,
+    logged: bool,
+    chosen: u32,
+}
+
+impl Round {
+    /// Slots that the round has taken for pages that are not in the map yet.
+    pub(crate) fn chosen(&self) -> u32 {
+        match self.step {
+            Step::Loading | Step::Data | Step::DataFlush | Step::Logging => self.chosen,
+            Step::Table | Step::TableFlush => 0,
+        }
+    }
+}
+
+impl Pages {
+    /// Whether a round is under way.
+    #[must_use]
+    pub fn is_in_round(&self) -> bool {
+        self.round.is_some()
+    }
+
+    /// Begins a round. There must be a free slot for every page that will need one.
+    pub fn begin_round(
+        &mut self,
+        jobs: Vec<PageJob>,
+        requests: &mut Vec<DiskRequest>,
+        events: &mut Vec<PagesEvent>,
+    ) {
+        assert!(self.round.is_none(), "one round at a time");
+        let free_before = self.slots.free();
+        let jobs: Vec<Job> = jobs.into_iter().map(|job| self.prepare(job)).collect();
+        let kept = self.zombies.len().saturating_sub(ZOMBIES_PER_ROUND);
+        let zombies = self.zombies.split_off(kept);
+        let blocks: BTreeSet<TableBlockId> = jobs
+            .iter()
+            .map(|job| job.slot)
+            .filter(|slot| *slot != NO_SLOT)
+            .chain(zombies.iter().copied())
+            .map(TableBlockId::of_slot)
+            .collect();
+        let mut missing = BTreeSet::new();
+        for block in &blocks {
+            if self.cache.contains(*block) {
+                self.cache.pin(*block);
+            } else {
+                missing.insert(*block);
+                self.load(*block, requests);
+            }
+        }
+        self.round = Some(Round {
+            jobs,
+            zombies,
+            step: Step::Loading,
+            in_flight: 0,
+            missing,
+            blocks,
+            plan: RoundPlan::default(),
+            logged: false,
+            chosen: free_before - self.slots.free(),
+        });
+        self.round_goes_on(requests, events);
+    }
+
+    /// The removals of the round's plan are on stable storage in the owner's journal.
+    pub fn proceed(&mut self, requests: &mut Vec<DiskRequest>, events: &mut Vec<PagesEvent>) {
+        let round = self.round.as_mut().expect("a round is under way");
+        assert!(!round.logged, "a round proceeds once");
+        round.logged = true;
+        if round.step == Step::Logging {
+            self.write_table(requests, events);
+        }
+    }
+
+    /// Chooses the job's slot: the page's own, or a free one if the page has none and will have
+    /// something in it.
+    fn prepare(&mut self, job: PageJob) -> Job {
+        let state = self.state(job.key);
+        let lost = self.lost.get(&job.key).copied().unwrap_or(0);
+        let (paints, drop) = match job.work {
+            PageWork::Paint(paints) => (paints, false),
+            PageWork::Drop => (Vec::new(), true),
+        };
+        let mut slot = state.map_or(NO_SLOT, |state| state.slot);
+        if slot == NO_SLOT && !drop {
+            let remains = painted(
+                &Target {
+                    mask: 0,
+                    lost,
+                    checksums: None,
+                },
+                &paints,
+            );
+            if !remains.is_nothing() {
+                slot = self.slots.take().expect("the owner has reserved a slot");
+            }
+        }
+        Job {
+            key: job.key,
+            written: job.written,
+            paints,
+            drop,
+            slot,
+            target: Target::default(),
+        }
+    }
+
+    pub(crate) fn round_goes_on(
+        &mut self,
+        requests: &mut Vec<DiskRequest>,
+        events: &mut Vec<PagesEvent>,
+    ) {
+        let Some(round) = &mut self.round else {
+            self.cache.evict();
+            return;
+        };
+        if round.step == Step::Loading {
+            let loaded: Vec<TableBlockId> = round
+                .missing
+                .iter()
+                .copied()
+                .filter(|block| self.cache.contains(*block))
+                .collect();
+            for block in loaded {
+                round.missing.remove(&block);
+                self.cache.pin(block);
+            }
+            if round.missing.is_empty() {
+                self.plan_round(requests, events);
+            }
+        }
+        self.cache.evict();
+    }
+
+    /// Every entry concerned is in memory: decides what each page will be, and writes the blocks.
+    fn plan_round(&mut self, requests: &mut Vec<DiskRequest>, events: &mut Vec<PagesEvent>) {
+        let mut round = self.round.take().expect("a round is under way");
+        for job in &mut round.jobs {
+            job.target = if job.drop {
+                Target::default()
+            } else {
+                painted(&self.known(job.key), &job.paints)
+            };
+            let exists = self.state(job.key).is_some();
+            if exists && job.target.is_nothing() {
+                round.plan.removed.push(job.key);
+            } else if !exists && !job.target.is_nothing() {
+                round.plan.added.push(job.key);
+            }
+        }
+        round.step = Step::Data;
+        events.push(PagesEvent::Planned(round.plan.clone()));
+        for job in &round.jobs {
+            round.in_flight += self.write_blocks(job, requests);
+        }
+        let nothing = round.in_flight == 0;
+        self.round = Some(round);
+        if nothing {
+            self.data_is_down(requests, events);
+        }
+    }
+
+    /// What is in a page now, with its checksums. What no valid entry vouches for is lost.
+    fn known(&mut self, key: PageKey) -> Target {
+        let Some(state) = self.state(key) else {
+            return Target::default();
+        };
+        let lost = self.lost.get(&key).copied().unwrap_or(0);
+        if state.slot == NO_SLOT {
+            return Target {
+                mask: 0,
+                lost,
+                checksums: None,
+            };
+        }
+        let block = self
+            .cache
+            .block(TableBlockId::of_slot(state.slot))
+            .expect("the round's blocks are in memory");
+        match block.entry(state.slot) {
+            Some(PageEntry {
+                version,
+                content:
+                    SlotContent::Page {
+                        key: found,
+                        checksums,
+                        ..
+                    },
+                ..
+            }) if *version == state.version && *found == key => Target {
+                mask: state.mask & !lost,
+                lost,
+                checksums: Some(checksums.clone()),
+            },
+            _ => Target {
+                mask: 0,
+                lost: lost | state.mask,
+                checksums: None,
+            },
+        }
+    }
+
+    fn write_blocks(&mut self, job: &Job, requests: &mut Vec<DiskRequest>) -> u32 {
+        if job.target.is_nothing() {
+            return 0;
+        }
+        let (disk, slot_offset) = self.place.slot_offset(job.slot);
+        let mut data: BTreeMap<u32, Bytes> = BTreeMap::new();
+        let mut mask = 0;
+        for (block, paint) in &job.paints {
+            if let Paint::Data { data: bytes, .. } = paint {
+                data.insert(*block, bytes.clone());
+                mask |= 1 << block;
+            }
+        }
+        let mut writes = 0;
+        for (first, count) in runs_of(mask) {
+            let parts = (first..first + count)
+                .map(|block| data[&block].clone())
+                .collect();
+            let op = DiskOp::Write {
+                offset: slot_offset + u64::from(first) * BLOCK_SIZE as u64,
+                parts,
+                durable: false,
+            };
+            self.ask(Asked::Round, disk, op, requests);
+            writes += 1;
+        }
+        writes
+    }
+
+    /// A write or a flush of the round is done.
+    pub(crate) fn round_step_done(
+        &mut self,
+        requests: &mut Vec<DiskRequest>,
+        events: &mut Vec<PagesEvent>,
+    ) {
+        let round = self.round.as_mut().expect("a round is under way");
+        assert!(round.in_flight > 0, "a request of the round was in flight");
+        round.in_flight -= 1;
+        if round.in_flight > 0 {
+            return;
+        }
+        match round.step {
+            Step::Data => {
+                let disks = self.data_disks();
+                self.flush(Step::DataFlush, disks, requests);
+            }
+            Step::DataFlush => self.data_is_down(requests, events),
+            Step::Table => {
+                let disks = self.table_disks();
+                self.flush(Step::TableFlush, disks, requests);
+            }
+            Step::TableFlush => self.end_round(events),
+            Step::Loading | Step::Logging => unreachable!("nothing is in flight in these steps"),
+        }
+    }
+
+    fn data_disks(&self) -> BTreeSet<DiskId> {
+        let round = self.round.as_ref().expect("a round is under way");
+        round
+            .jobs
+            .iter()
+            .filter(|job| !job.target.is_nothing())
+            .map(|job| self.place.slot_offset(job.slot).0)
+            .collect()
+    }
+
+    fn table_disks(&self) -> BTreeSet<DiskId> {
+        let round = self.round.as_ref().expect("a round is under way");
+        round
+            .blocks
+            .iter()
+            .map(|block| self.place.table_offset(0, *block).0)
+            .collect()
+    }
+
+    fn flush(&mut self, step: Step, disks: BTreeSet<DiskId>, requests: &mut Vec<DiskRequest>) {
+        assert!(!disks.is_empty(), "what was written is on some disk");
+        let round = self.round.as_mut().expect("a round is under way");
+        round.step = step;
+        round.in_flight = disks.len() as u32;
+        for disk in disks {
+            self.ask(Asked::Round, disk, DiskOp::Flush, requests);
+        }
+    }
+
+    fn data_is_down(&mut self, requests: &mut Vec<DiskRequest>, events: &mut Vec<PagesEvent>) {
+        let round = self.round.as_mut().expect("a round is under way");
+        round.step = Step::Logging;
+        if round.logged {
+            self.write_table(requests, events);
+        }
+    }
+
+    /// The blocks are on stable storage and the removals logged: memory and table change.
+    fn write_table(&mut self, requests: &mut Vec<DiskRequest>, events: &mut Vec<PagesEvent>) {
+        let mut round = self.round.take().expect("a round is under way");
+        for job in &round.jobs {
+            self.change_entry(job);
+        }
+        for slot in &round.zombies {
+            self.set_entry(*slot, SlotContent::Free);
+        }
+        events.push(PagesEvent::Mapped(round.plan.clone()));
+        round.step = Step::Table;
+        for copy in 0..2 {
+            for (disk, offset, parts) in self.table_writes(copy, &round.blocks) {
+                let op = DiskOp::Write {
+                    offset,
+                    parts,
+                    durable: false,
+                };
+                self.ask(Asked::Round, disk, op, requests);
+                round.in_flight += 1;
+            }
+        }
+        let nothing = round.in_flight == 0;
+        self.round = Some(round);
+        if nothing {
+            self.end_round(events);
+        }
+    }
+
+    fn change_entry(&mut self, job: &Job) {
+        let target = &job.target;
+        if target.lost == 0 {
+            self.lost.remove(&job.key);
+        } else {
+            self.lost.insert(job.key, target.lost);
+        }
+        let mut version = 0;
+        if job.slot != NO_SLOT {
+            let content = if target.is_nothing() {
+                SlotContent::Free
+            } else {
+                SlotContent::Page {
+                    key: job.key,
+                    written: job.written,
+                    mask: target.mask,
+                    bad: target.lost,
+                    checksums: target.checksums.clone().unwrap_or(Box::new([0; 64])),
+                }
+            };
+            version = self.set_entry(job.slot, content);
+        }
+        let state = (!target.is_nothing()).then_some(PageState {
+            slot: job.slot,
+            version,
+            written: job.written,
+            mask: target.mask,
+        });
+        self.set_state(job.key, state);
+    }
+
+    fn set_entry(&mut self, slot: u32, content: SlotContent) -> u64 {
+        let version = self.next_version();
+        let entry = PageEntry {
+            version,
+            slot,
+            content,
+        };
+        self.cache
+            .block_mut(TableBlockId::of_slot(slot))
+            .expect("the round's blocks are in memory")
+            .set(entry);
+        version
+    }
+
+    /// The writes of one copy of the table: neighbouring blocks together.
+    fn table_writes(
+        &mut self,
+        copy: usize,
+        blocks: &BTreeSet<TableBlockId>,
+    ) -> Vec<(DiskId, u64, Vec<Bytes>)> {
+        let mut writes: Vec<(DiskId, u64, Vec<Bytes>)> = Vec::new();
+        for id in blocks {
+            let (disk, offset) = self.place.table_offset(copy, *id);
+            let block = self
+                .cache
+                .block(*id)
+                .expect("the round's blocks are pinned");
+            let bytes = Bytes::copy_from_slice(&block.encode(self.place.nonce));
+            match writes.last_mut() {
+                Some((last_disk, last_offset, parts))
+                    if *last_disk == disk
+                        && *last_offset + (parts.len() * TABLE_BLOCK) as u64 == offset =>
+                {
+                    parts.push(bytes);
+                }
+                _ => writes.push((disk, offset, vec![bytes])),
+            }
+        }
+        writes
+    }
+
+    fn end_round(&mut self, events: &mut Vec<PagesEvent>) {
+        let round = self.round.take().expect("a round is under way");
+        for job in &round.jobs {
+            if job.slot != NO_SLOT && job.target.is_nothing() {
+                self.slots.release(job.slot);
+            }
+        }
+        for slot in &round.zombies {
+            self.slots.release(*slot);
+        }
+        for block in &round.blocks {
+            self.cache.unpin(*block);
+        }
+        events.push(PagesEvent::RoundDone(round.plan));
+    }
+}
+
+/// What a page becomes when it is painted.
+fn painted(before: &Target, paints: &[(u32, Paint)]) -> Target {
+    let mut target = before.clone();
+    let checksums = target.checksums.get_or_insert_with(|| Box::new([0; 64]));
+    for (block, paint) in paints {
+        let bit = 1 << block;
+        target.mask &= !bit;
+        target.lost &= !bit;
+        match paint {
+            Paint::Data { checksum, .. } | Paint::Bad(Some(checksum)) => {
+                target.mask |= bit;
+                checksums[*block as usize] = *checksum;
+            }
+            Paint::Bad(None) => target.lost |= bit,
+            Paint::Zero => {}
+        }
+    }
+    target
+}

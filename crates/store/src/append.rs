@@ -1,0 +1,334 @@
+//! What a replica writes: entries, epochs, its state; and how far its slice is committed.
+
+use holdfast_format::{Body, STATE_BYTES_MAX};
+use holdfast_model::{
+    BLOCKS_PER_PAGE, BlockRange, Change, Entry, Epoch, PageIndex, Sequence, SliceId,
+};
+use holdfast_stdx::{Bytes, Instant};
+
+use alloc::vec::Vec;
+
+use crate::event::StoreToken;
+use crate::item::{Item, ItemId, Source};
+use crate::machine::{Core, Pending, Purpose, Waiter};
+
+impl Core {
+    pub(crate) fn append(
+        &mut self,
+        now: Instant,
+        id: SliceId,
+        entry: Entry,
+        committed: Sequence,
+        token: StoreToken,
+    ) {
+        let slice = self.make_slice(id);
+        assert!(
+            entry.sequence == slice.prepared.1.next(),
+            "entries are appended in order"
+        );
+        assert!(entry.epoch >= slice.prepared.0, "epochs rise in a log");
+        assert!(
+            entry.sequence > slice.committed.1,
+            "what is committed stays"
+        );
+        slice.prepared = (entry.epoch, entry.sequence);
+        let sequence = entry.sequence;
+        let body = Body::Entry(entry.clone());
+        let item = self.add_item(Item::new(id, Source::Entry(entry), now));
+        self.slice_mut(id).log.insert(sequence, item);
+        let pending = Pending {
+            slice: id,
+            token: Some(token),
+            purpose: Purpose::Item(item),
+            waiter: Waiter::Nobody,
+            since: now,
+        };
+        self.log(body, true, pending);
+        self.set_committed(now, id, committed);
+    }
+
+    /// Adds an item that was just asked for: what it fills has room.
+    pub(crate) fn add_item(&mut self, item: Item) -> ItemId {
+        if item.fills() {
+            let range = item.range().expect("what fills has blocks");
+            for (page, _) in range.by_page() {
+                assert!(
+                    self.is_provided(item.slice, page),
+                    "room is reserved before data is appended"
+                );
+            }
+        }
+        self.list_item(item)
+    }
+
+    /// Adds an item and lists it in the pages that it touches. A clear touches only pages that
+    /// exist or that some other item touches: of the others there is nothing to clear.
+    pub(crate) fn list_item(&mut self, item: Item) -> ItemId {
+        let id = item.slice;
+        let pages = match item.range() {
+            None => Vec::new(),
+            Some(range) if item.fills() => range.by_page().map(|(page, _)| page).collect(),
+            Some(range) => self.pages_there(id, range),
+        };
+        let rank = item.rank();
+        let number = self.items.add(item, pages.len());
+        for page in pages {
+            let slice = self.slice_mut(id);
+            let overlay = slice.overlay.entry(page).or_default();
+            overlay.add_unsettled(rank, number);
+            self.update_reservation(id, page);
+        }
+        number
+    }
+
+    fn pages_there(&self, id: SliceId, range: BlockRange) -> Vec<PageIndex> {
+        let first = PageIndex(range.start() / BLOCKS_PER_PAGE);
+        let last = PageIndex((range.end() - 1) / BLOCKS_PER_PAGE);
+        let slice = self.slice(id).expect("the slice exists");
+        let mut pages: Vec<PageIndex> = slice
+            .overlay
+            .range(first..=last)
+            .map(|(page, _)| *page)
+            .chain(self.pages.pages_in(id, first..=last).map(|(page, _)| page))
+            .collect();
+        pages.sort_unstable();
+        pages.dedup();
+        pages
+    }
+
+    pub(crate) fn begin_epoch(
+        &mut self,
+        now: Instant,
+        id: SliceId,
+        epoch: Epoch,
+        after: Sequence,
+        token: StoreToken,
+    ) {
+        let slice = self.make_slice(id);
+        assert!(after >= slice.committed.1, "what is committed stays");
+        assert!(
+            after <= slice.prepared.1,
+            "an epoch begins after what is there"
+        );
+        self.void_above(id, after);
+        self.log_plain(
+            now,
+            id,
+            Body::BeginEpoch { epoch, after },
+            Purpose::Other,
+            token,
+        );
+    }
+
+    /// Forgets all entries above `after`.
+    fn void_above(&mut self, id: SliceId, after: Sequence) {
+        let slice = self.slices.get(&id).expect("the slice exists");
+        if after < slice.prepared.1 {
+            let epoch = self.epoch_at(slice, after);
+            self.slice_mut(id).prepared = (epoch, after);
+        }
+        let slice = self.slice_mut(id);
+        slice.durable = slice.durable.min(after);
+        let voided = slice.log.split_off(&after.next());
+        let partition = slice.partition;
+        for item in voided.into_values() {
+            self.forget_unsettled(item);
+        }
+        self.partitions[usize::from(partition)]
+            .commands
+            .retain(|command| command.slice != id || command.sequence <= after);
+        for pending in self
+            .records
+            .values_mut()
+            .filter(|pending| pending.slice == id)
+        {
+            if let Purpose::Commands(commands) = &mut pending.purpose {
+                commands.retain(|(_, _, sequence)| *sequence <= after);
+            }
+        }
+    }
+
+    /// Takes an item that is not settled out of the overlay, and its log reference away.
+    pub(crate) fn forget_unsettled(&mut self, item: ItemId) {
+        let (id, rank) = {
+            let item = &self.items[item];
+            (item.slice, item.rank())
+        };
+        let fills = self.items[item].fills();
+        for page in self.unlist(item, id, rank) {
+            if fills {
+                // The room stays promised: the entry's successor will need it.
+                self.slice_mut(id).claims[0].insert(page);
+            }
+            self.drop_overlay_if_empty(id, page);
+        }
+        self.release_item(item);
+    }
+
+    /// Takes an item out of the lists of its pages: the pages that had it.
+    pub(crate) fn unlist(&mut self, item: ItemId, id: SliceId, rank: Sequence) -> Vec<PageIndex> {
+        let Some(range) = self.items[item].range() else {
+            return Vec::new();
+        };
+        let first = PageIndex(range.start() / BLOCKS_PER_PAGE);
+        let last = PageIndex((range.end() - 1) / BLOCKS_PER_PAGE);
+        let slice = self.slice_mut(id);
+        slice
+            .overlay
+            .range_mut(first..=last)
+            .filter_map(|(page, overlay)| overlay.remove_unsettled(rank, item).then_some(*page))
+            .collect()
+    }
+
+    pub(crate) fn drop_overlay_if_empty(&mut self, id: SliceId, page: PageIndex) {
+        let slice = self.slice_mut(id);
+        if slice
+            .overlay
+            .get(&page)
+            .is_some_and(crate::overlay::PageOverlay::is_empty)
+        {
+            slice.overlay.remove(&page);
+        }
+        self.update_reservation(id, page);
+    }
+
+    /// Takes one reference of an item away; with the last one its pin goes.
+    pub(crate) fn release_item(&mut self, id: ItemId) {
+        let Some(item) = self.items.release(id) else {
+            return;
+        };
+        self.destage.forget(id);
+        if let Some(group) = item.group {
+            let partition = self.slice(item.slice).expect("the slice exists").partition;
+            self.journal.unpin(partition, group);
+            self.partitions[usize::from(partition)]
+                .items
+                .remove(&(group, id));
+        }
+    }
+
+    pub(crate) fn restart_log(
+        &mut self,
+        now: Instant,
+        id: SliceId,
+        at: (Epoch, Sequence),
+        token: StoreToken,
+    ) {
+        let slice = self.make_slice(id);
+        assert!(at.1 >= slice.committed.1, "a log never goes back");
+        let committed = slice.committed.1;
+        self.void_above(id, committed);
+        let slice = self.slice_mut(id);
+        slice.prepared = at;
+        slice.committed = at;
+        slice.absent = slice.absent.max(at.1);
+        let body = Body::Position {
+            epoch: at.0,
+            sequence: at.1,
+            restart: true,
+            damaged: slice.damaged,
+        };
+        self.log_plain(now, id, body, Purpose::Restart(at), token);
+    }
+
+    pub(crate) fn put_state(&mut self, now: Instant, id: SliceId, state: Bytes, token: StoreToken) {
+        assert!(state.len() <= STATE_BYTES_MAX, "a state is at most 16 KiB");
+        self.make_slice(id).state = Some(state.clone());
+        self.log_plain(now, id, Body::State(state), Purpose::State, token);
+    }
+
+    pub(crate) fn mend(&mut self, now: Instant, id: SliceId, token: StoreToken) {
+        self.make_slice(id).damaged = false;
+        self.log_plain(now, id, Body::Mended, Purpose::Other, token);
+    }
+
+    pub(crate) fn log_plain(
+        &mut self,
+        now: Instant,
+        id: SliceId,
+        body: Body,
+        purpose: Purpose,
+        token: StoreToken,
+    ) {
+        let pending = Pending {
+            slice: id,
+            token: Some(token),
+            purpose,
+            waiter: Waiter::Nobody,
+            since: now,
+        };
+        self.log(body, false, pending);
+    }
+
+    pub(crate) fn set_committed(&mut self, now: Instant, id: SliceId, committed: Sequence) {
+        let slice = self.slices.get(&id).expect("the slice exists");
+        assert!(
+            committed <= slice.prepared.1,
+            "only what is prepared is committed"
+        );
+        if committed <= slice.committed.1 {
+            return;
+        }
+        let epoch = self.epoch_at(slice, committed);
+        // A page that does not exist has been cleared all the same: no older copy may bring it back.
+        let cleared = slice
+            .log
+            .range(slice.committed.1.next()..=committed)
+            .rev()
+            .find(|(_, item)| {
+                let entry = self.items[**item].entry();
+                entry.is_some_and(|entry| matches!(entry.change, Change::Clear(_)))
+            })
+            .map(|(sequence, _)| *sequence);
+        let slice = self.slice_mut(id);
+        slice.committed = (epoch, committed);
+        slice.absent = slice.absent.max(cleared.unwrap_or(Sequence::ZERO));
+        self.commit_at.get_or_insert(now + self.config.commit_after);
+    }
+
+    /// Gives committed points that no record has stated for a while a record of their own.
+    pub(crate) fn state_commits(&mut self, now: Instant) {
+        if self.commit_at.is_none_or(|at| now < at) {
+            return;
+        }
+        let unstated: Vec<SliceId> = self
+            .slices
+            .iter()
+            .filter(|(_, slice)| !slice.dropping && slice.to_state() > slice.stated)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in unstated {
+            self.state_position(now, id, Waiter::Nobody);
+        }
+        // What is committed and not durable here yet is stated when it is.
+        let late = self
+            .slices
+            .values()
+            .any(|slice| !slice.dropping && slice.committed.1 > slice.durable);
+        self.commit_at = late.then_some(now + self.config.commit_after);
+    }
+
+    pub(crate) fn state_position(&mut self, now: Instant, id: SliceId, waiter: Waiter) {
+        let body = self.position(id);
+        let pending = Pending {
+            slice: id,
+            token: None,
+            purpose: Purpose::Position,
+            waiter,
+            since: now,
+        };
+        self.log(body, false, pending);
+    }
+
+    /// The record that states how far a slice is committed, with the epoch.
+    pub(crate) fn position(&self, id: SliceId) -> Body {
+        let slice = self.slice(id).expect("the slice exists");
+        let sequence = slice.to_state();
+        Body::Position {
+            epoch: self.epoch_at(slice, sequence),
+            sequence,
+            restart: false,
+            damaged: slice.damaged,
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Destage: settled changes become pages, oldest first, many at a time; and dropped slices go.
+//!
+//! A round writes blocks, table entries, and around them the records of which pages go and come:
+//! those that go before the table says so, those that come after, so that the set of pages in the
+//! journal never has a page that the table may lack. When all is on stable storage the items go.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use holdfast_format::{Body, PageChange, PageKey};
+use holdfast_model::{BLOCK_SIZE, BLOCKS_PER_PAGE, PageIndex, SliceId};
+use holdfast_pages::{PageJob, PageWork, Paint, RoundPlan, runs_of};
+use holdfast_stdx::Instant;
+
+use crate::event::{Output, StoreEvent, StoreToken};
+use crate::item::ItemId;
+use crate::machine::{Core, Pending, Purpose, Waiter};
+use crate::overlay::{Part, PartKind};
+use crate::requests::Urgency;
+
+/// Pages in a round at most: enough for one flush to serve many, few enough for a round to end soon.
+const ROUND_PAGES_MAX: usize = 256;
+/// Bytes of data in a round at most.
+const ROUND_BYTES_MAX: usize = 16 << 20;
+
+#[derive(Debug, Default)]
+pub(crate) struct Destage {
+    /// Items that have a part of some page.
+    settled: BTreeSet<ItemId>,
+    round: Option<RoundState>,
+    /// Slices whose end is in the journal and whose pages have to go.
+    dropping: VecDeque<SliceId>,
+    /// Slices that are to be dropped when the round under way is over.
+    to_drop: VecDeque<(SliceId, StoreToken, Instant)>,
+}
+
+#[derive(Debug)]
+struct RoundState {
+    taken: Vec<Taken>,
+    /// Records that the round waits for.
+    records_left: u32,
+}
+
+#[derive(Debug)]
+struct Taken {
+    key: PageKey,
+    parts: Vec<Part>,
+    written: holdfast_model::Sequence,
+}
+
+impl Destage {
+    pub(crate) fn add(&mut self, item: ItemId) {
+        self.settled.insert(item);
+    }
+
+    pub(crate) fn forget(&mut self, item: ItemId) {
+        self.settled.remove(&item);
+    }
+
+    pub(crate) fn has_settled(&self) -> bool {
+        !self.settled.is_empty() || self.round.is_some()
+    }
+
+    pub(crate) fn is_settled(&self, item: ItemId) -> bool {
+        self.settled.contains(&item)
+    }
+}
+
+impl Core {
+    /// When destage begins by itself.
+    pub(crate) fn destage_due(&self) -> Option<Instant> {
+        if self.destage.round.is_some() {
+            return None;
+        }
+        let oldest = self.destage.settled.first()?;
+        Some(self.items[*oldest].since + self.config.destage_after)
+    }
+
+    pub(crate) fn go_on_destaging(&mut self, now: Instant, out: &mut Output) {
+        if self.destage.round.is_some() {
+            return;
+        }
+        while let Some((id, token, since)) = self.destage.to_drop.pop_front() {
+            let pending = Pending {
+                slice: id,
+                token: Some(token),
+                purpose: Purpose::Drop,
+                waiter: Waiter::Nobody,
+                since,
+            };
+            self.log(Body::DropSlice, false, pending);
+        }
+        let mut taken = Vec::new();
+        let mut jobs = self.drop_jobs(out);
+        if jobs.is_empty() && self.is_destage_due(now) {
+            (taken, jobs) = self.choose_pages();
+        }
+        if jobs.is_empty() && !self.pages.has_leftovers() {
+            return;
+        }
+        self.destage.round = Some(RoundState {
+            taken,
+            records_left: 0,
+        });
+        let mut requests = Vec::new();
+        let mut events = Vec::new();
+        self.pages.begin_round(jobs, &mut requests, &mut events);
+        self.push_pages(requests, Urgency::Background);
+        self.take_pages_events(now, events, out);
+    }
+
+    fn is_destage_due(&self, now: Instant) -> bool {
+        let full = self.items.bytes() >= self.dirty_bytes_max() / 4;
+        let late = self.destage_due().is_some_and(|due| now >= due);
+        full || late || !self.waiting.is_empty() || self.is_journal_tight()
+    }
+
+    /// Pages for a round, those with the oldest changes first.
+    fn choose_pages(&self) -> (Vec<Taken>, Vec<PageJob>) {
+        let mut taken: Vec<Taken> = Vec::new();
+        let mut jobs = Vec::new();
+        let mut chosen: BTreeSet<PageKey> = BTreeSet::new();
+        let mut bytes = 0;
+        let mut slots = self.pages.free_slots();
+        for item in &self.destage.settled {
+            let slice = self.items[*item].slice;
+            for page in self.pages_with_part(*item) {
+                let key = PageKey { slice, page };
+                if jobs.len() >= ROUND_PAGES_MAX || bytes >= ROUND_BYTES_MAX {
+                    return (taken, jobs);
+                }
+                if chosen.contains(&key) {
+                    continue;
+                }
+                let (job, parts) = self.job(key);
+                let view = self.pages.page(key);
+                let takes_slot = !view.is_some_and(|view| view.has_slot)
+                    && parts.iter().any(|part| part.kind != PartKind::Zero);
+                let widens = view.is_some_and(|view| !view.has_slot);
+                if takes_slot || widens {
+                    if slots == 0 {
+                        continue;
+                    }
+                    slots -= 1;
+                }
+                chosen.insert(key);
+                bytes += parts
+                    .iter()
+                    .map(|part| part.mask.count_ones() as usize * BLOCK_SIZE)
+                    .sum::<usize>();
+                taken.push(Taken {
+                    key,
+                    parts,
+                    written: job.written,
+                });
+                jobs.push(job);
+            }
+        }
+        (taken, jobs)
+    }
+
+    fn pages_with_part(&self, number: ItemId) -> impl Iterator<Item = PageIndex> {
+        let item = &self.items[number];
+        let range = item.range().expect("a settled item has blocks");
+        let first = PageIndex(range.start() / BLOCKS_PER_PAGE);
+        let last = PageIndex((range.end() - 1) / BLOCKS_PER_PAGE);
+        self.slice(item.slice)
+            .filter(|slice| !slice.dropping)
+            .into_iter()
+            .flat_map(move |slice| slice.overlay.range(first..=last))
+            .filter(move |(_, overlay)| overlay.parts().iter().any(|part| part.item == number))
+            .map(|(page, _)| *page)
+    }
+
+    fn job(&self, key: PageKey) -> (PageJob, Vec<Part>) {
+        let slice = self.slice(key.slice).expect("the slice exists");
+        let parts = slice.overlay[&key.page].parts().to_vec();
+        let before = self.pages.page(key).map(|view| view.written);
+        let written = parts
+            .iter()
+            .map(|part| part.rank)
+            .chain(before)
+            .max()
+            .expect("there is a part");
+        let mut paints: Vec<(u32, Paint)> = Vec::new();
+        for part in &parts {
+            let item = &self.items[part.item];
+            for (first, count) in runs_of(part.mask) {
+                paints.extend(
+                    (first..first + count).map(|block| (block, item.paint(key.page, block))),
+                );
+            }
+        }
+        paints.sort_unstable_by_key(|(block, _)| *block);
+        let work = PageWork::Paint(paints);
+        (PageJob { key, written, work }, parts)
+    }
+
+    /// The round knows which pages come and go: those that go are logged now.
+    pub(crate) fn round_planned(&mut self, now: Instant, plan: &RoundPlan, out: &mut Output) {
+        self.log_pages(now, &plan.removed, false, Waiter::Removals);
+        if self.round_mut().records_left == 0 {
+            self.proceed(now, out);
+        }
+    }
+
+    pub(crate) fn removals_logged(&mut self, now: Instant, out: &mut Output) {
+        self.round_mut().records_left -= 1;
+        if self.round_mut().records_left == 0 {
+            self.proceed(now, out);
+        }
+    }
+
+    fn proceed(&mut self, now: Instant, out: &mut Output) {
+        let mut requests = Vec::new();
+        let mut events = Vec::new();
+        self.pages.proceed(&mut requests, &mut events);
+        self.push_pages(requests, Urgency::Background);
+        self.take_pages_events(now, events, out);
+    }
+
+    /// The map of pages has changed.
+    pub(crate) fn round_mapped(&mut self, plan: &RoundPlan) {
+        let taken: Vec<(PageKey, holdfast_model::Sequence)> = self
+            .round_mut()
+            .taken
+            .iter()
+            .map(|taken| (taken.key, taken.written))
+            .collect();
+        for (key, written) in taken {
+            let exists = self.pages.page(key).is_some();
+            if let Some(slice) = self.slices.get_mut(&key.slice) {
+                if !exists {
+                    slice.absent = slice.absent.max(written);
+                }
+                self.update_reservation(key.slice, key.page);
+            }
+        }
+        for key in &plan.removed {
+            if self.slices.contains_key(&key.slice) {
+                self.update_reservation(key.slice, key.page);
+            }
+        }
+    }
+
+    /// The round is on stable storage: pages that have come are logged.
+    pub(crate) fn round_done(&mut self, now: Instant, plan: &RoundPlan, out: &mut Output) {
+        self.log_pages(now, &plan.added, true, Waiter::Additions);
+        if self.round_mut().records_left == 0 {
+            self.end_round(now, out);
+        }
+    }
+
+    pub(crate) fn additions_logged(&mut self, now: Instant, out: &mut Output) {
+        self.round_mut().records_left -= 1;
+        if self.round_mut().records_left == 0 {
+            self.end_round(now, out);
+        }
+    }
+
+    fn round_mut(&mut self) -> &mut RoundState {
+        self.destage.round.as_mut().expect("a round is under way")
+    }
+
+    fn log_pages(&mut self, now: Instant, keys: &[PageKey], present: bool, waiter: Waiter) {
+        let mut by_slice: BTreeMap<SliceId, Vec<PageChange>> = BTreeMap::new();
+        for key in keys {
+            let page = key.page;
+            by_slice
+                .entry(key.slice)
+                .or_default()
+                .push(PageChange { page, present });
+        }
+        for (id, changes) in by_slice {
+            let Some(slice) = self.slices.get_mut(&id) else {
+                continue;
+            };
+            if slice.dropping {
+                continue;
+            }
+            for change in &changes {
+                slice.logged.set(change.page, change.present);
+            }
+            let pending = Pending {
+                slice: id,
+                token: None,
+                purpose: Purpose::Pages { checkpoint: false },
+                waiter,
+                since: now,
+            };
+            self.round_mut().records_left += 1;
+            self.log(Body::Pages(changes), false, pending);
+        }
+    }
+
+    /// Everything that the round wrote will be found by recovery: its items can go.
+    fn end_round(&mut self, _now: Instant, _out: &mut Output) {
+        let round = self.destage.round.take().expect("a round is under way");
+        let mut lost = Vec::new();
+        for taken in &round.taken {
+            let id = taken.key.slice;
+            let Some(slice) = self.slices.get_mut(&id) else {
+                continue;
+            };
+            if let Some(overlay) = slice.overlay.get_mut(&taken.key.page) {
+                for part in &taken.parts {
+                    overlay.destaged(part, &mut lost);
+                }
+            }
+            self.drop_overlay_if_empty(id, taken.key.page);
+        }
+        for item in lost {
+            self.release_item(item);
+        }
+    }
+
+    pub(crate) fn drop_slice(&mut self, now: Instant, id: SliceId, token: StoreToken) {
+        self.make_slice(id).dropping = true;
+        // A round under way may still log pages of the slice; its end must come after.
+        self.destage.to_drop.push_back((id, token, now));
+    }
+
+    /// A slice's end is in the journal: memory forgets it, its pages go round by round.
+    pub(crate) fn drop_logged(&mut self, pending: &Pending) {
+        let id = pending.slice;
+        let slice = self.slice_mut(id);
+        slice.drop_token = pending.token;
+        let mut gone: Vec<ItemId> = core::mem::take(&mut slice.log).into_values().collect();
+        gone.append(&mut slice.installs);
+        for mut overlay in core::mem::take(&mut slice.overlay).into_values() {
+            overlay.clear_parts(&mut gone);
+        }
+        let reserved = core::mem::take(&mut slice.reserved).len() as u32;
+        slice.claims = Default::default();
+        let partition = usize::from(slice.partition);
+        self.reserved -= reserved;
+        for item in gone {
+            self.release_item(item);
+        }
+        self.partitions[partition]
+            .commands
+            .retain(|command| command.slice != id);
+        self.destage.dropping.push_back(id);
+    }
+
+    /// The next pages of the slices that are being dropped; slices without any are done.
+    fn drop_jobs(&mut self, out: &mut Output) -> Vec<PageJob> {
+        while let Some(id) = self.destage.dropping.front().copied() {
+            let jobs: Vec<PageJob> = self
+                .pages
+                .pages(id)
+                .take(ROUND_PAGES_MAX)
+                .map(|(page, view)| PageJob {
+                    key: PageKey { slice: id, page },
+                    written: view.written,
+                    work: PageWork::Drop,
+                })
+                .collect();
+            if !jobs.is_empty() {
+                return jobs;
+            }
+            self.destage.dropping.pop_front();
+            let slice = self.slices.remove(&id).expect("the slice exists");
+            let group = slice.kept.position.expect("its end is in the journal");
+            self.journal.unpin(slice.partition, group);
+            let token = slice.drop_token.expect("somebody asked for it");
+            out.events.push_back(StoreEvent::Durable { token });
+        }
+        Vec::new()
+    }
+}

@@ -1,0 +1,255 @@
+//! Changes that are in the journal and not yet in pages.
+//!
+//! Invariants:
+//! - an item lives while the log or a part of the overlay refers to it, and while it lives its
+//!   group is pinned in the journal and its bytes count as dirty;
+//! - items are numbered in the order in which they were asked for.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use holdfast_format::Install;
+use holdfast_format::zero::is_zero_block;
+use holdfast_journal::GroupNumber;
+use holdfast_model::{
+    BLOCK_SIZE, BLOCKS_PER_PAGE, BlockRange, Change, Entry, PageIndex, Sequence, SliceId,
+};
+use holdfast_pages::Paint;
+use holdfast_stdx::Instant;
+
+/// What an item costs beside its data: itself and its places in indexes.
+const ITEM_COST: u64 = 512;
+/// What each page costs that an item touches.
+const PAGE_COST: u64 = 96;
+
+/// An item's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ItemId(pub(crate) u64);
+
+/// Where a change comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    Entry(Entry),
+    Install { as_of: Sequence, install: Install },
+}
+
+/// What a change does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Effect<'a> {
+    Change(&'a Change),
+    Bad(BlockRange),
+}
+
+#[derive(Debug)]
+pub(crate) struct Item {
+    pub(crate) slice: SliceId,
+    pub(crate) source: Source,
+    /// Blocks of the change whose data was bad when the journal was read, counted from its first.
+    pub(crate) bad: Vec<u32>,
+    /// The group with its newest durable copy in the journal, or the one being written.
+    pub(crate) group: Option<GroupNumber>,
+    pub(crate) durable: bool,
+    pub(crate) references: u32,
+    pub(crate) cost: u64,
+    pub(crate) since: Instant,
+}
+
+/// The blocks of one page that an item touches, by what it makes of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Masks {
+    pub(crate) data: u64,
+    pub(crate) zero: u64,
+    pub(crate) bad: u64,
+}
+
+impl Masks {
+    pub(crate) fn all(self) -> u64 {
+        self.data | self.zero | self.bad
+    }
+}
+
+impl Item {
+    pub(crate) fn new(slice: SliceId, source: Source, since: Instant) -> Self {
+        Self {
+            slice,
+            source,
+            bad: Vec::new(),
+            group: None,
+            durable: false,
+            references: 0,
+            cost: 0,
+            since,
+        }
+    }
+
+    /// The sequence as of which its blocks are what it makes them: of two items the one with the
+    /// higher rank counts.
+    pub(crate) fn rank(&self) -> Sequence {
+        match &self.source {
+            Source::Entry(entry) => entry.sequence,
+            Source::Install { as_of, .. } => *as_of,
+        }
+    }
+
+    pub(crate) fn entry(&self) -> Option<&Entry> {
+        match &self.source {
+            Source::Entry(entry) => Some(entry),
+            Source::Install { .. } => None,
+        }
+    }
+
+    pub(crate) fn effect(&self) -> Effect<'_> {
+        match &self.source {
+            Source::Entry(entry) => Effect::Change(&entry.change),
+            Source::Install {
+                install: Install::Change(change),
+                ..
+            } => Effect::Change(change),
+            Source::Install {
+                install: Install::Bad(range),
+                ..
+            } => Effect::Bad(*range),
+        }
+    }
+
+    pub(crate) fn range(&self) -> Option<BlockRange> {
+        match self.effect() {
+            Effect::Change(change) => change.range(),
+            Effect::Bad(range) => Some(range),
+        }
+    }
+
+    /// Whether it may leave something in a page, so that the page needs a slot.
+    pub(crate) fn fills(&self) -> bool {
+        matches!(
+            self.effect(),
+            Effect::Change(Change::Write { .. }) | Effect::Bad(_)
+        )
+    }
+
+    /// What it does to `page`.
+    pub(crate) fn masks(&self, page: PageIndex) -> Masks {
+        let mut masks = Masks::default();
+        let part = self
+            .range()
+            .and_then(|range| range.intersection(BlockRange::page(page)));
+        let Some(part) = part else {
+            return masks;
+        };
+        match self.effect() {
+            Effect::Bad(_) => masks.bad = part.page_mask(),
+            Effect::Change(Change::Write {
+                start,
+                data,
+                checksums,
+            }) => {
+                for block in part.blocks() {
+                    let index = (block.0 - start.0) as usize;
+                    let bit = 1 << block.within_page();
+                    let bytes = &data[index * BLOCK_SIZE..(index + 1) * BLOCK_SIZE];
+                    if !self.bad.is_empty() && self.bad.contains(&(index as u32)) {
+                        masks.bad |= bit;
+                    } else if is_zero_block(checksums[index], bytes) {
+                        masks.zero |= bit;
+                    } else {
+                        masks.data |= bit;
+                    }
+                }
+            }
+            Effect::Change(_) => masks.zero = part.page_mask(),
+        }
+        masks
+    }
+
+    /// What it makes of one block that is in its range.
+    pub(crate) fn paint(&self, page: PageIndex, within_page: u32) -> Paint {
+        let block = page.block(within_page);
+        match self.effect() {
+            Effect::Bad(_) => Paint::Bad(None),
+            Effect::Change(Change::Write {
+                start,
+                data,
+                checksums,
+            }) => {
+                let index = (block.0 - start.0) as usize;
+                let checksum = checksums[index];
+                let data = data.slice(index * BLOCK_SIZE..(index + 1) * BLOCK_SIZE);
+                if self.bad.contains(&(index as u32)) {
+                    Paint::Bad(Some(checksum))
+                } else if is_zero_block(checksum, &data) {
+                    Paint::Zero
+                } else {
+                    Paint::Data { data, checksum }
+                }
+            }
+            Effect::Change(_) => Paint::Zero,
+        }
+    }
+
+    fn cost_with(&self, page_count: usize) -> u64 {
+        let data = match self.effect() {
+            Effect::Change(change) => change.data_bytes() as u64,
+            Effect::Bad(_) => 0,
+        };
+        ITEM_COST + data + PAGE_COST * page_count as u64
+    }
+}
+
+/// All items.
+#[derive(Debug, Default)]
+pub(crate) struct Items {
+    items: BTreeMap<ItemId, Item>,
+    next: u64,
+    bytes: u64,
+}
+
+impl Items {
+    /// Adds an item that touches `page_count` pages. It lives on one reference, the log's.
+    pub(crate) fn add(&mut self, mut item: Item, page_count: usize) -> ItemId {
+        let id = ItemId(self.next);
+        self.next += 1;
+        item.references = 1;
+        item.cost = item.cost_with(page_count);
+        self.bytes += item.cost;
+        self.items.insert(id, item);
+        id
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ItemId) -> Option<&mut Item> {
+        self.items.get_mut(&id)
+    }
+
+    /// Adds `count` references.
+    pub(crate) fn refer(&mut self, id: ItemId, count: u32) {
+        let item = self.items.get_mut(&id).expect("a living item");
+        item.references += count;
+    }
+
+    /// Takes a reference away; gives the item if it was the last.
+    pub(crate) fn release(&mut self, id: ItemId) -> Option<Item> {
+        let item = self.items.get_mut(&id).expect("a living item");
+        assert!(item.references > 0, "an item lives on references");
+        item.references -= 1;
+        if item.references > 0 {
+            return None;
+        }
+        let item = self.items.remove(&id).expect("it was just there");
+        self.bytes -= item.cost;
+        Some(item)
+    }
+
+    /// What all items cost.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl core::ops::Index<ItemId> for Items {
+    type Output = Item;
+
+    fn index(&self, id: ItemId) -> &Item {
+        &self.items[&id]
+    }
+}
+
+const _: () = assert!(BLOCKS_PER_PAGE == 64, "masks have one bit a block");

@@ -1,0 +1,245 @@
+//! Groups of the journal: what is noted when one is begun, and what follows when it is durable.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use holdfast_journal::GroupNumber;
+use holdfast_model::{Sequence, SliceId};
+use holdfast_stdx::Instant;
+
+use crate::event::{Output, StoreEvent};
+use crate::item::ItemId;
+use crate::machine::{Core, Pending, Purpose, RecentCommand, Waiter};
+use crate::requests::Urgency;
+
+impl Core {
+    /// Begins to write the next group of a partition, if there is one.
+    pub(crate) fn start_group(&mut self, partition: u16) {
+        let slices = &self.slices;
+        let committed = |id: SliceId| {
+            slices
+                .get(&id)
+                .map_or(Sequence::ZERO, super::slice::Slice::to_state)
+        };
+        let Some((request, written)) = self.journal.start(partition, committed) else {
+            return;
+        };
+        self.requests.push(request, Urgency::Group);
+        for record in &written.records {
+            if let Some(slice) = self.slices.get_mut(&record.slice) {
+                slice.stated = slice.stated.max(record.committed);
+            }
+            self.note_written(partition, written.group, record.tag);
+        }
+        self.partitions[usize::from(partition)].in_flight = Some(written);
+    }
+
+    /// A record is in a group that is being written: what it says is found there from now on.
+    fn note_written(&mut self, partition: u16, group: GroupNumber, tag: u64) {
+        let pending = &self.records[&tag];
+        let id = pending.slice;
+        let since = pending.since;
+        let Some(slice) = self.slices.get_mut(&id) else {
+            return;
+        };
+        match &pending.purpose {
+            Purpose::Item(item) => {
+                let item = *item;
+                self.note_item(partition, group, item, since);
+            }
+            Purpose::Commands(commands) => {
+                let known = &mut self.partitions[usize::from(partition)].commands;
+                known.extend(
+                    commands
+                        .iter()
+                        .map(|(since, command, sequence)| RecentCommand {
+                            group,
+                            since: *since,
+                            slice: id,
+                            command: *command,
+                            sequence: *sequence,
+                        }),
+                );
+            }
+            Purpose::State => slice.kept.state = Some(group),
+            Purpose::Position | Purpose::Restart(_) => slice.kept.position = Some(group),
+            Purpose::Pages { checkpoint: true } => slice.kept.pages = Some(group),
+            Purpose::Pages { checkpoint: false } => {
+                slice.kept.pages.get_or_insert(group);
+            }
+            Purpose::Drop => {
+                slice.kept.position = Some(group);
+                self.journal.pin(partition, group);
+            }
+            Purpose::CarriedItem(_) | Purpose::Other => {}
+        }
+    }
+
+    fn note_item(&mut self, partition: u16, group: GroupNumber, id: ItemId, since: Instant) {
+        // A void item is gone; its record is void in the journal too.
+        let Some(item) = self.items.get_mut(id) else {
+            return;
+        };
+        item.group = Some(group);
+        let slice = item.slice;
+        let recent = item
+            .entry()
+            .filter(|entry| entry.command.node != 0)
+            .map(|entry| RecentCommand {
+                group,
+                since,
+                slice,
+                command: entry.command,
+                sequence: entry.sequence,
+            });
+        let state = &mut self.partitions[usize::from(partition)];
+        state.commands.extend(recent);
+        state.items.insert((group, id));
+        self.journal.pin(partition, group);
+    }
+
+    /// The group of a partition that was in flight is on stable storage.
+    pub(crate) fn group_durable(&mut self, now: Instant, partition: u16, out: &mut Output) {
+        self.journal.complete(partition);
+        let written = self.partitions[usize::from(partition)]
+            .in_flight
+            .take()
+            .expect("a group was in flight");
+        let mut touched = BTreeSet::new();
+        let mut done: Vec<Pending> = Vec::new();
+        for record in &written.records {
+            let pending = self
+                .records
+                .remove(&record.tag)
+                .expect("a written record is known");
+            touched.insert(record.slice);
+            self.record_durable(partition, written.group, &pending);
+            self.advance_stable(record.slice, record.committed);
+            done.push(pending);
+        }
+        for slice in touched {
+            self.settle(slice);
+        }
+        for pending in done {
+            if let Some(token) = pending.token
+                && !matches!(pending.purpose, Purpose::Drop)
+            {
+                out.events.push_back(StoreEvent::Durable { token });
+            }
+            self.wake(now, partition, &pending, out);
+        }
+        self.expire_commands(now, partition);
+        self.partition_open(partition, out);
+    }
+
+    fn record_durable(&mut self, partition: u16, group: GroupNumber, pending: &Pending) {
+        match &pending.purpose {
+            Purpose::Item(id) => {
+                if let Some(item) = self.items.get_mut(*id) {
+                    item.durable = true;
+                    let is_entry = item.entry().is_some();
+                    let rank = item.rank();
+                    let slice = self.slice_mut(pending.slice);
+                    if is_entry {
+                        slice.durable = slice.durable.max(rank);
+                    } else {
+                        slice.installs.push(*id);
+                    }
+                }
+            }
+            Purpose::CarriedItem(id) => {
+                if let Some(item) = self.items.get_mut(*id) {
+                    let old = item.group.replace(group).expect("it was in the journal");
+                    self.journal.pin(partition, group);
+                    self.journal.unpin(partition, old);
+                    let items = &mut self.partitions[usize::from(partition)].items;
+                    items.remove(&(old, *id));
+                    items.insert((group, *id));
+                }
+            }
+            Purpose::Restart(at) => {
+                let at = *at;
+                if let Some(slice) = self.slices.get_mut(&pending.slice) {
+                    slice.durable = slice.durable.max(at.1);
+                    slice.stable = slice.stable.max(at);
+                    slice.stated = slice.stated.max(at.1);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn advance_stable(&mut self, id: SliceId, stated: Sequence) {
+        let Some(slice) = self.slices.get(&id) else {
+            return;
+        };
+        if stated > slice.stable.1 {
+            let epoch = self.epoch_at(slice, stated);
+            self.slice_mut(id).stable = (epoch, stated);
+        }
+    }
+
+    /// Merges what recovery is now certain to find committed into the overlay.
+    fn settle(&mut self, id: SliceId) {
+        let Some(slice) = self.slices.get_mut(&id) else {
+            return;
+        };
+        let unsettled = slice.log.split_off(&slice.stable.1.next());
+        let mut settled: Vec<ItemId> = core::mem::replace(&mut slice.log, unsettled)
+            .into_values()
+            .collect();
+        settled.append(&mut slice.installs);
+        for item in settled {
+            self.settle_item(id, item);
+        }
+    }
+
+    pub(crate) fn settle_item(&mut self, id: SliceId, number: ItemId) {
+        let item = &self.items[number];
+        assert!(item.durable, "only what is durable is settled");
+        let rank = item.rank();
+        let mut lost = Vec::new();
+        let mut parts = 0;
+        for page in self.unlist(number, id, rank) {
+            let masks = self.items[number].masks(page);
+            let slice = self.slices.get_mut(&id).expect("the slice exists");
+            let overlay = slice
+                .overlay
+                .get_mut(&page)
+                .expect("the page has an overlay");
+            parts += overlay.settle(number, rank, masks, &mut lost);
+            self.drop_overlay_if_empty(id, page);
+        }
+        if parts > 0 {
+            self.items.refer(number, parts);
+            self.destage.add(number);
+        }
+        self.release_item(number);
+        for item in lost {
+            self.release_item(item);
+        }
+    }
+
+    /// Tells who waits for a record that it is durable.
+    fn wake(&mut self, now: Instant, partition: u16, pending: &Pending, out: &mut Output) {
+        match pending.waiter {
+            Waiter::Nobody => {}
+            Waiter::Carry => self.partitions[usize::from(partition)].carrying -= 1,
+            Waiter::Removals => self.removals_logged(now, out),
+            Waiter::Additions => self.additions_logged(now, out),
+        }
+        if matches!(pending.purpose, Purpose::Drop) {
+            self.drop_logged(pending);
+        }
+    }
+
+    fn expire_commands(&mut self, now: Instant, partition: u16) {
+        let commands = &mut self.partitions[usize::from(partition)].commands;
+        while commands
+            .front()
+            .is_some_and(|command| now.since(command.since) >= crate::machine::TWO_LIFETIMES)
+        {
+            commands.pop_front();
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! An open store: journal, pages, and what is between them.
+//!
+//! After every event `maintain` does the same few things: admits appends that waited for room,
+//! states committed points, destages, trims, writes groups.
+//!
+//! Invariants:
+//! - what has been reported durable is in a durable group of the journal, or in pages;
+//! - only settled items are destaged: recovery is certain to find them committed;
+//! - an item leaves memory when its blocks are in pages, their entries in the table, the set of
+//!   pages in the journal, and all of that is on stable storage.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use holdfast_format::{Body, Record};
+use holdfast_journal::{GroupNumber, Journal, Written};
+use holdfast_model::{CommandId, DiskCompletion, DiskRequest, Epoch, Sequence, SliceId};
+use holdfast_pages::{Pages, PagesEvent};
+use holdfast_stdx::{Duration, Instant};
+
+use crate::config::StoreConfig;
+use crate::destage::Destage;
+use crate::event::{Output, StoreEvent, StoreToken};
+use crate::item::{ItemId, Items};
+use crate::read::Reads;
+use crate::rebuild::Awaited;
+use crate::requests::{Requests, Urgency};
+use crate::slice::Slice;
+
+/// Tokens from here on are the journal's.
+pub(crate) const JOURNAL_TOKENS: u64 = 1 << 56;
+/// Tokens from here on are the page store's.
+pub(crate) const PAGES_TOKENS: u64 = 2 << 56;
+
+/// How long command ids and claims are kept: two lifetimes of a command.
+pub(crate) const TWO_LIFETIMES: Duration = Duration::from_secs(8);
+/// Command ids of a partition beyond which the store counts as congested: 8 seconds of 32,000
+/// writes each, about 20 MiB.
+const COMMANDS_MAX: usize = 1 << 18;
+
+/// What a record in the journal is for.
+#[derive(Clone, Debug)]
+pub(crate) enum Purpose {
+    /// The first copy of an item.
+    Item(ItemId),
+    /// A copy of an item whose segment is to be trimmed.
+    CarriedItem(ItemId),
+    State,
+    Position,
+    /// A position after which the log begins anew.
+    Restart((Epoch, Sequence)),
+    /// A change of the set of pages, or a checkpoint of it.
+    Pages {
+        checkpoint: bool,
+    },
+    /// Command ids whose entries are to be trimmed.
+    Commands(Vec<(Instant, CommandId, Sequence)>),
+    Drop,
+    /// Anything else.
+    Other,
+}
+
+/// Who waits for a record besides its token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiter {
+    Nobody,
+    /// The round's removals.
+    Removals,
+    /// The round's additions.
+    Additions,
+    /// Something is carried forward so that a segment can be trimmed.
+    Carry,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) slice: SliceId,
+    pub(crate) token: Option<StoreToken>,
+    pub(crate) purpose: Purpose,
+    pub(crate) waiter: Waiter,
+    pub(crate) since: Instant,
+}
+
+/// A command's id with what is needed to carry it forward.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecentCommand {
+    pub(crate) group: GroupNumber,
+    pub(crate) since: Instant,
+    pub(crate) slice: SliceId,
+    pub(crate) command: CommandId,
+    pub(crate) sequence: Sequence,
+}
+
+/// A partition of the journal, seen from the store.
+#[derive(Debug, Default)]
+pub(crate) struct PartitionState {
+    pub(crate) in_flight: Option<Written>,
+    pub(crate) commands: VecDeque<RecentCommand>,
+    /// The items that are pinned in the journal, by group.
+    pub(crate) items: BTreeSet<(GroupNumber, ItemId)>,
+    /// Records under way that carry something forward.
+    pub(crate) carrying: u32,
+}
+
+/// An open store.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) config: StoreConfig,
+    pub(crate) journal: Journal,
+    pub(crate) pages: Pages,
+    pub(crate) requests: Requests,
+    pub(crate) slices: BTreeMap<SliceId, Slice>,
+    pub(crate) items: Items,
+    pub(crate) records: BTreeMap<u64, Pending>,
+    pub(crate) next_record: u64,
+    /// Appends that wait for room, in order.
+    pub(crate) waiting: VecDeque<(u64, Record)>,
+    pub(crate) partitions: Vec<PartitionState>,
+    pub(crate) reads: Reads,
+    pub(crate) destage: Destage,
+    /// Pages without a slot that will need one, over all slices.
+    pub(crate) reserved: u32,
+    /// When claims grow old, if there are any.
+    pub(crate) claims_turn: Option<Instant>,
+    /// When a committed point that nothing has stated gets a record of its own.
+    pub(crate) commit_at: Option<Instant>,
+    /// A device has failed: nothing is done any more.
+    pub(crate) failed: bool,
+    /// The store is not open yet.
+    pub(crate) awaited: Option<Awaited>,
+}
+
+impl Core {
+    pub(crate) fn handle_disk(
+        &mut self,
+        now: Instant,
+        completion: DiskCompletion,
+        out: &mut Output,
+    ) {
+        let disk = self.requests.complete(completion.token);
+        let result = if completion.token.0 >= PAGES_TOKENS {
+            self.handle_pages(now, completion, out)
+        } else if completion.result.is_ok() {
+            let partition = self.journal.partition_of(completion.token);
+            self.group_durable(now, partition, out);
+            Ok(())
+        } else {
+            Err(())
+        };
+        if result.is_err() {
+            self.failed = true;
+            out.events.push_back(StoreEvent::DeviceFailed { disk });
+            return;
+        }
+        self.maintain(now, out);
+    }
+
+    fn handle_pages(
+        &mut self,
+        now: Instant,
+        completion: DiskCompletion,
+        out: &mut Output,
+    ) -> Result<(), ()> {
+        let mut requests = Vec::new();
+        let mut events = Vec::new();
+        let result = self.pages.handle(completion, &mut requests, &mut events);
+        self.push_pages(requests, Urgency::Background);
+        result.map_err(|_| ())?;
+        self.take_pages_events(now, events, out);
+        Ok(())
+    }
+
+    pub(crate) fn push_pages(&mut self, requests: Vec<DiskRequest>, urgency: Urgency) {
+        for request in requests {
+            self.requests.push(request, urgency);
+        }
+    }
+
+    pub(crate) fn take_pages_events(
+        &mut self,
+        now: Instant,
+        events: Vec<PagesEvent>,
+        out: &mut Output,
+    ) {
+        for event in events {
+            match event {
+                PagesEvent::Read(done) => self.page_read_done(now, done, out),
+                PagesEvent::Planned(plan) => self.round_planned(now, &plan, out),
+                PagesEvent::Mapped(plan) => self.round_mapped(&plan),
+                PagesEvent::RoundDone(plan) => self.round_done(now, &plan, out),
+            }
+        }
+    }
+
+    /// What is done after every event.
+    pub(crate) fn maintain(&mut self, now: Instant, out: &mut Output) {
+        if self.failed {
+            return;
+        }
+        self.age_claims(now);
+        self.admit();
+        self.state_commits(now);
+        self.go_on_destaging(now, out);
+        self.go_on_trimming(now);
+        for partition in 0..self.partitions.len() as u16 {
+            self.start_group(partition);
+        }
+        self.requests.release(&mut out.requests);
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        [self.commit_at, self.claims_turn, self.destage_due()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    pub(crate) fn slice(&self, slice: SliceId) -> Option<&Slice> {
+        self.slices.get(&slice)
+    }
+
+    /// The slice, which exists.
+    pub(crate) fn slice_mut(&mut self, slice: SliceId) -> &mut Slice {
+        self.slices.get_mut(&slice).expect("the slice exists")
+    }
+
+    /// The slice, made if it does not exist yet.
+    pub(crate) fn make_slice(&mut self, slice: SliceId) -> &mut Slice {
+        let partition = partition_of(slice, self.partitions.len() as u16);
+        let state = self
+            .slices
+            .entry(slice)
+            .or_insert_with(|| Slice::new(partition));
+        assert!(!state.dropping, "a slice is not used while it is dropped");
+        state
+    }
+
+    /// Hands a record to the journal, or, if it `waits` for room or others of its slice do, to the
+    /// queue.
+    pub(crate) fn log(&mut self, body: Body, waits: bool, pending: Pending) {
+        let id = pending.slice;
+        let record = Record {
+            slice: id,
+            committed: Sequence::ZERO,
+            body,
+        };
+        let tag = self.next_record;
+        self.next_record += 1;
+        self.records.insert(tag, pending);
+        let must_wait = waits && (!self.waiting.is_empty() || !self.has_room());
+        let slice = self.slice_mut(id);
+        if must_wait || slice.waiting > 0 {
+            slice.waiting += 1;
+            self.waiting.push_back((tag, record));
+        } else {
+            let partition = slice.partition;
+            self.journal.append(partition, record, tag);
+        }
+    }
+
+    /// Hands on appends that have waited for room, as long as there is some.
+    fn admit(&mut self) {
+        while self.has_room()
+            && let Some((tag, record)) = self.waiting.pop_front()
+        {
+            let slice = self.slice_mut(record.slice);
+            slice.waiting -= 1;
+            let partition = slice.partition;
+            self.journal.append(partition, record, tag);
+        }
+    }
+
+    /// Whether the journal may take another append. While nothing is there to be destaged, waiting
+    /// for that would be waiting for ever: then only the journal's own room counts.
+    fn has_room(&self) -> bool {
+        let segments_kept = 2 * self.partitions.len() as u32;
+        if self.journal.free_segments() <= segments_kept {
+            return false;
+        }
+        self.items.bytes() <= self.dirty_bytes_max() || !self.destage.has_settled()
+    }
+
+    /// The budget for what is not destaged: the configured one, but never more than a quarter of
+    /// the journal, so that the journal is never full of it.
+    pub(crate) fn dirty_bytes_max(&self) -> u64 {
+        let journal_bytes =
+            u64::from(self.journal.segment_count()) * self.journal.record_data_max() as u64 * 2;
+        self.config.dirty_bytes_max.min(journal_bytes / 4)
+    }
+
+    /// Whether new writes should hold off.
+    pub(crate) fn is_congested(&self) -> bool {
+        !self.waiting.is_empty()
+            || self.items.bytes() > self.dirty_bytes_max() / 2
+            || self
+                .partitions
+                .iter()
+                .any(|partition| partition.commands.len() > COMMANDS_MAX)
+    }
+
+    pub(crate) fn oldest_unfinished_append(&self) -> Option<Instant> {
+        self.records
+            .values()
+            .filter(|pending| pending.token.is_some())
+            .map(|pending| pending.since)
+            .min()
+    }
+
+    /// The epoch of the entry at a point from the stable one on.
+    pub(crate) fn epoch_at(&self, slice: &Slice, sequence: Sequence) -> Epoch {
+        if sequence == slice.prepared.1 {
+            return slice.prepared.0;
+        }
+        if sequence == slice.committed.1 {
+            return slice.committed.0;
+        }
+        slice
+            .log
+            .get(&sequence)
+            .and_then(|item| self.items[*item].entry())
+            .map_or(slice.stable.0, |entry| entry.epoch)
+    }
+}
+
+/// The partition that a slice writes to: fixed by its id for the life of the store.
+pub(crate) fn partition_of(slice: SliceId, partitions: u16) -> u16 {
+    assert!(partitions > 0, "there is a partition");
+    let mut hash = slice.volume.0 ^ (u64::from(slice.index) << 32);
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((hash ^ (hash >> 31)) % u64::from(partitions)) as u16
+}

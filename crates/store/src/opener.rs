@@ -1,0 +1,336 @@
+//! From devices to an open store: superblocks, journal, page table.
+//!
+//! Invariants:
+//! - a store is created only on devices that are blank, and its superblocks are written last;
+//! - a store is opened only if all of its devices are there and belong together;
+//! - the use counter rises, both copies durable one after the other, before anything else is
+//!   written.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use holdfast_format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
+use holdfast_journal::{Journal, JournalPlace, Recovery};
+use holdfast_model::{DiskCompletion, DiskOp, DiskRequest, DiskToken};
+use holdfast_pages::{Opening, PagesDevice, PagesPlace};
+use holdfast_stdx::Instant;
+
+use crate::config::{DeviceGeometry, StoreConfig, StoreIdentity};
+use crate::event::{Expected, OpenError, Output, StoreEvent};
+use crate::machine::{Core, JOURNAL_TOKENS, PAGES_TOKENS};
+use crate::recovered::Slivers;
+use crate::requests::{Requests, Urgency};
+use crate::superblocks::{self, Copies};
+
+#[derive(Debug)]
+enum Step {
+    /// Both superblocks of each device are being read.
+    Read,
+    /// A new journal's segments are being prepared.
+    Prepare,
+    PrepareFlush,
+    /// One copy of each superblock is being written; with `fresh`, of a store that is created.
+    Write {
+        copy: usize,
+        fresh: bool,
+    },
+    Journal(Box<Recovery>),
+    Pages(Box<(Journal, Opening)>),
+}
+
+#[derive(Debug)]
+struct Device {
+    geometry: DeviceGeometry,
+    copies: Copies,
+}
+
+/// A store that is being opened.
+#[derive(Debug)]
+pub(crate) struct Opener {
+    config: StoreConfig,
+    create: Option<StoreIdentity>,
+    expected: Expected,
+    devices: Vec<Device>,
+    /// Of each device, once known.
+    superblocks: Vec<Superblock>,
+    step: Step,
+    requests: Requests,
+    in_flight: u32,
+    slivers: Slivers,
+}
+
+/// What became of an event.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    Opening(Box<Opener>),
+    Open(Box<Core>),
+    Failed,
+}
+
+impl Opener {
+    pub(crate) fn start(
+        config: StoreConfig,
+        devices: &[DeviceGeometry],
+        create: Option<StoreIdentity>,
+        expected: Expected,
+        out: &mut Output,
+    ) -> Progress {
+        if let Err(error) = superblocks::check(&config, devices, create.is_some()) {
+            out.events.push_back(StoreEvent::OpenFailed(error));
+            return Progress::Failed;
+        }
+        let mut opener = Self {
+            config,
+            create,
+            expected,
+            devices: devices
+                .iter()
+                .map(|geometry| Device {
+                    geometry: *geometry,
+                    copies: [None, None],
+                })
+                .collect(),
+            superblocks: Vec::new(),
+            step: Step::Read,
+            requests: Requests::new(config.requests_max),
+            in_flight: 0,
+            slivers: Slivers::new(1),
+        };
+        for index in 0..opener.devices.len() {
+            for (copy, offset) in SUPERBLOCK_OFFSETS.into_iter().enumerate() {
+                let op = DiskOp::Read {
+                    offset,
+                    length: SUPERBLOCK_BYTES as u32,
+                };
+                opener.ask(2 * index + copy, index, op);
+            }
+        }
+        opener.requests.release(&mut out.requests);
+        Progress::Opening(Box::new(opener))
+    }
+
+    pub(crate) fn handle(
+        mut self: Box<Self>,
+        now: Instant,
+        completion: DiskCompletion,
+        out: &mut Output,
+    ) -> Progress {
+        let disk = self.requests.complete(completion.token);
+        self.in_flight -= 1;
+        let failed = OpenError::DeviceFailed { disk };
+        if let Err(error) = self.go_on(completion, failed) {
+            out.events.push_back(StoreEvent::OpenFailed(error));
+            return Progress::Failed;
+        }
+        let open = matches!(&self.step, Step::Pages(step) if step.1.is_done());
+        if open {
+            return Progress::Open(self.finish(now, out));
+        }
+        self.requests.release(&mut out.requests);
+        Progress::Opening(self)
+    }
+
+    /// Takes the end of a request.
+    fn go_on(&mut self, completion: DiskCompletion, failed: OpenError) -> Result<(), OpenError> {
+        let mut requests = Vec::new();
+        match &mut self.step {
+            Step::Read => {
+                let token = completion.token.0 as usize;
+                self.devices[token / 2].copies[token % 2] = Some(completion.result);
+                if self.in_flight == 0 {
+                    self.superblocks_read()?;
+                }
+            }
+            Step::Prepare => {
+                completion.result.map_err(|_| failed)?;
+                if self.in_flight == 0 {
+                    self.step = Step::PrepareFlush;
+                    let device = self.device_of_ordinal(0);
+                    self.ask(0, device, DiskOp::Flush);
+                }
+            }
+            Step::PrepareFlush => {
+                completion.result.map_err(|_| failed)?;
+                self.write_superblocks(0, true);
+            }
+            Step::Write { copy, fresh } => {
+                completion.result.map_err(|_| failed)?;
+                let (copy, fresh) = (*copy, *fresh);
+                if self.in_flight == 0 {
+                    match (copy, fresh) {
+                        (0, fresh) => self.write_superblocks(1, fresh),
+                        (_, true) => self.begin_use(),
+                        (_, false) => self.recover_journal(),
+                    }
+                }
+            }
+            Step::Journal(recovery) => {
+                let mut found = Vec::new();
+                recovery
+                    .handle(completion, &mut requests, &mut found)
+                    .map_err(|_| failed)?;
+                let done = recovery.is_done();
+                for found in found {
+                    self.slivers.take(found);
+                }
+                self.push(requests);
+                if done {
+                    self.open_pages();
+                }
+            }
+            Step::Pages(step) => {
+                step.1
+                    .handle(completion, &mut requests)
+                    .map_err(|_| failed)?;
+                self.push(requests);
+            }
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, token: usize, device: usize, op: DiskOp) {
+        let request = DiskRequest {
+            token: DiskToken(token as u64),
+            disk: self.devices[device].geometry.disk,
+            op,
+        };
+        self.push(vec![request]);
+    }
+
+    fn push(&mut self, requests: Vec<DiskRequest>) {
+        self.in_flight += requests.len() as u32;
+        for request in requests {
+            self.requests.push(request, Urgency::Read);
+        }
+    }
+
+    fn superblocks_read(&mut self) -> Result<(), OpenError> {
+        let geometries: Vec<DeviceGeometry> =
+            self.devices.iter().map(|device| device.geometry).collect();
+        match self.create {
+            Some(identity) => {
+                for device in &self.devices {
+                    superblocks::must_be_blank(&device.geometry, &device.copies)?;
+                }
+                self.superblocks = superblocks::plan(&self.config.format, &identity, &geometries)?;
+                self.step = Step::Prepare;
+                let requests = Journal::format(&self.journal_place()).collect();
+                self.push(requests);
+            }
+            None => {
+                let mut found = Vec::new();
+                for device in &self.devices {
+                    let superblock = superblocks::newest(&device.geometry, &device.copies)?;
+                    found.push((device.geometry, superblock));
+                }
+                superblocks::must_belong(&found, &self.expected)?;
+                self.superblocks = found.into_iter().map(|(_, found)| found).collect();
+                self.begin_use();
+            }
+        }
+        Ok(())
+    }
+
+    /// Raises the use counter, on all devices to the same number.
+    fn begin_use(&mut self) {
+        let highest = self.superblocks.iter().map(|found| found.use_counter).max();
+        let use_counter = highest.expect("there is a device") + 1;
+        for superblock in &mut self.superblocks {
+            superblock.use_counter = use_counter;
+            superblock.update += 1;
+        }
+        self.write_superblocks(0, false);
+    }
+
+    fn write_superblocks(&mut self, copy: usize, fresh: bool) {
+        self.step = Step::Write { copy, fresh };
+        for index in 0..self.devices.len() {
+            let op = DiskOp::Write {
+                offset: SUPERBLOCK_OFFSETS[copy],
+                parts: vec![self.superblocks[index].encode()],
+                durable: true,
+            };
+            self.ask(index, index, op);
+        }
+    }
+
+    fn device_of_ordinal(&self, ordinal: u16) -> usize {
+        self.superblocks
+            .iter()
+            .position(|superblock| superblock.ordinal == ordinal)
+            .expect("all devices are there")
+    }
+
+    fn journal_place(&self) -> JournalPlace {
+        let index = self.device_of_ordinal(0);
+        let superblock = &self.superblocks[index];
+        JournalPlace {
+            disk: self.devices[index].geometry.disk,
+            layout: superblock.layout,
+            store: superblock.store,
+            nonce: superblock.nonce,
+            use_counter: superblock.use_counter,
+            partitions: superblock.partitions,
+            token_base: JOURNAL_TOKENS,
+        }
+    }
+
+    fn recover_journal(&mut self) {
+        let place = self.journal_place();
+        self.slivers = Slivers::new(place.partitions);
+        let mut requests = Vec::new();
+        let recovery = Recovery::start(place, &mut requests);
+        self.step = Step::Journal(Box::new(recovery));
+        self.push(requests);
+    }
+
+    fn open_pages(&mut self) {
+        let count = self.devices.len() as u16;
+        let devices = (0..count)
+            .map(|ordinal| {
+                let index = self.device_of_ordinal(ordinal);
+                let superblock = &self.superblocks[index];
+                PagesDevice {
+                    disk: self.devices[index].geometry.disk,
+                    layout: superblock.layout,
+                    slot_base: superblock.slot_base,
+                    tier: superblock.tier,
+                }
+            })
+            .collect();
+        let place = PagesPlace {
+            devices,
+            nonce: self.superblocks[0].nonce,
+            use_counter: self.superblocks[0].use_counter,
+            token_base: PAGES_TOKENS,
+        };
+        let mut requests = Vec::new();
+        let opening = Opening::start(place, self.config.table_cache_bytes, &mut requests);
+        let step = core::mem::replace(&mut self.step, Step::Read);
+        let Step::Journal(recovery) = step else {
+            unreachable!("the journal has just been recovered");
+        };
+        self.step = Step::Pages(Box::new((recovery.finish(), opening)));
+        self.push(requests);
+    }
+
+    fn finish(self, now: Instant, out: &mut Output) -> Box<Core> {
+        assert!(self.in_flight == 0, "nothing is in flight when all is read");
+        let Step::Pages(step) = self.step else {
+            unreachable!("the page table has just been read");
+        };
+        let (journal, opening) = *step;
+        let mut core = Core::rebuild(
+            self.config,
+            journal,
+            opening.finish(),
+            self.requests,
+            self.slivers,
+            self.superblocks[0].use_counter,
+            now,
+        );
+        core.maintain(now, out);
+        Box::new(core)
+    }
+}

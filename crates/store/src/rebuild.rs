@@ -1,0 +1,219 @@
+//! From what recovery found to an open store.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use holdfast_format::Body;
+use holdfast_journal::{GroupNumber, Journal};
+use holdfast_model::SliceId;
+use holdfast_pages::Pages;
+use holdfast_stdx::Instant;
+
+use crate::config::StoreConfig;
+use crate::destage::Destage;
+use crate::event::{Output, Recovered, RecoveredSlice};
+use crate::item::{Item, Items};
+use crate::machine::{Core, PartitionState, Pending, Purpose, RecentCommand, Waiter, partition_of};
+use crate::read::Reads;
+use crate::recovered::{Outcome, Redo, Sliver, Slivers};
+use crate::requests::Requests;
+use crate::slice::Slice;
+
+/// What is waited for before the store is open: a first group of each partition, which overwrites
+/// a torn tail.
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    pub(crate) partitions: BTreeSet<u16>,
+    pub(crate) recovered: Recovered,
+}
+
+impl Core {
+    pub(crate) fn rebuild(
+        config: StoreConfig,
+        journal: Journal,
+        pages: Pages,
+        requests: Requests,
+        mut slivers: Slivers,
+        use_counter: u64,
+        now: Instant,
+    ) -> Self {
+        let partitions = slivers.holes.len() as u16;
+        let mut core = Self {
+            config,
+            journal,
+            pages,
+            requests,
+            slices: BTreeMap::new(),
+            items: Items::default(),
+            records: BTreeMap::new(),
+            next_record: 0,
+            waiting: VecDeque::new(),
+            partitions: (0..partitions).map(|_| PartitionState::default()).collect(),
+            reads: Reads::default(),
+            destage: Destage::default(),
+            reserved: 0,
+            claims_turn: None,
+            commit_at: None,
+            failed: false,
+            awaited: None,
+        };
+        let mut recovered = Recovered {
+            use_counter,
+            slices: BTreeMap::new(),
+        };
+        core.add_unknown_slices(&mut slivers);
+        let suspects = slivers.suspects.clone();
+        for (id, sliver) in slivers.slices {
+            let suspect = suspects[usize::from(partition_of(id, partitions))];
+            let slice = core.rebuild_slice(now, id, sliver, suspect);
+            recovered.slices.insert(id, slice);
+        }
+        for partition in 0..partitions {
+            core.journal.force(partition);
+        }
+        core.awaited = Some(Awaited {
+            partitions: (0..partitions).collect(),
+            recovered,
+        });
+        core
+    }
+
+    /// Slices that the table knows and the journal does not: dropped, or lost in a hole.
+    fn add_unknown_slices(&mut self, slivers: &mut Slivers) {
+        let partitions = slivers.holes.len() as u16;
+        let unknown: Vec<SliceId> = self
+            .pages
+            .slices()
+            .filter(|id| !slivers.slices.contains_key(id))
+            .collect();
+        for id in unknown {
+            let hole = slivers.holes[usize::from(partition_of(id, partitions))];
+            if hole && !slivers.dropped.contains(&id) {
+                slivers.slices.insert(id, Sliver::new(true));
+            } else {
+                self.pages.prove(id, &holdfast_format::PageSet::new(), true);
+            }
+        }
+    }
+
+    fn rebuild_slice(
+        &mut self,
+        now: Instant,
+        id: SliceId,
+        mut sliver: Sliver,
+        tail_suspect: bool,
+    ) -> RecoveredSlice {
+        let outcome = sliver.finish();
+        self.pages.prove(id, &sliver.pages, sliver.pages_certain);
+        let partition = partition_of(id, self.partitions.len() as u16);
+        let mut slice = Slice::new(partition);
+        slice.prepared = outcome.prepared;
+        slice.committed = outcome.committed;
+        slice.stable = outcome.committed;
+        slice.stated = outcome.committed.1;
+        slice.durable = outcome.prepared.1;
+        slice.absent = outcome.committed.1.max(sliver.committed);
+        slice.state = sliver.state.clone();
+        slice.kept = sliver.kept;
+        slice.damaged = sliver.damaged;
+        slice.logged = sliver.pages;
+        if !sliver.pages_certain {
+            for (page, _) in self.pages.pages(id) {
+                slice.logged.set(page, true);
+            }
+        }
+        self.slices.insert(id, slice);
+        self.log_repairs(now, id, &outcome, sliver.pages_certain);
+        let prepared = outcome.prepared;
+        for redo in outcome.settled {
+            self.redo(now, id, redo, true);
+        }
+        for redo in outcome.unsettled {
+            self.redo(now, id, redo, false);
+        }
+        sliver.commands.sort_unstable();
+        sliver.commands.dedup();
+        let recent = sliver
+            .commands
+            .iter()
+            .map(|(command, sequence)| RecentCommand {
+                group: GroupNumber(0),
+                since: now,
+                slice: id,
+                command: *command,
+                sequence: *sequence,
+            });
+        self.partitions[usize::from(partition)]
+            .commands
+            .extend(recent);
+        RecoveredSlice {
+            state: sliver.state,
+            prepared,
+            committed: outcome.committed.1,
+            stable: outcome.committed.1,
+            intact: !sliver.damaged,
+            tail_suspect,
+            commands: sliver.commands,
+        }
+    }
+
+    /// Writes down what a damaged journal no longer says by itself.
+    fn log_repairs(&mut self, now: Instant, id: SliceId, outcome: &Outcome, pages_certain: bool) {
+        let (epoch, after) = outcome.prepared;
+        if outcome.cut {
+            self.log_repair(now, id, Body::BeginEpoch { epoch, after }, Purpose::Other);
+        }
+        if self.slice_mut(id).damaged {
+            let body = self.position(id);
+            self.log_repair(now, id, body, Purpose::Position);
+        }
+        if !pages_certain {
+            let set = self.slice_mut(id).logged.clone();
+            let purpose = Purpose::Pages { checkpoint: true };
+            self.log_repair(now, id, Body::Checkpoint(set), purpose);
+        }
+    }
+
+    fn log_repair(&mut self, now: Instant, id: SliceId, body: Body, purpose: Purpose) {
+        let pending = Pending {
+            slice: id,
+            token: None,
+            purpose,
+            waiter: Waiter::Nobody,
+            since: now,
+        };
+        self.log(body, false, pending);
+    }
+
+    fn redo(&mut self, now: Instant, id: SliceId, redo: Redo, settled: bool) {
+        let mut item = Item::new(id, redo.source, now);
+        item.bad = redo.bad;
+        item.group = Some(redo.group);
+        item.durable = true;
+        let rank = item.rank();
+        let number = self.list_item(item);
+        let partition = self.slice_mut(id).partition;
+        self.journal.pin(partition, redo.group);
+        self.partitions[usize::from(partition)]
+            .items
+            .insert((redo.group, number));
+        if settled {
+            self.settle_item(id, number);
+        } else {
+            self.slice_mut(id).log.insert(rank, number);
+        }
+    }
+
+    /// The first group of a partition is durable; with the last of them the store is open.
+    pub(crate) fn partition_open(&mut self, partition: u16, out: &mut Output) {
+        let Some(awaited) = &mut self.awaited else {
+            return;
+        };
+        awaited.partitions.remove(&partition);
+        if awaited.partitions.is_empty() {
+            let awaited = self.awaited.take().expect("it was just there");
+            let event = crate::event::StoreEvent::Opened(awaited.recovered);
+            out.events.push_back(event);
+        }
+    }
+}

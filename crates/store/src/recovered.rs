@@ -1,0 +1,302 @@
+//! What the journal's records say of each slice, taken in their order.
+//!
+//! Invariants:
+//! - an entry is void if an epoch began below it later, if its log was restarted, or if an entry of
+//!   a later epoch took its sequence;
+//! - what is not certain is not claimed: after a hole a slice is damaged until it has been mended,
+//!   and its prepared point goes no further than entries are there without a gap.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use holdfast_format::{Body, Install, PageSet, ReadRecord};
+use holdfast_journal::{Found, GroupNumber};
+use holdfast_model::{Change, CommandId, Entry, Epoch, Sequence, SliceId};
+use holdfast_stdx::Bytes;
+
+use crate::item::Source;
+use crate::machine::partition_of;
+use crate::slice::Kept;
+
+/// A change that has to be redone.
+#[derive(Debug)]
+pub(crate) struct Redo {
+    pub(crate) source: Source,
+    pub(crate) bad: Vec<u32>,
+    pub(crate) group: GroupNumber,
+}
+
+/// One slice.
+#[derive(Debug)]
+pub(crate) struct Sliver {
+    pub(crate) state: Option<Bytes>,
+    pub(crate) pages: PageSet,
+    /// Whether `pages` is all that was logged.
+    pub(crate) pages_certain: bool,
+    pub(crate) committed: Sequence,
+    pub(crate) damaged: bool,
+    pub(crate) kept: Kept,
+    pub(crate) commands: Vec<(CommandId, Sequence)>,
+    /// Epochs of the entries and points that were found.
+    epochs: BTreeMap<Sequence, Epoch>,
+    /// Entries to be redone, and those above the committed point.
+    entries: BTreeMap<Sequence, Redo>,
+    /// Copies, and entries that were committed when their log was restarted.
+    apart: Vec<Redo>,
+    prepared: Sequence,
+    /// The last entry before the first one that is missing.
+    gap: Option<Sequence>,
+}
+
+/// What is left of a slice when all records have been taken.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) prepared: (Epoch, Sequence),
+    pub(crate) committed: (Epoch, Sequence),
+    /// Entries above the prepared point are in the journal and not to be used: they follow a hole.
+    pub(crate) cut: bool,
+    /// Changes that are certain, by rank.
+    pub(crate) settled: Vec<Redo>,
+    /// Entries above the committed point, without gaps.
+    pub(crate) unsettled: Vec<Redo>,
+}
+
+/// All slices.
+#[derive(Debug)]
+pub(crate) struct Slivers {
+    pub(crate) slices: BTreeMap<SliceId, Sliver>,
+    /// Slices whose end is the last thing that was said of them.
+    pub(crate) dropped: Vec<SliceId>,
+    pub(crate) holes: Vec<bool>,
+    pub(crate) suspects: Vec<bool>,
+}
+
+impl Slivers {
+    pub(crate) fn new(partitions: u16) -> Self {
+        Self {
+            slices: BTreeMap::new(),
+            dropped: Vec::new(),
+            holes: alloc::vec![false; usize::from(partitions)],
+            suspects: alloc::vec![false; usize::from(partitions)],
+        }
+    }
+
+    pub(crate) fn take(&mut self, found: Found) {
+        match found {
+            Found::Record {
+                partition,
+                group,
+                redo,
+                read,
+            } => self.take_record(partition, group, redo, read),
+            Found::Hole { partition } => {
+                self.holes[usize::from(partition)] = true;
+                let partitions = self.holes.len() as u16;
+                for (id, slice) in &mut self.slices {
+                    if partition_of(*id, partitions) == partition {
+                        slice.damaged = true;
+                        slice.pages_certain = false;
+                    }
+                }
+            }
+            Found::End { partition, suspect } => self.suspects[usize::from(partition)] = suspect,
+        }
+    }
+
+    fn take_record(&mut self, partition: u16, group: GroupNumber, redo: bool, read: ReadRecord) {
+        let id = read.record.slice;
+        if matches!(read.record.body, Body::DropSlice) {
+            self.slices.remove(&id);
+            self.dropped.push(id);
+            return;
+        }
+        let hole = self.holes[usize::from(partition)];
+        self.dropped.retain(|dropped| *dropped != id);
+        let slice = self.slices.entry(id).or_insert_with(|| Sliver::new(hole));
+        slice.take(group, redo, read);
+    }
+}
+
+impl Sliver {
+    pub(crate) fn new(hole: bool) -> Self {
+        Self {
+            state: None,
+            pages: PageSet::new(),
+            pages_certain: !hole,
+            committed: Sequence::ZERO,
+            damaged: hole,
+            kept: Kept::default(),
+            commands: Vec::new(),
+            epochs: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            apart: Vec::new(),
+            prepared: Sequence::ZERO,
+            gap: None,
+        }
+    }
+
+    fn take(&mut self, group: GroupNumber, redo: bool, read: ReadRecord) {
+        let ReadRecord { record, bad } = read;
+        self.committed = self.committed.max(record.committed);
+        match record.body {
+            Body::Entry(entry) => self.take_entry(group, redo, entry, bad),
+            Body::Install { as_of, install } => {
+                if redo {
+                    let install = own_install(install);
+                    self.apart.push(Redo {
+                        source: Source::Install { as_of, install },
+                        bad,
+                        group,
+                    });
+                }
+            }
+            Body::BeginEpoch { after, .. } => self.void_above(after),
+            Body::Position {
+                epoch,
+                sequence,
+                restart,
+                damaged,
+            } => {
+                self.kept.position = Some(group);
+                self.damaged |= damaged;
+                if restart {
+                    self.restart(sequence);
+                }
+                self.epochs.insert(sequence, epoch);
+                self.prepared = self.prepared.max(sequence);
+                self.committed = self.committed.max(sequence);
+            }
+            Body::Mended => {
+                self.damaged = false;
+                self.gap = None;
+            }
+            Body::State(state) => {
+                self.kept.state = Some(group);
+                self.state = Some(state);
+            }
+            Body::Pages(changes) => {
+                self.kept.pages.get_or_insert(group);
+                for change in changes {
+                    self.pages.set(change.page, change.present);
+                }
+            }
+            Body::Checkpoint(set) => {
+                self.kept.pages = Some(group);
+                self.pages = set;
+                self.pages_certain = true;
+            }
+            Body::Commands(commands) => self.commands.extend(commands),
+            Body::DropSlice => unreachable!("taken before"),
+        }
+    }
+
+    fn take_entry(&mut self, group: GroupNumber, redo: bool, entry: Entry, bad: Vec<u32>) {
+        let sequence = entry.sequence;
+        let overtaken = self
+            .epochs
+            .get(&sequence)
+            .is_some_and(|epoch| *epoch < entry.epoch && sequence > self.committed);
+        if overtaken {
+            // The record that voided the older entry is lost in a hole.
+            self.void_above(Sequence(sequence.0 - 1));
+        }
+        if sequence > self.prepared.next() && self.gap.is_none() {
+            self.gap = Some(self.prepared);
+        }
+        self.prepared = self.prepared.max(sequence);
+        self.epochs.insert(sequence, entry.epoch);
+        if entry.command.node != 0 {
+            self.commands.push((entry.command, sequence));
+        }
+        if redo {
+            let source = Source::Entry(own_entry(entry));
+            self.entries.insert(sequence, Redo { source, bad, group });
+        }
+    }
+
+    fn void_above(&mut self, after: Sequence) {
+        self.entries.split_off(&after.next());
+        self.epochs.split_off(&after.next());
+        self.commands.retain(|(_, sequence)| *sequence <= after);
+        self.prepared = self.prepared.min(after);
+        self.gap = self.gap.filter(|gap| *gap < after);
+    }
+
+    /// The log begins anew after `at`: what was committed before stays to be redone.
+    fn restart(&mut self, at: Sequence) {
+        let committed = self.committed;
+        self.void_above(committed);
+        let entries = core::mem::take(&mut self.entries);
+        self.apart.extend(entries.into_values());
+        self.prepared = at;
+        self.gap = None;
+    }
+
+    pub(crate) fn finish(&mut self) -> Outcome {
+        let found = self.committed;
+        let gap = self.gap.filter(|_| self.damaged);
+        let limit = gap.unwrap_or(self.prepared);
+        let committed = found.min(limit);
+        let mut settled = core::mem::take(&mut self.apart);
+        let mut unsettled = Vec::new();
+        let mut prepared = committed;
+        for (sequence, redo) in core::mem::take(&mut self.entries) {
+            if sequence <= found {
+                settled.push(redo);
+            } else if sequence == prepared.next() && sequence <= limit && redo.bad.is_empty() {
+                prepared = sequence;
+                unsettled.push(redo);
+            }
+        }
+        let cut = prepared < self.prepared;
+        self.damaged |= cut;
+        settled.sort_by_key(|redo| match &redo.source {
+            Source::Entry(entry) => (entry.sequence, false),
+            Source::Install { as_of, .. } => (*as_of, true),
+        });
+        Outcome {
+            prepared: (self.epoch_at(prepared), prepared),
+            committed: (self.epoch_at(committed), committed),
+            cut,
+            settled,
+            unsettled,
+        }
+    }
+
+    fn epoch_at(&self, sequence: Sequence) -> Epoch {
+        self.epochs
+            .range(..=sequence)
+            .next_back()
+            .map_or(Epoch::ZERO, |(_, epoch)| *epoch)
+    }
+}
+
+/// Data of its own instead of a share of a whole segment.
+fn own_change(change: Change) -> Change {
+    match change {
+        Change::Write {
+            start,
+            data,
+            checksums,
+        } => Change::Write {
+            start,
+            data: Bytes::copy_from_slice(&data),
+            checksums,
+        },
+        other => other,
+    }
+}
+
+fn own_entry(entry: Entry) -> Entry {
+    Entry {
+        change: own_change(entry.change),
+        ..entry
+    }
+}
+
+fn own_install(install: Install) -> Install {
+    match install {
+        Install::Change(change) => Install::Change(own_change(change)),
+        bad @ Install::Bad(_) => bad,
+    }
+}

@@ -1,0 +1,409 @@
+//! The store's face: it only dispatches.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use holdfast_format::Install;
+use holdfast_model::{
+    BlockRange, Change, DiskCompletion, Entry, Epoch, PageIndex, Sequence, SliceId,
+};
+use holdfast_stdx::{Bytes, Instant};
+
+use crate::config::{DeviceGeometry, StoreConfig, StoreIdentity};
+use crate::event::{Expected, InstallRefused, NoSpace, Output, StoreToken, Usage, View};
+use crate::machine::Core;
+use crate::opener::{Opener, Progress};
+
+#[derive(Debug)]
+enum Phase {
+    Opening(Box<Opener>),
+    Open(Box<Core>),
+    Failed,
+}
+
+/// A node's store.
+///
+/// Until the event `Opened` it takes nothing but completions; to call anything else before is the
+/// caller's mistake and panics. After `DeviceFailed` calls do nothing, and questions are answered
+/// from memory. Every method that takes `out` leaves requests and events there.
+#[derive(Debug)]
+pub struct Store {
+    phase: Phase,
+}
+
+impl Store {
+    /// Makes a new store on blank devices and opens it. Ends with `Opened` or `OpenFailed`.
+    #[must_use]
+    pub fn create(
+        _now: Instant,
+        config: StoreConfig,
+        devices: &[DeviceGeometry],
+        identity: StoreIdentity,
+        out: &mut Output,
+    ) -> Self {
+        let expected = Expected::default();
+        Self::begin(Opener::start(
+            config,
+            devices,
+            Some(identity),
+            expected,
+            out,
+        ))
+    }
+
+    /// Opens a store. Ends with `Opened` or `OpenFailed`.
+    #[must_use]
+    pub fn open(
+        _now: Instant,
+        config: StoreConfig,
+        devices: &[DeviceGeometry],
+        expected: Expected,
+        out: &mut Output,
+    ) -> Self {
+        Self::begin(Opener::start(config, devices, None, expected, out))
+    }
+
+    fn begin(progress: Progress) -> Self {
+        Self {
+            phase: progress.into(),
+        }
+    }
+
+    /// Takes the end of a request that was left in `out`.
+    pub fn handle_disk(&mut self, now: Instant, completion: DiskCompletion, out: &mut Output) {
+        self.phase = match core::mem::replace(&mut self.phase, Phase::Failed) {
+            Phase::Opening(opener) => opener.handle(now, completion, out).into(),
+            Phase::Open(mut core) => {
+                if !core.failed {
+                    core.handle_disk(now, completion, out);
+                }
+                Phase::Open(core)
+            }
+            Phase::Failed => Phase::Failed,
+        };
+    }
+
+    /// Does what [`next_timeout`](Self::next_timeout) was for.
+    pub fn handle_timeout(&mut self, now: Instant, out: &mut Output) {
+        if let Phase::Open(core) = &mut self.phase {
+            core.maintain(now, out);
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called; ask again after every call.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        match &self.phase {
+            Phase::Open(core) if !core.failed => core.next_timeout(),
+            _ => None,
+        }
+    }
+
+    /// Appends the slice's next entry: its sequence is the one after the prepared one, its epoch
+    /// not below that one's. `committed` is how far the slice is known to be committed. Ends with
+    /// `Durable`.
+    ///
+    /// Panics if room for its data was not [`reserve`](Self::reserve)d, if it is out of order, or
+    /// if it carries more than half a segment.
+    pub fn append(
+        &mut self,
+        now: Instant,
+        slice: SliceId,
+        entry: Entry,
+        committed: Sequence,
+        token: StoreToken,
+        out: &mut Output,
+    ) {
+        self.act(now, out, |core| {
+            core.append(now, slice, entry, committed, token);
+        });
+    }
+
+    /// An epoch begins: entries above `after`, which is between the committed and the prepared
+    /// point, are void, for recovery too. The next entry is the one after `after`. Ends with
+    /// `Durable`; tokens of void entries come all the same.
+    pub fn begin_epoch(
+        &mut self,
+        now: Instant,
+        slice: SliceId,
+        epoch: Epoch,
+        after: Sequence,
+        token: StoreToken,
+        out: &mut Output,
+    ) {
+        self.act(now, out, |core| {
+            core.begin_epoch(now, slice, epoch, after, token);
+        });
+    }
+
+    /// The slice's log begins anew after `at`, at or above the committed point: entries above the
+    /// committed point are void, `at` counts as prepared and committed. For a replica that gets
+    /// what is at or below `at` as copies. Ends with `Durable`.
+    pub fn restart_log(
+        &mut self,
+        now: Instant,
+        slice: SliceId,
+        at: (Epoch, Sequence),
+        token: StoreToken,
+        out: &mut Output,
+    ) {
+        self.act(now, out, |core| core.restart_log(now, slice, at, token));
+    }
+
+    /// Keeps the replica's own state, at most 16 KiB; the latest one is recovered. Ends with
+    /// `Durable`.
+    pub fn put_state(
+        &mut self,
+        now: Instant,
+        slice: SliceId,
+        state: Bytes,
+        token: StoreToken,
+        out: &mut Output,
+    ) {
+        self.act(now, out, |core| core.put_state(now, slice, state, token));
+    }
+
+    /// Installs a copy (a write or a clear) of what blocks were as of a sequence. Blocks for which
+    /// the store has something newer stay as they are. Ends with `Durable`.
+    ///
+    /// Panics if room for data was not [`reserve`](Self::reserve)d.
+    ///
+    /// # Errors
+    /// [`InstallRefused`] says when to try again, and with what. Nothing was changed.
+    pub fn install(
+        &mut self,
+        now: Instant,
+        slice: SliceId,
+        change: Change,
+        as_of: Sequence,
+        token: StoreToken,
+        out: &mut Output,
+    ) -> Result<(), InstallRefused> {
+        assert!(change.range().is_some(), "a copy has blocks");
+        let install = Install::Change(change);
+        self.try_act(now, out, |core| {
+            core.install(now, slice, &install, as_of, token)
+        })
+    }
+
+    /// Like [`install`](Self::install), for blocks that are bad where they come from: they are bad
+    /// here too, whatever was in them. Needs room as data does.
+    ///
+    /// # Errors
+    /// [`InstallRefused`] says when to try again. Nothing was changed.
+    pub fn install_bad(
+        &mut self,
+        now: Instant,
+        slice: SliceId,
+        range: BlockRange,
+        as_of: Sequence,
+        token: StoreToken,
+        out: &mut Output,
+    ) -> Result<(), InstallRefused> {
+        let install = Install::Bad(range);
+        self.try_act(now, out, |core| {
+            core.install(now, slice, &install, as_of, token)
+        })
+    }
+
+    /// What a hole in the journal had lost of the slice is there again, from peers: the next
+    /// recovery finds it intact. Ends with `Durable`.
+    pub fn mend(&mut self, now: Instant, slice: SliceId, token: StoreToken, out: &mut Output) {
+        self.act(now, out, |core| core.mend(now, slice, token));
+    }
+
+    /// Forgets the slice and frees its pages. Ends with `Durable`; until then the slice must not be
+    /// used, after that it is as if it had never been.
+    pub fn drop_slice(
+        &mut self,
+        now: Instant,
+        slice: SliceId,
+        token: StoreToken,
+        out: &mut Output,
+    ) {
+        self.act(now, out, |core| core.drop_slice(now, slice, token));
+    }
+
+    /// The slice is known to be committed up to here, at most to the prepared point. Kept in
+    /// memory; it goes into the journal with the slice's next record, or alone after a while.
+    pub fn set_committed(&mut self, now: Instant, slice: SliceId, committed: Sequence) {
+        if let Some(core) = self.core_mut() {
+            core.set_committed(now, slice, committed);
+        }
+    }
+
+    /// The newest entry, durable or not, with its epoch.
+    #[must_use]
+    pub fn prepared(&self, slice: SliceId) -> (Epoch, Sequence) {
+        self.core()
+            .slice(slice)
+            .map_or((Epoch::ZERO, Sequence::ZERO), |slice| slice.prepared)
+    }
+
+    /// The committed point as far as it is known.
+    #[must_use]
+    pub fn committed(&self, slice: SliceId) -> Sequence {
+        self.core()
+            .slice(slice)
+            .map_or(Sequence::ZERO, |slice| slice.committed.1)
+    }
+
+    /// The committed point that recovery is certain to find.
+    #[must_use]
+    pub fn stable(&self, slice: SliceId) -> Sequence {
+        self.core()
+            .slice(slice)
+            .map_or(Sequence::ZERO, |slice| slice.stable.1)
+    }
+
+    /// The entries above `sequence`, in order: complete if that is at or above the stable point.
+    pub fn entries_above(
+        &self,
+        slice: SliceId,
+        sequence: Sequence,
+    ) -> impl Iterator<Item = &Entry> {
+        let core = self.core();
+        core.slice(slice)
+            .into_iter()
+            .flat_map(move |slice| slice.log.range(sequence.next()..))
+            .filter_map(|(_, item)| core.items[*item].entry())
+    }
+
+    /// Reads at most 16 MiB. Ends with `ReadDone`.
+    pub fn read(
+        &mut self,
+        now: Instant,
+        slice: SliceId,
+        range: BlockRange,
+        view: View,
+        token: StoreToken,
+        out: &mut Output,
+    ) {
+        if let Some(core) = self.core_mut() {
+            core.read(now, slice, range, view, token, out);
+            core.requests.release(&mut out.requests);
+        }
+    }
+
+    /// Whether an entry that is prepared and not known to be committed touches the range.
+    #[must_use]
+    pub fn is_dirty(&self, slice: SliceId, range: BlockRange) -> bool {
+        self.core().is_dirty(slice, range)
+    }
+
+    /// The pages that have committed blocks, in order, with one bit for each block that is not
+    /// zeros (bad ones count as not zeros).
+    pub fn allocated(&self, slice: SliceId) -> impl Iterator<Item = (PageIndex, u64)> {
+        self.core().allocated(slice).into_iter()
+    }
+
+    /// How many pages have committed blocks.
+    #[must_use]
+    pub fn allocated_pages(&self, slice: SliceId) -> u64 {
+        self.core().allocated_pages(slice)
+    }
+
+    /// Makes sure that there is room for data in the range, until it has come and been destaged, or
+    /// for 8 seconds. To reserve again is free while it holds.
+    ///
+    /// # Errors
+    /// [`NoSpace`] if there is not; nothing more is reserved then.
+    pub fn reserve(&mut self, slice: SliceId, range: BlockRange) -> Result<(), NoSpace> {
+        self.core_mut()
+            .map_or(Ok(()), |core| core.reserve(slice, range))
+    }
+
+    /// Gives back what is reserved for the slice and not needed by entries that are there.
+    pub fn release_reservations(&mut self, slice: SliceId) {
+        if let Some(core) = self.core_mut() {
+            core.release_reservations(slice);
+        }
+    }
+
+    /// Whether new writes should hold off: much is waiting to be destaged. What is appended all the
+    /// same waits inside.
+    #[must_use]
+    pub fn is_congested(&self) -> bool {
+        self.core().is_congested()
+    }
+
+    /// When the oldest call was made whose `Durable` has not come.
+    #[must_use]
+    pub fn oldest_unfinished_append(&self) -> Option<Instant> {
+        self.core().oldest_unfinished_append()
+    }
+
+    /// How full the store is.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.core().usage()
+    }
+
+    /// The slices that exist.
+    #[must_use]
+    pub fn slices(&self) -> Vec<SliceId> {
+        let slices = self.core().slices.iter();
+        slices
+            .filter(|(_, slice)| !slice.dropping)
+            .map(|(id, _)| *id)
+            .collect()
+    }
+
+    /// Whether the store is open and no device has failed.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(&self.phase, Phase::Open(core) if !core.failed && core.awaited.is_none())
+    }
+
+    fn core(&self) -> &Core {
+        match &self.phase {
+            Phase::Open(core) => core,
+            Phase::Opening(_) | Phase::Failed => panic!("the store is asked before it is open"),
+        }
+    }
+
+    /// The open store; nothing once a device has failed.
+    fn core_mut(&mut self) -> Option<&mut Core> {
+        match &mut self.phase {
+            Phase::Open(core) if core.failed => None,
+            Phase::Open(core) => {
+                assert!(core.awaited.is_none(), "the store is used once it is open");
+                Some(core)
+            }
+            Phase::Opening(_) | Phase::Failed => panic!("the store is used before it is open"),
+        }
+    }
+
+    fn act(&mut self, now: Instant, out: &mut Output, action: impl FnOnce(&mut Core)) {
+        if let Some(core) = self.core_mut() {
+            action(core);
+            core.maintain(now, out);
+        }
+    }
+
+    fn try_act<E>(
+        &mut self,
+        now: Instant,
+        out: &mut Output,
+        action: impl FnOnce(&mut Core) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self.core_mut() {
+            None => Ok(()),
+            Some(core) => {
+                let result = action(core);
+                core.maintain(now, out);
+                result
+            }
+        }
+    }
+}
+
+impl From<Progress> for Phase {
+    fn from(progress: Progress) -> Self {
+        match progress {
+            Progress::Opening(opener) => Self::Opening(opener),
+            Progress::Open(core) => Self::Open(core),
+            Progress::Failed => Self::Failed,
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Superblocks of a whole store: planned for a new one, put together for one that exists.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use holdfast_format::device::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+use holdfast_format::{DeviceLayout, DeviceRole, FORMAT_VERSION, Superblock, SuperblockError};
+use holdfast_journal::Journal;
+use holdfast_model::{BLOCK_SIZE, DiskError, Tier};
+use holdfast_stdx::Bytes;
+
+use crate::config::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
+use crate::event::{Expected, OpenError};
+
+const PARTITIONS_MAX: u16 = 64;
+
+/// What was read at the two places of a device's superblock.
+pub(crate) type Copies = [Option<Result<Bytes, DiskError>>; 2];
+
+/// Refuses devices and configurations that cannot work, before anything is read.
+pub(crate) fn check(
+    config: &StoreConfig,
+    devices: &[DeviceGeometry],
+    create: bool,
+) -> Result<(), OpenError> {
+    for device in devices {
+        if !matches!(device.sector, 512 | 4096) {
+            return Err(OpenError::BadSector {
+                disk: device.disk,
+                sector: device.sector,
+            });
+        }
+    }
+    if create && !devices.iter().any(|device| device.tier == Tier::Flash) {
+        return Err(OpenError::NoFlashDevice);
+    }
+    if devices.is_empty() {
+        return Err(OpenError::NoFlashDevice);
+    }
+    let FormatConfig {
+        partitions,
+        segment_bytes,
+        ..
+    } = config.format;
+    let sound = config.requests_max > 0
+        && (1..=PARTITIONS_MAX).contains(&partitions)
+        && (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
+        && (segment_bytes as usize).is_multiple_of(BLOCK_SIZE);
+    if sound {
+        Ok(())
+    } else {
+        Err(OpenError::BadConfig)
+    }
+}
+
+/// The superblocks of a new store: the journal on the first flash device, slots numbered over all.
+pub(crate) fn plan(
+    config: &FormatConfig,
+    identity: &StoreIdentity,
+    devices: &[DeviceGeometry],
+) -> Result<Vec<Superblock>, OpenError> {
+    let journal = devices
+        .iter()
+        .position(|device| device.tier == Tier::Flash)
+        .ok_or(OpenError::NoFlashDevice)?;
+    let mut order: Vec<usize> = (0..devices.len()).collect();
+    order.retain(|index| *index != journal);
+    order.insert(0, journal);
+    let mut planned: Vec<Option<Superblock>> = vec![None; devices.len()];
+    let mut slot_base = 0_u32;
+    for (ordinal, index) in order.into_iter().enumerate() {
+        let device = &devices[index];
+        let role = if ordinal == 0 {
+            DeviceRole::Journal {
+                segment_bytes: config.segment_bytes,
+                journal_bytes: config.journal_bytes,
+            }
+        } else {
+            DeviceRole::Pages
+        };
+        let layout =
+            DeviceLayout::plan(device.bytes, role).map_err(|error| OpenError::TooSmall {
+                disk: device.disk,
+                bytes: device.bytes,
+                bytes_min: error.bytes_min,
+            })?;
+        if ordinal == 0 && !Journal::is_large_enough(layout.segment_count, config.partitions) {
+            return Err(OpenError::BadConfig);
+        }
+        planned[index] = Some(Superblock {
+            update: 1,
+            cluster: identity.cluster,
+            store: identity.store,
+            nonce: identity.nonce,
+            use_counter: 0,
+            node: identity.node,
+            ordinal: ordinal as u16,
+            device_count: devices.len() as u16,
+            tier: device.tier,
+            sector: device.sector,
+            partitions: config.partitions,
+            device_bytes: device.bytes,
+            slot_base,
+            layout,
+        });
+        slot_base = slot_base
+            .checked_add(layout.slot_count)
+            .ok_or(OpenError::BadConfig)?;
+    }
+    Ok(planned.into_iter().flatten().collect())
+}
+
+/// Refuses a device that holds anything, for a store is created only where nothing is lost.
+pub(crate) fn must_be_blank(device: &DeviceGeometry, copies: &Copies) -> Result<(), OpenError> {
+    let disk = device.disk;
+    for copy in copies {
+        let bytes = match copy.as_ref().expect("both places were read") {
+            Ok(bytes) => bytes,
+            Err(_) => return Err(OpenError::DeviceFailed { disk }),
+        };
+        let owner = match Superblock::decode(bytes) {
+            Err(SuperblockError::Blank) => continue,
+            Ok(found) => Some((found.cluster, found.store, found.node)),
+            Err(_) => None,
+        };
+        return Err(OpenError::NotBlank { disk, owner });
+    }
+    Ok(())
+}
+
+/// The newer of a device's two superblocks.
+pub(crate) fn newest(device: &DeviceGeometry, copies: &Copies) -> Result<Superblock, OpenError> {
+    let disk = device.disk;
+    let mut best: Option<Superblock> = None;
+    let mut blank = 0;
+    let mut failed = 0;
+    for copy in copies {
+        match copy.as_ref().expect("both places were read") {
+            Err(_) => failed += 1,
+            Ok(bytes) => match Superblock::decode(bytes) {
+                Ok(found) => {
+                    if best.is_none_or(|best| best.update < found.update) {
+                        best = Some(found);
+                    }
+                }
+                Err(SuperblockError::NewerVersion(version)) => {
+                    return Err(OpenError::NewerVersion {
+                        disk,
+                        version,
+                        known: FORMAT_VERSION,
+                    });
+                }
+                Err(SuperblockError::Blank) => blank += 1,
+                Err(_) => {}
+            },
+        }
+    }
+    match best {
+        Some(found) => Ok(found),
+        None if blank == copies.len() => Err(OpenError::Blank { disk }),
+        None if failed == copies.len() => Err(OpenError::DeviceFailed { disk }),
+        None => Err(OpenError::BadSuperblocks { disk }),
+    }
+}
+
+/// Refuses devices that are not all those of the store that is expected.
+pub(crate) fn must_belong(
+    devices: &[(DeviceGeometry, Superblock)],
+    expected: &Expected,
+) -> Result<(), OpenError> {
+    let (_, first) = devices.first().expect("there is a device");
+    for (device, found) in devices {
+        let same = found.cluster == first.cluster
+            && found.store == first.store
+            && found.nonce == first.nonce
+            && found.node == first.node
+            && found.device_count == first.device_count;
+        let as_expected = expected.cluster.is_none_or(|id| id == found.cluster)
+            && expected.store.is_none_or(|id| id == found.store)
+            && expected.node.is_none_or(|id| id == found.node);
+        if !same || !as_expected {
+            return Err(OpenError::Foreign {
+                disk: device.disk,
+                cluster: found.cluster,
+                store: found.store,
+                node: found.node,
+            });
+        }
+        if device.bytes < found.device_bytes {
+            return Err(OpenError::Shrunk {
+                disk: device.disk,
+                bytes: device.bytes,
+                bytes_then: found.device_bytes,
+            });
+        }
+        if device.sector > found.sector {
+            return Err(OpenError::BadSector {
+                disk: device.disk,
+                sector: device.sector,
+            });
+        }
+    }
+    let count = first.device_count;
+    for ordinal in 0..count {
+        let there = devices
+            .iter()
+            .filter(|(_, found)| found.ordinal == ordinal)
+            .count();
+        if there != 1 {
+            return Err(OpenError::MissingDevice { ordinal, count });
+        }
+    }
+    Ok(())
+}

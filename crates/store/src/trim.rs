@@ -1,0 +1,164 @@
+//! Trimming: the oldest segment of a partition can be used again when nothing in it matters.
+//!
+//! What is in pages does not matter any more. What still does is written again at the chain's end:
+//! entries that are not decided, each slice's state, position and set of pages, the ids of recent
+//! commands. Only when those copies are durable the segment is trimmed.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use holdfast_format::Body;
+use holdfast_format::record::COMMANDS_PER_RECORD_MAX;
+use holdfast_journal::GroupNumber;
+use holdfast_model::{CommandId, Sequence, SliceId};
+use holdfast_stdx::Instant;
+
+use crate::item::ItemId;
+use crate::machine::{Core, Pending, Purpose, TWO_LIFETIMES, Waiter};
+
+/// Segments that a chain keeps although nothing in them may matter: trimming each as soon as it is
+/// full would write every slice's state again for every segment.
+const CHAIN_SEGMENTS: usize = 4;
+
+impl Core {
+    /// Whether the journal is short of segments.
+    pub(crate) fn is_journal_tight(&self) -> bool {
+        self.journal.free_segments() <= 3 * self.partitions.len() as u32
+    }
+
+    pub(crate) fn go_on_trimming(&mut self, now: Instant) {
+        // Until left-over table entries are cleared, the records that say that they are left over
+        // must stay.
+        if self.pages.has_leftovers() {
+            return;
+        }
+        for partition in 0..self.partitions.len() as u16 {
+            while self.trim_one(now, partition) {}
+        }
+    }
+
+    /// Trims one segment, or carries forward what is in its way; says whether to go on.
+    fn trim_one(&mut self, now: Instant, partition: u16) -> bool {
+        let tight = self.is_journal_tight();
+        let long = self.journal.chain_segments(partition) > CHAIN_SEGMENTS;
+        let state = &self.partitions[usize::from(partition)];
+        if state.carrying > 0 || !(tight || long) {
+            return false;
+        }
+        let dropping = self
+            .slices
+            .values()
+            .any(|slice| slice.partition == partition && slice.dropping);
+        let Some((last, _)) = self.journal.oldest_segment(partition).filter(|_| !dropping) else {
+            return false;
+        };
+        let in_the_way: Vec<ItemId> = state
+            .items
+            .range(..=(last, ItemId(u64::MAX)))
+            .map(|(_, item)| *item)
+            .collect();
+        if in_the_way
+            .iter()
+            .any(|item| self.destage.is_settled(*item) || !self.items[*item].durable)
+        {
+            return false;
+        }
+        self.carry_items(now, partition, &in_the_way);
+        self.carry_slices(now, partition, last);
+        self.carry_commands(now, partition, last);
+        if self.partitions[usize::from(partition)].carrying > 0 {
+            return false;
+        }
+        self.journal.trim(partition);
+        if tight {
+            self.journal.force(partition);
+        }
+        true
+    }
+
+    fn carry(&mut self, now: Instant, id: SliceId, body: Body, purpose: Purpose) {
+        let partition = self.slice(id).expect("the slice exists").partition;
+        self.partitions[usize::from(partition)].carrying += 1;
+        let pending = Pending {
+            slice: id,
+            token: None,
+            purpose,
+            waiter: Waiter::Carry,
+            since: now,
+        };
+        self.log(body, false, pending);
+    }
+
+    fn carry_items(&mut self, now: Instant, partition: u16, items: &[ItemId]) {
+        for number in items {
+            let item = &self.items[*number];
+            let id = item.slice;
+            let entry = item
+                .entry()
+                .expect("a copy is settled as soon as it is durable");
+            let body = Body::Entry(entry.clone());
+            assert!(
+                self.slice(id)
+                    .is_some_and(|slice| slice.partition == partition),
+                "an item is in its slice's partition"
+            );
+            self.carry(now, id, body, Purpose::CarriedItem(*number));
+        }
+    }
+
+    fn carry_slices(&mut self, now: Instant, partition: u16, last: GroupNumber) {
+        let ids: Vec<SliceId> = self
+            .slices
+            .iter()
+            .filter(|(_, slice)| slice.partition == partition)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ids {
+            let slice = self.slice(id).expect("the slice exists");
+            let kept = slice.kept;
+            let has_log = slice.prepared.1 > Sequence::ZERO || slice.damaged;
+            let state = slice.state.clone();
+            if kept.state.is_some_and(|group| group <= last) {
+                let state = state.expect("a state was written");
+                self.carry(now, id, Body::State(state), Purpose::State);
+            }
+            if has_log && kept.position.is_none_or(|group| group <= last) {
+                let body = self.position(id);
+                self.carry(now, id, body, Purpose::Position);
+            }
+            if kept.pages.is_some_and(|group| group <= last) {
+                let set = self.slice(id).expect("the slice exists").logged.clone();
+                let purpose = Purpose::Pages { checkpoint: true };
+                self.carry(now, id, Body::Checkpoint(set), purpose);
+            }
+        }
+    }
+
+    fn carry_commands(&mut self, now: Instant, partition: u16, last: GroupNumber) {
+        let commands = &mut self.partitions[usize::from(partition)].commands;
+        let mut recent: BTreeMap<SliceId, Vec<(Instant, CommandId, Sequence)>> = BTreeMap::new();
+        while let Some(command) = commands.front().filter(|command| command.group <= last) {
+            if now.since(command.since) < TWO_LIFETIMES {
+                recent.entry(command.slice).or_default().push((
+                    command.since,
+                    command.command,
+                    command.sequence,
+                ));
+            }
+            commands.pop_front();
+        }
+        for (id, commands) in recent {
+            if self.slice(id).is_none() {
+                continue;
+            }
+            for chunk in commands.chunks(COMMANDS_PER_RECORD_MAX) {
+                let ids = chunk
+                    .iter()
+                    .map(|(_, command, sequence)| (*command, *sequence))
+                    .collect();
+                let purpose = Purpose::Commands(chunk.to_vec());
+                self.carry(now, id, Body::Commands(ids), purpose);
+            }
+        }
+    }
+}
