@@ -133,6 +133,7 @@ impl Initiator {
     /// Bytes arrived.
     pub fn handle_received(&mut self, now: Instant, bytes: Bytes, out: &mut InitiatorOutput) {
         self.last_heard = now;
+        self.pinged = None;
         self.reader.push(bytes);
         while !self.has_ended() {
             match self.reader.next_pdu() {
@@ -167,7 +168,6 @@ impl Initiator {
             return;
         }
         match self.pinged {
-            Some(asked) if self.last_heard > asked => self.pinged = None,
             Some(asked) if asked + self.config.ping_timeout <= now => {
                 self.end(EndReason::Timeout, out);
                 return;
@@ -495,7 +495,6 @@ impl Initiator {
         self.note_sequence(nop.sequence, !nop.task_tag.is_reserved())?;
         if matches!(self.pending.get(&nop.task_tag), Some(Pending::Ping)) {
             self.pending.remove(&nop.task_tag);
-            self.pinged = None;
             out.events.push_back(InitiatorEvent::Pong);
         } else if !nop.transfer_tag.is_reserved() {
             // RFC 7143 11.18: answered with the target's tag, and without one of ours.

@@ -131,7 +131,7 @@ impl Target {
         let Some(place) = self.connections.get_mut(&connection) else {
             return;
         };
-        place.last_heard = now;
+        place.note_heard(now);
         place.reader.push(bytes);
         self.process(now, connection, out);
         if self
@@ -165,7 +165,11 @@ impl Target {
         let Some(place) = self.connections.get_mut(&connection) else {
             return;
         };
-        place.last_heard = now;
+        // Output that moves is a sign of life while input is not read; else it is not, for sockets
+        // take a while to notice that nobody is there.
+        if !place.wants_input(self.shared.limits()) {
+            place.note_heard(now);
+        }
         place.wire.handle_sent(bytes);
         place.pump_answers(&mut self.shared, out);
         self.process(now, connection, out);
@@ -379,6 +383,3 @@ impl Target {
         self.shared.assert_consistent(now, self.connections.len());
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -238,7 +238,9 @@ impl Initiator {
         };
         // Anything but "completed at target" (RFC 7143 11.4.3).
         if response.response != 0 {
-            return Err(EndReason::ProtocolError("the target failed a command by itself"));
+            return Err(EndReason::ProtocolError(
+                "the target failed a command by itself",
+            ));
         }
         // ExpDataSN tells how many R2T and Data-In PDUs there were (RFC 7143 11.4.8).
         let seen = command.next_data.0.wrapping_add(command.next_burst.0);

@@ -27,9 +27,9 @@ pub(super) struct Connection {
     pub(super) wire: Wire,
     pub(super) reader: PduReader,
     pub(super) phase: Phase,
-    /// When bytes last went in or out.
+    /// When the initiator last gave a sign of life.
     pub(super) last_heard: Instant,
-    /// When the initiator was asked whether it is there, if it has not said so since.
+    /// When the initiator was asked whether it is there, if it has given no sign of life since.
     pub(super) pinged: Option<Instant>,
     /// As it stands in the machine's list of deadlines.
     pub(super) deadline: Option<Instant>,
@@ -149,6 +149,12 @@ impl Connection {
     pub(super) const fn wants_input(&self, limits: &Limits) -> bool {
         matches!(self.phase, Phase::Login(_) | Phase::Full(_))
             && self.wire.unsent <= limits.output_bytes_max
+    }
+
+    /// Whatever comes is a sign of life.
+    pub(super) const fn note_heard(&mut self, now: Instant) {
+        self.last_heard = now;
+        self.pinged = None;
     }
 
     /// The target that a session is about.

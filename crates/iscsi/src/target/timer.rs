@@ -54,8 +54,6 @@ impl Target {
             return;
         }
         match connection.pinged {
-            // Whatever was heard since is a sign of life.
-            Some(asked) if connection.last_heard > asked => connection.pinged = None,
             Some(asked) if asked + limits.ping_timeout <= now => {
                 self.close(id, CloseReason::PingTimeout, out);
                 return;

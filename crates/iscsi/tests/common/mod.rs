@@ -1,0 +1,490 @@
+//! Initiators and a target back to back: an in-memory network that cuts its streams anywhere, and a
+//! RAM disk above that answers in any order.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "a harness for several test files"
+)]
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use holdfast_iscsi::initiator::{
+    CommandRequest, CommandTag, Completion, EndReason, Initiator, InitiatorCommand,
+    InitiatorConfig, InitiatorEvent, InitiatorOutput, SessionKind,
+};
+use holdfast_iscsi::target::{
+    CloseReason, Command, ConnectionId, Limits, Portal, PortalAddress, SessionId, Target,
+    TargetCommand, TargetConfig, TargetDirectory, TargetEntry, TargetEvent, TargetOutput,
+    TaskManagement, TaskManagementOutcome,
+};
+use holdfast_iscsi::{IscsiName, Isid, Nexus, PortalGroupTag};
+use holdfast_scsi::{AdditionalSense, Lun, Response, Sense};
+use holdfast_stdx::{Bytes, Duration, Instant, Prng};
+
+pub const BLOCK: usize = 512;
+pub const BLOCKS: usize = 65_536;
+pub const TARGET: &str = "iqn.2026-11.example.holdfast:demo";
+
+pub fn name(text: &str) -> IscsiName {
+    IscsiName::parse(text).unwrap()
+}
+
+pub fn lun() -> Lun {
+    Lun::from_number(0)
+}
+
+pub fn directory() -> TargetDirectory {
+    let portal = |text: &str, group| Portal {
+        address: PortalAddress::parse(text).unwrap(),
+        group: PortalGroupTag(group),
+    };
+    let entry = |alias: &str| TargetEntry {
+        alias: Some(alias.into()),
+        units: BTreeSet::from([0]),
+        portals: vec![portal("127.0.0.1:3260", 1), portal("[::1]:3261", 2)],
+    };
+    TargetDirectory {
+        targets: BTreeMap::from([
+            (name(TARGET), entry("demo")),
+            (name("iqn.2026-11.example.holdfast:other"), entry("other")),
+        ]),
+    }
+}
+
+/// One host and its connection.
+pub struct Host {
+    pub initiator: Initiator,
+    pub connection: ConnectionId,
+    /// Bytes on their way.
+    pub to_target: VecDeque<Bytes>,
+    pub to_host: VecDeque<Bytes>,
+    pub is_open: bool,
+    /// What the host was told.
+    pub completions: BTreeMap<CommandTag, Completion>,
+    pub events: Vec<InitiatorEvent>,
+    pub ended: Option<EndReason>,
+}
+
+/// How the RAM disk behaves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// At once.
+    AtOnce,
+    /// Some time, in any order.
+    Shuffled,
+    /// Not before it is told to.
+    Held,
+}
+
+pub struct World {
+    pub now: Instant,
+    pub target: Target,
+    pub hosts: Vec<Host>,
+    pub prng: Prng,
+    pub disk: Vec<u8>,
+    pub answers: Answers,
+    pub held: Vec<Command>,
+    pub management: Vec<TaskManagement>,
+    pub closings: Vec<(SessionId, CloseReason)>,
+    /// Ends of sessions that the disk has confirmed by itself.
+    pub confirms_closings: bool,
+    pub sessions: BTreeMap<SessionId, Nexus>,
+    pub closed: Vec<(ConnectionId, CloseReason)>,
+    /// Raw connections of hostile peers: what the target has sent.
+    pub raw: BTreeMap<ConnectionId, Vec<u8>>,
+    pub delivered: u64,
+    pub held_max: usize,
+    /// Whether sockets take what they are given.
+    pub sockets_take: bool,
+    next_connection: u64,
+    next_tag: u64,
+}
+
+impl World {
+    pub fn new(seed: u64) -> Self {
+        Self::with_limits(seed, Limits::default())
+    }
+
+    pub fn with_limits(seed: u64, limits: Limits) -> Self {
+        let config = TargetConfig {
+            group: PortalGroupTag(1),
+            limits,
+        };
+        Self {
+            now: Instant::from_nanos(1_000_000_000),
+            target: Target::new(config, directory()),
+            hosts: Vec::new(),
+            prng: Prng::from_seed(seed),
+            disk: vec![0; BLOCK * BLOCKS],
+            answers: Answers::AtOnce,
+            held: Vec::new(),
+            management: Vec::new(),
+            closings: Vec::new(),
+            confirms_closings: true,
+            sessions: BTreeMap::new(),
+            closed: Vec::new(),
+            raw: BTreeMap::new(),
+            delivered: 0,
+            held_max: 0,
+            sockets_take: true,
+            next_connection: 0,
+            next_tag: 0,
+        }
+    }
+
+    pub fn config(&self, host: u8) -> InitiatorConfig {
+        InitiatorConfig::new(
+            name("iqn.2026-11.example.host:a"),
+            Isid([0x80, 0, 0, 0, 0, host]),
+            SessionKind::Normal(name(TARGET)),
+        )
+    }
+
+    /// A connection without an initiator's machine: its bytes are the test's.
+    pub fn connect_raw(&mut self) -> ConnectionId {
+        self.next_connection += 1;
+        let connection = ConnectionId(self.next_connection);
+        self.raw.insert(connection, Vec::new());
+        self.with_target(|target, now, out| target.handle_connected(now, connection, out));
+        connection
+    }
+
+    pub fn send_raw(&mut self, connection: ConnectionId, bytes: Bytes) {
+        self.with_target(|target, now, out| target.handle_received(now, connection, bytes, out));
+    }
+
+    pub fn connect(&mut self, config: InitiatorConfig) -> usize {
+        self.next_connection += 1;
+        let connection = ConnectionId(self.next_connection);
+        let mut out = InitiatorOutput::default();
+        let initiator = Initiator::connect(self.now, config, &mut out);
+        self.hosts.push(Host {
+            initiator,
+            connection,
+            to_target: VecDeque::new(),
+            to_host: VecDeque::new(),
+            is_open: true,
+            completions: BTreeMap::new(),
+            events: Vec::new(),
+            ended: None,
+        });
+        let host = self.hosts.len() - 1;
+        self.with_target(|target, now, out| target.handle_connected(now, connection, out));
+        self.absorb(host, out);
+        host
+    }
+
+    /// A host that is logged in.
+    pub fn log_in(&mut self, config: InitiatorConfig) -> usize {
+        let host = self.connect(config);
+        self.run();
+        assert!(
+            self.hosts[host].initiator.is_logged_in(),
+            "{:?}",
+            self.hosts[host].ended
+        );
+        host
+    }
+
+    pub fn with_target<R>(
+        &mut self,
+        call: impl FnOnce(&mut Target, Instant, &mut TargetOutput) -> R,
+    ) -> R {
+        let mut out = TargetOutput::default();
+        let result = call(&mut self.target, self.now, &mut out);
+        self.take_output(out);
+        result
+    }
+
+    pub fn with_host<R>(
+        &mut self,
+        host: usize,
+        call: impl FnOnce(&mut Initiator, Instant, &mut InitiatorOutput) -> R,
+    ) -> R {
+        let mut out = InitiatorOutput::default();
+        let result = call(&mut self.hosts[host].initiator, self.now, &mut out);
+        self.absorb(host, out);
+        result
+    }
+
+    pub fn submit(&mut self, host: usize, request: CommandRequest) -> CommandTag {
+        self.next_tag += 1;
+        let tag = CommandTag(self.next_tag);
+        self.with_host(host, |initiator, _, out| {
+            initiator.submit(tag, request, out)
+        })
+        .unwrap();
+        tag
+    }
+
+    /// Submits, runs, and hands out how it went.
+    pub fn complete(&mut self, host: usize, request: CommandRequest) -> Completion {
+        let tag = self.submit(host, request);
+        self.run();
+        self.hosts[host]
+            .completions
+            .remove(&tag)
+            .expect("the command completes")
+    }
+
+    fn take_output(&mut self, mut out: TargetOutput) {
+        self.held_max = self.held_max.max(self.target.held_bytes());
+        for command in out.commands.drain(..) {
+            match command {
+                TargetCommand::Send { connection, parts } => {
+                    assert!(
+                        parts.iter().all(|part| !part.is_empty()),
+                        "no part is empty"
+                    );
+                    if let Some(host) = self.host_of(connection) {
+                        self.hosts[host].to_host.extend(parts);
+                    } else if let Some(raw) = self.raw.get_mut(&connection) {
+                        let mut length = 0;
+                        for part in parts {
+                            raw.extend_from_slice(&part);
+                            length += part.len();
+                        }
+                        if self.sockets_take {
+                            self.with_target(|target, now, out| {
+                                target.handle_sent(now, connection, length, out);
+                            });
+                        }
+                    }
+                }
+                TargetCommand::Close { connection, reason } => {
+                    self.closed.push((connection, reason));
+                    if let Some(host) = self.host_of(connection) {
+                        self.hosts[host].is_open = false;
+                    }
+                    self.raw.entry(connection).or_default();
+                }
+            }
+        }
+        for event in out.events.drain(..) {
+            self.take_event(event);
+        }
+    }
+
+    fn take_event(&mut self, event: TargetEvent) {
+        match event {
+            TargetEvent::SessionOpened { session, nexus } => {
+                assert!(
+                    self.sessions.values().all(|other| *other != nexus),
+                    "at most one session on a nexus"
+                );
+                self.sessions.insert(session, nexus);
+            }
+            TargetEvent::SessionClosed { session, reason } => {
+                self.closings.push((session, reason));
+                self.held.retain(|command| command.session != session);
+                if self.confirms_closings {
+                    self.finish_session(session);
+                }
+            }
+            TargetEvent::Command(command) => {
+                self.delivered += 1;
+                assert!(self.sessions.contains_key(&command.session));
+                match self.answers {
+                    Answers::AtOnce => self.answer(&command),
+                    _ => self.held.push(command),
+                }
+            }
+            TargetEvent::TaskManagement(request) => {
+                self.held
+                    .retain(|command| !request.tasks.contains(&command.task));
+                if self.answers == Answers::Held {
+                    self.management.push(request);
+                } else {
+                    self.finish_management(&request);
+                }
+            }
+        }
+    }
+
+    pub fn finish_session(&mut self, session: SessionId) {
+        self.sessions.remove(&session).expect("a session ends once");
+        self.with_target(|target, now, out| target.finish_session(now, session, out));
+    }
+
+    pub fn finish_management(&mut self, request: &TaskManagement) {
+        self.with_target(|target, now, out| {
+            let outcome = TaskManagementOutcome::Complete;
+            target.finish_task_management(now, request.request, outcome, out);
+        });
+    }
+
+    pub fn answer(&mut self, command: &Command) {
+        let response = carry_out(&mut self.disk, command);
+        self.with_target(|target, now, out| target.respond(now, command.task, response, out));
+    }
+
+    fn host_of(&self, connection: ConnectionId) -> Option<usize> {
+        self.hosts
+            .iter()
+            .position(|host| host.connection == connection)
+    }
+
+    fn absorb(&mut self, host: usize, out: InitiatorOutput) {
+        let place = &mut self.hosts[host];
+        for command in out.commands {
+            match command {
+                InitiatorCommand::Send(parts) => place.to_target.extend(parts),
+                InitiatorCommand::Close => place.is_open = false,
+            }
+        }
+        for event in out.events {
+            match event {
+                InitiatorEvent::Completed { tag, completion } => {
+                    let previous = place.completions.insert(tag, completion);
+                    assert!(previous.is_none(), "a command completes once");
+                }
+                InitiatorEvent::Ended { reason } => {
+                    assert!(place.ended.is_none(), "a session ends once");
+                    place.ended = Some(reason);
+                }
+                other => place.events.push(other),
+            }
+        }
+    }
+
+    /// Moves bytes until nothing moves any more. Time stands still.
+    pub fn run(&mut self) {
+        while self.step() {}
+    }
+
+    /// Moves some bytes of some host; false if there is nothing to move.
+    pub fn step(&mut self) -> bool {
+        let mut moved = false;
+        for host in 0..self.hosts.len() {
+            moved |= self.move_to_target(host);
+            moved |= self.move_to_host(host);
+        }
+        if self.answers == Answers::Shuffled && !self.held.is_empty() {
+            let index = self.prng.below(self.held.len() as u64) as usize;
+            let command = self.held.swap_remove(index);
+            self.answer(&command);
+            moved = true;
+        }
+        moved
+    }
+
+    fn cut(&mut self, from: fn(&mut Host) -> &mut VecDeque<Bytes>, host: usize) -> Option<Bytes> {
+        let mut chunk = from(&mut self.hosts[host]).pop_front()?;
+        let length = match self.prng.below(4) {
+            0 => 1 + self.prng.below(8),
+            1 => 1 + self.prng.below(100),
+            _ => u64::MAX,
+        };
+        if length < chunk.len() as u64 {
+            let rest = chunk.split_off(length as usize);
+            from(&mut self.hosts[host]).push_front(rest);
+        }
+        Some(chunk)
+    }
+
+    fn move_to_target(&mut self, host: usize) -> bool {
+        let connection = self.hosts[host].connection;
+        if !self.target.wants_input(connection) {
+            // What a closed connection is sent goes nowhere.
+            if !self.hosts[host].is_open {
+                self.hosts[host].to_target.clear();
+            }
+            return false;
+        }
+        let Some(chunk) = self.cut(|host| &mut host.to_target, host) else {
+            return false;
+        };
+        self.with_target(|target, now, out| target.handle_received(now, connection, chunk, out));
+        true
+    }
+
+    fn move_to_host(&mut self, host: usize) -> bool {
+        let Some(chunk) = self.cut(|host| &mut host.to_host, host) else {
+            // The end of the stream comes after its last byte.
+            if !self.hosts[host].is_open && self.hosts[host].ended.is_none() {
+                self.with_host(host, Initiator::handle_closed);
+                return true;
+            }
+            return false;
+        };
+        let (connection, length) = (self.hosts[host].connection, chunk.len());
+        self.with_target(|target, now, out| target.handle_sent(now, connection, length, out));
+        self.with_host(host, |initiator, now, out| {
+            initiator.handle_received(now, chunk, out);
+        });
+        true
+    }
+
+    /// Time passes; both sides keep their deadlines. Answers move as they are made.
+    pub fn pass(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        loop {
+            let hosts = self
+                .hosts
+                .iter()
+                .filter_map(|host| host.initiator.next_timeout());
+            let next = hosts.chain(self.target.next_timeout()).min();
+            self.now = next.map_or(end, |next| next.max(self.now)).min(end);
+            self.with_target(Target::handle_timeout);
+            for host in 0..self.hosts.len() {
+                self.with_host(host, Initiator::handle_timeout);
+            }
+            self.run();
+            if self.now == end {
+                return;
+            }
+        }
+    }
+}
+
+pub fn read_10(block: u32, count: u16) -> CommandRequest {
+    CommandRequest::new(lun(), &cdb_10(0x28, block, count)).reading(u32::from(count) * 512)
+}
+
+pub fn write_10(block: u32, count: u16, data: Vec<Bytes>) -> CommandRequest {
+    CommandRequest::new(lun(), &cdb_10(0x2A, block, count)).writing(data)
+}
+
+pub fn test_unit_ready() -> CommandRequest {
+    CommandRequest::new(lun(), &[0; 6])
+}
+
+pub fn cdb_10(code: u8, block: u32, count: u16) -> [u8; 10] {
+    let [a, b, c, d] = block.to_be_bytes();
+    let [high, low] = count.to_be_bytes();
+    [code, 0, a, b, c, d, 0, high, low, 0]
+}
+
+/// A disk that knows TEST UNIT READY, READ (10) and WRITE (10), and how much of them was moved.
+fn carry_out(disk: &mut [u8], command: &Command) -> Response {
+    let cdb = command.cdb;
+    let from = u32::from_be_bytes([cdb[2], cdb[3], cdb[4], cdb[5]]) as usize * BLOCK;
+    let length = usize::from(u16::from_be_bytes([cdb[7], cdb[8]])) * BLOCK;
+    let range = from..from + length;
+    if matches!(cdb[0], 0x28 | 0x2A) && range.end > disk.len() {
+        let sense = AdditionalSense::LOGICAL_BLOCK_ADDRESS_OUT_OF_RANGE;
+        return Response::check_condition(Sense::illegal_request(sense));
+    }
+    match cdb[0] {
+        0x00 => Response::good(),
+        0x28 => {
+            let data = Bytes::copy_from_slice(&disk[range]);
+            // In uneven parts.
+            let middle = data.len() / 3;
+            Response::good_in(vec![data.slice(..middle), data.slice(middle..)])
+        }
+        0x2A => {
+            let here: Vec<u8> = command.data_out.concat();
+            assert_eq!(here.len(), command.expected_out as usize);
+            // Whole blocks of what there is, and no more than the CDB says.
+            let length = here.len().min(length) / BLOCK * BLOCK;
+            disk[from..from + length].copy_from_slice(&here[..length]);
+            Response::good_out((range.end - from) as u64)
+        }
+        _ => {
+            let sense = AdditionalSense::INVALID_COMMAND_OPERATION_CODE;
+            Response::check_condition(Sense::illegal_request(sense))
+        }
+    }
+}
