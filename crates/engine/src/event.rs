@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use holdfast_model::metadata::{MetadataAnswer, MetadataRequest, MetadataToken};
 use holdfast_model::{DiskCompletion, DiskRequest, Incarnation, NodeId, StoreId};
 use holdfast_stdx::Bytes;
+use holdfast_store::OpenError;
 use holdfast_wire::Message;
 
 use crate::Notice;
@@ -107,6 +108,10 @@ pub enum PortalEvent {
     },
 }
 
+/// Why a node cannot start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenFailure(pub OpenError);
+
 /// Something is to be done.
 #[derive(Clone, Debug)]
 pub enum Command {
@@ -131,6 +136,8 @@ pub enum Command {
         /// This start.
         incarnation: Incarnation,
     },
+    /// The devices cannot be opened: the node cannot start. Nothing more is asked.
+    OpenFailed(OpenFailure),
     /// Something that people should read.
     Notice(Notice),
     /// Everything is written and handed over: the process may end. After this, and only then,
@@ -181,6 +188,16 @@ pub enum PortalCommand {
         connection: ConnectionId,
         /// The bytes, in parts.
         parts: Vec<Bytes>,
+    },
+    /// Read nothing more from the connection until [`PortalCommand::Resume`].
+    Pause {
+        /// The connection.
+        connection: ConnectionId,
+    },
+    /// Read from the connection again.
+    Resume {
+        /// The connection.
+        connection: ConnectionId,
     },
     /// Close the connection once what it was given is sent.
     Close {

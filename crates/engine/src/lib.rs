@@ -2,15 +2,36 @@
 //!
 //! The daemon (`node`) and the simulator (`sim`) drive it with the same calls. It refuses to know
 //! what time it is, to wait, and to open anything.
+//!
+//! The way of a command: `portal` (iSCSI and SCSI) → `operation` and `part` (cut into slices) →
+//! `parts` (here, or forwarded to whoever leads) → a `Replica` of the slice → `storage`.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod cluster;
+mod config;
+mod context;
+mod engine;
 mod event;
+mod heartbeat;
 mod notice;
+mod operation;
+mod part;
+mod parts;
+mod peers;
+mod portal;
+mod repair;
+mod status;
+mod storage;
+mod volume;
 
+pub use config::{EngineConfig, HOLD};
+pub use engine::{Engine, Output};
 pub use event::{
-    Command, ConnectionId, Event, LinkId, PeerCommand, PeerEvent, PortalCommand, PortalEvent,
+    Command, ConnectionId, Event, LinkId, OpenFailure, PeerCommand, PeerEvent, PortalCommand,
+    PortalEvent,
 };
 pub use notice::{Notice, Severity};
+pub use status::{NodeStatus, ReplicaStatus};

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use holdfast_model::{DiskError, DiskId, Epoch, NodeId, SliceId};
+use holdfast_model::{DiskId, Epoch, NodeId, SliceId};
 
 /// How much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,7 +52,7 @@ pub enum Notice {
     /// store): it joins anew.
     NotThatReplica(SliceId),
     /// A device failed; every replica of this node is out.
-    DeviceFailed(DiskId, DiskError),
+    DeviceFailed(DiskId),
 }
 
 impl Notice {
@@ -125,9 +125,9 @@ impl fmt::Display for Notice {
                 formatter,
                 "the replica of slice {slice} here is not the one on record and joins anew"
             ),
-            Self::DeviceFailed(disk, error) => write!(
+            Self::DeviceFailed(disk) => write!(
                 formatter,
-                "device {} failed ({error}); every replica of this node is out",
+                "device {} failed: every replica of this node is out",
                 disk.0
             ),
         }

@@ -1,0 +1,378 @@
+//! What the cluster has agreed on, as this node last heard: nodes, volumes, slices.
+//!
+//! It reads everything once, then watches; when the watch ends it begins anew. Watches are hints:
+//! whoever must know asks again.
+//!
+//! Invariants:
+//! - a record that cannot be read is skipped and told, never guessed;
+//! - a slice's record replaces one of the same or an older revision only.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use holdfast_model::metadata::{
+    Compare, KeyValue, LeaseId, MetadataAnswer, MetadataRequest, MetadataToken, Operation,
+    OperationResult, Revision, Selector, Transaction, TransactionOutcome, WatchEvent,
+};
+use holdfast_model::record::{
+    NODES_PREFIX, NodeRecord, Record, SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX, VolumeRecord,
+};
+use holdfast_model::{NodeId, SliceId, VolumeId};
+use holdfast_replica::Proposed;
+use holdfast_stdx::{Bytes, Duration, Instant};
+
+/// Everything of ours in the metadata.
+const PREFIX: &str = "/holdfast/";
+/// Between two attempts to read everything.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// What a request was for.
+#[derive(Clone, Debug)]
+enum Purpose {
+    List,
+    Watch,
+    Register,
+    Refresh(SliceId),
+    Propose(SliceId, Bytes),
+}
+
+/// What changed in the view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// A node's record, or the lack of one.
+    Node(NodeId),
+    /// A volume's.
+    Volume,
+    /// A slice's; `fresh` if it was asked for and is the newest there is.
+    Slice { slice: SliceId, fresh: bool },
+    /// A proposal ended.
+    Proposed(SliceId, Proposed),
+}
+
+/// The view, and the requests under way.
+#[derive(Debug, Default)]
+pub(crate) struct Cluster {
+    pub(crate) nodes: BTreeMap<NodeId, NodeRecord>,
+    pub(crate) volumes: BTreeMap<VolumeId, VolumeRecord>,
+    pub(crate) slices: BTreeMap<SliceId, (SliceRecord, Revision)>,
+    /// Keys whose documents cannot be read.
+    pub(crate) unreadable: BTreeSet<String>,
+    own: Option<NodeRecord>,
+    registered: bool,
+    behind: bool,
+    requests: BTreeMap<MetadataToken, Purpose>,
+    watch: Option<MetadataToken>,
+    next_token: u64,
+    retry: Option<Instant>,
+    register_retry: Option<Instant>,
+    out: VecDeque<(MetadataToken, MetadataRequest)>,
+    changes: VecDeque<Change>,
+}
+
+impl Cluster {
+    /// Begins to read, and registers this node.
+    pub(crate) fn start(&mut self, own: NodeRecord) {
+        self.own = Some(own);
+        self.list();
+    }
+
+    /// Whether everything has been read, and this node is registered.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.watch.is_some() && self.registered
+    }
+
+    pub(crate) fn take_requests(
+        &mut self,
+    ) -> impl Iterator<Item = (MetadataToken, MetadataRequest)> {
+        self.out.drain(..)
+    }
+
+    pub(crate) fn take_changes(&mut self) -> VecDeque<Change> {
+        core::mem::take(&mut self.changes)
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.retry.into_iter().chain(self.register_retry).min()
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if self.retry.is_some_and(|retry| retry <= now) {
+            self.list();
+        }
+        if self.register_retry.is_some_and(|retry| retry <= now) {
+            self.register();
+        }
+    }
+
+    /// Asks for a slice's record as it is now.
+    pub(crate) fn refresh(&mut self, slice: SliceId) {
+        let range = Operation::Range(Selector::Key(SliceRecord::key(slice)));
+        self.transact(Purpose::Refresh(slice), vec![], vec![range]);
+    }
+
+    /// Asks for a slice's record to be replaced, if it is still the one that is known here.
+    pub(crate) fn propose(&mut self, slice: SliceId, value: Bytes) {
+        let key = SliceRecord::key(slice);
+        let equals = self
+            .slices
+            .get(&slice)
+            .map_or(Revision(0), |(_, revision)| *revision);
+        let compare = Compare::ModRevision {
+            key: key.clone(),
+            equals,
+        };
+        let put = Operation::Put {
+            key,
+            value: value.clone(),
+            lease: LeaseId(0),
+        };
+        self.transact(Purpose::Propose(slice, value), vec![compare], vec![put]);
+    }
+
+    pub(crate) fn handle_answer(
+        &mut self,
+        now: Instant,
+        token: MetadataToken,
+        answer: MetadataAnswer,
+    ) {
+        if self.watch == Some(token) {
+            self.handle_watch(now, answer);
+            return;
+        }
+        let Some(purpose) = self.requests.remove(&token) else {
+            return;
+        };
+        match (purpose, answer) {
+            (Purpose::List, MetadataAnswer::Transacted(outcome)) => self.listed(outcome),
+            (Purpose::List, _) => self.retry = Some(now + RETRY),
+            (Purpose::Register, MetadataAnswer::Transacted(_)) => {
+                self.registered = true;
+                self.register_retry = None;
+            }
+            (Purpose::Register, _) => self.register_retry = Some(now + RETRY),
+            (Purpose::Refresh(slice), MetadataAnswer::Transacted(outcome)) => {
+                self.refreshed(slice, &outcome);
+            }
+            (Purpose::Propose(slice, value), MetadataAnswer::Transacted(outcome)) => {
+                self.proposed(slice, value, &outcome);
+            }
+            (Purpose::Propose(slice, _), MetadataAnswer::Failed(_)) => {
+                self.changes
+                    .push_back(Change::Proposed(slice, Proposed::Unknown));
+            }
+            (Purpose::Refresh(_) | Purpose::Propose(..) | Purpose::Watch, _) => {}
+        }
+    }
+
+    fn ask(&mut self, purpose: Purpose, request: MetadataRequest) -> MetadataToken {
+        self.next_token += 1;
+        let token = MetadataToken(self.next_token);
+        self.requests.insert(token, purpose);
+        self.out.push_back((token, request));
+        token
+    }
+
+    fn transact(&mut self, purpose: Purpose, compare: Vec<Compare>, success: Vec<Operation>) {
+        let transaction = Transaction {
+            compare,
+            success,
+            failure: vec![],
+        };
+        self.ask(purpose, MetadataRequest::Transact(transaction));
+    }
+
+    fn list(&mut self) {
+        self.retry = None;
+        let range = Operation::Range(Selector::Prefix(PREFIX.into()));
+        self.transact(Purpose::List, vec![], vec![range]);
+    }
+
+    fn register(&mut self) {
+        self.register_retry = None;
+        let own = self
+            .own
+            .as_ref()
+            .expect("a node registers once it knows who it is");
+        let put = Operation::Put {
+            key: NodeRecord::key(own.node),
+            value: own.encode(),
+            lease: LeaseId(0),
+        };
+        self.transact(Purpose::Register, vec![], vec![put]);
+    }
+
+    fn listed(&mut self, outcome: TransactionOutcome) {
+        let Some(OperationResult::Range(found)) = outcome.results.into_iter().next() else {
+            return;
+        };
+        self.compare_own(&found);
+        let mut gone_nodes: BTreeSet<NodeId> = self.nodes.keys().copied().collect();
+        let mut gone_volumes: BTreeSet<VolumeId> = self.volumes.keys().copied().collect();
+        let mut gone_slices: BTreeSet<SliceId> = self.slices.keys().copied().collect();
+        for pair in &found {
+            match self.put(pair, false) {
+                Some(Key::Node(node)) => drop(gone_nodes.remove(&node)),
+                Some(Key::Volume(volume)) => drop(gone_volumes.remove(&volume)),
+                Some(Key::Slice(slice)) => drop(gone_slices.remove(&slice)),
+                None => {}
+            }
+        }
+        let gone = gone_nodes.into_iter().map(Key::Node);
+        let gone = gone.chain(gone_volumes.into_iter().map(Key::Volume));
+        let gone = gone.chain(gone_slices.into_iter().map(Key::Slice));
+        for key in gone.collect::<Vec<_>>() {
+            self.delete(key);
+        }
+        if !self.registered {
+            self.register();
+        }
+        let from = Revision(outcome.revision.0 + 1);
+        let selector = Selector::Prefix(PREFIX.into());
+        let watch = self.ask(Purpose::Watch, MetadataRequest::Watch { selector, from });
+        self.requests.remove(&watch);
+        self.watch = Some(watch);
+    }
+
+    /// Compares the use counter of this node's store with what the metadata remembers of it.
+    fn compare_own(&mut self, found: &[KeyValue]) {
+        let Some(own) = self.own.as_ref().filter(|_| !self.registered) else {
+            return;
+        };
+        let key = NodeRecord::key(own.node);
+        let known = found.iter().find(|pair| pair.key == key);
+        let known = known.and_then(|pair| NodeRecord::decode(&pair.value).ok());
+        self.behind = known
+            .is_some_and(|known| known.store == own.store && known.incarnation >= own.incarnation);
+    }
+
+    fn handle_watch(&mut self, now: Instant, answer: MetadataAnswer) {
+        match answer {
+            MetadataAnswer::Watched { events, .. } => {
+                for event in events {
+                    match event {
+                        WatchEvent::Put(pair) => drop(self.put(&pair, false)),
+                        WatchEvent::Delete { key, .. } => {
+                            if let Some(key) = Key::parse(&key) {
+                                self.delete(key);
+                            }
+                        }
+                    }
+                }
+            }
+            MetadataAnswer::WatchEnded(_) | MetadataAnswer::Failed(_) => {
+                self.watch = None;
+                self.retry = Some(now + RETRY);
+            }
+            _ => {}
+        }
+    }
+
+    fn refreshed(&mut self, slice: SliceId, outcome: &TransactionOutcome) {
+        match outcome.results.first() {
+            Some(OperationResult::Range(found)) => match found.first() {
+                Some(pair) => drop(self.put(pair, true)),
+                None => self.delete(Key::Slice(slice)),
+            },
+            _ => self
+                .changes
+                .push_back(Change::Proposed(slice, Proposed::Unknown)),
+        }
+    }
+
+    /// An accepted proposal is the record from now on: it is known before the watch tells it.
+    fn proposed(&mut self, slice: SliceId, value: Bytes, outcome: &TransactionOutcome) {
+        if !outcome.succeeded {
+            self.changes
+                .push_back(Change::Proposed(slice, Proposed::Rejected));
+            return;
+        }
+        let pair = KeyValue {
+            key: SliceRecord::key(slice),
+            value,
+            create_revision: Revision(0),
+            mod_revision: outcome.revision,
+            version: 0,
+            lease: LeaseId(0),
+        };
+        self.put(&pair, true);
+    }
+
+    /// Takes a key as it stands into the view.
+    fn put(&mut self, pair: &KeyValue, fresh: bool) -> Option<Key> {
+        let key = Key::parse(&pair.key)?;
+        let readable = match key {
+            Key::Node(node) => NodeRecord::decode(&pair.value).map(|record| {
+                if self.nodes.insert(node, record.clone()) != Some(record) {
+                    self.changes.push_back(Change::Node(node));
+                }
+            }),
+            Key::Volume(volume) => VolumeRecord::decode(&pair.value).map(|record| {
+                self.volumes.insert(volume, record);
+                self.changes.push_back(Change::Volume);
+            }),
+            Key::Slice(slice) => SliceRecord::decode(&pair.value).map(|record| {
+                let known = self.slices.get(&slice).map(|(_, revision)| *revision);
+                if known.is_none_or(|known| known <= pair.mod_revision) {
+                    self.slices.insert(slice, (record, pair.mod_revision));
+                }
+                self.changes.push_back(Change::Slice { slice, fresh });
+            }),
+        };
+        match readable {
+            Ok(()) => self.unreadable.remove(&pair.key),
+            Err(_) => self.unreadable.insert(pair.key.clone()),
+        };
+        Some(key)
+    }
+
+    fn delete(&mut self, key: Key) {
+        match key {
+            Key::Node(node) => {
+                self.nodes.remove(&node);
+                self.changes.push_back(Change::Node(node));
+            }
+            Key::Volume(volume) => {
+                self.volumes.remove(&volume);
+                self.changes.push_back(Change::Volume);
+            }
+            Key::Slice(slice) => {
+                self.slices.remove(&slice);
+                self.changes.push_back(Change::Slice { slice, fresh: true });
+            }
+        }
+    }
+
+    /// Whether this node's store was opened more often, in the past, than it remembers: somebody
+    /// has brought back an old copy of it.
+    pub(crate) fn store_is_behind(&self) -> bool {
+        self.behind
+    }
+}
+
+/// What a key names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    Node(NodeId),
+    Volume(VolumeId),
+    Slice(SliceId),
+}
+
+impl Key {
+    fn parse(key: &str) -> Option<Self> {
+        if let Some(node) = key.strip_prefix(NODES_PREFIX) {
+            return node.parse().ok().map(|node| Self::Node(NodeId(node)));
+        }
+        let volume_of = |text| u64::from_str_radix(text, 16).ok().map(VolumeId);
+        if let Some(volume) = key.strip_prefix(VOLUMES_PREFIX) {
+            return volume_of(volume).map(Self::Volume);
+        }
+        let (volume, index) = key.strip_prefix(SLICES_PREFIX)?.split_once('/')?;
+        let index = u32::from_str_radix(index, 16).ok()?;
+        Some(Self::Slice(SliceId {
+            volume: volume_of(volume)?,
+            index,
+        }))
+    }
+}

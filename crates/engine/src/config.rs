@@ -1,0 +1,40 @@
+//! What an engine is told once, at its start.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use holdfast_iscsi::target::Limits;
+use holdfast_model::{ClusterId, NodeId};
+use holdfast_stdx::Duration;
+use holdfast_store::{DeviceGeometry, StoreConfig, StoreIdentity};
+
+/// Who the node is, what it has, and how much it may use.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The node.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// Where initiators reach it, `host:port`.
+    pub portal: String,
+    /// Where other nodes reach it, `host:port`.
+    pub peer: String,
+    /// Where its API answers, a URL.
+    pub api: String,
+    /// Its devices, as the driver opened them.
+    pub devices: Vec<DeviceGeometry>,
+    /// Given if blank devices are to be formatted: drawn at random for this start.
+    pub create: Option<StoreIdentity>,
+    /// Limits of the store.
+    pub store: StoreConfig,
+    /// Limits of the portal.
+    pub portal_limits: Limits,
+    /// How long a command is held while nobody serves its slice, before it is refused as NOT
+    /// READY.
+    pub hold: Duration,
+}
+
+/// How long a command is held by default.
+pub const HOLD: Duration = Duration::from_secs(30);

@@ -1,0 +1,177 @@
+//! A replica's world: its slice of the store, the links, the metadata.
+
+use alloc::vec::Vec;
+
+use holdfast_model::{
+    BlockRange, Change, CommandId, Entry, Epoch, NodeId, PageIndex, Sequence, SliceId,
+};
+use holdfast_replica::{Context, Milestone, Peer, Token};
+use holdfast_stdx::{Bytes, Duration, Instant};
+use holdfast_store::View;
+use holdfast_wire::{Message, OutcomeCode};
+
+use crate::Notice;
+use crate::cluster::Cluster;
+use crate::peers::Peers;
+use crate::storage::Storage;
+
+/// Everything that replicas act upon, and where they leave what they say.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) now: Instant,
+    pub(crate) storage: Storage,
+    pub(crate) peers: Peers,
+    pub(crate) cluster: Cluster,
+    pub(crate) finished: Vec<(SliceId, CommandId, OutcomeCode)>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) bytes_moved: u64,
+}
+
+/// One slice's view of the world.
+pub(crate) struct SliceContext<'a> {
+    pub(crate) slice: SliceId,
+    pub(crate) world: &'a mut World,
+}
+
+impl Context for SliceContext<'_> {
+    fn now(&self) -> Instant {
+        self.world.now
+    }
+
+    fn append(&mut self, entry: Entry, committed: Sequence) -> Token {
+        self.world
+            .storage
+            .append(self.world.now, self.slice, entry, committed)
+    }
+
+    fn begin_epoch(&mut self, epoch: Epoch, after: Sequence) -> Token {
+        self.world
+            .storage
+            .begin_epoch(self.world.now, self.slice, epoch, after)
+    }
+
+    fn restart_log(&mut self, after: (Epoch, Sequence)) -> Token {
+        self.world
+            .storage
+            .restart_log(self.world.now, self.slice, after)
+    }
+
+    fn put_state(&mut self, state: Bytes) -> Token {
+        self.world
+            .storage
+            .put_state(self.world.now, self.slice, state)
+    }
+
+    fn install(&mut self, range: BlockRange, change: Option<Change>) -> Option<Token> {
+        let as_of = self.committed();
+        self.world
+            .storage
+            .install(self.world.now, self.slice, range, change, as_of)
+    }
+
+    fn mend(&mut self) -> Token {
+        self.world.storage.mend(self.world.now, self.slice)
+    }
+
+    fn drop_contents(&mut self) -> Token {
+        self.world.storage.drop_slice(self.world.now, self.slice)
+    }
+
+    fn set_committed(&mut self, committed: Sequence) {
+        self.world
+            .storage
+            .set_committed(self.world.now, self.slice, committed);
+    }
+
+    fn prepared(&self) -> (Epoch, Sequence) {
+        self.world.storage.store().prepared(self.slice)
+    }
+
+    fn committed(&self) -> Sequence {
+        self.world.storage.store().committed(self.slice)
+    }
+
+    fn stable(&self) -> Sequence {
+        self.world.storage.store().stable(self.slice)
+    }
+
+    fn entries_above(&self, sequence: Sequence) -> Vec<Entry> {
+        self.world
+            .storage
+            .store()
+            .entries_above(self.slice, sequence)
+            .cloned()
+            .collect()
+    }
+
+    fn allocated(&self) -> Vec<(PageIndex, u64)> {
+        self.world.storage.store().allocated(self.slice).collect()
+    }
+
+    fn reserve(&mut self, range: BlockRange) -> bool {
+        self.world.storage.reserve(self.slice, range)
+    }
+
+    fn read_prepared(&mut self, range: BlockRange) -> Token {
+        let now = self.world.now;
+        self.world
+            .storage
+            .read_for_replica(now, self.slice, range, View::Prepared)
+    }
+
+    fn read_committed(&mut self, range: BlockRange) -> Token {
+        let now = self.world.now;
+        self.world
+            .storage
+            .read_for_replica(now, self.slice, range, View::Committed)
+    }
+
+    fn peer(&self, node: NodeId) -> Option<Peer> {
+        self.world.peers.link(node).map(|link| link.peer)
+    }
+
+    fn send(&mut self, node: NodeId, message: Message) {
+        self.world.peers.send(node, message);
+    }
+
+    fn hurry(&mut self, node: NodeId) {
+        self.world.peers.hurry(node);
+    }
+
+    fn reset_link(&mut self, node: NodeId) {
+        self.world.peers.to_reset.insert(node);
+    }
+
+    fn propose(&mut self, record: Bytes) {
+        self.world.cluster.propose(self.slice, record);
+    }
+
+    fn refresh(&mut self) {
+        self.world.cluster.refresh(self.slice);
+    }
+
+    fn finish(&mut self, command: CommandId, outcome: OutcomeCode) {
+        self.world.finished.push((self.slice, command, outcome));
+    }
+
+    fn copied(&mut self, bytes: u64) {
+        self.world.bytes_moved += bytes;
+    }
+
+    fn milestone(&mut self, milestone: Milestone) {
+        let slice = self.slice;
+        self.world.notices.push(match milestone {
+            Milestone::Leads(epoch) => Notice::Leads(slice, epoch),
+            Milestone::Deposed(epoch) => Notice::Deposed(slice, epoch),
+            Milestone::Removed(node) => Notice::Removed(slice, node),
+            Milestone::Joining { node, full } => Notice::Joining { slice, node, full },
+            Milestone::InSync(node) => Notice::InSync(slice, node),
+            Milestone::NotThatReplica => Notice::NotThatReplica(slice),
+        });
+    }
+}
+
+/// A span of time in whole milliseconds, as far as 32 bits reach.
+pub(crate) fn milliseconds(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,634 @@
+//! The engine itself: it hands every event to whom it concerns, and sees to it that what follows
+//! from it is done before the next.
+//!
+//! Invariants:
+//! - after every event nothing is left that could be done now;
+//! - an engine that stood still for longer than a lease drops every session and every link before
+//!   it looks at what came meanwhile.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use holdfast_model::record::NodeRecord;
+use holdfast_model::{Incarnation, NodeId, Sequence, SliceId};
+use holdfast_replica::timing::{HEARTBEAT, LEASE};
+use holdfast_replica::{Found, Me, Replica};
+use holdfast_stdx::{Duration, Instant};
+use holdfast_store::{Recovered, Store, StoreEvent};
+use holdfast_wire::Message;
+
+use crate::cluster::{Change, Cluster};
+use crate::config::EngineConfig;
+use crate::context::{SliceContext, World};
+use crate::event::{Command, Event, PeerCommand, PeerEvent, PortalCommand, PortalEvent};
+use crate::parts::Parts;
+use crate::peers::Peers;
+use crate::portal::Portal;
+use crate::repair::Repairs;
+use crate::storage::Storage;
+use crate::volume::Volumes;
+use crate::{Notice, OpenFailure};
+
+/// What an engine wants done, in order.
+#[derive(Debug, Default)]
+pub struct Output {
+    commands: Vec<Command>,
+}
+
+impl Output {
+    /// Takes everything.
+    pub fn drain(&mut self) -> impl Iterator<Item = Command> {
+        self.commands.drain(..)
+    }
+
+    pub(crate) fn push(&mut self, command: Command) {
+        self.commands.push(command);
+    }
+}
+
+/// How far the engine's life is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    /// The store is being opened.
+    Opening,
+    /// It works.
+    Open,
+    /// The operator wants it to stop.
+    Stopping { until: Instant },
+    /// Nothing more is asked of anybody.
+    Stopped,
+}
+
+/// One node's core.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) config: EngineConfig,
+    pub(crate) world: World,
+    pub(crate) replicas: BTreeMap<SliceId, Replica>,
+    pub(crate) portal: Portal,
+    pub(crate) volumes: Volumes,
+    pub(crate) parts: Parts,
+    pub(crate) repairs: Repairs,
+    pub(crate) me: Option<Me>,
+    recovered: Option<Recovered>,
+    timers: BTreeSet<(Instant, SliceId)>,
+    timer_of: BTreeMap<SliceId, Instant>,
+    last_handled: Instant,
+    life: Life,
+    /// The driver has been told that peers and initiators may be let in.
+    announced: bool,
+    /// A device failed: what is here takes part in nothing any more.
+    failed: bool,
+}
+
+impl Engine {
+    /// An engine that begins to open its store. Says [`Command::Opened`] when it has, or
+    /// [`Command::OpenFailed`].
+    pub fn new(config: EngineConfig, now: Instant, out: &mut Output) -> Self {
+        let mut store_out = holdfast_store::Output::default();
+        let expected = holdfast_store::Expected {
+            cluster: Some(config.cluster),
+            node: Some(config.node),
+            store: None,
+        };
+        let store = Store::open(now, config.store, &config.devices, expected, &mut store_out);
+        let world = World {
+            now,
+            storage: Storage::new(store, store_out),
+            peers: Peers::default(),
+            cluster: Cluster::default(),
+            finished: Vec::new(),
+            notices: Vec::new(),
+            bytes_moved: 0,
+        };
+        let portal = Portal::new(config.node, config.portal_limits);
+        let mut engine = Self {
+            config,
+            world,
+            replicas: BTreeMap::new(),
+            portal,
+            volumes: Volumes::default(),
+            parts: Parts::default(),
+            repairs: Repairs::default(),
+            me: None,
+            recovered: None,
+            timers: BTreeSet::new(),
+            timer_of: BTreeMap::new(),
+            last_handled: now,
+            life: Life::Opening,
+            announced: false,
+            failed: false,
+        };
+        engine.settle(out);
+        engine
+    }
+
+    /// Something happened. `now` was read after it did.
+    pub fn handle(&mut self, now: Instant, event: Event, out: &mut Output) {
+        if !self.wake(now) {
+            return;
+        }
+        match event {
+            Event::Disk(completion) => self.world.storage.handle_disk(now, completion),
+            Event::Metadata { token, answer } => {
+                self.world.cluster.handle_answer(now, token, answer);
+            }
+            Event::Peer(event) => self.handle_peer(event),
+            Event::Portal(event) => self.handle_portal(now, event),
+            Event::Stop => self.stop(now),
+        }
+        self.settle(out);
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant, out: &mut Output) {
+        if !self.wake(now) {
+            return;
+        }
+        self.world.storage.handle_timeout(now);
+        self.world.cluster.handle_timeout(now);
+        self.portal.handle_timeout(now, &self.volumes);
+        while let Some((due, slice)) = self.timers.first().copied()
+            && due <= now
+        {
+            self.timers.pop_first();
+            self.timer_of.remove(&slice);
+            self.with_replica(slice, |replica, context| replica.handle_timeout(context));
+        }
+        self.retry_parts();
+        self.settle(out);
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is next needed.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let stop = match self.life {
+            Life::Stopping { until } => Some(until),
+            Life::Opening | Life::Open | Life::Stopped => None,
+        };
+        // A heartbeat's time even without links: else a freeze would go unnoticed.
+        let pulse = (self.life != Life::Stopped).then(|| self.last_handled + HEARTBEAT);
+        [
+            self.world.storage.store().next_timeout(),
+            self.world.cluster.next_timeout(),
+            self.world.peers.next_heartbeat(),
+            self.portal.next_timeout(),
+            self.parts.next_retry(),
+            self.timers.first().map(|(due, _)| *due),
+            stop,
+            pulse,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Takes note of the time; false if the engine has stopped.
+    fn wake(&mut self, now: Instant) -> bool {
+        let gap = now.since(self.last_handled);
+        self.last_handled = now;
+        self.world.now = now;
+        if self.life == Life::Stopped {
+            return false;
+        }
+        if self.life != Life::Opening && gap > LEASE {
+            self.stood_still(gap.as_millis() as u64);
+        }
+        true
+    }
+
+    fn stood_still(&mut self, milliseconds: u64) {
+        self.world.notices.push(Notice::StoodStill { milliseconds });
+        self.portal.drop_all(self.world.now, &self.volumes);
+        let peers: Vec<NodeId> = self.world.peers.nodes().collect();
+        for peer in peers {
+            self.world.peers.reset(peer);
+            self.peer_down(peer);
+        }
+        self.parts.stood_still();
+        for slice in self.slices() {
+            self.with_replica(slice, |replica, context| {
+                replica.handle_stood_still(context)
+            });
+        }
+    }
+
+    pub(crate) fn slices(&self) -> Vec<SliceId> {
+        self.replicas.keys().copied().collect()
+    }
+
+    /// Lets a slice's replica act, and takes note of when it next must.
+    pub(crate) fn with_replica<R>(
+        &mut self,
+        slice: SliceId,
+        act: impl FnOnce(&mut Replica, &mut SliceContext<'_>) -> R,
+    ) -> Option<R> {
+        if self.failed {
+            return None;
+        }
+        let replica = self.replicas.get_mut(&slice)?;
+        let mut context = SliceContext {
+            slice,
+            world: &mut self.world,
+        };
+        let result = act(replica, &mut context);
+        let next = replica.next_timeout();
+        if let Some(before) = self.timer_of.remove(&slice) {
+            self.timers.remove(&(before, slice));
+        }
+        if let Some(next) = next {
+            let next = next.max(self.world.now + TICK);
+            self.timers.insert((next, slice));
+            self.timer_of.insert(slice, next);
+        }
+        Some(result)
+    }
+
+    fn handle_portal(&mut self, now: Instant, event: PortalEvent) {
+        if let PortalEvent::Connected { connection, .. } = event
+            && self.life != Life::Open
+        {
+            self.portal.refuse(PortalCommand::Abort { connection });
+            return;
+        }
+        self.portal.handle_event(now, &self.volumes, event);
+    }
+
+    fn handle_peer(&mut self, event: PeerEvent) {
+        match event {
+            PeerEvent::Up {
+                peer,
+                link,
+                store,
+                incarnation,
+            } => {
+                let now = self.world.now;
+                if self.world.peers.link(peer).is_some() {
+                    self.world.peers.down(peer);
+                    self.peer_down(peer);
+                }
+                self.world.peers.up(now, peer, link, store, incarnation);
+                self.world.notices.push(Notice::PeerUp(peer));
+                for slice in self.slices() {
+                    self.with_replica(slice, |replica, context| {
+                        replica.handle_peer_up(context, peer);
+                    });
+                }
+                self.retry_all_parts();
+            }
+            PeerEvent::Down { peer, link } => {
+                if self.world.peers.current(peer, link).is_some() {
+                    self.world.peers.down(peer);
+                    self.world.notices.push(Notice::PeerDown(peer));
+                    self.peer_down(peer);
+                }
+            }
+            PeerEvent::Received {
+                peer,
+                link,
+                message,
+            } => {
+                if self.world.peers.current(peer, link).is_some() {
+                    self.handle_message(peer, link, message);
+                }
+            }
+        }
+    }
+
+    fn peer_down(&mut self, peer: NodeId) {
+        for slice in self.slices() {
+            self.with_replica(slice, |replica, context| {
+                replica.handle_peer_down(context, peer)
+            });
+        }
+        self.parts.link_lost(self.world.now, peer);
+        self.give_up_fetches(peer);
+    }
+
+    fn handle_message(&mut self, peer: NodeId, link: crate::LinkId, message: Message) {
+        match message {
+            Message::Heartbeat(heartbeat) => self.handle_heartbeat(peer, link, &heartbeat),
+            Message::Forward(forward) => self.handle_forward(peer, link, forward),
+            Message::Forwarded(forwarded) => self.handle_forwarded(peer, link, forwarded),
+            Message::Fetch(fetch) => self.handle_fetch(peer, &fetch),
+            Message::Fetched(fetched) => self.handle_fetched(peer, fetched),
+            message => {
+                if let Some(slice) = slice_of(&message) {
+                    self.with_replica(slice, |replica, context| {
+                        replica.handle_message(context, peer, &message);
+                    });
+                }
+            }
+        }
+    }
+
+    /// Does what has become possible until nothing is left, then hands over what is to be done.
+    fn settle(&mut self, out: &mut Output) {
+        loop {
+            let mut busy = false;
+            for event in self.world.storage.take_events() {
+                busy = true;
+                self.handle_store(event, out);
+            }
+            for change in self.world.cluster.take_changes() {
+                busy = true;
+                self.handle_change(&change);
+            }
+            for task in self.portal.take_dropped() {
+                busy = true;
+                self.drop_task(task);
+            }
+            for part in self.portal.take_new_parts() {
+                busy = true;
+                self.begin_part(part);
+            }
+            for (slice, command, outcome) in core::mem::take(&mut self.world.finished) {
+                busy = true;
+                self.command_finished(slice, command, outcome, Vec::new());
+            }
+            let to_reset = core::mem::take(&mut self.world.peers.to_reset);
+            for peer in to_reset {
+                busy = true;
+                self.world.peers.reset(peer);
+                self.peer_down(peer);
+            }
+            if !busy {
+                break;
+            }
+        }
+        self.beat();
+        self.consider_announcing(out);
+        self.consider_stopped(out);
+        self.hand_over(out);
+    }
+
+    fn hand_over(&mut self, out: &mut Output) {
+        for notice in self.world.notices.drain(..) {
+            out.push(Command::Notice(notice));
+        }
+        for request in self.world.storage.take_requests() {
+            out.push(Command::Disk(request));
+        }
+        for (token, request) in self.world.cluster.take_requests() {
+            out.push(Command::Metadata { token, request });
+        }
+        for command in self.world.peers.take_commands() {
+            out.push(Command::Peer(command));
+        }
+        for command in self.portal.take_commands() {
+            out.push(Command::Portal(command));
+        }
+    }
+
+    fn handle_change(&mut self, change: &Change) {
+        match change {
+            Change::Node(node) => self.node_changed(*node),
+            Change::Volume => {
+                let grown = self
+                    .volumes
+                    .update(self.config.cluster, &self.world.cluster.volumes);
+                self.portal.raise_grown(&grown);
+                self.directory_changed();
+            }
+            Change::Slice { slice, fresh } => self.slice_changed(*slice, *fresh),
+            Change::Proposed(slice, proposed) => {
+                self.with_replica(*slice, |replica, context| {
+                    replica.handle_proposed(context, *proposed);
+                });
+            }
+        }
+    }
+
+    fn node_changed(&mut self, node: NodeId) {
+        self.directory_changed();
+        if node == self.config.node {
+            return;
+        }
+        let command = match self.world.cluster.nodes.get(&node) {
+            Some(record) => PeerCommand::Connect {
+                peer: node,
+                address: record.peer.clone(),
+            },
+            None => PeerCommand::Forget { peer: node },
+        };
+        self.world.peers.command(command);
+    }
+
+    fn directory_changed(&mut self) {
+        let directory = self.volumes.directory(&self.world.cluster.nodes);
+        self.portal
+            .set_directory(self.world.now, &self.volumes, directory);
+    }
+
+    fn slice_changed(&mut self, slice: SliceId, fresh: bool) {
+        let record = self
+            .world
+            .cluster
+            .slices
+            .get(&slice)
+            .map(|(record, _)| record.clone());
+        let Some(me) = self.me else { return };
+        let is_mine = record
+            .as_ref()
+            .is_some_and(|record| record.replica(me.node).is_some());
+        if is_mine && !self.replicas.contains_key(&slice) {
+            self.make_replica(slice, me);
+        }
+        self.with_replica(slice, |replica, context| {
+            replica.handle_record(context, record, fresh);
+        });
+        if !self.world.cluster.slices.contains_key(&slice) {
+            self.forget_replica(slice);
+        }
+        self.retry_parts_of(slice);
+    }
+
+    fn make_replica(&mut self, slice: SliceId, me: Me) {
+        let behind = self.world.cluster.store_is_behind();
+        let found = self
+            .recovered
+            .as_mut()
+            .and_then(|recovered| recovered.slices.remove(&slice));
+        let found = found.map_or_else(
+            || Found {
+                intact: true,
+                ..Found::default()
+            },
+            |found| Found {
+                state: found.state,
+                // What a store brought back from the past holds, it holds as of nobody knows when.
+                committed: if behind {
+                    Sequence::ZERO
+                } else {
+                    found.committed
+                },
+                intact: found.intact && !behind,
+                tail_suspect: found.tail_suspect,
+                commands: found.commands,
+                changes: self
+                    .world
+                    .storage
+                    .store()
+                    .entries_above(slice, found.committed)
+                    .filter_map(|entry| Some((entry.sequence, entry.change.range()?)))
+                    .collect(),
+            },
+        );
+        let mut context = SliceContext {
+            slice,
+            world: &mut self.world,
+        };
+        let replica = Replica::new(me, slice, &found, &mut context);
+        self.replicas.insert(slice, replica);
+    }
+
+    /// A deleted slice's replica goes once its contents are dropped for good.
+    fn forget_replica(&mut self, slice: SliceId) {
+        let settled = self.replicas.get(&slice).is_some_and(Replica::is_settled);
+        if settled {
+            self.replicas.remove(&slice);
+            if let Some(timer) = self.timer_of.remove(&slice) {
+                self.timers.remove(&(timer, slice));
+            }
+        }
+    }
+
+    fn handle_store(&mut self, event: StoreEvent, out: &mut Output) {
+        match event {
+            StoreEvent::Opened(recovered) => self.opened(recovered),
+            StoreEvent::OpenFailed(error) => self.open_failed(error, out),
+            StoreEvent::Durable { token } => {
+                if let crate::storage::Use::Durable(slice) = self.world.storage.take_use(token) {
+                    self.with_replica(slice, |replica, context| {
+                        replica.handle_durable(context, holdfast_replica::Token(token.0));
+                    });
+                    if !self.world.cluster.slices.contains_key(&slice) {
+                        self.forget_replica(slice);
+                    }
+                }
+            }
+            StoreEvent::ReadDone { token, blocks } => self.read_done(token, blocks),
+            StoreEvent::DeviceFailed { disk } => {
+                self.world.notices.push(Notice::DeviceFailed(disk));
+                self.failed = true;
+                self.timers.clear();
+                self.timer_of.clear();
+                self.portal.drop_all(self.world.now, &self.volumes);
+            }
+        }
+    }
+
+    fn open_failed(&mut self, error: holdfast_store::OpenError, out: &mut Output) {
+        let blank = matches!(error, holdfast_store::OpenError::Blank { .. });
+        if let Some(identity) = self.config.create.take()
+            && blank
+        {
+            let mut store_out = holdfast_store::Output::default();
+            let store = Store::create(
+                self.world.now,
+                self.config.store,
+                &self.config.devices,
+                identity,
+                &mut store_out,
+            );
+            self.world.storage = Storage::new(store, store_out);
+            return;
+        }
+        self.life = Life::Stopped;
+        out.push(Command::OpenFailed(OpenFailure(error)));
+    }
+
+    /// Peers are let in once the replicas are there that they will speak to.
+    fn consider_announcing(&mut self, out: &mut Output) {
+        let Some(me) = self.me else { return };
+        if !self.announced && self.world.cluster.is_ready() && self.life == Life::Open {
+            self.announced = true;
+            let Me {
+                store, incarnation, ..
+            } = me;
+            out.push(Command::Opened { store, incarnation });
+        }
+    }
+
+    fn opened(&mut self, recovered: Recovered) {
+        let store = recovered.store;
+        let incarnation = Incarnation(recovered.use_counter);
+        self.me = Some(Me {
+            node: self.config.node,
+            store,
+            incarnation,
+        });
+        self.parts.name(self.config.node, incarnation);
+        self.life = Life::Open;
+        self.recovered = Some(recovered);
+        self.world.cluster.start(NodeRecord {
+            schema: 1,
+            node: self.config.node,
+            name: self.config.name.clone(),
+            store,
+            incarnation,
+            portal: self.config.portal.clone(),
+            peer: self.config.peer.clone(),
+            api: self.config.api.clone(),
+        });
+    }
+
+    fn stop(&mut self, now: Instant) {
+        if self.life == Life::Opening {
+            self.life = Life::Stopping { until: now };
+            return;
+        }
+        self.life = Life::Stopping { until: now + STOP };
+        self.portal.drop_all(now, &self.volumes);
+        for slice in self.slices() {
+            self.with_replica(slice, |replica, context| replica.stop(context));
+        }
+    }
+
+    fn consider_stopped(&mut self, out: &mut Output) {
+        let Life::Stopping { until } = self.life else {
+            return;
+        };
+        let done = self.replicas.values().all(Replica::is_stopped);
+        if done || self.failed || self.world.now >= until {
+            self.life = Life::Stopped;
+            self.hand_over(out);
+            out.push(Command::Stopped);
+        }
+    }
+
+    /// Whether the store is open and no device has failed.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.me.is_some() && !self.failed
+    }
+}
+
+/// How long a stopping node waits for the others to have finished with it.
+const STOP: Duration = Duration::from_millis(1500);
+/// Between two looks of a replica at what time alone changes: what is overdue and cannot be done
+/// yet must not keep the engine busy.
+const TICK: Duration = Duration::from_millis(5);
+
+/// The slice that a message between replicas is about.
+fn slice_of(message: &Message) -> Option<SliceId> {
+    match message {
+        Message::Begin(it) => Some(it.slice),
+        Message::Prepare(it) => Some(it.slice),
+        Message::Prepared(it) => Some(it.slice),
+        Message::Commit(it) => Some(it.slice),
+        Message::Refused(it) => Some(it.slice),
+        Message::Query(it) => Some(it.slice),
+        Message::QueryReply(it) => Some(it.slice),
+        Message::Resign(it) => Some(it.slice),
+        Message::JoinRequest(it) => Some(it.slice),
+        Message::Copy(it) => Some(it.slice),
+        Message::Copied(it) => Some(it.slice),
+        Message::Reserve(it) => Some(it.slice),
+        Message::Reserved(it) => Some(it.slice),
+        Message::Heartbeat(_)
+        | Message::Forward(_)
+        | Message::Forwarded(_)
+        | Message::Fetch(_)
+        | Message::Fetched(_) => None,
+    }
+}

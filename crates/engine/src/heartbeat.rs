@@ -1,0 +1,60 @@
+//! Heartbeats: what every node tells every other all the time, and what leases are made of.
+
+use holdfast_model::NodeId;
+use holdfast_stdx::Instant;
+use holdfast_wire::Heartbeat;
+
+use crate::context::milliseconds;
+use crate::engine::Engine;
+use crate::event::LinkId;
+
+impl Engine {
+    /// Sends the heartbeats that are due.
+    pub(crate) fn beat(&mut self) {
+        let now = self.world.now;
+        for (peer, heard) in self.world.peers.due(now) {
+            let heartbeat = self.heartbeat(now, peer, heard);
+            self.world.peers.send(peer, heartbeat.into());
+        }
+    }
+
+    fn heartbeat(&mut self, now: Instant, peer: NodeId, heard: Instant) -> Heartbeat {
+        let oldest = self.world.storage.store().oldest_unfinished_append();
+        let mut heartbeat = Heartbeat {
+            sent: now,
+            echo: heard,
+            append_age_ms: oldest.map_or(0, |since| milliseconds(now.since(since))),
+            claims: alloc::vec::Vec::new(),
+            grants: alloc::vec::Vec::new(),
+        };
+        if self.is_alive() {
+            for replica in self.replicas.values_mut() {
+                heartbeat.claims.extend(replica.claim(now, peer));
+                heartbeat.grants.extend(replica.grant(now, peer));
+            }
+        }
+        heartbeat
+    }
+
+    pub(crate) fn handle_heartbeat(&mut self, peer: NodeId, link: LinkId, heartbeat: &Heartbeat) {
+        let Some(current) = self.world.peers.current(peer, link) else {
+            return;
+        };
+        current.heard = current.heard.max(heartbeat.sent);
+        let echo = heartbeat.echo;
+        if echo == Instant::ZERO || echo > self.world.now {
+            // Nothing of ours had arrived: it proves nothing. Or the peer makes times up.
+            return;
+        }
+        for claim in &heartbeat.claims {
+            self.with_replica(claim.slice, |replica, _| {
+                replica.handle_claim(peer, claim, echo)
+            });
+        }
+        for grant in &heartbeat.grants {
+            self.with_replica(grant.slice, |replica, context| {
+                replica.handle_grant(context, peer, grant, echo);
+            });
+        }
+    }
+}

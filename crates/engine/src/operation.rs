@@ -1,0 +1,305 @@
+//! An operation on a volume's medium: cut into pieces of one slice each, put together again.
+//!
+//! Invariants:
+//! - the pieces cover the operation, none twice;
+//! - the first error that a piece meets is the operation's.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use holdfast_model::{BLOCK_SIZE, ENTRY_BYTES_MAX, SLICE_SIZE, SliceId, VolumeId};
+use holdfast_scsi::{ByteRange, Extent, MediumData, MediumError, MediumOperation};
+use holdfast_stdx::Bytes;
+use holdfast_wire::{BlockContent, Content};
+
+use crate::part::{self, PartKind};
+
+/// A piece, before it is given to its slice.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) slice: SliceId,
+    pub(crate) kind: PartKind,
+}
+
+/// What becomes of the pieces' contents.
+#[derive(Debug, Default)]
+enum Purpose {
+    /// Nothing: the operation only has to be done.
+    #[default]
+    Done,
+    /// They are the operation's bytes.
+    Bytes,
+    /// Whether there is anything in them is asked for, for so many extents at most.
+    Extents { count_max: usize },
+}
+
+/// What of a piece's blocks the operation is about.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    skip: usize,
+    length: usize,
+}
+
+/// An operation under way.
+#[derive(Debug, Default)]
+pub(crate) struct Operation {
+    purpose: Purpose,
+    windows: Vec<Window>,
+    found: Vec<Option<Vec<Content>>>,
+    outstanding: usize,
+    failed: Option<MediumError>,
+}
+
+impl Operation {
+    /// Cuts an operation on a volume.
+    pub(crate) fn cut(volume: VolumeId, operation: MediumOperation) -> (Self, Vec<Piece>) {
+        match operation {
+            MediumOperation::Read { range, .. } => Self::cut_read(volume, range, Purpose::Bytes),
+            MediumOperation::Verify { range } => Self::cut_read(volume, range, Purpose::Done),
+            MediumOperation::BlockStatus {
+                offset,
+                extent_count_max,
+            } => {
+                // What is beyond one entry's worth is asked for by another command.
+                let step = ENTRY_BYTES_MAX as u64;
+                let length = step - offset % step;
+                let count_max = extent_count_max as usize;
+                let range = ByteRange { offset, length };
+                Self::cut_read(volume, range, Purpose::Extents { count_max })
+            }
+            MediumOperation::Write { offset, data, .. } => {
+                Self::of_writes(part::write_parts(volume, offset, data))
+            }
+            MediumOperation::Clear { ranges } => {
+                let parts = ranges.into_iter();
+                Self::of_writes(
+                    parts
+                        .flat_map(|range| part::clear_parts(volume, range))
+                        .collect(),
+                )
+            }
+            MediumOperation::Fill { range, pattern } => {
+                Self::of_writes(part::fill_parts(volume, range, &pattern))
+            }
+            // Whatever was acknowledged is on stable storage already.
+            MediumOperation::SynchronizeCache { .. } => (Self::default(), Vec::new()),
+        }
+    }
+
+    fn of_writes(parts: Vec<(SliceId, PartKind)>) -> (Self, Vec<Piece>) {
+        let operation = Self {
+            found: vec![None; parts.len()],
+            outstanding: parts.len(),
+            ..Self::default()
+        };
+        let pieces = parts.into_iter().map(|(slice, kind)| Piece { slice, kind });
+        (operation, pieces.collect())
+    }
+
+    fn cut_read(volume: VolumeId, range: ByteRange, purpose: Purpose) -> (Self, Vec<Piece>) {
+        let mut windows = Vec::new();
+        let mut pieces = Vec::new();
+        for (slice, offset, length) in part::pieces(volume, range) {
+            let (blocks, skip) = part::covering(offset, length);
+            windows.push(Window { skip, length });
+            pieces.push(Piece {
+                slice,
+                kind: PartKind::Read(blocks),
+            });
+        }
+        let operation = Self {
+            purpose,
+            found: vec![None; windows.len()],
+            outstanding: windows.len(),
+            windows,
+            failed: None,
+        };
+        (operation, pieces)
+    }
+
+    /// A piece has ended.
+    pub(crate) fn end_piece(&mut self, place: usize, result: Result<Vec<Content>, MediumError>) {
+        assert!(self.outstanding > 0, "a piece ends once");
+        self.outstanding -= 1;
+        match result {
+            Ok(contents) => self.found[place] = Some(contents),
+            Err(error) => self.failed = self.failed.or(Some(error)),
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.outstanding == 0
+    }
+
+    /// What the operation brought.
+    pub(crate) fn result(self) -> Result<MediumData, MediumError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let windows = self.windows.into_iter();
+        let found = windows.zip(self.found.into_iter().flatten());
+        match self.purpose {
+            Purpose::Done => Ok(MediumData::None),
+            Purpose::Bytes => Ok(MediumData::Bytes(
+                found
+                    .flat_map(|(window, contents)| bytes_of(window, contents))
+                    .collect(),
+            )),
+            Purpose::Extents { count_max } => {
+                let mut extents = Vec::new();
+                for (window, contents) in found {
+                    push_extents(&mut extents, window, &contents);
+                }
+                extents.truncate(count_max);
+                Ok(MediumData::Extents(extents))
+            }
+        }
+    }
+}
+
+/// The offset in the volume of the first bad block among a piece's contents.
+pub(crate) fn first_bad(slice: SliceId, contents: &[Content]) -> Option<u64> {
+    let bad = contents
+        .iter()
+        .find(|content| content.content == BlockContent::Bad)?;
+    let within = u64::from(bad.range.start()) * BLOCK_SIZE as u64;
+    Some(u64::from(slice.index) * SLICE_SIZE + within)
+}
+
+/// The window's bytes, without a copy.
+fn bytes_of(window: Window, contents: Vec<Content>) -> Vec<Bytes> {
+    static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+    let mut bytes = Vec::new();
+    let (mut skip, mut wanted) = (window.skip, window.length);
+    for content in contents {
+        let length = content.range.bytes() as usize;
+        let from = skip.min(length);
+        skip -= from;
+        let to = length.min(from + wanted);
+        wanted -= to - from;
+        match content.content {
+            BlockContent::Data { data, .. } if from < to => bytes.push(data.slice(from..to)),
+            BlockContent::Data { .. } => {}
+            BlockContent::Zero => {
+                let mut left = to - from;
+                while left > 0 {
+                    let step = left.min(ZEROS.len());
+                    bytes.push(Bytes::from_static(&ZEROS[..step]));
+                    left -= step;
+                }
+            }
+            BlockContent::Bad => unreachable!("a piece with a bad block has failed"),
+        }
+    }
+    assert!(wanted == 0, "a piece's contents are all of its blocks");
+    bytes
+}
+
+fn push_extents(extents: &mut Vec<Extent>, window: Window, contents: &[Content]) {
+    let (mut skip, mut wanted) = (window.skip as u64, window.length as u64);
+    for content in contents {
+        let from = skip.min(content.range.bytes());
+        skip -= from;
+        let length = (content.range.bytes() - from).min(wanted);
+        wanted -= length;
+        let mapped = content.content != BlockContent::Zero;
+        match extents.last_mut() {
+            _ if length == 0 => {}
+            Some(last) if last.mapped == mapped => last.length += length,
+            _ => extents.push(Extent { length, mapped }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_model::BlockRange;
+
+    use super::*;
+
+    const VOLUME: VolumeId = VolumeId(1);
+
+    fn zero(start: u32, count: u32) -> Content {
+        Content {
+            range: BlockRange::new(start, count),
+            content: BlockContent::Zero,
+        }
+    }
+
+    fn data(start: u32, count: u32, byte: u8) -> Content {
+        let data = Bytes::from(vec![byte; count as usize * BLOCK_SIZE]);
+        let checksums = vec![0; count as usize];
+        Content {
+            range: BlockRange::new(start, count),
+            content: BlockContent::Data { data, checksums },
+        }
+    }
+
+    #[test]
+    fn bytes_are_those_asked_for() {
+        let range = ByteRange {
+            offset: 4096 + 512,
+            length: 8192,
+        };
+        let read = MediumOperation::Read {
+            range,
+            force_unit_access: false,
+        };
+        let (mut operation, pieces) = Operation::cut(VOLUME, read);
+        assert_eq!(pieces.len(), 1);
+        operation.end_piece(0, Ok(vec![data(1, 1, 1), zero(2, 1), data(3, 1, 3)]));
+        assert!(operation.is_over());
+        let Ok(MediumData::Bytes(parts)) = operation.result() else {
+            panic!("it was read")
+        };
+        let whole = parts.concat();
+        assert_eq!(whole.len(), 8192);
+        assert!(whole[..3584].iter().all(|byte| *byte == 1));
+        assert!(whole[3584..7680].iter().all(|byte| *byte == 0));
+        assert!(whole[7680..].iter().all(|byte| *byte == 3));
+    }
+
+    #[test]
+    fn extents_tell_what_takes_space() {
+        let status = MediumOperation::BlockStatus {
+            offset: 512,
+            extent_count_max: 2,
+        };
+        let (mut operation, _) = Operation::cut(VOLUME, status);
+        let contents = vec![
+            data(0, 1, 1),
+            data(1, 1, 1),
+            zero(2, 100),
+            data(102, 154, 1),
+        ];
+        operation.end_piece(0, Ok(contents));
+        let Ok(MediumData::Extents(extents)) = operation.result() else {
+            panic!("it was found")
+        };
+        let expected = [
+            Extent {
+                length: 8192 - 512,
+                mapped: true,
+            },
+            Extent {
+                length: 100 * 4096,
+                mapped: false,
+            },
+        ];
+        assert_eq!(extents, expected);
+    }
+
+    #[test]
+    fn the_first_error_is_the_operations() {
+        let range = ByteRange {
+            offset: 0,
+            length: 2 << 20,
+        };
+        let (mut operation, pieces) = Operation::cut(VOLUME, MediumOperation::Verify { range });
+        assert_eq!(pieces.len(), 2);
+        operation.end_piece(1, Err(MediumError::NotReady));
+        assert!(!operation.is_over());
+        operation.end_piece(0, Err(MediumError::Busy));
+        assert_eq!(operation.result(), Err(MediumError::NotReady));
+    }
+}

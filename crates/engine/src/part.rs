@@ -1,0 +1,331 @@
+//! Parts of commands: what one slice has to do of a command, on its way to whoever can do it.
+//!
+//! Invariants:
+//! - a part touches one slice, and no more than one entry of its log holds;
+//! - it keeps its id for ever: whoever is asked twice does it once;
+//! - a write is not sent to anybody any more once its lifetime is over.
+
+use alloc::vec::Vec;
+
+use holdfast_iscsi::target::TaskId;
+use holdfast_model::{
+    BLOCK_SIZE, BlockRange, CommandId, ENTRY_BYTES_MAX, NodeId, SLICE_SIZE, SliceId, VolumeId,
+};
+use holdfast_replica::WriteKind;
+use holdfast_scsi::ByteRange;
+use holdfast_stdx::{Bytes, BytesMut, Instant};
+use holdfast_wire::ForwardKind;
+
+use crate::event::LinkId;
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub(crate) enum PartKind {
+    /// Bytes are written.
+    Write { offset: u64, data: Bytes },
+    /// Whole blocks become zeros.
+    Clear(BlockRange),
+    /// Whole blocks are read.
+    Read(BlockRange),
+}
+
+impl PartKind {
+    pub(crate) fn is_write(&self) -> bool {
+        !matches!(self, Self::Read(_))
+    }
+
+    pub(crate) fn forward(&self) -> ForwardKind {
+        match self {
+            Self::Write { offset, data } => ForwardKind::Write {
+                offset: *offset,
+                data: data.clone(),
+            },
+            Self::Clear(range) => ForwardKind::Clear(*range),
+            Self::Read(range) => ForwardKind::Read(*range),
+        }
+    }
+
+    pub(crate) fn write(&self) -> Option<WriteKind> {
+        match self {
+            Self::Write { offset, data } => Some(WriteKind::Write {
+                offset: *offset,
+                data: data.clone(),
+            }),
+            Self::Clear(range) => Some(WriteKind::Clear(*range)),
+            Self::Read(_) => None,
+        }
+    }
+}
+
+/// Where a part is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whereabouts {
+    /// Nobody could be asked, or whoever was asked could not do it: again at `retry`.
+    Waiting { retry: Instant },
+    /// With the replica, or the store, here.
+    Here,
+    /// With another node.
+    There { node: NodeId, link: LinkId },
+}
+
+/// A part of a command.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) command: CommandId,
+    pub(crate) task: TaskId,
+    /// Its place among the parts of the command's operation.
+    pub(crate) place: usize,
+    pub(crate) slice: SliceId,
+    pub(crate) kind: PartKind,
+    pub(crate) arrived: Instant,
+    pub(crate) whereabouts: Whereabouts,
+}
+
+/// A range of a volume's bytes, cut so that each piece is of one slice and one entry.
+pub(crate) fn pieces(
+    volume: VolumeId,
+    range: ByteRange,
+) -> impl Iterator<Item = (SliceId, u64, usize)> {
+    let mut offset = range.offset;
+    let end = range.offset + range.length;
+    core::iter::from_fn(move || {
+        if offset == end {
+            return None;
+        }
+        let step = ENTRY_BYTES_MAX as u64;
+        let stop = end.min((offset / step + 1) * step);
+        let slice = SliceId {
+            volume,
+            index: (offset / SLICE_SIZE) as u32,
+        };
+        let piece = (slice, offset % SLICE_SIZE, (stop - offset) as usize);
+        offset = stop;
+        Some(piece)
+    })
+}
+
+/// The whole blocks that hold a piece, and how many bytes of the first are not of it.
+pub(crate) fn covering(offset: u64, length: usize) -> (BlockRange, usize) {
+    let first = offset / BLOCK_SIZE as u64;
+    let end = (offset + length as u64).div_ceil(BLOCK_SIZE as u64);
+    let range = BlockRange::new(first as u32, (end - first) as u32);
+    (range, (offset % BLOCK_SIZE as u64) as usize)
+}
+
+/// A write's parts.
+pub(crate) fn write_parts(
+    volume: VolumeId,
+    offset: u64,
+    data: Vec<Bytes>,
+) -> Vec<(SliceId, PartKind)> {
+    let length = data.iter().map(|part| part.len() as u64).sum();
+    let mut source = Source {
+        parts: data.into_iter(),
+        current: Bytes::new(),
+    };
+    pieces(volume, ByteRange { offset, length })
+        .map(|(slice, offset, length)| {
+            (
+                slice,
+                PartKind::Write {
+                    offset,
+                    data: source.take(length),
+                },
+            )
+        })
+        .collect()
+}
+
+/// The parts of clearing a range: whole blocks where there are, zeros written at the edges.
+pub(crate) fn clear_parts(volume: VolumeId, range: ByteRange) -> Vec<(SliceId, PartKind)> {
+    let block = BLOCK_SIZE as u64;
+    let end = range.offset + range.length;
+    let first = range.offset.next_multiple_of(block).min(end);
+    let last = (end / block * block).max(first);
+    let mut parts = zero_parts(volume, range.offset, first);
+    let mut offset = first;
+    while offset < last {
+        let stop = last.min((offset / SLICE_SIZE + 1) * SLICE_SIZE);
+        let slice = SliceId {
+            volume,
+            index: (offset / SLICE_SIZE) as u32,
+        };
+        let start = (offset % SLICE_SIZE / block) as u32;
+        let count = ((stop - offset) / block) as u32;
+        parts.push((slice, PartKind::Clear(BlockRange::new(start, count))));
+        offset = stop;
+    }
+    parts.extend(zero_parts(volume, last, end));
+    parts
+}
+
+fn zero_parts(volume: VolumeId, from: u64, to: u64) -> Vec<(SliceId, PartKind)> {
+    static ZEROS: [u8; BLOCK_SIZE] = [0; BLOCK_SIZE];
+    let range = ByteRange {
+        offset: from,
+        length: to - from,
+    };
+    assert!(
+        range.length < 2 * BLOCK_SIZE as u64,
+        "only edges are written as zeros"
+    );
+    let mut parts = Vec::new();
+    for (slice, offset, length) in pieces(volume, range) {
+        let mut rest = length;
+        while rest > 0 {
+            let step = rest.min(BLOCK_SIZE);
+            let data = Bytes::from_static(&ZEROS[..step]);
+            let offset = offset + (length - rest) as u64;
+            parts.push((slice, PartKind::Write { offset, data }));
+            rest -= step;
+        }
+    }
+    parts
+}
+
+/// The parts of writing one logical block over and over.
+pub(crate) fn fill_parts(
+    volume: VolumeId,
+    range: ByteRange,
+    pattern: &Bytes,
+) -> Vec<(SliceId, PartKind)> {
+    let longest = (range.length as usize).min(ENTRY_BYTES_MAX);
+    let mut filled = BytesMut::with_capacity(longest);
+    while filled.len() < longest {
+        filled.extend_from_slice(pattern);
+    }
+    let filled = filled.freeze();
+    pieces(volume, range)
+        .map(|(slice, offset, length)| {
+            (
+                slice,
+                PartKind::Write {
+                    offset,
+                    data: filled.slice(..length),
+                },
+            )
+        })
+        .collect()
+}
+
+/// Bytes in several buffers, taken front to back: a copy only where a piece spans buffers.
+struct Source {
+    parts: alloc::vec::IntoIter<Bytes>,
+    current: Bytes,
+}
+
+impl Source {
+    fn take(&mut self, length: usize) -> Bytes {
+        if self.current.is_empty() {
+            self.current = self.parts.next().unwrap_or_default();
+        }
+        if self.current.len() >= length {
+            return self.current.split_to(length);
+        }
+        let mut whole = BytesMut::with_capacity(length);
+        while whole.len() < length {
+            if self.current.is_empty() {
+                self.current = self
+                    .parts
+                    .next()
+                    .expect("the pieces are no longer than the data");
+            }
+            let step = (length - whole.len()).min(self.current.len());
+            whole.extend_from_slice(&self.current.split_to(step));
+        }
+        whole.freeze()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    const VOLUME: VolumeId = VolumeId(1);
+
+    fn slice(index: u32) -> SliceId {
+        SliceId {
+            volume: VOLUME,
+            index,
+        }
+    }
+
+    #[test]
+    fn pieces_end_at_entries_and_slices() {
+        let range = ByteRange {
+            offset: SLICE_SIZE - 512,
+            length: (1 << 20) + 1024,
+        };
+        let found: Vec<_> = pieces(VOLUME, range).collect();
+        let expected = [
+            (slice(0), SLICE_SIZE - 512, 512),
+            (slice(1), 0, 1 << 20),
+            (slice(1), 1 << 20, 512),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn written_data_is_cut_without_losing_a_byte() {
+        let data: Vec<Bytes> = (0..5)
+            .map(|byte| Bytes::from(vec![byte; 300_000]))
+            .collect();
+        let parts = write_parts(VOLUME, 512, data.clone());
+        let whole: Vec<u8> = parts
+            .iter()
+            .flat_map(|(_, part)| match part {
+                PartKind::Write { data, .. } => data.to_vec(),
+                _ => panic!("a write's parts are writes"),
+            })
+            .collect();
+        assert_eq!(whole, data.concat());
+    }
+
+    #[test]
+    fn clearing_writes_zeros_only_at_the_edges() {
+        let parts = clear_parts(
+            VOLUME,
+            ByteRange {
+                offset: 512,
+                length: 3 * 4096,
+            },
+        );
+        assert_eq!(parts.len(), 3);
+        assert!(matches!(&parts[0].1, PartKind::Write { offset: 512, data } if data.len() == 3584));
+        assert!(matches!(&parts[1].1, PartKind::Clear(range) if *range == BlockRange::new(1, 2)));
+        assert!(
+            matches!(&parts[2].1, PartKind::Write { offset: 12_288, data } if data.len() == 512)
+        );
+        let inside = clear_parts(
+            VOLUME,
+            ByteRange {
+                offset: 512,
+                length: 512,
+            },
+        );
+        assert_eq!(inside.len(), 1);
+        let two = clear_parts(
+            VOLUME,
+            ByteRange {
+                offset: 2048,
+                length: 4096,
+            },
+        );
+        assert_eq!(two.len(), 2);
+    }
+
+    #[test]
+    fn a_clear_over_slices_is_one_part_a_slice() {
+        let range = ByteRange {
+            offset: SLICE_SIZE / 2,
+            length: 2 * SLICE_SIZE,
+        };
+        let slices: Vec<_> = clear_parts(VOLUME, range)
+            .into_iter()
+            .map(|part| part.0)
+            .collect();
+        assert_eq!(slices, [slice(0), slice(1), slice(2)]);
+    }
+}

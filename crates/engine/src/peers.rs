@@ -1,0 +1,120 @@
+//! Links to the other nodes, and the heartbeats that leases run on.
+//!
+//! Invariants:
+//! - a message goes over the link for which it was made, or nowhere;
+//! - a heartbeat is made when it is sent, never queued before.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use holdfast_model::{Incarnation, NodeId, StoreId};
+use holdfast_replica::Peer;
+use holdfast_replica::timing::HEARTBEAT;
+use holdfast_stdx::Instant;
+use holdfast_wire::Message;
+
+use crate::event::{LinkId, PeerCommand};
+
+/// A link that is up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    pub(crate) id: LinkId,
+    pub(crate) peer: Peer,
+    /// When the peer sent the newest heartbeat that came, by its clock.
+    pub(crate) heard: Instant,
+    heartbeat_due: Instant,
+}
+
+/// All links.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    links: BTreeMap<NodeId, Link>,
+    /// Links that do not keep to the protocol: to be reset when the event is done with.
+    pub(crate) to_reset: BTreeSet<NodeId>,
+    out: VecDeque<PeerCommand>,
+}
+
+impl Peers {
+    pub(crate) fn up(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        id: LinkId,
+        store: StoreId,
+        incarnation: Incarnation,
+    ) {
+        let peer = Peer { store, incarnation };
+        let link = Link {
+            id,
+            peer,
+            heard: Instant::ZERO,
+            heartbeat_due: now,
+        };
+        self.links.insert(node, link);
+    }
+
+    pub(crate) fn down(&mut self, node: NodeId) {
+        self.links.remove(&node);
+    }
+
+    pub(crate) fn link(&self, node: NodeId) -> Option<&Link> {
+        self.links.get(&node)
+    }
+
+    /// The link over which something came, if it is still the one that is up.
+    pub(crate) fn current(&mut self, node: NodeId, id: LinkId) -> Option<&mut Link> {
+        self.links.get_mut(&node).filter(|link| link.id == id)
+    }
+
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.links.keys().copied()
+    }
+
+    pub(crate) fn send(&mut self, node: NodeId, message: Message) {
+        if let Some(link) = self.links.get(&node) {
+            self.out.push_back(PeerCommand::Send {
+                peer: node,
+                link: link.id,
+                message,
+            });
+        }
+    }
+
+    pub(crate) fn command(&mut self, command: PeerCommand) {
+        self.out.push_back(command);
+    }
+
+    pub(crate) fn reset(&mut self, node: NodeId) {
+        if let Some(link) = self.links.remove(&node) {
+            self.out.push_back(PeerCommand::Reset {
+                peer: node,
+                link: link.id,
+            });
+        }
+    }
+
+    pub(crate) fn hurry(&mut self, node: NodeId) {
+        if let Some(link) = self.links.get_mut(&node) {
+            link.heartbeat_due = Instant::ZERO;
+        }
+    }
+
+    pub(crate) fn next_heartbeat(&self) -> Option<Instant> {
+        self.links.values().map(|link| link.heartbeat_due).min()
+    }
+
+    /// The peers that are to be sent a heartbeat now, with what to echo to each.
+    pub(crate) fn due(&mut self, now: Instant) -> alloc::vec::Vec<(NodeId, Instant)> {
+        let mut due = alloc::vec::Vec::new();
+        for (node, link) in &mut self.links {
+            if link.heartbeat_due <= now {
+                link.heartbeat_due = now + HEARTBEAT;
+                due.push((*node, link.heard));
+            }
+        }
+        due
+    }
+
+    pub(crate) fn take_commands(&mut self) -> impl Iterator<Item = PeerCommand> {
+        self.out.drain(..)
+    }
+}

@@ -1,0 +1,443 @@
+//! The portal: sessions of initiators, and their commands from the CDB to the answer.
+//!
+//! It refuses to know where a slice is: it cuts an operation into parts, and `parts` sees to them.
+//!
+//! Invariants:
+//! - a command is answered when all parts of its operation have ended, and never after it was
+//!   aborted;
+//! - an abort, and the end of a session, is confirmed when every command concerned is over.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use holdfast_iscsi::target::{
+    self, Command as TargetRequest, SessionId, Target, TargetCommand, TargetConfig,
+    TargetDirectory, TargetEvent, TargetOutput, TaskId, TaskManagement, TaskManagementFunction,
+    TaskManagementId, TaskManagementOutcome,
+};
+use holdfast_iscsi::{IscsiName, Nexus as IscsiNexus, PortalGroupTag};
+use holdfast_model::{NodeId, SliceId, VolumeId};
+use holdfast_scsi::{
+    Cdb, Continuation, Lun, MediumError, MediumOperation, Nexus, Outcome, Request, UnitAttention,
+    respond_absent,
+};
+use holdfast_stdx::Instant;
+
+use crate::event::{ConnectionId, PortalCommand, PortalEvent};
+use crate::operation::{Operation, Piece};
+use crate::part::PartKind;
+use crate::volume::Volumes;
+
+/// A session and what its initiator has to be told.
+#[derive(Debug)]
+struct Session {
+    nexus: IscsiNexus,
+    units: BTreeMap<u16, Nexus>,
+    closed: bool,
+}
+
+/// A command under way.
+#[derive(Debug)]
+struct Task {
+    session: SessionId,
+    volume: VolumeId,
+    arrived: Instant,
+    continuation: Continuation,
+    operation: Operation,
+    aborted: bool,
+}
+
+/// What the portal wants done by slices.
+#[derive(Debug)]
+pub(crate) struct NewPart {
+    pub(crate) task: TaskId,
+    pub(crate) place: usize,
+    pub(crate) slice: SliceId,
+    pub(crate) kind: PartKind,
+    pub(crate) arrived: Instant,
+}
+
+/// All sessions of this node.
+#[derive(Debug)]
+pub(crate) struct Portal {
+    node: NodeId,
+    target: Target,
+    out: TargetOutput,
+    sessions: BTreeMap<SessionId, Session>,
+    tasks: BTreeMap<TaskId, Task>,
+    management: BTreeMap<TaskManagementId, BTreeSet<TaskId>>,
+    paused: BTreeSet<ConnectionId>,
+    new_parts: Vec<NewPart>,
+    dropped: Vec<TaskId>,
+    commands: VecDeque<PortalCommand>,
+}
+
+impl Portal {
+    pub(crate) fn new(node: NodeId, limits: target::Limits) -> Self {
+        let config = TargetConfig {
+            group: PortalGroupTag(node.0),
+            limits,
+        };
+        Self {
+            node,
+            target: Target::new(config, TargetDirectory::default()),
+            out: TargetOutput::default(),
+            sessions: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            management: BTreeMap::new(),
+            paused: BTreeSet::new(),
+            new_parts: Vec::new(),
+            dropped: Vec::new(),
+            commands: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn take_new_parts(&mut self) -> Vec<NewPart> {
+        core::mem::take(&mut self.new_parts)
+    }
+
+    /// Tasks that were aborted: what of them was not begun is not to be.
+    pub(crate) fn take_dropped(&mut self) -> Vec<TaskId> {
+        core::mem::take(&mut self.dropped)
+    }
+
+    pub(crate) fn take_commands(&mut self) -> impl Iterator<Item = PortalCommand> {
+        self.commands.drain(..)
+    }
+
+    /// Turns a connection away.
+    pub(crate) fn refuse(&mut self, command: PortalCommand) {
+        self.commands.push_back(command);
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.target.next_timeout()
+    }
+
+    pub(crate) fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    pub(crate) fn set_directory(
+        &mut self,
+        now: Instant,
+        volumes: &Volumes,
+        directory: TargetDirectory,
+    ) {
+        self.target.set_directory(now, directory, &mut self.out);
+        self.settle(now, volumes);
+    }
+
+    /// Tells every initiator of units that have grown.
+    pub(crate) fn raise_grown(&mut self, grown: &BTreeSet<(IscsiName, u16)>) {
+        for session in self.sessions.values_mut() {
+            for (lun, nexus) in &mut session.units {
+                if grown.contains(&(session.nexus.target.clone(), *lun)) {
+                    nexus.raise(UnitAttention::CapacityChanged);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Instant, volumes: &Volumes) {
+        self.target.handle_timeout(now, &mut self.out);
+        self.settle(now, volumes);
+    }
+
+    pub(crate) fn handle_event(&mut self, now: Instant, volumes: &Volumes, event: PortalEvent) {
+        let out = &mut self.out;
+        let connection = match event {
+            PortalEvent::Connected { connection, .. } => {
+                self.target
+                    .handle_connected(now, target::ConnectionId(connection.0), out);
+                connection
+            }
+            PortalEvent::Received { connection, bytes } => {
+                self.target
+                    .handle_received(now, target::ConnectionId(connection.0), bytes, out);
+                connection
+            }
+            PortalEvent::Sent { connection, count } => {
+                self.target
+                    .handle_sent(now, target::ConnectionId(connection.0), count, out);
+                connection
+            }
+            PortalEvent::Closed { connection } => {
+                self.target
+                    .handle_closed(now, target::ConnectionId(connection.0), out);
+                self.paused.remove(&connection);
+                self.settle(now, volumes);
+                return;
+            }
+        };
+        self.settle(now, volumes);
+        self.adjust_input(connection);
+    }
+
+    /// This node stood still: nothing that the connections hold is to be processed any more.
+    pub(crate) fn drop_all(&mut self, now: Instant, volumes: &Volumes) {
+        self.target.drop_all_sessions(now, &mut self.out);
+        let closes: Vec<_> = self.out.commands.drain(..).collect();
+        for command in closes {
+            if let TargetCommand::Close { connection, .. } = command {
+                let connection = ConnectionId(connection.0);
+                self.paused.remove(&connection);
+                self.commands.push_back(PortalCommand::Abort { connection });
+            }
+        }
+        self.settle(now, volumes);
+    }
+
+    /// A part of a task has ended.
+    pub(crate) fn part_ended(
+        &mut self,
+        now: Instant,
+        volumes: &Volumes,
+        task: TaskId,
+        place: usize,
+        result: Result<Vec<holdfast_wire::Content>, MediumError>,
+    ) {
+        let Some(found) = self.tasks.get_mut(&task) else {
+            return;
+        };
+        found.operation.end_piece(place, result);
+        if found.operation.is_over() {
+            self.operation_over(now, task);
+            self.settle(now, volumes);
+        }
+    }
+
+    fn operation_over(&mut self, now: Instant, id: TaskId) {
+        let mut task = self.tasks.remove(&id).expect("an operation is a task's");
+        if task.aborted {
+            self.task_over(now, id, task.session);
+            return;
+        }
+        let operation = core::mem::take(&mut task.operation);
+        match task.continuation.complete(operation.result()) {
+            Outcome::Done(response) => {
+                self.target.respond(now, id, response, &mut self.out);
+            }
+            Outcome::Medium(operation, continuation) => {
+                let task = Task {
+                    continuation,
+                    ..task
+                };
+                self.begin(now, id, task, operation);
+            }
+        }
+    }
+
+    /// Cuts an operation into parts.
+    fn begin(&mut self, now: Instant, id: TaskId, task: Task, operation: MediumOperation) {
+        let (operation, pieces) = Operation::cut(task.volume, operation);
+        for (place, Piece { slice, kind }) in pieces.into_iter().enumerate() {
+            let arrived = task.arrived;
+            self.new_parts.push(NewPart {
+                task: id,
+                place,
+                slice,
+                kind,
+                arrived,
+            });
+        }
+        let over = operation.is_over();
+        self.tasks.insert(id, Task { operation, ..task });
+        if over {
+            self.operation_over(now, id);
+        }
+    }
+
+    /// Takes what the target's machine says, until it says nothing more.
+    fn settle(&mut self, now: Instant, volumes: &Volumes) {
+        while let Some(event) = self.out.events.pop_front() {
+            match event {
+                TargetEvent::SessionOpened { session, nexus } => {
+                    let opened = Session {
+                        nexus,
+                        units: BTreeMap::new(),
+                        closed: false,
+                    };
+                    self.sessions.insert(session, opened);
+                }
+                TargetEvent::SessionClosed { session, .. } => self.close_session(now, session),
+                TargetEvent::Command(command) => self.handle_command(now, volumes, command),
+                TargetEvent::TaskManagement(request) => self.manage(now, volumes, &request),
+            }
+        }
+        while let Some(command) = self.out.commands.pop_front() {
+            match command {
+                TargetCommand::Send { connection, parts } => {
+                    let connection = ConnectionId(connection.0);
+                    self.commands
+                        .push_back(PortalCommand::Send { connection, parts });
+                    self.adjust_input(connection);
+                }
+                TargetCommand::Close { connection, .. } => {
+                    let connection = ConnectionId(connection.0);
+                    self.paused.remove(&connection);
+                    self.commands.push_back(PortalCommand::Close { connection });
+                }
+            }
+        }
+    }
+
+    /// Stops or resumes reading, as the target's machine wants it.
+    fn adjust_input(&mut self, connection: ConnectionId) {
+        let wants = self.target.wants_input(target::ConnectionId(connection.0));
+        if !wants && self.paused.insert(connection) {
+            self.commands.push_back(PortalCommand::Pause { connection });
+        } else if wants && self.paused.remove(&connection) {
+            self.commands
+                .push_back(PortalCommand::Resume { connection });
+        }
+    }
+
+    fn handle_command(&mut self, now: Instant, volumes: &Volumes, request: TargetRequest) {
+        let session = self.sessions.get_mut(&request.session);
+        let session = session.expect("a command is of a session that was opened");
+        let luns = volumes.luns(&session.nexus.target);
+        let Some(volume) = volumes.unit(&session.nexus.target, request.lun) else {
+            let response = respond_absent(&request.cdb, &luns);
+            self.target
+                .respond(now, request.task, response, &mut self.out);
+            return;
+        };
+        let number = request
+            .lun
+            .number()
+            .expect("a unit that exists has a number");
+        let node = self.node;
+        let nexus = session
+            .units
+            .entry(number)
+            .or_insert_with(|| Nexus::new(node.0));
+        let asked = Request {
+            cdb: Cdb::parse(&request.cdb, volume.unit.geometry()),
+            data_out: request.data_out,
+            data_out_expected: u64::from(request.expected_out),
+            data_in_expected: u64::from(request.expected_in),
+            luns: &luns,
+        };
+        match volume.unit.begin(nexus, asked) {
+            Outcome::Done(response) => {
+                self.target
+                    .respond(now, request.task, response, &mut self.out);
+            }
+            Outcome::Medium(operation, continuation) => {
+                let task = Task {
+                    session: request.session,
+                    volume: volume.id,
+                    arrived: request.arrived,
+                    continuation,
+                    operation: Operation::default(),
+                    aborted: false,
+                };
+                self.begin(now, request.task, task, operation);
+            }
+        }
+    }
+
+    fn manage(&mut self, now: Instant, volumes: &Volumes, request: &TaskManagement) {
+        let (unit, reset) = match request.function {
+            TaskManagementFunction::AbortTask(_) => (None, false),
+            TaskManagementFunction::AbortTaskSet(lun)
+            | TaskManagementFunction::ClearTaskSet(lun) => (Some(lun), false),
+            TaskManagementFunction::LogicalUnitReset(lun) => (Some(lun), true),
+            TaskManagementFunction::TargetWarmReset | TaskManagementFunction::TargetColdReset => {
+                (None, true)
+            }
+        };
+        let Some(session) = self.sessions.get(&request.session) else {
+            return;
+        };
+        let name = session.nexus.target.clone();
+        if let Some(lun) = unit
+            && volumes.unit(&name, lun).is_none()
+        {
+            let outcome = TaskManagementOutcome::LunDoesNotExist;
+            self.target
+                .finish_task_management(now, request.request, outcome, &mut self.out);
+            return;
+        }
+        if reset {
+            self.raise_reset(&name, unit);
+        }
+        let waiting: BTreeSet<TaskId> = request
+            .tasks
+            .iter()
+            .copied()
+            .filter(|task| self.abort(*task))
+            .collect();
+        self.management.insert(request.request, waiting);
+        self.finish_management(now);
+    }
+
+    fn raise_reset(&mut self, target: &IscsiName, unit: Option<Lun>) {
+        let sessions = self.sessions.values_mut();
+        for session in sessions.filter(|session| session.nexus.target == *target) {
+            for (number, nexus) in &mut session.units {
+                if unit.is_none_or(|lun| lun.number() == Some(*number)) {
+                    nexus.raise(UnitAttention::Reset);
+                }
+            }
+        }
+    }
+
+    /// Aborts a task; false if there is none any more.
+    fn abort(&mut self, id: TaskId) -> bool {
+        let Some(task) = self.tasks.get_mut(&id) else {
+            return false;
+        };
+        task.aborted = true;
+        self.dropped.push(id);
+        true
+    }
+
+    fn close_session(&mut self, now: Instant, id: SessionId) {
+        let tasks: Vec<TaskId> = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.session == id)
+            .map(|(task, _)| *task)
+            .collect();
+        for task in tasks {
+            self.abort(task);
+        }
+        let session = self.sessions.get_mut(&id);
+        session.expect("what closes was open").closed = true;
+        self.finish_session(now, id);
+    }
+
+    /// An aborted task is over.
+    fn task_over(&mut self, now: Instant, id: TaskId, session: SessionId) {
+        for waiting in self.management.values_mut() {
+            waiting.remove(&id);
+        }
+        self.finish_management(now);
+        self.finish_session(now, session);
+    }
+
+    fn finish_management(&mut self, now: Instant) {
+        let over: Vec<TaskManagementId> = self
+            .management
+            .iter()
+            .filter(|(_, waiting)| waiting.is_empty())
+            .map(|(request, _)| *request)
+            .collect();
+        for request in over {
+            self.management.remove(&request);
+            let outcome = TaskManagementOutcome::Complete;
+            self.target
+                .finish_task_management(now, request, outcome, &mut self.out);
+        }
+    }
+
+    fn finish_session(&mut self, now: Instant, id: SessionId) {
+        let closed = self.sessions.get(&id).is_some_and(|session| session.closed);
+        if closed && !self.tasks.values().any(|task| task.session == id) {
+            self.sessions.remove(&id);
+            self.target.finish_session(now, id, &mut self.out);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The store, as the rest of the engine uses it: every call's token leads back to who made it.
+//!
+//! Invariants:
+//! - a token has one use, and its end is told once;
+//! - blocks that are read come as runs of the same kind, adjacent data sharing its buffer.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use holdfast_model::{
+    BLOCK_SIZE, BlockRange, Change, DiskCompletion, DiskRequest, Entry, Epoch, Sequence, SliceId,
+};
+use holdfast_replica::Token;
+use holdfast_stdx::{Bytes, BytesMut, Instant};
+use holdfast_store::{BlockRead, Output as StoreOutput, Store, StoreEvent, StoreToken, View};
+use holdfast_wire::{BlockContent, Content};
+
+/// What a call to the store was for.
+#[derive(Clone, Debug)]
+pub(crate) enum Use {
+    /// A durable operation of a slice's replica.
+    Durable(SliceId),
+    /// A repaired block: nobody waits for it.
+    Repair,
+    /// A read.
+    Read(Read),
+}
+
+/// A read under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Read {
+    pub(crate) slice: SliceId,
+    pub(crate) range: BlockRange,
+    pub(crate) view: View,
+    pub(crate) reader: Reader,
+    /// How often it was begun because blocks were bad.
+    pub(crate) attempts: u32,
+}
+
+/// Who reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// The slice's replica.
+    Replica(Token),
+    /// A part of a command, from the portal here or from another node.
+    Part(holdfast_model::CommandId),
+    /// Another node, for repair. Bad blocks are told as they are.
+    Peer {
+        node: holdfast_model::NodeId,
+        number: u64,
+        epoch: Epoch,
+        as_of: Sequence,
+    },
+}
+
+/// The store and the calls under way.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    store: Store,
+    out: StoreOutput,
+    uses: BTreeMap<StoreToken, Use>,
+    next_token: u64,
+}
+
+impl Storage {
+    pub(crate) fn new(store: Store, out: StoreOutput) -> Self {
+        Self {
+            store,
+            out,
+            uses: BTreeMap::new(),
+            next_token: 1,
+        }
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn take_requests(&mut self) -> impl Iterator<Item = DiskRequest> {
+        self.out.requests.drain(..)
+    }
+
+    pub(crate) fn take_events(&mut self) -> VecDeque<StoreEvent> {
+        core::mem::take(&mut self.out.events)
+    }
+
+    /// What the call under `token` was for; asked once, when it ends.
+    pub(crate) fn take_use(&mut self, token: StoreToken) -> Use {
+        self.uses.remove(&token).expect("what ends was begun")
+    }
+
+    fn token(&mut self, purpose: Use) -> StoreToken {
+        let token = StoreToken(self.next_token);
+        self.next_token += 1;
+        self.uses.insert(token, purpose);
+        token
+    }
+
+    pub(crate) fn handle_disk(&mut self, now: Instant, completion: DiskCompletion) {
+        self.store.handle_disk(now, completion, &mut self.out);
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        self.store.handle_timeout(now, &mut self.out);
+    }
+
+    pub(crate) fn append(
+        &mut self,
+        now: Instant,
+        slice: SliceId,
+        entry: Entry,
+        committed: Sequence,
+    ) -> Token {
+        let token = self.token(Use::Durable(slice));
+        self.store
+            .append(now, slice, entry, committed, token, &mut self.out);
+        Token(token.0)
+    }
+
+    pub(crate) fn begin_epoch(
+        &mut self,
+        now: Instant,
+        slice: SliceId,
+        epoch: Epoch,
+        after: Sequence,
+    ) -> Token {
+        let token = self.token(Use::Durable(slice));
+        self.store
+            .begin_epoch(now, slice, epoch, after, token, &mut self.out);
+        Token(token.0)
+    }
+
+    pub(crate) fn restart_log(
+        &mut self,
+        now: Instant,
+        slice: SliceId,
+        after: (Epoch, Sequence),
+    ) -> Token {
+        let token = self.token(Use::Durable(slice));
+        self.store
+            .restart_log(now, slice, after, token, &mut self.out);
+        Token(token.0)
+    }
+
+    pub(crate) fn put_state(&mut self, now: Instant, slice: SliceId, state: Bytes) -> Token {
+        let token = self.token(Use::Durable(slice));
+        self.store
+            .put_state(now, slice, state, token, &mut self.out);
+        Token(token.0)
+    }
+
+    pub(crate) fn mend(&mut self, now: Instant, slice: SliceId) -> Token {
+        let token = self.token(Use::Durable(slice));
+        self.store.mend(now, slice, token, &mut self.out);
+        Token(token.0)
+    }
+
+    pub(crate) fn drop_slice(&mut self, now: Instant, slice: SliceId) -> Token {
+        let token = self.token(Use::Durable(slice));
+        self.store.drop_slice(now, slice, token, &mut self.out);
+        Token(token.0)
+    }
+
+    pub(crate) fn set_committed(&mut self, now: Instant, slice: SliceId, committed: Sequence) {
+        self.store.set_committed(now, slice, committed);
+    }
+
+    pub(crate) fn reserve(&mut self, slice: SliceId, range: BlockRange) -> bool {
+        self.store.reserve(slice, range).is_ok()
+    }
+
+    /// Installs a copy for the slice's replica.
+    pub(crate) fn install(
+        &mut self,
+        now: Instant,
+        slice: SliceId,
+        range: BlockRange,
+        change: Option<Change>,
+        as_of: Sequence,
+    ) -> Option<Token> {
+        let token = self.token(Use::Durable(slice));
+        let installed = match change {
+            Some(change) => self
+                .store
+                .install(now, slice, change, as_of, token, &mut self.out),
+            None => self
+                .store
+                .install_bad(now, slice, range, as_of, token, &mut self.out),
+        };
+        if installed.is_err() {
+            self.uses.remove(&token);
+        }
+        installed.ok().map(|()| Token(token.0))
+    }
+
+    /// Installs a repaired block. Whether it could be ordered shows when the block is read again.
+    pub(crate) fn repair(
+        &mut self,
+        now: Instant,
+        slice: SliceId,
+        change: Change,
+        as_of: Sequence,
+    ) -> bool {
+        let token = self.token(Use::Repair);
+        let installed = self
+            .store
+            .install(now, slice, change, as_of, token, &mut self.out);
+        if installed.is_err() {
+            self.uses.remove(&token);
+        }
+        installed.is_ok()
+    }
+
+    pub(crate) fn read(&mut self, now: Instant, read: Read) {
+        let (slice, range, view) = (read.slice, read.range, read.view);
+        let token = self.token(Use::Read(read));
+        self.store
+            .read(now, slice, range, view, token, &mut self.out);
+    }
+
+    /// A read for the slice's replica, named by a token of its own.
+    pub(crate) fn read_for_replica(
+        &mut self,
+        now: Instant,
+        slice: SliceId,
+        range: BlockRange,
+        view: View,
+    ) -> Token {
+        let name = Token(self.next_token);
+        self.next_token += 1;
+        self.read(
+            now,
+            Read {
+                slice,
+                range,
+                view,
+                reader: Reader::Replica(name),
+                attempts: 0,
+            },
+        );
+        name
+    }
+}
+
+/// The blocks of `range` as runs of the same kind.
+pub(crate) fn contents_of(range: BlockRange, blocks: Vec<BlockRead>) -> Vec<Content> {
+    assert!(
+        blocks.len() == range.count() as usize,
+        "a read brings every block"
+    );
+    let mut contents = Vec::new();
+    let mut start = range.start();
+    let mut rest = blocks.into_iter().peekable();
+    while let Some(first) = rest.next() {
+        let mut count = 1;
+        let content = match first {
+            BlockRead::Data { data, checksum } => {
+                let mut checksums = alloc::vec![checksum];
+                let mut parts = alloc::vec![data];
+                while let Some(BlockRead::Data { data, checksum }) =
+                    rest.next_if(|next| matches!(next, BlockRead::Data { .. }))
+                {
+                    checksums.push(checksum);
+                    parts.push(data);
+                    count += 1;
+                }
+                BlockContent::Data {
+                    data: joined(parts),
+                    checksums,
+                }
+            }
+            BlockRead::Zero => {
+                while rest
+                    .next_if(|next| matches!(next, BlockRead::Zero))
+                    .is_some()
+                {
+                    count += 1;
+                }
+                BlockContent::Zero
+            }
+            BlockRead::Bad { .. } => BlockContent::Bad,
+        };
+        contents.push(Content {
+            range: BlockRange::new(start, count),
+            content,
+        });
+        start += count;
+    }
+    contents
+}
+
+/// The blocks as one buffer. `Bytes` that lie side by side cannot be joined again without a copy.
+fn joined(mut parts: Vec<Bytes>) -> Bytes {
+    if parts.len() == 1 {
+        return parts.remove(0);
+    }
+    let mut whole = BytesMut::with_capacity(parts.len() * BLOCK_SIZE);
+    for part in &parts {
+        whole.extend_from_slice(part);
+    }
+    whole.freeze()
+}

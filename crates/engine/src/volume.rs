@@ -1,0 +1,110 @@
+//! Volumes as hosts see them, made from their records.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use holdfast_iscsi::target::{Portal as TargetPortal, PortalAddress, TargetDirectory, TargetEntry};
+use holdfast_iscsi::{IscsiName, PortalGroupTag};
+use holdfast_model::record::{NodeRecord, VolumeRecord};
+use holdfast_model::{ClusterId, NodeId, VolumeId};
+use holdfast_scsi::logical_unit::Identity;
+use holdfast_scsi::{BlockLength, Geometry, LogicalUnit, Lun};
+
+/// A volume that is served.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    pub(crate) id: VolumeId,
+    pub(crate) lun: Lun,
+    pub(crate) unit: LogicalUnit,
+}
+
+/// What hosts can be offered: units by target and number.
+#[derive(Debug, Default)]
+pub(crate) struct Volumes {
+    units: BTreeMap<(IscsiName, u16), Volume>,
+}
+
+impl Volumes {
+    /// The units of a target.
+    pub(crate) fn luns(&self, target: &IscsiName) -> alloc::vec::Vec<Lun> {
+        self.units
+            .range((target.clone(), 0)..=(target.clone(), u16::MAX))
+            .map(|(_, volume)| volume.lun)
+            .collect()
+    }
+
+    /// A unit.
+    pub(crate) fn unit(&self, target: &IscsiName, lun: Lun) -> Option<&Volume> {
+        self.units.get(&(target.clone(), lun.number()?))
+    }
+
+    /// Follows the records. Returns the targets and numbers of units that have grown.
+    pub(crate) fn update(
+        &mut self,
+        cluster: ClusterId,
+        records: &BTreeMap<VolumeId, VolumeRecord>,
+    ) -> BTreeSet<(IscsiName, u16)> {
+        let mut units = BTreeMap::new();
+        let mut grown = BTreeSet::new();
+        for record in records.values() {
+            let Some(volume) = made_of(cluster, record) else {
+                continue;
+            };
+            let Ok(target) = IscsiName::parse(&record.target) else {
+                continue;
+            };
+            let key = (target, record.lun);
+            let size = volume.unit.geometry().bytes();
+            let before = self.units.get(&key).filter(|before| before.id == volume.id);
+            if before.is_some_and(|before| before.unit.geometry().bytes() < size) {
+                grown.insert(key.clone());
+            }
+            units.insert(key, volume);
+        }
+        self.units = units;
+        grown
+    }
+
+    /// Every target with the portals of every node.
+    pub(crate) fn directory(&self, nodes: &BTreeMap<NodeId, NodeRecord>) -> TargetDirectory {
+        let portals: alloc::vec::Vec<TargetPortal> = nodes
+            .values()
+            .filter_map(|node| {
+                let address = PortalAddress::parse(&node.portal).ok()?;
+                Some(TargetPortal {
+                    address,
+                    group: PortalGroupTag(node.node.0),
+                })
+            })
+            .collect();
+        let mut directory = TargetDirectory::default();
+        for (target, lun) in self.units.keys() {
+            let entry = directory
+                .targets
+                .entry(target.clone())
+                .or_insert_with(|| TargetEntry {
+                    portals: portals.clone(),
+                    ..TargetEntry::default()
+                });
+            entry.units.insert(*lun);
+        }
+        directory
+    }
+}
+
+/// `None` if the record says what no volume can be.
+fn made_of(cluster: ClusterId, record: &VolumeRecord) -> Option<Volume> {
+    let whole = record
+        .bytes
+        .is_multiple_of(holdfast_model::BLOCK_SIZE as u64);
+    let sane = record.bytes > 0 && record.bytes <= holdfast_scsi::geometry::CAPACITY_BYTES_MAX;
+    if !whole || !sane || record.lun > Lun::NUMBER_MAX {
+        return None;
+    }
+    let geometry = Geometry::new(record.bytes, BlockLength::Emulated512);
+    let unit = LogicalUnit::new(Identity::of_volume(cluster, record.volume), geometry);
+    Some(Volume {
+        id: record.volume,
+        lun: Lun::from_number(record.lun),
+        unit,
+    })
+}
