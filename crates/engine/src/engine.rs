@@ -9,25 +9,25 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use holdfast_model::record::NodeRecord;
-use holdfast_model::{Incarnation, NodeId, Sequence, SliceId};
+use holdfast_model::{NodeId, SliceId};
 use holdfast_replica::timing::{HEARTBEAT, LEASE};
-use holdfast_replica::{Found, Me, Replica};
+use holdfast_replica::{Me, Replica};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{Recovered, Store, StoreEvent};
 use holdfast_wire::Message;
 
+use crate::Notice;
 use crate::cluster::{Change, Cluster};
 use crate::config::EngineConfig;
 use crate::context::{SliceContext, World};
 use crate::event::{Command, Event, PeerCommand, PeerEvent, PortalCommand, PortalEvent};
+use crate::lifecycle::Life;
 use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::portal::Portal;
 use crate::repair::Repairs;
 use crate::storage::Storage;
 use crate::volume::Volumes;
-use crate::{Notice, OpenFailure};
 
 /// What an engine wants done, in order.
 #[derive(Debug, Default)]
@@ -46,19 +46,6 @@ impl Output {
     }
 }
 
-/// How far the engine's life is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
-    /// The store is being opened.
-    Opening,
-    /// It works.
-    Open,
-    /// The operator wants it to stop.
-    Stopping { until: Instant },
-    /// Nothing more is asked of anybody.
-    Stopped,
-}
-
 /// One node's core.
 #[derive(Debug)]
 pub struct Engine {
@@ -70,15 +57,15 @@ pub struct Engine {
     pub(crate) parts: Parts,
     pub(crate) repairs: Repairs,
     pub(crate) me: Option<Me>,
-    recovered: Option<Recovered>,
-    timers: BTreeSet<(Instant, SliceId)>,
-    timer_of: BTreeMap<SliceId, Instant>,
+    pub(crate) recovered: Option<Recovered>,
+    pub(crate) timers: BTreeSet<(Instant, SliceId)>,
+    pub(crate) timer_of: BTreeMap<SliceId, Instant>,
     last_handled: Instant,
-    life: Life,
+    pub(crate) life: Life,
     /// The driver has been told that peers and initiators may be let in.
-    announced: bool,
+    pub(crate) announced: bool,
     /// A device failed: what is here takes part in nothing any more.
-    failed: bool,
+    pub(crate) failed: bool,
 }
 
 impl Engine {
@@ -362,7 +349,7 @@ impl Engine {
         self.hand_over(out);
     }
 
-    fn hand_over(&mut self, out: &mut Output) {
+    pub(crate) fn hand_over(&mut self, out: &mut Output) {
         for notice in self.world.notices.drain(..) {
             out.push(Command::Notice(notice));
         }
@@ -443,56 +430,6 @@ impl Engine {
         self.retry_parts_of(slice);
     }
 
-    fn make_replica(&mut self, slice: SliceId, me: Me) {
-        let behind = self.world.cluster.store_is_behind();
-        let found = self
-            .recovered
-            .as_mut()
-            .and_then(|recovered| recovered.slices.remove(&slice));
-        let found = found.map_or_else(
-            || Found {
-                intact: true,
-                ..Found::default()
-            },
-            |found| Found {
-                state: found.state,
-                // What a store brought back from the past holds, it holds as of nobody knows when.
-                committed: if behind {
-                    Sequence::ZERO
-                } else {
-                    found.committed
-                },
-                intact: found.intact && !behind,
-                tail_suspect: found.tail_suspect,
-                commands: found.commands,
-                changes: self
-                    .world
-                    .storage
-                    .store()
-                    .entries_above(slice, found.committed)
-                    .filter_map(|entry| Some((entry.sequence, entry.change.range()?)))
-                    .collect(),
-            },
-        );
-        let mut context = SliceContext {
-            slice,
-            world: &mut self.world,
-        };
-        let replica = Replica::new(me, slice, &found, &mut context);
-        self.replicas.insert(slice, replica);
-    }
-
-    /// A deleted slice's replica goes once its contents are dropped for good.
-    fn forget_replica(&mut self, slice: SliceId) {
-        let settled = self.replicas.get(&slice).is_some_and(Replica::is_settled);
-        if settled {
-            self.replicas.remove(&slice);
-            if let Some(timer) = self.timer_of.remove(&slice) {
-                self.timers.remove(&(timer, slice));
-            }
-        }
-    }
-
     fn handle_store(&mut self, event: StoreEvent, out: &mut Output) {
         match event {
             StoreEvent::Opened(recovered) => self.opened(recovered),
@@ -518,93 +455,12 @@ impl Engine {
         }
     }
 
-    fn open_failed(&mut self, error: holdfast_store::OpenError, out: &mut Output) {
-        let blank = matches!(error, holdfast_store::OpenError::Blank { .. });
-        if let Some(identity) = self.config.create.take()
-            && blank
-        {
-            let mut store_out = holdfast_store::Output::default();
-            let store = Store::create(
-                self.world.now,
-                self.config.store,
-                &self.config.devices,
-                identity,
-                &mut store_out,
-            );
-            self.world.storage = Storage::new(store, store_out);
-            return;
-        }
-        self.life = Life::Stopped;
-        out.push(Command::OpenFailed(OpenFailure(error)));
-    }
-
-    /// Peers are let in once the replicas are there that they will speak to.
-    fn consider_announcing(&mut self, out: &mut Output) {
-        let Some(me) = self.me else { return };
-        if !self.announced && self.world.cluster.is_ready() && self.life == Life::Open {
-            self.announced = true;
-            let Me {
-                store, incarnation, ..
-            } = me;
-            out.push(Command::Opened { store, incarnation });
-        }
-    }
-
-    fn opened(&mut self, recovered: Recovered) {
-        let store = recovered.store;
-        let incarnation = Incarnation(recovered.use_counter);
-        self.me = Some(Me {
-            node: self.config.node,
-            store,
-            incarnation,
-        });
-        self.parts.name(self.config.node, incarnation);
-        self.life = Life::Open;
-        self.recovered = Some(recovered);
-        self.world.cluster.start(NodeRecord {
-            schema: 1,
-            node: self.config.node,
-            name: self.config.name.clone(),
-            store,
-            incarnation,
-            portal: self.config.portal.clone(),
-            peer: self.config.peer.clone(),
-            api: self.config.api.clone(),
-        });
-    }
-
-    fn stop(&mut self, now: Instant) {
-        if self.life == Life::Opening {
-            self.life = Life::Stopping { until: now };
-            return;
-        }
-        self.life = Life::Stopping { until: now + STOP };
-        self.portal.drop_all(now, &self.volumes);
-        for slice in self.slices() {
-            self.with_replica(slice, |replica, context| replica.stop(context));
-        }
-    }
-
-    fn consider_stopped(&mut self, out: &mut Output) {
-        let Life::Stopping { until } = self.life else {
-            return;
-        };
-        let done = self.replicas.values().all(Replica::is_stopped);
-        if done || self.failed || self.world.now >= until {
-            self.life = Life::Stopped;
-            self.hand_over(out);
-            out.push(Command::Stopped);
-        }
-    }
-
     /// Whether the store is open and no device has failed.
     pub(crate) fn is_alive(&self) -> bool {
         self.me.is_some() && !self.failed
     }
 }
 
-/// How long a stopping node waits for the others to have finished with it.
-const STOP: Duration = Duration::from_millis(1500);
 /// Between two looks of a replica at what time alone changes: what is overdue and cannot be done
 /// yet must not keep the engine busy.
 const TICK: Duration = Duration::from_millis(5);

@@ -16,6 +16,7 @@ mod context;
 mod engine;
 mod event;
 mod heartbeat;
+mod lifecycle;
 mod notice;
 mod operation;
 mod part;

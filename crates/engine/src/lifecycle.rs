@@ -1,0 +1,164 @@
+//! How an engine begins and ends: the store is opened, replicas are made, roles are handed over.
+//!
+//! Invariants:
+//! - peers and initiators are let in only once the replicas are there that they will speak to;
+//! - a blank device is formatted only where that was asked for, and once.
+
+use holdfast_model::record::NodeRecord;
+use holdfast_model::{Incarnation, Sequence, SliceId};
+use holdfast_replica::{Found, Me, Replica};
+use holdfast_stdx::{Duration, Instant};
+use holdfast_store::{Recovered, Store};
+
+use crate::OpenFailure;
+use crate::context::SliceContext;
+use crate::engine::{Engine, Output};
+use crate::event::Command;
+use crate::storage::Storage;
+
+/// How long a stopping node waits for the others to have finished with it.
+const STOP: Duration = Duration::from_millis(1500);
+
+/// How far the engine's life is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// The store is being opened.
+    Opening,
+    /// It works.
+    Open,
+    /// The operator wants it to stop.
+    Stopping { until: Instant },
+    /// Nothing more is asked of anybody.
+    Stopped,
+}
+
+impl Engine {
+    pub(crate) fn make_replica(&mut self, slice: SliceId, me: Me) {
+        let behind = self.world.cluster.store_is_behind();
+        let found = self
+            .recovered
+            .as_mut()
+            .and_then(|recovered| recovered.slices.remove(&slice));
+        let found = found.map_or_else(
+            || Found {
+                intact: true,
+                ..Found::default()
+            },
+            |found| Found {
+                state: found.state,
+                // What a store brought back from the past holds, it holds as of nobody knows when.
+                committed: if behind {
+                    Sequence::ZERO
+                } else {
+                    found.committed
+                },
+                intact: found.intact && !behind,
+                tail_suspect: found.tail_suspect,
+                commands: found.commands,
+                changes: self
+                    .world
+                    .storage
+                    .store()
+                    .entries_above(slice, found.committed)
+                    .filter_map(|entry| Some((entry.sequence, entry.change.range()?)))
+                    .collect(),
+            },
+        );
+        let mut context = SliceContext {
+            slice,
+            world: &mut self.world,
+        };
+        let replica = Replica::new(me, slice, &found, &mut context);
+        self.replicas.insert(slice, replica);
+    }
+
+    /// A deleted slice's replica goes once its contents are dropped for good.
+    pub(crate) fn forget_replica(&mut self, slice: SliceId) {
+        let settled = self.replicas.get(&slice).is_some_and(Replica::is_settled);
+        if settled {
+            self.replicas.remove(&slice);
+            if let Some(timer) = self.timer_of.remove(&slice) {
+                self.timers.remove(&(timer, slice));
+            }
+        }
+    }
+
+    pub(crate) fn open_failed(&mut self, error: holdfast_store::OpenError, out: &mut Output) {
+        let blank = matches!(error, holdfast_store::OpenError::Blank { .. });
+        if let Some(identity) = self.config.create.take()
+            && blank
+        {
+            let mut store_out = holdfast_store::Output::default();
+            let store = Store::create(
+                self.world.now,
+                self.config.store,
+                &self.config.devices,
+                identity,
+                &mut store_out,
+            );
+            self.world.storage = Storage::new(store, store_out);
+            return;
+        }
+        self.life = Life::Stopped;
+        out.push(Command::OpenFailed(OpenFailure(error)));
+    }
+
+    /// Peers are let in once the replicas are there that they will speak to.
+    pub(crate) fn consider_announcing(&mut self, out: &mut Output) {
+        let Some(me) = self.me else { return };
+        if !self.announced && self.world.cluster.is_ready() && self.life == Life::Open {
+            self.announced = true;
+            let Me {
+                store, incarnation, ..
+            } = me;
+            out.push(Command::Opened { store, incarnation });
+        }
+    }
+
+    pub(crate) fn opened(&mut self, recovered: Recovered) {
+        let store = recovered.store;
+        let incarnation = Incarnation(recovered.use_counter);
+        self.me = Some(Me {
+            node: self.config.node,
+            store,
+            incarnation,
+        });
+        self.parts.name(self.config.node, incarnation);
+        self.life = Life::Open;
+        self.recovered = Some(recovered);
+        self.world.cluster.start(NodeRecord {
+            schema: 1,
+            node: self.config.node,
+            name: self.config.name.clone(),
+            store,
+            incarnation,
+            portal: self.config.portal.clone(),
+            peer: self.config.peer.clone(),
+            api: self.config.api.clone(),
+        });
+    }
+
+    pub(crate) fn stop(&mut self, now: Instant) {
+        if self.life == Life::Opening {
+            self.life = Life::Stopping { until: now };
+            return;
+        }
+        self.life = Life::Stopping { until: now + STOP };
+        self.portal.drop_all(now, &self.volumes);
+        for slice in self.slices() {
+            self.with_replica(slice, |replica, context| replica.stop(context));
+        }
+    }
+
+    pub(crate) fn consider_stopped(&mut self, out: &mut Output) {
+        let Life::Stopping { until } = self.life else {
+            return;
+        };
+        let done = self.replicas.values().all(Replica::is_stopped);
+        if done || self.failed || self.world.now >= until {
+            self.life = Life::Stopped;
+            self.hand_over(out);
+            out.push(Command::Stopped);
+        }
+    }
+}
