@@ -195,7 +195,7 @@ impl Engine {
         self.parts.stood_still();
         for slice in self.slices() {
             self.with_replica(slice, |replica, context| {
-                replica.handle_stood_still(context)
+                replica.handle_stood_still(context);
             });
         }
     }
@@ -285,7 +285,7 @@ impl Engine {
     fn peer_down(&mut self, peer: NodeId) {
         for slice in self.slices() {
             self.with_replica(slice, |replica, context| {
-                replica.handle_peer_down(context, peer)
+                replica.handle_peer_down(context, peer);
             });
         }
         self.parts.link_lost(self.world.now, peer);
@@ -298,7 +298,7 @@ impl Engine {
             Message::Forward(forward) => self.handle_forward(peer, link, forward),
             Message::Forwarded(forwarded) => self.handle_forwarded(peer, link, forwarded),
             Message::Fetch(fetch) => self.handle_fetch(peer, &fetch),
-            Message::Fetched(fetched) => self.handle_fetched(peer, fetched),
+            Message::Fetched(fetched) => self.handle_fetched(peer, &fetched),
             message => {
                 if let Some(slice) = slice_of(&message) {
                     self.with_replica(slice, |replica, context| {

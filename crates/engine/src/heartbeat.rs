@@ -48,7 +48,7 @@ impl Engine {
         }
         for claim in &heartbeat.claims {
             self.with_replica(claim.slice, |replica, _| {
-                replica.handle_claim(peer, claim, echo)
+                replica.handle_claim(peer, claim, echo);
             });
         }
         for grant in &heartbeat.grants {

@@ -152,7 +152,7 @@ impl Engine {
     }
 
     /// The blocks that were asked for.
-    pub(crate) fn handle_fetched(&mut self, peer: NodeId, fetched: Fetched) {
+    pub(crate) fn handle_fetched(&mut self, peer: NodeId, fetched: &Fetched) {
         let asked = self
             .repairs
             .fetching
