@@ -126,6 +126,8 @@ pub struct Replica {
     waits: VecDeque<(Token, Wait)>,
     /// Entries up to here are durable here.
     durable: Sequence,
+    /// Until then nobody is taken for lost: this node has only just started.
+    patient_until: Instant,
     /// The journal's last group was bad: until then nobody leads without hearing all others.
     suspect_until: Option<Instant>,
     recent: Recent,
@@ -162,6 +164,7 @@ impl Replica {
             role: Role::Outside { offer: now },
             waits: VecDeque::new(),
             durable: context.prepared().1,
+            patient_until: now + timing::START_PATIENCE,
             suspect_until: found.tail_suspect.then(|| now + timing::SUSPECT_TAIL),
             recent: Recent::default(),
             window: Window::starting_at(found.committed),
@@ -247,8 +250,10 @@ impl Replica {
         if let Role::Outside { offer } = &mut self.role {
             *offer = context.now();
         }
-        if matches!(self.role, Role::Primary(_)) {
-            self.greet_member(context, peer);
+        match self.role {
+            Role::Primary(_) => self.greet_member(context, peer),
+            Role::Candidate(_) => self.ask_too(context, peer),
+            _ => {}
         }
         self.maintain(context);
     }

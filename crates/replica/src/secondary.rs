@@ -91,7 +91,7 @@ impl Replica {
         } else {
             GRACE
         };
-        Some(secondary.proof + patience)
+        Some((secondary.proof + patience).max(self.patient_until))
     }
 
     pub(crate) fn watch_primary(&mut self, context: &mut dyn Context) {
