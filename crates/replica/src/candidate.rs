@@ -157,9 +157,10 @@ impl Replica {
             return;
         };
         candidate.replies.clear();
+        let asked_until = (context.now() + ASK).max(self.patient_until);
         candidate.phase = Phase::Asking {
             lease_over,
-            asked_until: context.now() + ASK,
+            asked_until,
         };
         for fellow in fellows {
             context.send(
@@ -172,6 +173,18 @@ impl Replica {
             );
         }
         self.press_on(context);
+    }
+
+    /// A link has come up while the others are being asked.
+    pub(crate) fn ask_too(&mut self, context: &mut dyn Context, peer: NodeId) {
+        let fellow = self.fellows().contains(&peer);
+        if let Role::Candidate(candidate) = &self.role
+            && fellow
+            && matches!(candidate.phase, Phase::Asking { .. })
+        {
+            let (slice, epoch) = (self.slice, candidate.from);
+            context.send(peer, Query { slice, epoch }.into());
+        }
     }
 
     pub(crate) fn handle_query_reply(
@@ -193,6 +206,7 @@ impl Replica {
     pub(crate) fn press_on(&mut self, context: &mut dyn Context) {
         let now = context.now();
         let fellows = self.fellows();
+        let patient = now < self.patient_until;
         let Role::Candidate(candidate) = &mut self.role else {
             return;
         };
@@ -203,7 +217,8 @@ impl Replica {
                 asked_until,
             } => {
                 let heard = fellows.iter().all(|fellow| {
-                    candidate.replies.contains_key(fellow) || context.peer(*fellow).is_none()
+                    candidate.replies.contains_key(fellow)
+                        || (!patient && context.peer(*fellow).is_none())
                 });
                 if now >= lease_over && (heard || now >= asked_until) {
                     self.decide(context);

@@ -171,9 +171,10 @@ impl Replica {
         self.waits
             .push_back((token, Wait::Begin(record.epoch, prepared)));
         let in_sync = record.in_sync().filter(|node| *node != self.me.node);
+        let missed_from = now.max(self.patient_until);
         let members = in_sync.filter_map(|node| {
             let store = record.replica(node)?.store;
-            Some((node, Member::in_sync(store, now)))
+            Some((node, Member::in_sync(store, missed_from)))
         });
         let gate = if leaves_out_reader {
             now + LEASE + DRIFT

@@ -30,9 +30,6 @@ pub const STAND_BACK: Duration = Duration::from_millis(250);
 /// For so long after its start a node takes nobody for lost: when all come back together, they
 /// wait for each other rather than go on without.
 pub const START_PATIENCE: Duration = Duration::from_secs(2);
-/// For so long after its start a node takes nobody for lost: when all come back together, they
-/// wait for each other rather than go on without.
-pub const START_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a replica whose journal ended in a bad group waits for all others before it leads
 /// without having heard them.
 pub const SUSPECT_TAIL: Duration = Duration::from_secs(60);
