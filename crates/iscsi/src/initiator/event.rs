@@ -34,6 +34,9 @@ pub struct InitiatorConfig {
     pub ping_after: Duration,
     /// How long it may take to answer.
     pub ping_timeout: Duration,
+    /// Whether ExpDataSN of a response is held against the PDUs that arrived (RFC 7143 11.4.8).
+    /// There are targets that leave it zero.
+    pub counts_data: bool,
 }
 
 /// What a session is for.
@@ -68,6 +71,7 @@ impl InitiatorConfig {
             login_timeout: Duration::from_secs(15),
             ping_after: Duration::from_secs(5),
             ping_timeout: Duration::from_secs(5),
+            counts_data: true,
         }
     }
 }

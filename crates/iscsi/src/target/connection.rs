@@ -226,13 +226,20 @@ impl Connection {
             Ok(None) => return Next::Flow(Flow::Wait),
             Err(error) => return Next::Flow(Flow::Close(self.fail(error, shared, out))),
         };
-        let request = match (Request::parse(&pdu.header), &self.phase) {
+        let request = match (Request::parse(&pdu.header), &mut self.phase) {
             (Ok(request), _) => request,
             (Err(_), Phase::Login(login)) => {
                 return Next::Flow(login.refuse_unknown(&mut self.wire, out));
             }
             (Err(HeaderError::Opcode(_)), _) => {
                 return Next::Refused(pdu.header, RejectReason::CommandNotSupported);
+            }
+            (Err(HeaderError::Field(_)), Phase::Full(session)) => {
+                // Its number is taken all the same, or those behind it would wait for ever.
+                if !pdu.header.is_immediate() {
+                    session.window.admit(SerialNumber(pdu.header.word(24)));
+                }
+                return Next::Refused(pdu.header, RejectReason::InvalidField);
             }
             (Err(HeaderError::Field(_)), _) => {
                 return Next::Refused(pdu.header, RejectReason::InvalidField);

@@ -13,12 +13,18 @@ use holdfast_iscsi::initiator::{
     CommandRequest, CommandTag, Completion, EndReason, Initiator, InitiatorCommand,
     InitiatorConfig, InitiatorEvent, InitiatorOutput, SessionKind,
 };
+use holdfast_iscsi::pdu::{
+    Framing, InitiatorTaskTag, LoginRequest, LoginStage, LoginStatus, PduReader, Reply, Request,
+    frame,
+};
 use holdfast_iscsi::target::{
     CloseReason, Command, ConnectionId, Limits, Portal, PortalAddress, SessionId, Target,
     TargetCommand, TargetConfig, TargetDirectory, TargetEntry, TargetEvent, TargetOutput,
     TaskManagement, TaskManagementOutcome,
 };
-use holdfast_iscsi::{IscsiName, Isid, Nexus, PortalGroupTag};
+use holdfast_iscsi::{
+    ConnectionIdentifier, IscsiName, Isid, Nexus, PortalGroupTag, SerialNumber, Tsih,
+};
 use holdfast_scsi::{AdditionalSense, Lun, Response, Sense};
 use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 
@@ -486,5 +492,92 @@ fn carry_out(disk: &mut [u8], command: &Command) -> Response {
             let sense = AdditionalSense::INVALID_COMMAND_OPERATION_CODE;
             Response::check_condition(Sense::illegal_request(sense))
         }
+    }
+}
+
+/// A request as it stands in the stream, without digests.
+pub fn framed(request: &Request, data: &[u8]) -> Bytes {
+    let mut parts = Vec::new();
+    let data = vec![Bytes::copy_from_slice(data)];
+    frame(request.encode(), data, Framing::LOGIN, &mut parts);
+    Bytes::from(parts.concat())
+}
+
+/// A login request of the host `a` with port 0; stages by their codes.
+pub fn login(current: LoginStage, next: Option<LoginStage>) -> LoginRequest {
+    LoginRequest {
+        transit: next.is_some(),
+        more: false,
+        current,
+        next,
+        version_max: 0,
+        version_min: 0,
+        isid: Isid([0x80, 0, 0, 0, 0, 0]),
+        tsih: Tsih::NEW,
+        task_tag: InitiatorTaskTag(7),
+        connection: ConnectionIdentifier(1),
+        command_number: SerialNumber(100),
+        expected_status: SerialNumber(0),
+    }
+}
+
+/// What the first request of a normal session has to say.
+pub const WHO: &str = "InitiatorName=iqn.2026-11.example.host:a\0\
+    TargetName=iqn.2026-11.example.holdfast:demo\0SessionType=Normal\0";
+
+impl World {
+    /// Sends a request on a raw connection.
+    pub fn send(&mut self, connection: ConnectionId, request: &Request, data: &[u8]) {
+        self.send_raw(connection, framed(request, data));
+    }
+
+    /// What came back on a raw connection since the last call.
+    pub fn replies(&mut self, connection: ConnectionId) -> Vec<(Reply, Vec<u8>)> {
+        let bytes = std::mem::take(self.raw.get_mut(&connection).unwrap());
+        let framing = Framing {
+            data_length_max: 1 << 20,
+            ..Framing::LOGIN
+        };
+        let mut reader = PduReader::new(framing);
+        reader.push(Bytes::from(bytes));
+        let mut replies = Vec::new();
+        while let Some(pdu) = reader.next_pdu().unwrap() {
+            let reply = Reply::parse(&pdu.header).unwrap();
+            replies.push((reply, pdu.data.into_bytes().to_vec()));
+        }
+        assert_eq!(reader.buffered(), 0, "whole PDUs only");
+        replies
+    }
+
+    /// The one reply since the last call.
+    pub fn reply(&mut self, connection: ConnectionId) -> (Reply, Vec<u8>) {
+        let mut replies = self.replies(connection);
+        assert_eq!(replies.len(), 1, "{replies:?}");
+        replies.remove(0)
+    }
+
+    /// A raw connection in the full feature phase of a normal session, `keys` negotiated.
+    pub fn raw_session(&mut self, keys: &str) -> ConnectionId {
+        let connection = self.connect_raw();
+        let request = login(
+            LoginStage::OperationalNegotiation,
+            Some(LoginStage::FullFeature),
+        );
+        let text = format!("{WHO}{keys}");
+        self.send(connection, &Request::Login(request), text.as_bytes());
+        let (Reply::Login(response), _) = self.reply(connection) else {
+            panic!("a login is answered");
+        };
+        assert_eq!(response.status, LoginStatus::Success);
+        assert_eq!(response.next, Some(LoginStage::FullFeature));
+        connection
+    }
+
+    /// Why a connection was closed, if it was.
+    pub fn close_reason(&self, connection: ConnectionId) -> Option<CloseReason> {
+        self.closed
+            .iter()
+            .find(|(id, _)| *id == connection)
+            .map(|(_, reason)| *reason)
     }
 }
