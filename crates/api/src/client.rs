@@ -1,0 +1,425 @@
+//! A client of the interface, as the command line and the nodes use it.
+//!
+//! Invariants:
+//! - what may change something is sent once at most: after that only reads go on to the next URL.
+
+use std::fmt;
+use std::time::Duration;
+
+use axum::http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::documents::{
+    LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeGrow, VolumeList,
+};
+use crate::{Problem, ProblemKind};
+
+/// How long connecting to one URL may take.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
+/// How long an answer may take: a little more than a server gives itself.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(65);
+/// Bytes in an answer at most: the largest volume has 16,384 slices.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// Where an interface answers: `http://host:port`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiUrl {
+    host: String,
+    port: u16,
+}
+
+/// A text that is no URL of an interface.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not the URL of an API, such as http://127.0.0.1:7460")]
+pub struct UrlError(String);
+
+impl std::str::FromStr for ApiUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let error = || UrlError(text.to_owned());
+        let rest = text.strip_prefix("http://").ok_or_else(error)?;
+        let authority = rest.strip_suffix('/').unwrap_or(rest);
+        let (host, port) = authority.rsplit_once(':').ok_or_else(error)?;
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || "-._".contains(letter);
+        let bracketed = host
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'));
+        let good = match bracketed {
+            Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+            None => !host.is_empty() && host.chars().all(plain),
+        };
+        let port = port.parse().map_err(|_| error())?;
+        if good {
+            Ok(Self {
+                host: host.to_owned(),
+                port,
+            })
+        } else {
+            Err(error())
+        }
+    }
+}
+
+impl fmt::Display for ApiUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "http://{}:{}", self.host, self.port)
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The interface says so.
+    #[error(transparent)]
+    Problem(#[from] Problem),
+    /// Nobody answers, at any of the URLs; the last one tried.
+    #[error("cannot reach the API at {url}: {reason}")]
+    Unreachable {
+        /// Where.
+        url: ApiUrl,
+        /// Why not.
+        reason: Failure,
+    },
+    /// The request was sent, and no answer came: it may have been done, or not.
+    #[error("no answer from the API at {url}: {reason}; what was asked for may have been done")]
+    Unknown {
+        /// Where.
+        url: ApiUrl,
+        /// Why not.
+        reason: Failure,
+    },
+}
+
+/// Why one URL gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// It took too long.
+    #[error("it took too long")]
+    TooSlow,
+    /// The network refused.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// The connection broke, or what came is no HTTP.
+    #[error("the connection broke: {0}")]
+    Http(#[from] hyper::Error),
+    /// What came is no answer of this interface.
+    #[error("what answers is not Holdfast's API (HTTP status {0})")]
+    Stranger(StatusCode),
+}
+
+/// A client of one cluster, by one URL or several.
+#[derive(Clone, Debug)]
+pub struct ApiClient {
+    urls: Vec<ApiUrl>,
+    authorization: Option<String>,
+    answer_time_max: Duration,
+}
+
+/// How far an attempt got.
+enum Attempt {
+    /// Nothing was sent.
+    NotSent(Failure),
+    /// Something was.
+    Sent(Failure),
+}
+
+impl ApiClient {
+    /// A client that tries the URLs in turn. Panics if there are none.
+    #[must_use]
+    pub fn new(urls: Vec<ApiUrl>, token: Option<&str>) -> Self {
+        assert!(!urls.is_empty(), "the command line has a default");
+        let authorization = token.map(|token| format!("Bearer {token}"));
+        Self {
+            urls,
+            authorization,
+            answer_time_max: ANSWER_TIME_MAX,
+        }
+    }
+
+    /// With less patience for an answer.
+    #[must_use]
+    pub fn within(self, answer_time_max: Duration) -> Self {
+        Self {
+            answer_time_max,
+            ..self
+        }
+    }
+
+    /// How the cluster is.
+    ///
+    /// # Errors
+    /// [`ClientError`]. As of all methods.
+    pub async fn status(&self) -> Result<Status, ClientError> {
+        self.read("/status").await
+    }
+
+    /// The nodes.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn nodes(&self) -> Result<NodeList, ClientError> {
+        self.read("/nodes").await
+    }
+
+    /// The volumes.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn volumes(&self) -> Result<VolumeList, ClientError> {
+        self.read("/volumes").await
+    }
+
+    /// A volume.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn volume(&self, name: &str) -> Result<Volume, ClientError> {
+        self.read(&volume_path(name)).await
+    }
+
+    /// Makes a volume.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn create_volume(&self, request: &VolumeCreate) -> Result<Volume, ClientError> {
+        let body = self.change(Method::POST, "/volumes", Some(request)).await?;
+        decode(&body.0, &body.1)
+    }
+
+    /// Gives a volume more bytes.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn grow_volume(
+        &self,
+        name: &str,
+        request: VolumeGrow,
+    ) -> Result<Volume, ClientError> {
+        let body = self
+            .change(Method::PATCH, &volume_path(name), Some(&request))
+            .await?;
+        decode(&body.0, &body.1)
+    }
+
+    /// Deletes a volume with all its data.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn delete_volume(&self, name: &str) -> Result<(), ClientError> {
+        self.change(Method::DELETE, &volume_path(name), None::<&()>)
+            .await
+            .map(|_| ())
+    }
+
+    /// What the node at the URL knows by itself.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn local(&self) -> Result<LocalReport, ClientError> {
+        self.read("/local").await
+    }
+
+    async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let mut last = None;
+        for url in &self.urls {
+            match self.attempt(url, &Method::GET, path, Bytes::new()).await {
+                Ok(body) => match decode(url, &body) {
+                    Err(ClientError::Problem(problem))
+                        if problem.kind == ProblemKind::Unavailable =>
+                    {
+                        last = Some(ClientError::Problem(problem));
+                    }
+                    decoded => return decoded,
+                },
+                Err(Attempt::NotSent(reason) | Attempt::Sent(reason)) => {
+                    last = Some(ClientError::Unreachable {
+                        url: url.clone(),
+                        reason,
+                    });
+                }
+            }
+        }
+        Err(last.expect("there is a URL"))
+    }
+
+    /// Sends once, wherever it first can.
+    async fn change(
+        &self,
+        method: Method,
+        path: &str,
+        document: Option<&impl Serialize>,
+    ) -> Result<(ApiUrl, Answer), ClientError> {
+        let body = document.map_or_else(Bytes::new, |document| {
+            serde_json::to_vec(document)
+                .expect("documents are valid JSON")
+                .into()
+        });
+        let mut last = None;
+        for url in &self.urls {
+            match self.attempt(url, &method, path, body.clone()).await {
+                Ok(answer) => return problem_of(&answer).map_or(Ok((url.clone(), answer)), Err),
+                Err(Attempt::NotSent(reason)) => {
+                    last = Some(ClientError::Unreachable {
+                        url: url.clone(),
+                        reason,
+                    });
+                }
+                Err(Attempt::Sent(reason)) => {
+                    return Err(ClientError::Unknown {
+                        url: url.clone(),
+                        reason,
+                    });
+                }
+            }
+        }
+        Err(last.expect("there is a URL"))
+    }
+
+    async fn attempt(
+        &self,
+        url: &ApiUrl,
+        method: &Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Answer, Attempt> {
+        let host = url.host.trim_matches(['[', ']']);
+        let connected = timeout(CONNECT_TIME_MAX, TcpStream::connect((host, url.port))).await;
+        let stream = match connected {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return Err(Attempt::NotSent(error.into())),
+            Err(_) => return Err(Attempt::NotSent(Failure::TooSlow)),
+        };
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("/api/v1{path}"))
+            .header(header::HOST, format!("{}:{}", url.host, url.port))
+            .header(header::ACCEPT, "application/json");
+        if let Some(authorization) = &self.authorization {
+            request = request.header(header::AUTHORIZATION, authorization);
+        }
+        if !body.is_empty() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        let request = request.body(Full::new(body)).map_err(|_| {
+            let invalid = std::io::Error::from(std::io::ErrorKind::InvalidInput);
+            Attempt::NotSent(invalid.into())
+        })?;
+        match timeout(self.answer_time_max, converse(stream, request)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(failure)) => Err(Attempt::Sent(failure)),
+            Err(_) => Err(Attempt::Sent(Failure::TooSlow)),
+        }
+    }
+}
+
+/// A status, and a body.
+struct Answer {
+    status: StatusCode,
+    body: Bytes,
+}
+
+async fn converse(stream: TcpStream, request: Request<Full<Bytes>>) -> Result<Answer, Failure> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let exchange = async {
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX)
+            .collect()
+            .await;
+        let body = body.map_err(|_| Failure::Stranger(status))?.to_bytes();
+        Ok(Answer { status, body })
+    };
+    tokio::pin!(exchange);
+    tokio::select! {
+        biased;
+        answer = &mut exchange => answer,
+        ended = connection => {
+            ended?;
+            exchange.await
+        }
+    }
+}
+
+fn volume_path(name: &str) -> String {
+    let mut path = "/volumes/".to_owned();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            path.push(char::from(byte));
+        } else {
+            path.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    path
+}
+
+/// The problem, if the answer is one.
+fn problem_of(answer: &Answer) -> Option<ClientError> {
+    if answer.status.is_success() {
+        return None;
+    }
+    serde_json::from_slice::<Problem>(&answer.body)
+        .ok()
+        .map(ClientError::Problem)
+}
+
+fn decode<T: DeserializeOwned>(url: &ApiUrl, answer: &Answer) -> Result<T, ClientError> {
+    if let Some(problem) = problem_of(answer) {
+        return Err(problem);
+    }
+    let stranger = || ClientError::Unreachable {
+        url: url.clone(),
+        reason: Failure::Stranger(answer.status),
+    };
+    if !answer.status.is_success() {
+        return Err(stranger());
+    }
+    serde_json::from_slice(&answer.body).map_err(|_| stranger())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read() {
+        for text in [
+            "http://127.0.0.1:7460",
+            "http://node-1.example:80",
+            "http://[::1]:7460",
+        ] {
+            assert_eq!(text.parse::<ApiUrl>().unwrap().to_string(), text);
+            assert_eq!(format!("{text}/").parse::<ApiUrl>(), text.parse());
+        }
+        for text in [
+            "",
+            "127.0.0.1:7460",
+            "https://127.0.0.1:7460",
+            "http://127.0.0.1",
+            "http://:7460",
+            "http://[nonsense]:7460",
+            "http://127.0.0.1:99999",
+            "http://127.0.0.1:7460/path",
+            "http://user@host:7460",
+        ] {
+            assert_eq!(
+                text.parse::<ApiUrl>(),
+                Err(UrlError(text.to_owned())),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_part_of_paths_whatever_they_hold() {
+        assert_eq!(volume_path("sql-data.01"), "/volumes/sql-data.01");
+        assert_eq!(volume_path("a/b ä"), "/volumes/a%2Fb%20%C3%A4");
+    }
+}

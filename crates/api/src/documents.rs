@@ -1,0 +1,326 @@
+//! The documents of version 1.
+//!
+//! Sizes are in bytes. Nodes are called by their names, but in [`LocalReport`], which is for other
+//! nodes and uses the numbers of the metadata.
+
+use holdfast_model::Policy;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// How a volume, or the cluster, is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Health {
+    /// Everything is served, with all its copies.
+    Healthy,
+    /// Everything is served, something with fewer copies than its policy says.
+    Degraded,
+    /// Something is not served.
+    Unavailable,
+}
+
+impl Health {
+    /// The word that documents and the command line use.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Degraded => "degraded",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// How the cluster is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Status {
+    /// The cluster's id, 32 hexadecimal digits.
+    pub cluster: String,
+    /// The worst of all volumes' health; degraded at best if a node is down.
+    pub health: Health,
+    /// Its nodes, counted.
+    pub nodes: NodeCounts,
+    /// Its volumes, counted.
+    pub volumes: VolumeCounts,
+    /// The revision of the metadata from which this was made.
+    pub revision: u64,
+}
+
+/// Nodes, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeCounts {
+    /// All.
+    pub total: u32,
+    /// Those that answer.
+    pub up: u32,
+}
+
+/// Volumes, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct VolumeCounts {
+    /// All.
+    pub total: u32,
+    /// Those that are healthy.
+    pub healthy: u32,
+    /// Those that are degraded.
+    pub degraded: u32,
+    /// Those that are unavailable.
+    pub unavailable: u32,
+}
+
+/// Whether a node answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeState {
+    /// It does.
+    Up,
+    /// It does not.
+    Down,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub node: u16,
+    /// Whether it answers.
+    pub state: NodeState,
+    /// Where initiators reach it, `host:port`.
+    pub portal: String,
+    /// Where its API answers, a URL.
+    pub api: String,
+    /// How often it has been started on its present devices.
+    pub incarnation: u64,
+    /// Replicas of slices that it holds.
+    pub replicas: u32,
+    /// Slices of which it is the primary.
+    pub primaries: u32,
+}
+
+/// The nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeList {
+    /// By their number.
+    pub nodes: Vec<Node>,
+}
+
+/// A volume in short.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct VolumeSummary {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Bytes of pages that have been written, once whatever the copies; null if no node knows.
+    pub used_bytes: Option<u64>,
+    /// Its protection.
+    #[schema(value_type = PolicyName)]
+    pub policy: Policy,
+    /// How it is.
+    pub health: Health,
+    /// The iSCSI name of its target.
+    pub target: String,
+    /// Its logical unit number there.
+    pub lun: u16,
+}
+
+/// The volumes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct VolumeList {
+    /// By name.
+    pub volumes: Vec<VolumeSummary>,
+}
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Volume {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Bytes of pages that have been written, once whatever the copies; null if no node knows.
+    pub used_bytes: Option<u64>,
+    /// Its protection.
+    #[schema(value_type = PolicyName)]
+    pub policy: Policy,
+    /// How it is.
+    pub health: Health,
+    /// Its slices, in order.
+    pub slices: Vec<Slice>,
+    /// What bringing its replicas up to date has cost.
+    pub resync: Resync,
+}
+
+/// A slice of a volume: 4 GiB, or what is left at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Slice {
+    /// Which, from 0.
+    pub index: u32,
+    /// The number of its configuration.
+    pub epoch: u64,
+    /// The node that orders its writes.
+    pub primary: String,
+    /// The nodes whose replicas hold everything, the primary among them.
+    pub in_sync: Vec<String>,
+    /// The replicas that are being brought up to date.
+    pub joining: Vec<Joining>,
+}
+
+/// A replica that is being brought up to date.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Joining {
+    /// Where it is.
+    pub node: String,
+    /// Bytes that it has.
+    pub bytes_done: u64,
+    /// Bytes that it needs, those that it has among them.
+    pub bytes_total: u64,
+}
+
+/// What bringing replicas up to date has cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Resync {
+    /// Bytes moved between nodes, by the nodes that are up, since each of them was started.
+    pub bytes_moved: u64,
+}
+
+/// A new volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeCreate {
+    /// Its name: 1 to 63 lower-case letters, digits, '-' and '.'.
+    pub name: String,
+    /// Its size, a multiple of 4096, 64 TiB at most.
+    pub bytes: u64,
+    /// Its protection.
+    #[schema(value_type = PolicyName)]
+    pub policy: Policy,
+}
+
+/// A volume's new size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeGrow {
+    /// The size, not less than before.
+    pub bytes: u64,
+}
+
+/// A volume's protection, as documents name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PolicyName {
+    /// One copy.
+    None,
+    /// Two copies.
+    Mirror2,
+    /// Three copies.
+    Mirror3,
+    /// Four copies.
+    Mirror4,
+}
+
+/// What one node knows by itself, from which any node makes the documents about volumes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LocalReport {
+    /// The node's number.
+    pub node: u16,
+    /// Its name.
+    pub name: String,
+    /// This start of it.
+    pub incarnation: u64,
+    /// Its process.
+    pub process: u32,
+    /// The volumes that its portal knows.
+    pub volumes: Vec<LocalVolume>,
+    /// The slices of which it holds a replica.
+    pub slices: Vec<LocalSlice>,
+}
+
+/// A volume at one portal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LocalVolume {
+    /// The volume's id.
+    pub volume: u64,
+    /// Whether this portal serves it whole: reads and writes of every slice reach a primary that
+    /// takes them.
+    pub serving: bool,
+}
+
+/// A replica of a slice.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LocalSlice {
+    /// The volume's id.
+    pub volume: u64,
+    /// Which slice of it.
+    pub index: u32,
+    /// The number of the newest configuration that the replica knows.
+    pub epoch: u64,
+    /// Whether it is the primary, and takes reads and writes.
+    pub serving: bool,
+    /// Bytes of pages that the replica holds.
+    pub used_bytes: u64,
+    /// The replicas that it is bringing up to date.
+    pub joining: Vec<LocalJoining>,
+    /// Bytes that it has moved to other nodes to bring their replicas up to date, since the node
+    /// was started.
+    pub resync_bytes_moved: u64,
+}
+
+/// A replica that is being brought up to date by another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LocalJoining {
+    /// The number of the node where it is.
+    pub node: u16,
+    /// Bytes that it has.
+    pub bytes_done: u64,
+    /// Bytes that it needs, those that it has among them.
+    pub bytes_total: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The command line's contract: other tools read exactly this.
+    #[test]
+    fn a_volume_looks_as_it_is_documented() {
+        let volume = Volume {
+            name: "demo".to_owned(),
+            bytes: 4 << 30,
+            used_bytes: Some(262_144),
+            policy: Policy::Mirror2,
+            health: Health::Degraded,
+            slices: vec![Slice {
+                index: 0,
+                epoch: 3,
+                primary: "n1".to_owned(),
+                in_sync: vec!["n1".to_owned()],
+                joining: vec![Joining {
+                    node: "n2".to_owned(),
+                    bytes_done: 1,
+                    bytes_total: 2,
+                }],
+            }],
+            resync: Resync { bytes_moved: 4096 },
+        };
+        let text = r#"{"name":"demo","bytes":4294967296,"used_bytes":262144,"policy":"mirror2","health":"degraded","slices":[{"index":0,"epoch":3,"primary":"n1","in_sync":["n1"],"joining":[{"node":"n2","bytes_done":1,"bytes_total":2}]}],"resync":{"bytes_moved":4096}}"#;
+        assert_eq!(serde_json::to_string(&volume).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Volume>(text).unwrap(), volume);
+    }
+
+    #[test]
+    fn policies_are_called_as_in_the_model() {
+        let names = [
+            PolicyName::None,
+            PolicyName::Mirror2,
+            PolicyName::Mirror3,
+            PolicyName::Mirror4,
+        ];
+        for (name, policy) in names.into_iter().zip(Policy::ALL) {
+            let name = serde_json::to_string(&name).unwrap();
+            assert_eq!(name, serde_json::to_string(&policy).unwrap());
+        }
+    }
+}

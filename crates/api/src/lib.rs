@@ -1,0 +1,59 @@
+//! The REST interface of a cluster, under `/api/v1`: its documents, the router that every node and
+//! the demo's parent serve, the client that the command line uses, and the OpenAPI document that
+//! describes it all.
+//!
+//! It refuses to know where answers come from: whoever serves it implements [`Api`].
+//!
+//! Invariants:
+//! - what version 1 has once said it says for ever: fields are added, never changed or removed;
+//! - every error is a problem document (RFC 9457) with a hint where there is one.
+#![forbid(unsafe_code)]
+
+use std::future::Future;
+
+pub mod client;
+pub mod documents;
+mod problem;
+mod router;
+pub mod server;
+
+pub use client::{ApiClient, ClientError};
+pub use problem::{Problem, ProblemKind};
+pub use router::{openapi, router};
+
+use documents::{LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeGrow, VolumeList};
+
+/// What answers.
+pub trait Api: Send + Sync + 'static {
+    /// How the cluster is.
+    fn status(&self) -> impl Future<Output = Result<Status, Problem>> + Send;
+
+    /// The nodes, by their number.
+    fn nodes(&self) -> impl Future<Output = Result<NodeList, Problem>> + Send;
+
+    /// The volumes, by name.
+    fn volumes(&self) -> impl Future<Output = Result<VolumeList, Problem>> + Send;
+
+    /// A volume.
+    fn volume(&self, name: &str) -> impl Future<Output = Result<Volume, Problem>> + Send;
+
+    /// Makes a volume. One that exists already, with the same size and policy, is nothing new.
+    fn create_volume(
+        &self,
+        request: VolumeCreate,
+    ) -> impl Future<Output = Result<Volume, Problem>> + Send;
+
+    /// Gives a volume more bytes.
+    fn grow_volume(
+        &self,
+        name: &str,
+        request: VolumeGrow,
+    ) -> impl Future<Output = Result<Volume, Problem>> + Send;
+
+    /// Deletes a volume with all its data.
+    fn delete_volume(&self, name: &str) -> impl Future<Output = Result<(), Problem>> + Send;
+
+    /// What the node behind this interface knows by itself; [`ProblemKind::NoNode`] if there is
+    /// none.
+    fn local(&self) -> impl Future<Output = Result<LocalReport, Problem>> + Send;
+}

@@ -1,0 +1,204 @@
+//! The resources and their methods.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::StatusCode;
+use axum::routing::get;
+use axum::{Json, Router};
+use utoipa::OpenApi;
+
+use crate::documents::{
+    LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeGrow, VolumeList,
+};
+use crate::{Api, Problem, ProblemKind};
+
+/// Bytes in a request's body at most: documents that are sent are small.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Holdfast",
+        description = "The REST interface of a Holdfast cluster"
+    ),
+    paths(
+        status,
+        nodes,
+        volumes,
+        create_volume,
+        volume,
+        grow_volume,
+        delete_volume,
+        local
+    )
+)]
+struct Document;
+
+/// The OpenAPI 3.1 document, as JSON.
+#[must_use]
+pub fn openapi() -> String {
+    Document::openapi()
+        .to_pretty_json()
+        .expect("the document is valid JSON")
+}
+
+/// Everything under `/api/v1`, answered by `api`.
+pub fn router<A: Api>(api: Arc<A>) -> Router {
+    let v1 = Router::new()
+        .route("/openapi.json", get(document))
+        .route("/status", get(status::<A>))
+        .route("/nodes", get(nodes::<A>))
+        .route("/volumes", get(volumes::<A>).post(create_volume::<A>))
+        .route(
+            "/volumes/{name}",
+            get(volume::<A>)
+                .patch(grow_volume::<A>)
+                .delete(delete_volume::<A>),
+        )
+        .route("/local", get(local::<A>));
+    Router::new()
+        .nest("/api/v1", v1)
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(api)
+}
+
+async fn document() -> ([(&'static str, &'static str); 1], String) {
+    ([("content-type", "application/json")], openapi())
+}
+
+async fn nothing_here() -> Problem {
+    Problem::new(
+        ProblemKind::NoSuchResource,
+        "there is nothing at this address",
+    )
+    .hint("the interface is under /api/v1, and described by /api/v1/openapi.json")
+}
+
+async fn no_such_method() -> Problem {
+    Problem::new(
+        ProblemKind::NoSuchMethod,
+        "this resource does not know this method",
+    )
+    .hint("the interface is described by /api/v1/openapi.json")
+}
+
+/// How the cluster is
+#[utoipa::path(get, path = "/api/v1/status", responses(
+    (status = 200, body = Status),
+    (status = "default", body = Problem, content_type = "application/problem+json"),
+))]
+async fn status<A: Api>(State(api): State<Arc<A>>) -> Result<Json<Status>, Problem> {
+    api.status().await.map(Json)
+}
+
+/// The nodes
+#[utoipa::path(get, path = "/api/v1/nodes", responses(
+    (status = 200, body = NodeList),
+    (status = "default", body = Problem, content_type = "application/problem+json"),
+))]
+async fn nodes<A: Api>(State(api): State<Arc<A>>) -> Result<Json<NodeList>, Problem> {
+    api.nodes().await.map(Json)
+}
+
+/// The volumes
+#[utoipa::path(get, path = "/api/v1/volumes", responses(
+    (status = 200, body = VolumeList),
+    (status = "default", body = Problem, content_type = "application/problem+json"),
+))]
+async fn volumes<A: Api>(State(api): State<Arc<A>>) -> Result<Json<VolumeList>, Problem> {
+    api.volumes().await.map(Json)
+}
+
+/// Make a volume
+///
+/// A volume that exists already, with the same size and policy, is nothing new.
+#[utoipa::path(post, path = "/api/v1/volumes", request_body = VolumeCreate, responses(
+    (status = 201, body = Volume),
+    (status = "default", body = Problem, content_type = "application/problem+json"),
+))]
+async fn create_volume<A: Api>(
+    State(api): State<Arc<A>>,
+    request: Result<Json<VolumeCreate>, JsonRejection>,
+) -> Result<(StatusCode, Json<Volume>), Problem> {
+    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
+    let volume = api.create_volume(request).await?;
+    Ok((StatusCode::CREATED, Json(volume)))
+}
+
+/// A volume
+#[utoipa::path(
+    get,
+    path = "/api/v1/volumes/{name}",
+    params(("name" = String, Path, description = "The volume's name")),
+    responses(
+        (status = 200, body = Volume),
+        (status = "default", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn volume<A: Api>(
+    State(api): State<Arc<A>>,
+    Path(name): Path<String>,
+) -> Result<Json<Volume>, Problem> {
+    api.volume(&name).await.map(Json)
+}
+
+/// Give a volume more bytes
+#[utoipa::path(
+    patch,
+    path = "/api/v1/volumes/{name}",
+    params(("name" = String, Path, description = "The volume's name")),
+    request_body = VolumeGrow,
+    responses(
+        (status = 200, body = Volume),
+        (status = "default", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn grow_volume<A: Api>(
+    State(api): State<Arc<A>>,
+    Path(name): Path<String>,
+    request: Result<Json<VolumeGrow>, JsonRejection>,
+) -> Result<Json<Volume>, Problem> {
+    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
+    api.grow_volume(&name, request).await.map(Json)
+}
+
+/// Delete a volume with all its data
+#[utoipa::path(
+    delete,
+    path = "/api/v1/volumes/{name}",
+    params(("name" = String, Path, description = "The volume's name")),
+    responses(
+        (status = 204, description = "The volume is gone"),
+        (status = "default", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn delete_volume<A: Api>(
+    State(api): State<Arc<A>>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    api.delete_volume(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What the node behind this interface knows by itself
+#[utoipa::path(get, path = "/api/v1/local", responses(
+    (status = 200, body = LocalReport),
+    (status = "default", body = Problem, content_type = "application/problem+json"),
+))]
+async fn local<A: Api>(State(api): State<Arc<A>>) -> Result<Json<LocalReport>, Problem> {
+    api.local().await.map(Json)
+}
+
+fn refuse(rejection: &JsonRejection) -> Problem {
+    let kind = match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => ProblemKind::TooLong,
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => ProblemKind::NotJson,
+        _ => ProblemKind::Invalid,
+    };
+    Problem::new(kind, rejection.body_text())
+        .hint("what is expected is described by /api/v1/openapi.json")
+}

@@ -1,0 +1,332 @@
+//! Client and server of the interface against each other, with an implementation that remembers
+//! what it was asked.
+#![allow(clippy::unwrap_used, reason = "a test fails so")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use holdfast_api::client::{ApiUrl, Failure};
+use holdfast_api::documents::{
+    Health, LocalReport, NodeList, Resync, Status, Volume, VolumeCreate, VolumeGrow, VolumeList,
+};
+use holdfast_api::{Api, ApiClient, ClientError, Problem, ProblemKind, openapi, router, server};
+use holdfast_model::Policy;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+#[derive(Default)]
+struct Remembering {
+    asked: Mutex<Vec<String>>,
+    unavailable: bool,
+}
+
+impl Remembering {
+    fn ask(&self, what: String) -> Result<(), Problem> {
+        self.asked.lock().unwrap().push(what);
+        if self.unavailable {
+            return Err(Problem::new(ProblemKind::Unavailable, "not now"));
+        }
+        Ok(())
+    }
+
+    fn volume_of(name: &str, bytes: u64) -> Volume {
+        Volume {
+            name: name.to_owned(),
+            bytes,
+            used_bytes: None,
+            policy: Policy::Mirror2,
+            health: Health::Healthy,
+            slices: Vec::new(),
+            resync: Resync::default(),
+        }
+    }
+}
+
+impl Api for Remembering {
+    async fn status(&self) -> Result<Status, Problem> {
+        self.ask("status".to_owned())?;
+        Err(Problem::new(ProblemKind::Internal, "no status here"))
+    }
+
+    async fn nodes(&self) -> Result<NodeList, Problem> {
+        self.ask("nodes".to_owned())?;
+        Ok(NodeList { nodes: Vec::new() })
+    }
+
+    async fn volumes(&self) -> Result<VolumeList, Problem> {
+        self.ask("volumes".to_owned())?;
+        Ok(VolumeList {
+            volumes: Vec::new(),
+        })
+    }
+
+    async fn volume(&self, name: &str) -> Result<Volume, Problem> {
+        self.ask(format!("volume {name}"))?;
+        Err(Problem::new(ProblemKind::NoSuchVolume, name).hint("look"))
+    }
+
+    async fn create_volume(&self, request: VolumeCreate) -> Result<Volume, Problem> {
+        self.ask(format!("create {request:?}"))?;
+        Ok(Self::volume_of(&request.name, request.bytes))
+    }
+
+    async fn grow_volume(&self, name: &str, request: VolumeGrow) -> Result<Volume, Problem> {
+        self.ask(format!("grow {name} {}", request.bytes))?;
+        Ok(Self::volume_of(name, request.bytes))
+    }
+
+    async fn delete_volume(&self, name: &str) -> Result<(), Problem> {
+        self.ask(format!("delete {name}"))
+    }
+
+    async fn local(&self) -> Result<LocalReport, Problem> {
+        self.ask("local".to_owned())?;
+        Ok(LocalReport::default())
+    }
+}
+
+async fn start(api: Remembering) -> (ApiUrl, Arc<Remembering>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap())
+        .parse()
+        .unwrap();
+    let api = Arc::new(api);
+    tokio::spawn(server::serve(listener, router(api.clone())));
+    (url, api)
+}
+
+/// A port where nobody listens.
+async fn nobody() -> ApiUrl {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+        .parse()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn every_method_reaches_the_implementation() {
+    let (url, api) = start(Remembering::default()).await;
+    let client = ApiClient::new(vec![url], Some("secret"));
+    assert!(matches!(client.status().await,
+        Err(ClientError::Problem(problem)) if problem.kind == ProblemKind::Internal));
+    client.nodes().await.unwrap();
+    client.volumes().await.unwrap();
+    match client.volume("a/b ?").await {
+        Err(ClientError::Problem(problem)) => {
+            assert_eq!(problem.kind, ProblemKind::NoSuchVolume);
+            assert_eq!((problem.status, problem.detail.as_str()), (404, "a/b ?"));
+            assert_eq!(problem.hint.as_deref(), Some("look"));
+        }
+        other => panic!("the problem comes through, not {other:?}"),
+    }
+    let request = VolumeCreate {
+        name: "demo".to_owned(),
+        bytes: 4096,
+        policy: Policy::Mirror2,
+    };
+    assert_eq!(client.create_volume(&request).await.unwrap().bytes, 4096);
+    assert_eq!(
+        client
+            .grow_volume("demo", VolumeGrow { bytes: 8192 })
+            .await
+            .unwrap()
+            .bytes,
+        8192
+    );
+    client.delete_volume("demo").await.unwrap();
+    client.local().await.unwrap();
+    let asked = api.asked.lock().unwrap().join("\n");
+    assert_eq!(
+        asked,
+        "status\nnodes\nvolumes\nvolume a/b ?\n\
+         create VolumeCreate { name: \"demo\", bytes: 4096, policy: Mirror2 }\n\
+         grow demo 8192\ndelete demo\nlocal"
+    );
+}
+
+#[tokio::test]
+async fn urls_are_tried_in_turn() {
+    let (bad, _) = start(Remembering {
+        unavailable: true,
+        ..Remembering::default()
+    })
+    .await;
+    let (good, api) = start(Remembering::default()).await;
+    let none = nobody().await;
+    let client = ApiClient::new(vec![none.clone(), bad.clone(), good.clone()], None);
+    client.volumes().await.unwrap();
+    // A change goes to the first that takes it, and its word is final.
+    let error = client.delete_volume("demo").await.unwrap_err();
+    assert!(matches!(error, ClientError::Problem(problem)
+        if problem.kind == ProblemKind::Unavailable));
+    let client = ApiClient::new(vec![none.clone(), good], None);
+    client.delete_volume("demo").await.unwrap();
+    assert_eq!(api.asked.lock().unwrap().last().unwrap(), "delete demo");
+    let client = ApiClient::new(vec![none.clone()], None);
+    match client.nodes().await {
+        Err(ClientError::Unreachable {
+            url,
+            reason: Failure::Io(error),
+        }) => {
+            assert_eq!(url, none);
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+        }
+        other => panic!("nobody is there, not {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_change_without_an_answer_is_unknown() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url: ApiUrl = format!("http://{}", listener.local_addr().unwrap())
+        .parse()
+        .unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut guest, _) = listener.accept().await.unwrap();
+            let mut buffer = [0; 64];
+            guest.read_exact(&mut buffer).await.unwrap();
+        }
+    });
+    let (good, api) = start(Remembering::default()).await;
+    let client = ApiClient::new(vec![url, good], None);
+    let error = client.delete_volume("demo").await.unwrap_err();
+    assert!(matches!(error, ClientError::Unknown { .. }), "{error:?}");
+    assert!(
+        api.asked.lock().unwrap().is_empty(),
+        "it is not repeated elsewhere"
+    );
+    client.nodes().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_answers_may_be_something_else() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url: ApiUrl = format!("http://{}", listener.local_addr().unwrap())
+        .parse()
+        .unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut guest, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                guest.read_buf(&mut request).await.unwrap();
+            }
+            let page = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+            guest.write_all(page).await.unwrap();
+        }
+    });
+    let error = ApiClient::new(vec![url], None).nodes().await.unwrap_err();
+    assert!(error.to_string().contains("not Holdfast's API"), "{error}");
+}
+
+/// Sends, and reads until the server hangs up.
+async fn raw(url: &ApiUrl, request: &str) -> String {
+    let address = url.to_string().replace("http://", "");
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    let read = stream.read_to_string(&mut answer);
+    tokio::time::timeout(Duration::from_secs(15), read)
+        .await
+        .expect("the server hangs up")
+        .unwrap();
+    answer
+}
+
+fn post(body: &str, content_type: &str) -> String {
+    format!(
+        "POST /api/v1/volumes HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\
+         content-type: {content_type}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[tokio::test]
+async fn bad_requests_are_told_what_is_wrong() {
+    let (url, api) = start(Remembering::default()).await;
+    let json = "application/json";
+    let long = format!("{{\"name\":\"{}\"}}", "x".repeat(100 << 10));
+    for (request, status, says) in [
+        (post("{}", json), "400", "missing field `name`"),
+        (
+            post("{\"name\":\"a\",\"bytes\":1,\"policy\":\"raid7\"}", json),
+            "400",
+            "raid7",
+        ),
+        (
+            post(
+                "{\"name\":\"a\",\"bytes\":1,\"policy\":\"none\",\"x\":1}",
+                json,
+            ),
+            "400",
+            "`x`",
+        ),
+        (post("nonsense", json), "400", "JSON"),
+        (post("{}", "text/plain"), "415", "application/json"),
+        (post(&long, json), "413", "length limit"),
+        (
+            "GET /nothing HTTP/1.1\r\nconnection: close\r\n\r\n".to_owned(),
+            "404",
+            "/api/v1",
+        ),
+        (
+            "DELETE /api/v1/volumes HTTP/1.1\r\nconnection: close\r\n\r\n".to_owned(),
+            "405",
+            "method",
+        ),
+    ] {
+        let answer = raw(&url, &request).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{answer}"
+        );
+        assert!(answer.contains("application/problem+json"), "{answer}");
+        assert!(answer.contains(says), "{answer}");
+        assert!(answer.contains("\"hint\""), "{answer}");
+    }
+    assert!(api.asked.lock().unwrap().is_empty());
+    let answer = raw(&url, "what is this\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    // Half a request, and then nothing.
+    assert!(
+        !raw(&url, "GET / HTTP/1.1\r\nhost:")
+            .await
+            .starts_with("HTTP/1.1 200")
+    );
+}
+
+#[tokio::test]
+async fn the_document_is_served() {
+    let (url, _) = start(Remembering::default()).await;
+    let request = "GET /api/v1/openapi.json HTTP/1.1\r\nconnection: close\r\n\r\n";
+    let answer = raw(&url, request).await;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("content-type: application/json"), "{head}");
+    assert_eq!(body, openapi());
+}
+
+/// The document is kept in the repository, for readers and for other tools. After a change of the
+/// interface: `HOLDFAST_UPDATE=1 cargo test -p holdfast-api`, and look at the difference.
+#[test]
+fn the_document_in_the_repository_is_the_present_one() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../openapi/v1.json");
+    let document = openapi() + "\n";
+    if std::env::var_os("HOLDFAST_UPDATE").is_some() {
+        std::fs::write(path, &document).unwrap();
+    }
+    let kept = std::fs::read_to_string(path).unwrap();
+    assert!(
+        kept == document,
+        "openapi/v1.json is out of date: see this test"
+    );
+    assert!(document.contains("\"openapi\": \"3.1.0\""));
+    for path in [
+        "/api/v1/status",
+        "/api/v1/nodes",
+        "/api/v1/volumes/{name}",
+        "/api/v1/local",
+    ] {
+        assert!(document.contains(path));
+    }
+}
