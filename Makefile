@@ -8,9 +8,9 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 # Rust links with a C compiler.
 BUILD_PACKAGES := gcc libc6-dev
-# An iSCSI initiator with its conformance suite, disk image tools that speak iSCSI, file systems
-# to put on volumes, loop devices.
-TEST_PACKAGES := libiscsi-bin qemu-utils qemu-block-extra e2fsprogs mount procps
+# An iSCSI initiator with its conformance suite, disk image tools that speak iSCSI, a target to hold
+# our own initiator against, file systems to put on volumes, loop devices.
+TEST_PACKAGES := libiscsi-bin qemu-utils qemu-block-extra tgt e2fsprogs mount procps
 # Options for the demo: make demo ARGS="--nodes 5"
 ARGS ?=
 
@@ -39,7 +39,8 @@ setup-test:
 	@$(call install,$(BUILD_PACKAGES) $(TEST_PACKAGES))
 
 # Installs those of the packages that are missing. Nothing is started: while packages are unpacked
-# a policy says so, unless the machine has a policy of its own.
+# a policy says so, unless the machine has a policy of its own. Nor at the next start of the machine,
+# when tgt's service would take the port that the demo wants.
 define install
 set -e; \
 if ! command -v dpkg-query >/dev/null; then \
@@ -65,5 +66,8 @@ if [ ! -e $$policy ]; then \
 fi; \
 $$sudo apt-get update -qq; \
 $$sudo env DEBIAN_FRONTEND=noninteractive \
-  apt-get install --yes --no-install-recommends -qq $$missing
+  apt-get install --yes --no-install-recommends -qq $$missing; \
+case $$missing in *tgt*) \
+  if command -v systemctl >/dev/null; then $$sudo systemctl disable --quiet tgt; fi;; \
+esac
 endef

@@ -1,0 +1,291 @@
+//! Verified load through tgt: it goes on when a path breaks, and it sees what is wrong.
+//!
+//! Two tgts on one file stand for two nodes. They know nothing of each other, so that what a cluster
+//! must never let happen can be made to happen here.
+
+#![allow(clippy::unwrap_used, reason = "these are tests and their helpers")]
+
+mod support;
+
+use std::fs::OpenOptions;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_lab::bench::{self, BenchConfig};
+use holdfast_lab::multipath::{CommandError, Problem};
+use holdfast_lab::verify::ledger::{Contents, Ledger};
+use holdfast_lab::verify::{
+    Kind, Layout, LoadConfig, LoadReport, SweepError, VerifiedLoad, ViolationKind,
+    clear_everything, verify_everything,
+};
+use holdfast_lab::{MultipathDisk, command};
+use rustix::process::Signal;
+use support::{Medium, Tgt, disk_config, initiator, lun, target};
+
+const VOLUME_BYTES: u64 = 256 << 20;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn layout() -> Layout {
+    Layout::spread(VOLUME_BYTES, 512, 2 << 20, 5, 3)
+}
+
+fn ledger() -> Ledger {
+    Ledger::new(3, layout())
+}
+
+fn assert_right(report: &LoadReport) {
+    assert_eq!(report.violated, 0, "{report}");
+    assert_eq!(report.failed, 0, "{report}");
+    assert!(!report.ledger_lost);
+}
+
+#[tokio::test]
+async fn a_load_is_right_and_reaches_everything() {
+    let medium = Medium::new(VOLUME_BYTES);
+    let tgt = Tgt::start(&medium);
+    let disk = Arc::new(MultipathDisk::open(disk_config(&[&tgt])).await.unwrap());
+    assert_eq!(disk.capacity().bytes(), VOLUME_BYTES);
+    assert!(disk.capacity().unmaps_to_zeros);
+    let load = VerifiedLoad::start(Arc::clone(&disk), ledger(), LoadConfig::default());
+    assert!(load.wait_for(3000, PATIENCE).await, "{}", load.report());
+    let (report, mut ledger) = load.stop().await;
+    assert_right(&report);
+    for kind in Kind::ALL {
+        assert!(report.kind(kind).latencies.count() > 0, "{kind:?}");
+    }
+    assert!(ledger.written_sectors() > 1000);
+    assert_eq!(ledger.doubtful_sectors(), 0);
+    let count = ledger.layout().sector_count();
+    let verified = verify_everything(&disk, &mut ledger, 0).await.unwrap();
+    assert_eq!(verified, count);
+}
+
+#[tokio::test]
+async fn a_path_that_breaks_is_replaced_and_comes_back() {
+    let medium = Medium::new(VOLUME_BYTES);
+    let mut first = Tgt::start(&medium);
+    let second = Tgt::start(&medium);
+    let config = disk_config(&[&first, &second]);
+    let disk = Arc::new(MultipathDisk::open(config).await.unwrap());
+    assert!(disk.wait_for_all_paths(PATIENCE).await);
+    let load = VerifiedLoad::start(Arc::clone(&disk), ledger(), LoadConfig::default());
+    assert!(load.wait_for(500, PATIENCE).await);
+    first.kill();
+    assert!(load.wait_for(500, PATIENCE).await);
+    assert!(!disk.paths()[0].is_up);
+    let portal = first.portal();
+    let _first = Tgt::start_at(&medium, portal);
+    assert!(disk.wait_for_all_paths(PATIENCE).await);
+    let before = load.report().paths[0].completed;
+    assert!(load.wait_for(500, PATIENCE).await);
+    let (report, mut ledger) = load.stop().await;
+    assert_right(&report);
+    assert!(report.paths[0].completed > before, "{report}");
+    assert!(report.repeated > 0, "some were under way on the path");
+    assert_eq!(disk.paths()[0].logins, 2);
+    verify_everything(&disk, &mut ledger, 0).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_frozen_path_costs_no_more_than_its_timeout() {
+    let medium = Medium::new(VOLUME_BYTES);
+    let first = Tgt::start(&medium);
+    let second = Tgt::start(&medium);
+    let config = disk_config(&[&first, &second]);
+    let disk = Arc::new(MultipathDisk::open(config).await.unwrap());
+    assert!(disk.wait_for_all_paths(PATIENCE).await);
+    // Reads only: a cluster that is none must not be asked to do the impossible.
+    let config = LoadConfig {
+        writes: 0,
+        unmaps: 0,
+        write_sames: 0,
+        ..LoadConfig::default()
+    };
+    let load = VerifiedLoad::start(Arc::clone(&disk), ledger(), config);
+    assert!(load.wait_for(100, PATIENCE).await);
+    first.signal(Signal::STOP);
+    assert!(load.wait_for(2000, PATIENCE).await);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    first.signal(Signal::CONT);
+    assert!(disk.wait_for_all_paths(PATIENCE).await);
+    let (report, _) = load.stop().await;
+    assert_right(&report);
+    // All workers may have been stuck there for the timeout and the abort, but not for longer.
+    assert!(
+        report.longest_stall < Duration::from_millis(1900),
+        "{report}"
+    );
+    assert!(
+        report.paths[0].longest_stall > Duration::from_secs(2),
+        "{report}"
+    );
+    assert!(disk.paths()[0].timeouts > 0);
+}
+
+#[tokio::test]
+async fn a_write_that_lands_after_its_repetition_is_seen() {
+    let medium = Medium::new(VOLUME_BYTES);
+    let frozen = Tgt::start(&medium);
+    let other = Tgt::start(&medium);
+    let config = disk_config(&[&frozen, &other]);
+    let disk = MultipathDisk::open(config).await.unwrap();
+    assert!(disk.wait_for_all_paths(PATIENCE).await);
+    let mut ledger = ledger();
+    let sectors = 1000..1008;
+    assert!(
+        ledger.layout().index_of(1000).is_none(),
+        "a window of its own"
+    );
+    let sectors = {
+        let first = ledger.layout().windows()[1].first;
+        first + sectors.start % 64..first + sectors.start % 64 + 8
+    };
+    frozen.signal(Signal::STOP);
+    let mut versions = Vec::new();
+    for _ in 0..2 {
+        let writing = ledger.begin(sectors.clone(), Contents::Data).unwrap();
+        let data = writing.bytes().into();
+        let answer = disk.write(sectors.start, data, 0).await.unwrap();
+        assert_eq!(answer.path, 1);
+        ledger.acknowledge(&writing).unwrap();
+        versions.push(writing.version);
+    }
+    verify_everything(&disk, &mut ledger, 1).await.unwrap();
+    frozen.signal(Signal::CONT);
+    for _ in 0..100 {
+        match verify_everything(&disk, &mut ledger, 1).await {
+            Ok(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            Err(SweepError::Violated { first, .. }) => {
+                let version = versions[0];
+                assert_eq!(first[0].kind, ViolationKind::Stale { version });
+                assert_eq!(first[0].sector, sectors.start);
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("the stale write was not seen");
+}
+
+#[tokio::test]
+async fn damage_is_seen() {
+    let medium = Medium::new(VOLUME_BYTES);
+    let tgt = Tgt::start(&medium);
+    let disk = MultipathDisk::open(disk_config(&[&tgt])).await.unwrap();
+    let mut ledger = ledger();
+    let window = ledger.layout().windows()[1];
+    let sectors = window.first..window.first + 64;
+    let writing = ledger.begin(sectors.clone(), Contents::Data).unwrap();
+    let data = writing.bytes().into();
+    disk.write(sectors.start, data, 0).await.unwrap();
+    ledger.acknowledge(&writing).unwrap();
+    verify_everything(&disk, &mut ledger, 0).await.unwrap();
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(medium.path())
+        .unwrap();
+    let place = |sector: u64| SeekFrom::Start((sectors.start + sector) * 512);
+    // Sector 2 becomes sector 1, sector 5 loses a byte, sector 9 is lost.
+    let mut sector = [0; 512];
+    file.seek(place(1)).unwrap();
+    file.read_exact(&mut sector).unwrap();
+    file.seek(place(2)).unwrap();
+    file.write_all(&sector).unwrap();
+    file.seek(place(5)).unwrap();
+    file.seek_relative(300).unwrap();
+    file.write_all(b"x").unwrap();
+    file.seek(place(9)).unwrap();
+    file.write_all(&[0; 512]).unwrap();
+    let Err(SweepError::Violated { count, first }) = verify_everything(&disk, &mut ledger, 0).await
+    else {
+        panic!("the damage was not seen");
+    };
+    assert_eq!(count, 3);
+    let found: Vec<_> = first.iter().map(|it| it.sector - sectors.start).collect();
+    assert_eq!(found, [2, 5, 9]);
+    assert!(matches!(first[0].kind, ViolationKind::Misplaced(_)));
+    assert!(matches!(first[1].kind, ViolationKind::Torn(_)));
+    assert_eq!(first[2].kind, ViolationKind::Zeros);
+}
+
+#[tokio::test]
+async fn a_load_that_was_killed_goes_on_from_its_file() {
+    let medium = Medium::new(VOLUME_BYTES);
+    // Something else was there before.
+    std::fs::write(medium.path(), vec![7; VOLUME_BYTES as usize]).unwrap();
+    let tgt = Tgt::start(&medium);
+    let path = medium.directory().join("ledger");
+    let disk = Arc::new(MultipathDisk::open(disk_config(&[&tgt])).await.unwrap());
+    let mut ledger = Ledger::create(3, layout(), &path).unwrap();
+    assert!(verify_everything(&disk, &mut ledger, 0).await.is_err());
+    clear_everything(&disk, &mut ledger).await.unwrap();
+    verify_everything(&disk, &mut ledger, 0).await.unwrap();
+    for round in 0..3 {
+        let load = VerifiedLoad::start(Arc::clone(&disk), ledger, LoadConfig::default());
+        assert!(load.wait_for(500, PATIENCE).await);
+        let report = load.report();
+        assert_right(&report);
+        // In the middle of everything.
+        drop(load);
+        // What tgt has under way must be over before the next load begins: it is one node, and
+        // this is about the file.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        ledger = Ledger::recover(&path).unwrap();
+        verify_everything(&disk, &mut ledger, 0).await.unwrap();
+        assert!(ledger.written_sectors() > 100 * (round + 1));
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_and_what_does_not_answer_is_told() {
+    let medium = Medium::new(VOLUME_BYTES);
+    let mut tgt = Tgt::start(&medium);
+    let mut config = disk_config(&[&tgt]);
+    config.patience = Duration::from_millis(500);
+    let disk = MultipathDisk::open(config).await.unwrap();
+    let beyond = command::read(lun(), VOLUME_BYTES / 512, 1, 512);
+    match disk.execute(&beyond, 0).await {
+        Err(CommandError::Refused {
+            path: 0,
+            problem: Problem::Sense(sense),
+        }) => assert_eq!((sense.key, sense.additional()), (5, 0x2100)),
+        other => panic!("{other:?}"),
+    }
+    tgt.kill();
+    match disk.read(0, 1, 0).await {
+        Err(CommandError::GivenUp { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_bench_counts_what_it_does() {
+    let medium = Medium::new(VOLUME_BYTES);
+    let tgt = Tgt::start(&medium);
+    let config = BenchConfig {
+        initiator: initiator(),
+        target: target(),
+        lun: lun(),
+        portals: vec![tgt.portal()],
+        sessions: 2,
+        depth: 8,
+        command_bytes: 4096,
+        block_length: 512,
+        reads_percent: 70,
+        region_bytes: VOLUME_BYTES,
+        sequential: false,
+        warm_up: Duration::from_millis(100),
+        duration: Duration::from_millis(500),
+        seed: 1,
+    };
+    let report = bench::run(config).await.unwrap();
+    let count = report.reads.count() + report.writes.count();
+    assert_eq!(report.bytes, count * 4096);
+    assert!(report.commands_per_second() > 100.0);
+    assert!(report.megabytes_per_second() > 0.1);
+    let share = report.reads.count() * 100 / count;
+    assert!((55..=85).contains(&share), "{share} % were reads");
+    assert_eq!(report.latencies().count(), count);
+}
