@@ -9,8 +9,10 @@
 //! - numbers that the target must count up (StatSN, DataSN, R2TSN) are checked, and so is every
 //!   length that it names: a target that breaks the protocol ends the session.
 
+mod discovery;
 mod event;
 mod login;
+mod management;
 mod transfer;
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -26,19 +28,16 @@ pub use self::event::{
 
 use self::login::LoginState;
 use self::transfer::Pending;
-use crate::negotiation::{Key, Parameters, parse_text, put_pair};
+use crate::negotiation::Parameters;
 use crate::pdu::{
     Framing, InitiatorTaskTag, LogoutReason, LogoutRequest, NopIn, NopOut, PduReader, RawPdu,
-    Reply, Request, Sequence, TargetTransferTag, TaskManagementCode, TaskManagementRequest,
-    TextRequest, TextResponse, frame,
+    Reply, Request, Sequence, TargetTransferTag, frame,
 };
 use crate::serial::SerialNumber;
 use crate::{ConnectionIdentifier, PortalGroupTag, Tsih};
 
 /// The one connection of a session.
 const CONNECTION: ConnectionIdentifier = ConnectionIdentifier(1);
-/// Text of one answer to SendTargets.
-const TEXT_BYTES_MAX: usize = 4 << 20;
 
 /// The machine.
 #[derive(Debug)]
@@ -219,69 +218,6 @@ impl Initiator {
         Ok(())
     }
 
-    /// Asks the target to abort the command `tag`; answered by
-    /// [`InitiatorEvent::TaskManagementDone`] with the same tag. A command that was not sent yet is
-    /// forgotten at once.
-    ///
-    /// # Errors
-    /// [`SubmitError::NoSuchCommand`] if it is not under way.
-    pub fn abort(&mut self, tag: CommandTag, out: &mut InitiatorOutput) -> Result<(), SubmitError> {
-        if let Some(place) = self.waiting.iter().position(|(other, _)| *other == tag) {
-            self.waiting.remove(place);
-            out.events
-                .push_back(InitiatorEvent::TaskManagementDone { tag, response: 0 });
-            return Ok(());
-        }
-        let Some((task_tag, command)) = self.find(tag) else {
-            return Err(SubmitError::NoSuchCommand);
-        };
-        let (lun, number) = (command.lun(), command.number());
-        let code = TaskManagementCode::AbortTask;
-        self.send_management(tag, code, lun, Some((task_tag, number)), out);
-        Ok(())
-    }
-
-    /// Asks for another task management function on `lun`; answered by
-    /// [`InitiatorEvent::TaskManagementDone`] with `tag`.
-    ///
-    /// # Errors
-    /// [`SubmitError::NotLoggedIn`].
-    pub fn manage(
-        &mut self,
-        tag: CommandTag,
-        function: TaskManagementCode,
-        lun: Lun,
-        out: &mut InitiatorOutput,
-    ) -> Result<(), SubmitError> {
-        if !self.is_logged_in() {
-            return Err(SubmitError::NotLoggedIn);
-        }
-        self.send_management(tag, function, lun, None, out);
-        Ok(())
-    }
-
-    /// Asks for targets: `All`, a target's name, or nothing for the session's own; answered by
-    /// [`InitiatorEvent::Targets`].
-    ///
-    /// # Errors
-    /// [`SubmitError::NotLoggedIn`].
-    pub fn discover(&mut self, what: &str, out: &mut InitiatorOutput) -> Result<(), SubmitError> {
-        if !self.is_logged_in() {
-            return Err(SubmitError::NotLoggedIn);
-        }
-        let mut text = alloc::string::String::new();
-        put_pair(&mut text, Key::SendTargets.name(), what);
-        let task_tag = self.take_tag();
-        self.pending.insert(task_tag, Pending::Text(Vec::new()));
-        self.send_text(
-            task_tag,
-            TargetTransferTag::RESERVED,
-            Bytes::from(text),
-            out,
-        );
-        Ok(())
-    }
-
     /// Asks the target whether it is there.
     pub fn ping(&mut self, now: Instant, out: &mut InitiatorOutput) {
         if !self.is_logged_in() {
@@ -354,60 +290,6 @@ impl Initiator {
                 return tag;
             }
         }
-    }
-
-    fn send_management(
-        &mut self,
-        tag: CommandTag,
-        code: TaskManagementCode,
-        lun: Lun,
-        referenced: Option<(InitiatorTaskTag, SerialNumber)>,
-        out: &mut InitiatorOutput,
-    ) {
-        let task_tag = self.take_tag();
-        let (referenced_tag, referenced_number) =
-            referenced.unwrap_or((InitiatorTaskTag::RESERVED, SerialNumber::ZERO));
-        let aborts = referenced.map(|(tag, _)| tag);
-        self.pending.insert(
-            task_tag,
-            Pending::Management {
-                tag,
-                code,
-                lun,
-                aborts,
-            },
-        );
-        let request = Request::TaskManagement(TaskManagementRequest {
-            immediate: true,
-            function: code.code(),
-            lun,
-            task_tag,
-            referenced_tag,
-            command_number: self.next_command,
-            expected_status: self.expected_status(),
-            referenced_number,
-        });
-        self.send(&request, Vec::new(), out);
-    }
-
-    fn send_text(
-        &mut self,
-        task_tag: InitiatorTaskTag,
-        transfer_tag: TargetTransferTag,
-        text: Bytes,
-        out: &mut InitiatorOutput,
-    ) {
-        let request = Request::Text(TextRequest {
-            immediate: true,
-            is_final: true,
-            more: false,
-            lun: Lun::from_number(0),
-            task_tag,
-            transfer_tag,
-            command_number: self.next_command,
-            expected_status: self.expected_status(),
-        });
-        self.send(&request, [text].into(), out);
     }
 
     fn handle_pdu(
@@ -511,66 +393,6 @@ impl Initiator {
         Ok(())
     }
 
-    fn handle_management(
-        &mut self,
-        task_tag: InitiatorTaskTag,
-        response: u8,
-        out: &mut InitiatorOutput,
-    ) {
-        let Some(Pending::Management {
-            tag,
-            code,
-            lun,
-            aborts,
-        }) = self.pending.remove(&task_tag)
-        else {
-            return;
-        };
-        // What was ended is not answered any more; of an abort that came too late, the answer
-        // came before.
-        if response == 0 {
-            self.pending.retain(|other, pending| match pending {
-                Pending::Command(command) => !match code {
-                    TaskManagementCode::AbortTask => aborts == Some(*other),
-                    TaskManagementCode::TargetWarmReset | TaskManagementCode::TargetColdReset => {
-                        true
-                    }
-                    _ => command.lun() == lun,
-                },
-                _ => true,
-            });
-        }
-        out.events
-            .push_back(InitiatorEvent::TaskManagementDone { tag, response });
-    }
-
-    fn handle_text(
-        &mut self,
-        response: &TextResponse,
-        text: &[u8],
-        out: &mut InitiatorOutput,
-    ) -> Result<(), EndReason> {
-        let Some(Pending::Text(all)) = self.pending.get_mut(&response.task_tag) else {
-            return Err(EndReason::ProtocolError(
-                "an answer to a text that was not sent",
-            ));
-        };
-        all.extend_from_slice(text);
-        if all.len() > TEXT_BYTES_MAX {
-            return Err(EndReason::ProtocolError("a text without end"));
-        }
-        if !response.is_final {
-            self.send_text(response.task_tag, response.transfer_tag, Bytes::new(), out);
-            return Ok(());
-        }
-        let Some(Pending::Text(all)) = self.pending.remove(&response.task_tag) else {
-            unreachable!("it was there");
-        };
-        let targets = parse_targets(&all)?;
-        out.events.push_back(InitiatorEvent::Targets(targets));
-        Ok(())
-    }
-
     /// Sends what waits for the window.
     fn send_waiting(&mut self, out: &mut InitiatorOutput) {
         while self.is_logged_in() && !self.command_max.precedes(self.next_command) {
@@ -580,33 +402,6 @@ impl Initiator {
             self.send_command(tag, command, out);
         }
     }
-}
-
-/// The answer to SendTargets (RFC 7143 appendix C). Unlike a login, it has as many keys as the
-/// cluster has targets and portals.
-fn parse_targets(text: &[u8]) -> Result<Vec<DiscoveredTarget>, EndReason> {
-    let error = EndReason::ProtocolError("an answer to SendTargets that is none");
-    let mut targets: Vec<DiscoveredTarget> = Vec::new();
-    for piece in text.split_inclusive(|byte| *byte == 0) {
-        for pair in parse_text(piece).map_err(|_| error)? {
-            match Key::from_name(pair.key) {
-                Some(Key::TargetName) => targets.push(DiscoveredTarget {
-                    name: pair.value.into(),
-                    addresses: Vec::new(),
-                }),
-                Some(Key::TargetAddress) => {
-                    let target = targets.last_mut().ok_or(error)?;
-                    let (address, group) = pair.value.rsplit_once(',').ok_or(error)?;
-                    let group = group.parse().map_err(|_| error)?;
-                    target
-                        .addresses
-                        .push((address.into(), PortalGroupTag(group)));
-                }
-                _ => {}
-            }
-        }
-    }
-    Ok(targets)
 }
 
 impl CommandRequest {

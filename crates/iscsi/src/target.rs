@@ -98,11 +98,20 @@ impl Target {
         connection: ConnectionId,
         out: &mut TargetOutput,
     ) {
-        let limits = self.shared.limits();
+        let limits = *self.shared.limits();
+        let reason = CloseReason::TooManyConnections;
+        if self.shared.logins >= limits.logins_max {
+            // The oldest gives way: a login that is meant takes milliseconds, so that strangers who
+            // say nothing do not keep hosts out.
+            let mut logins = self.connections.values().filter(|it| it.is_in_login());
+            let oldest = logins.next().map(|it| it.wire.id);
+            if let Some(oldest) = oldest {
+                self.close(oldest, reason, out);
+            }
+        }
         if self.connections.len() >= limits.connections_max
             || self.shared.logins >= limits.logins_max
         {
-            let reason = CloseReason::TooManyConnections;
             out.commands
                 .push_back(TargetCommand::Close { connection, reason });
             return;
@@ -145,7 +154,8 @@ impl Target {
     }
 
     /// Whether the driver should read from the connection's socket: not while its output is stuck or
-    /// its login waits. Ask again after every call that concerns the connection.
+    /// its login waits. It may change with what the connection receives and with what its socket
+    /// takes, with an answer that goes to it, and when another session's end is confirmed.
     #[must_use]
     pub fn wants_input(&self, connection: ConnectionId) -> bool {
         let limits = self.shared.limits();
@@ -268,7 +278,7 @@ impl Target {
         out: &mut TargetOutput,
     ) -> Vec<TaskId> {
         let aborted = self.abort_on_target(target, unit);
-        self.shared.budget.release_total(aborted.reserved);
+        self.shared.budget.release(aborted.reserved);
         self.settle(now, out);
         aborted.tasks
     }

@@ -589,12 +589,14 @@ fn logins_are_refused_with_their_reason() {
     let refused = EndReason::LoginRefused(LoginStatus::NotFound);
     assert_eq!(world.hosts[host].ended, Some(refused));
     let config = world.config(2);
-    world.log_in(config);
-    let config = world.config(3);
-    let host = world.connect(config);
+    world.log_in(config.clone());
+    let other = world.config(3);
+    let host = world.connect(other);
     world.run();
     let refused = EndReason::LoginRefused(LoginStatus::OutOfResources);
     assert_eq!(world.hosts[host].ended, Some(refused));
+    // The host that has the session may have it anew.
+    world.log_in(config);
 }
 
 #[test]

@@ -118,7 +118,7 @@ impl Session {
         let front = self.answers.pop_front();
         assert_eq!(front, Some(Outgoing::Task(tag)), "answers end in order");
         let mut task = self.remove(tag);
-        shared.budget.release_total(task.reserved);
+        shared.budget.release(task.reserved);
         let state = core::mem::replace(&mut task.state, TaskState::Ready(Default::default()));
         let TaskState::Answering(answer) = state else {
             unreachable!("an answer in line is one");

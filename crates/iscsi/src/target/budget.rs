@@ -2,9 +2,10 @@
 //!
 //! Invariants:
 //! - what is reserved never exceeds the bound, and what is released was reserved;
-//! - a connection that found no room is called again when some became free, in turn.
+//! - who finds no room waits in line; room that becomes free goes to the head of the line first, and
+//!   nobody overtakes it.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeSet, VecDeque};
 
 use crate::target::ConnectionId;
 
@@ -12,9 +13,13 @@ use crate::target::ConnectionId;
 pub(super) struct Budget {
     bytes_max: u64,
     reserved: u64,
+    line: VecDeque<ConnectionId>,
+    /// The same as a set.
     waiting: BTreeSet<ConnectionId>,
-    /// Those that were not called yet since room became free.
-    called: BTreeSet<ConnectionId>,
+    /// Whose turn it is.
+    called: Option<ConnectionId>,
+    /// Room became free since the head of the line last found none.
+    has_news: bool,
 }
 
 impl Budget {
@@ -22,37 +27,56 @@ impl Budget {
         Self {
             bytes_max,
             reserved: 0,
+            line: VecDeque::new(),
             waiting: BTreeSet::new(),
-            called: BTreeSet::new(),
+            called: None,
+            has_news: false,
         }
     }
 
-    /// Takes `bytes`, if there is room; else `connection` waits.
+    /// Takes `bytes`, if there is room and nobody was here before; else `connection` waits.
     pub(super) fn reserve(&mut self, connection: ConnectionId, bytes: u64) -> bool {
         assert!(
             bytes <= self.bytes_max,
             "no command is larger than all the room"
         );
-        if self.reserved + bytes > self.bytes_max {
-            self.waiting.insert(connection);
-            return false;
+        let has_turn = self.called == Some(connection) || self.line.is_empty();
+        if has_turn && self.reserved + bytes <= self.bytes_max {
+            self.reserved += bytes;
+            return true;
         }
-        self.reserved += bytes;
-        true
+        if self.waiting.insert(connection) {
+            if self.called == Some(connection) {
+                self.line.push_front(connection);
+                self.has_news = false;
+            } else {
+                self.line.push_back(connection);
+            }
+        }
+        false
     }
 
     /// Gives `bytes` back.
-    pub(super) fn release_total(&mut self, bytes: u64) {
+    pub(super) fn release(&mut self, bytes: u64) {
         assert!(bytes <= self.reserved, "only what was reserved is released");
         self.reserved -= bytes;
-        if bytes > 0 {
-            self.called.append(&mut self.waiting);
-        }
+        self.has_news |= bytes > 0;
     }
 
-    /// One that waits and for whom there may be room now.
+    /// The head of the line, if there may be room for it now. To be called until there is none.
     pub(super) fn next_waiter(&mut self) -> Option<ConnectionId> {
-        self.called.pop_first()
+        self.called = None;
+        if !self.has_news {
+            return None;
+        }
+        self.called = self.line.pop_front();
+        match self.called {
+            Some(connection) => {
+                self.waiting.remove(&connection);
+            }
+            None => self.has_news = false,
+        }
+        self.called
     }
 
     #[cfg(test)]
@@ -65,18 +89,33 @@ impl Budget {
 mod tests {
     use super::*;
 
+    const ONE: ConnectionId = ConnectionId(1);
+    const TWO: ConnectionId = ConnectionId(2);
+    const THREE: ConnectionId = ConnectionId(3);
+
     #[test]
-    fn waiters_are_called_once_when_room_becomes_free() {
+    fn waiters_are_called_in_line_when_room_becomes_free() {
         let mut budget = Budget::new(10);
-        assert!(budget.reserve(ConnectionId(1), 8));
-        assert!(!budget.reserve(ConnectionId(2), 4));
-        assert!(!budget.reserve(ConnectionId(3), 4));
+        assert!(budget.reserve(ONE, 8));
+        assert!(!budget.reserve(TWO, 4));
+        assert!(!budget.reserve(THREE, 1), "nobody overtakes");
+        assert!(!budget.reserve(ONE, 1), "not even who has room already");
+        assert_eq!(budget.next_waiter(), None, "nothing became free");
+        budget.release(8);
+        assert_eq!(budget.next_waiter(), Some(TWO));
+        assert!(budget.reserve(TWO, 4));
+        assert_eq!(budget.next_waiter(), Some(THREE));
+        assert!(!budget.reserve(THREE, 7));
+        assert_eq!(budget.next_waiter(), None, "the head of the line waits on");
+        budget.release(4);
+        assert_eq!(budget.next_waiter(), Some(THREE));
+        assert!(budget.reserve(THREE, 7));
+        assert_eq!(budget.next_waiter(), Some(ONE));
+        assert!(budget.reserve(ONE, 1));
         assert_eq!(budget.next_waiter(), None);
-        budget.release_total(8);
-        assert_eq!(budget.next_waiter(), Some(ConnectionId(2)));
-        assert!(budget.reserve(ConnectionId(2), 4));
-        assert_eq!(budget.next_waiter(), Some(ConnectionId(3)));
+        assert_eq!(budget.reserved(), 8);
+        budget.release(8);
         assert_eq!(budget.next_waiter(), None);
-        assert_eq!(budget.reserved(), 4);
+        assert!(budget.reserve(TWO, 10), "the line is empty");
     }
 }

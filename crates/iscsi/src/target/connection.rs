@@ -151,6 +151,10 @@ impl Connection {
             && self.wire.unsent <= limits.output_bytes_max
     }
 
+    pub(super) const fn is_in_login(&self) -> bool {
+        matches!(self.phase, Phase::Login(_))
+    }
+
     /// Whatever comes is a sign of life.
     pub(super) const fn note_heard(&mut self, now: Instant) {
         self.last_heard = now;

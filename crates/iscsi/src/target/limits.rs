@@ -10,7 +10,8 @@ use holdfast_stdx::Duration;
 pub struct Limits {
     /// Connections, whatever their state. One more is closed without a word.
     pub connections_max: usize,
-    /// Connections that have not finished their login: whoever they are, they are strangers.
+    /// Connections that have not finished their login: whoever they are, they are strangers. One
+    /// more takes the place of the oldest.
     pub logins_max: usize,
     /// Sessions. One more login is refused with "out of resources".
     pub sessions_max: usize,

@@ -443,16 +443,17 @@ impl Target {
         let Phase::Opening(opening) = &connection.phase else {
             unreachable!("only a login opens a session");
         };
-        if self.shared.session_count() >= self.shared.limits().sessions_max {
-            self.refuse_opening(id, LoginStatus::OutOfResources, out);
-            return;
-        }
-        let Some(nexus) = opening.nexus(self.shared.group()) else {
-            self.finish_opening(now, id, None, out);
-            return;
+        let nexus = opening.nexus(self.shared.group());
+        let claim = match &nexus {
+            Some(nexus) => self.shared.claim(nexus, id),
+            None => Claim::Free,
         };
-        match self.shared.claim(&nexus, id) {
-            Claim::Free => self.finish_opening(now, id, Some(nexus), out),
+        match claim {
+            // A session in place of another needs no more room than that had.
+            Claim::Free if self.shared.session_count() >= self.shared.limits().sessions_max => {
+                self.refuse_opening(id, LoginStatus::OutOfResources, out);
+            }
+            Claim::Free => self.finish_opening(now, id, nexus, out),
             Claim::Taken { holder, displaced } => {
                 if let Some(displaced) = displaced {
                     self.refuse_opening(displaced, LoginStatus::InitiatorError, out);

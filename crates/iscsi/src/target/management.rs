@@ -86,7 +86,7 @@ impl Target {
                 session.abort_one(request, &mut self.shared.tasks, &mut aborted)?;
                 let Some(task) = aborted.tasks.first() else {
                     // The layer above never saw it.
-                    self.shared.budget.release_total(aborted.reserved);
+                    self.shared.budget.release(aborted.reserved);
                     return Err(Code::Complete);
                 };
                 Function::AbortTask(*task)
@@ -179,7 +179,7 @@ impl Target {
         let Some(pending) = self.shared.requests.remove(&request) else {
             return;
         };
-        self.shared.budget.release_total(pending.reserved);
+        self.shared.budget.release(pending.reserved);
         let code = match outcome {
             TaskManagementOutcome::Complete => Code::Complete,
             TaskManagementOutcome::LunDoesNotExist => Code::LunDoesNotExist,

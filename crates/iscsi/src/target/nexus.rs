@@ -162,8 +162,10 @@ impl Shared {
         self.nexuses.get(self.sessions.get(&session)?)?.connection
     }
 
+    /// Sessions that live, and those whose commands are not over.
     pub(super) fn session_count(&self) -> usize {
-        self.tsihs.len()
+        let draining = self.nexuses.values().filter(|it| it.connection.is_none());
+        self.tsihs.len() + draining.count()
     }
 
     /// Whether `tsih` names a session of this initiator port.
@@ -259,7 +261,7 @@ impl Shared {
             }
             !is_gone
         });
-        self.budget.release_total(free);
+        self.budget.release(free);
         let session = identity.session;
         out.events
             .push_back(TargetEvent::SessionClosed { session, reason });
@@ -284,7 +286,7 @@ impl Shared {
         );
         let nexus = self.sessions.remove(&session).expect("it was there");
         let state = self.nexuses.remove(&nexus).expect("it was there");
-        self.budget.release_total(state.reserved);
+        self.budget.release(state.reserved);
         Some(DrainEnd {
             waiting: state.waiting,
             logging_out: state.logging_out,

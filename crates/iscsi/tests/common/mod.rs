@@ -103,6 +103,9 @@ pub struct World {
     pub held_max: usize,
     /// Whether sockets take what they are given.
     pub sockets_take: bool,
+    events: VecDeque<TargetEvent>,
+    commands: VecDeque<TargetCommand>,
+    is_draining: bool,
     next_connection: u64,
     next_tag: u64,
 }
@@ -134,6 +137,9 @@ impl World {
             delivered: 0,
             held_max: 0,
             sockets_take: true,
+            events: VecDeque::new(),
+            commands: VecDeque::new(),
+            is_draining: false,
             next_connection: 0,
             next_tag: 0,
         }
@@ -234,41 +240,54 @@ impl World {
             .expect("the command completes")
     }
 
-    fn take_output(&mut self, mut out: TargetOutput) {
+    /// Events go up and bytes go out in the order in which they were made, also those that the
+    /// handling of others makes.
+    fn take_output(&mut self, out: TargetOutput) {
         self.held_max = self.held_max.max(self.target.held_bytes());
-        for command in out.commands.drain(..) {
-            match command {
-                TargetCommand::Send { connection, parts } => {
-                    assert!(
-                        parts.iter().all(|part| !part.is_empty()),
-                        "no part is empty"
-                    );
-                    if let Some(host) = self.host_of(connection) {
-                        self.hosts[host].to_host.extend(parts);
-                    } else if let Some(raw) = self.raw.get_mut(&connection) {
-                        let mut length = 0;
-                        for part in parts {
-                            raw.extend_from_slice(&part);
-                            length += part.len();
-                        }
-                        if self.sockets_take {
-                            self.with_target(|target, now, out| {
-                                target.handle_sent(now, connection, length, out);
-                            });
-                        }
-                    }
-                }
-                TargetCommand::Close { connection, reason } => {
-                    self.closed.push((connection, reason));
-                    if let Some(host) = self.host_of(connection) {
-                        self.hosts[host].is_open = false;
-                    }
-                    self.raw.entry(connection).or_default();
-                }
+        self.events.extend(out.events);
+        self.commands.extend(out.commands);
+        if self.is_draining {
+            return;
+        }
+        self.is_draining = true;
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                self.take_event(event);
+            } else if let Some(command) = self.commands.pop_front() {
+                self.take_command(command);
+            } else {
+                break;
             }
         }
-        for event in out.events.drain(..) {
-            self.take_event(event);
+        self.is_draining = false;
+    }
+
+    fn take_command(&mut self, command: TargetCommand) {
+        match command {
+            TargetCommand::Send { connection, parts } => {
+                assert!(
+                    parts.iter().all(|part| !part.is_empty()),
+                    "no part is empty"
+                );
+                if let Some(host) = self.host_of(connection) {
+                    self.hosts[host].to_host.extend(parts);
+                } else if let Some(raw) = self.raw.get_mut(&connection) {
+                    let bytes = parts.concat();
+                    raw.extend_from_slice(&bytes);
+                    if self.sockets_take {
+                        self.with_target(|target, now, out| {
+                            target.handle_sent(now, connection, bytes.len(), out);
+                        });
+                    }
+                }
+            }
+            TargetCommand::Close { connection, reason } => {
+                self.closed.push((connection, reason));
+                if let Some(host) = self.host_of(connection) {
+                    self.hosts[host].is_open = false;
+                }
+                self.raw.entry(connection).or_default();
+            }
         }
     }
 
