@@ -87,7 +87,7 @@ impl Replica {
             return Some(Instant::ZERO);
         }
         let patience = if secondary.link_lost {
-            GRACE.min(4 * LINK_DOWN)
+            2 * LINK_DOWN
         } else {
             GRACE
         };
