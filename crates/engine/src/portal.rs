@@ -280,6 +280,11 @@ impl Portal {
                 }
             }
         }
+        // Room may have come free for any of them.
+        let paused: Vec<ConnectionId> = self.paused.iter().copied().collect();
+        for connection in paused {
+            self.adjust_input(connection);
+        }
     }
 
     /// Stops or resumes reading, as the target's machine wants it.
