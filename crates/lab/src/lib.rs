@@ -24,7 +24,9 @@ pub use multipath::{DiskConfig, MultipathDisk};
 pub use session::{Session, SessionConfig};
 
 /// The vocabulary of commands and sessions that this crate's interface uses.
-pub use holdfast_iscsi::initiator::{CommandRequest, CommandTag, Completion, EndReason};
+pub use holdfast_iscsi::initiator::{
+    CommandRequest, CommandTag, Completion, EndReason, SessionKind,
+};
 pub use holdfast_iscsi::pdu::TaskManagementCode;
 pub use holdfast_iscsi::{IscsiName, Isid};
 pub use holdfast_scsi::{Lun, SenseKey, Status};

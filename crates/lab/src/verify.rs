@@ -48,10 +48,21 @@ pub struct LoadConfig {
     pub write_sames: u64,
     /// Bytes of one command at most.
     pub command_bytes_max: u64,
+    /// Which path a command is sent through first.
+    pub paths: PathChoice,
     /// What decides everything that is random.
     pub seed: u64,
     /// Pause of each worker between two commands, for a load that leaves room.
     pub pause: Duration,
+}
+
+/// Which path a command is sent through first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathChoice {
+    /// Any: a path that does not answer soon holds every worker up.
+    Any,
+    /// Each worker's own: a path that does not answer holds its workers up, and no others.
+    Own,
 }
 
 impl Default for LoadConfig {
@@ -63,6 +74,7 @@ impl Default for LoadConfig {
             unmaps: 5,
             write_sames: 5,
             command_bytes_max: 256 << 10,
+            paths: PathChoice::Any,
             seed: 1,
             pause: Duration::ZERO,
         }
@@ -156,10 +168,26 @@ impl VerifiedLoad {
     ///
     /// # Panics
     /// If a worker has panicked.
-    pub async fn stop(mut self) -> (LoadReport, Ledger) {
+    pub async fn stop(self) -> (LoadReport, Ledger) {
         self.shared.stopping.store(true, Ordering::Relaxed);
+        self.join().await
+    }
+
+    /// Ends every worker in the middle of its command, and returns what was done, and what is known:
+    /// of what was being written, nothing.
+    ///
+    /// # Panics
+    /// If a worker has panicked.
+    pub async fn abandon(mut self) -> (LoadReport, Ledger) {
+        self.workers.abort_all();
+        self.join().await
+    }
+
+    async fn join(mut self) -> (LoadReport, Ledger) {
         while let Some(ended) = self.workers.join_next().await {
-            ended.expect("a worker does not panic");
+            if let Err(error) = ended {
+                assert!(error.is_cancelled(), "a worker does not panic");
+            }
         }
         let report = self.report();
         let shared = Arc::into_inner(self.shared).expect("the workers have ended");

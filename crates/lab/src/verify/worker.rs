@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use holdfast_iscsi::initiator::CommandRequest;
 use holdfast_stdx::{Bytes, Prng};
 
-use super::Shared;
 use super::content::SECTOR_SIZE;
 use super::layout::Window;
 use super::ledger::{Contents, Writing};
 use super::report::{Failure, Kind};
+use super::{PathChoice, Shared};
 use crate::command;
 use crate::multipath::Answer;
 
@@ -173,7 +173,11 @@ impl Worker {
         request: &CommandRequest,
         sectors: &Range<u64>,
     ) -> Option<Answer> {
-        let path = self.prng.below(self.shared.disk.path_count() as u64) as usize;
+        let count = self.shared.disk.path_count();
+        let path = match self.shared.config.paths {
+            PathChoice::Any => self.prng.below(count as u64) as usize,
+            PathChoice::Own => self.index as usize % count,
+        };
         let start = Instant::now();
         let result = self.shared.disk.execute(request, path).await;
         let now = Instant::now();

@@ -1,0 +1,60 @@
+//! Where the binary under test is.
+//!
+//! `HOLDFAST_BIN` names it; otherwise it is built, once in a test's process, with the profile and in
+//! the directory of the test itself.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, anyhow, ensure};
+
+/// The variable that names another binary than the one of this tree.
+const VARIABLE: &str = "HOLDFAST_BIN";
+
+/// The binary's path, absolute.
+///
+/// # Errors
+/// It cannot be built, or is not there.
+pub fn holdfast() -> Result<PathBuf> {
+    static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let binary = BINARY.get_or_init(|| find().map_err(|error| format!("{error:#}")));
+    binary.clone().map_err(|error| anyhow!(error))
+}
+
+fn find() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os(VARIABLE) {
+        let path = PathBuf::from(path);
+        ensure!(path.is_absolute(), "{VARIABLE} is an absolute path");
+        ensure!(
+            path.exists(),
+            "{VARIABLE} names nothing: {}",
+            path.display()
+        );
+        return Ok(path);
+    }
+    // This test is TARGET/PROFILE/deps/NAME-HASH.
+    let test = std::env::current_exe().context("find this test")?;
+    let profile_directory = test
+        .ancestors()
+        .nth(2)
+        .context("find the test's build directory")?;
+    let profile = match profile_directory.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(profile) => profile,
+    };
+    let target = profile_directory
+        .parent()
+        .context("find the build directory")?;
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "-p", "holdfast", "--profile", profile])
+        .arg("--target-dir")
+        .arg(target)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .context("start cargo")?;
+    ensure!(status.success(), "cargo cannot build the package holdfast");
+    let binary = profile_directory.join("holdfast");
+    ensure!(binary.exists(), "the build has no {}", binary.display());
+    Ok(binary)
+}

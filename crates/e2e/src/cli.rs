@@ -1,0 +1,69 @@
+//! The command line as other tools use it: JSON on stdout, talk on stderr, exit codes.
+
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use serde::de::DeserializeOwned;
+
+use crate::binary;
+use crate::demo_file::VolumeShow;
+
+/// Exit code of a command that was understood and failed.
+pub const FAILED: i32 = 1;
+/// Exit code of a command that was not understood.
+pub const USAGE: i32 = 2;
+
+/// Runs `holdfast` with these arguments, and without the variables that it looks at.
+///
+/// # Errors
+/// It cannot be started.
+pub fn run(arguments: &[&str]) -> Result<Output> {
+    Command::new(binary::holdfast()?)
+        .args(arguments)
+        .env_remove("HOLDFAST_API")
+        .env_remove("HOLDFAST_TOKEN")
+        .output()
+        .with_context(|| format!("run holdfast {arguments:?}"))
+}
+
+/// Runs a command that must succeed with `--json`, and reads its one value.
+///
+/// # Errors
+/// It fails, or prints anything else than one value that is as expected.
+pub fn json<T: DeserializeOwned>(api: &str, arguments: &[&str]) -> Result<T> {
+    let all = [&["--json", "--api", api], arguments].concat();
+    let output = run(&all)?;
+    let talk = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "holdfast {all:?} ended with {}: {talk}",
+        output.status
+    );
+    serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("read the answer of holdfast {all:?}"))
+}
+
+/// Runs a command that must fail with `code` and say something; returns what it said.
+///
+/// # Errors
+/// It does not.
+pub fn fails(code: i32, arguments: &[&str]) -> Result<String> {
+    let output = run(arguments)?;
+    let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(
+        output.status.code() == Some(code),
+        "holdfast {arguments:?} ended with {}, not with {code}: {talk}",
+        output.status
+    );
+    ensure!(!talk.trim().is_empty(), "an error says what is wrong");
+    ensure!(!talk.contains("panicked"), "an error is no panic: {talk}");
+    Ok(talk)
+}
+
+/// `holdfast volume show NAME`.
+///
+/// # Errors
+/// It fails, or its answer is not as the contract says.
+pub fn volume_show(api: &str, name: &str) -> Result<VolumeShow> {
+    json(api, &["volume", "show", name])
+}

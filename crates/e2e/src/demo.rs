@@ -1,0 +1,403 @@
+//! A cluster on this machine: `holdfast demo` and what can be done to it.
+//!
+//! Invariants:
+//! - one demo runs at a time in a test process;
+//! - when a [`Demo`] is dropped, everything that it started has ended; if the test fails, its logs
+//!   are printed and its directory is kept.
+
+mod nodes;
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::demo_file::{DemoFile, VolumeShow};
+use crate::process::{TICK, runs, signal, wait_until};
+use crate::{binary, cli, ports};
+
+/// How soon everything serves, as the contract says.
+pub const READY_WITHIN: Duration = Duration::from_secs(10);
+/// How long the harness waits for that: a slow machine is not a hang.
+const READY_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a clean stop may take.
+const STOP_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a process may take to be gone after SIGKILL.
+const KILL_PATIENCE: Duration = Duration::from_secs(10);
+/// Lines of each log that a failed test prints.
+const LOG_LINES: usize = 40;
+
+/// Poisoned by a failed test, which is no reason to fail the next.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// What `holdfast demo` is told.
+#[derive(Clone, Debug)]
+pub struct DemoOptions {
+    /// `--nodes`.
+    pub nodes: u16,
+    /// `--device-size`.
+    pub device_size: &'static str,
+    /// `--volume`, each `NAME:SIZE:POLICY`.
+    pub volumes: Vec<&'static str>,
+}
+
+impl Default for DemoOptions {
+    fn default() -> Self {
+        Self {
+            nodes: 3,
+            device_size: "16GiB",
+            volumes: vec!["demo:4GiB:mirror2"],
+        }
+    }
+}
+
+/// A running demo.
+#[derive(Debug)]
+pub struct Demo {
+    options: DemoOptions,
+    ports: ports::Ports,
+    directory: Option<TempDir>,
+    parent: Option<Child>,
+    /// Nodes that were started by their command, until they have ended.
+    started: Vec<Child>,
+    /// Processes that were seen, for the end.
+    seen: Vec<u32>,
+    file: DemoFile,
+    failed: bool,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// Runs a test on a demo of its own. If it fails, the demo's logs are printed.
+///
+/// # Panics
+/// If the demo does not start, or `body` fails.
+pub fn scenario(options: DemoOptions, body: impl FnOnce(&mut Demo) -> Result<()>) {
+    let mut demo = Demo::prepare(options).expect("a place for the demo");
+    let result = demo.start_again().and_then(|_| body(&mut demo));
+    if let Err(error) = result {
+        demo.failed = true;
+        drop(demo);
+        panic!("{error:?}");
+    }
+}
+
+impl Demo {
+    /// A place for a demo, that has not been started.
+    fn prepare(options: DemoOptions) -> Result<Self> {
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Self {
+            ports: ports::free(options.nodes)?,
+            options,
+            directory: Some(tempfile::Builder::new().prefix("holdfast-e2e-").tempdir()?),
+            parent: None,
+            started: Vec::new(),
+            seen: Vec::new(),
+            file: DemoFile {
+                api: String::new(),
+                token: None,
+                ca: None,
+                nodes: Vec::new(),
+                volumes: Vec::new(),
+            },
+            failed: false,
+            _turn: turn,
+        })
+    }
+
+    /// Starts the demo on its directory, after it was stopped or killed, and waits until it serves.
+    /// Returns how long that took.
+    ///
+    /// # Errors
+    /// It runs already, does not start, or does not serve in time.
+    pub fn start_again(&mut self) -> Result<Duration> {
+        ensure!(self.parent.is_none(), "the demo runs already");
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.path("e2e-demo.log"))?;
+        // In its own process group, so that no signal is for both; ended with the test's thread,
+        // whatever becomes of that.
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "TERM"])
+            .arg(binary::holdfast()?)
+            .args(self.arguments())
+            .env_remove("HOLDFAST_API")
+            .env_remove("HOLDFAST_TOKEN")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0);
+        let start = Instant::now();
+        self.parent = Some(command.spawn().context("start the demo")?);
+        self.wait_until_ready()?;
+        Ok(start.elapsed())
+    }
+
+    /// What the demo is told.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec!["demo".to_owned()];
+        let mut option = |name: &str, value: String| {
+            arguments.extend([format!("--{name}"), value]);
+        };
+        option("dir", self.directory().display().to_string());
+        option("nodes", self.options.nodes.to_string());
+        option("portal-port", self.ports.portal.to_string());
+        option("api-port", self.ports.api.to_string());
+        option("device-size", self.options.device_size.to_owned());
+        for volume in &self.options.volumes {
+            option("volume", (*volume).to_owned());
+        }
+        arguments
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let path = self.path("demo.json");
+        let parent = self.parent.as_mut().context("the demo was started")?;
+        wait_until("every volume serves", READY_PATIENCE, || {
+            if let Some(status) = parent.try_wait()? {
+                bail!("the demo ended with {status}");
+            }
+            Ok(path.exists())
+        })?;
+        self.refresh()
+    }
+
+    /// Reads `demo.json` again.
+    ///
+    /// # Errors
+    /// It is not as the contract says.
+    pub fn refresh(&mut self) -> Result<()> {
+        self.file = DemoFile::read(&self.path("demo.json"))?;
+        ensure!(
+            self.file.nodes.len() == usize::from(self.options.nodes),
+            "every node is named"
+        );
+        for node in &self.file.nodes {
+            if !self.seen.contains(&node.pid) {
+                self.seen.push(node.pid);
+            }
+        }
+        Ok(())
+    }
+
+    /// What `demo.json` said when it was last read.
+    #[must_use]
+    pub const fn file(&self) -> &DemoFile {
+        &self.file
+    }
+
+    /// The demo's directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        let directory = self.directory.as_ref();
+        directory.expect("it is there until the end").path()
+    }
+
+    /// A path in the demo's directory.
+    #[must_use]
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.directory().join(name)
+    }
+
+    /// `holdfast volume show NAME`, asked of the parent.
+    ///
+    /// # Errors
+    /// It fails, or its answer is not as the contract says.
+    pub fn volume(&self, name: &str) -> Result<VolumeShow> {
+        cli::volume_show(&self.file.api, name)
+    }
+
+    /// Copies that the policy of volume `name` asks for.
+    ///
+    /// # Errors
+    /// There is no such volume, or its policy is unknown.
+    pub fn copies(&self, name: &str) -> Result<usize> {
+        match self.file.volume(name)?.policy.as_str() {
+            "none" => Ok(1),
+            policy => {
+                let digits = policy.strip_prefix("mirror");
+                digits
+                    .and_then(|digits| digits.parse().ok())
+                    .with_context(|| format!("understand the policy {policy}"))
+            }
+        }
+    }
+
+    /// Waits until every slice of volume `name` has all its copies in sync.
+    ///
+    /// # Errors
+    /// That does not happen within `patience`.
+    pub fn wait_until_whole(&self, name: &str, patience: Duration) -> Result<Duration> {
+        let copies = self.copies(name)?;
+        let what = format!("{name} has all its copies in sync");
+        wait_until(&what, patience, || Ok(self.volume(name)?.is_whole(copies)))
+            .with_context(|| format!("at the end: {:?}", self.volume(name)))
+    }
+
+    /// Stops everything cleanly.
+    ///
+    /// # Errors
+    /// The demo does not stop, ends with an error, or leaves something behind.
+    pub fn stop(&mut self) -> Result<()> {
+        let mut parent = self.parent.take().context("the demo runs")?;
+        signal(parent.id(), self.directory(), Signal::TERM)?;
+        let status = wait_for(&mut parent, STOP_PATIENCE);
+        if status.is_err() {
+            self.parent = Some(parent);
+        }
+        let status = status?;
+        ensure!(status.success(), "a clean stop ended with {status}");
+        self.reap_started()?;
+        let left: Vec<u32> = self.running().collect();
+        ensure!(left.is_empty(), "processes {left:?} were left behind");
+        let file = self.path("demo.json");
+        ensure!(!file.exists(), "a clean stop removes demo.json");
+        Ok(())
+    }
+
+    /// Kills the parent only.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn kill_parent(&mut self) -> Result<()> {
+        let mut parent = self.parent.take().context("the demo runs")?;
+        parent.kill().context("kill the demo")?;
+        parent.wait().context("wait for the demo")?;
+        Ok(())
+    }
+
+    /// Kills the parent and every node, as near to the same time as it can be done.
+    ///
+    /// # Errors
+    /// Something does not die.
+    pub fn kill_everything(&mut self) -> Result<()> {
+        self.refresh()?;
+        let pids: Vec<u32> = self.running().collect();
+        if let Some(parent) = &mut self.parent {
+            parent.kill().context("kill the demo")?;
+        }
+        for pid in &pids {
+            // One that has died meanwhile is as dead.
+            let _ = signal(*pid, self.directory(), Signal::KILL);
+        }
+        if let Some(mut parent) = self.parent.take() {
+            parent.wait().context("wait for the demo")?;
+        }
+        self.reap_started()?;
+        wait_until("everything is dead", KILL_PATIENCE, || {
+            Ok(self.running().next().is_none())
+        })?;
+        Ok(())
+    }
+
+    /// The parent's process.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn parent_pid(&self) -> Result<u32> {
+        let parent = self.parent.as_ref().context("the demo runs")?;
+        Ok(parent.id())
+    }
+
+    /// Whether a process of this demo runs.
+    #[must_use]
+    pub fn runs(&self, pid: u32) -> bool {
+        runs(pid, self.directory())
+    }
+
+    /// Nodes that run, of those that were ever seen.
+    fn running(&self) -> impl Iterator<Item = u32> {
+        let seen = self.seen.iter().copied();
+        seen.filter(|pid| runs(*pid, self.directory()))
+    }
+
+    /// Waits for the nodes that were started by their command, which have been told to end.
+    fn reap_started(&mut self) -> Result<()> {
+        for mut child in self.started.drain(..) {
+            wait_for(&mut child, STOP_PATIENCE)?;
+        }
+        Ok(())
+    }
+
+    /// The ends of all logs.
+    fn print_logs(&self) {
+        let mut logs = vec![self.path("e2e-demo.log")];
+        for node in &self.file.nodes {
+            logs.push(self.path(&node.name).join("node.log"));
+            logs.push(self.path(format!("e2e-{}.log", node.name)));
+        }
+        for log in logs {
+            let Ok(text) = fs::read_to_string(&log) else {
+                continue;
+            };
+            let lines: Vec<&str> = text.lines().collect();
+            let end = &lines[lines.len().saturating_sub(LOG_LINES)..];
+            report(&format!("== {}\n{}", log.display(), end.join("\n")));
+        }
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        let failed = self.failed || std::thread::panicking();
+        if let Some(parent) = &mut self.parent {
+            let directory = self.directory.as_ref().map(|it| it.path().to_owned());
+            let directory = directory.unwrap_or_default();
+            // SIGTERM first: the demo stops its nodes. One that has ended cannot be signalled.
+            if !failed && signal(parent.id(), &directory, Signal::TERM).is_ok() {
+                let _ = wait_for(parent, STOP_PATIENCE);
+            }
+            let _ = parent.kill();
+            let _ = parent.wait();
+        }
+        for pid in self.running().collect::<Vec<_>>() {
+            let _ = signal(pid, self.directory(), Signal::KILL);
+        }
+        for child in &mut self.started {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if failed {
+            self.print_logs();
+            if let Some(directory) = self.directory.take() {
+                report(&format!(
+                    "the demo's directory is kept: {}",
+                    directory.keep().display()
+                ));
+            }
+        }
+    }
+}
+
+/// Waits for a child's end.
+fn wait_for(child: &mut Child, patience: Duration) -> Result<ExitStatus> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().context("wait for a process")? {
+            return Ok(status);
+        }
+        ensure!(
+            start.elapsed() < patience,
+            "process {} has not ended within {patience:?}",
+            child.id()
+        );
+        std::thread::sleep(TICK);
+    }
+}
+
+/// Says something in the output of a failed test.
+#[allow(
+    clippy::print_stderr,
+    reason = "this is what a failed test is read for"
+)]
+fn report(text: &str) {
+    eprintln!("{text}");
+}

@@ -1,0 +1,112 @@
+//! Signals to processes that a test has started, directly or through the demo.
+//!
+//! Invariants:
+//! - a signal is sent only to a process whose command line names the test's own directory: process
+//!   ids are used again.
+
+use std::fs;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Between two looks at something that is waited for.
+pub const TICK: Duration = Duration::from_millis(20);
+
+/// Whether process `pid` runs, and has `directory` in its command line. A zombie does not run.
+#[must_use]
+pub fn runs(pid: u32, directory: &Path) -> bool {
+    let Ok(arguments) = fs::read(format!("/proc/{pid}/cmdline")) else {
+        return false;
+    };
+    // A zombie has no command line.
+    let arguments = String::from_utf8_lossy(&arguments);
+    arguments.contains(&*directory.to_string_lossy())
+}
+
+/// Sends a signal to process `pid`, which a test has started in `directory`.
+///
+/// # Errors
+/// There is no such process, or it is not one of the test's.
+pub fn signal(pid: u32, directory: &Path, signal: Signal) -> Result<()> {
+    ensure!(
+        runs(pid, directory),
+        "process {pid} is none of those that were started in {}",
+        directory.display()
+    );
+    let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let id = id.with_context(|| format!("{pid} is no process id"))?;
+    kill_process(id, signal).with_context(|| format!("send {signal:?} to {pid}"))
+}
+
+/// Resident memory of a process in bytes, and the most that it ever was.
+///
+/// # Errors
+/// There is no such process.
+pub fn memory(pid: u32) -> Result<(u64, u64)> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))
+        .with_context(|| format!("read the status of {pid}"))?;
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.map(|kib| kib << 10)
+            .with_context(|| format!("find {name} in the status of {pid}"))
+    };
+    Ok((field("VmRSS:")?, field("VmHWM:")?))
+}
+
+/// Waits until `condition` holds.
+///
+/// # Errors
+/// It does not within `patience`, or looking at it failed.
+pub fn wait_until(
+    what: &str,
+    patience: Duration,
+    mut condition: impl FnMut() -> Result<bool>,
+) -> Result<Duration> {
+    let start = Instant::now();
+    while !condition().with_context(|| format!("wait until {what}"))? {
+        if start.elapsed() > patience {
+            bail!("waited {patience:?} in vain until {what}");
+        }
+        sleep(TICK);
+    }
+    Ok(start.elapsed())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn only_our_own_are_signalled() {
+        let directory = tempfile::tempdir().unwrap();
+        let marker = directory.path().join("x");
+        let mut child = Command::new("tail")
+            .args(["-f", "/dev/null"])
+            .arg(&marker)
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        wait_until("it runs", Duration::from_secs(5), || {
+            Ok(runs(pid, directory.path()))
+        })
+        .unwrap();
+        assert!(memory(pid).unwrap().0 > 0);
+        let other = tempfile::tempdir().unwrap();
+        assert!(signal(pid, other.path(), Signal::KILL).is_err());
+        assert!(runs(pid, directory.path()));
+        signal(pid, directory.path(), Signal::KILL).unwrap();
+        wait_until("it is dead", Duration::from_secs(5), || {
+            Ok(!runs(pid, directory.path()))
+        })
+        .unwrap();
+        child.wait().unwrap();
+        assert!(signal(pid, directory.path(), Signal::KILL).is_err());
+    }
+}

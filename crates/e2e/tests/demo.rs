@@ -1,0 +1,194 @@
+//! The contract of the command line that is about processes: who starts, adopts and stops whom.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use holdfast_e2e::cli::{FAILED, USAGE, fails, json};
+use holdfast_e2e::demo::READY_WITHIN;
+use holdfast_e2e::host::Host;
+use holdfast_e2e::{Demo, DemoOptions, binary, scenario};
+use holdfast_lab::verify::LoadConfig;
+use serde_json::Value;
+
+#[test]
+fn a_clean_stop_changes_no_epoch_and_moves_no_data() {
+    scenario(DemoOptions::default(), |demo| {
+        let host = Host::open(demo, "demo")?;
+        let load = host.load(host.ledger(1), LoadConfig::default());
+        load.wait_for(500)?;
+        let (_, mut ledger) = load.stop()?;
+        drop(host);
+        let before = demo.volume("demo")?;
+        // A node that was started by hand is stopped with the others.
+        let node = demo.node_names().remove(0);
+        demo.kill(&node)?;
+        demo.start_node(&node)?;
+        demo.wait_until_whole("demo", READY_WITHIN)?;
+        let settled = demo.volume("demo")?;
+        demo.stop()?;
+        let took = demo.start_again()?;
+        ensure!(took <= READY_WITHIN, "serving took {took:?}");
+        let after = demo.volume("demo")?;
+        ensure!(
+            after.epochs() == settled.epochs(),
+            "{settled:?} became {after:?}"
+        );
+        ensure!(after.resync == settled.resync, "data was moved: {after:?}");
+        ensure!(
+            after.slices.len() == before.slices.len(),
+            "slices are for ever"
+        );
+        Host::open(demo, "demo")?.verify(&mut ledger)
+    });
+}
+
+#[test]
+fn nodes_outlive_the_parent_and_are_adopted() {
+    scenario(DemoOptions::default(), |demo| {
+        let host = Host::open(demo, "demo")?;
+        let load = host.load(host.ledger(1), LoadConfig::default());
+        load.wait_for(200)?;
+        let pids: Vec<u32> = demo.file().nodes.iter().map(|node| node.pid).collect();
+        demo.kill_parent()?;
+        load.wait_for(500)?;
+        let took = demo.start_again()?;
+        ensure!(took <= READY_WITHIN, "serving took {took:?}");
+        let adopted: Vec<u32> = demo.file().nodes.iter().map(|node| node.pid).collect();
+        ensure!(adopted == pids, "{pids:?} were not adopted: {adopted:?}");
+        load.wait_for(200)?;
+        let (_, mut ledger) = load.stop()?;
+        host.verify(&mut ledger)?;
+        drop(host);
+        // What was adopted is stopped too.
+        demo.stop()
+    });
+}
+
+#[test]
+fn a_node_may_be_started_at_once_after_its_death() {
+    scenario(DemoOptions::default(), |demo| {
+        for node in demo.node_names() {
+            demo.kill(&node)?;
+            demo.start_node(&node)?;
+        }
+        demo.wait_until_whole("demo", READY_WITHIN)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn mistakes_are_told() {
+    scenario(DemoOptions::default(), |demo| {
+        let mut arguments = demo.arguments();
+        // A second user of the directory is told who holds it.
+        let parent = demo.parent_pid()?.to_string();
+        let said = fails(FAILED, &text(&arguments))?;
+        ensure!(
+            said.contains(&parent),
+            "it does not name process {parent}: {said}"
+        );
+        // Another directory, the same ports.
+        let other = demo.path("other");
+        arguments[2] = other.display().to_string();
+        let said = fails(FAILED, &text(&arguments))?;
+        ensure!(
+            said.contains("-port"),
+            "it does not name the option: {said}"
+        );
+        let is_named = said.contains(&parent)
+            || demo
+                .file()
+                .nodes
+                .iter()
+                .any(|node| said.contains(&node.pid.to_string()));
+        ensure!(is_named, "it does not name the process: {said}");
+        for wrong in [
+            &["demo", "--nodes", "0"][..],
+            &["demo", "--nodes", "8"],
+            &["demo", "--volume", "a:1GiB"],
+            &["demo", "--volume", "a:1GiB:raid7"],
+            &["demo", "--no-such-option"],
+            &["no-such-command"],
+            &[],
+        ] {
+            fails(USAGE, wrong).with_context(|| format!("{wrong:?}"))?;
+        }
+        // The demo is none the worse for it.
+        ensure!(demo.volume("demo")?.is_whole(2), "the demo has suffered");
+        let status: Value = json(&demo.file().api, &["status"])?;
+        ensure!(status.is_object(), "status is one value: {status}");
+        change_volumes(demo)
+    });
+}
+
+/// What cannot be done to volumes, and what can.
+fn change_volumes(demo: &Demo) -> Result<()> {
+    let api = demo.file().api.clone();
+    let with_api = |arguments: &[&str]| -> Vec<String> {
+        let all = [&["--api", &api], arguments].concat();
+        all.into_iter().map(str::to_owned).collect()
+    };
+    for (arguments, code) in [
+        (&["volume", "show", "none"][..], FAILED),
+        (
+            &["volume", "create", "four", "1GiB", "--policy", "mirror4"],
+            FAILED,
+        ),
+        (&["volume", "delete", "none"], FAILED),
+    ] {
+        let said = fails(code, &text(&with_api(arguments)));
+        said.with_context(|| format!("{arguments:?}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_volume_named_again_is_nothing_new_and_a_different_one_is_an_error() {
+    scenario(DemoOptions::default(), |demo| {
+        demo.stop()?;
+        let mut arguments = demo.arguments();
+        let last = arguments.len() - 1;
+        for different in ["demo:8GiB:mirror2", "demo:4GiB:mirror3"] {
+            arguments[last] = different.to_owned();
+            let said = fails(FAILED, &text(&arguments))?;
+            ensure!(said.contains("demo"), "it does not name the volume: {said}");
+        }
+        demo.start_again()?;
+        ensure!(demo.volume("demo")?.is_whole(2), "the demo has suffered");
+        Ok(())
+    });
+}
+
+#[test]
+fn fresh_erases_only_what_is_ours() {
+    scenario(DemoOptions::default(), |demo| {
+        let foreign = demo.path("foreign");
+        fs::create_dir(&foreign)?;
+        fs::write(foreign.join("precious"), "data")?;
+        let said = fails(
+            FAILED,
+            &["demo", "--fresh", "--dir", &foreign.display().to_string()],
+        )?;
+        ensure!(!said.is_empty(), "nothing was said");
+        ensure!(foreign.join("precious").exists(), "it was erased");
+        Ok(())
+    });
+}
+
+#[test]
+fn help_is_on_stdout_and_errors_are_not() -> Result<()> {
+    let output = Command::new(binary::holdfast()?).arg("--help").output()?;
+    ensure!(output.status.success() && output.stderr.is_empty());
+    ensure!(!output.stdout.is_empty());
+    let output = Command::new(binary::holdfast()?)
+        .arg("--nonsense")
+        .output()?;
+    ensure!(output.status.code() == Some(USAGE));
+    ensure!(output.stdout.is_empty() && !output.stderr.is_empty());
+    Ok(())
+}
+
+fn text(arguments: &[String]) -> Vec<&str> {
+    arguments.iter().map(String::as_str).collect()
+}

@@ -1,0 +1,130 @@
+//! A node that was away catches up by what has changed; one that has lost everything, by all that
+//! is allocated; and serving goes on meanwhile.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use holdfast_e2e::host::Host;
+use holdfast_e2e::{Demo, DemoOptions, scenario};
+use holdfast_lab::verify::LoadConfig;
+
+const MIB: u64 = 1 << 20;
+/// What is on the volume before.
+const FILLED_BYTES: u64 = 256 * MIB;
+/// Blocks of 4 KiB that change while the node is away, each in a page of its own.
+const CHANGED_BLOCKS: u64 = 512;
+const CHANGED_BYTES: u64 = CHANGED_BLOCKS * 4096;
+/// "Little more than what changed": the entries that were under way, and the log's own.
+const SLACK_BYTES: u64 = 2 * MIB;
+const SYNC_PATIENCE: Duration = Duration::from_secs(120);
+const STALL_MAX: Duration = Duration::from_secs(3);
+
+#[test]
+fn a_node_catches_up_by_what_has_changed() {
+    scenario(DemoOptions::default(), |demo| {
+        let host = Host::open(demo, "demo")?;
+        fill(&host, 0, FILLED_BYTES / MIB, MIB, 1)?;
+        // The secondary first, then whoever is primary then.
+        for leads in [false, true] {
+            let node = replica(demo, leads)?;
+            let before = demo.volume("demo")?.resync.bytes_moved;
+            demo.kill(&node)?;
+            fill(&host, 4096, CHANGED_BLOCKS, 4096, 2 + u64::from(leads))?;
+            demo.start_node(&node)?;
+            demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+            host.wait_for_all_paths()?;
+            let moved = demo.volume("demo")?.resync.bytes_moved - before;
+            ensure!(
+                (CHANGED_BYTES..=CHANGED_BYTES + SLACK_BYTES).contains(&moved),
+                "{CHANGED_BYTES} bytes changed, {moved} were moved to {node}"
+            );
+            // Alone it has to serve what it has caught up with.
+            check(&host, 4096, CHANGED_BLOCKS, 4096, 2 + u64::from(leads))?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_node_that_lost_everything_gets_all_of_it() {
+    scenario(DemoOptions::default(), |demo| {
+        let host = Host::open(demo, "demo")?;
+        fill(&host, FILLED_BYTES, FILLED_BYTES / MIB, MIB, 1)?;
+        let node = replica(demo, false)?;
+        let other = replica(demo, true)?;
+        demo.kill(&node)?;
+        demo.empty_node(&node)?;
+        let before = demo.volume("demo")?.resync.bytes_moved;
+        let config = LoadConfig {
+            depth: 8,
+            ..LoadConfig::default()
+        };
+        let load = host.load(host.ledger(5), config);
+        load.wait_for(100)?;
+        load.restart_stalls();
+        demo.start_node(&node)?;
+        demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+        let report = load.report();
+        ensure!(
+            report.longest_stall <= STALL_MAX,
+            "syncing stalled the load: {report}"
+        );
+        let moved = demo.volume("demo")?.resync.bytes_moved - before;
+        ensure!(moved >= FILLED_BYTES, "only {moved} bytes were moved");
+        host.wait_for_all_paths()?;
+        // Now it holds the only copy.
+        demo.kill(&other)?;
+        load.wait_for(100)?;
+        check(&host, FILLED_BYTES, FILLED_BYTES / MIB, MIB, 1)?;
+        let (_, mut ledger) = load.stop()?;
+        demo.start_node(&other)?;
+        demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+        host.wait_for_all_paths()?;
+        host.verify(&mut ledger)
+    });
+}
+
+/// A node that holds the one slice, and leads it or not.
+fn replica(demo: &Demo, leads: bool) -> Result<String> {
+    let volume = demo.volume("demo")?;
+    let slice = volume.slices.first().context("a volume has slices")?;
+    let is_primary = |node: &&String| slice.primary.as_ref() == Some(*node);
+    let node = slice.in_sync.iter().find(|node| is_primary(node) == leads);
+    node.cloned().context("find the replica")
+}
+
+/// The content of piece `index`.
+fn piece(index: u64, length: u64, seed: u64) -> Vec<u8> {
+    let word = (seed << 48 | index).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    word.to_le_bytes().repeat(length as usize / 8)
+}
+
+/// Writes `count` pieces of `length` bytes, each at the beginning of a MiB from `offset` on.
+fn fill(host: &Host, offset: u64, count: u64, length: u64, seed: u64) -> Result<()> {
+    for index in 0..count {
+        let data = piece(index, length, seed).into();
+        let first = (offset + index * stride(length)) / 512;
+        host.run(host.disk().write(first, data, index as usize))?;
+    }
+    Ok(())
+}
+
+/// Small pieces are a page apart.
+fn stride(length: u64) -> u64 {
+    length.max(256 << 10)
+}
+
+fn check(host: &Host, offset: u64, count: u64, length: u64, seed: u64) -> Result<()> {
+    for index in 0..count {
+        let first = (offset + index * stride(length)) / 512;
+        let read = host
+            .disk()
+            .read(first, (length / 512) as u32, index as usize);
+        let found = host.run(read)?.data_in.concat();
+        ensure!(
+            found == piece(index, length, seed),
+            "piece {index} is wrong"
+        );
+    }
+    Ok(())
+}
