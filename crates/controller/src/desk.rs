@@ -1,0 +1,69 @@
+//! Transactions as futures, over one session with the metadata.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use holdfast_metadata::{Answers, Requests, Session};
+use holdfast_model::metadata::{
+    MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Transaction, TransactionOutcome,
+};
+use tokio::sync::oneshot;
+
+/// Who waits for an answer; nobody can any more when the session has ended.
+type Waiting = Arc<Mutex<Option<BTreeMap<MetadataToken, oneshot::Sender<MetadataAnswer>>>>>;
+
+#[derive(Debug)]
+pub(crate) struct Desk {
+    requests: Requests,
+    token_last: AtomicU64,
+    waiting: Waiting,
+}
+
+impl Desk {
+    /// Must be called within a tokio runtime. The session ends with the desk.
+    pub(crate) fn start(session: Session) -> Self {
+        let Session { requests, answers } = session;
+        let waiting = Waiting::new(Mutex::new(Some(BTreeMap::new())));
+        tokio::spawn(hand_out(answers, Arc::clone(&waiting)));
+        Self {
+            requests,
+            token_last: AtomicU64::new(0),
+            waiting,
+        }
+    }
+
+    pub(crate) async fn transact(
+        &self,
+        transaction: Transaction,
+    ) -> Result<TransactionOutcome, MetadataError> {
+        let token = MetadataToken(self.token_last.fetch_add(1, Ordering::Relaxed) + 1);
+        let (sender, answer) = oneshot::channel();
+        match &mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(waiting) => waiting.insert(token, sender),
+            None => return Err(MetadataError::Unavailable),
+        };
+        self.requests
+            .submit(token, MetadataRequest::Transact(transaction));
+        match answer.await {
+            Ok(MetadataAnswer::Transacted(outcome)) => Ok(outcome),
+            Ok(MetadataAnswer::Failed(error)) => Err(error),
+            // The session has ended, or the store answers a question that was not asked.
+            Ok(_) | Err(_) => Err(MetadataError::Unavailable),
+        }
+    }
+}
+
+async fn hand_out(mut answers: Answers, waiting: Waiting) {
+    while let Some((token, answer)) = answers.recv().await {
+        let sender = match &mut *waiting.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(waiting) => waiting.remove(&token),
+            None => None,
+        };
+        if let Some(sender) = sender {
+            // Whoever has stopped waiting does not miss it.
+            let _ = sender.send(answer);
+        }
+    }
+    *waiting.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}

@@ -1,0 +1,369 @@
+//! The control plane: answers the REST interface from what the metadata holds and what the nodes
+//! report, and carries out the plans of `control`.
+//!
+//! Every node has one, and so has the demo's parent; they need not know of each other, because plans
+//! that meet in the metadata never mix.
+//!
+//! It refuses to decide where replicas go (`control` does), and to keep anything of its own: what it
+//! answers is read when it is asked.
+#![forbid(unsafe_code)]
+
+mod desk;
+mod problem;
+mod reports;
+mod view;
+
+use std::time::Duration;
+
+use holdfast_api::documents::{
+    LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeGrow, VolumeList,
+};
+use holdfast_api::{Api, Problem, ProblemKind};
+use holdfast_control::{Inventory, InventoryError, PlanError, VolumeName, VolumeSize};
+use holdfast_metadata::Session;
+use holdfast_model::metadata::{
+    Compare, LeaseId, MetadataError, Operation, Revision, Selector, Transaction,
+};
+use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, Record};
+use holdfast_model::{ClusterId, VolumeId};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use self::desk::Desk;
+use self::reports::Reports;
+
+pub use self::reports::REPORT_TIME_MAX;
+
+/// How often a plan is made anew because others were faster, or an outcome is unknown. Each time
+/// that others were faster, one of them got ahead.
+const ATTEMPTS_MAX: u32 = 32;
+/// The pause before the second attempt; it grows by as much with each further one.
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
+/// Without any progress for so long, the making of a volume has been cut short, and its name is
+/// taken over. One that is only slow is stopped by it, and begins anew.
+const ABANDONED_AFTER: Duration = Duration::from_secs(2);
+/// How long a new or grown volume may take to be served before it is answered as it is.
+const SERVE_TIME_MAX: Duration = Duration::from_secs(5);
+/// How often it is looked at meanwhile.
+const SERVE_POLL: Duration = Duration::from_millis(100);
+
+/// The control plane of one process.
+#[derive(Debug)]
+pub struct Controller {
+    cluster: ClusterId,
+    desk: Desk,
+    local: Option<watch::Receiver<LocalReport>>,
+    serve_time_max: Duration,
+}
+
+/// What ended an attempt at a plan.
+enum Attempt {
+    /// Others were faster, or it is unknown how it ended: from the beginning, with a fresh look.
+    Again(Problem),
+    /// It cannot be done.
+    Refused(Problem),
+}
+
+impl Controller {
+    /// The control plane of `cluster`, over a session of its own with the metadata. `local` is what
+    /// the node in this process reports of itself, if there is one.
+    ///
+    /// Must be called within a tokio runtime.
+    #[must_use]
+    pub fn new(
+        cluster: ClusterId,
+        session: Session,
+        local: Option<watch::Receiver<LocalReport>>,
+    ) -> Self {
+        let desk = Desk::start(session);
+        Self {
+            cluster,
+            desk,
+            local,
+            serve_time_max: SERVE_TIME_MAX,
+        }
+    }
+
+    /// With less patience for new volumes to be served.
+    #[must_use]
+    pub fn serve_within(self, serve_time_max: Duration) -> Self {
+        Self {
+            serve_time_max,
+            ..self
+        }
+    }
+
+    /// Makes the cluster, unless it has been made, and clears away what a process that ended in the
+    /// middle of something has left behind.
+    ///
+    /// # Errors
+    /// [`Problem`] if the metadata does not answer, or holds another cluster.
+    pub async fn found(&self) -> Result<(), Problem> {
+        let record = ClusterRecord {
+            schema: 1,
+            cluster: self.cluster,
+            next_volume: VolumeId(1),
+        };
+        let key = || CLUSTER_KEY.to_owned();
+        let absent = Compare::ModRevision {
+            key: key(),
+            equals: Revision(0),
+        };
+        let put = Operation::Put {
+            key: key(),
+            value: record.encode(),
+            lease: LeaseId::default(),
+        };
+        let founding = Transaction {
+            compare: vec![absent],
+            success: vec![put],
+            failure: vec![Operation::Range(Selector::Key(key()))],
+        };
+        self.desk
+            .transact(founding)
+            .await
+            .map_err(problem::metadata)?;
+        let inventory = self.inventory().await?;
+        for transaction in holdfast_control::clean_up(&inventory) {
+            self.desk
+                .transact(transaction)
+                .await
+                .map_err(problem::metadata)?;
+        }
+        Ok(())
+    }
+
+    /// Whether every volume is served at every node's portal.
+    ///
+    /// # Errors
+    /// [`Problem`] if the metadata does not answer.
+    pub async fn serves_everything(&self) -> Result<bool, Problem> {
+        let (inventory, reports) = self.look().await?;
+        Ok(inventory
+            .volumes
+            .keys()
+            .all(|volume| reports.serve_everywhere(&inventory, *volume)))
+    }
+
+    /// Whether no volume has ever been made.
+    ///
+    /// # Errors
+    /// [`Problem`] if the metadata does not answer.
+    pub async fn is_new(&self) -> Result<bool, Problem> {
+        Ok(self.inventory().await?.cluster.record.next_volume == VolumeId(1))
+    }
+
+    async fn inventory(&self) -> Result<Inventory, Problem> {
+        let outcome = self
+            .desk
+            .transact(Inventory::query())
+            .await
+            .map_err(problem::metadata)?;
+        let inventory = Inventory::from_outcome(outcome).map_err(|error| match error {
+            InventoryError::NoCluster => {
+                Problem::new(ProblemKind::Unavailable, error).hint("start the cluster's first node")
+            }
+            InventoryError::Record(_) | InventoryError::Answer => {
+                Problem::new(ProblemKind::Internal, error)
+                    .hint("another version of Holdfast may have written it")
+            }
+        })?;
+        let found = inventory.cluster.record.cluster;
+        if found != self.cluster {
+            let detail = format!(
+                "the metadata is that of cluster {found}, not {}",
+                self.cluster
+            );
+            return Err(Problem::new(ProblemKind::Internal, detail)
+                .hint("look at the addresses of the metadata in the configuration"));
+        }
+        Ok(inventory)
+    }
+
+    /// What the metadata holds, and what the nodes say to it.
+    async fn look(&self) -> Result<(Inventory, Reports), Problem> {
+        let inventory = self.inventory().await?;
+        let local = self.local.as_ref().map(|local| local.borrow().clone());
+        let reports = Reports::collect(&inventory, local).await;
+        Ok((inventory, reports))
+    }
+
+    /// Makes a plan and carries it out, again and again until nobody has come in between. Tells
+    /// whether there was anything to do.
+    async fn carry_out(
+        &self,
+        make: impl Fn(&Inventory, &Reports) -> Result<Vec<Transaction>, PlanError>,
+        name: &VolumeName,
+    ) -> Result<bool, Problem> {
+        for attempt in 1.. {
+            self.wait_for_makers(name).await?;
+            match self.attempt(&make, name).await {
+                Ok(done) => return Ok(done),
+                Err(Attempt::Refused(problem)) => return Err(problem),
+                Err(Attempt::Again(problem)) if attempt >= ATTEMPTS_MAX => return Err(problem),
+                Err(Attempt::Again(problem)) => {
+                    tracing::debug!(%problem, %name, "plan anew");
+                    tokio::time::sleep(ATTEMPT_PAUSE * attempt).await;
+                }
+            }
+        }
+        unreachable!("the attempts are counted")
+    }
+
+    async fn attempt(
+        &self,
+        make: impl Fn(&Inventory, &Reports) -> Result<Vec<Transaction>, PlanError>,
+        name: &VolumeName,
+    ) -> Result<bool, Attempt> {
+        let (inventory, reports) = self.look().await.map_err(Attempt::Refused)?;
+        let plan = make(&inventory, &reports)
+            .map_err(|error| Attempt::Refused(problem::plan(name, error)))?;
+        let done = !plan.is_empty();
+        for transaction in plan {
+            match self.desk.transact(transaction).await {
+                Ok(outcome) if outcome.succeeded => {}
+                Ok(_) => return Err(Attempt::Again(problem::conflict(name))),
+                Err(MetadataError::Unavailable) => {
+                    return Err(Attempt::Again(problem::metadata(
+                        MetadataError::Unavailable,
+                    )));
+                }
+                Err(error) => return Err(Attempt::Refused(problem::metadata(error))),
+            }
+        }
+        Ok(done)
+    }
+
+    /// While somebody else makes a volume of that name, waits for the end.
+    async fn wait_for_makers(&self, name: &VolumeName) -> Result<(), Problem> {
+        let mut last = None;
+        let mut since = Instant::now();
+        loop {
+            let seen = unfinished(&self.inventory().await?, name);
+            if seen.is_none() {
+                return Ok(());
+            }
+            if seen != last {
+                since = Instant::now();
+                last = seen;
+            } else if since.elapsed() >= ABANDONED_AFTER {
+                return Ok(());
+            }
+            tokio::time::sleep(SERVE_POLL).await;
+        }
+    }
+
+    /// The volume once it is served at every portal that is up, or as it is after a while.
+    async fn served(&self, name: &VolumeName) -> Result<Volume, Problem> {
+        let deadline = Instant::now() + self.serve_time_max;
+        loop {
+            let (inventory, reports) = self.look().await?;
+            let record = inventory
+                .volume(name.as_str())
+                .ok_or_else(|| problem::plan(name, PlanError::NoSuchVolume))?;
+            let served = reports.serve_everywhere(&inventory, record.record.volume);
+            if served || Instant::now() >= deadline {
+                return Ok(view::volume(&inventory, &reports, &record.record));
+            }
+            tokio::time::sleep(SERVE_POLL).await;
+        }
+    }
+}
+
+/// How far the making of a volume of that name is, if one is under way or was cut short.
+fn unfinished(inventory: &Inventory, name: &VolumeName) -> Option<(Revision, usize)> {
+    let found = inventory.names.get(name.as_str())?;
+    let id = found.record.volume;
+    if inventory.volumes.contains_key(&id) {
+        return None;
+    }
+    let slices = inventory
+        .slices
+        .keys()
+        .filter(|slice| slice.volume == id)
+        .count();
+    Some((found.revision, slices))
+}
+
+impl Api for Controller {
+    async fn status(&self) -> Result<Status, Problem> {
+        let (inventory, reports) = self.look().await?;
+        Ok(view::status(&inventory, &reports))
+    }
+
+    async fn nodes(&self) -> Result<NodeList, Problem> {
+        let (inventory, reports) = self.look().await?;
+        Ok(view::nodes(&inventory, &reports))
+    }
+
+    async fn volumes(&self) -> Result<VolumeList, Problem> {
+        let (inventory, reports) = self.look().await?;
+        Ok(view::volumes(&inventory, &reports))
+    }
+
+    async fn volume(&self, name: &str) -> Result<Volume, Problem> {
+        let name: VolumeName = name.parse().map_err(problem::name)?;
+        let (inventory, reports) = self.look().await?;
+        let record = inventory
+            .volume(name.as_str())
+            .ok_or_else(|| problem::plan(&name, PlanError::NoSuchVolume))?;
+        Ok(view::volume(&inventory, &reports, &record.record))
+    }
+
+    async fn create_volume(&self, request: VolumeCreate) -> Result<Volume, Problem> {
+        let name: VolumeName = request.name.parse().map_err(problem::name)?;
+        let size = VolumeSize::new(request.bytes).map_err(problem::size)?;
+        let make = |inventory: &Inventory, reports: &Reports| {
+            let up = |node| reports.is_up(node);
+            let plan = holdfast_control::create(inventory, up, &name, size, request.policy);
+            plan.map(|plan| plan.transactions)
+        };
+        if self.carry_out(make, &name).await? {
+            tracing::info!(%name, bytes = size.bytes(), policy = %request.policy, "made a volume");
+        }
+        self.served(&name).await
+    }
+
+    async fn grow_volume(&self, name: &str, request: VolumeGrow) -> Result<Volume, Problem> {
+        let name: VolumeName = name.parse().map_err(problem::name)?;
+        let size = VolumeSize::new(request.bytes).map_err(problem::size)?;
+        let make = |inventory: &Inventory, reports: &Reports| {
+            let plan = holdfast_control::grow(inventory, |node| reports.is_up(node), &name, size);
+            plan.map(|plan| plan.transactions)
+        };
+        if self.carry_out(make, &name).await? {
+            tracing::info!(%name, bytes = size.bytes(), "grew a volume");
+        }
+        self.served(&name).await
+    }
+
+    async fn delete_volume(&self, name: &str) -> Result<(), Problem> {
+        let name: VolumeName = name.parse().map_err(problem::name)?;
+        let meant = self.inventory().await?;
+        let meant = meant
+            .volume(name.as_str())
+            .ok_or_else(|| problem::plan(&name, PlanError::NoSuchVolume))?
+            .record
+            .volume;
+        // A later attempt must not delete another volume that has the name by then.
+        let make = |inventory: &Inventory, _: &Reports| match inventory.volume(name.as_str()) {
+            Some(found) if found.record.volume == meant => {
+                holdfast_control::delete(inventory, &name).map(|plan| plan.transactions)
+            }
+            _ => Ok(Vec::new()),
+        };
+        self.carry_out(make, &name).await?;
+        tracing::info!(%name, "deleted a volume");
+        Ok(())
+    }
+
+    async fn local(&self) -> Result<LocalReport, Problem> {
+        match &self.local {
+            Some(local) => Ok(local.borrow().clone()),
+            None => Err(
+                Problem::new(ProblemKind::NoNode, "there is no node in this process")
+                    .hint("ask a node's own API; `holdfast node list` tells where they answer"),
+            ),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What goes wrong here, as problem documents: the words, and the hints.
+
+use holdfast_api::{Problem, ProblemKind};
+use holdfast_control::{NameError, PlanError, VolumeName, VolumeSizeError};
+use holdfast_model::ByteSize;
+use holdfast_model::metadata::MetadataError;
+
+pub(crate) fn metadata(error: MetadataError) -> Problem {
+    match error {
+        MetadataError::Unavailable => Problem::new(
+            ProblemKind::Unavailable,
+            "the metadata store does not answer; what was asked for may or may not have been done",
+        )
+        .hint("nodes go on serving their volumes meanwhile; look at the store, and try again"),
+        MetadataError::Invalid => {
+            Problem::new(ProblemKind::ClusterFull, "the metadata store takes no more")
+                .hint("delete volumes that are not needed")
+        }
+        MetadataError::Compacted(_) | MetadataError::NoSuchLease => {
+            Problem::new(ProblemKind::Internal, error)
+        }
+    }
+}
+
+pub(crate) fn conflict(name: &VolumeName) -> Problem {
+    Problem::new(
+        ProblemKind::Conflict,
+        format!("others change volume {name}, or make volumes, at the same time"),
+    )
+    .hint("try again")
+}
+
+pub(crate) fn name(error: NameError) -> Problem {
+    Problem::new(ProblemKind::Invalid, error).hint("a good name is, for example, sql-data.01")
+}
+
+pub(crate) fn size(error: VolumeSizeError) -> Problem {
+    let hint = match error {
+        VolumeSizeError::Empty | VolumeSizeError::NotWhole { .. } => {
+            "sizes in MiB, GiB or TiB always fit, for example 4GiB"
+        }
+        VolumeSizeError::TooLarge => "make several volumes, and join them on the host",
+    };
+    Problem::new(ProblemKind::Invalid, error).hint(hint)
+}
+
+pub(crate) fn plan(name: &VolumeName, error: PlanError) -> Problem {
+    match error {
+        PlanError::NoSuchVolume => Problem::new(
+            ProblemKind::NoSuchVolume,
+            format!("there is no volume {name}"),
+        )
+        .hint("`holdfast volume list` tells which there are"),
+        PlanError::Exists { bytes, policy } => Problem::new(
+            ProblemKind::VolumeExists,
+            format!(
+                "there is a volume {name} already, of {} and {policy}",
+                ByteSize(bytes)
+            ),
+        )
+        .hint("choose another name, or the same size and policy; `holdfast volume grow` enlarges"),
+        PlanError::Shrinks { bytes } => Problem::new(
+            ProblemKind::VolumeShrinks,
+            format!(
+                "volume {name} has {} already, and volumes do not shrink",
+                ByteSize(bytes)
+            ),
+        )
+        .hint("make a smaller volume and copy the data"),
+        PlanError::TooFewNodes { policy, nodes } => {
+            let hint = format!("add nodes, or choose a policy that needs {nodes} at most");
+            Problem::new(ProblemKind::TooFewNodes, error).hint(if policy.copies() > 1 {
+                hint
+            } else {
+                "start a node".to_owned()
+            })
+        }
+        PlanError::TooFewUp { .. } => Problem::new(ProblemKind::TooFewNodes, error)
+            .hint("start the nodes that are down: `holdfast node list` tells which"),
+        PlanError::Full => {
+            Problem::new(ProblemKind::ClusterFull, error).hint("delete volumes that are not needed")
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What the nodes say of themselves, asked of all at the same time.
+//!
+//! Invariants:
+//! - a node that does not answer in time is down, as far as this goes;
+//! - what answers at a node's address in another node's name is not that node.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use holdfast_api::ApiClient;
+use holdfast_api::client::ApiUrl;
+use holdfast_api::documents::{LocalReport, LocalSlice};
+use holdfast_control::Inventory;
+use holdfast_model::record::NodeRecord;
+use holdfast_model::{NodeId, SliceId, VolumeId};
+use tokio::task::JoinSet;
+
+/// How long a node has to report. Nodes answer from memory: one that takes longer is in trouble.
+pub const REPORT_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// The reports of the nodes that are up, their slices in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reports {
+    nodes: BTreeMap<NodeId, Report>,
+}
+
+#[derive(Clone, Debug)]
+struct Report {
+    /// What the node's portal serves.
+    serving: Vec<VolumeId>,
+    slices: BTreeMap<SliceId, LocalSlice>,
+}
+
+impl Report {
+    fn new(report: LocalReport) -> Self {
+        let serving = report.volumes.iter().filter(|volume| volume.serving);
+        let slices = report.slices.into_iter().map(|slice| {
+            let id = SliceId {
+                volume: VolumeId(slice.volume),
+                index: slice.index,
+            };
+            (id, slice)
+        });
+        Self {
+            serving: serving.map(|volume| VolumeId(volume.volume)).collect(),
+            slices: slices.collect(),
+        }
+    }
+}
+
+impl Reports {
+    /// Asks all nodes of the inventory; `local` is the report of the one in this process.
+    pub(crate) async fn collect(inventory: &Inventory, local: Option<LocalReport>) -> Self {
+        let here = local.as_ref().map(|report| NodeId(report.node));
+        let mut asked = JoinSet::new();
+        for node in inventory
+            .nodes
+            .values()
+            .filter(|node| Some(node.node) != here)
+        {
+            asked.spawn(ask(node.clone()));
+        }
+        let answers = asked.join_all().await.into_iter().flatten();
+        Self::of(answers.chain(local))
+    }
+
+    pub(crate) fn of(reports: impl IntoIterator<Item = LocalReport>) -> Self {
+        let nodes = reports
+            .into_iter()
+            .map(|one| (NodeId(one.node), Report::new(one)));
+        Self {
+            nodes: nodes.collect(),
+        }
+    }
+
+    pub(crate) fn is_up(&self, node: NodeId) -> bool {
+        self.nodes.contains_key(&node)
+    }
+
+    /// What the nodes say of their replicas of a slice.
+    pub(crate) fn replicas(&self, slice: SliceId) -> impl Iterator<Item = (NodeId, &LocalSlice)> {
+        self.nodes
+            .iter()
+            .filter_map(move |(node, report)| Some((*node, report.slices.get(&slice)?)))
+    }
+
+    /// Whether all nodes of the inventory are up and serve the volume at their portals.
+    pub(crate) fn serve_everywhere(&self, inventory: &Inventory, volume: VolumeId) -> bool {
+        inventory.nodes.keys().all(|node| {
+            self.nodes
+                .get(node)
+                .is_some_and(|report| report.serving.contains(&volume))
+        })
+    }
+
+    /// Bytes that all nodes together have moved to bring replicas of the volume up to date.
+    pub(crate) fn bytes_moved(&self, volume: VolumeId) -> u64 {
+        let first = SliceId { volume, index: 0 };
+        let last = SliceId {
+            volume,
+            index: u32::MAX,
+        };
+        self.nodes
+            .values()
+            .flat_map(|report| report.slices.range(first..=last))
+            .map(|(_, slice)| slice.resync_bytes_moved)
+            .sum()
+    }
+}
+
+async fn ask(node: NodeRecord) -> Option<LocalReport> {
+    let url: ApiUrl = node.api.parse().ok()?;
+    let client = ApiClient::new(vec![url], None);
+    let report = tokio::time::timeout(REPORT_TIME_MAX, client.local())
+        .await
+        .ok()?
+        .ok()?;
+    (report.node == node.node.0).then_some(report)
+}

@@ -1,0 +1,182 @@
+//! Documents from what the metadata holds and what the nodes say.
+//!
+//! The two are read one after the other, so a report may be older or newer than the records. Who is
+//! in sync is taken from the records, who serves from the reports.
+
+use holdfast_api::documents::{
+    Health, Joining, LocalSlice, Node, NodeCounts, NodeList, NodeState, Resync, Slice, Status,
+    Volume, VolumeCounts, VolumeList, VolumeSummary,
+};
+use holdfast_control::Inventory;
+use holdfast_model::record::{NodeRecord, SliceRecord, VolumeRecord};
+use holdfast_model::{NodeId, Policy};
+
+use crate::reports::Reports;
+
+pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
+    let mut nodes = NodeCounts::default();
+    let mut worst = Health::Healthy;
+    for node in inventory.nodes.keys() {
+        nodes.total += 1;
+        if reports.is_up(*node) {
+            nodes.up += 1;
+        } else {
+            worst = Health::Degraded;
+        }
+    }
+    let mut volumes = VolumeCounts::default();
+    for volume in inventory.volumes.values() {
+        let health = volume_health(inventory, reports, &volume.record);
+        worst = worst.max(health);
+        volumes.total += 1;
+        match health {
+            Health::Healthy => volumes.healthy += 1,
+            Health::Degraded => volumes.degraded += 1,
+            Health::Unavailable => volumes.unavailable += 1,
+        }
+    }
+    Status {
+        cluster: inventory.cluster.record.cluster.to_string(),
+        health: worst,
+        nodes,
+        volumes,
+        revision: inventory.revision.0,
+    }
+}
+
+pub(crate) fn nodes(inventory: &Inventory, reports: &Reports) -> NodeList {
+    let node = |record: &NodeRecord| {
+        let holds = |slice: &&SliceRecord| slice.replica(record.node).is_some();
+        let leads = |slice: &&SliceRecord| slice.primary == record.node;
+        let slices = || {
+            let volumes = inventory.volumes.values();
+            volumes.flat_map(|volume| inventory.slices_of(&volume.record))
+        };
+        Node {
+            name: record.name.clone(),
+            node: record.node.0,
+            state: if reports.is_up(record.node) {
+                NodeState::Up
+            } else {
+                NodeState::Down
+            },
+            portal: record.portal.clone(),
+            api: record.api.clone(),
+            incarnation: record.incarnation.0,
+            replicas: slices().filter(holds).count() as u32,
+            primaries: slices().filter(leads).count() as u32,
+        }
+    };
+    NodeList {
+        nodes: inventory.nodes.values().map(node).collect(),
+    }
+}
+
+pub(crate) fn volumes(inventory: &Inventory, reports: &Reports) -> VolumeList {
+    let summary = |record: &VolumeRecord| VolumeSummary {
+        name: record.name.clone(),
+        bytes: record.bytes,
+        used_bytes: used_bytes(inventory, reports, record),
+        policy: record.policy,
+        health: volume_health(inventory, reports, record),
+        target: record.target.clone(),
+        lun: record.lun,
+    };
+    let mut volumes: Vec<_> = inventory
+        .volumes
+        .values()
+        .map(|volume| summary(&volume.record))
+        .collect();
+    volumes.sort_by(|left, right| left.name.cmp(&right.name));
+    VolumeList { volumes }
+}
+
+pub(crate) fn volume(inventory: &Inventory, reports: &Reports, record: &VolumeRecord) -> Volume {
+    let slices = inventory
+        .slices_of(record)
+        .map(|slice| slice_document(inventory, reports, slice));
+    Volume {
+        name: record.name.clone(),
+        bytes: record.bytes,
+        used_bytes: used_bytes(inventory, reports, record),
+        policy: record.policy,
+        health: volume_health(inventory, reports, record),
+        slices: slices.collect(),
+        resync: Resync {
+            bytes_moved: reports.bytes_moved(record.volume),
+        },
+    }
+}
+
+fn slice_document(inventory: &Inventory, reports: &Reports, record: &SliceRecord) -> Slice {
+    let name = |node: NodeId| {
+        inventory
+            .nodes
+            .get(&node)
+            .map_or_else(|| node.to_string(), |found| found.name.clone())
+    };
+    let progress = |node: NodeId| {
+        let server = server(reports, record)?;
+        server.joining.iter().find(|joining| joining.node == node.0)
+    };
+    let joining = record.joining().map(|node| Joining {
+        node: name(node),
+        bytes_done: progress(node).map_or(0, |joining| joining.bytes_done),
+        bytes_total: progress(node).map_or(0, |joining| joining.bytes_total),
+    });
+    Slice {
+        index: record.slice.index,
+        epoch: record.epoch.0,
+        primary: name(record.primary),
+        in_sync: record.in_sync().map(name).collect(),
+        joining: joining.collect(),
+    }
+}
+
+/// The replica that takes reads and writes. While one primary follows another both may say so for
+/// a moment: the newer one is it.
+fn server<'a>(reports: &'a Reports, record: &SliceRecord) -> Option<&'a LocalSlice> {
+    let replicas = reports.replicas(record.slice).map(|(_, slice)| slice);
+    replicas
+        .filter(|slice| slice.serving)
+        .max_by_key(|slice| slice.epoch)
+}
+
+fn slice_health(reports: &Reports, record: &SliceRecord, policy: Policy) -> Health {
+    if server(reports, record).is_none() {
+        return Health::Unavailable;
+    }
+    let all_up = record.in_sync().all(|node| reports.is_up(node));
+    if all_up && record.in_sync().count() >= policy.copies() {
+        Health::Healthy
+    } else {
+        Health::Degraded
+    }
+}
+
+fn volume_health(inventory: &Inventory, reports: &Reports, record: &VolumeRecord) -> Health {
+    inventory
+        .slices_of(record)
+        .map(|slice| slice_health(reports, slice, record.policy))
+        .max()
+        .unwrap_or(Health::Unavailable)
+}
+
+/// What the serving replicas hold; where none serves, what the fullest of those in sync does.
+fn used_bytes(inventory: &Inventory, reports: &Reports, record: &VolumeRecord) -> Option<u64> {
+    let used = |slice: &SliceRecord| {
+        server(reports, slice)
+            .map(|slice| slice.used_bytes)
+            .or_else(|| {
+                let in_sync = |node: &NodeId| slice.in_sync().any(|one| one == *node);
+                let replicas = reports
+                    .replicas(slice.slice)
+                    .filter(|(node, _)| in_sync(node));
+                replicas.map(|(_, slice)| slice.used_bytes).max()
+            })
+    };
+    inventory.slices_of(record).map(used).sum()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+use std::collections::BTreeMap;
+
+use holdfast_api::documents::{LocalJoining, LocalReport, LocalVolume};
+use holdfast_control::Versioned;
+use holdfast_model::metadata::Revision;
+use holdfast_model::record::{ClusterRecord, Membership, NameRecord, ReplicaRecord};
+use holdfast_model::{ClusterId, Epoch, Incarnation, Sequence, SliceId, StoreId, VolumeId};
+
+use super::*;
+
+const VOLUME: VolumeId = VolumeId(4);
+
+fn versioned<T>(record: T) -> Versioned<T> {
+    Versioned {
+        record,
+        revision: Revision(3),
+    }
+}
+
+fn node_record(node: u16) -> NodeRecord {
+    NodeRecord {
+        schema: 1,
+        node: NodeId(node),
+        name: format!("n{node}"),
+        store: StoreId(node.into()),
+        incarnation: Incarnation(2),
+        portal: format!("127.0.0.1:{}", 3259 + node),
+        peer: String::new(),
+        api: String::new(),
+    }
+}
+
+fn slice_record(index: u32, replicas: &[(u16, Membership)]) -> SliceRecord {
+    let replicas = replicas.iter().map(|(node, membership)| ReplicaRecord {
+        node: NodeId(*node),
+        store: StoreId((*node).into()),
+        membership: *membership,
+    });
+    SliceRecord {
+        schema: 1,
+        slice: SliceId {
+            volume: VOLUME,
+            index,
+        },
+        epoch: Epoch(5),
+        primary: NodeId(1),
+        replicas: replicas.collect(),
+        copies_min: 1,
+        proposer: (NodeId(1), Incarnation(1)),
+        nonce: 1,
+    }
+}
+
+/// A mirror of two slices on two of three nodes.
+fn inventory(slices: Vec<SliceRecord>) -> Inventory {
+    let cluster = ClusterRecord {
+        schema: 1,
+        cluster: ClusterId(7),
+        next_volume: VolumeId(9),
+    };
+    let volume = VolumeRecord {
+        schema: 1,
+        volume: VOLUME,
+        name: "demo".to_owned(),
+        bytes: 5 << 30,
+        policy: Policy::Mirror2,
+        target: "iqn.2026-11.io.holdfast:demo".to_owned(),
+        lun: 0,
+    };
+    Inventory {
+        revision: Revision(8),
+        cluster: versioned(cluster),
+        nodes: (1..=3)
+            .map(|node| (NodeId(node), node_record(node)))
+            .collect(),
+        names: BTreeMap::from([(
+            "demo".to_owned(),
+            versioned(NameRecord {
+                schema: 1,
+                volume: VOLUME,
+            }),
+        )]),
+        volumes: BTreeMap::from([(VOLUME, versioned(volume))]),
+        slices: slices
+            .into_iter()
+            .map(|slice| (slice.slice, slice))
+            .collect(),
+    }
+}
+
+fn local(node: u16, slices: Vec<LocalSlice>) -> LocalReport {
+    LocalReport {
+        node,
+        volumes: vec![LocalVolume {
+            volume: VOLUME.0,
+            serving: true,
+        }],
+        slices,
+        ..LocalReport::default()
+    }
+}
+
+fn local_slice(index: u32, epoch: u64, serving: bool, used_bytes: u64) -> LocalSlice {
+    LocalSlice {
+        volume: VOLUME.0,
+        index,
+        epoch,
+        serving,
+        used_bytes,
+        ..LocalSlice::default()
+    }
+}
+
+const BOTH: [(u16, Membership); 2] = [(1, Membership::InSync), (2, Membership::InSync)];
+
+fn record(inventory: &Inventory) -> &VolumeRecord {
+    &inventory.volumes[&VOLUME].record
+}
+
+#[test]
+fn a_healthy_volume_is_told_once_whatever_its_copies() {
+    let inventory = inventory(vec![slice_record(0, &BOTH), slice_record(1, &BOTH)]);
+    let first = vec![local_slice(0, 5, true, 100), local_slice(1, 5, false, 7)];
+    let second = vec![local_slice(0, 5, false, 90), local_slice(1, 5, true, 8)];
+    let reports = Reports::of([local(1, first), local(2, second), local(3, Vec::new())]);
+    let document = volume(&inventory, &reports, record(&inventory));
+    assert_eq!(document.health, Health::Healthy);
+    assert_eq!(document.used_bytes, Some(108));
+    assert_eq!(document.slices[1].in_sync, ["n1", "n2"]);
+    assert_eq!((document.slices[1].index, document.slices[1].epoch), (1, 5));
+    assert_eq!(document.slices[0].primary, "n1");
+    let list = volumes(&inventory, &reports).volumes;
+    assert_eq!(
+        (list.len(), list[0].used_bytes, list[0].lun),
+        (1, Some(108), 0)
+    );
+    let cluster = status(&inventory, &reports);
+    assert_eq!((cluster.health, cluster.revision), (Health::Healthy, 8));
+    assert_eq!(cluster.nodes, NodeCounts { total: 3, up: 3 });
+    assert_eq!(cluster.volumes.healthy, 1);
+    assert!(reports.serve_everywhere(&inventory, VOLUME));
+    let list = nodes(&inventory, &reports).nodes;
+    let counts: Vec<_> = list
+        .iter()
+        .map(|node| (node.replicas, node.primaries))
+        .collect();
+    assert_eq!(counts, [(2, 2), (2, 0), (0, 0)]);
+}
+
+#[test]
+fn a_lost_node_degrades_and_a_lost_primary_stops() {
+    let absent = Membership::Absent {
+        stable: Sequence(9),
+    };
+    let alone = [(1, Membership::InSync), (2, absent)];
+    let lost = inventory(vec![slice_record(0, &alone), slice_record(1, &BOTH)]);
+    let slices = vec![local_slice(0, 5, true, 1), local_slice(1, 5, true, 1)];
+    let reports = Reports::of([local(1, slices), local(3, Vec::new())]);
+    assert_eq!(
+        volume(&lost, &reports, record(&lost)).health,
+        Health::Degraded
+    );
+    assert!(
+        !reports.serve_everywhere(&lost, VOLUME),
+        "one portal is down"
+    );
+    let cluster = status(&lost, &reports);
+    assert_eq!((cluster.health, cluster.nodes.up), (Health::Degraded, 2));
+    assert_eq!(nodes(&lost, &reports).nodes[1].state, NodeState::Down);
+    // Not yet replaced in the record, and already not there.
+    let unnoticed = inventory(vec![slice_record(0, &BOTH), slice_record(1, &BOTH)]);
+    assert_eq!(
+        volume(&unnoticed, &reports, record(&unnoticed)).health,
+        Health::Degraded
+    );
+    let half = Reports::of([local(1, vec![local_slice(0, 5, true, 1)])]);
+    let document = volume(&unnoticed, &half, record(&unnoticed));
+    assert_eq!(document.health, Health::Unavailable);
+    assert_eq!(
+        document.used_bytes, None,
+        "nobody knows how much the second slice holds"
+    );
+    let cluster = status(&unnoticed, &half);
+    assert_eq!(
+        (cluster.health, cluster.volumes.unavailable),
+        (Health::Unavailable, 1)
+    );
+}
+
+#[test]
+fn a_returning_replica_is_told_with_its_progress() {
+    let joining = [
+        (1, Membership::InSync),
+        (
+            2,
+            Membership::Joining {
+                stable: Sequence(2),
+            },
+        ),
+    ];
+    let inventory = inventory(vec![slice_record(0, &joining), slice_record(1, &BOTH)]);
+    let mut source = local_slice(0, 5, true, 10);
+    source.joining = vec![LocalJoining {
+        node: 2,
+        bytes_done: 3,
+        bytes_total: 4,
+    }];
+    source.resync_bytes_moved = 3;
+    let mut former = local_slice(0, 4, true, 99);
+    former.resync_bytes_moved = 1000;
+    let reports = Reports::of([
+        local(1, vec![source, local_slice(1, 5, true, 1)]),
+        local(2, vec![former]),
+        local(3, Vec::new()),
+    ]);
+    let document = volume(&inventory, &reports, record(&inventory));
+    assert_eq!(document.health, Health::Degraded);
+    let expected = Joining {
+        node: "n2".to_owned(),
+        bytes_done: 3,
+        bytes_total: 4,
+    };
+    assert_eq!(document.slices[0].joining, [expected]);
+    assert_eq!(document.slices[0].in_sync, ["n1"]);
+    assert_eq!(
+        document.used_bytes,
+        Some(11),
+        "the newer of two that say they serve is asked"
+    );
+    assert_eq!(document.resync.bytes_moved, 1003);
+}

@@ -1,0 +1,401 @@
+//! The control plane over an embedded store and nodes that only report.
+#![allow(clippy::unwrap_used, reason = "a test fails so")]
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use holdfast_api::documents::{
+    Health, LocalReport, LocalSlice, LocalVolume, NodeList, NodeState, Status, Volume,
+    VolumeCreate, VolumeGrow, VolumeList,
+};
+use holdfast_api::{Api, Problem, ProblemKind, router, server};
+use holdfast_controller::Controller;
+use holdfast_metadata::suite::User;
+use holdfast_metadata::{Embedded, HistoryLimits, Session, Store};
+use holdfast_model::metadata::{
+    LeaseId, MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, Selector,
+};
+use holdfast_model::record::{NAMES_PREFIX, NodeRecord, Record, SLICES_PREFIX};
+use holdfast_model::{ClusterId, Incarnation, NodeId, Policy, StoreId};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+const CLUSTER: ClusterId = ClusterId(0xC1);
+
+fn open(folder: &Path) -> Embedded {
+    Embedded::open(folder, CLUSTER, HistoryLimits::default()).unwrap()
+}
+
+/// A node's API without a node: it reports what it is given.
+#[derive(Default)]
+struct Reporter(Mutex<LocalReport>);
+
+fn elsewhere<T>() -> Result<T, Problem> {
+    Err(Problem::new(
+        ProblemKind::Internal,
+        "only reports are asked of it",
+    ))
+}
+
+impl Api for Reporter {
+    async fn status(&self) -> Result<Status, Problem> {
+        elsewhere()
+    }
+    async fn nodes(&self) -> Result<NodeList, Problem> {
+        elsewhere()
+    }
+    async fn volumes(&self) -> Result<VolumeList, Problem> {
+        elsewhere()
+    }
+    async fn volume(&self, _: &str) -> Result<Volume, Problem> {
+        elsewhere()
+    }
+    async fn create_volume(&self, _: VolumeCreate) -> Result<Volume, Problem> {
+        elsewhere()
+    }
+    async fn grow_volume(&self, _: &str, _: VolumeGrow) -> Result<Volume, Problem> {
+        elsewhere()
+    }
+    async fn delete_volume(&self, _: &str) -> Result<(), Problem> {
+        elsewhere()
+    }
+    async fn local(&self) -> Result<LocalReport, Problem> {
+        Ok(self.0.lock().unwrap().clone())
+    }
+}
+
+struct Node {
+    reporter: Arc<Reporter>,
+    server: JoinHandle<()>,
+}
+
+impl Node {
+    async fn start(number: u16, store: &Embedded) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let record = NodeRecord {
+            schema: 1,
+            node: NodeId(number),
+            name: format!("n{number}"),
+            store: StoreId(number.into()),
+            incarnation: Incarnation(1),
+            portal: String::new(),
+            peer: String::new(),
+            api: format!("http://{}", listener.local_addr().unwrap()),
+        };
+        let reporter = Arc::new(Reporter::default());
+        reporter.0.lock().unwrap().node = number;
+        let routes = router(reporter.clone());
+        let server = tokio::spawn(async move {
+            server::serve(listener, routes).await;
+        });
+        let key = NodeRecord::key(record.node);
+        let put = Operation::Put {
+            key,
+            value: record.encode(),
+            lease: LeaseId::default(),
+        };
+        User::new(store.session()).perform(put).await;
+        Self { reporter, server }
+    }
+
+    /// Serves this volume, and leads all of its slices.
+    fn serve(&self, volume: u64, slices: u32) {
+        let mut report = self.reporter.0.lock().unwrap();
+        report.volumes.push(LocalVolume {
+            volume,
+            serving: true,
+        });
+        report.slices.extend((0..slices).map(|index| LocalSlice {
+            volume,
+            index,
+            epoch: 1,
+            serving: true,
+            used_bytes: 1 << 18,
+            ..LocalSlice::default()
+        }));
+    }
+}
+
+async fn controller(store: &Embedded) -> Controller {
+    let controller = Controller::new(CLUSTER, store.session(), None);
+    let controller = controller.serve_within(Duration::from_millis(50));
+    controller.found().await.unwrap();
+    controller
+}
+
+fn wanted(name: &str, bytes: u64, policy: Policy) -> VolumeCreate {
+    VolumeCreate {
+        name: name.to_owned(),
+        bytes,
+        policy,
+    }
+}
+
+#[tokio::test]
+async fn volumes_come_grow_and_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let nodes = [Node::start(1, &store).await, Node::start(2, &store).await];
+    let request = wanted("demo", 5 << 30, Policy::Mirror2);
+    let volume = controller.create_volume(request.clone()).await.unwrap();
+    assert_eq!((volume.bytes, volume.slices.len()), (5 << 30, 2));
+    assert_eq!(volume.slices[0].in_sync, ["n1", "n2"]);
+    assert_eq!(
+        volume.health,
+        Health::Unavailable,
+        "no node has taken it up"
+    );
+    nodes.iter().for_each(|node| node.serve(1, 2));
+    assert!(controller.serves_everything().await.unwrap());
+    let volume = controller.volume("demo").await.unwrap();
+    assert_eq!(
+        (volume.health, volume.used_bytes),
+        (Health::Healthy, Some(1 << 19))
+    );
+    assert_eq!(
+        controller.create_volume(request).await.unwrap(),
+        volume,
+        "it is nothing new"
+    );
+    let grown = controller
+        .grow_volume("demo", VolumeGrow { bytes: 9 << 30 })
+        .await
+        .unwrap();
+    assert_eq!((grown.bytes, grown.slices.len()), (9 << 30, 3));
+    let listed = controller.volumes().await.unwrap().volumes;
+    assert_eq!(listed[0].target, "iqn.2026-11.io.holdfast:demo");
+    assert_eq!(controller.status().await.unwrap().volumes.total, 1);
+    nodes[1].server.abort();
+    let states: Vec<_> = controller
+        .nodes()
+        .await
+        .unwrap()
+        .nodes
+        .iter()
+        .map(|node| node.state)
+        .collect();
+    assert_eq!(states, [NodeState::Up, NodeState::Down]);
+    controller.delete_volume("demo").await.unwrap();
+    assert_eq!(controller.volumes().await.unwrap().volumes, []);
+    let kind = |result: Result<(), Problem>| result.unwrap_err().kind;
+    assert_eq!(
+        kind(controller.delete_volume("demo").await),
+        ProblemKind::NoSuchVolume
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_with_a_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let nodes = [Node::start(1, &store).await, Node::start(2, &store).await];
+    controller
+        .create_volume(wanted("demo", 8192, Policy::None))
+        .await
+        .unwrap();
+    nodes[1].server.abort();
+    for (name, bytes, policy, kind, says) in [
+        ("Demo", 4096, Policy::None, ProblemKind::Invalid, "no 'D'"),
+        (
+            "a",
+            0,
+            Policy::None,
+            ProblemKind::Invalid,
+            "at least one block",
+        ),
+        (
+            "a",
+            5000,
+            Policy::None,
+            ProblemKind::Invalid,
+            "4096 and 8192",
+        ),
+        (
+            "a",
+            1 << 60,
+            Policy::None,
+            ProblemKind::Invalid,
+            "at most 64TiB",
+        ),
+        (
+            "demo",
+            4096,
+            Policy::None,
+            ProblemKind::VolumeExists,
+            "of 8KiB and none",
+        ),
+        (
+            "a",
+            4096,
+            Policy::Mirror3,
+            ProblemKind::TooFewNodes,
+            "has 2",
+        ),
+        (
+            "a",
+            4096,
+            Policy::Mirror2,
+            ProblemKind::TooFewNodes,
+            "1 of the cluster's 2 are up",
+        ),
+    ] {
+        let problem = controller
+            .create_volume(wanted(name, bytes, policy))
+            .await
+            .unwrap_err();
+        assert_eq!(problem.kind, kind, "{problem:?}");
+        assert!(problem.detail.contains(says), "{problem:?}");
+        assert!(problem.hint.is_some(), "{problem:?}");
+    }
+    let shrunk = controller
+        .grow_volume("demo", VolumeGrow { bytes: 4096 })
+        .await
+        .unwrap_err();
+    assert_eq!(shrunk.kind, ProblemKind::VolumeShrinks);
+    let unknown = controller.volume("other").await.unwrap_err();
+    assert_eq!(unknown.kind, ProblemKind::NoSuchVolume);
+    assert_eq!(
+        controller.local().await.unwrap_err().kind,
+        ProblemKind::NoNode
+    );
+    let stranger = Controller::new(ClusterId(2), store.session(), None);
+    let problem = stranger.volumes().await.unwrap_err();
+    assert!(problem.detail.contains("is that of cluster"), "{problem:?}");
+}
+
+#[tokio::test]
+async fn many_make_volumes_at_the_same_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let _nodes = [Node::start(1, &store).await, Node::start(2, &store).await];
+    let mut makers = Vec::new();
+    for maker in 0..4 {
+        let controller = controller(&store).await;
+        makers.push(tokio::spawn(async move {
+            let shared = controller
+                .create_volume(wanted("shared", 8 << 30, Policy::Mirror2))
+                .await;
+            let own = wanted(&format!("own-{maker}"), 4096, Policy::None);
+            (shared, controller.create_volume(own).await)
+        }));
+    }
+    for maker in makers {
+        let (shared, own) = maker.await.unwrap();
+        assert_eq!(shared.unwrap().slices.len(), 2);
+        own.unwrap();
+    }
+    let mut user = User::new(store.session());
+    let count = async |user: &mut User, prefix: &str| {
+        user.range(Selector::Prefix(prefix.to_owned()))
+            .await
+            .1
+            .len()
+    };
+    assert_eq!(count(&mut user, NAMES_PREFIX).await, 5);
+    assert_eq!(
+        count(&mut user, SLICES_PREFIX).await,
+        6,
+        "nothing is left over"
+    );
+}
+
+/// A session whose answers to some transactions are lost, though they were done.
+fn forgetful(inner: Session) -> Session {
+    struct Passing(holdfast_metadata::Requests);
+    impl holdfast_metadata::session::Submit for Passing {
+        fn submit(&self, token: MetadataToken, request: MetadataRequest) {
+            self.0.submit(token, request);
+        }
+    }
+    let (sender, answers) = tokio::sync::mpsc::channel(64);
+    let Session {
+        requests,
+        answers: mut told,
+    } = inner;
+    tokio::spawn(async move {
+        let mut changes = 0;
+        let mut revision = 0;
+        while let Some((token, mut answer)) = told.recv().await {
+            if let MetadataAnswer::Transacted(outcome) = &answer
+                && outcome.revision.0 > revision
+            {
+                revision = outcome.revision.0;
+                changes += 1;
+                if changes % 5 == 0 {
+                    answer = MetadataAnswer::Failed(MetadataError::Unavailable);
+                }
+            }
+            if sender.send((token, answer)).await.is_err() {
+                return;
+            }
+        }
+    });
+    Session {
+        requests: holdfast_metadata::Requests::new(Arc::new(Passing(requests))),
+        answers,
+    }
+}
+
+#[tokio::test]
+async fn lost_answers_are_looked_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let _node = Node::start(1, &store).await;
+    controller(&store).await;
+    let controller = Controller::new(CLUSTER, forgetful(store.session()), None)
+        .serve_within(Duration::from_millis(50));
+    let mut user = User::new(store.session());
+    for round in 0..6 {
+        let name = format!("demo-{round}");
+        loop {
+            match controller
+                .create_volume(wanted(&name, 8 << 30, Policy::None))
+                .await
+            {
+                Ok(volume) => break assert_eq!(volume.slices.len(), 2),
+                Err(problem) => assert_eq!(problem.kind, ProblemKind::Unavailable),
+            }
+        }
+        let slices = user
+            .range(Selector::Prefix(SLICES_PREFIX.to_owned()))
+            .await
+            .1;
+        assert_eq!(slices.len(), 2, "what was cut short is cleared away");
+        loop {
+            match controller.delete_volume(&name).await {
+                Ok(()) => break,
+                Err(problem) if problem.kind == ProblemKind::NoSuchVolume => break,
+                Err(problem) => assert_eq!(problem.kind, ProblemKind::Unavailable),
+            }
+        }
+    }
+    assert!(
+        user.range(Selector::Prefix(SLICES_PREFIX.to_owned()))
+            .await
+            .1
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn without_the_metadata_everything_says_so_soon() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    store.close().unwrap();
+    let begun = Instant::now();
+    for problem in [
+        controller.status().await.unwrap_err(),
+        controller.volume("demo").await.unwrap_err(),
+        controller
+            .create_volume(wanted("demo", 4096, Policy::None))
+            .await
+            .unwrap_err(),
+    ] {
+        assert_eq!(problem.kind, ProblemKind::Unavailable);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(2));
+}
