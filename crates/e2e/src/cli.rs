@@ -13,12 +13,17 @@ pub const FAILED: i32 = 1;
 /// Exit code of a command that was not understood.
 pub const USAGE: i32 = 2;
 
+/// Longest that any command may take that is not meant to go on; `timeout` then ends with 124.
+const PATIENCE_SECONDS: &str = "60";
+
 /// Runs `holdfast` with these arguments, and without the variables that it looks at.
 ///
 /// # Errors
 /// It cannot be started.
 pub fn run(arguments: &[&str]) -> Result<Output> {
-    Command::new(binary::holdfast()?)
+    Command::new("timeout")
+        .arg(PATIENCE_SECONDS)
+        .arg(binary::holdfast()?)
         .args(arguments)
         .env_remove("HOLDFAST_API")
         .env_remove("HOLDFAST_TOKEN")

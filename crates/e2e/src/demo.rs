@@ -332,6 +332,7 @@ impl Demo {
         let mut logs = vec![self.path("e2e-demo.log")];
         for node in &self.file.nodes {
             logs.push(self.path(&node.name).join("node.log"));
+            logs.push(self.path(&node.name).join("node.stderr"));
             logs.push(self.path(format!("e2e-{}.log", node.name)));
         }
         for log in logs {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use holdfast_lab::verify::{
-    Layout, Ledger, LoadConfig, LoadReport, VerifiedLoad, verify_everything,
+    Layout, Ledger, LoadConfig, LoadReport, VerifiedLoad, clear_everything, verify_everything,
 };
 use holdfast_lab::{DiskConfig, IscsiName, MultipathDisk};
 use tokio::runtime::{Builder, Runtime};
@@ -113,6 +113,15 @@ impl Host {
             seed,
         );
         Ledger::new(seed, layout)
+    }
+
+    /// Fills everything that the ledger covers with zeros, on a volume that has been written to.
+    ///
+    /// # Errors
+    /// Something cannot be written.
+    pub fn clear(&self, ledger: &mut Ledger) -> Result<()> {
+        self.run(clear_everything(&self.disk, ledger))
+            .context("clear everything")
     }
 
     /// Starts a load.

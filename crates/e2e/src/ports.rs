@@ -51,7 +51,8 @@ pub fn free(nodes: u16) -> Result<Ports> {
 /// The ports of a demo, as its contract says.
 #[must_use]
 pub fn used_by(ports: Ports, nodes: u16) -> Vec<u16> {
-    let mut used = vec![ports.api];
+    // The metadata is where the peers of a node 0 would be.
+    let mut used = vec![ports.api, ports.api + PEER_OFFSET];
     for node in 1..=nodes {
         used.push(ports.portal + node - 1);
         used.push(ports.api + node);
@@ -71,7 +72,7 @@ mod tests {
             api: PORTS.start + API_OFFSET,
         };
         let used = used_by(ports, 7);
-        assert_eq!(used.len(), 22);
+        assert_eq!(used.len(), 23);
         assert!(used.iter().all(|port| *port < PORTS.start + STRIDE));
         let mut distinct = used.clone();
         distinct.sort_unstable();

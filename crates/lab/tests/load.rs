@@ -16,7 +16,7 @@ use holdfast_lab::bench::{self, BenchConfig};
 use holdfast_lab::multipath::{CommandError, Problem};
 use holdfast_lab::verify::ledger::{Contents, Ledger};
 use holdfast_lab::verify::{
-    Kind, Layout, LoadConfig, LoadReport, SweepError, VerifiedLoad, ViolationKind,
+    Kind, Layout, LoadConfig, LoadReport, PathChoice, SweepError, VerifiedLoad, ViolationKind,
     clear_everything, verify_everything,
 };
 use holdfast_lab::{MultipathDisk, command};
@@ -89,6 +89,16 @@ async fn a_path_that_breaks_is_replaced_and_comes_back() {
 
 #[tokio::test]
 async fn a_frozen_path_costs_no_more_than_its_timeout() {
+    // All workers may have been stuck there for the timeout and the abort, but not for longer.
+    freeze_a_path(PathChoice::Any, Duration::from_millis(1900)).await;
+}
+
+#[tokio::test]
+async fn a_frozen_path_does_not_hold_up_workers_of_others() {
+    freeze_a_path(PathChoice::Own, Duration::from_millis(900)).await;
+}
+
+async fn freeze_a_path(paths: PathChoice, stall_max: Duration) {
     let medium = Medium::new(VOLUME_BYTES);
     let first = Tgt::start(&medium);
     let second = Tgt::start(&medium);
@@ -100,6 +110,7 @@ async fn a_frozen_path_costs_no_more_than_its_timeout() {
         writes: 0,
         unmaps: 0,
         write_sames: 0,
+        paths,
         ..LoadConfig::default()
     };
     let load = VerifiedLoad::start(Arc::clone(&disk), ledger(), config);
@@ -111,11 +122,7 @@ async fn a_frozen_path_costs_no_more_than_its_timeout() {
     assert!(disk.wait_for_all_paths(PATIENCE).await);
     let (report, _) = load.stop().await;
     assert_right(&report);
-    // All workers may have been stuck there for the timeout and the abort, but not for longer.
-    assert!(
-        report.longest_stall < Duration::from_millis(1900),
-        "{report}"
-    );
+    assert!(report.longest_stall < stall_max, "{report}");
     assert!(
         report.paths[0].longest_stall > Duration::from_secs(2),
         "{report}"
@@ -225,10 +232,15 @@ async fn a_load_that_was_killed_goes_on_from_its_file() {
     for round in 0..3 {
         let load = VerifiedLoad::start(Arc::clone(&disk), ledger, LoadConfig::default());
         assert!(load.wait_for(500, PATIENCE).await);
-        let report = load.report();
-        assert_right(&report);
-        // In the middle of everything.
-        drop(load);
+        // In the middle of everything, without a word or with one.
+        if round == 0 {
+            assert_right(&load.report());
+            drop(load);
+        } else {
+            let (report, abandoned) = load.abandon().await;
+            assert_right(&report);
+            drop(abandoned);
+        }
         // What tgt has under way must be over before the next load begins: it is one node, and
         // this is about the file.
         tokio::time::sleep(Duration::from_millis(200)).await;

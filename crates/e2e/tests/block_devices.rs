@@ -1,0 +1,121 @@
+//! The same on loop devices: what nodes get in earnest are block devices, not files.
+//!
+//! Needs root and free loop devices; where they are missing it says aloud that it did not run.
+#![allow(clippy::print_stderr, reason = "a test that did not run says so")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use holdfast_e2e::host::Host;
+use holdfast_e2e::{Demo, DemoOptions, conformance, image, scenario};
+use holdfast_lab::verify::LoadConfig;
+
+const SYNC_PATIENCE: Duration = Duration::from_secs(60);
+const STALL_MAX: Duration = Duration::from_secs(3);
+
+/// A file as a block device, for as long as this lives.
+struct LoopDevice {
+    path: String,
+}
+
+impl LoopDevice {
+    fn attach(file: &Path) -> Result<Self> {
+        let output = losetup(&["--find", "--show", "--direct-io=on"], Some(file))?;
+        Ok(Self {
+            path: output.trim().to_owned(),
+        })
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        // In use still, it is detached with its last user.
+        let _ = losetup(&["--detach", &self.path], None);
+    }
+}
+
+fn losetup(arguments: &[&str], file: Option<&Path>) -> Result<String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new("losetup")
+        .args(arguments)
+        .args(file)
+        .env("PATH", format!("{path}:/usr/sbin:/sbin"))
+        .output()
+        .context("run losetup")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "losetup {arguments:?}: {said}");
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Why there can be no loop devices here.
+fn missing() -> Option<String> {
+    let attempt = || -> Result<()> {
+        let file = tempfile::NamedTempFile::new()?;
+        file.as_file().set_len(1 << 20)?;
+        LoopDevice::attach(file.path())?;
+        Ok(())
+    };
+    attempt().err().map(|error| format!("{error:#}"))
+}
+
+#[test]
+fn the_same_on_loop_devices() {
+    if let Some(reason) = missing() {
+        eprintln!("DID NOT RUN: no loop devices here: {reason}");
+        return;
+    }
+    scenario(DemoOptions::default(), |demo| {
+        demo.stop()?;
+        let mut devices = Vec::new();
+        for node in demo.node_names() {
+            let device = demo.path(&node).join("device");
+            let backing = demo.path(&node).join("backing");
+            fs::rename(&device, &backing)?;
+            let loop_device = LoopDevice::attach(&backing)?;
+            symlink(&loop_device.path, &device)?;
+            devices.push(loop_device);
+        }
+        demo.start_again()?;
+        let result = use_it(demo);
+        // The devices are in use until the demo has stopped.
+        demo.stop()?;
+        drop(devices);
+        result
+    });
+}
+
+fn use_it(demo: &mut Demo) -> Result<()> {
+    let volume = demo.file().volume("demo")?.clone();
+    let portal = demo.file().nodes[0].portal;
+    let url = image::url(portal, &volume.target, volume.lun);
+    for suite in ["Read10", "Write10", "WriteSame10", "Unmap", "GetLBAStatus"] {
+        let outcome = conformance::run(suite, &url)?;
+        let complaints = outcome.complaints(&[]);
+        ensure!(complaints.is_empty(), "{complaints:?}");
+    }
+    let host = Host::open(demo, "demo")?;
+    let config = LoadConfig {
+        depth: 12,
+        ..LoadConfig::default()
+    };
+    let mut ledger = host.ledger(1);
+    host.clear(&mut ledger)?;
+    let load = host.load(ledger, config);
+    load.wait_for(500)?;
+    load.restart_stalls();
+    let primaries = demo.volume("demo")?;
+    let node = (*primaries.primaries().first().context("it has a primary")?).to_owned();
+    demo.kill(&node)?;
+    load.run_for(Duration::from_secs(4))?;
+    demo.start_node(&node)?;
+    demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+    let report = load.report();
+    ensure!(report.longest_stall <= STALL_MAX, "{report}");
+    host.wait_for_all_paths()?;
+    let (_, mut ledger) = load.stop()?;
+    host.verify(&mut ledger)
+}

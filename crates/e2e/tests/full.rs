@@ -1,0 +1,102 @@
+//! A full pool: the writer is told, readers go on, no replica is dropped, and space that is given
+//! back can be written again.
+
+use anyhow::{Context, Result, bail, ensure};
+use holdfast_e2e::host::Host;
+use holdfast_e2e::{DemoOptions, scenario};
+use holdfast_lab::command;
+use holdfast_lab::multipath::{CommandError, Problem};
+
+const MIB: u64 = 1 << 20;
+/// Logical blocks in a MiB.
+const BLOCKS: u64 = MIB / 512;
+/// Pieces of one MiB that are given back at the end.
+const GIVEN_BACK: u64 = 64;
+
+#[test]
+fn a_full_pool_refuses_writes_and_nothing_else() {
+    let options = DemoOptions {
+        nodes: 2,
+        device_size: "2GiB",
+        volumes: vec!["thin:8GiB:mirror2"],
+    };
+    scenario(options, |demo| {
+        let host = Host::open(demo, "thin")?;
+        let mut written = 0;
+        let refused = loop {
+            match write(&host, written, 1) {
+                Ok(()) => written += 1,
+                Err(error) => break error,
+            }
+            ensure!(written < 2048, "more was written than there is room for");
+        };
+        ensure!(
+            written > 256,
+            "only {written} MiB of 2 GiB could be written"
+        );
+        check_refusal(refused)?;
+        let volume = demo.volume("thin")?;
+        ensure!(volume.is_whole(2), "a replica was dropped: {volume:?}");
+        for index in 0..written {
+            check(&host, index, 1)?;
+        }
+        // What is allocated can be written again.
+        write(&host, 0, 2).context("write again what is there")?;
+        check(&host, 0, 2)?;
+        let lun = host.disk().config().lun;
+        let blocks = u32::try_from(GIVEN_BACK * BLOCKS)?;
+        let unmap = command::unmap(lun, &[(BLOCKS, blocks)]);
+        host.run(host.disk().execute(&unmap, 0))?;
+        for index in 0..GIVEN_BACK / 2 {
+            write_patiently(&host, 4096 + index)?;
+        }
+        for index in 0..GIVEN_BACK / 2 {
+            check(&host, 4096 + index, 3)?;
+        }
+        ensure!(demo.volume("thin")?.is_whole(2), "a replica was dropped");
+        Ok(())
+    });
+}
+
+/// DATA PROTECT, SPACE ALLOCATION FAILED WRITE PROTECT.
+fn check_refusal(error: CommandError) -> Result<()> {
+    match error {
+        CommandError::Refused {
+            problem: Problem::Sense(sense),
+            ..
+        } if (sense.key, sense.additional()) == (7, 0x2707) => Ok(()),
+        other => bail!("a full pool refuses with {other}"),
+    }
+}
+
+fn content(index: u64, seed: u64) -> Vec<u8> {
+    let word = (seed << 48 | index).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    word.to_le_bytes().repeat(MIB as usize / 8)
+}
+
+fn write(host: &Host, index: u64, seed: u64) -> Result<(), CommandError> {
+    let data = content(index, seed).into();
+    let written = host.disk().write(index * BLOCKS, data, index as usize);
+    host.run(written).map(|_| ())
+}
+
+/// Space that was given back may take a moment to be free everywhere.
+fn write_patiently(host: &Host, index: u64) -> Result<()> {
+    for _ in 0..50 {
+        match write(host, index, 3) {
+            Ok(()) => return Ok(()),
+            Err(error) => check_refusal(error)?,
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    bail!("space that was given back is not free");
+}
+
+fn check(host: &Host, index: u64, seed: u64) -> Result<()> {
+    let read = host
+        .disk()
+        .read(index * BLOCKS, BLOCKS as u32, index as usize);
+    let found = host.run(read)?.data_in.concat();
+    ensure!(found == content(index, seed), "MiB {index} is wrong");
+    Ok(())
+}
