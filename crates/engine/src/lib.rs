@@ -26,6 +26,7 @@ mod portal;
 mod repair;
 mod status;
 mod storage;
+mod view;
 mod volume;
 
 pub use config::{EngineConfig, HOLD};
@@ -36,3 +37,4 @@ pub use event::{
 };
 pub use notice::{Notice, Severity};
 pub use status::{NodeStatus, ReplicaStatus};
+pub use view::ReplicaView;

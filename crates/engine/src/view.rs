@@ -1,0 +1,47 @@
+//! What a replica holds for true, for whoever checks a cluster from outside: the simulator.
+
+use holdfast_model::{Entry, Epoch, Sequence, SliceId};
+use holdfast_stdx::Instant;
+
+use crate::engine::Engine;
+
+/// A replica, seen from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicaView {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch that it leads and serves.
+    pub leads: Option<Epoch>,
+    /// The epoch in which it is in sync and has begun.
+    pub in_sync: Option<Epoch>,
+    /// Whether committed blocks may be read from it now.
+    pub may_read: bool,
+    /// Its last entry.
+    pub prepared: (Epoch, Sequence),
+    /// Its committed point.
+    pub committed: Sequence,
+}
+
+impl Engine {
+    /// Every replica here.
+    pub fn views(&self, now: Instant) -> impl Iterator<Item = ReplicaView> {
+        let replicas = self.replicas.iter().filter(|_| self.is_alive());
+        replicas.map(move |(slice, replica)| ReplicaView {
+            slice: *slice,
+            leads: replica.leads(),
+            in_sync: replica.in_sync_epoch(),
+            may_read: replica.may_read(now),
+            prepared: self.world.storage.store().prepared(*slice),
+            committed: self.world.storage.store().committed(*slice),
+        })
+    }
+
+    /// The entries of a slice's log above a sequence, as far as they are kept.
+    pub fn entries_above(
+        &self,
+        slice: SliceId,
+        sequence: Sequence,
+    ) -> impl Iterator<Item = &Entry> {
+        self.world.storage.store().entries_above(slice, sequence)
+    }
+}
