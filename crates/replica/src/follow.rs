@@ -91,10 +91,30 @@ impl Replica {
             offer: context.now(),
         };
         self.marks.clear();
-        if self.state.take().is_some() {
-            let token = context.drop_contents();
-            self.waits.push_back((token, Wait::Other));
-            self.durable = Sequence::ZERO;
+        self.begin_later = None;
+        self.drop_contents(context);
+    }
+
+    /// Drops what is here, if there is anything; true if that has been begun. Until it is done the
+    /// store does nothing else for the slice.
+    pub(crate) fn drop_contents(&mut self, context: &mut dyn Context) -> bool {
+        if self.state.take().is_none() {
+            return false;
+        }
+        let token = context.drop_contents();
+        self.waits.push_back((token, Wait::Drop));
+        self.durable = Sequence::ZERO;
+        true
+    }
+
+    pub(crate) fn is_dropping(&self) -> bool {
+        self.waits.iter().any(|(_, wait)| *wait == Wait::Drop)
+    }
+
+    /// Nothing of the slice is here any more: what was asked meanwhile can begin.
+    pub(crate) fn dropped(&mut self, context: &mut dyn Context) {
+        if let Some((peer, begin)) = self.begin_later.take() {
+            self.handle_begin(context, peer, &begin);
         }
     }
 

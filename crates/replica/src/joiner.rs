@@ -62,10 +62,10 @@ impl Replica {
             Some(Standing::Joining { stable } | Standing::Damaged { stable }) => stable,
         };
         let withdrawn = self.state.unwrap_or(State::NEW).withdrawn;
-        if full && self.state.is_some() {
-            let token = context.drop_contents();
-            self.waits.push_back((token, Wait::Other));
-        }
+        assert!(
+            !full || self.state.is_none(),
+            "what is copied in full begins with nothing"
+        );
         let standing = Standing::Joining { stable };
         let state = State {
             epoch: begin.epoch,
@@ -79,7 +79,9 @@ impl Replica {
         let token = context.begin_epoch(begin.epoch, committed);
         self.waits.push_back((token, Wait::Other));
         self.recent.give_up_above(committed);
-        let token = context.restart_log((begin.epoch, begin.committed));
+        // The entries that follow keep the epochs in which they were numbered.
+        let epoch = begin.tail.first().map_or(begin.epoch, |(epoch, _)| *epoch);
+        let token = context.restart_log((epoch, begin.committed));
         self.waits
             .push_back((token, Wait::Begin(begin.epoch, begin.committed)));
         self.window = Window::starting_at(begin.committed);

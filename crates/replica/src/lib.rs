@@ -32,7 +32,7 @@ use alloc::vec::Vec;
 use holdfast_model::record::{Membership, SliceRecord};
 use holdfast_model::{CommandId, Epoch, Incarnation, NodeId, Sequence, SliceId, StoreId};
 use holdfast_stdx::{Bytes, Instant};
-use holdfast_wire::{Claim, Grant, Message, OutcomeCode, Refusal, Refused};
+use holdfast_wire::{Begin, Claim, Grant, Message, OutcomeCode, Refusal, Refused};
 
 use candidate::Candidate;
 pub use context::{Contents, Context, Milestone, Peer, Token};
@@ -110,6 +110,8 @@ enum Wait {
     Install(u64),
     /// A clean stop.
     Clean,
+    /// The end of all that the slice had here.
+    Drop,
     /// Something that nothing waits for, but for its place in the order.
     Other,
 }
@@ -124,6 +126,8 @@ pub struct Replica {
     role: Role,
     /// Durable operations under way, in their order.
     waits: VecDeque<(Token, Wait)>,
+    /// What a primary wants to begin as soon as the contents here are dropped.
+    begin_later: Option<(NodeId, Begin)>,
     /// Entries up to here are durable here.
     durable: Sequence,
     /// Until then nobody is taken for lost: this node has only just started.
@@ -163,6 +167,7 @@ impl Replica {
             state: None,
             role: Role::Outside { offer: now },
             waits: VecDeque::new(),
+            begin_later: None,
             durable: context.prepared().1,
             patient_until: now + timing::START_PATIENCE,
             suspect_until: found.tail_suspect.then(|| now + timing::SUSPECT_TAIL),
@@ -215,6 +220,7 @@ impl Replica {
             Wait::Withdraw(epoch) => self.withdrawn(context, epoch),
             Wait::Install(number) => self.installed(context, number),
             Wait::Clean => self.clean_stop_kept(context),
+            Wait::Drop => self.dropped(context),
             Wait::Other => {}
         }
         self.maintain(context);
@@ -261,6 +267,7 @@ impl Replica {
     /// The link to a node is down.
     pub fn handle_peer_down(&mut self, context: &mut dyn Context, peer: NodeId) {
         let now = context.now();
+        self.begin_later.take_if(|(primary, _)| *primary == peer);
         match &mut self.role {
             Role::Primary(_) => self.lose_member_link(context, peer),
             Role::Joiner(joiner) if joiner.primary == peer => {

@@ -14,7 +14,7 @@ use holdfast_wire::{Query, Resign, Role as BeginRole};
 
 use crate::joiner::Joiner;
 use crate::state::{Standing, State};
-use crate::timing::{GRACE, LINK_DOWN};
+use crate::timing::{GRACE, JOIN_RETRY, LINK_DOWN};
 use crate::{Context, Milestone, Replica, Role, Wait};
 
 /// In sync, following a primary.
@@ -139,6 +139,14 @@ impl Replica {
         }
         self.step_down(context);
         self.record = Some(record);
+        if self.is_dropping() || begin.role == BeginRole::JoiningFull && self.drop_contents(context)
+        {
+            self.role = Role::Outside {
+                offer: context.now() + JOIN_RETRY,
+            };
+            self.begin_later = Some((peer, begin.clone()));
+            return;
+        }
         match begin.role {
             BeginRole::InSync => self.begin_in_sync(context, peer, begin),
             BeginRole::JoiningFast => self.begin_joining(context, peer, begin, false),
