@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use crate::event::StoreToken;
 use crate::item::{Item, ItemId, Source};
-use crate::machine::{Core, Pending, Purpose, Waiter};
+use crate::machine::{Core, Lane, Pending, Purpose, Waiter};
 
 impl Core {
     pub(crate) fn append(
@@ -43,7 +43,7 @@ impl Core {
             waiter: Waiter::Nobody,
             since: now,
         };
-        self.log(body, true, pending);
+        self.log(body, Lane::Data, pending);
         self.set_committed(now, id, committed);
     }
 
@@ -201,9 +201,9 @@ impl Core {
         if let Some(group) = item.group {
             let partition = self.slice(item.slice).expect("the slice exists").partition;
             self.journal.unpin(partition, group);
-            self.partitions[usize::from(partition)]
-                .items
-                .remove(&(group, id));
+            let state = &mut self.partitions[usize::from(partition)];
+            state.items.remove(&(group, id));
+            state.live_bytes -= item.cost;
         }
     }
 
@@ -233,7 +233,7 @@ impl Core {
 
     pub(crate) fn put_state(&mut self, now: Instant, id: SliceId, state: Bytes, token: StoreToken) {
         assert!(state.len() <= STATE_BYTES_MAX, "a state is at most 16 KiB");
-        self.make_slice(id).state = Some(state.clone());
+        self.make_slice(id);
         self.log_plain(now, id, Body::State(state), Purpose::State, token);
     }
 
@@ -257,18 +257,21 @@ impl Core {
             waiter: Waiter::Nobody,
             since: now,
         };
-        self.log(body, false, pending);
+        self.log(body, Lane::InOrder, pending);
     }
 
     pub(crate) fn set_committed(&mut self, now: Instant, id: SliceId, committed: Sequence) {
-        let slice = self.slices.get(&id).expect("the slice exists");
-        assert!(
-            committed <= slice.prepared.1,
-            "only what is prepared is committed"
-        );
-        if committed <= slice.committed.1 {
+        let prepared = self
+            .slice(id)
+            .map_or(Sequence::ZERO, |slice| slice.prepared.1);
+        assert!(committed <= prepared, "only what is prepared is committed");
+        let Some(slice) = self
+            .slices
+            .get(&id)
+            .filter(|slice| committed > slice.committed.1)
+        else {
             return;
-        }
+        };
         let epoch = self.epoch_at(slice, committed);
         // A page that does not exist has been cleared all the same: no older copy may bring it back.
         let cleared = slice
@@ -294,7 +297,7 @@ impl Core {
         let unstated: Vec<SliceId> = self
             .slices
             .iter()
-            .filter(|(_, slice)| !slice.dropping && slice.to_state() > slice.stated)
+            .filter(|(_, slice)| slice.is_unstated())
             .map(|(id, _)| *id)
             .collect();
         for id in unstated {
@@ -317,7 +320,7 @@ impl Core {
             waiter,
             since: now,
         };
-        self.log(body, false, pending);
+        self.log(body, Lane::Inner, pending);
     }
 
     /// The record that states how far a slice is committed, with the epoch.

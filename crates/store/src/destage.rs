@@ -14,7 +14,7 @@ use holdfast_stdx::Instant;
 
 use crate::event::{Output, StoreEvent, StoreToken};
 use crate::item::ItemId;
-use crate::machine::{Core, Pending, Purpose, Waiter};
+use crate::machine::{Core, Lane, Pending, Purpose, Waiter};
 use crate::overlay::{Part, PartKind};
 use crate::requests::Urgency;
 
@@ -88,7 +88,7 @@ impl Core {
                 waiter: Waiter::Nobody,
                 since,
             };
-            self.log(Body::DropSlice, false, pending);
+            self.log(Body::DropSlice, Lane::InOrder, pending);
         }
         let mut taken = Vec::new();
         let mut jobs = self.drop_jobs(out);
@@ -289,7 +289,7 @@ impl Core {
                 since: now,
             };
             self.round_mut().records_left += 1;
-            self.log(Body::Pages(changes), false, pending);
+            self.log(Body::Pages(changes), Lane::Inner, pending);
         }
     }
 

@@ -73,6 +73,8 @@ pub enum View {
 /// What an opened store found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
+    /// Which store it is.
+    pub store: StoreId,
     /// How often the store has been opened, this time included. Rises durably before `Opened`.
     pub use_counter: u64,
     /// The slices that it holds.

@@ -13,7 +13,7 @@ use holdfast_stdx::Instant;
 
 use crate::event::{InstallRefused, StoreToken};
 use crate::item::{Item, Source};
-use crate::machine::{Core, Pending, Purpose, Waiter};
+use crate::machine::{Core, Lane, Pending, Purpose, Waiter};
 
 impl Core {
     pub(crate) fn install(
@@ -77,7 +77,7 @@ impl Core {
             waiter: Waiter::Nobody,
             since: now,
         };
-        self.log(body, true, pending);
+        self.log(body, Lane::Data, pending);
     }
 
     /// The blocks of a page for which memory has something above `as_of`.

@@ -48,6 +48,8 @@ pub(crate) struct Item {
     pub(crate) bad: Vec<u32>,
     /// The group with its newest durable copy in the journal, or the one being written.
     pub(crate) group: Option<GroupNumber>,
+    /// Its record does not wait for room any more.
+    pub(crate) in_journal: bool,
     pub(crate) durable: bool,
     pub(crate) references: u32,
     pub(crate) cost: u64,
@@ -75,6 +77,7 @@ impl Item {
             source,
             bad: Vec::new(),
             group: None,
+            in_journal: false,
             durable: false,
             references: 0,
             cost: 0,

@@ -28,6 +28,7 @@ impl Core {
         for record in &written.records {
             if let Some(slice) = self.slices.get_mut(&record.slice) {
                 slice.stated = slice.stated.max(record.committed);
+                slice.unwritten -= 1;
             }
             self.note_written(partition, written.group, record.tag);
         }
@@ -81,6 +82,7 @@ impl Core {
             return;
         };
         item.group = Some(group);
+        let cost = item.cost;
         let slice = item.slice;
         let recent = item
             .entry()
@@ -95,6 +97,7 @@ impl Core {
         let state = &mut self.partitions[usize::from(partition)];
         state.commands.extend(recent);
         state.items.insert((group, id));
+        state.live_bytes += cost;
         self.journal.pin(partition, group);
     }
 
@@ -148,14 +151,8 @@ impl Core {
                 }
             }
             Purpose::CarriedItem(id) => {
-                if let Some(item) = self.items.get_mut(*id) {
-                    let old = item.group.replace(group).expect("it was in the journal");
-                    self.journal.pin(partition, group);
-                    self.journal.unpin(partition, old);
-                    let items = &mut self.partitions[usize::from(partition)].items;
-                    items.remove(&(old, *id));
-                    items.insert((group, *id));
-                }
+                let carried = &mut self.partitions[usize::from(partition)].carried;
+                carried.push((*id, group));
             }
             Purpose::Restart(at) => {
                 let at = *at;
@@ -224,7 +221,7 @@ impl Core {
     fn wake(&mut self, now: Instant, partition: u16, pending: &Pending, out: &mut Output) {
         match pending.waiter {
             Waiter::Nobody => {}
-            Waiter::Carry => self.partitions[usize::from(partition)].carrying -= 1,
+            Waiter::Carry => self.carry_durable(partition),
             Waiter::Removals => self.removals_logged(now, out),
             Waiter::Additions => self.additions_logged(now, out),
         }

@@ -72,6 +72,17 @@ pub(crate) enum Waiter {
     Carry,
 }
 
+/// Whether a record may have to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// For room, and for everything that waits already.
+    Data,
+    /// For earlier records of its slice only.
+    InOrder,
+    /// Never: room is made by writing it.
+    Inner,
+}
+
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) slice: SliceId,
@@ -98,8 +109,15 @@ pub(crate) struct PartitionState {
     pub(crate) commands: VecDeque<RecentCommand>,
     /// The items that are pinned in the journal, by group.
     pub(crate) items: BTreeSet<(GroupNumber, ItemId)>,
+    /// What those items cost.
+    pub(crate) live_bytes: u64,
     /// Records under way that carry something forward.
     pub(crate) carrying: u32,
+    /// While entries are carried forward: the oldest group that has one of them. Redo must begin
+    /// there until all of the copies are durable, for a copy is right only with those after it.
+    pub(crate) carry_hold: Option<GroupNumber>,
+    /// The copies that are durable.
+    pub(crate) carried: Vec<(ItemId, GroupNumber)>,
 }
 
 /// An open store.
@@ -235,9 +253,8 @@ impl Core {
         state
     }
 
-    /// Hands a record to the journal, or, if it `waits` for room or others of its slice do, to the
-    /// queue.
-    pub(crate) fn log(&mut self, body: Body, waits: bool, pending: Pending) {
+    /// Hands a record to the journal, or has it wait.
+    pub(crate) fn log(&mut self, body: Body, lane: Lane, pending: Pending) {
         let id = pending.slice;
         let record = Record {
             slice: id,
@@ -247,27 +264,43 @@ impl Core {
         let tag = self.next_record;
         self.next_record += 1;
         self.records.insert(tag, pending);
-        let must_wait = waits && (!self.waiting.is_empty() || !self.has_room());
-        let slice = self.slice_mut(id);
-        if must_wait || slice.waiting > 0 {
-            slice.waiting += 1;
+        let others_wait = self.slice_mut(id).waiting > 0;
+        let waits = match lane {
+            Lane::Data => others_wait || !self.waiting.is_empty() || !self.has_room(),
+            Lane::InOrder => others_wait,
+            Lane::Inner => false,
+        };
+        if waits {
+            self.slice_mut(id).waiting += 1;
             self.waiting.push_back((tag, record));
         } else {
-            let partition = slice.partition;
-            self.journal.append(partition, record, tag);
+            self.hand_over(tag, record);
         }
     }
 
-    /// Hands on appends that have waited for room, as long as there is some.
+    /// Hands on what has waited for room, as long as there is some.
     fn admit(&mut self) {
         while self.has_room()
             && let Some((tag, record)) = self.waiting.pop_front()
         {
-            let slice = self.slice_mut(record.slice);
-            slice.waiting -= 1;
-            let partition = slice.partition;
-            self.journal.append(partition, record, tag);
+            self.slice_mut(record.slice).waiting -= 1;
+            self.hand_over(tag, record);
         }
+    }
+
+    fn hand_over(&mut self, tag: u64, record: Record) {
+        if let Purpose::Item(item) = &self.records[&tag].purpose
+            && let Some(item) = self.items.get_mut(*item)
+        {
+            item.in_journal = true;
+        }
+        let slice = self.slice_mut(record.slice);
+        if let Body::State(state) = &record.body {
+            slice.state = Some(state.clone());
+        }
+        slice.unwritten += 1;
+        let partition = slice.partition;
+        self.journal.append(partition, record, tag);
     }
 
     /// Whether the journal may take another append. While nothing is there to be destaged, waiting

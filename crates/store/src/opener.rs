@@ -327,7 +327,7 @@ impl Opener {
             opening.finish(),
             self.requests,
             self.slivers,
-            self.superblocks[0].use_counter,
+            (self.superblocks[0].store, self.superblocks[0].use_counter),
             now,
         );
         core.maintain(now, out);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use holdfast_format::Body;
 use holdfast_journal::{GroupNumber, Journal};
-use holdfast_model::SliceId;
+use holdfast_model::{SliceId, StoreId};
 use holdfast_pages::Pages;
 use holdfast_stdx::Instant;
 
@@ -13,7 +13,9 @@ use crate::config::StoreConfig;
 use crate::destage::Destage;
 use crate::event::{Output, Recovered, RecoveredSlice};
 use crate::item::{Item, Items};
-use crate::machine::{Core, PartitionState, Pending, Purpose, RecentCommand, Waiter, partition_of};
+use crate::machine::{
+    Core, Lane, PartitionState, Pending, Purpose, RecentCommand, Waiter, partition_of,
+};
 use crate::read::Reads;
 use crate::recovered::{Outcome, Redo, Sliver, Slivers};
 use crate::requests::Requests;
@@ -34,7 +36,7 @@ impl Core {
         pages: Pages,
         requests: Requests,
         mut slivers: Slivers,
-        use_counter: u64,
+        (store, use_counter): (StoreId, u64),
         now: Instant,
     ) -> Self {
         let partitions = slivers.holes.len() as u16;
@@ -58,6 +60,7 @@ impl Core {
             awaited: None,
         };
         let mut recovered = Recovered {
+            store,
             use_counter,
             slices: BTreeMap::new(),
         };
@@ -182,21 +185,23 @@ impl Core {
             waiter: Waiter::Nobody,
             since: now,
         };
-        self.log(body, false, pending);
+        self.log(body, Lane::Inner, pending);
     }
 
     fn redo(&mut self, now: Instant, id: SliceId, redo: Redo, settled: bool) {
         let mut item = Item::new(id, redo.source, now);
         item.bad = redo.bad;
         item.group = Some(redo.group);
+        item.in_journal = true;
         item.durable = true;
         let rank = item.rank();
         let number = self.list_item(item);
         let partition = self.slice_mut(id).partition;
         self.journal.pin(partition, redo.group);
-        self.partitions[usize::from(partition)]
-            .items
-            .insert((redo.group, number));
+        let cost = self.items[number].cost;
+        let state = &mut self.partitions[usize::from(partition)];
+        state.items.insert((redo.group, number));
+        state.live_bytes += cost;
         if settled {
             self.settle_item(id, number);
         } else {

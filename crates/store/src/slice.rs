@@ -40,6 +40,9 @@ pub(crate) struct Slice {
     pub(crate) damaged: bool,
     /// Records of the slice that wait for room.
     pub(crate) waiting: u32,
+    /// Records of the slice that the journal has and has not begun to write: the committed point is
+    /// going to be stated by them.
+    pub(crate) unwritten: u32,
     pub(crate) dropping: bool,
     pub(crate) drop_token: Option<StoreToken>,
     /// Pages that writes may come for; of the last 8 seconds, and of the 8 before.
@@ -74,6 +77,7 @@ impl Slice {
             logged: PageSet::new(),
             damaged: false,
             waiting: 0,
+            unwritten: 0,
             dropping: false,
             drop_token: None,
             claims: [BTreeSet::new(), BTreeSet::new()],
@@ -92,5 +96,10 @@ impl Slice {
 
     pub(crate) fn has_no_claims(&self) -> bool {
         self.claims.iter().all(BTreeSet::is_empty)
+    }
+
+    /// Whether the committed point needs a record of its own to be stated.
+    pub(crate) fn is_unstated(&self) -> bool {
+        !self.dropping && self.unwritten == 0 && self.to_state() > self.stated
     }
 }

@@ -14,7 +14,7 @@ use holdfast_model::{CommandId, Sequence, SliceId};
 use holdfast_stdx::Instant;
 
 use crate::item::ItemId;
-use crate::machine::{Core, Pending, Purpose, TWO_LIFETIMES, Waiter};
+use crate::machine::{Core, Lane, Pending, Purpose, TWO_LIFETIMES, Waiter};
 
 /// Segments that a chain keeps although nothing in them may matter: trimming each as soon as it is
 /// full would write every slice's state again for every segment.
@@ -57,10 +57,21 @@ impl Core {
             .range(..=(last, ItemId(u64::MAX)))
             .map(|(_, item)| *item)
             .collect();
-        if in_the_way
-            .iter()
-            .any(|item| self.destage.is_settled(*item) || !self.items[*item].durable)
-        {
+        for number in &in_the_way {
+            let item = &self.items[*number];
+            if self.destage.is_settled(*number) || !item.durable {
+                return false;
+            }
+            let slice = self.slice(item.slice).expect("the slice exists");
+            if item.rank() <= slice.committed.1 {
+                // It is settled as soon as a record has said so.
+                if slice.is_unstated() {
+                    self.commit_at = Some(now);
+                }
+                return false;
+            }
+        }
+        if !in_the_way.is_empty() && !self.is_carrying_worth_it(partition) {
             return false;
         }
         self.carry_items(now, partition, &in_the_way);
@@ -76,6 +87,15 @@ impl Core {
         true
     }
 
+    /// Whether so much of the chain is dead that copying what lives makes room: at least half, and
+    /// two segments more. Otherwise entries that nobody decides would be copied round and round.
+    fn is_carrying_worth_it(&self, partition: u16) -> bool {
+        let segment_bytes = 2 * self.journal.record_data_max() as u64;
+        let live = self.partitions[usize::from(partition)].live_bytes;
+        let live_segments = live.div_ceil(segment_bytes);
+        self.journal.chain_segments(partition) as u64 >= 2 * live_segments + 2
+    }
+
     fn carry(&mut self, now: Instant, id: SliceId, body: Body, purpose: Purpose) {
         let partition = self.slice(id).expect("the slice exists").partition;
         self.partitions[usize::from(partition)].carrying += 1;
@@ -86,23 +106,64 @@ impl Core {
             waiter: Waiter::Carry,
             since: now,
         };
-        self.log(body, false, pending);
+        self.log(body, Lane::Inner, pending);
     }
 
+    /// Carries undecided entries forward, and with each those of its slice that follow it: of two
+    /// changes of a block the later must stay behind the earlier in the journal, for redo may begin
+    /// between them.
     fn carry_items(&mut self, now: Instant, partition: u16, items: &[ItemId]) {
+        let mut from: BTreeMap<SliceId, Sequence> = BTreeMap::new();
+        let mut hold: Option<GroupNumber> = None;
         for number in items {
             let item = &self.items[*number];
-            let id = item.slice;
-            let entry = item
-                .entry()
-                .expect("a copy is settled as soon as it is durable");
-            let body = Body::Entry(entry.clone());
-            assert!(
-                self.slice(id)
-                    .is_some_and(|slice| slice.partition == partition),
-                "an item is in its slice's partition"
-            );
-            self.carry(now, id, body, Purpose::CarriedItem(*number));
+            let first = from.entry(item.slice).or_insert(item.rank());
+            *first = item.rank().min(*first);
+            let group = item.group.expect("it is in the journal");
+            hold = Some(hold.map_or(group, |hold| hold.min(group)));
+        }
+        let Some(hold) = hold else {
+            return;
+        };
+        self.journal.pin(partition, hold);
+        let state = &mut self.partitions[usize::from(partition)];
+        assert!(state.carry_hold.is_none(), "one thing is carried at a time");
+        state.carry_hold = Some(hold);
+        for (id, first) in from {
+            let slice = self.slice(id).expect("the slice exists");
+            let numbers: Vec<ItemId> = slice
+                .log
+                .range(first..)
+                .map(|(_, number)| *number)
+                .filter(|number| self.items[*number].in_journal)
+                .collect();
+            for number in numbers {
+                let entry = self.items[number].entry().expect("the log is of entries");
+                let body = Body::Entry(entry.clone());
+                self.carry(now, id, body, Purpose::CarriedItem(number));
+            }
+        }
+    }
+
+    /// One more copy is durable; with the last of them the items are where the copies are.
+    pub(crate) fn carry_durable(&mut self, partition: u16) {
+        let state = &mut self.partitions[usize::from(partition)];
+        state.carrying -= 1;
+        if state.carrying > 0 {
+            return;
+        }
+        for (number, group) in core::mem::take(&mut state.carried) {
+            let Some(item) = self.items.get_mut(number) else {
+                continue;
+            };
+            let old = item.group.replace(group).expect("it was in the journal");
+            self.journal.pin(partition, group);
+            self.journal.unpin(partition, old);
+            state.items.remove(&(old, number));
+            state.items.insert((group, number));
+        }
+        if let Some(hold) = state.carry_hold.take() {
+            self.journal.unpin(partition, hold);
         }
     }
 
