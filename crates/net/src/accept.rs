@@ -64,8 +64,11 @@ impl Listener {
         self.address
     }
 
-    /// Lets connections in.
-    pub(crate) fn open(self) -> Result<TcpListener, BindError> {
+    /// Lets connections in. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// [`BindError`] if another process listens there since it was bound.
+    pub fn open(self) -> Result<TcpListener, BindError> {
         let address = self.address;
         self.socket
             .listen(LISTEN_BACKLOG)

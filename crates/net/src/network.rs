@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use holdfast_engine::{Event, PeerCommand, PortalCommand};
 use holdfast_model::{ClusterId, Incarnation, NodeId, StoreId};
@@ -108,6 +108,13 @@ impl Network {
     /// Flushes, and waits until something has happened. Nothing is lost if the wait is given up.
     pub async fn next_events(&mut self, events: &mut impl Extend<Event>) {
         poll_fn(|context| self.poll_events(context, events)).await;
+    }
+
+    /// Flushes, and adds what has happened to `events`, without waiting.
+    pub fn take_events(&mut self, events: &mut impl Extend<Event>) {
+        let context = Context::from_waker(Waker::noop());
+        // Whoever waits next registers anew.
+        let _ = self.poll_events(&context, events);
     }
 
     /// Sends what is queued and closes everything in good order, within half a second.

@@ -7,7 +7,7 @@
 //! - a connection that the engine has closed or aborted brings nothing more but its end;
 //! - every connection ends, whatever its initiator does, once the engine has closed it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
@@ -17,6 +17,7 @@ use std::task::{Context, Poll};
 use holdfast_engine::{ConnectionId, PortalCommand, PortalEvent};
 use holdfast_stdx::{Bytes, BytesMut};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::accept::{Place, Places, accept};
@@ -80,8 +81,26 @@ pub(crate) struct Portal {
 struct Connection {
     stream: Rc<Stream>,
     task: Task,
+    gate: Rc<Gate>,
+    /// What was read before the engine wanted nothing more.
+    held: Option<Bytes>,
     /// The engine has closed it.
     closing: bool,
+}
+
+/// Whether a connection is read from.
+#[derive(Default)]
+struct Gate {
+    paused: Cell<bool>,
+    opened: Notify,
+}
+
+impl Gate {
+    async fn passed(&self) {
+        while self.paused.get() {
+            self.opened.notified().await;
+        }
+    }
 }
 
 impl Portal {
@@ -120,6 +139,12 @@ impl Portal {
     pub(crate) fn command(&mut self, command: PortalCommand) {
         match command {
             PortalCommand::Send { connection, parts } => self.send(connection, parts),
+            PortalCommand::Pause { connection } => {
+                if let Some(state) = self.connections.get(&connection) {
+                    state.gate.paused.set(true);
+                }
+            }
+            PortalCommand::Resume { connection } => self.resume(connection),
             PortalCommand::Close { connection } => {
                 if let Some(state) = self.connections.get_mut(&connection) {
                     state.closing = true;
@@ -184,16 +209,7 @@ impl Portal {
                     tracing::warn!("{cause}");
                 }
             }
-            Item::Received { connection, bytes } => {
-                if self
-                    .connections
-                    .get(&connection)
-                    .is_some_and(|it| !it.closing)
-                {
-                    let event = PortalEvent::Received { connection, bytes };
-                    self.events.push_back(event);
-                }
-            }
+            Item::Received { connection, bytes } => self.received(connection, bytes),
             Item::Sent { connection, count } => {
                 if self.connections.contains_key(&connection) {
                     self.events
@@ -216,15 +232,18 @@ impl Portal {
         self.drawn += 1;
         let connection = ConnectionId(self.drawn);
         let stream = Rc::new(stream);
-        let running = run(
+        let gate = Rc::new(Gate::default());
+        let reader = Reader {
             connection,
-            Rc::clone(&stream),
-            Rc::clone(&self.shared),
-            place,
-        );
+            stream: Rc::clone(&stream),
+            gate: Rc::clone(&gate),
+            shared: Rc::clone(&self.shared),
+        };
         let state = Connection {
             stream,
-            task: Task::start(running),
+            task: Task::start(run(reader, place)),
+            gate,
+            held: None,
             closing: false,
         };
         self.connections.insert(connection, state);
@@ -232,6 +251,30 @@ impl Portal {
             connection,
             from: from.to_string(),
         });
+    }
+
+    fn received(&mut self, connection: ConnectionId, bytes: Bytes) {
+        let Some(state) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        if state.gate.paused.get() {
+            assert!(state.held.is_none(), "a paused connection is not read from");
+            state.held = Some(bytes);
+        } else if !state.closing {
+            let event = PortalEvent::Received { connection, bytes };
+            self.events.push_back(event);
+        }
+    }
+
+    fn resume(&mut self, connection: ConnectionId) {
+        let Some(state) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        state.gate.paused.set(false);
+        state.gate.opened.notify_one();
+        if let Some(bytes) = state.held.take() {
+            self.received(connection, bytes);
+        }
     }
 
     fn send(&mut self, connection: ConnectionId, parts: Vec<Bytes>) {
@@ -286,8 +329,46 @@ impl Shared {
     }
 }
 
+/// What reads from a connection.
+struct Reader {
+    connection: ConnectionId,
+    stream: Rc<Stream>,
+    gate: Rc<Gate>,
+    shared: Rc<Shared>,
+}
+
+impl Reader {
+    /// Hands on what comes, one piece a turn, until the end.
+    async fn receive(&self) -> io::Result<()> {
+        let Shared { inbox, .. } = &*self.shared;
+        loop {
+            self.stream.readable().await?;
+            self.gate.passed().await;
+            if !inbox.has_room() {
+                inbox.turn().await;
+                continue;
+            }
+            let Some(bytes) = self.shared.read(&self.stream)? else {
+                continue;
+            };
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            let (connection, length) = (self.connection, bytes.len());
+            inbox.push(Item::Received { connection, bytes }, length);
+            inbox.turn().await;
+        }
+    }
+}
+
 /// Runs a connection until it ends; it has its `place` until then.
-async fn run(connection: ConnectionId, stream: Rc<Stream>, shared: Rc<Shared>, place: Place) {
+async fn run(reader: Reader, place: Place) {
+    let Reader {
+        connection,
+        ref stream,
+        ref shared,
+        ..
+    } = reader;
     let sent = |count| shared.inbox.push(Item::Sent { connection, count }, 0);
     let end = tokio::select! {
         biased;
@@ -297,30 +378,9 @@ async fn run(connection: ConnectionId, stream: Rc<Stream>, shared: Rc<Shared>, p
             }
             None
         }
-        end = receive(connection, &stream, &shared) => end.err(),
+        end = reader.receive() => end.err(),
         error = stream.send(sent) => Some(error),
     };
     drop(place);
     shared.inbox.push(Item::Ended { connection, end }, 0);
-}
-
-async fn receive(connection: ConnectionId, stream: &Stream, shared: &Shared) -> io::Result<()> {
-    loop {
-        stream.readable().await?;
-        if !shared.inbox.has_room() {
-            shared.inbox.turn().await;
-            continue;
-        }
-        let Some(bytes) = shared.read(stream)? else {
-            continue;
-        };
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let length = bytes.len();
-        shared
-            .inbox
-            .push(Item::Received { connection, bytes }, length);
-        shared.inbox.turn().await;
-    }
 }

@@ -125,6 +125,42 @@ fn the_engine_gets_one_piece_a_turn() {
 }
 
 #[test]
+fn a_paused_connection_is_not_read() {
+    run(async {
+        let mut node = TestNode::open(1);
+        let (mut initiator, connection) = connected(&mut node).await;
+        initiator.write_all(b"before").await.unwrap();
+        // It is in the inbox when the pause comes.
+        tokio::time::sleep(QUIET).await;
+        node.network
+            .portal_command(PortalCommand::Pause { connection });
+        let bytes = pattern(64 << 20);
+        let expected = bytes.clone();
+        let writing = tokio::task::spawn_local(async move {
+            initiator.write_all(&bytes).await.unwrap();
+            initiator
+        });
+        node.silent(QUIET).await;
+        assert!(!writing.is_finished(), "somebody read all of it");
+        // What is sent goes all the same, and others are read.
+        send(&mut node, connection, vec![Bytes::from_static(b"here")]);
+        assert!(matches!(
+            node.next_portal().await,
+            PortalEvent::Sent { count: 4, .. }
+        ));
+        let (mut other, second) = connected(&mut node).await;
+        other.write_all(b"other").await.unwrap();
+        assert_eq!(received(&mut node, second, 5).await.0, b"other");
+        node.network
+            .portal_command(PortalCommand::Resume { connection });
+        assert_eq!(received(&mut node, connection, 6).await.0, b"before");
+        let (all, _) = received(&mut node, connection, expected.len()).await;
+        assert!(all == expected);
+        writing.await.unwrap();
+    });
+}
+
+#[test]
 fn what_is_sent_arrives_and_is_counted() {
     run(async {
         let mut node = TestNode::open(1);
