@@ -1,5 +1,6 @@
 //! A replica's world: its slice of the store, the links, the metadata.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use holdfast_model::{
@@ -24,7 +25,8 @@ pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) finished: Vec<(SliceId, CommandId, OutcomeCode)>,
     pub(crate) notices: Vec<Notice>,
-    pub(crate) bytes_moved: u64,
+    /// Bytes that have been copied to joining replicas since the start, by slice.
+    pub(crate) bytes_moved: BTreeMap<SliceId, u64>,
 }
 
 /// One slice's view of the world.
@@ -155,7 +157,7 @@ impl Context for SliceContext<'_> {
     }
 
     fn copied(&mut self, bytes: u64) {
-        self.world.bytes_moved += bytes;
+        *self.world.bytes_moved.entry(self.slice).or_default() += bytes;
     }
 
     fn milestone(&mut self, milestone: Milestone) {

@@ -86,7 +86,7 @@ impl Engine {
             cluster: Cluster::default(),
             finished: Vec::new(),
             notices: Vec::new(),
-            bytes_moved: 0,
+            bytes_moved: BTreeMap::new(),
         };
         let portal = Portal::new(config.node, config.portal_limits);
         let mut engine = Self {

@@ -41,6 +41,8 @@ pub struct ReplicaStatus {
     pub pages: u64,
     /// For a primary: who is being brought up to date, and bytes done of all.
     pub joining: Vec<(NodeId, u64, u64)>,
+    /// Bytes that were copied from here to joining replicas since the start.
+    pub bytes_moved: u64,
 }
 
 impl Engine {
@@ -51,6 +53,7 @@ impl Engine {
             return NodeStatus::default();
         }
         let store = self.world.storage.store();
+        let moved = &self.world.bytes_moved;
         let replicas = self.replicas.iter().map(|(slice, replica)| {
             let status = replica.status();
             ReplicaStatus {
@@ -59,6 +62,7 @@ impl Engine {
                 leads: status.leads,
                 pages: store.allocated_pages(*slice),
                 joining: status.joining,
+                bytes_moved: moved.get(slice).copied().unwrap_or_default(),
             }
         });
         NodeStatus {
@@ -67,7 +71,7 @@ impl Engine {
             peers: self.world.peers.nodes().collect(),
             sessions: self.portal.sessions(),
             usage: store.usage(),
-            bytes_moved: self.world.bytes_moved,
+            bytes_moved: self.world.bytes_moved.values().sum(),
             replicas: replicas.collect(),
             served: self.served(),
         }
