@@ -6,6 +6,16 @@
 pub mod clock;
 pub mod config;
 pub mod directory;
+mod error;
 pub mod limits;
 pub mod logging;
 pub mod ports;
+mod reactor;
+mod report;
+mod run;
+mod services;
+mod signals;
+
+pub use error::NodeError;
+pub use run::{LOG_FILE, run};
+pub use services::ApiParts;

@@ -1,0 +1,90 @@
+//! Why a node does not start, or stops.
+
+use std::io;
+use std::path::PathBuf;
+
+use holdfast_disk::StartError;
+use holdfast_net::BindError;
+use holdfast_store::OpenError;
+
+use crate::config::{ConfigError, Invalid};
+use crate::directory::ClaimError;
+use crate::limits::LimitError;
+use crate::ports::{Listening, who_listens};
+
+/// Why a node does not start, or stops.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// Its configuration cannot be read.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Its configuration makes no sense.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// Its directory cannot be had.
+    #[error(transparent)]
+    Directory(#[from] ClaimError),
+    /// It cannot log.
+    #[error("write {}: {source}", path.display())]
+    Log {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The operating system does not let it have what it needs.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    /// It cannot listen where it should.
+    #[error("{key}: {source}{}", describe(taken_by.as_ref()))]
+    Listen {
+        /// The key of the configuration that names the address.
+        key: &'static str,
+        /// What the operating system says.
+        source: BindError,
+        /// Who has the port.
+        taken_by: Option<Listening>,
+    },
+    /// A device cannot be used.
+    #[error("devices: {0}")]
+    Devices(#[from] StartError),
+    /// What is on the devices cannot be used.
+    #[error("devices{}: {failure}", place(device.as_ref()))]
+    Store {
+        /// The device, if it is about one.
+        device: Option<PathBuf>,
+        /// Why not.
+        failure: OpenError,
+    },
+    /// The operating system gives no thread, no descriptor.
+    #[error("start: {0}")]
+    Resources(#[from] io::Error),
+    /// It did not stop cleanly in time, or was told twice.
+    #[error("stopped before everything was handed over: others take over when its leases end")]
+    Hurried,
+}
+
+impl NodeError {
+    /// An address cannot be listened on; looks for who does.
+    pub(crate) fn listen(key: &'static str, source: BindError) -> Self {
+        let taken_by = source
+            .is_taken()
+            .then(|| who_listens(source.address))
+            .flatten();
+        Self::Listen {
+            key,
+            source,
+            taken_by,
+        }
+    }
+}
+
+fn describe(taken_by: Option<&Listening>) -> String {
+    taken_by.map_or_else(String::new, |Listening { pid, name }| {
+        format!(" (process {pid}, {name}, has it)")
+    })
+}
+
+fn place(device: Option<&PathBuf>) -> String {
+    device.map_or_else(String::new, |path| format!(": {}", path.display()))
+}

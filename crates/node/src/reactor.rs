@@ -1,0 +1,220 @@
+//! The loop: gathers what has happened, tells the engine, and does what the engine wants.
+//!
+//! Invariants:
+//! - the engine hears of everything in the order in which its source told it, with a time that was
+//!   read after the input had been taken;
+//! - what the events of one turn cause is sent together at the turn's end;
+//! - nothing in the loop waits but the one place that waits for everything.
+
+use std::future::ready;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use holdfast_api::documents::LocalReport;
+use holdfast_disk::Disks;
+use holdfast_engine::{Command, Engine, Event, Notice, OpenFailure, Output, Severity};
+use holdfast_metadata::Session;
+use holdfast_model::{DiskCompletion, DiskId};
+use holdfast_net::{BindError, Network};
+use holdfast_store::OpenError;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::clock;
+use crate::error::NodeError;
+use crate::report::Reporter;
+use crate::signals::Signals;
+
+/// How long a clean stop may take before the process ends anyway.
+const STOP_TIME_MAX: Duration = Duration::from_secs(10);
+/// How old the snapshot may be that the API shows.
+const REPORT_INTERVAL: Duration = Duration::from_millis(250);
+/// Answers of the metadata that one turn takes; the others wait their turn.
+const ANSWERS_MAX: usize = 64;
+
+/// The engine with everything that it commands.
+pub(crate) struct Reactor {
+    pub(crate) engine: Engine,
+    pub(crate) disks: Disks,
+    pub(crate) network: Network,
+    pub(crate) session: Session,
+    pub(crate) reporter: Reporter,
+    pub(crate) report: watch::Sender<LocalReport>,
+    /// When the report is next made.
+    pub(crate) report_due: Instant,
+    pub(crate) names: Names,
+    pub(crate) out: Output,
+}
+
+/// What the configuration calls things, for messages.
+pub(crate) struct Names {
+    /// The devices, in their order.
+    pub(crate) devices: Vec<PathBuf>,
+    /// The keys of the addresses that are listened on.
+    pub(crate) addresses: Vec<(&'static str, SocketAddr)>,
+}
+
+/// What has happened since the last turn.
+#[derive(Default)]
+struct Batch {
+    completions: Vec<DiskCompletion>,
+    events: Vec<Event>,
+    signalled: bool,
+}
+
+impl Reactor {
+    /// Runs until the engine has stopped.
+    ///
+    /// # Errors
+    /// [`NodeError`] if the store cannot be opened, or the node has to end otherwise than cleanly.
+    pub(crate) async fn run(mut self, mut signals: Signals) -> Result<(), NodeError> {
+        let mut batch = Batch::default();
+        let mut give_up: Option<Instant> = None;
+        loop {
+            if self.obey()? {
+                self.network.close().await;
+                return Ok(());
+            }
+            self.network.flush();
+            // Requests begin now, and not only when everything has had its turn.
+            self.disks.poll(&mut batch.completions);
+            if Instant::now() >= self.report_due {
+                let report = self.reporter.report(&self.engine.status());
+                self.report.send_replace(report);
+                self.report_due = Instant::now() + REPORT_INTERVAL;
+            }
+            // The tasks of the sockets have their turn, whatever is ready here.
+            tokio::task::yield_now().await;
+            let until = give_up.map_or(self.report_due, |give_up| give_up.min(self.report_due));
+            self.gather(&mut signals, &mut batch, until).await;
+            if std::mem::take(&mut batch.signalled) {
+                if give_up.is_some() {
+                    return Err(NodeError::Hurried);
+                }
+                tracing::info!("stopping");
+                give_up = Some(Instant::now() + STOP_TIME_MAX);
+                batch.events.push(Event::Stop);
+            }
+            if give_up.is_some_and(|give_up| Instant::now() >= give_up) {
+                return Err(NodeError::Hurried);
+            }
+            self.handle(&mut batch);
+        }
+    }
+
+    /// Waits until something has happened, then takes everything that has; at the latest at
+    /// `until`.
+    async fn gather(&mut self, signals: &mut Signals, batch: &mut Batch, until: Instant) {
+        let until = self.next_timeout().map_or(until, |due| due.min(until));
+        let busy = !batch.completions.is_empty();
+        tokio::select! {
+            biased;
+            () = signals.next() => batch.signalled = true,
+            () = ready(()), if busy => {}
+            () = self.disks.completions(&mut batch.completions) => {}
+            () = self.network.next_events(&mut batch.events) => {}
+            answer = self.session.answers.recv() => {
+                let (token, answer) = answer.expect("the session lasts as long as its requests");
+                batch.events.push(Event::Metadata { token, answer });
+            }
+            () = sleep_until(until) => {}
+        }
+        self.disks.poll(&mut batch.completions);
+        self.network.take_events(&mut batch.events);
+        for _ in 0..ANSWERS_MAX {
+            let Ok((token, answer)) = self.session.answers.try_recv() else {
+                break;
+            };
+            batch.events.push(Event::Metadata { token, answer });
+        }
+    }
+
+    /// When the engine next needs the time, by the runtime's clock.
+    fn next_timeout(&self) -> Option<Instant> {
+        let due = self.engine.next_timeout()?;
+        Instant::now().checked_add(due.since(clock::now()))
+    }
+
+    fn handle(&mut self, batch: &mut Batch) {
+        let completions = batch.completions.drain(..).map(Event::Disk);
+        for event in completions.chain(batch.events.drain(..)) {
+            self.engine.handle(clock::now(), event, &mut self.out);
+        }
+        let now = clock::now();
+        if self.engine.next_timeout().is_some_and(|due| due <= now) {
+            self.engine.handle_timeout(now, &mut self.out);
+        }
+    }
+
+    /// Does what the engine wants. Whether it has stopped.
+    fn obey(&mut self) -> Result<bool, NodeError> {
+        let mut stopped = false;
+        for command in self.out.drain() {
+            match command {
+                Command::Disk(request) => self.disks.submit(request),
+                Command::Metadata { token, request } => {
+                    self.session.requests.submit(token, request);
+                }
+                Command::Peer(command) => self.network.peer_command(command),
+                Command::Portal(command) => self.network.portal_command(command),
+                Command::Opened { store, incarnation } => {
+                    tracing::info!("opened store {store}, start {}", incarnation.0);
+                    self.reporter.opened(incarnation);
+                    self.report_due = Instant::now();
+                    let opened = self.network.open(store, incarnation);
+                    opened.map_err(|error| self.names.listen_error(error))?;
+                }
+                Command::OpenFailed(failure) => {
+                    return Err(self.names.store_error(failure));
+                }
+                Command::Notice(notice) => tell(&notice),
+                Command::Stopped => stopped = true,
+            }
+        }
+        Ok(stopped)
+    }
+}
+
+impl Names {
+    fn listen_error(&self, error: BindError) -> NodeError {
+        let named = self
+            .addresses
+            .iter()
+            .find(|(_, address)| *address == error.address);
+        let (key, _) = named.expect("every address that is listened on is configured");
+        NodeError::listen(key, error)
+    }
+
+    fn store_error(&self, failure: OpenFailure) -> NodeError {
+        let OpenFailure(failure) = failure;
+        let device = device_of(&failure)
+            .and_then(|disk| self.devices.get(usize::from(disk.0)))
+            .cloned();
+        NodeError::Store { device, failure }
+    }
+}
+
+/// The device that a failure is about, if it is one.
+fn device_of(failure: &OpenError) -> Option<DiskId> {
+    match failure {
+        OpenError::TooSmall { disk, .. }
+        | OpenError::Blank { disk }
+        | OpenError::NotBlank { disk, .. }
+        | OpenError::BadSuperblocks { disk }
+        | OpenError::NewerVersion { disk, .. }
+        | OpenError::Foreign { disk, .. }
+        | OpenError::Shrunk { disk, .. }
+        | OpenError::BadSector { disk, .. }
+        | OpenError::DeviceFailed { disk } => Some(*disk),
+        OpenError::NoFlashDevice | OpenError::BadConfig | OpenError::MissingDevice { .. } => None,
+    }
+}
+
+fn tell(notice: &Notice) {
+    match notice.severity() {
+        Severity::Info => tracing::info!("{notice}"),
+        Severity::Warning => tracing::warn!("{notice}"),
+        Severity::Error => tracing::error!("{notice}"),
+    }
+}

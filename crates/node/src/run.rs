@@ -1,0 +1,202 @@
+//! From a configuration to a node that runs.
+//!
+//! Invariant: what can be refused is refused before the devices are touched, and in the order in
+//! which a person would mend it.
+
+use std::net::SocketAddr;
+
+use holdfast_api::Api;
+use holdfast_disk::{DeviceSpec, Disks, FileSpec, Options};
+use holdfast_engine::{Engine, EngineConfig, HOLD, NodeStatus, Output};
+use holdfast_iscsi::target::Limits;
+use holdfast_model::{DiskId, StoreId};
+use holdfast_net::{Listener, Network, NetworkConfig};
+use holdfast_store::{DeviceGeometry, StoreConfig, StoreIdentity};
+use rustix::rand::{GetRandomFlags, getrandom};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tracing::Level;
+
+use crate::config::{DeviceConfig, NodeConfig};
+use crate::directory::Directory;
+use crate::error::NodeError;
+use crate::reactor::{Names, Reactor};
+use crate::report::Reporter;
+use crate::services::{ApiParts, Services};
+use crate::signals::Signals;
+use crate::{clock, limits, logging};
+
+/// The log in a node's directory.
+pub const LOG_FILE: &str = "node.log";
+/// Connections of peers: both lanes of the other nodes of a cluster of 64, and as many that are
+/// being made.
+const PEER_CONNECTIONS_MAX: usize = 4 * 64;
+/// What a device writes whole, if it does not say that it is more.
+const SECTOR_MIN: u32 = 512;
+const SECTOR_MAX: u32 = 4096;
+
+/// Runs a node until it is told to stop, by SIGTERM or SIGINT. `make_api` makes what answers at its
+/// API; it is called once, on another thread.
+///
+/// # Errors
+/// [`NodeError`] if it cannot start, or does not stop cleanly. Everything that is known then is in
+/// its log too, if there is one.
+pub fn run<A: Api>(
+    config: &NodeConfig,
+    make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
+) -> Result<(), NodeError> {
+    config.check()?;
+    let directory = Directory::claim(&config.directory)?;
+    let path = directory.path().join(LOG_FILE);
+    let log = logging::start(&path, config.log.bytes_max, Level::INFO);
+    let _log = log.map_err(|source| NodeError::Log { path, source })?;
+    tracing::info!(
+        "starts as {} ({}) of cluster {}",
+        config.name,
+        config.node,
+        config.cluster
+    );
+    let ended = run_logged(config, make_api);
+    match &ended {
+        Ok(()) => tracing::info!("stopped"),
+        Err(error) => tracing::error!("{error}"),
+    }
+    ended
+}
+
+fn run_logged<A: Api>(
+    config: &NodeConfig,
+    make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
+) -> Result<(), NodeError> {
+    let portal_limits = Limits::default();
+    limits::prepare(portal_limits.connections_max + PEER_CONNECTIONS_MAX)?;
+    let peers = bind("peers.listen", config.peers.listen)?;
+    let portal = bind("portal.listen", config.portal.listen)?;
+    let api = bind("api.listen", config.api.listen)?;
+    let disks = open_disks(config)?;
+    let network = Network::new(NetworkConfig {
+        cluster: config.cluster,
+        node: config.node,
+        peers,
+        portals: vec![portal],
+        connections_max: portal_limits.connections_max,
+    });
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())?;
+    let ended = runtime.block_on(async {
+        let signals = Signals::listen()?;
+        let reporter = Reporter::new(config);
+        let (report, told) = watch::channel(reporter.report(&NodeStatus::default()));
+        // The thread of the services ends with this.
+        let Services {
+            session,
+            stop: _stop,
+        } = Services::start(config, api, told, make_api)?;
+        let mut out = Output::default();
+        let engine = Engine::new(
+            engine_config(config, &disks, portal_limits)?,
+            clock::now(),
+            &mut out,
+        );
+        let reactor = Reactor {
+            engine,
+            disks,
+            network,
+            session,
+            reporter,
+            report,
+            report_due: Instant::now(),
+            names: names(config),
+            out,
+        };
+        reactor.run(signals).await
+    });
+    // A name that is being looked up may take long, and nobody waits for it any more.
+    runtime.shutdown_background();
+    ended
+}
+
+fn bind(key: &'static str, address: SocketAddr) -> Result<Listener, NodeError> {
+    Listener::bind(address).map_err(|error| NodeError::listen(key, error))
+}
+
+fn names(config: &NodeConfig) -> Names {
+    Names {
+        devices: config
+            .devices
+            .iter()
+            .map(|device| device.path.clone())
+            .collect(),
+        addresses: vec![
+            ("peers.listen", config.peers.listen),
+            ("portal.listen", config.portal.listen),
+        ],
+    }
+}
+
+fn open_disks(config: &NodeConfig) -> Result<Disks, NodeError> {
+    let spec = |device: &DeviceConfig| DeviceSpec {
+        path: device.path.clone(),
+        file: device.file_bytes.map(|size| FileSpec {
+            size,
+            preallocate: device.preallocate,
+        }),
+        // The store says how much it needs, and that it is more than this.
+        size_min: u64::from(SECTOR_MAX),
+    };
+    let specs: Vec<DeviceSpec> = config.devices.iter().map(spec).collect();
+    let disks = Disks::open(&specs, Options::default())?;
+    tracing::info!("disks are driven by {:?}", disks.driver());
+    Ok(disks)
+}
+
+fn engine_config(
+    config: &NodeConfig,
+    disks: &Disks,
+    portal_limits: Limits,
+) -> Result<EngineConfig, NodeError> {
+    let geometry = |(number, device): (u16, &DeviceConfig)| {
+        let disk = DiskId(number);
+        let found = disks
+            .geometry(disk)
+            .expect("every configured device has been opened");
+        DeviceGeometry {
+            disk,
+            bytes: found.size,
+            sector: if found.sector >= SECTOR_MAX {
+                SECTOR_MAX
+            } else {
+                SECTOR_MIN
+            },
+            tier: device.tier,
+        }
+    };
+    Ok(EngineConfig {
+        cluster: config.cluster,
+        node: config.node,
+        name: config.name.clone(),
+        portal: config.portal.advertised(),
+        peer: config.peers.advertised(),
+        api: format!("http://{}", config.api.advertised()),
+        devices: (0..).zip(&config.devices).map(geometry).collect(),
+        create: Some(StoreIdentity {
+            cluster: config.cluster,
+            store: StoreId(u128::from_ne_bytes(random()?)),
+            node: config.node,
+            nonce: u64::from_ne_bytes(random()?),
+        }),
+        store: StoreConfig::default(),
+        portal_limits,
+        hold: HOLD,
+    })
+}
+
+/// Bytes that nobody can guess.
+fn random<const N: usize>() -> Result<[u8; N], NodeError> {
+    let mut bytes = [0; N];
+    let count = getrandom(&mut bytes, GetRandomFlags::empty()).map_err(std::io::Error::from)?;
+    assert!(count == N, "up to 256 bytes come whole");
+    Ok(bytes)
+}

@@ -1,0 +1,125 @@
+//! What a node does beside the data path, on a thread of its own: its side of the metadata, and its
+//! API.
+//!
+//! Invariant: nothing here can make the data path wait. The two exchange messages only.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::thread;
+
+use holdfast_api::Api;
+use holdfast_api::documents::LocalReport;
+use holdfast_metadata::Session;
+use holdfast_metadata::client::{Client, ClientConfig, Status};
+use holdfast_model::ClusterId;
+use holdfast_net::Listener;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{oneshot, watch};
+
+use crate::config::NodeConfig;
+use crate::error::NodeError;
+
+/// What a node's API is made from.
+pub struct ApiParts {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// A session of its own with the metadata.
+    pub session: Session,
+    /// What the node knows by itself, renewed four times a second.
+    pub report: watch::Receiver<LocalReport>,
+}
+
+/// The data path's end of what runs beside it. Dropping it ends the thread.
+pub(crate) struct Services {
+    pub(crate) session: Session,
+    pub(crate) stop: oneshot::Sender<()>,
+}
+
+impl Services {
+    /// Starts the thread. `make_api` is called on it.
+    ///
+    /// # Errors
+    /// The operating system has no thread or descriptor to give, or the API's port is taken.
+    pub(crate) fn start<A: Api>(
+        config: &NodeConfig,
+        listener: Listener,
+        report: watch::Receiver<LocalReport>,
+        make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
+    ) -> Result<Self, NodeError> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let within = runtime.enter();
+        let listener = listener
+            .open()
+            .map_err(|error| NodeError::listen("api.listen", error))?;
+        let metadata = || {
+            Client::start(ClientConfig {
+                addresses: config.metadata.addresses.clone(),
+                cluster: config.cluster,
+                access_token: config.metadata.token.clone(),
+            })
+        };
+        let Client { session, status } = metadata();
+        let parts = ApiParts {
+            cluster: config.cluster,
+            session: metadata().session,
+            report,
+        };
+        drop(within);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let services = move || run(&runtime, || make_api(parts), listener, status, stopped);
+        thread::Builder::new()
+            .name("services".into())
+            .spawn(services)?;
+        Ok(Self { session, stop })
+    }
+}
+
+fn run<A: Api>(
+    runtime: &Runtime,
+    make_api: impl FnOnce() -> A,
+    listener: TcpListener,
+    status: watch::Receiver<Status>,
+    stopped: oneshot::Receiver<()>,
+) {
+    runtime.block_on(async {
+        let router = holdfast_api::router(Arc::new(make_api()));
+        tokio::select! {
+            // The other end is dropped, never used.
+            _ = stopped => {}
+            () = tell(status) => {}
+            never = holdfast_api::server::serve(listener, router) => match never {},
+        }
+    });
+}
+
+/// Tells how it stands with the metadata whenever that changes.
+async fn tell(mut status: watch::Receiver<Status>) {
+    let mut told = String::new();
+    while status.changed().await.is_ok() {
+        let (text, well) = match &*status.borrow_and_update() {
+            Status::Connecting => continue,
+            Status::Connected { address } => (format!("metadata: connected to {address}"), true),
+            Status::Disconnected { address, reason } => {
+                let mut text = format!("metadata: no connection to {address}: {reason}");
+                let mut cause = reason.source();
+                while let Some(below) = cause {
+                    text.push_str(&format!(": {below}"));
+                    cause = below.source();
+                }
+                (text, false)
+            }
+        };
+        if text == told {
+            continue;
+        }
+        if well {
+            tracing::info!("{text}");
+        } else {
+            tracing::warn!("{text}");
+        }
+        told = text;
+    }
+    // The client has ended with its session; what else runs here goes on.
+    std::future::pending::<()>().await;
+}

@@ -1,0 +1,276 @@
+//! A cluster of real processes on this machine, its metadata in the test's own process.
+//!
+//! A node is this test's own program, started again: the test `a_node` runs one if it is told
+//! where its configuration is.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_api::documents::{
+    LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeGrow, VolumeList,
+};
+use holdfast_api::{Api, ApiClient, Problem, ProblemKind};
+use holdfast_control::{Inventory, VolumeName, VolumeSize};
+use holdfast_metadata::server::{Door, serve};
+use holdfast_metadata::suite::User;
+use holdfast_metadata::{Embedded, HistoryLimits, Store};
+use holdfast_model::metadata::{
+    LeaseId, MetadataAnswer, MetadataRequest, Operation, Transaction, TransactionOutcome,
+};
+use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, Record};
+use holdfast_model::{ClusterId, NodeId, Policy, Tier, VolumeId};
+use holdfast_node::ApiParts;
+use holdfast_node::config::{DeviceConfig, Endpoint, LogConfig, MetadataConfig, NodeConfig};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::runtime::{Builder, Runtime};
+
+pub(crate) const CLUSTER: ClusterId = ClusterId(0xC);
+/// Where a test tells its own program which node to be.
+pub(crate) const CONFIG_VARIABLE: &str = "HOLDFAST_TEST_NODE";
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+const DEVICE_BYTES: u64 = 2 << 30;
+
+/// The metadata, and a place for nodes.
+pub(crate) struct Bench {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) metadata: SocketAddr,
+    runtime: Runtime,
+    store: Arc<Embedded>,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let directory = folder.path().join("metadata");
+        let limits = HistoryLimits::default();
+        let store = Arc::new(Embedded::open(&directory, CLUSTER, limits).unwrap());
+        let served: Arc<dyn Store> = store.clone();
+        let listener = runtime
+            .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
+            .unwrap();
+        let metadata = listener.local_addr().unwrap();
+        runtime.spawn(async move {
+            serve(listener, served, Door::new(CLUSTER, "")).await;
+        });
+        let bench = Self {
+            folder,
+            metadata,
+            runtime,
+            store,
+        };
+        let cluster = ClusterRecord {
+            schema: 1,
+            cluster: CLUSTER,
+            next_volume: VolumeId(1),
+        };
+        bench.transact(Transaction {
+            success: vec![Operation::Put {
+                key: CLUSTER_KEY.into(),
+                value: cluster.encode(),
+                lease: LeaseId(0),
+            }],
+            ..Transaction::default()
+        });
+        bench
+    }
+
+    pub(crate) fn transact(&self, transaction: Transaction) -> TransactionOutcome {
+        let session = self.store.session();
+        self.runtime.block_on(async {
+            let request = MetadataRequest::Transact(transaction);
+            match User::new(session).ask(request).await {
+                MetadataAnswer::Transacted(outcome) => outcome,
+                other => panic!("{other:?}"),
+            }
+        })
+    }
+
+    pub(crate) fn inventory(&self) -> Inventory {
+        Inventory::from_outcome(self.transact(Inventory::query())).unwrap()
+    }
+
+    pub(crate) fn create_volume(&self, name: &str, bytes: u64, policy: Policy) {
+        let name: VolumeName = name.parse().unwrap();
+        let size = VolumeSize::new(bytes).unwrap();
+        let plan =
+            holdfast_control::create(&self.inventory(), |_| true, &name, size, policy).unwrap();
+        for transaction in plan.transactions {
+            assert!(self.transact(transaction).succeeded);
+        }
+    }
+
+    /// A node's configuration, on ports that are free now.
+    pub(crate) fn config(&self, node: u16) -> NodeConfig {
+        let directory = self.folder.path().join(format!("n{node}"));
+        NodeConfig {
+            cluster: CLUSTER,
+            node: NodeId(node),
+            name: format!("n{node}"),
+            portal: free_endpoint(),
+            peers: free_endpoint(),
+            api: free_endpoint(),
+            metadata: MetadataConfig {
+                addresses: vec![self.metadata.to_string()],
+                token: String::new(),
+            },
+            devices: vec![DeviceConfig {
+                path: directory.join("device"),
+                file_bytes: Some(DEVICE_BYTES),
+                preallocate: false,
+                tier: Tier::Flash,
+            }],
+            log: LogConfig::default(),
+            directory,
+        }
+    }
+
+    /// Starts a node, and waits until it is registered as started after `incarnation`.
+    pub(crate) fn start(&self, config: &NodeConfig, incarnation: u64) -> Node {
+        let node = Node::spawn(self.folder.path(), config);
+        self.wait_for("the node to register", || {
+            let nodes = self.inventory().nodes;
+            let record = nodes.get(&config.node)?;
+            (record.incarnation.0 > incarnation).then_some(())
+        });
+        node
+    }
+
+    pub(crate) fn report(&self, config: &NodeConfig) -> Option<LocalReport> {
+        let url = format!("http://{}", config.api.listen).parse().unwrap();
+        let client = ApiClient::new(vec![url], None);
+        self.runtime.block_on(client.local()).ok()
+    }
+
+    /// Waits until the node's portal serves so many volumes whole.
+    pub(crate) fn wait_serving(&self, config: &NodeConfig, count: usize) {
+        self.wait_for("the volumes to be served", || {
+            let report = self.report(config)?;
+            let serving = report.volumes.iter().filter(|volume| volume.serving);
+            (serving.count() == count).then_some(())
+        });
+    }
+
+    pub(crate) fn wait_for<T>(&self, what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+        let begun = Instant::now();
+        loop {
+            if let Some(value) = done() {
+                return value;
+            }
+            assert!(begun.elapsed() < PATIENCE, "waited too long for {what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn free_endpoint() -> Endpoint {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    Endpoint {
+        listen: listener.local_addr().unwrap(),
+        advertise: None,
+    }
+}
+
+/// A node's process; killed when dropped.
+pub(crate) struct Node {
+    child: Child,
+    pub(crate) log: PathBuf,
+}
+
+impl Node {
+    pub(crate) fn spawn(folder: &Path, config: &NodeConfig) -> Self {
+        let path = folder.join(format!("{}.toml", config.name));
+        fs::write(&path, config.to_toml()).unwrap();
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_node", "--nocapture", "--quiet"])
+            .env(CONFIG_VARIABLE, &path)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self {
+            child,
+            log: config.directory.join(holdfast_node::LOG_FILE),
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits until it ends.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "the node does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    pub(crate) fn logged(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// An API that tells what the node knows, and nothing else.
+pub(crate) struct LocalApi(pub(crate) ApiParts);
+
+fn elsewhere<T>() -> Result<T, Problem> {
+    Err(Problem::new(ProblemKind::Other, "not in this test"))
+}
+
+impl Api for LocalApi {
+    async fn status(&self) -> Result<Status, Problem> {
+        elsewhere()
+    }
+
+    async fn nodes(&self) -> Result<NodeList, Problem> {
+        elsewhere()
+    }
+
+    async fn volumes(&self) -> Result<VolumeList, Problem> {
+        elsewhere()
+    }
+
+    async fn volume(&self, _name: &str) -> Result<Volume, Problem> {
+        elsewhere()
+    }
+
+    async fn create_volume(&self, _request: VolumeCreate) -> Result<Volume, Problem> {
+        elsewhere()
+    }
+
+    async fn grow_volume(&self, _name: &str, _request: VolumeGrow) -> Result<Volume, Problem> {
+        elsewhere()
+    }
+
+    async fn delete_volume(&self, _name: &str) -> Result<(), Problem> {
+        elsewhere()
+    }
+
+    async fn local(&self) -> Result<LocalReport, Problem> {
+        Ok(self.0.report.borrow().clone())
+    }
+}
