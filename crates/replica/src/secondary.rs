@@ -205,6 +205,9 @@ impl Replica {
         let token = context.begin_epoch(begin.epoch, kept);
         self.waits
             .push_back((token, Wait::Begin(begin.epoch, kept)));
+        // The primary counts this as told: without it the last entries would stay in doubt here
+        // for as long as nobody writes.
+        context.set_committed(context.committed().max(begin.committed));
         self.follow(context, begin.epoch, peer);
     }
 
