@@ -16,6 +16,8 @@ extern crate alloc;
 
 mod bytes;
 pub mod device;
+#[cfg(test)]
+mod golden_tests;
 pub mod group;
 pub mod inspect;
 pub mod layout;
@@ -23,6 +25,8 @@ pub mod page_set;
 pub mod patient;
 pub mod record;
 mod record_bytes;
+#[cfg(test)]
+mod record_tests;
 pub mod segment;
 pub mod superblock;
 pub mod table;

@@ -17,6 +17,8 @@ extern crate alloc;
 mod chain;
 mod partition;
 mod recover;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 use alloc::collections::VecDeque;

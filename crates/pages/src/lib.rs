@@ -21,6 +21,8 @@ mod place;
 mod read;
 mod round;
 mod slots;
+#[cfg(test)]
+mod tests;
 
 pub use open::Opening;
 pub use pages::{PageView, Pages};

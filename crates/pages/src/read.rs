@@ -262,7 +262,7 @@ impl Pages {
                         let checksum = checksums[block as usize];
                         if crc32c(&data) == checksum {
                             BlockOutcome::Data { data, checksum }
-                        } else if unchanged {
+                        } else if unchanged && !self.is_being_written(read.key, block) {
                             BlockOutcome::Bad(Some(checksum))
                         } else {
                             BlockOutcome::Changed

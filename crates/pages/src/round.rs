@@ -136,6 +136,17 @@ impl Pages {
         self.round.is_some()
     }
 
+    /// Whether the round under way writes this block in place.
+    pub(crate) fn is_being_written(&self, key: PageKey, block: u32) -> bool {
+        self.round.as_ref().is_some_and(|round| {
+            round
+                .jobs
+                .iter()
+                .filter(|job| job.key == key)
+                .any(|job| job.paints.iter().any(|(painted, _)| *painted == block))
+        })
+    }
+
     /// Begins a round. There must be a free slot for every page that will need one.
     pub fn begin_round(
         &mut self,

@@ -159,6 +159,7 @@ impl Core {
             if fills {
                 // The room stays promised: the entry's successor will need it.
                 self.slice_mut(id).claims[0].insert(page);
+                self.claimed = true;
             }
             self.drop_overlay_if_empty(id, page);
         }

@@ -28,6 +28,8 @@ pub(crate) struct Destage {
     /// Items that have a part of some page.
     settled: BTreeSet<ItemId>,
     round: Option<RoundState>,
+    /// Nothing that is settled can be destaged at the moment: some completion has to come first.
+    pub(crate) blocked: bool,
     /// Slices whose end is in the journal and whose pages have to go.
     dropping: VecDeque<SliceId>,
     /// Slices that are to be dropped when the round under way is over.
@@ -69,7 +71,7 @@ impl Destage {
 impl Core {
     /// When destage begins by itself.
     pub(crate) fn destage_due(&self) -> Option<Instant> {
-        if self.destage.round.is_some() {
+        if self.destage.round.is_some() || self.destage.blocked {
             return None;
         }
         let oldest = self.destage.settled.first()?;
@@ -94,6 +96,7 @@ impl Core {
         let mut jobs = self.drop_jobs(out);
         if jobs.is_empty() && self.is_destage_due(now) {
             (taken, jobs) = self.choose_pages();
+            self.destage.blocked = jobs.is_empty();
         }
         if jobs.is_empty() && !self.pages.has_leftovers() {
             return;
@@ -315,7 +318,10 @@ impl Core {
     }
 
     pub(crate) fn drop_slice(&mut self, now: Instant, id: SliceId, token: StoreToken) {
-        self.make_slice(id).dropping = true;
+        let slice = self.make_slice(id);
+        slice.dropping = true;
+        let partition = usize::from(slice.partition);
+        self.partitions[partition].dropping += 1;
         // A round under way may still log pages of the slice; its end must come after.
         self.destage.to_drop.push_back((id, token, now));
     }
@@ -363,6 +369,7 @@ impl Core {
             let slice = self.slices.remove(&id).expect("the slice exists");
             let group = slice.kept.position.expect("its end is in the journal");
             self.journal.unpin(slice.partition, group);
+            self.partitions[usize::from(slice.partition)].dropping -= 1;
             let token = slice.drop_token.expect("somebody asked for it");
             out.events.push_back(StoreEvent::Durable { token });
         }

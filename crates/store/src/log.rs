@@ -9,7 +9,7 @@ use holdfast_stdx::Instant;
 
 use crate::event::{Output, StoreEvent};
 use crate::item::ItemId;
-use crate::machine::{Core, Pending, Purpose, RecentCommand, Waiter};
+use crate::machine::{Core, Pending, Purpose, RecentCommand, TWO_LIFETIMES, Waiter};
 use crate::requests::Urgency;
 
 impl Core {
@@ -131,7 +131,6 @@ impl Core {
             }
             self.wake(now, partition, &pending, out);
         }
-        self.expire_commands(now, partition);
         self.partition_open(partition, out);
     }
 
@@ -230,13 +229,15 @@ impl Core {
         }
     }
 
-    fn expire_commands(&mut self, now: Instant, partition: u16) {
-        let commands = &mut self.partitions[usize::from(partition)].commands;
-        while commands
-            .front()
-            .is_some_and(|command| now.since(command.since) >= crate::machine::TWO_LIFETIMES)
-        {
-            commands.pop_front();
+    pub(crate) fn expire_commands(&mut self, now: Instant) {
+        for partition in &mut self.partitions {
+            while partition
+                .commands
+                .front()
+                .is_some_and(|command| now.since(command.since) >= TWO_LIFETIMES)
+            {
+                partition.commands.pop_front();
+            }
         }
     }
 }

@@ -118,6 +118,8 @@ pub(crate) struct PartitionState {
     pub(crate) carry_hold: Option<GroupNumber>,
     /// The copies that are durable.
     pub(crate) carried: Vec<(ItemId, GroupNumber)>,
+    /// Slices of the partition that are being dropped.
+    pub(crate) dropping: u32,
 }
 
 /// An open store.
@@ -138,6 +140,8 @@ pub(crate) struct Core {
     pub(crate) destage: Destage,
     /// Pages without a slot that will need one, over all slices.
     pub(crate) reserved: u32,
+    /// There may be claims.
+    pub(crate) claimed: bool,
     /// When claims grow old, if there are any.
     pub(crate) claims_turn: Option<Instant>,
     /// When a committed point that nothing has stated gets a record of its own.
@@ -156,6 +160,7 @@ impl Core {
         out: &mut Output,
     ) {
         let disk = self.requests.complete(completion.token);
+        self.destage.blocked = false;
         let result = if completion.token.0 >= PAGES_TOKENS {
             self.handle_pages(now, completion, out)
         } else if completion.result.is_ok() {
@@ -216,6 +221,7 @@ impl Core {
             return;
         }
         self.age_claims(now);
+        self.expire_commands(now);
         self.admit();
         self.state_commits(now);
         self.go_on_destaging(now, out);
@@ -227,10 +233,22 @@ impl Core {
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        [self.commit_at, self.claims_turn, self.destage_due()]
-            .into_iter()
-            .flatten()
-            .min()
+        let too_many = self
+            .partitions
+            .iter()
+            .filter(|partition| partition.commands.len() > COMMANDS_MAX)
+            .filter_map(|partition| partition.commands.front())
+            .map(|command| command.since + TWO_LIFETIMES)
+            .min();
+        [
+            self.commit_at,
+            self.claims_turn,
+            self.destage_due(),
+            too_many,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     pub(crate) fn slice(&self, slice: SliceId) -> Option<&Slice> {

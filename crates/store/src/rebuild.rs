@@ -54,6 +54,7 @@ impl Core {
             reads: Reads::default(),
             destage: Destage::default(),
             reserved: 0,
+            claimed: false,
             claims_turn: None,
             commit_at: None,
             failed: false,

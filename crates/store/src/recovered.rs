@@ -249,7 +249,8 @@ impl Sliver {
             }
         }
         let cut = prepared < self.prepared;
-        self.damaged |= cut;
+        // What a record says was committed must be there, or have been trimmed with a position.
+        self.damaged |= cut || found > self.prepared;
         settled.sort_by_key(|redo| match &redo.source {
             Source::Entry(entry) => (entry.sequence, false),
             Source::Install { as_of, .. } => (*as_of, true),

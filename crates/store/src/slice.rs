@@ -56,6 +56,8 @@ pub(crate) struct Slice {
 pub(crate) struct Kept {
     pub(crate) state: Option<GroupNumber>,
     pub(crate) position: Option<GroupNumber>,
+    /// Entries in groups up to this one are at or below the position.
+    pub(crate) position_covers: Option<GroupNumber>,
     pub(crate) pages: Option<GroupNumber>,
 }
 
@@ -92,10 +94,6 @@ impl Slice {
 
     pub(crate) fn is_claimed(&self, page: PageIndex) -> bool {
         self.claims.iter().any(|claims| claims.contains(&page))
-    }
-
-    pub(crate) fn has_no_claims(&self) -> bool {
-        self.claims.iter().all(BTreeSet::is_empty)
     }
 
     /// Whether the committed point needs a record of its own to be stated.

@@ -29,6 +29,7 @@ impl Core {
         if missing > available as usize {
             return Err(NoSpace);
         }
+        self.claimed = true;
         for page in pages {
             let slice = self.slice_mut(id);
             slice.claims[1].remove(&page);
@@ -92,28 +93,22 @@ impl Core {
 
     /// Lets old claims go.
     pub(crate) fn age_claims(&mut self, now: Instant) {
-        match self.claims_turn {
-            None => {
-                if self.slices.values().any(|slice| !slice.has_no_claims()) {
-                    self.claims_turn = Some(now + TWO_LIFETIMES);
+        if self.claims_turn.is_some_and(|turn| now >= turn) {
+            self.claims_turn = None;
+            self.claimed = false;
+            let ids: Vec<SliceId> = self.slices.keys().copied().collect();
+            for id in ids {
+                let slice = self.slice_mut(id);
+                let young = core::mem::take(&mut slice.claims[0]);
+                let old: BTreeSet<PageIndex> = core::mem::replace(&mut slice.claims[1], young);
+                self.claimed |= !self.slice_mut(id).claims[1].is_empty();
+                for page in old {
+                    self.update_reservation(id, page);
                 }
             }
-            Some(turn) if now >= turn => {
-                self.claims_turn = None;
-                let ids: Vec<SliceId> = self.slices.keys().copied().collect();
-                for id in ids {
-                    let slice = self.slice_mut(id);
-                    let young = core::mem::take(&mut slice.claims[0]);
-                    let old: BTreeSet<PageIndex> = core::mem::replace(&mut slice.claims[1], young);
-                    for page in old {
-                        self.update_reservation(id, page);
-                    }
-                }
-                if self.slices.values().any(|slice| !slice.has_no_claims()) {
-                    self.claims_turn = Some(now + TWO_LIFETIMES);
-                }
-            }
-            Some(_) => {}
+        }
+        if self.claimed {
+            self.claims_turn.get_or_insert(now + TWO_LIFETIMES);
         }
     }
 

@@ -45,21 +45,24 @@ impl Core {
         if state.carrying > 0 || !(tight || long) {
             return false;
         }
-        let dropping = self
-            .slices
-            .values()
-            .any(|slice| slice.partition == partition && slice.dropping);
-        let Some((last, _)) = self.journal.oldest_segment(partition).filter(|_| !dropping) else {
+        if state.dropping > 0 {
+            return false;
+        }
+        let Some((last, _)) = self.journal.oldest_segment(partition) else {
             return false;
         };
-        let in_the_way: Vec<ItemId> = state
+        let there = state
             .items
             .range(..=(last, ItemId(u64::MAX)))
-            .map(|(_, item)| *item)
-            .collect();
+            .map(|(_, item)| *item);
+        // Mostly the first of them waits for destage: nothing more is looked at then.
+        if there.clone().any(|item| self.destage.is_settled(item)) {
+            return false;
+        }
+        let in_the_way: Vec<ItemId> = there.collect();
         for number in &in_the_way {
             let item = &self.items[*number];
-            if self.destage.is_settled(*number) || !item.durable {
+            if !item.durable {
                 return false;
             }
             let slice = self.slice(item.slice).expect("the slice exists");
@@ -177,13 +180,17 @@ impl Core {
         for id in ids {
             let slice = self.slice(id).expect("the slice exists");
             let kept = slice.kept;
+            // Everything in the segment is settled by now, and the stable point above it.
+            let is_told = kept.position.is_some_and(|group| group > last)
+                && kept.position_covers.is_some_and(|group| group >= last);
             let has_log = slice.prepared.1 > Sequence::ZERO || slice.damaged;
             let state = slice.state.clone();
             if kept.state.is_some_and(|group| group <= last) {
                 let state = state.expect("a state was written");
                 self.carry(now, id, Body::State(state), Purpose::State);
             }
-            if has_log && kept.position.is_none_or(|group| group <= last) {
+            if has_log && !is_told {
+                self.slice_mut(id).kept.position_covers = Some(last);
                 let body = self.position(id);
                 self.carry(now, id, body, Purpose::Position);
             }

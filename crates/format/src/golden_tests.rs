@@ -1,0 +1,323 @@
+//! The literal bytes of every released version, made without this crate's code. If one of these
+//! tests fails, the change is wrong, not the test.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use holdfast_model::{
+    BlockIndex, Change, ClusterId, CommandId, Entry, Epoch, Fence, Incarnation, NodeId, PageIndex,
+    Sequence, SliceId, StoreId, Tier, VolumeId,
+};
+use holdfast_stdx::Bytes;
+
+use crate::group::{GroupHeader, GroupWriter};
+use crate::{
+    Body, DeviceLayout, EntryError, GroupError, Looks, PageEntry, PageKey, Record, SegmentError,
+    SegmentHeader, SlotContent, Superblock, SuperblockError,
+};
+
+const STORE: StoreId = StoreId(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff);
+const CLUSTER: ClusterId = ClusterId(0x0f0e_0d0c_0b0a_0908_0706_0504_0302_0100);
+const NONCE: u64 = 0x0123_4567_89ab_cdef;
+const SLICE: SliceId = SliceId {
+    volume: VolumeId(3),
+    index: 1,
+};
+
+/// Bytes that are zero but for some stretches, each given by its place and in hexadecimal digits.
+fn literal(length: usize, stretches: &[(usize, &str)]) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    for (offset, digits) in stretches {
+        for (index, pair) in digits.as_bytes().chunks(2).enumerate() {
+            let pair = String::from_utf8(pair.to_vec()).expect("digits");
+            bytes[offset + index] = u8::from_str_radix(&pair, 16).expect("digits");
+        }
+    }
+    bytes
+}
+
+const SUPERBLOCK: &[(usize, &str)] = &[
+    (0, "484f4c444641535401000000877a623007"),
+    (
+        25,
+        "0102030405060708090a0b0c0d0e0fffeeddccbbaa99887766554433221100efcdab896745230105\
+         00000000000000030001000200010000020000040000000000004000000000000020000000000000\
+         00400010000000000020040000000000403c04000000000040bc3c00000000200e00000010",
+    ),
+];
+const SEGMENT: &[(usize, &str)] = &[(
+    0,
+    "48467365676d6e748423782509000000ffeeddccbbaa99887766554433221100efcdab8967452301\
+         0300000005000000e803000000000000840300000000000002",
+)];
+const GROUP_HEADER: &[(usize, &str)] = &[
+    (
+        0,
+        "484667726f757000fe7fbde0efbeaddeffeeddccbbaa99887766554433221100efcdab8967452301\
+         0300000005000000e903000000000000e8030000000000008403000000000000de03000000000000\
+         0010000000100000a00000000200000002",
+    ),
+    (
+        128,
+        "01000000680000000300000000000000010000000000000046000000000000000400000000000000\
+         4d00000000000000060000000000000002000000000000000b000000000000000c00000000000000\
+         01000000800200000100000000000000498cf1370000000004000000380000000300000000000000\
+         010000000000000046000000000000000400000000000000460000000000000002",
+    ),
+    (4064, "48467374616d7000efcdab89674523010300000005000000e903"),
+];
+const PAGE_ENTRY: &[(usize, &str)] = &[
+    (
+        0,
+        "4846706799394d6befcdab896745230101000000000500000410000001",
+    ),
+    (40, "0300000000000000010000000a"),
+    (72, "4d00000000000000010000000000008002"),
+    (256, "11111111"),
+    (508, "22222222"),
+];
+const FREE_ENTRY: &[(usize, &str)] = &[(0, "484670673f12f905efcdab896745230102000000000500000410")];
+
+fn superblock() -> Superblock {
+    Superblock {
+        update: 7,
+        cluster: CLUSTER,
+        store: STORE,
+        nonce: NONCE,
+        use_counter: 5,
+        node: NodeId(3),
+        ordinal: 1,
+        device_count: 2,
+        tier: Tier::Capacity,
+        sector: 512,
+        partitions: 4,
+        device_bytes: 1 << 30,
+        slot_base: 4096,
+        layout: DeviceLayout {
+            journal_offset: 2 << 20,
+            segment_bytes: 4 << 20,
+            segment_count: 16,
+            table_offsets: [69_206_016, 1_018_970_112],
+            slots_offset: 71_057_408,
+            slot_count: 3616,
+        },
+    }
+}
+
+#[test]
+fn version_1_superblock() {
+    let bytes = literal(4096, SUPERBLOCK);
+    assert_eq!(superblock().encode(), bytes);
+    assert_eq!(Superblock::decode(&bytes), Ok(superblock()));
+}
+
+#[test]
+fn a_superblock_is_refused_with_the_reason() {
+    assert_eq!(Superblock::decode(&[0; 4096]), Err(SuperblockError::Blank));
+    assert_eq!(
+        Superblock::decode(&[0xEB; 4096]),
+        Err(SuperblockError::NotOurs)
+    );
+    assert_eq!(Superblock::decode(&[0; 512]), Err(SuperblockError::NotOurs));
+    let good = literal(4096, SUPERBLOCK);
+    for offset in [9, 12, 60, 143, 4095] {
+        let mut bad = good.clone();
+        bad[offset] ^= 4;
+        assert_eq!(
+            Superblock::decode(&bad),
+            Err(SuperblockError::BadChecksum),
+            "byte {offset}"
+        );
+    }
+    let mut newer = superblock().encode().to_vec();
+    newer[8] = 9;
+    let checksum = crate::bytes::checksum_without(&newer, 12);
+    newer[12..16].copy_from_slice(&checksum.to_le_bytes());
+    assert_eq!(
+        Superblock::decode(&newer),
+        Err(SuperblockError::NewerVersion(9))
+    );
+    let absurd = Superblock {
+        layout: DeviceLayout {
+            slots_offset: 4096,
+            ..superblock().layout
+        },
+        ..superblock()
+    };
+    assert_eq!(
+        Superblock::decode(&absurd.encode()),
+        Err(SuperblockError::Malformed)
+    );
+}
+
+#[test]
+fn version_1_segment_header() {
+    let header = SegmentHeader {
+        store: STORE,
+        nonce: NONCE,
+        index: 9,
+        ordinal: 5 << 32 | 3,
+        partition: Some(2),
+        first_group: 1000,
+        oldest_group: 900,
+    };
+    let bytes = literal(4096, SEGMENT);
+    assert_eq!(header.encode(), bytes);
+    assert_eq!(SegmentHeader::decode(&bytes, STORE, NONCE, 9), Ok(header));
+    assert_eq!(
+        SegmentHeader::decode(&bytes, STORE, NONCE, 8),
+        Err(SegmentError::NotOurs)
+    );
+    assert_eq!(
+        SegmentHeader::decode(&bytes, STORE, NONCE + 1, 9),
+        Err(SegmentError::NotOurs)
+    );
+}
+
+fn records() -> [Record; 2] {
+    let record = |body| Record {
+        slice: SLICE,
+        committed: Sequence(70),
+        body,
+    };
+    [
+        record(Body::Entry(Entry {
+            epoch: Epoch(4),
+            sequence: Sequence(77),
+            fence: Fence(6),
+            command: CommandId {
+                node: 2,
+                incarnation: Incarnation(11),
+                number: 12,
+            },
+            change: Change::write(BlockIndex(640), Bytes::from_static(&[0x5A; 4096])),
+        })),
+        record(Body::Position {
+            epoch: Epoch(4),
+            sequence: Sequence(70),
+            restart: false,
+            damaged: true,
+        }),
+    ]
+}
+
+fn group_header() -> GroupHeader {
+    GroupHeader {
+        store: STORE,
+        nonce: NONCE,
+        partition: 2,
+        ordinal: 5 << 32 | 3,
+        group: 1001,
+        previous: 0xDEAD_BEEF,
+        durable_up_to: 1000,
+        oldest_group: 900,
+        redo_from: 990,
+    }
+}
+
+#[test]
+fn version_1_group() {
+    let mut bytes = literal(4096, GROUP_HEADER);
+    bytes.extend_from_slice(&[0x5A; 4096]);
+    let mut writer = GroupWriter::new();
+    for record in records() {
+        writer.push(&record);
+    }
+    let (parts, _) = writer.finish(&group_header());
+    assert_eq!(parts.concat(), bytes);
+    let group = GroupHeader::read(&Bytes::from(bytes), STORE, NONCE).expect("a group");
+    assert_eq!(group.header, group_header());
+    assert_eq!(group.bytes, 8192);
+    assert!(group.is_whole());
+    let found: Vec<Record> = group.records.into_iter().map(|read| read.record).collect();
+    assert_eq!(found, records());
+}
+
+#[test]
+fn a_group_with_bad_bytes_says_which() {
+    let mut bytes = literal(4096, GROUP_HEADER);
+    bytes.extend_from_slice(&[0x5A; 4096]);
+    let ordinal = 5 << 32 | 3;
+    let mut bad_data = bytes.clone();
+    bad_data[5000] = 0;
+    let group = GroupHeader::read(&Bytes::from(bad_data), STORE, NONCE).expect("a good header");
+    assert!(!group.is_whole());
+    assert_eq!(group.records[0].bad, [0]);
+    for offset in [40, 200, 4000] {
+        let mut bad = bytes.clone();
+        bad[offset] ^= 1;
+        assert!(GroupHeader::read(&Bytes::from(bad.clone()), STORE, NONCE).is_err());
+        assert_eq!(
+            Looks::at(&bad[..4096], NONCE, ordinal, 1001),
+            Looks::LikeTheGroup
+        );
+    }
+    let mut no_head = bytes.clone();
+    no_head[..512].fill(0);
+    assert_eq!(
+        GroupHeader::read(&Bytes::from(no_head.clone()), STORE, NONCE),
+        Err(GroupError::NotOurs)
+    );
+    assert_eq!(
+        Looks::at(&no_head[..4096], NONCE, ordinal, 1001),
+        Looks::LikeTheGroup
+    );
+    assert_eq!(
+        Looks::at(&no_head[..4096], NONCE, ordinal, 1002),
+        Looks::LikeNothing
+    );
+    let cut = Bytes::from(bytes[..4096].to_vec());
+    assert!(GroupHeader::read(&cut, STORE, NONCE).is_err());
+}
+
+#[test]
+fn version_1_table_entries() {
+    let key = PageKey {
+        slice: SLICE,
+        page: PageIndex(10),
+    };
+    let mut checksums = Box::new([0; 64]);
+    checksums[0] = 0x1111_1111;
+    checksums[63] = 0x2222_2222;
+    let page = PageEntry {
+        version: (5 << 40) + 1,
+        slot: 4100,
+        content: SlotContent::Page {
+            key,
+            written: Sequence(77),
+            mask: 1 << 63 | 1,
+            bad: 2,
+            checksums,
+        },
+    };
+    let free = PageEntry {
+        version: (5 << 40) + 2,
+        slot: 4100,
+        content: SlotContent::Free,
+    };
+    for (entry, stretches) in [(page, PAGE_ENTRY), (free, FREE_ENTRY)] {
+        let bytes = literal(512, stretches);
+        assert_eq!(entry.encode(NONCE)[..], bytes);
+        assert_eq!(PageEntry::decode(&bytes, NONCE, 4100), Ok(entry));
+        assert_eq!(
+            PageEntry::decode(&bytes, NONCE, 4101),
+            Err(EntryError::NotOurs)
+        );
+        let mut bad = bytes;
+        bad[100] = 1;
+        assert_eq!(
+            PageEntry::decode(&bad, NONCE, 4100),
+            Err(EntryError::BadChecksum)
+        );
+    }
+}
+
+#[test]
+fn the_layout_is_the_one_that_is_documented() {
+    assert_eq!(
+        crate::layout::layout(),
+        include_str!("../testdata/layout.txt")
+    );
+}

@@ -1,0 +1,360 @@
+//! The journal on a device in memory: what is appended is found, and damage is told apart.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use holdfast_format::{Body, DeviceLayout, DeviceRole, Record, SegmentHeader};
+use holdfast_model::{
+    BlockIndex, Change, DiskCompletion, DiskError, DiskId, DiskOp, DiskRequest, Entry, Epoch,
+    Fence, Sequence, SliceId, StoreId, VolumeId,
+};
+use holdfast_stdx::Bytes;
+
+use crate::{Found, GroupNumber, Journal, JournalPlace, Recovery};
+
+const SEGMENT: u32 = 256 << 10;
+const BYTES: u64 = 8 << 20;
+
+/// A device that does everything at once.
+struct Memory {
+    bytes: Vec<u8>,
+    unreadable: Vec<u64>,
+}
+
+impl Memory {
+    fn perform(&mut self, request: &DiskRequest) -> DiskCompletion {
+        let result = match &request.op {
+            DiskOp::Read { offset, length } => {
+                let end = *offset + u64::from(*length);
+                if self
+                    .unreadable
+                    .iter()
+                    .any(|bad| (*offset..end).contains(bad))
+                {
+                    Err(DiskError::Os(5))
+                } else {
+                    let bytes = &self.bytes[*offset as usize..end as usize];
+                    Ok(Bytes::copy_from_slice(bytes))
+                }
+            }
+            DiskOp::Write { offset, parts, .. } => {
+                let mut at = *offset as usize;
+                for part in parts {
+                    self.bytes[at..at + part.len()].copy_from_slice(part);
+                    at += part.len();
+                }
+                Ok(Bytes::new())
+            }
+            DiskOp::Flush | DiskOp::Discard { .. } => Ok(Bytes::new()),
+        };
+        DiskCompletion {
+            token: request.token,
+            result,
+        }
+    }
+}
+
+fn place(use_counter: u64) -> JournalPlace {
+    let role = DeviceRole::Journal {
+        segment_bytes: SEGMENT,
+        journal_bytes: Some(8 * u64::from(SEGMENT)),
+    };
+    JournalPlace {
+        disk: DiskId(0),
+        layout: DeviceLayout::plan(BYTES, role).expect("large enough"),
+        store: StoreId(1),
+        nonce: 2,
+        use_counter,
+        partitions: 1,
+        token_base: 1000,
+    }
+}
+
+fn formatted() -> Memory {
+    let mut memory = Memory {
+        bytes: vec![0; BYTES as usize],
+        unreadable: Vec::new(),
+    };
+    for request in Journal::format(&place(0)) {
+        memory.perform(&request);
+    }
+    memory
+}
+
+fn recover(memory: &mut Memory, use_counter: u64) -> (Journal, Vec<Found>) {
+    let mut requests = Vec::new();
+    let mut found = Vec::new();
+    let mut recovery = Recovery::start(place(use_counter), &mut requests);
+    while let Some(request) = requests.pop() {
+        let completion = memory.perform(&request);
+        recovery
+            .handle(completion, &mut requests, &mut found)
+            .expect("the device works");
+    }
+    (recovery.finish(), found)
+}
+
+const SLICE: SliceId = SliceId {
+    volume: VolumeId(1),
+    index: 0,
+};
+
+fn entry(sequence: u64, blocks: usize) -> Record {
+    let data = Bytes::from(vec![sequence as u8; blocks * 4096]);
+    let change = if blocks == 0 {
+        Change::Nothing
+    } else {
+        Change::write(BlockIndex(0), data)
+    };
+    Record {
+        slice: SLICE,
+        committed: Sequence::ZERO,
+        body: Body::Entry(Entry {
+            epoch: Epoch(1),
+            sequence: Sequence(sequence),
+            fence: Fence(0),
+            command: Default::default(),
+            change,
+        }),
+    }
+}
+
+/// Writes the next group; gives its request, its number and its tags.
+fn write(journal: &mut Journal, memory: &mut Memory) -> (DiskRequest, GroupNumber, Vec<u64>) {
+    let (request, written) = journal
+        .start(0, |_| Sequence(7))
+        .expect("there is something to write");
+    memory.perform(&request);
+    assert_eq!(journal.partition_of(request.token), 0);
+    journal.complete(0);
+    let tags = written.records.iter().map(|record| record.tag).collect();
+    (request, written.group, tags)
+}
+
+fn sequences(found: &[Found]) -> Vec<u64> {
+    found
+        .iter()
+        .filter_map(|found| match found {
+            Found::Record { read, .. } => match &read.record.body {
+                Body::Entry(entry) => Some(entry.sequence.0),
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect()
+}
+
+fn has_hole(found: &[Found]) -> bool {
+    found.contains(&Found::Hole { partition: 0 })
+}
+
+fn is_suspect(found: &[Found]) -> bool {
+    found.contains(&Found::End {
+        partition: 0,
+        suspect: true,
+    })
+}
+
+/// A journal of several groups of one entry each; and where each of them is on the device.
+fn with_groups(count: u64) -> (Memory, Vec<u64>) {
+    let mut memory = formatted();
+    let (mut journal, found) = recover(&mut memory, 1);
+    assert!(sequences(&found).is_empty());
+    let mut offsets = Vec::new();
+    for sequence in 1..=count {
+        journal.append(0, entry(sequence, 2), sequence);
+        let (request, group, tags) = write(&mut journal, &mut memory);
+        assert_eq!((group, tags), (GroupNumber(sequence), vec![sequence]));
+        let DiskOp::Write {
+            offset, durable, ..
+        } = request.op
+        else {
+            panic!("a group is a write");
+        };
+        assert!(durable);
+        // A segment's header goes with its first group.
+        let first = offset.is_multiple_of(u64::from(SEGMENT));
+        offsets.push(if first { offset + 4096 } else { offset });
+    }
+    (memory, offsets)
+}
+
+#[test]
+fn what_arrives_while_a_group_is_in_flight_goes_with_the_next() {
+    let mut memory = formatted();
+    let (mut journal, _) = recover(&mut memory, 1);
+    assert!(journal.start(0, |_| Sequence(7)).is_none(), "nothing to do");
+    journal.append(0, entry(1, 1), 1);
+    let (request, _) = journal.start(0, |_| Sequence(7)).expect("the first");
+    journal.append(0, entry(2, 1), 2);
+    journal.append(0, entry(3, 1), 3);
+    assert!(journal.start(0, |_| Sequence(7)).is_none(), "one at a time");
+    memory.perform(&request);
+    journal.complete(0);
+    let (_, _, tags) = write(&mut journal, &mut memory);
+    assert_eq!(tags, [2, 3]);
+    let (_, found) = recover(&mut memory, 2);
+    assert_eq!(sequences(&found), [1, 2, 3]);
+    let stated = found.iter().all(|found| match found {
+        Found::Record { read, .. } => read.record.committed == Sequence(7),
+        _ => true,
+    });
+    assert!(stated, "records state the committed point of their writing");
+    assert!(!has_hole(&found));
+    assert!(!is_suspect(&found));
+}
+
+#[test]
+fn a_torn_last_group_is_not_there() {
+    for torn in [0, 512, 4095, 4096, 8192] {
+        let (mut memory, offsets) = with_groups(3);
+        let at = offsets[2] as usize + torn;
+        memory.bytes[at] ^= 0xFF;
+        let (mut journal, found) = recover(&mut memory, 2);
+        assert_eq!(sequences(&found), [1, 2], "torn at {torn}");
+        assert!(is_suspect(&found), "torn at {torn}");
+        assert!(!has_hole(&found));
+        // The next group takes its place.
+        journal.append(0, entry(9, 1), 9);
+        let (_, group, _) = write(&mut journal, &mut memory);
+        assert_eq!(group, GroupNumber(3));
+        let (_, found) = recover(&mut memory, 3);
+        assert_eq!(sequences(&found), [1, 2, 9]);
+        assert!(!is_suspect(&found));
+    }
+}
+
+#[test]
+fn a_bad_header_in_the_middle_is_a_hole() {
+    let (mut memory, offsets) = with_groups(4);
+    memory.bytes[offsets[1] as usize + 100] ^= 1;
+    let (_, found) = recover(&mut memory, 2);
+    assert_eq!(sequences(&found), [1, 3, 4]);
+    assert!(has_hole(&found));
+    assert!(!is_suspect(&found));
+}
+
+#[test]
+fn bad_data_in_the_middle_is_told_by_block() {
+    let (mut memory, offsets) = with_groups(3);
+    memory.bytes[offsets[1] as usize + 4096 + 4096 + 7] ^= 1;
+    let (_, found) = recover(&mut memory, 2);
+    assert_eq!(sequences(&found), [1, 2, 3]);
+    assert!(!has_hole(&found));
+    let bad: Vec<Vec<u32>> = found
+        .iter()
+        .filter_map(|found| match found {
+            Found::Record { read, .. } => Some(read.bad.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(bad, [vec![], vec![1], vec![]]);
+}
+
+#[test]
+fn a_segment_that_cannot_be_read_at_once_is_read_block_by_block() {
+    let (mut memory, offsets) = with_groups(3);
+    memory.unreadable.push(offsets[1] + 5000);
+    let (_, found) = recover(&mut memory, 2);
+    assert_eq!(sequences(&found), [1, 2, 3]);
+}
+
+#[test]
+fn a_bad_segment_header_hides_nothing_and_unused_ones_are_healed() {
+    let (mut memory, offsets) = with_groups(3);
+    let segment = offsets[0] as usize - 4096;
+    memory.bytes[segment + 20] ^= 1;
+    let (_, found) = recover(&mut memory, 2);
+    assert_eq!(sequences(&found), [1, 2, 3]);
+    let layout = place(2).layout;
+    let unused = (0..8)
+        .map(|index| layout.segment_offset(index) as usize)
+        .find(|offset| *offset != segment)
+        .expect("there are others");
+    memory.bytes[unused] ^= 1;
+    let (_, found) = recover(&mut memory, 3);
+    assert!(is_suspect(&found), "it may have been the next of the chain");
+    let index = ((unused as u64 - layout.journal_offset) / u64::from(SEGMENT)) as u32;
+    let header = &memory.bytes[unused..unused + 4096];
+    assert!(SegmentHeader::decode(header, StoreId(1), 2, index).is_ok());
+}
+
+#[test]
+fn a_chain_of_which_nothing_is_left_is_a_hole() {
+    let (mut memory, offsets) = with_groups(2);
+    for offset in offsets {
+        memory.bytes[offset as usize] ^= 1;
+    }
+    let (_, found) = recover(&mut memory, 2);
+    assert!(sequences(&found).is_empty());
+    assert!(has_hole(&found));
+}
+
+#[test]
+fn trimmed_segments_are_used_again_only_when_that_is_known() {
+    let mut memory = formatted();
+    let (mut journal, _) = recover(&mut memory, 1);
+    let mut sequence = 0;
+    // Half a segment each: a second one does not fit beside its headers.
+    for _ in 0..3 {
+        sequence += 1;
+        journal.append(0, entry(sequence, 32), sequence);
+        let (_, group, _) = write(&mut journal, &mut memory);
+        journal.pin(0, group);
+    }
+    assert_eq!(journal.chain_segments(0), 3);
+    assert_eq!(journal.free_segments(), 5);
+    assert_eq!(journal.oldest_segment(0), Some((GroupNumber(1), false)));
+    journal.unpin(0, GroupNumber(1));
+    assert_eq!(journal.oldest_segment(0), Some((GroupNumber(1), true)));
+    journal.trim(0);
+    assert_eq!(journal.free_segments(), 5, "nothing durable says so yet");
+    journal.force(0);
+    write(&mut journal, &mut memory);
+    assert_eq!(journal.free_segments(), 6);
+    let (_, found) = recover(&mut memory, 2);
+    assert_eq!(sequences(&found), [2, 3]);
+    assert!(!has_hole(&found));
+}
+
+#[test]
+fn what_is_not_pinned_need_not_be_redone() {
+    let mut memory = formatted();
+    let (mut journal, _) = recover(&mut memory, 1);
+    for sequence in 1..=3 {
+        journal.append(0, entry(sequence, 1), sequence);
+        let (_, group, _) = write(&mut journal, &mut memory);
+        journal.pin(0, group);
+    }
+    journal.unpin(0, GroupNumber(1));
+    journal.unpin(0, GroupNumber(2));
+    journal.force(0);
+    write(&mut journal, &mut memory);
+    let (_, found) = recover(&mut memory, 2);
+    let redo: Vec<bool> = found
+        .iter()
+        .filter_map(|found| match found {
+            Found::Record { redo, .. } => Some(*redo),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(redo, [false, false, true]);
+}
+
+#[test]
+fn the_journal_goes_round() {
+    let mut memory = formatted();
+    let (mut journal, _) = recover(&mut memory, 1);
+    for sequence in 1..=100 {
+        journal.append(0, entry(sequence, 30), sequence);
+        write(&mut journal, &mut memory);
+        while journal.chain_segments(0) > 2 {
+            journal.trim(0);
+        }
+    }
+    let (_, found) = recover(&mut memory, 2);
+    let last = sequences(&found);
+    assert_eq!(last.last(), Some(&100));
+    assert!(last.len() <= 4, "{last:?}");
+    assert!(!has_hole(&found));
+}

@@ -1,0 +1,328 @@
+//! The page store on a device in memory: rounds, reads, and what is made of damage.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use holdfast_format::{DeviceLayout, DeviceRole, PageKey, PageSet};
+use holdfast_model::{
+    DiskCompletion, DiskError, DiskId, DiskOp, DiskRequest, PageIndex, Sequence, SliceId, Tier,
+    VolumeId,
+};
+use holdfast_stdx::{Bytes, crc32c};
+
+use crate::{
+    BlockOutcome, Opening, PageJob, PageWork, Pages, PagesDevice, PagesEvent, PagesPlace, Paint,
+};
+
+const BYTES: u64 = 6 << 20;
+
+/// A device that does everything at once, and remembers what it was asked for.
+struct Memory {
+    bytes: Vec<u8>,
+    unreadable: Vec<u64>,
+    asked: Vec<&'static str>,
+}
+
+impl Memory {
+    fn new() -> Self {
+        Self {
+            bytes: vec![0; BYTES as usize],
+            unreadable: Vec::new(),
+            asked: Vec::new(),
+        }
+    }
+
+    fn perform(&mut self, request: &DiskRequest) -> DiskCompletion {
+        let layout = layout();
+        let result = match &request.op {
+            DiskOp::Read { offset, length } => {
+                let end = *offset + u64::from(*length);
+                if self
+                    .unreadable
+                    .iter()
+                    .any(|bad| (*offset..end).contains(bad))
+                {
+                    Err(DiskError::Os(5))
+                } else {
+                    let bytes = &self.bytes[*offset as usize..end as usize];
+                    Ok(Bytes::copy_from_slice(bytes))
+                }
+            }
+            DiskOp::Write { offset, parts, .. } => {
+                let in_slots = (layout.slots_offset..layout.table_offsets[1]).contains(offset);
+                self.asked.push(if in_slots { "blocks" } else { "table" });
+                let mut at = *offset as usize;
+                for part in parts {
+                    self.bytes[at..at + part.len()].copy_from_slice(part);
+                    at += part.len();
+                }
+                Ok(Bytes::new())
+            }
+            DiskOp::Flush => {
+                self.asked.push("flush");
+                Ok(Bytes::new())
+            }
+            DiskOp::Discard { .. } => Ok(Bytes::new()),
+        };
+        DiskCompletion {
+            token: request.token,
+            result,
+        }
+    }
+}
+
+fn layout() -> DeviceLayout {
+    DeviceLayout::plan(BYTES, DeviceRole::Pages).expect("large enough")
+}
+
+fn open(memory: &mut Memory, use_counter: u64) -> Pages {
+    let place = PagesPlace {
+        devices: vec![PagesDevice {
+            disk: DiskId(0),
+            layout: layout(),
+            slot_base: 0,
+            tier: Tier::Flash,
+        }],
+        nonce: 77,
+        use_counter,
+        token_base: 0,
+    };
+    let mut requests = Vec::new();
+    let mut opening = Opening::start(place, 64 << 10, &mut requests);
+    while let Some(request) = requests.pop() {
+        let completion = memory.perform(&request);
+        opening
+            .handle(completion, &mut requests)
+            .expect("the device works");
+    }
+    memory.asked.clear();
+    opening.finish()
+}
+
+fn run(
+    pages: &mut Pages,
+    memory: &mut Memory,
+    mut requests: Vec<DiskRequest>,
+    mut events: Vec<PagesEvent>,
+) -> Vec<PagesEvent> {
+    let mut all = Vec::new();
+    loop {
+        for event in core::mem::take(&mut events) {
+            if matches!(event, PagesEvent::Planned(_)) {
+                pages.proceed(&mut requests, &mut events);
+            }
+            all.push(event);
+        }
+        if requests.is_empty() && events.is_empty() {
+            return all;
+        }
+        for request in core::mem::take(&mut requests) {
+            let completion = memory.perform(&request);
+            pages
+                .handle(completion, &mut requests, &mut events)
+                .expect("the device works");
+        }
+    }
+}
+
+fn key(page: u32) -> PageKey {
+    PageKey {
+        slice: SliceId {
+            volume: VolumeId(1),
+            index: 0,
+        },
+        page: PageIndex(page),
+    }
+}
+
+fn data(content: u8) -> Paint {
+    let data = Bytes::from(vec![content; 4096]);
+    let checksum = crc32c(&data);
+    Paint::Data { data, checksum }
+}
+
+fn paint(pages: &mut Pages, memory: &mut Memory, page: u32, paints: Vec<(u32, Paint)>) {
+    let job = PageJob {
+        key: key(page),
+        written: Sequence(5),
+        work: PageWork::Paint(paints),
+    };
+    let (mut requests, mut events) = (Vec::new(), Vec::new());
+    pages.begin_round(vec![job], &mut requests, &mut events);
+    let events = run(pages, memory, requests, events);
+    assert!(matches!(events.last(), Some(PagesEvent::RoundDone(_))));
+}
+
+fn read(pages: &mut Pages, memory: &mut Memory, page: u32, mask: u64) -> Vec<(u32, BlockOutcome)> {
+    let (mut requests, mut events) = (Vec::new(), Vec::new());
+    pages.read(key(page), mask, 1, &mut requests, &mut events);
+    let mut events = run(pages, memory, requests, events);
+    match events.pop() {
+        Some(PagesEvent::Read(done)) => done.blocks,
+        other => panic!("{other:?} instead of a read"),
+    }
+}
+
+fn contents(outcome: &BlockOutcome) -> u8 {
+    match outcome {
+        BlockOutcome::Data { data, .. } => data[0],
+        other => panic!("{other:?} instead of data"),
+    }
+}
+
+fn slot_offset(pages: &Pages, page: u32) -> u64 {
+    let slot = pages.state(key(page)).expect("the page exists").slot;
+    layout().slot_offset(slot)
+}
+
+#[test]
+fn a_round_is_blocks_flush_table_flush() {
+    let mut memory = Memory::new();
+    let mut pages = open(&mut memory, 1);
+    paint(
+        &mut pages,
+        &mut memory,
+        3,
+        vec![(0, data(1)), (1, data(2)), (9, data(3))],
+    );
+    let order = ["blocks", "blocks", "flush", "table", "table", "flush"];
+    assert_eq!(memory.asked, order);
+    let mut pages = open(&mut memory, 2);
+    let view = pages.page(key(3)).expect("the page is there");
+    assert_eq!(view.mask, 0b10_0000_0011);
+    assert_eq!(view.written, Sequence(5));
+    let blocks = read(&mut pages, &mut memory, 3, 0b10_0000_0001);
+    let found: Vec<(u32, u8)> = blocks
+        .iter()
+        .map(|(block, outcome)| (*block, contents(outcome)))
+        .collect();
+    assert_eq!(found, [(0, 1), (9, 3)]);
+}
+
+#[test]
+fn a_page_without_blocks_frees_its_slot_and_clearing_nothing_writes_nothing() {
+    let mut memory = Memory::new();
+    let mut pages = open(&mut memory, 1);
+    let free = pages.free_slots();
+    paint(&mut pages, &mut memory, 0, vec![(4, Paint::Zero)]);
+    assert_eq!(memory.asked, [] as [&str; 0]);
+    paint(&mut pages, &mut memory, 0, vec![(4, data(1))]);
+    assert_eq!(pages.free_slots(), free - 1);
+    paint(&mut pages, &mut memory, 0, vec![(4, Paint::Zero)]);
+    assert_eq!(pages.free_slots(), free);
+    assert!(pages.page(key(0)).is_none());
+    let pages = open(&mut memory, 2);
+    assert!(pages.page(key(0)).is_none());
+    assert_eq!(pages.free_slots(), free);
+}
+
+#[test]
+fn rot_is_bad_with_the_checksum_on_record_and_only_where_it_is() {
+    let mut memory = Memory::new();
+    let mut pages = open(&mut memory, 1);
+    paint(
+        &mut pages,
+        &mut memory,
+        1,
+        vec![(0, data(1)), (1, data(2)), (2, data(3))],
+    );
+    let at = slot_offset(&pages, 1);
+    memory.bytes[at as usize + 4096] ^= 1;
+    memory.unreadable.push(at + 2 * 4096 + 512);
+    let blocks = read(&mut pages, &mut memory, 1, 0b111);
+    assert_eq!(contents(&blocks[0].1), 1);
+    let sum = |content: u8| crc32c(&vec![content; 4096]);
+    assert_eq!(blocks[1].1, BlockOutcome::Bad(Some(sum(2))));
+    assert_eq!(blocks[2].1, BlockOutcome::Bad(Some(sum(3))));
+}
+
+#[test]
+fn one_bad_copy_of_an_entry_is_not_seen_and_is_healed() {
+    for copy in 0..2 {
+        let mut memory = Memory::new();
+        let mut pages = open(&mut memory, 1);
+        paint(&mut pages, &mut memory, 1, vec![(0, data(1))]);
+        let slot = pages.state(key(1)).expect("the page exists").slot;
+        let at = (layout().table_offsets[copy] + u64::from(slot) * 512) as usize;
+        let good = memory.bytes[at..at + 512].to_vec();
+        memory.bytes[at + 300] ^= 1;
+        let mut pages = open(&mut memory, 2);
+        assert_eq!(contents(&read(&mut pages, &mut memory, 1, 1)[0].1), 1);
+        assert_eq!(memory.bytes[at..at + 512], good);
+    }
+}
+
+#[test]
+fn an_older_copy_of_an_entry_does_not_win() {
+    let mut memory = Memory::new();
+    let mut pages = open(&mut memory, 1);
+    paint(&mut pages, &mut memory, 1, vec![(0, data(1))]);
+    let table = layout().table_offsets[0] as usize;
+    let old = memory.bytes[table..table + 4096].to_vec();
+    paint(&mut pages, &mut memory, 1, vec![(0, data(2))]);
+    // The write of the first copy has gone elsewhere.
+    memory.bytes[table..table + 4096].copy_from_slice(&old);
+    let mut pages = open(&mut memory, 2);
+    assert_eq!(contents(&read(&mut pages, &mut memory, 1, 1)[0].1), 2);
+}
+
+#[test]
+fn a_page_that_must_be_there_and_has_no_entry_is_lost_not_zeros() {
+    let mut memory = Memory::new();
+    let mut pages = open(&mut memory, 1);
+    paint(&mut pages, &mut memory, 1, vec![(0, data(1))]);
+    for copy in 0..2 {
+        let table = layout().table_offsets[copy] as usize;
+        memory.bytes[table..table + 4096].fill(0xA5);
+    }
+    let mut pages = open(&mut memory, 2);
+    let mut set = PageSet::new();
+    set.set(PageIndex(1), true);
+    pages.prove(key(1).slice, &set, true);
+    let view = pages.page(key(1)).expect("the page is known of");
+    assert_eq!(view.lost, u64::MAX);
+    assert!(!view.has_slot);
+    // What is written is there again, and the rest stays lost, for the next start too.
+    paint(&mut pages, &mut memory, 1, vec![(7, data(9))]);
+    let mut pages = open(&mut memory, 3);
+    pages.prove(key(1).slice, &set, true);
+    let view = pages.page(key(1)).expect("the page is there");
+    assert_eq!(view.lost, !(1 << 7));
+    assert_eq!(contents(&read(&mut pages, &mut memory, 1, 1 << 7)[0].1), 9);
+}
+
+#[test]
+fn a_page_that_must_not_be_there_goes_with_the_next_round() {
+    let mut memory = Memory::new();
+    let mut pages = open(&mut memory, 1);
+    paint(&mut pages, &mut memory, 1, vec![(0, data(1))]);
+    let mut pages = open(&mut memory, 2);
+    pages.prove(key(1).slice, &PageSet::new(), false);
+    assert!(
+        pages.page(key(1)).is_some(),
+        "an uncertain set proves nothing"
+    );
+    pages.prove(key(1).slice, &PageSet::new(), true);
+    assert!(pages.page(key(1)).is_none());
+    assert!(pages.has_leftovers());
+    paint(&mut pages, &mut memory, 2, vec![(0, data(2))]);
+    assert!(!pages.has_leftovers());
+    let pages = open(&mut memory, 3);
+    assert!(pages.page(key(1)).is_none());
+    assert!(pages.page(key(2)).is_some());
+}
+
+#[test]
+fn an_entry_that_goes_bad_while_the_store_is_open_loses_its_page() {
+    let mut memory = Memory::new();
+    let mut pages = open(&mut memory, 1);
+    paint(&mut pages, &mut memory, 1, vec![(0, data(1))]);
+    let mut pages = open(&mut memory, 2);
+    for copy in 0..2 {
+        let table = layout().table_offsets[copy] as usize;
+        memory.bytes[table..table + 4096].fill(0xA5);
+    }
+    let blocks = read(&mut pages, &mut memory, 1, 1);
+    assert_eq!(blocks[0].1, BlockOutcome::Bad(None));
+    assert_eq!(pages.page(key(1)).expect("known of").lost, 1);
+}
