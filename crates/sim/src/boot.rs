@@ -1,0 +1,92 @@
+//! How a cluster comes into being: its record, its nodes, its volumes, in the way of the control
+//! plane.
+
+use holdfast_control::{Inventory, VolumeName, VolumeSize, create};
+use holdfast_metadata::machine::Output;
+use holdfast_metadata::{ClientId, Machine};
+use holdfast_model::VolumeId;
+use holdfast_model::metadata::{
+    MetadataAnswer, MetadataRequest, MetadataToken, Transaction, TransactionOutcome,
+};
+use holdfast_model::record::{ClusterRecord, Record, SliceRecord};
+use holdfast_stdx::{Bytes, Instant};
+
+use crate::cluster::CLUSTER;
+use crate::volumes::VolumePlan;
+
+/// Who asks on behalf of the control plane.
+const CONTROLLER: ClientId = ClientId(0);
+
+/// The cluster's record, as it is made.
+pub(crate) fn cluster_record() -> Bytes {
+    ClusterRecord {
+        schema: 1,
+        cluster: CLUSTER,
+        next_volume: VolumeId(1),
+    }
+    .encode()
+}
+
+/// The iSCSI name of a volume's target.
+pub(crate) fn target_of(volume: &str) -> String {
+    volume_name(volume).target()
+}
+
+fn volume_name(name: &str) -> VolumeName {
+    name.parse().expect("a name of ours is a volume's name")
+}
+
+/// What the metadata holds.
+pub(crate) fn inventory(machine: &Machine) -> Inventory {
+    // A copy: whoever looks changes nothing.
+    let mut machine = machine.clone();
+    let outcome = transact(&mut machine, Inventory::query(), &mut Output::default());
+    Inventory::from_outcome(outcome).expect("our own records can be read")
+}
+
+/// Every slice's record.
+pub(crate) fn slices(machine: &Machine) -> Vec<SliceRecord> {
+    inventory(machine).slices.into_values().collect()
+}
+
+/// Makes a volume on the nodes that are registered. What the watches see is in `out`.
+pub(crate) fn create_volume(machine: &mut Machine, volume: &VolumePlan, out: &mut Output) {
+    let size = VolumeSize::new(volume.bytes).expect("a size of ours is a volume's size");
+    let inventory = inventory(machine);
+    let plan = create(
+        &inventory,
+        |_| true,
+        &volume_name(&volume.name),
+        size,
+        volume.policy,
+    )
+    .expect("there are nodes enough");
+    for transaction in plan.transactions {
+        let outcome = transact(machine, transaction, out);
+        assert!(outcome.succeeded, "nobody else makes volumes");
+    }
+}
+
+fn transact(
+    machine: &mut Machine,
+    transaction: Transaction,
+    out: &mut Output,
+) -> TransactionOutcome {
+    let mut own = Output::default();
+    let request = MetadataRequest::Transact(transaction);
+    machine.apply(
+        Instant::ZERO,
+        CONTROLLER,
+        MetadataToken(0),
+        request,
+        &mut own,
+    );
+    let mut outcome = None;
+    for addressed in own.answers {
+        match addressed.answer {
+            MetadataAnswer::Transacted(it) if addressed.client == CONTROLLER => outcome = Some(it),
+            _ => out.answers.push(addressed),
+        }
+    }
+    outcome.expect("a transaction is answered")
+}

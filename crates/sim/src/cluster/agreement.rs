@@ -1,0 +1,330 @@
+//! The metadata: the machine with etcd's semantics, behind a network that delays requests, loses
+//! answers, and now and then lets a request that was given up arrive after all.
+//!
+//! Invariants:
+//! - a request is answered once, as far as its process can tell: `Unavailable` says nothing of what
+//!   became of it;
+//! - a watch tells of revisions in order until it ends, and it ends with its session.
+
+use std::collections::BTreeMap;
+
+use holdfast_engine::Event;
+use holdfast_metadata::machine::Output;
+use holdfast_metadata::{ClientId, HistoryLimits, Machine};
+use holdfast_model::metadata::{
+    LeaseId, MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, Transaction,
+};
+use holdfast_stdx::{Bytes, Duration, Instant, Prng};
+
+use super::node::ProcessId;
+use super::{Cluster, Happening};
+use crate::failure::Failure;
+use crate::network::Place;
+use crate::pipe::Pipe;
+
+/// How long a store's answer takes, beyond the network: what is agreed on is flushed on several
+/// machines first.
+const WORK_MIN_NANOS: u64 = 300_000;
+const WORK_MAX_NANOS: u64 = 8_000_000;
+/// How long a process waits for an answer.
+const PATIENCE_MIN_NANOS: u64 = 100_000_000;
+const PATIENCE_MAX_NANOS: u64 = 900_000_000;
+/// A request that is given up arrives later than this, if it does.
+const GHOST_NANOS: u64 = 3_000_000_000;
+
+/// The store, and who waits for it.
+#[derive(Debug)]
+pub(super) struct Agreement {
+    machine: Machine,
+    prng: Prng,
+    sessions: BTreeMap<ProcessId, Session>,
+    clients: u64,
+    /// Requests that nobody waits for any more, still on their way.
+    ghosts: BTreeMap<(ProcessId, MetadataToken), MetadataRequest>,
+    /// One answer in so many is lost; zero for none.
+    pub(super) lost_one_in: u64,
+}
+
+/// A process's session.
+#[derive(Debug)]
+struct Session {
+    client: ClientId,
+    /// Asked and not answered yet.
+    pending: BTreeMap<MetadataToken, Pending>,
+    watches: BTreeMap<MetadataToken, ()>,
+    answers: Pipe<(MetadataToken, MetadataAnswer)>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    /// On its way; `None` once it has arrived.
+    request: Option<MetadataRequest>,
+}
+
+impl Agreement {
+    pub(super) fn new(prng: Prng) -> Self {
+        Self {
+            machine: Machine::new(HistoryLimits::default()),
+            prng,
+            sessions: BTreeMap::new(),
+            clients: 0,
+            ghosts: BTreeMap::new(),
+            lost_one_in: 0,
+        }
+    }
+
+    pub(super) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Sets a key before anybody looks.
+    pub(super) fn put(&mut self, key: String, value: Bytes) {
+        let put = Operation::Put {
+            key,
+            value,
+            lease: LeaseId(0),
+        };
+        let transaction = Transaction {
+            success: vec![put],
+            ..Transaction::default()
+        };
+        let request = MetadataRequest::Transact(transaction);
+        let mut out = Output::default();
+        self.machine.apply(
+            Instant::ZERO,
+            ClientId(0),
+            MetadataToken(0),
+            request,
+            &mut out,
+        );
+    }
+
+    fn session(&mut self, process: ProcessId) -> &mut Session {
+        let clients = &mut self.clients;
+        self.sessions.entry(process).or_insert_with(|| {
+            *clients += 1;
+            Session {
+                client: ClientId(*clients),
+                pending: BTreeMap::new(),
+                watches: BTreeMap::new(),
+                answers: Pipe::default(),
+            }
+        })
+    }
+
+    fn process_of(&self, client: ClientId) -> Option<ProcessId> {
+        let found = self
+            .sessions
+            .iter()
+            .find(|(_, session)| session.client == client);
+        found.map(|(process, _)| *process)
+    }
+}
+
+impl Cluster {
+    /// A process asks.
+    pub(super) fn ask_metadata(
+        &mut self,
+        process: ProcessId,
+        token: MetadataToken,
+        request: MetadataRequest,
+    ) {
+        let patience = self
+            .agreement
+            .prng
+            .between(PATIENCE_MIN_NANOS, PATIENCE_MAX_NANOS);
+        let work = self.agreement.prng.between(WORK_MIN_NANOS, WORK_MAX_NANOS);
+        let delay = self.network.delay() + Duration::from_nanos(work);
+        let session = self.agreement.session(process);
+        if !matches!(request, MetadataRequest::Unwatch) {
+            let pending = Pending {
+                request: Some(request),
+            };
+            session.pending.insert(token, pending);
+        }
+        self.schedule(delay, Happening::Asked(process, token));
+        self.schedule(
+            Duration::from_nanos(patience),
+            Happening::AnswerMissed(process, token),
+        );
+    }
+
+    /// A request arrives.
+    pub(super) fn metadata_asked(
+        &mut self,
+        process: ProcessId,
+        token: MetadataToken,
+    ) -> Result<(), Failure> {
+        let ghost = self.agreement.ghosts.remove(&(process, token));
+        if !self
+            .network
+            .passes(Place::Node(process.node), Place::Metadata)
+        {
+            return Ok(());
+        }
+        if let Some(request) = ghost {
+            // Nobody hears the answer.
+            return self.metadata_applies(ClientId(0), process, token, request);
+        }
+        let Some(session) = self.agreement.sessions.get_mut(&process) else {
+            return Ok(());
+        };
+        let client = session.client;
+        let pending = session.pending.get_mut(&token);
+        let Some(request) = pending.and_then(|pending| pending.request.take()) else {
+            return Ok(());
+        };
+        if let MetadataRequest::Watch { .. } = &request {
+            session.watches.insert(token, ());
+        }
+        self.metadata_applies(client, process, token, request)
+    }
+
+    fn metadata_applies(
+        &mut self,
+        client: ClientId,
+        process: ProcessId,
+        token: MetadataToken,
+        request: MetadataRequest,
+    ) -> Result<(), Failure> {
+        let before = self.agreement.machine.revision();
+        let mut out = Output::default();
+        self.agreement
+            .machine
+            .apply(self.now, client, token, request, &mut out);
+        let revision = self.agreement.machine.revision();
+        self.line(
+            Place::Metadata,
+            format_args!("{} t{} at r{}", process.node, token.0, revision.0),
+        );
+        if revision != before {
+            self.invariants.agreed(&self.agreement.machine)?;
+        }
+        self.send_answers(out);
+        Ok(())
+    }
+
+    /// Somebody else, who has no session, changes something.
+    pub(crate) fn change_metadata(
+        &mut self,
+        change: impl FnOnce(&mut Machine, &mut Output),
+    ) -> Result<(), Failure> {
+        let mut out = Output::default();
+        change(&mut self.agreement.machine, &mut out);
+        self.invariants.agreed(&self.agreement.machine)?;
+        self.send_answers(out);
+        Ok(())
+    }
+
+    /// Sends answers to whom they are for, as far as the network lets them.
+    fn send_answers(&mut self, out: Output) {
+        for addressed in out.answers {
+            let Some(process) = self.agreement.process_of(addressed.client) else {
+                continue;
+            };
+            let is_watch = matches!(
+                addressed.answer,
+                MetadataAnswer::Watched { .. } | MetadataAnswer::WatchEnded(_)
+            );
+            let lost = self.agreement.lost_one_in;
+            if !is_watch && lost > 0 && self.agreement.prng.chance(1, lost) {
+                // It was done, but whoever asked will not know.
+                continue;
+            }
+            if !self
+                .network
+                .passes(Place::Metadata, Place::Node(process.node))
+            {
+                continue;
+            }
+            let arrival = self.now + self.network.delay();
+            let session = self.agreement.session(process);
+            let arrival = session
+                .answers
+                .push(arrival, (addressed.token, addressed.answer));
+            self.schedule.at(arrival, Happening::Answered(process));
+        }
+    }
+
+    /// Answers arrive at a process.
+    pub(super) fn metadata_answered(&mut self, process: ProcessId) -> Result<(), Failure> {
+        loop {
+            let now = self.now;
+            let Some(session) = self.agreement.sessions.get_mut(&process) else {
+                return Ok(());
+            };
+            let Some((token, answer)) = session.answers.take(now) else {
+                return Ok(());
+            };
+            let pending = session.pending.remove(&token).is_some();
+            if !pending && !session.watches.contains_key(&token) {
+                continue;
+            }
+            self.tell(process, Event::Metadata { token, answer })?;
+        }
+    }
+
+    /// A process has waited for long enough.
+    pub(super) fn metadata_missed(
+        &mut self,
+        process: ProcessId,
+        token: MetadataToken,
+    ) -> Result<(), Failure> {
+        let Some(session) = self.agreement.sessions.get_mut(&process) else {
+            return Ok(());
+        };
+        if session.watches.contains_key(&token) {
+            return Ok(());
+        }
+        let Some(pending) = session.pending.remove(&token) else {
+            return Ok(());
+        };
+        self.may_haunt(process, token, pending);
+        let answer = MetadataAnswer::Failed(MetadataError::Unavailable);
+        self.tell(process, Event::Metadata { token, answer })
+    }
+
+    /// A request that nobody waits for any more may arrive all the same.
+    fn may_haunt(&mut self, process: ProcessId, token: MetadataToken, pending: Pending) {
+        if let Some(request) = pending.request
+            && matches!(request, MetadataRequest::Transact(_))
+            && self.agreement.prng.chance(1, 2)
+        {
+            let after = Duration::from_nanos(self.agreement.prng.below(GHOST_NANOS));
+            self.agreement.ghosts.insert((process, token), request);
+            self.schedule(after, Happening::Asked(process, token));
+        }
+    }
+
+    /// The session of a process breaks: its watches end, its requests are in doubt.
+    pub(super) fn metadata_lost(&mut self, process: ProcessId) -> Result<(), Failure> {
+        let Some(session) = self.agreement.sessions.remove(&process) else {
+            return Ok(());
+        };
+        self.agreement.machine.disconnect(session.client);
+        self.line(
+            Place::Metadata,
+            format_args!("{} is disconnected", process.node),
+        );
+        for token in session.watches.into_keys() {
+            let answer = MetadataAnswer::WatchEnded(MetadataError::Unavailable);
+            self.tell(process, Event::Metadata { token, answer })?;
+        }
+        for (token, pending) in session.pending {
+            self.may_haunt(process, token, pending);
+            let answer = MetadataAnswer::Failed(MetadataError::Unavailable);
+            self.tell(process, Event::Metadata { token, answer })?;
+        }
+        Ok(())
+    }
+
+    /// A process is gone, and its session with it.
+    pub(super) fn metadata_of_dead(&mut self, process: ProcessId) {
+        if let Some(session) = self.agreement.sessions.remove(&process) {
+            self.agreement.machine.disconnect(session.client);
+            for (token, pending) in session.pending {
+                self.may_haunt(process, token, pending);
+            }
+        }
+    }
+}

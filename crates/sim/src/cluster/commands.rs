@@ -1,0 +1,101 @@
+//! What engines want done, done.
+
+use holdfast_engine::{Command, PeerCommand};
+use holdfast_stdx::Duration;
+
+use super::node::ProcessId;
+use super::{Cluster, Happening, summary};
+use crate::failure::Failure;
+use crate::network::Place;
+
+impl Cluster {
+    /// Does what an engine wants done, in its order.
+    pub(super) fn carry_out(
+        &mut self,
+        process: ProcessId,
+        commands: Vec<Command>,
+    ) -> Result<(), Failure> {
+        for command in commands {
+            if !matches!(command, Command::Disk(_)) {
+                let said = summary::command(&command);
+                self.line(Place::Node(process.node), format_args!("> {said}"));
+            }
+            match command {
+                Command::Disk(request) => {
+                    let now = self.now;
+                    let place = usize::from(request.disk.0);
+                    self.node(process.node).disks[place].submit(now, request);
+                }
+                Command::Metadata { token, request } => self.ask_metadata(process, token, request),
+                Command::Peer(command) => self.peer_command(process, command),
+                Command::Portal(command) => self.portal_command(process, command),
+                Command::Opened { store, incarnation } => self.opened(process, store, incarnation),
+                Command::OpenFailed(failure) => {
+                    if !self.node(process.node).disks_bad {
+                        return Err(Failure::OpenFailed(process.node, failure));
+                    }
+                    // The daemon ends, and its node has to be looked after.
+                    self.end_process(process);
+                }
+                Command::Notice(notice) => self.tally.count(&notice),
+                Command::Stopped => self.stopped(process),
+            }
+        }
+        Ok(())
+    }
+
+    fn opened(
+        &mut self,
+        process: ProcessId,
+        store: holdfast_model::StoreId,
+        incarnation: holdfast_model::Incarnation,
+    ) {
+        let Some(running) = self.running(process) else {
+            return;
+        };
+        running.identity = Some((store, incarnation));
+        for peer in running.peers.clone() {
+            self.schedule(Duration::ZERO, Happening::Dial(process, peer));
+        }
+    }
+
+    fn peer_command(&mut self, process: ProcessId, command: PeerCommand) {
+        match command {
+            PeerCommand::Connect { peer, .. } => {
+                let Some(running) = self.running(process) else {
+                    return;
+                };
+                if running.peers.insert(peer) && running.identity.is_some() {
+                    self.schedule(Duration::ZERO, Happening::Dial(process, peer));
+                }
+            }
+            PeerCommand::Forget { peer } => {
+                if let Some(running) = self.running(process) {
+                    running.peers.remove(&peer);
+                }
+                self.drop_link(process, peer);
+            }
+            PeerCommand::Send {
+                peer,
+                link,
+                message,
+            } => {
+                self.send_to_peer(process, peer, link, &message);
+            }
+            PeerCommand::Reset { peer, link } => {
+                let current = self
+                    .running(process)
+                    .and_then(|it| it.links.get(&peer).copied());
+                if current == Some(link) {
+                    self.drop_link(process, peer);
+                }
+            }
+        }
+    }
+
+    /// A process that stopped in good order ends.
+    fn stopped(&mut self, process: ProcessId) {
+        self.line(Place::Node(process.node), format_args!("has stopped"));
+        self.end_process(process);
+    }
+}

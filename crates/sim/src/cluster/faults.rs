@@ -1,0 +1,249 @@
+//! What goes wrong, and how it ends.
+
+use holdfast_engine::Event;
+use holdfast_model::NodeId;
+use holdfast_model::record::{Membership, ReplicaRecord};
+use holdfast_stdx::{Duration, Prng};
+
+use super::node::{Freeze, ProcessId};
+use super::{Cluster, Happening};
+use crate::failure::Failure;
+use crate::network::Place;
+
+/// Something goes wrong, or right again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A node's process is killed: nothing that was written is lost.
+    Kill(NodeId),
+    /// A node loses power: what was not on stable storage may be lost.
+    LosePower(NodeId),
+    /// A node's process starts.
+    Start(NodeId),
+    /// The operator stops a node.
+    Stop(NodeId),
+    /// A node's process stands still while its clock runs on; perhaps between deciding and doing.
+    Freeze {
+        /// Which.
+        node: NodeId,
+        /// For how long.
+        span: Duration,
+        /// It has decided what to do, and not done it.
+        between: bool,
+    },
+    /// A way is cut, in one direction.
+    Cut(Place, Place),
+    /// It is passable again.
+    Mend(Place, Place),
+    /// Messages may take as much longer as this; zero: they do not.
+    Slow(Duration),
+    /// A node's devices answer nothing until its process ends.
+    StickDisks(NodeId),
+    /// A node's devices fail: writes and flushes end in errors.
+    FailDisks(NodeId),
+    /// One answer of the metadata in so many is lost; zero: none is.
+    LoseAnswers(u64),
+    /// A node, which is off, has new, empty devices; unless it holds the only good copy of a slice.
+    Wipe(NodeId),
+    /// Some sectors of a node's devices change on their own, with the same exception.
+    Rot(NodeId),
+}
+
+/// Sectors of a device that rot at a time.
+const ROTTEN_SECTORS: usize = 12;
+
+impl Cluster {
+    /// Lets something go wrong, or right again, later.
+    pub fn plan_fault(&mut self, after: Duration, fault: Fault) {
+        self.schedule(after, Happening::Fault(fault));
+    }
+
+    pub(super) fn fault(&mut self, fault: Fault) -> Result<(), Failure> {
+        self.trace
+            .line(self.now, &"!   ", format_args!("{fault:?}"));
+        match fault {
+            Fault::Kill(node) => self.kill(node),
+            Fault::LosePower(node) => self.lose_power(node),
+            Fault::Start(node) => return self.start(node),
+            Fault::Stop(node) => return self.stop(node),
+            Fault::Freeze {
+                node,
+                span,
+                between,
+            } => self.freeze(node, span, between),
+            Fault::Cut(from, to) => self.cut(from, to),
+            Fault::Mend(from, to) => self.mend(from, to),
+            Fault::Slow(slowness) => self.network.slowness = slowness,
+            Fault::StickDisks(node) => {
+                self.node(node).disks_bad = true;
+                for disk in &mut self.node(node).disks {
+                    disk.stick();
+                }
+            }
+            Fault::FailDisks(node) => {
+                self.node(node).disks_bad = true;
+                for disk in &mut self.node(node).disks {
+                    disk.fail();
+                }
+            }
+            Fault::LoseAnswers(one_in) => self.agreement.lost_one_in = one_in,
+            Fault::Wipe(node) => {
+                if self.node(node).process.is_none() && self.is_spare(node) {
+                    self.node(node).replace_disks();
+                }
+            }
+            Fault::Rot(node) => {
+                if self.is_spare(node) {
+                    for disk in &mut self.node(node).disks {
+                        disk.rot_anywhere(ROTTEN_SECTORS);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn kill(&mut self, node: NodeId) {
+        let process = self.node(node).process.take();
+        self.node(node).disks_bad = false;
+        for disk in &mut self.node(node).disks {
+            disk.kill();
+        }
+        if let Some(process) = process {
+            self.bury(process.id, true);
+        }
+    }
+
+    fn lose_power(&mut self, node: NodeId) {
+        let process = self.node(node).process.take();
+        self.node(node).disks_bad = false;
+        for disk in &mut self.node(node).disks {
+            disk.crash();
+        }
+        if let Some(process) = process {
+            self.bury(process.id, false);
+        }
+    }
+
+    /// A process has ended by itself.
+    pub(super) fn end_process(&mut self, process: ProcessId) {
+        if self.running(process).is_some() {
+            self.kill(process.node);
+        }
+    }
+
+    fn bury(&mut self, process: ProcessId, kernel_lives: bool) {
+        self.links_of_dead(process, kernel_lives);
+        self.connections_of_dead(process, kernel_lives);
+        self.metadata_of_dead(process);
+        self.invariants.process_ended(process.node);
+    }
+
+    fn stop(&mut self, node: NodeId) -> Result<(), Failure> {
+        let Some(process) = &mut self.node(node).process else {
+            return Ok(());
+        };
+        process.stopping = true;
+        let process = process.id;
+        self.tell(process, Event::Stop)
+    }
+
+    fn freeze(&mut self, node: NodeId, span: Duration, between: bool) {
+        let until = self.now + span;
+        let Some(process) = &mut self.node(node).process else {
+            return;
+        };
+        if !matches!(process.freeze, Freeze::No) {
+            return;
+        }
+        let id = process.id;
+        if between {
+            process.freeze = Freeze::Coming { until };
+        } else {
+            process.freeze = Freeze::Frozen {
+                held: Vec::new(),
+                inputs: Default::default(),
+            };
+            self.schedule.at(until, Happening::Thaw(id));
+        }
+    }
+
+    /// A frozen process goes on: it does what it was about to do, and hears what came meanwhile, in
+    /// whatever order its driver comes across it.
+    pub(super) fn thaw(&mut self, process: ProcessId) -> Result<(), Failure> {
+        let Some(running) = self.running(process) else {
+            return Ok(());
+        };
+        let freeze = std::mem::replace(&mut running.freeze, Freeze::No);
+        let Freeze::Frozen { held, inputs } = freeze else {
+            running.freeze = freeze;
+            return Ok(());
+        };
+        self.line(Place::Node(process.node), format_args!("goes on"));
+        self.carry_out(process, held)?;
+        for event in shuffled(inputs.into(), &mut self.prng) {
+            self.tell(process, event)?;
+        }
+        self.set_timers(process);
+        self.connections_of_thawed(process)
+    }
+
+    fn cut(&mut self, from: Place, to: Place) {
+        self.network.cut(self.now, from, to);
+        match (from, to) {
+            (Place::Node(one), Place::Node(other)) => self.way_cut(one, other),
+            (Place::Node(node), Place::Metadata) | (Place::Metadata, Place::Node(node)) => {
+                let after = Duration::from_millis(self.prng.between(1, 1500));
+                if let Some(process) = &self.node(node).process {
+                    let process = process.id;
+                    self.schedule(after, Happening::MetadataLost(process));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn mend(&mut self, from: Place, to: Place) {
+        if !self.network.mend(from, to) {
+            return;
+        }
+        match (from, to) {
+            (Place::Node(one), Place::Node(other)) => self.way_mended(one, other),
+            (Place::Host(host), Place::Node(node)) | (Place::Node(node), Place::Host(host)) => {
+                self.host_way_mended(usize::from(host), node);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether every slice has an in-sync replica elsewhere, on the devices that it had then.
+    fn is_spare(&self, node: NodeId) -> bool {
+        self.records().iter().all(|record| {
+            let whole = |replica: &&ReplicaRecord| replica.membership == Membership::InSync;
+            let mut others = record
+                .replicas
+                .iter()
+                .filter(whole)
+                .filter(|it| it.node != node);
+            others.any(|replica| self.nodes[&replica.node].store == replica.store)
+        })
+    }
+}
+
+/// The inputs of a process that stood still: those of one kind keep their order.
+fn shuffled(inputs: Vec<Event>, prng: &mut Prng) -> Vec<Event> {
+    if prng.chance(1, 2) {
+        return inputs;
+    }
+    let kind = |event: &Event| match event {
+        Event::Disk(_) => 0,
+        Event::Metadata { .. } => 1,
+        Event::Peer(_) => 2,
+        Event::Portal(_) => 3,
+        Event::Stop => 4,
+    };
+    let mut order = [0, 1, 2, 3, 4];
+    prng.shuffle(&mut order);
+    let mut inputs = inputs;
+    inputs.sort_by_key(|event| order[kind(event)]);
+    inputs
+}

@@ -1,0 +1,110 @@
+//! The hosts in the cluster: what they want is done, what happens to them is told.
+
+use holdfast_engine::ConnectionId;
+use holdfast_stdx::Bytes;
+
+use super::{Cluster, Happening};
+use crate::failure::Failure;
+use crate::history::History;
+use crate::host::{Act, Acts, Host};
+use crate::network::Place;
+
+impl Cluster {
+    /// A host's time has come.
+    pub(super) fn host_acts(&mut self, host: usize) -> Result<(), Failure> {
+        self.hosts[host].timer = None;
+        let now = self.now;
+        self.with_host(host, |host, history, acts| host.act(now, history, acts))
+    }
+
+    pub(super) fn host_receives(
+        &mut self,
+        host: usize,
+        path: usize,
+        connection: ConnectionId,
+        bytes: Bytes,
+    ) -> Result<(), Failure> {
+        let now = self.now;
+        self.with_host(host, |host, history, acts| {
+            host.received(now, path, connection, bytes, history, acts);
+        })
+    }
+
+    pub(super) fn host_loses(
+        &mut self,
+        host: usize,
+        path: usize,
+        connection: ConnectionId,
+    ) -> Result<(), Failure> {
+        let now = self.now;
+        self.line(Place::Host(host as u16), format_args!("loses path {path}"));
+        self.with_host(host, |host, history, acts| {
+            host.lost(now, path, connection, history, acts);
+        })
+    }
+
+    /// Lets a host act, and does what it then wants.
+    pub(crate) fn with_host(
+        &mut self,
+        host: usize,
+        act: impl FnOnce(&mut Host, &mut History, &mut Acts),
+    ) -> Result<(), Failure> {
+        let mut acts = Acts::default();
+        act(&mut self.hosts[host], &mut self.history, &mut acts);
+        self.note_stall(host);
+        loop {
+            if let Some(what) = acts.complaint.take() {
+                return Err(Failure::Host { host, what });
+            }
+            if acts.acts.is_empty() {
+                break;
+            }
+            let now = self.now;
+            for wanted in std::mem::take(&mut acts.acts) {
+                match wanted {
+                    Act::Connect { path, node } => {
+                        let connection = self.connect(host, path, node);
+                        let place = Place::Host(host as u16);
+                        self.line(place, format_args!("connects to {node}: {connection:?}"));
+                        let history = &mut self.history;
+                        self.hosts[host].connected(now, path, connection, history, &mut acts);
+                    }
+                    Act::Send(connection, parts) => self.host_sends(connection, parts),
+                    Act::Close(connection) => {
+                        let place = Place::Host(host as u16);
+                        self.line(place, format_args!("closes {connection:?}"));
+                        self.host_closes(connection);
+                    }
+                }
+            }
+        }
+        self.set_host_timer(host);
+        Ok(())
+    }
+
+    /// Notes for how long no host's command was done.
+    fn note_stall(&mut self, host: usize) {
+        let Host {
+            last_done, busy, ..
+        } = self.hosts[host];
+        if last_done > self.last_done {
+            if busy {
+                self.stall = self.stall.max(last_done.since(self.last_done));
+            }
+            self.last_done = last_done;
+        }
+    }
+
+    fn set_host_timer(&mut self, host: usize) {
+        let now = self.now;
+        let state = &mut self.hosts[host];
+        let wake = state.next_timeout().map(|due| due.max(now));
+        if state.timer.map(|(due, _)| due) == wake {
+            return;
+        }
+        if let Some((_, appointment)) = state.timer.take() {
+            self.schedule.cancel(appointment);
+        }
+        state.timer = wake.map(|due| (due, self.schedule.at(due, Happening::Host(host))));
+    }
+}

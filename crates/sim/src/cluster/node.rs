@@ -1,0 +1,226 @@
+//! A node: its clock, its devices, and the process that runs on them, or not.
+//!
+//! Invariants:
+//! - what was meant for one process never reaches the next: everything bears the process's number;
+//! - a frozen process does nothing: what comes for it waits, in order.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use holdfast_engine::{Command, Engine, EngineConfig, Event, HOLD, LinkId, Output};
+use holdfast_iscsi::target::Limits;
+use holdfast_model::{ClusterId, DiskId, Incarnation, NodeId, StoreId, Tier};
+use holdfast_stdx::{Duration, Instant, Prng};
+use holdfast_store::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
+
+use crate::clock::Clock;
+use crate::disk::{Latency, SimDisk};
+use crate::schedule::Appointment;
+
+/// The cluster that every node belongs to.
+pub(crate) const CLUSTER: ClusterId = ClusterId(0x51);
+
+/// A process of a node, counted over the whole run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ProcessId {
+    pub(crate) node: NodeId,
+    pub(crate) start: u64,
+}
+
+/// Devices and limits of every node.
+#[derive(Clone, Copy, Debug)]
+pub struct NodePlan {
+    /// Bytes of each device.
+    pub device_bytes: u64,
+    /// Devices of a node.
+    pub device_count: u16,
+    /// Bytes that a device writes whole or not at all.
+    pub sector: u32,
+    /// The store's limits.
+    pub store: StoreConfig,
+    /// How fast the devices are.
+    pub latency: Latency,
+    /// How long a command is held while nobody serves it.
+    pub hold: Duration,
+}
+
+impl NodePlan {
+    /// Small devices, so that everything that fills up does.
+    pub fn draw(prng: &mut Prng) -> Self {
+        let format = FormatConfig {
+            partitions: *prng.choose(&[1, 2, 4]),
+            segment_bytes: 256 << 10,
+            journal_bytes: Some(prng.between(12, 32) << 20),
+        };
+        Self {
+            device_bytes: 256 << 20,
+            device_count: 1,
+            sector: *prng.choose(&[512, 4096]),
+            store: StoreConfig {
+                dirty_bytes_max: *prng.choose(&[1 << 20, 8 << 20]),
+                table_cache_bytes: 256 << 10,
+                requests_max: *prng.choose(&[4, 64]),
+                destage_after: Duration::from_millis(prng.between(50, 2000)),
+                commit_after: Duration::from_millis(50),
+                format,
+            },
+            latency: Latency::default(),
+            hold: HOLD,
+        }
+    }
+}
+
+/// A node.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) id: NodeId,
+    pub(crate) plan: NodePlan,
+    pub(crate) clock: Clock,
+    pub(crate) disks: Vec<SimDisk>,
+    pub(crate) store: StoreId,
+    pub(crate) starts: u64,
+    /// Its devices fail, or answer nothing, until the process ends.
+    pub(crate) disks_bad: bool,
+    pub(crate) process: Option<Process>,
+    pub(crate) prng: Prng,
+}
+
+/// A node's process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) id: ProcessId,
+    pub(crate) engine: Engine,
+    /// Who it is, once its devices are open.
+    pub(crate) identity: Option<(StoreId, Incarnation)>,
+    pub(crate) timer: Option<(Instant, Appointment)>,
+    pub(crate) disk_timer: Option<(Instant, Appointment)>,
+    /// Peers that it wants links to.
+    pub(crate) peers: BTreeSet<NodeId>,
+    /// The link to each peer, as this side knows it.
+    pub(crate) links: BTreeMap<NodeId, LinkId>,
+    pub(crate) freeze: Freeze,
+    /// Timers that fired without time passing, to notice a machine that spins.
+    pub(crate) spins: (Instant, u32),
+    pub(crate) stopping: bool,
+}
+
+/// Whether the process stands still.
+#[derive(Debug)]
+pub(crate) enum Freeze {
+    No,
+    /// It will, right after it has decided what to do next, before it does it.
+    Coming {
+        until: Instant,
+    },
+    Frozen {
+        /// What it was about to do.
+        held: Vec<Command>,
+        /// What came meanwhile.
+        inputs: VecDeque<Event>,
+    },
+}
+
+impl Freeze {
+    pub(crate) fn is_frozen(&self) -> bool {
+        matches!(self, Self::Frozen { .. })
+    }
+}
+
+impl Node {
+    pub(crate) fn new(id: NodeId, plan: NodePlan, prng: &mut Prng) -> Self {
+        let mut prng = prng.fork();
+        let clock = Clock::draw(&mut prng);
+        let mut node = Self {
+            id,
+            plan,
+            clock,
+            disks: Vec::new(),
+            store: StoreId(0),
+            starts: 0,
+            disks_bad: false,
+            process: None,
+            prng,
+        };
+        node.replace_disks();
+        node
+    }
+
+    /// New, empty devices in place of those that were there.
+    pub(crate) fn replace_disks(&mut self) {
+        let (plan, prng) = (self.plan, &mut self.prng);
+        self.store = StoreId(u128::from(prng.next_u64()) << 64 | u128::from(self.id.0));
+        self.disks = (0..plan.device_count)
+            .map(|index| {
+                let prng = prng.fork();
+                SimDisk::new(
+                    DiskId(index),
+                    plan.device_bytes,
+                    plan.sector,
+                    plan.latency,
+                    prng,
+                )
+            })
+            .collect();
+    }
+
+    pub(crate) fn geometry(&self) -> Vec<DeviceGeometry> {
+        let devices = self.disks.iter().map(|disk| DeviceGeometry {
+            disk: disk.id(),
+            bytes: disk.bytes(),
+            sector: self.plan.sector,
+            tier: Tier::Flash,
+        });
+        devices.collect()
+    }
+
+    /// The process's engine, and what it wants done first.
+    pub(crate) fn start(&mut self, now: Instant) -> Output {
+        assert!(self.process.is_none(), "a node runs one process");
+        self.starts += 1;
+        let number = self.id.0;
+        let config = EngineConfig {
+            cluster: CLUSTER,
+            node: self.id,
+            name: format!("node{number}"),
+            portal: portal_of(self.id),
+            peer: format!("127.0.0.{number}:7000"),
+            api: format!("http://127.0.0.{number}:7460"),
+            devices: self.geometry(),
+            create: Some(StoreIdentity {
+                cluster: CLUSTER,
+                store: self.store,
+                node: self.id,
+                nonce: self.prng.next_u64(),
+            }),
+            store: self.plan.store,
+            portal_limits: Limits::default(),
+            hold: self.plan.hold,
+        };
+        let mut out = Output::default();
+        let engine = Engine::new(config, self.clock.shows(now), &mut out);
+        self.process = Some(Process {
+            id: ProcessId {
+                node: self.id,
+                start: self.starts,
+            },
+            engine,
+            identity: None,
+            timer: None,
+            disk_timer: None,
+            peers: BTreeSet::new(),
+            links: BTreeMap::new(),
+            freeze: Freeze::No,
+            spins: (now, 0),
+            stopping: false,
+        });
+        out
+    }
+
+    pub(crate) fn running(&mut self, id: ProcessId) -> Option<&mut Process> {
+        self.process.as_mut().filter(|process| process.id == id)
+    }
+}
+
+/// Where a node's portal is.
+pub(crate) fn portal_of(node: NodeId) -> String {
+    format!("127.0.0.{}:3260", node.0)
+}

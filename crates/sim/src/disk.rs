@@ -1,0 +1,509 @@
+//! A simulated device, exactly as bad as `docs/data-format.md` assumes and no better.
+//!
+//! Invariants of the medium:
+//! - a sector is written whole or not at all;
+//! - requests in flight have no order among themselves, and a write longer than a sector may tear;
+//! - a write that is not followed by a flush may be lost in a crash, or survive, sector by sector;
+//! - a durable write survives once it has completed, and says nothing of others;
+//! - a read that overlaps a write in flight sees each sector as it was or as it will be.
+
+use std::collections::BTreeMap;
+
+use holdfast_model::{DiskCompletion, DiskError, DiskId, DiskOp, DiskRequest, DiskToken};
+use holdfast_stdx::{Bytes, BytesMut, Duration, Instant, Prng};
+
+/// How fast a device is, and how often it is slow.
+#[derive(Clone, Copy, Debug)]
+pub struct Latency {
+    /// The shortest time for a request.
+    pub least: Duration,
+    /// The longest, most of the time.
+    pub most: Duration,
+    /// One request in so many is ten times slower; zero for none.
+    pub slow_one_in: u64,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self {
+            least: Duration::from_micros(20),
+            most: Duration::from_micros(400),
+            slow_one_in: 50,
+        }
+    }
+}
+
+/// A device. Its contents survive [`crash`](Self::crash); what is in flight does not.
+#[derive(Clone, Debug)]
+pub struct SimDisk {
+    id: DiskId,
+    bytes: u64,
+    sector: u64,
+    latency: Latency,
+    prng: Prng,
+    /// What is on stable storage, by sector; zeros where there is nothing.
+    stable: BTreeMap<u64, Bytes>,
+    /// What completed writes have left in the device's cache, by sector, oldest first.
+    cached: BTreeMap<u64, Vec<Cached>>,
+    in_flight: BTreeMap<(Instant, u64), InFlight>,
+    /// Writes that have completed: a flush is of those before it.
+    completed: u64,
+    next: u64,
+    /// Sectors that cannot be read until they are written again.
+    unreadable: BTreeMap<u64, ()>,
+    /// Writes and flushes fail from now on.
+    failing: bool,
+    /// Completions never come from now on.
+    stuck: bool,
+    /// Sectors that writes have reached, for the statistics of a run.
+    pub sectors_written: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Cached {
+    order: u64,
+    bytes: Bytes,
+}
+
+#[derive(Clone, Debug)]
+struct InFlight {
+    request: DiskRequest,
+    /// Writes that had completed when it was asked.
+    completed: u64,
+}
+
+impl SimDisk {
+    /// An empty device of `bytes` bytes with sectors of `sector` bytes.
+    #[must_use]
+    pub fn new(id: DiskId, bytes: u64, sector: u32, latency: Latency, prng: Prng) -> Self {
+        assert!(
+            bytes.is_multiple_of(u64::from(sector)),
+            "a device is of whole sectors"
+        );
+        Self {
+            id,
+            bytes,
+            sector: sector.into(),
+            latency,
+            prng,
+            stable: BTreeMap::new(),
+            cached: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            completed: 0,
+            next: 0,
+            unreadable: BTreeMap::new(),
+            failing: false,
+            stuck: false,
+            sectors_written: 0,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> DiskId {
+        self.id
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes a request. Panics if it is not one that a device can be asked for.
+    pub fn submit(&mut self, now: Instant, request: DiskRequest) {
+        assert!(request.disk == self.id, "the request is for this device");
+        self.check(&request.op);
+        let span = (self.latency.most - self.latency.least).as_nanos() as u64;
+        let mut nanos = self.latency.least.as_nanos() as u64 + self.prng.below(span + 1);
+        if self.latency.slow_one_in > 0 && self.prng.chance(1, self.latency.slow_one_in) {
+            nanos *= 10;
+        }
+        let at = now + Duration::from_nanos(nanos);
+        self.next += 1;
+        let in_flight = InFlight {
+            request,
+            completed: self.completed,
+        };
+        self.in_flight.insert((at, self.next), in_flight);
+    }
+
+    fn check(&self, op: &DiskOp) {
+        let (offset, length) = match op {
+            DiskOp::Read { offset, length } => (*offset, u64::from(*length)),
+            DiskOp::Write { offset, parts, .. } => {
+                (*offset, parts.iter().map(|part| part.len() as u64).sum())
+            }
+            DiskOp::Discard { offset, length } => (*offset, *length),
+            DiskOp::Flush => return,
+        };
+        assert!(length > 0, "a request is of something");
+        assert!(
+            offset + length <= self.bytes,
+            "a request stays on the device"
+        );
+        assert!(
+            offset.is_multiple_of(self.sector) && length.is_multiple_of(self.sector),
+            "requests are of whole sectors"
+        );
+    }
+
+    /// When the next completion comes.
+    #[must_use]
+    pub fn next_completion(&self) -> Option<Instant> {
+        if self.stuck {
+            return None;
+        }
+        self.in_flight.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// The next completion, if it is due.
+    pub fn complete(&mut self, now: Instant) -> Option<DiskCompletion> {
+        if self.next_completion().is_none_or(|at| at > now) {
+            return None;
+        }
+        let (_, done) = self.in_flight.pop_first()?;
+        let token = done.request.token;
+        let result = self.perform(&done);
+        Some(DiskCompletion { token, result })
+    }
+
+    fn perform(&mut self, done: &InFlight) -> Result<Bytes, DiskError> {
+        match &done.request.op {
+            DiskOp::Read { offset, length } => self.read(*offset, *length),
+            DiskOp::Write {
+                offset,
+                parts,
+                durable,
+            } => {
+                if self.failing {
+                    let parts = parts.clone();
+                    self.tear(*offset, &parts);
+                    return Err(DiskError::Os(5));
+                }
+                self.completed += 1;
+                for (sector, bytes) in sectors(self.sector, *offset, parts) {
+                    self.write_sector(sector, bytes, *durable);
+                }
+                Ok(Bytes::new())
+            }
+            DiskOp::Flush => {
+                if self.failing {
+                    return Err(DiskError::Os(5));
+                }
+                self.flush(done.completed);
+                Ok(Bytes::new())
+            }
+            DiskOp::Discard { .. } => Ok(Bytes::new()),
+        }
+    }
+
+    fn write_sector(&mut self, sector: u64, bytes: Bytes, durable: bool) {
+        self.sectors_written += 1;
+        self.unreadable.remove(&sector);
+        if durable {
+            self.cached.remove(&sector);
+            self.stable.insert(sector, bytes);
+        } else {
+            let order = self.completed;
+            let versions = self.cached.entry(sector).or_default();
+            versions.push(Cached { order, bytes });
+        }
+    }
+
+    fn flush(&mut self, completed: u64) {
+        let stable = &mut self.stable;
+        self.cached.retain(|sector, versions| {
+            let flushed = versions.partition_point(|version| version.order <= completed);
+            if let Some(last) = versions.drain(..flushed).next_back() {
+                stable.insert(*sector, last.bytes);
+            }
+            !versions.is_empty()
+        });
+    }
+
+    fn read(&mut self, offset: u64, length: u32) -> Result<Bytes, DiskError> {
+        let first = offset / self.sector;
+        let last = (offset + u64::from(length)) / self.sector;
+        if self.unreadable.range(first..last).next().is_some() {
+            return Err(DiskError::Os(5));
+        }
+        let mut bytes = BytesMut::zeroed(length as usize);
+        let size = self.sector as usize;
+        let mut put = |sector: u64, content: &Bytes| {
+            let at = (sector - first) as usize * size;
+            bytes[at..at + size].copy_from_slice(content);
+        };
+        for (sector, content) in self.stable.range(first..last) {
+            put(*sector, content);
+        }
+        for (sector, versions) in self.cached.range(first..last) {
+            let newest = versions.last().expect("a cached sector has a version");
+            put(*sector, &newest.bytes);
+        }
+        // Sectors of writes in flight may have been reached already.
+        for in_flight in self.in_flight.values() {
+            let DiskOp::Write { offset, parts, .. } = &in_flight.request.op else {
+                continue;
+            };
+            let begin = offset / self.sector;
+            let count: usize = parts.iter().map(Bytes::len).sum();
+            if begin >= last || begin + count as u64 / self.sector <= first {
+                continue;
+            }
+            for (sector, content) in sectors(self.sector, *offset, parts) {
+                if (first..last).contains(&sector) && self.prng.chance(1, 2) {
+                    put(sector, &content);
+                }
+            }
+        }
+        Ok(bytes.freeze())
+    }
+
+    /// Power is lost: each sector that was not on stable storage is one of what it was, what was in
+    /// the cache, or what was being written.
+    pub fn crash(&mut self) {
+        for (sector, versions) in std::mem::take(&mut self.cached) {
+            let choice = self.prng.below(versions.len() as u64 + 1) as usize;
+            if choice > 0 {
+                let bytes = versions[choice - 1].bytes.clone();
+                self.stable.insert(sector, bytes);
+            }
+        }
+        for (_, in_flight) in std::mem::take(&mut self.in_flight) {
+            if let DiskOp::Write { offset, parts, .. } = in_flight.request.op {
+                self.tear(offset, &parts);
+            }
+        }
+        self.failing = false;
+        self.stuck = false;
+    }
+
+    /// The process ends but power stays: what has completed stays, what is in flight may be done.
+    pub fn kill(&mut self) {
+        for (_, in_flight) in std::mem::take(&mut self.in_flight) {
+            if let DiskOp::Write { offset, parts, .. } = in_flight.request.op
+                && self.prng.chance(1, 2)
+            {
+                self.completed += 1;
+                for (sector, bytes) in sectors(self.sector, offset, &parts) {
+                    self.write_sector(sector, bytes, false);
+                }
+            }
+        }
+        self.failing = false;
+        self.stuck = false;
+    }
+
+    /// Some sectors of a write reach the medium: none, all, all up to a point, or any.
+    fn tear(&mut self, offset: u64, parts: &[Bytes]) {
+        let all: Vec<(u64, Bytes)> = sectors(self.sector, offset, parts).collect();
+        let manner = self.prng.below(4);
+        let point = self.prng.below(all.len() as u64 + 1) as usize;
+        for (index, (sector, bytes)) in all.into_iter().enumerate() {
+            let reached = match manner {
+                0 => false,
+                1 => true,
+                2 => index < point,
+                _ => self.prng.chance(1, 2),
+            };
+            if reached {
+                self.unreadable.remove(&sector);
+                self.stable.insert(sector, bytes);
+            }
+        }
+    }
+
+    /// Writes and flushes fail from now until the next crash or kill.
+    pub fn fail(&mut self) {
+        self.failing = true;
+    }
+
+    /// Nothing completes from now until the next crash or kill.
+    pub fn stick(&mut self) {
+        self.stuck = true;
+    }
+
+    /// Some bits of the sector at `offset` change. Says whether there was anything.
+    pub fn rot(&mut self, offset: u64) -> bool {
+        let sector = offset / self.sector;
+        let Some(bytes) = self.stable.get(&sector) else {
+            return false;
+        };
+        let mut rotten = BytesMut::from(&bytes[..]);
+        for _ in 0..=self.prng.below(3) {
+            let at = self.prng.below(rotten.len() as u64) as usize;
+            rotten[at] ^= 1 << self.prng.below(8);
+        }
+        let changed = rotten[..] != bytes[..];
+        self.stable.insert(sector, rotten.freeze());
+        changed
+    }
+
+    /// Bits change in up to `count` of the sectors that hold anything.
+    pub fn rot_anywhere(&mut self, count: usize) {
+        for _ in 0..count.min(self.stable.len()) {
+            let place = self.prng.below(self.stable.len() as u64) as usize;
+            let sector = self.stable.keys().nth(place).copied();
+            self.rot(sector.expect("the place is one of theirs") * self.sector);
+        }
+    }
+
+    /// The sector at `offset` cannot be read until it is written again.
+    pub fn make_unreadable(&mut self, offset: u64) {
+        self.unreadable.insert(offset / self.sector, ());
+    }
+
+    /// The stable contents of a part, for tests that look or compare.
+    #[must_use]
+    pub fn peek(&self, offset: u64, length: u32) -> Vec<u8> {
+        let mut bytes = vec![0; length as usize];
+        let first = offset / self.sector;
+        let last = (offset + u64::from(length)) / self.sector;
+        for (sector, content) in self.stable.range(first..last) {
+            let at = ((sector - first) * self.sector) as usize;
+            bytes[at..at + content.len()].copy_from_slice(content);
+        }
+        bytes
+    }
+
+    /// Overwrites a part as an outsider would: durable at once.
+    pub fn poke(&mut self, offset: u64, bytes: &[u8]) {
+        let parts = [Bytes::copy_from_slice(bytes)];
+        for (sector, bytes) in sectors(self.sector, offset, &parts).collect::<Vec<_>>() {
+            self.cached.remove(&sector);
+            self.stable.insert(sector, bytes);
+        }
+    }
+
+    /// The request in flight under a token, for tests that act at a certain moment.
+    #[must_use]
+    pub fn in_flight(&self, token: DiskToken) -> Option<&DiskRequest> {
+        self.in_flight
+            .values()
+            .map(|in_flight| &in_flight.request)
+            .find(|request| request.token == token)
+    }
+
+    /// How many requests are in flight.
+    #[must_use]
+    pub fn in_flight_count(&self) -> usize {
+        self.in_flight.len()
+    }
+}
+
+/// The sectors of a write, each with its bytes.
+fn sectors(
+    sector: u64,
+    offset: u64,
+    parts: &[Bytes],
+) -> impl Iterator<Item = (u64, Bytes)> + use<'_> {
+    let size = sector as usize;
+    parts
+        .iter()
+        .flat_map(move |part| {
+            assert!(
+                part.len().is_multiple_of(size),
+                "parts are of whole sectors"
+            );
+            (0..part.len() / size).map(move |index| part.slice(index * size..(index + 1) * size))
+        })
+        .zip(offset / sector..)
+        .map(|(bytes, number)| (number, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(seed: u64) -> SimDisk {
+        let prng = Prng::from_seed(seed);
+        SimDisk::new(DiskId(0), 1 << 20, 512, Latency::default(), prng)
+    }
+
+    fn ask(disk: &mut SimDisk, now: &mut Instant, op: DiskOp) -> Result<Bytes, DiskError> {
+        let request = DiskRequest {
+            token: DiskToken(1),
+            disk: DiskId(0),
+            op,
+        };
+        disk.submit(*now, request);
+        *now = disk.next_completion().expect("it is in flight");
+        disk.complete(*now).expect("it is due").result
+    }
+
+    fn write(content: u8, durable: bool) -> DiskOp {
+        DiskOp::Write {
+            offset: 4096,
+            parts: vec![Bytes::from(vec![content; 4096])],
+            durable,
+        }
+    }
+
+    #[test]
+    fn unsynced_writes_may_be_lost_sector_by_sector_and_synced_ones_never() {
+        let (mut kept, mut lost) = (0, 0);
+        for seed in 0..20 {
+            let mut disk = disk(seed);
+            let mut now = Instant::ZERO;
+            ask(&mut disk, &mut now, write(1, false)).expect("written");
+            ask(&mut disk, &mut now, DiskOp::Flush).expect("flushed");
+            ask(&mut disk, &mut now, write(2, false)).expect("written");
+            disk.crash();
+            for sector in disk.peek(4096, 4096).chunks(512) {
+                assert!(
+                    sector.iter().all(|byte| *byte == sector[0]),
+                    "whole sectors"
+                );
+                match sector[0] {
+                    1 => lost += 1,
+                    2 => kept += 1,
+                    other => panic!("{other} was never written"),
+                }
+            }
+            ask(&mut disk, &mut now, write(3, true)).expect("written");
+            disk.crash();
+            assert_eq!(disk.peek(4096, 4096), [3; 4096]);
+        }
+        assert!(kept > 20, "{kept} of 160");
+        assert!(lost > 20, "{lost} of 160");
+    }
+
+    #[test]
+    fn what_is_in_flight_tears() {
+        let mut torn = 0;
+        for seed in 0..20 {
+            let mut disk = disk(seed);
+            let mut now = Instant::ZERO;
+            ask(&mut disk, &mut now, write(1, true)).expect("written");
+            let request = DiskRequest {
+                token: DiskToken(2),
+                disk: DiskId(0),
+                op: write(2, true),
+            };
+            disk.submit(now, request);
+            disk.crash();
+            let content = disk.peek(4096, 4096);
+            torn += u32::from(content.contains(&1) && content.contains(&2));
+        }
+        assert!(torn > 3, "{torn} of 20");
+    }
+
+    #[test]
+    fn failing_and_unreadable_devices_say_so() {
+        let mut disk = disk(1);
+        let mut now = Instant::ZERO;
+        ask(&mut disk, &mut now, write(1, true)).expect("written");
+        disk.make_unreadable(4096 + 512);
+        let read = DiskOp::Read {
+            offset: 4096,
+            length: 4096,
+        };
+        assert!(ask(&mut disk, &mut now, read.clone()).is_err());
+        ask(&mut disk, &mut now, write(2, true)).expect("written");
+        assert!(ask(&mut disk, &mut now, read).is_ok());
+        disk.fail();
+        assert!(ask(&mut disk, &mut now, write(3, false)).is_err());
+        assert!(ask(&mut disk, &mut now, DiskOp::Flush).is_err());
+    }
+}

@@ -1,0 +1,532 @@
+//! A host: several paths to one volume, and commands that it repeats elsewhere when a path does not
+//! answer, as multipath hosts do. A machine like those that it tests: it is told, and says what it
+//! wants done.
+//!
+//! What is assumed of hosts: a command that was not answered is repeated elsewhere only when its
+//! time is over ([`HostPlan::timeout`]) or, if its connection broke before, not earlier than
+//! [`HostPlan::patience`] after that. Sooner, the first one may still be on its way.
+//!
+//! Invariant: a command is under way on one path at a time, as far as the host can know.
+
+mod path;
+mod work;
+
+use std::collections::BTreeMap;
+
+use holdfast_engine::ConnectionId;
+use holdfast_iscsi::initiator::{
+    CommandTag, EndReason, InitiatorCommand, InitiatorEvent, InitiatorOutput,
+};
+use holdfast_model::NodeId;
+use holdfast_stdx::{Bytes, Duration, Instant, Prng};
+
+use self::path::{Path, State};
+use self::work::{Answer, Work, judge};
+use crate::cluster::ClusterPlan;
+use crate::content::Value;
+use crate::history::{Asked, AttemptId, History, Sectors};
+use crate::schedule::Appointment;
+
+/// What a host is like.
+#[derive(Clone, Debug)]
+pub struct HostPlan {
+    /// Which volume it uses.
+    pub volume: usize,
+    /// Commands under way at a time.
+    pub depth: usize,
+    /// Between two commands, on average.
+    pub pause: Duration,
+    /// How long a path may take to answer.
+    pub timeout: Duration,
+    /// How long it waits before it repeats a command whose connection broke.
+    pub patience: Duration,
+    /// Whether it aborts a command that takes too long before it drops the session.
+    pub aborts: bool,
+    /// Reads in a hundred commands.
+    pub reads: u64,
+}
+
+impl HostPlan {
+    /// A host as they come.
+    pub fn draw(volume: usize, prng: &mut Prng) -> Self {
+        Self {
+            volume,
+            depth: prng.between(1, 3) as usize,
+            pause: Duration::from_millis(prng.between(10, 60)),
+            timeout: Duration::from_millis(prng.between(5000, 8000)),
+            patience: Duration::from_millis(prng.between(3300, 5000)),
+            aborts: prng.chance(1, 2),
+            reads: prng.between(30, 60),
+        }
+    }
+}
+
+/// How long an abort may take before the session is dropped instead.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Before a command is tried again that was refused for now.
+const LATER: Duration = Duration::from_millis(60);
+
+/// What a host wants done.
+#[derive(Debug)]
+pub(crate) enum Act {
+    Connect { path: usize, node: NodeId },
+    Send(ConnectionId, Vec<Bytes>),
+    Close(ConnectionId),
+}
+
+/// What a host wants done, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Acts {
+    pub(crate) acts: Vec<Act>,
+    /// What it was told and should not have been.
+    pub(crate) complaint: Option<String>,
+}
+
+/// Something that a host wants of its volume, until it has it.
+#[derive(Debug)]
+struct Operation {
+    work: Work,
+    sectors: Sectors,
+    /// The path that it must go over.
+    pinned: Option<usize>,
+    /// Under way.
+    current: Option<Current>,
+    /// The last attempt, if it is not known to have been done.
+    unanswered: Option<AttemptId>,
+    last_path: usize,
+    retry: Instant,
+    pub(crate) since: Instant,
+}
+
+#[derive(Debug)]
+struct Current {
+    path: usize,
+    attempt: AttemptId,
+    sent: Instant,
+    /// When the abort was sent.
+    aborted: Option<Instant>,
+}
+
+/// What a host has seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostCounts {
+    /// Commands done.
+    pub done: u64,
+    /// Commands repeated.
+    pub repeated: u64,
+    /// Answers that data is lost.
+    pub medium_errors: u64,
+    /// Answers that there is no room.
+    pub no_space: u64,
+}
+
+/// A host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) index: usize,
+    plan: HostPlan,
+    areas: crate::volumes::VolumePlan,
+    paths: Vec<Path>,
+    operations: BTreeMap<u64, Operation>,
+    next_operation: u64,
+    next_value: Value,
+    next_issue: Instant,
+    /// New commands are begun.
+    pub(crate) busy: bool,
+    pub(crate) counts: HostCounts,
+    /// When the last command was done.
+    pub(crate) last_done: Instant,
+    pub(crate) timer: Option<(Instant, Appointment)>,
+    prng: Prng,
+}
+
+/// Values of different hosts are told apart by these bits.
+const HOST_SHIFT: u32 = 48;
+
+impl Host {
+    pub(crate) fn new(
+        index: usize,
+        cluster: &ClusterPlan,
+        nodes: &[NodeId],
+        prng: &mut Prng,
+    ) -> Self {
+        let plan = cluster.hosts[index].clone();
+        let areas = cluster.volumes[plan.volume].clone();
+        let mut prng = prng.fork();
+        let paths = nodes
+            .iter()
+            .map(|node| Path::new(index, *node, &areas.name, &mut prng))
+            .collect();
+        Self {
+            index,
+            plan,
+            areas,
+            paths,
+            operations: BTreeMap::new(),
+            next_operation: 0,
+            next_value: (index as Value + 1) << HOST_SHIFT,
+            next_issue: Instant::ZERO,
+            busy: false,
+            counts: HostCounts::default(),
+            last_done: Instant::ZERO,
+            timer: None,
+            prng,
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    pub(crate) fn paths_up(&self) -> usize {
+        self.paths.iter().filter(|path| path.is_up()).count()
+    }
+
+    pub(crate) fn path_count(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// Wants `sectors` read over a path.
+    pub(crate) fn want_read(&mut self, now: Instant, path: usize, sectors: Sectors) {
+        self.add(now, Work::Read, sectors, Some(path));
+    }
+
+    fn add(&mut self, now: Instant, work: Work, sectors: Sectors, pinned: Option<usize>) {
+        self.next_operation += 1;
+        let last_path = self.prng.below(self.paths.len() as u64) as usize;
+        let operation = Operation {
+            work,
+            sectors,
+            pinned,
+            current: None,
+            unanswered: None,
+            last_path,
+            retry: now,
+            since: now,
+        };
+        self.operations.insert(self.next_operation, operation);
+    }
+
+    /// When it next wants to act.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let issue =
+            (self.busy && self.operations.len() < self.plan.depth).then_some(self.next_issue);
+        let paths = self.paths.iter().filter_map(Path::next_timeout);
+        let any_up = self.paths.iter().any(Path::is_up);
+        let operations =
+            self.operations
+                .values()
+                .filter_map(|operation| match &operation.current {
+                    Some(Current {
+                        aborted: Some(aborted),
+                        ..
+                    }) => Some(*aborted + ABORT_TIMEOUT),
+                    Some(current) => Some(current.sent + self.plan.timeout),
+                    None => any_up.then_some(operation.retry),
+                });
+        issue.into_iter().chain(paths).chain(operations).min()
+    }
+
+    /// Does what is due.
+    pub(crate) fn act(&mut self, now: Instant, history: &mut History, acts: &mut Acts) {
+        for index in 0..self.paths.len() {
+            let mut out = InitiatorOutput::default();
+            self.paths[index].handle_timeout(now, acts, &mut out);
+            self.take(now, index, out, history, acts);
+        }
+        self.give_up(now, history, acts);
+        if self.busy && now >= self.next_issue && self.operations.len() < self.plan.depth {
+            self.issue(now);
+        }
+        self.send(now, history, acts);
+    }
+
+    fn issue(&mut self, now: Instant) {
+        let mean = self.plan.pause.as_nanos() as u64;
+        self.next_issue = now + Duration::from_nanos(self.prng.below(2 * mean) + 1);
+        let sectors = self.areas.draw(self.plan.volume, &mut self.prng);
+        let work = match self.prng.below(100) {
+            chance if chance < self.plan.reads => Work::Read,
+            chance if chance < self.plan.reads + 4 => Work::Unmap,
+            chance if chance < self.plan.reads + 6 => Work::WriteZeros,
+            _ => {
+                self.next_value += 1;
+                Work::Write(self.next_value)
+            }
+        };
+        self.add(now, work, sectors, None);
+    }
+
+    /// Sends what may be sent.
+    fn send(&mut self, now: Instant, history: &mut History, acts: &mut Acts) {
+        let waiting: Vec<u64> = self
+            .operations
+            .iter()
+            .filter(|(_, operation)| operation.current.is_none() && operation.retry <= now)
+            .map(|(number, _)| *number)
+            .collect();
+        for number in waiting {
+            let operation = &self.operations[&number];
+            let Some(path) = self.choose_path(operation) else {
+                continue;
+            };
+            self.send_over(now, number, path, history, acts);
+        }
+    }
+
+    /// The next path after the last one that can be used.
+    fn choose_path(&self, operation: &Operation) -> Option<usize> {
+        if let Some(pinned) = operation.pinned {
+            return self.paths[pinned].is_up().then_some(pinned);
+        }
+        let count = self.paths.len();
+        (1..=count)
+            .map(|step| (operation.last_path + step) % count)
+            .find(|path| self.paths[*path].is_up())
+    }
+
+    fn send_over(
+        &mut self,
+        now: Instant,
+        number: u64,
+        path: usize,
+        history: &mut History,
+        acts: &mut Acts,
+    ) {
+        let operation = self
+            .operations
+            .get_mut(&number)
+            .expect("it waits to be sent");
+        let mut out = InitiatorOutput::default();
+        let request = operation.work.request(operation.sectors);
+        if !self.paths[path].submit(CommandTag(number), request, &mut out) {
+            return;
+        }
+        if let Some(before) = operation.unanswered.take() {
+            history.give_up(before);
+            self.counts.repeated += 1;
+        }
+        let asked = match operation.work {
+            Work::Write(value) => Asked::Write(value),
+            Work::Unmap | Work::WriteZeros => Asked::Write(0),
+            Work::Read => Asked::Read,
+        };
+        let attempt = history.send(self.index, path, operation.sectors, asked);
+        operation.unanswered = Some(attempt);
+        operation.last_path = path;
+        operation.current = Some(Current {
+            path,
+            attempt,
+            sent: now,
+            aborted: None,
+        });
+        self.take(now, path, out, history, acts);
+    }
+
+    /// Gives up what takes too long.
+    fn give_up(&mut self, now: Instant, history: &mut History, acts: &mut Acts) {
+        let late: Vec<(u64, usize, bool)> = self
+            .operations
+            .iter()
+            .filter_map(|(number, operation)| {
+                let current = operation.current.as_ref()?;
+                match current.aborted {
+                    Some(aborted) => {
+                        (aborted + ABORT_TIMEOUT <= now).then_some((*number, current.path, true))
+                    }
+                    None => (current.sent + self.plan.timeout <= now).then_some((
+                        *number,
+                        current.path,
+                        false,
+                    )),
+                }
+            })
+            .collect();
+        for (number, path, was_aborted) in late {
+            let mut out = InitiatorOutput::default();
+            if self.plan.aborts
+                && !was_aborted
+                && self.paths[path].abort(CommandTag(number), &mut out)
+                && let Some(operation) = self.operations.get_mut(&number)
+                && let Some(current) = &mut operation.current
+            {
+                current.aborted = Some(now);
+                self.take(now, path, out, history, acts);
+                continue;
+            }
+            self.paths[path].close(now, acts);
+            self.path_lost(now, path);
+        }
+    }
+
+    /// A path's connection is gone: what was under way there is in doubt.
+    fn path_lost(&mut self, now: Instant, path: usize) {
+        for operation in self.operations.values_mut() {
+            let Some(current) = operation.current.take_if(|current| current.path == path) else {
+                continue;
+            };
+            let over = current.sent + self.plan.timeout;
+            operation.retry = (now + self.plan.patience).min(over.max(now));
+        }
+    }
+
+    /// A connection was made, or not.
+    pub(crate) fn connected(
+        &mut self,
+        now: Instant,
+        path: usize,
+        connection: Option<ConnectionId>,
+        history: &mut History,
+        acts: &mut Acts,
+    ) {
+        let mut out = InitiatorOutput::default();
+        self.paths[path].connected(now, connection, &mut out);
+        self.take(now, path, out, history, acts);
+    }
+
+    /// Bytes came.
+    pub(crate) fn received(
+        &mut self,
+        now: Instant,
+        path: usize,
+        connection: ConnectionId,
+        bytes: Bytes,
+        history: &mut History,
+        acts: &mut Acts,
+    ) {
+        let mut out = InitiatorOutput::default();
+        if let Some(initiator) = self.paths[path].initiator(connection) {
+            initiator.handle_received(now, bytes, &mut out);
+        }
+        self.take(now, path, out, history, acts);
+        self.act(now, history, acts);
+    }
+
+    /// A connection ended.
+    pub(crate) fn lost(
+        &mut self,
+        now: Instant,
+        path: usize,
+        connection: ConnectionId,
+        history: &mut History,
+        acts: &mut Acts,
+    ) {
+        let mut out = InitiatorOutput::default();
+        if let Some(initiator) = self.paths[path].initiator(connection) {
+            initiator.handle_closed(now, &mut out);
+        }
+        self.take(now, path, out, history, acts);
+        self.act(now, history, acts);
+    }
+
+    /// Takes what a path's session says.
+    fn take(
+        &mut self,
+        now: Instant,
+        path: usize,
+        mut out: InitiatorOutput,
+        history: &mut History,
+        acts: &mut Acts,
+    ) {
+        if let State::Up { connection, .. } = self.paths[path].state {
+            for command in out.commands.drain(..) {
+                match command {
+                    InitiatorCommand::Send(parts) => acts.acts.push(Act::Send(connection, parts)),
+                    InitiatorCommand::Close => acts.acts.push(Act::Close(connection)),
+                }
+            }
+        }
+        for event in out.events {
+            match event {
+                InitiatorEvent::Completed { tag, completion } => {
+                    self.completed(now, path, tag.0, &completion, history, acts);
+                }
+                InitiatorEvent::TaskManagementDone { tag, response } => {
+                    self.aborted(now, path, tag.0, response);
+                }
+                InitiatorEvent::Ended { reason } => {
+                    if let EndReason::ProtocolError(what) = reason {
+                        acts.complaint = Some(format!("the target broke the protocol: {what}"));
+                    }
+                    self.paths[path].ended(now);
+                    self.path_lost(now, path);
+                }
+                InitiatorEvent::Rejected { reason } => {
+                    acts.complaint = Some(format!("the target rejected a PDU: {reason}"));
+                }
+                InitiatorEvent::LoggedIn { .. } => self.paths[path].logged_in(),
+                InitiatorEvent::Targets(_)
+                | InitiatorEvent::Pong
+                | InitiatorEvent::Async { .. } => {}
+            }
+        }
+    }
+
+    /// An abort was answered: the command is over there, if it was found.
+    fn aborted(&mut self, now: Instant, path: usize, number: u64, response: u8) {
+        let Some(operation) = self.operations.get_mut(&number) else {
+            return;
+        };
+        let ours = operation
+            .current
+            .as_ref()
+            .is_some_and(|current| current.path == path);
+        // Response 1: there is no such task. Its answer came before, or never will.
+        if ours && response <= 1 {
+            operation.current = None;
+            operation.retry = now;
+        }
+    }
+
+    fn completed(
+        &mut self,
+        now: Instant,
+        path: usize,
+        number: u64,
+        completion: &holdfast_iscsi::initiator::Completion,
+        history: &mut History,
+        acts: &mut Acts,
+    ) {
+        let Some(operation) = self.operations.get_mut(&number) else {
+            return;
+        };
+        let Some(current) = operation.current.take_if(|current| current.path == path) else {
+            return;
+        };
+        match judge(operation.work, operation.sectors, completion) {
+            Answer::Done(values) => {
+                history.done(current.attempt, values);
+                self.operations.remove(&number);
+                self.counts.done += 1;
+                self.last_done = now;
+            }
+            Answer::Attention => {
+                // Nothing was done: it is asked again at once, over the same path.
+                operation.retry = now;
+                operation.last_path = path + self.paths.len() - 1;
+            }
+            Answer::Later => operation.retry = now + LATER,
+            Answer::MediumError => {
+                self.counts.medium_errors += 1;
+                operation.retry = now + LATER;
+                let sectors = operation.sectors;
+                acts.complaint = Some(format!("a medium error at {sectors:?}"));
+            }
+            Answer::NoSpace => {
+                self.counts.no_space += 1;
+                operation.retry = now + LATER;
+                acts.complaint = Some("there is no room".into());
+            }
+            Answer::Wrong(what) => acts.complaint = Some(what),
+        }
+    }
+
+    /// For how long the oldest operation has been waiting.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        self.operations
+            .values()
+            .map(|operation| operation.since)
+            .min()
+    }
+}

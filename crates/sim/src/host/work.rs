@@ -1,0 +1,139 @@
+//! What a host asks of its volume, as CDBs, and what the answers mean to it.
+
+use holdfast_iscsi::initiator::{CommandRequest, Completion};
+use holdfast_scsi::Lun;
+use holdfast_stdx::{Bytes, BytesMut};
+
+use crate::content::{SECTOR_SIZE, Value, filled, value_of};
+use crate::history::Sectors;
+
+/// What a host wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    Write(Value),
+    /// UNMAP.
+    Unmap,
+    /// WRITE SAME of zeros.
+    WriteZeros,
+    Read,
+}
+
+/// The volume's unit.
+pub(crate) fn unit() -> Lun {
+    Lun::from_number(0)
+}
+
+impl Work {
+    pub(crate) fn request(self, sectors: Sectors) -> CommandRequest {
+        let (first, count) = (sectors.first, sectors.count as u32);
+        match self {
+            Self::Write(value) => {
+                let data = filled(value, sectors.first, sectors.count);
+                CommandRequest::new(unit(), &sixteen(0x8A, first, count)).writing(vec![data])
+            }
+            Self::Read => CommandRequest::new(unit(), &sixteen(0x88, first, count))
+                .reading(count * SECTOR_SIZE as u32),
+            Self::WriteZeros => {
+                let zeros = Bytes::from_static(&[0; SECTOR_SIZE]);
+                let mut cdb = sixteen(0x93, first, count);
+                cdb[1] = 0x08;
+                CommandRequest::new(unit(), &cdb).writing(vec![zeros])
+            }
+            Self::Unmap => unmap(first, count),
+        }
+    }
+}
+
+/// READ (16), WRITE (16) and their kin (SBC-3 5.11, 5.32, 5.44).
+fn sixteen(operation: u8, first: u64, count: u32) -> [u8; 16] {
+    let mut cdb = [0; 16];
+    cdb[0] = operation;
+    cdb[2..10].copy_from_slice(&first.to_be_bytes());
+    cdb[10..14].copy_from_slice(&count.to_be_bytes());
+    cdb
+}
+
+/// UNMAP of one range (SBC-3 5.28).
+fn unmap(first: u64, count: u32) -> CommandRequest {
+    let mut list = BytesMut::new();
+    list.extend_from_slice(&22u16.to_be_bytes());
+    list.extend_from_slice(&16u16.to_be_bytes());
+    list.extend_from_slice(&[0; 4]);
+    list.extend_from_slice(&first.to_be_bytes());
+    list.extend_from_slice(&count.to_be_bytes());
+    list.extend_from_slice(&[0; 4]);
+    let cdb = [0x42, 0, 0, 0, 0, 0, 0, 0, 24, 0];
+    CommandRequest::new(unit(), &cdb).writing(vec![list.freeze()])
+}
+
+/// What an answer means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Done; a read's values.
+    Done(Vec<Value>),
+    /// Something else had to be told first: ask again.
+    Attention,
+    /// Not now: try again, here or elsewhere.
+    Later,
+    /// Data is lost.
+    MediumError,
+    /// No room.
+    NoSpace,
+    /// What no target of ours should say.
+    Wrong(String),
+}
+
+/// Judges a completion.
+pub(crate) fn judge(work: Work, sectors: Sectors, completion: &Completion) -> Answer {
+    match completion.status {
+        0x00 => good(work, sectors, completion),
+        // BUSY and TASK SET FULL.
+        0x08 | 0x28 => Answer::Later,
+        0x02 => match sense_key(&completion.sense) {
+            Some((0x2 | 0xB, _)) => Answer::Later,
+            Some((0x6, _)) => Answer::Attention,
+            Some((0x3, _)) => Answer::MediumError,
+            Some((0x7, 0x2707)) => Answer::NoSpace,
+            other => Answer::Wrong(format!(
+                "{work:?} of {sectors:?} ends with sense {other:x?}"
+            )),
+        },
+        status => Answer::Wrong(format!(
+            "{work:?} of {sectors:?} ends with status {status:x}"
+        )),
+    }
+}
+
+fn good(work: Work, sectors: Sectors, completion: &Completion) -> Answer {
+    if work != Work::Read {
+        return Answer::Done(Vec::new());
+    }
+    let bytes = completion.data_in.concat();
+    if bytes.len() != sectors.count as usize * SECTOR_SIZE {
+        let length = bytes.len();
+        return Answer::Wrong(format!("a read of {sectors:?} brings {length} bytes"));
+    }
+    let mut values = Vec::with_capacity(sectors.count as usize);
+    for (sector, content) in (sectors.first..).zip(bytes.chunks_exact(SECTOR_SIZE)) {
+        match value_of(content, sector) {
+            Some(value) => values.push(value),
+            None => {
+                let head = &content[..32];
+                return Answer::Wrong(format!(
+                    "sector {sector} holds what nobody wrote there: {head:02x?}"
+                ));
+            }
+        }
+    }
+    Answer::Done(values)
+}
+
+/// Sense key and additional sense code of either format (SPC-4 4.5).
+fn sense_key(sense: &[u8]) -> Option<(u8, u16)> {
+    let code = |at: usize| Some(u16::from_be_bytes([*sense.get(at)?, *sense.get(at + 1)?]));
+    match sense.first()? & 0x7F {
+        0x70 | 0x71 => Some((sense.get(2)? & 0xF, code(12)?)),
+        0x72 | 0x73 => Some((sense.get(1)? & 0xF, code(2)?)),
+        _ => None,
+    }
+}

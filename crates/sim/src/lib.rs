@@ -1,0 +1,26 @@
+//! The simulator: machines that know no clock, no device and no chance, driven by ones that are made
+//! of a seed. The same seed gives the same run, byte for byte.
+#![forbid(unsafe_code)]
+
+mod boot;
+pub mod clock;
+pub mod cluster;
+pub mod content;
+pub mod disk;
+pub mod failure;
+pub mod history;
+mod host;
+mod invariants;
+pub mod network;
+pub mod oracle;
+mod pipe;
+pub mod plan;
+pub mod run;
+pub mod schedule;
+pub mod store;
+pub mod tally;
+pub mod trace;
+mod verify;
+pub mod volumes;
+
+pub use host::{HostCounts, HostPlan};

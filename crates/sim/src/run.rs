@@ -1,0 +1,220 @@
+//! One run: a cluster is made, hosts are busy while things go wrong; then nothing goes wrong any
+//! more, and everything must be there.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use holdfast_model::NodeId;
+use holdfast_stdx::{Duration, Instant, Prng};
+
+use crate::cluster::{Cluster, Fault};
+use crate::failure::{Failed, Failure};
+use crate::host::HostCounts;
+use crate::oracle;
+use crate::plan::RunPlan;
+use crate::tally::Tally;
+use crate::trace::{Hash, Trace};
+
+/// How long nodes may take to be there.
+const BOOT_MAX: Duration = Duration::from_secs(10);
+/// How long the cluster may take to be whole again after the last fault: a replica whose journal
+/// ended in a bad group may wait for a minute.
+const CONVERGENCE_MAX: Duration = Duration::from_secs(100);
+/// How often it is looked at.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Things that happened.
+    pub steps: u64,
+    /// What the hosts saw.
+    pub hosts: HostCounts,
+    /// What the engines told of.
+    pub tally: Tally,
+    /// The longest time in which no command was done while hosts were busy.
+    pub stall: Duration,
+    /// Entries that were committed.
+    pub committed: usize,
+    /// How long the cluster took to be whole after the last fault.
+    pub converged_in: Duration,
+    /// The sum of the trace, if one was made.
+    pub hash: Option<Hash>,
+}
+
+/// A run in progress: for scenarios that do things by hand.
+#[derive(Debug)]
+pub struct Run {
+    /// The cluster.
+    pub cluster: Cluster,
+}
+
+/// Runs a seed.
+///
+/// # Errors
+/// [`Failed`] if something happened that must not.
+pub fn run(seed: u64, trace: Trace) -> Result<Report, Failed> {
+    let mut prng = Prng::from_seed(seed);
+    let plan = RunPlan::draw(&mut prng);
+    run_plan(&plan, &mut prng, trace)
+}
+
+/// Runs a plan.
+///
+/// # Errors
+/// [`Failed`] if something happened that must not.
+pub fn run_plan(plan: &RunPlan, prng: &mut Prng, trace: Trace) -> Result<Report, Failed> {
+    let mut run = Run {
+        cluster: Cluster::new(plan.cluster.clone(), prng, trace),
+    };
+    let result = catch_unwind(AssertUnwindSafe(|| run.go(plan)));
+    let result = result.unwrap_or_else(|panic| Err(Failure::Panic(said(&*panic))));
+    let at = run.cluster.now();
+    result.map_err(|failure| Failed { failure, at })
+}
+
+/// What a panic said.
+fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "of no words".into())
+}
+
+impl Run {
+    /// A cluster that is about to boot.
+    #[must_use]
+    pub fn new(plan: &RunPlan, prng: &mut Prng, trace: Trace) -> Self {
+        Self {
+            cluster: Cluster::new(plan.cluster.clone(), prng, trace),
+        }
+    }
+
+    fn go(&mut self, plan: &RunPlan) -> Result<Report, Failure> {
+        self.boot()?;
+        self.cluster.set_busy(true)?;
+        for (after, fault) in &plan.faults {
+            self.cluster.plan_fault(*after, *fault);
+        }
+        let start = self.cluster.now();
+        self.cluster.run_until(start + plan.load)?;
+        self.cluster.set_busy(false)?;
+        self.cluster.run_until(start + plan.end())?;
+        self.mend()?;
+        let converged_in = self.converge()?;
+        self.verify()?;
+        Ok(self.report(converged_in))
+    }
+
+    /// Starts the nodes, and makes the volumes.
+    ///
+    /// # Errors
+    /// [`Failure`] if that does not work.
+    pub fn boot(&mut self) -> Result<(), Failure> {
+        let cluster = &mut self.cluster;
+        for node in cluster.node_ids() {
+            cluster.plan_fault(Duration::from_millis(u64::from(node.0)), Fault::Start(node));
+        }
+        let end = cluster.now() + BOOT_MAX;
+        if !cluster.run_while(end, PAUSE, |cluster| !cluster.is_registered())? {
+            return Err(Failure::NotConverged("the nodes do not register".into()));
+        }
+        cluster.create_volumes()?;
+        cluster.set_busy(false)?;
+        if !cluster.run_while(end, PAUSE, |cluster| cluster.unconverged().is_some())? {
+            let what = cluster.unconverged().unwrap_or_default();
+            return Err(Failure::NotConverged(format!("boot: {what}")));
+        }
+        Ok(())
+    }
+
+    /// Everything that was wrong is right.
+    fn mend(&mut self) -> Result<(), Failure> {
+        for node in self.cluster.node_ids() {
+            self.cluster.plan_fault(Duration::ZERO, Fault::Start(node));
+        }
+        let now = self.cluster.now();
+        self.cluster.run_until(now)
+    }
+
+    /// Waits until the cluster is whole. Returns how long it took.
+    ///
+    /// # Errors
+    /// [`Failure`] if it is not in time.
+    pub fn converge(&mut self) -> Result<Duration, Failure> {
+        let start = self.cluster.now();
+        let end = start + CONVERGENCE_MAX;
+        let whole = self
+            .cluster
+            .run_while(end, PAUSE, |cluster| cluster.unconverged().is_some())?;
+        if !whole {
+            let what = self.cluster.unconverged().unwrap_or_default();
+            return Err(Failure::NotConverged(what));
+        }
+        Ok(self.cluster.now().since(start))
+    }
+
+    /// Reads everything over every path, checks the history, switches everything off and compares
+    /// what the devices hold.
+    ///
+    /// # Errors
+    /// [`Failure`] if something is not as it must be.
+    pub fn verify(&mut self) -> Result<(), Failure> {
+        self.cluster.read_everything()?;
+        let end = self.cluster.now() + CONVERGENCE_MAX;
+        if !self
+            .cluster
+            .run_while(end, PAUSE, |cluster| !cluster.is_idle())?
+        {
+            return Err(Failure::NotConverged(
+                "the last reads are not answered".into(),
+            ));
+        }
+        oracle::check(self.cluster.history.attempts())?;
+        self.cluster.compare_replicas()
+    }
+
+    /// What the run came to.
+    #[must_use]
+    pub fn report(&self, converged_in: Duration) -> Report {
+        Report {
+            steps: self.cluster.steps,
+            hosts: self.cluster.host_counts(),
+            tally: self.cluster.tally,
+            stall: self.cluster.stall,
+            committed: self.cluster.commit_count(),
+            converged_in,
+            hash: self.cluster.trace_hash(),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{} steps, {} commands, {} repeated, {} entries, {}, stall {} ms, whole after {} ms",
+            self.steps,
+            self.hosts.done,
+            self.hosts.repeated,
+            self.committed,
+            self.tally,
+            self.stall.as_millis(),
+            self.converged_in.as_millis()
+        )
+    }
+}
+
+/// The time at which hosts' commands were last done, and which nodes there are, for scenarios.
+impl Run {
+    /// The nodes.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeId> {
+        self.cluster.node_ids()
+    }
+
+    /// What time it is.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.cluster.now()
+    }
+}

@@ -1,0 +1,544 @@
+//! What is checked, and what is made bad so that there is something to check.
+
+use std::collections::BTreeMap;
+
+use holdfast_format::Superblock;
+use holdfast_model::{
+    BLOCKS_PER_PAGE, BlockRange, Change, PAGES_PER_SLICE, PageIndex, Sequence, SliceId,
+};
+use holdfast_stdx::{Duration, Instant};
+use holdfast_store::{BlockRead, Output, Recovered, RecoveredSlice, Store, StoreToken, View};
+
+use super::content::tag_of;
+use super::model::Log;
+use super::run::{Asked, Check, Host, SLICES, slice_id};
+use super::work::PAGES;
+
+/// How long a store is left alone until nothing is under way.
+const QUIET: Duration = Duration::from_secs(3);
+/// How long a command's id must be remembered.
+const TWO_LIFETIMES: Duration = Duration::from_secs(8);
+
+impl Host {
+    pub(crate) fn store(&mut self) -> &mut Store {
+        self.store.as_mut().expect("there is a store")
+    }
+
+    pub(crate) fn store_and_out(&mut self) -> (&mut Store, &mut Output) {
+        let store = self.store.as_mut().expect("there is a store");
+        (store, &mut self.out)
+    }
+
+    pub(crate) fn durable(&mut self, token: StoreToken) -> Check {
+        let asked = self
+            .asked
+            .remove(&token.0)
+            .ok_or_else(|| format!("nobody asked for {token:?}"))?;
+        let (Asked::Call(slice) | Asked::Install(slice, _)) = asked;
+        let model = self.model.get_mut(&slice).ok_or("the slice is not there")?;
+        model.durable(token.0)?;
+        if let Asked::Install(_, range) = asked
+            && let Some(filled) = &mut model.filled
+        {
+            filled.extend(range.start()..range.end());
+            if (0..=PAGES)
+                .flat_map(page_blocks)
+                .all(|block| filled.contains(&block))
+            {
+                model.filled = None;
+            }
+        }
+        let dropped = model.dropping.is_some() && model.calls.is_empty();
+        if dropped {
+            return self.dropped(slice);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn read_done(&mut self, token: StoreToken, blocks: &[BlockRead]) -> Check {
+        let reading = self
+            .reading
+            .remove(&token.0)
+            .ok_or_else(|| format!("nobody reads under {token:?}"))?;
+        let slice = reading.slice;
+        let (to, fair) = match reading.view {
+            View::Committed => (self.store().committed(slice), true),
+            View::Prepared => (self.store().prepared(slice).1, self.voids == reading.voids),
+        };
+        let Some(model) = self.model.get(&slice) else {
+            return Ok(());
+        };
+        if blocks.len() != reading.range.count() as usize {
+            return Err("a read is not as long as its range".into());
+        }
+        self.report.reads += 1;
+        if !fair || model.dropping.is_some() {
+            return Ok(());
+        }
+        let mut bad = Vec::new();
+        for (block, read) in reading.range.blocks().zip(blocks) {
+            let tag = match read {
+                BlockRead::Zero => 0,
+                BlockRead::Data { data, .. } => {
+                    tag_of(data).ok_or_else(|| format!("{slice} {block:?} is garbage"))?
+                }
+                BlockRead::Bad { .. } if self.rotten => {
+                    bad.push(block);
+                    continue;
+                }
+                BlockRead::Bad { .. } => {
+                    return Err(format!("{slice} {block:?} is bad for no reason"));
+                }
+            };
+            if model.has(block.0) && !model.allows(block.0, reading.from, to, tag) {
+                return Err(format!(
+                    "{slice} {block:?} reads as {tag} in {:?} from {} to {to}, it is {} then {}",
+                    reading.view,
+                    reading.from,
+                    model.at(block.0, reading.from),
+                    model.at(block.0, to),
+                ));
+            }
+        }
+        self.report.bad_blocks += bad.len() as u64;
+        for block in bad {
+            self.copy_of(slice, BlockRange::single(block), true);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_allocated(&mut self, slice: SliceId) -> Check {
+        let at = self.store().committed(slice);
+        let found: BTreeMap<PageIndex, u64> = self.store().allocated(slice).collect();
+        let count = self.store().allocated_pages(slice);
+        if count != found.len() as u64 {
+            return Err(format!(
+                "{slice}: {count} pages, but {} are there",
+                found.len()
+            ));
+        }
+        let Some(model) = self.model.get(&slice) else {
+            return Ok(());
+        };
+        if model.filled.is_some() || model.dropping.is_some() {
+            return Ok(());
+        }
+        let expected = model.allocated(at);
+        // What is bad, or was until a right block was found in its place, counts as there, although
+        // it may be zeros.
+        let differs = if self.rotten || self.options.journal_rot {
+            expected
+                .iter()
+                .any(|(page, mask)| found.get(page).is_none_or(|found| found & mask != *mask))
+        } else {
+            found != expected
+        };
+        if differs {
+            return Err(format!(
+                "{slice} at {at}: allocated {found:x?}, expected {expected:x?}"
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_entries(&mut self, slice: SliceId) -> Check {
+        let Some(model) = self.model.get(&slice) else {
+            return Ok(());
+        };
+        let store = self.store.as_ref().expect("there is a store");
+        let stable = store.stable(slice);
+        if stable > store.committed(slice) {
+            return Err(format!("{slice}: stable above committed"));
+        }
+        let expected: Vec<_> = model
+            .log
+            .entries
+            .range(stable.next()..)
+            .map(|(_, entry)| entry)
+            .collect();
+        let found: Vec<_> = store.entries_above(slice, stable).collect();
+        if found != expected {
+            return Err(format!(
+                "{slice}: other entries above {stable} than were appended"
+            ));
+        }
+        if store.prepared(slice) != model.log.prepared {
+            return Err(format!("{slice}: another prepared point"));
+        }
+        for start in [0, 100] {
+            let range = BlockRange::new(start, 50);
+            let committed = store.committed(slice);
+            if store.is_dirty(slice, range) != model.is_dirty(range, committed) {
+                return Err(format!(
+                    "{slice}: {range:?} is not as dirty as it should be"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn crash(&mut self) -> Check {
+        let stables: BTreeMap<SliceId, Sequence> = self
+            .model
+            .keys()
+            .map(|slice| {
+                (
+                    *slice,
+                    self.store.as_ref().expect("there is one").stable(*slice),
+                )
+            })
+            .collect();
+        self.stables = stables;
+        self.stopped = self.now;
+        self.trace(&format!("{} crash", self.now));
+        self.lose_power();
+        self.asked.clear();
+        self.reading.clear();
+        self.copies.clear();
+        self.device_failed = false;
+        self.report.recoveries += 1;
+        if self.options.journal_rot && self.prng.chance(1, 2) {
+            self.rot_journal();
+        }
+        self.open()
+    }
+
+    pub(crate) fn check_recovered(&mut self, recovered: &Recovered) -> Check {
+        if recovered.use_counter <= self.uses {
+            return Err("the use counter does not rise".into());
+        }
+        self.uses = recovered.use_counter;
+        for index in 0..SLICES {
+            let slice = slice_id(index);
+            if self.model.contains_key(&slice) {
+                self.check_slice(slice, recovered.slices.get(&slice))?;
+            } else if recovered.slices.contains_key(&slice) {
+                return Err(format!("{slice} has come back"));
+            }
+        }
+        for index in 0..SLICES {
+            if self.broken.remove(&slice_id(index)) {
+                self.refill(slice_id(index))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_slice(&mut self, slice: SliceId, found: Option<&RecoveredSlice>) -> Check {
+        let journal_rot = self.journal_rotten;
+        let nothing = RecoveredSlice {
+            state: None,
+            prepared: Default::default(),
+            committed: Sequence::ZERO,
+            stable: Sequence::ZERO,
+            intact: true,
+            tail_suspect: false,
+            commands: Vec::new(),
+        };
+        let found = found.unwrap_or(&nothing);
+        if !found.intact || found.tail_suspect {
+            self.report.damaged += u64::from(!found.intact);
+        }
+        if !found.intact && !journal_rot {
+            return Err(format!("{slice} is damaged for no reason"));
+        }
+        let log = self.find_log(slice, found);
+        let suspect = journal_rot && (!found.intact || found.tail_suspect || found == &nothing);
+        match log {
+            Some(log) if found.intact => self.accept(slice, found, log),
+            _ if suspect => {
+                self.broken.insert(slice);
+                Ok(())
+            }
+            _ => {
+                let model = &self.model[&slice];
+                Err(format!(
+                    "{slice}: recovered {:?} {:?}, durable is {:?}, asked was {:?}",
+                    found.prepared, found.committed, model.durable.prepared, model.log.prepared,
+                ))
+            }
+        }
+    }
+
+    /// The log that some number of calls left behind and that is what was found.
+    fn find_log(&mut self, slice: SliceId, found: &RecoveredSlice) -> Option<Log> {
+        let store = self.store.as_ref().expect("there is a store");
+        let entries: Vec<_> = store.entries_above(slice, found.committed).collect();
+        let stable = self.stables.get(&slice).copied().unwrap_or(Sequence::ZERO);
+        let model = &self.model[&slice];
+        let dropping = model.dropping.is_some();
+        model.candidates().into_iter().find(|log| {
+            let expected = log.entries.range(found.committed.next()..);
+            let dropped = dropping && log.prepared.1 == Sequence::ZERO;
+            log.prepared == found.prepared
+                && log.state == found.state
+                && expected.map(|(_, entry)| entry).eq(entries.iter().copied())
+                && found.committed <= model.committed.max(found.prepared.1)
+                && (dropped || found.committed >= stable)
+                && found.committed <= log.prepared.1
+        })
+    }
+
+    fn accept(&mut self, slice: SliceId, found: &RecoveredSlice, log: Log) -> Check {
+        let stopped = self.stopped;
+        let model = self.model.get_mut(&slice).expect("it is there");
+        if found.committed > model.committed {
+            return Err(format!("{slice}: {} was never committed", found.committed));
+        }
+        for (command, sequence) in &found.commands {
+            let entry = log.entries.get(sequence);
+            if entry.is_some_and(|entry| entry.command != *command) {
+                return Err(format!("{slice}: {command:?} is not {sequence}"));
+            }
+        }
+        for (command, (sequence, since)) in &model.commands {
+            let there = log
+                .entries
+                .get(sequence)
+                .is_some_and(|entry| entry.command == *command);
+            let young = stopped.since(*since) < TWO_LIFETIMES;
+            if there && young && !found.commands.contains(&(*command, *sequence)) {
+                return Err(format!("{slice}: {command:?} is forgotten"));
+            }
+        }
+        let was_dropping = model.dropping.is_some();
+        let is_gone = was_dropping && log == Log::default();
+        model.recovered_as(log);
+        if is_gone {
+            self.dropped(slice)?;
+        } else {
+            model.dropping = None;
+        }
+        self.voids += 1;
+        Ok(())
+    }
+
+    /// A slice that the store lost, and says so: it is filled again.
+    fn refill(&mut self, slice: SliceId) -> Check {
+        let model = self.model.get_mut(&slice).expect("it is there");
+        let log = model.log.clone();
+        let committed = model.committed;
+        model.recovered_as(log);
+        model.calls.clear();
+        model.forget_versions_above(committed);
+        model.dropping = Some(true);
+        let token = self.token(Asked::Call(slice));
+        let model = self.model.get_mut(&slice).expect("it is there");
+        model.calls.push_back((token.0, super::model::Call::Drop));
+        let now = self.now;
+        let (store, out) = self.store_and_out();
+        store.drop_slice(now, slice, token, out);
+        Ok(())
+    }
+
+    pub(crate) fn make_rot(&mut self) -> Check {
+        if !self.options.rot {
+            return Ok(());
+        }
+        let index = self.prng.below(self.disks.len() as u64) as usize;
+        let disk = &mut self.disks[index];
+        let Ok(superblock) = Superblock::decode(&disk.peek(0, 4096)) else {
+            return Ok(());
+        };
+        let layout = superblock.layout;
+        let sector = u64::from(self.options.sector);
+        // Only one copy of the table rots in a run: with both, a page may be lost for good.
+        let (offset, bytes) = match self.prng.below(4) {
+            0 => (layout.table_offsets[self.table_copy], layout.table_bytes()),
+            1 => {
+                // One superblock of two.
+                (holdfast_format::SUPERBLOCK_OFFSETS[1], 4096)
+            }
+            _ => {
+                let bytes = u64::from(layout.slot_count) * (256 << 10);
+                (layout.slots_offset, bytes)
+            }
+        };
+        for _ in 0..20 {
+            let at = offset + self.prng.below(bytes / sector) * sector;
+            if self.prng.chance(1, 4) {
+                if offset == layout.slots_offset {
+                    disk.make_unreadable(at);
+                    self.rotten = true;
+                    break;
+                }
+            } else if disk.rot(at) {
+                self.rotten |= offset == layout.slots_offset;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn rot_journal(&mut self) {
+        let disk = &mut self.disks[0];
+        let Ok(superblock) = Superblock::decode(&disk.peek(0, 4096)) else {
+            return;
+        };
+        let layout = superblock.layout;
+        let bytes = u64::from(layout.segment_bytes) * u64::from(layout.segment_count);
+        for _ in 0..self.prng.between(1, 30) {
+            let sector = u64::from(self.options.sector);
+            let at = layout.journal_offset + self.prng.below(bytes / sector) * sector;
+            if disk.rot(at) {
+                self.journal_rotten = true;
+                self.rotten = true;
+            }
+        }
+    }
+
+    pub(crate) fn fail_device(&mut self) -> Check {
+        if self.options.failures {
+            let index = self.prng.below(self.disks.len() as u64) as usize;
+            self.disks[index].fail();
+        }
+        Ok(())
+    }
+
+    /// Faults are over: everything is committed, filled, repaired and destaged; then it must all be
+    /// there, and after it has been cleared nothing.
+    pub(crate) fn settle_everything(&mut self) -> Check {
+        self.options.rot = false;
+        self.options.failures = false;
+        self.crash()?;
+        self.journal_rotten = false;
+        let slices: Vec<SliceId> = self.model.keys().copied().collect();
+        for round in 0..6 {
+            self.quiet(&slices)?;
+            self.read_everything(&slices)?;
+            if self.copies.is_empty() && round > 0 {
+                break;
+            }
+        }
+        let bad = self.report.bad_blocks;
+        self.rotten = false;
+        self.read_everything(&slices)?;
+        for slice in &slices {
+            self.check_allocated(*slice)?;
+            self.check_entries(*slice)?;
+        }
+        let expected: u64 = slices
+            .iter()
+            .filter_map(|slice| self.model.get(slice))
+            .map(|model| model.allocated(model.committed).len() as u64)
+            .sum();
+        let usage = self.store().usage();
+        let used_as_expected =
+            usage.pages_used == expected || self.options.journal_rot && usage.pages_used > expected;
+        if !used_as_expected || usage.pages_reserved != 0 || usage.dirty_bytes != 0 {
+            return Err(format!("{expected} pages are there, but {usage:?}"));
+        }
+        assert!(
+            bad == self.report.bad_blocks,
+            "a bad block would have failed"
+        );
+        self.clear_everything(&slices)
+    }
+
+    fn quiet(&mut self, slices: &[SliceId]) -> Check {
+        self.advance(self.now + QUIET)?;
+        while let Some(copy) = self.copies.pop_front() {
+            self.deliver(copy)?;
+            self.advance(self.now + Duration::from_millis(20))?;
+        }
+        for slice in slices {
+            let mut tries = 0;
+            while self
+                .model
+                .get(slice)
+                .is_some_and(|model| model.filled.is_some())
+            {
+                self.commit_all(*slice);
+                self.fill(*slice)?;
+                self.advance(self.now + Duration::from_millis(20))?;
+                tries += 1;
+                if tries > 2_000 {
+                    // The device may be too small for all that the slices could hold.
+                    return self.drop_one(*slice);
+                }
+            }
+            self.commit_all(*slice);
+            self.store().release_reservations(*slice);
+        }
+        self.advance(self.now + QUIET)?;
+        Ok(())
+    }
+
+    fn drop_one(&mut self, slice: SliceId) -> Check {
+        self.drop(slice)?;
+        if let Some(model) = self.model.get_mut(&slice) {
+            model.dropping = Some(false);
+        }
+        self.advance(self.now + QUIET)
+    }
+
+    fn commit_all(&mut self, slice: SliceId) {
+        if let Some(model) = self.model.get(&slice) {
+            let committed = model.committable();
+            if model.dropping.is_none() && committed > model.committed {
+                self.commit_to(slice, committed);
+            }
+            let committed = self.model[&slice].committed;
+            let known = self.store().prepared(slice).1;
+            if committed <= known {
+                let now = self.now;
+                self.store().set_committed(now, slice, committed);
+            }
+        }
+    }
+
+    fn read_everything(&mut self, slices: &[SliceId]) -> Check {
+        for slice in slices {
+            for page in 0..=PAGES {
+                let first = page_blocks(page).start;
+                let range = BlockRange::new(first, BLOCKS_PER_PAGE);
+                self.read_range(*slice, range, View::Committed)?;
+            }
+        }
+        self.advance(self.now + QUIET)?;
+        if !self.reading.is_empty() {
+            return Err("reads do not end".into());
+        }
+        Ok(())
+    }
+
+    fn clear_everything(&mut self, slices: &[SliceId]) -> Check {
+        for slice in slices {
+            if self.model.contains_key(slice) {
+                self.append_change(*slice, Change::Clear(BlockRange::slice()))?;
+            }
+        }
+        self.advance(self.now + QUIET)?;
+        for slice in slices {
+            self.commit_all(*slice);
+        }
+        self.advance(self.now + QUIET)?;
+        if !self.asked.is_empty() {
+            return Err("calls do not end".into());
+        }
+        let usage = self.store().usage();
+        if usage.pages_used != 0 {
+            return Err(format!("everything is cleared, but {usage:?}"));
+        }
+        let slice = slice_id(0);
+        let all = u32::try_from(usage.pages).expect("a small store");
+        let range = BlockRange::new(0, all * BLOCKS_PER_PAGE);
+        if self.store().reserve(slice, range).is_err() {
+            return Err("an empty store has no room".into());
+        }
+        Ok(())
+    }
+}
+
+/// The blocks of one of the pages that a run uses.
+fn page_blocks(index: u32) -> std::ops::Range<u32> {
+    let page = if index == PAGES {
+        PAGES_PER_SLICE - 1
+    } else {
+        index
+    };
+    page * BLOCKS_PER_PAGE..(page + 1) * BLOCKS_PER_PAGE
+}
+
+/// The instant at which a run's clock begins.
+pub(crate) const BEGIN: Instant = Instant::from_nanos(1_000_000);

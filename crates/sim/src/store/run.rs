@@ -1,0 +1,517 @@
+//! One run: a store on simulated devices, driven by a seed until it has done its steps.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+
+use holdfast_model::{
+    BlockRange, ClusterId, DiskId, DiskOp, DiskRequest, NodeId, Sequence, SliceId, StoreId, Tier,
+    VolumeId,
+};
+use holdfast_stdx::{Bytes, Duration, Instant, Prng, crc32c};
+use holdfast_store::{
+    BlockRead, DeviceGeometry, Expected, FormatConfig, OpenError, Output, Store, StoreConfig,
+    StoreEvent, StoreIdentity, StoreToken, View,
+};
+
+use super::check::BEGIN;
+use super::model::ModelSlice;
+use crate::disk::{Latency, SimDisk};
+
+/// What a run is like.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Pieces of work.
+    pub steps: u32,
+    /// Whether power is lost now and then.
+    pub crashes: bool,
+    /// Whether blocks in slots and single copies of table entries rot.
+    pub rot: bool,
+    /// Whether the journal rots while the store is down.
+    pub journal_rot: bool,
+    /// Whether devices fail.
+    pub failures: bool,
+    /// Devices: one of flash, or more.
+    pub devices: u16,
+    /// Bytes that a device writes whole.
+    pub sector: u32,
+    /// Whether every request and event is printed.
+    pub trace: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            steps: 400,
+            crashes: true,
+            rot: false,
+            journal_rot: false,
+            failures: false,
+            devices: 1,
+            sector: 512,
+            trace: false,
+        }
+    }
+}
+
+impl Options {
+    /// A mixture that depends on the seed.
+    #[must_use]
+    pub fn of_seed(seed: u64) -> Self {
+        let mut prng = Prng::from_seed(seed ^ 0x5707_0001);
+        Self {
+            steps: 300,
+            crashes: !prng.chance(1, 8),
+            rot: prng.chance(1, 4),
+            journal_rot: prng.chance(1, 6),
+            failures: prng.chance(1, 4),
+            devices: 1 + u16::from(prng.chance(1, 4)),
+            sector: if prng.chance(1, 2) { 512 } else { 4096 },
+            trace: false,
+        }
+    }
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Entries appended.
+    pub entries: u64,
+    /// Reads checked.
+    pub reads: u64,
+    /// Blocks found bad, all where the medium was made bad.
+    pub bad_blocks: u64,
+    /// Recoveries after power loss, kill or failure.
+    pub recoveries: u64,
+    /// Slices found damaged.
+    pub damaged: u64,
+    /// How often room was refused.
+    pub refused: u64,
+    /// Copies installed.
+    pub installs: u64,
+    /// How often the journal went round, in hundredths.
+    pub journal_rounds_percent: u64,
+    /// A checksum over everything that happened, in order.
+    pub trace: u32,
+    /// Virtual time at the end.
+    pub ended: Instant,
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// The step.
+    pub step: u32,
+    /// What.
+    pub what: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "seed {} step {}: {}",
+            self.seed, self.step, self.what
+        )
+    }
+}
+
+/// Runs a seed.
+///
+/// # Errors
+/// [`Failure`] if the store did what it must not.
+pub fn run(seed: u64, options: Options) -> Result<Report, Failure> {
+    let mut host = Host::new(seed, options);
+    let result = host.run();
+    let step = host.step;
+    result.map_err(|what| Failure { seed, step, what })?;
+    Ok(host.report)
+}
+
+pub(crate) type Check = Result<(), String>;
+
+/// What a call that ends with `Durable` was for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asked {
+    Call(SliceId),
+    Install(SliceId, BlockRange),
+}
+
+/// A read under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    pub(crate) slice: SliceId,
+    pub(crate) range: BlockRange,
+    pub(crate) view: View,
+    pub(crate) from: Sequence,
+    /// How often entries had been void when it began: then a prepared view is not checked.
+    pub(crate) voids: u64,
+}
+
+/// A copy that was taken somewhere and is on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct CopyOnItsWay {
+    pub(crate) slice: SliceId,
+    pub(crate) range: BlockRange,
+    pub(crate) as_of: Sequence,
+    pub(crate) tags: Vec<u64>,
+    /// It repairs a block: the slice is not being filled.
+    pub(crate) repair: bool,
+}
+
+pub(crate) struct Host {
+    pub(crate) options: Options,
+    pub(crate) prng: Prng,
+    pub(crate) now: Instant,
+    pub(crate) step: u32,
+    pub(crate) store: Option<Store>,
+    pub(crate) out: Output,
+    pub(crate) disks: Vec<SimDisk>,
+    pub(crate) model: BTreeMap<SliceId, ModelSlice>,
+    pub(crate) asked: BTreeMap<u64, Asked>,
+    pub(crate) reading: BTreeMap<u64, Reading>,
+    pub(crate) copies: VecDeque<CopyOnItsWay>,
+    pub(crate) next_token: u64,
+    pub(crate) next_tag: u64,
+    pub(crate) next_command: u64,
+    pub(crate) uses: u64,
+    pub(crate) voids: u64,
+    pub(crate) opened: bool,
+    pub(crate) device_failed: bool,
+    /// Blocks may be bad: the medium was made bad.
+    pub(crate) rotten: bool,
+    pub(crate) journal_rotten: bool,
+    /// The one copy of the table that rots.
+    pub(crate) table_copy: usize,
+    /// Slices of which the store has said that it lost something.
+    pub(crate) broken: BTreeSet<SliceId>,
+    /// The stable points that the store had told when it stopped, and when that was.
+    pub(crate) stables: BTreeMap<SliceId, Sequence>,
+    pub(crate) stopped: Instant,
+    pub(crate) report: Report,
+    config: StoreConfig,
+    journal_bytes: u64,
+}
+
+/// Events at one instant beyond which a run is taken to stand still.
+const IDLE_MAX: u32 = 10_000;
+
+/// Slices of a run: enough to meet in partitions.
+pub(crate) const SLICES: u32 = 4;
+
+impl Host {
+    fn new(seed: u64, options: Options) -> Self {
+        let mut prng = Prng::from_seed(seed);
+        let partitions = 1 + prng.below(3) as u16;
+        let segments = 4 * u64::from(partitions) + 4 + prng.below(6);
+        let segment_bytes = 256 << 10;
+        let journal_bytes = segments * segment_bytes;
+        let slots = 16 + 8 * prng.below(5);
+        let mut disks = Vec::new();
+        for device in 0..options.devices {
+            let journal = if device == 0 { journal_bytes } else { 0 };
+            let bytes = (2 << 20) + journal + slots * ((256 << 10) + 1024) + 4096;
+            let latency = Latency {
+                slow_one_in: prng.below(3) * 30,
+                ..Latency::default()
+            };
+            let fork = prng.fork();
+            disks.push(SimDisk::new(
+                DiskId(device),
+                bytes,
+                options.sector,
+                latency,
+                fork,
+            ));
+        }
+        let config = StoreConfig {
+            dirty_bytes_max: *prng.choose(&[256 << 10, 1 << 20, 64 << 20]),
+            table_cache_bytes: 64 << 10,
+            requests_max: *prng.choose(&[2, 16, 256]),
+            destage_after: Duration::from_millis(*prng.choose(&[1, 20, 500])),
+            commit_after: Duration::from_millis(*prng.choose(&[1, 50])),
+            format: FormatConfig {
+                partitions,
+                segment_bytes: segment_bytes as u32,
+                journal_bytes: Some(journal_bytes),
+            },
+        };
+        let table_copy = prng.below(2) as usize;
+        Self {
+            options,
+            prng,
+            now: BEGIN,
+            step: 0,
+            store: None,
+            out: Output::default(),
+            disks,
+            model: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            reading: BTreeMap::new(),
+            copies: VecDeque::new(),
+            next_token: 0,
+            next_tag: 0,
+            next_command: 0,
+            uses: 0,
+            voids: 0,
+            opened: false,
+            device_failed: false,
+            rotten: false,
+            journal_rotten: false,
+            table_copy,
+            broken: BTreeSet::new(),
+            stables: BTreeMap::new(),
+            stopped: BEGIN,
+            report: Report::default(),
+            config,
+            journal_bytes,
+        }
+    }
+
+    fn run(&mut self) -> Check {
+        self.create()?;
+        while self.step < self.options.steps {
+            self.step += 1;
+            self.work()?;
+            let pause = self.prng.below(4);
+            let until = self.now + Duration::from_micros(self.prng.below(1 << (3 * pause + 3)));
+            self.advance(until)?;
+            if self.device_failed || self.prng.chance(1, 60) && self.options.crashes {
+                self.crash()?;
+            }
+        }
+        self.settle_everything()?;
+        let written: u64 = self.disks.iter().map(|disk| disk.sectors_written).sum();
+        let bytes = written * u64::from(self.options.sector);
+        self.report.journal_rounds_percent = bytes * 100 / self.journal_bytes;
+        self.report.ended = self.now;
+        Ok(())
+    }
+
+    fn geometry(&self) -> Vec<DeviceGeometry> {
+        self.disks
+            .iter()
+            .map(|disk| DeviceGeometry {
+                disk: disk.id(),
+                bytes: disk.bytes(),
+                sector: self.options.sector,
+                tier: Tier::Flash,
+            })
+            .collect()
+    }
+
+    fn create(&mut self) -> Check {
+        let identity = StoreIdentity {
+            cluster: ClusterId(1),
+            store: StoreId(2),
+            node: NodeId(3),
+            nonce: self.prng.next_u64(),
+        };
+        let geometry = self.geometry();
+        let store = Store::create(self.now, self.config, &geometry, identity, &mut self.out);
+        self.store = Some(store);
+        self.wait_until_open()
+    }
+
+    pub(crate) fn open(&mut self) -> Check {
+        let expected = Expected {
+            cluster: Some(ClusterId(1)),
+            ..Expected::default()
+        };
+        let geometry = self.geometry();
+        let store = Store::open(self.now, self.config, &geometry, expected, &mut self.out);
+        self.store = Some(store);
+        self.wait_until_open()
+    }
+
+    fn wait_until_open(&mut self) -> Check {
+        self.opened = false;
+        self.pump()?;
+        while !self.opened {
+            let next = self
+                .disks
+                .iter()
+                .filter_map(SimDisk::next_completion)
+                .min()
+                .ok_or("opening stands still")?;
+            self.advance(next)?;
+            // Power may be lost again before the store is open.
+            if !self.opened && self.options.crashes && self.prng.chance(1, 400) {
+                self.lose_power();
+                let geometry = self.geometry();
+                let expected = Expected::default();
+                let store = Store::open(self.now, self.config, &geometry, expected, &mut self.out);
+                self.store = Some(store);
+                self.pump()?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn lose_power(&mut self) {
+        self.store = None;
+        self.out = Output::default();
+        let kill = self.prng.chance(1, 3);
+        for disk in &mut self.disks {
+            if kill {
+                disk.kill();
+            } else {
+                disk.crash();
+            }
+        }
+    }
+
+    /// Lets virtual time go on until `until`, completing what is due.
+    pub(crate) fn advance(&mut self, until: Instant) -> Check {
+        let mut idle = 0;
+        loop {
+            self.pump()?;
+            let store = self.store.as_ref().ok_or("there is no store")?;
+            let completion = self.disks.iter().filter_map(SimDisk::next_completion).min();
+            let next = [completion, store.next_timeout()]
+                .into_iter()
+                .flatten()
+                .min();
+            let Some(next) = next.filter(|next| *next <= until) else {
+                self.now = self.now.max(until);
+                return Ok(());
+            };
+            idle = if next > self.now { 0 } else { idle + 1 };
+            if idle > IDLE_MAX {
+                let usage = store.usage();
+                return Err(format!("timeouts without end at {}: {usage:?}", self.now));
+            }
+            self.now = self.now.max(next);
+            let mut done = None;
+            for disk in &mut self.disks {
+                done = disk.complete(self.now);
+                if done.is_some() {
+                    break;
+                }
+            }
+            let store = self.store.as_mut().expect("it was just there");
+            match done {
+                Some(completion) => store.handle_disk(self.now, completion, &mut self.out),
+                None => store.handle_timeout(self.now, &mut self.out),
+            }
+        }
+    }
+
+    /// Hands requests to the devices and events to the checks.
+    pub(crate) fn pump(&mut self) -> Check {
+        while let Some(request) = self.out.requests.pop_front() {
+            self.trace(&format!("{} {}", self.now, describe_request(&request)));
+            let disk = &mut self.disks[usize::from(request.disk.0)];
+            disk.submit(self.now, request);
+        }
+        while let Some(event) = self.out.events.pop_front() {
+            self.trace(&format!("{} {}", self.now, describe_event(&event)));
+            self.take(event)?;
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::print_stderr, reason = "the trace is what was asked for")]
+    pub(crate) fn trace(&mut self, line: &str) {
+        if self.options.trace {
+            eprintln!("{line}");
+        }
+        let mut bytes = self.report.trace.to_le_bytes().to_vec();
+        bytes.extend_from_slice(line.as_bytes());
+        self.report.trace = crc32c(&bytes);
+    }
+
+    fn take(&mut self, event: StoreEvent) -> Check {
+        if self.device_failed {
+            let event = describe_event(&event);
+            return Err(format!("{event} after a device failed"));
+        }
+        match event {
+            StoreEvent::Opened(recovered) => {
+                self.opened = true;
+                self.check_recovered(&recovered)
+            }
+            StoreEvent::OpenFailed(error) => self.open_failed(error),
+            StoreEvent::Durable { token } => self.durable(token),
+            StoreEvent::ReadDone { token, blocks } => self.read_done(token, &blocks),
+            StoreEvent::DeviceFailed { .. } => {
+                if self.options.failures {
+                    self.device_failed = true;
+                    Ok(())
+                } else {
+                    Err("a device failed that works".into())
+                }
+            }
+        }
+    }
+
+    fn open_failed(&mut self, error: OpenError) -> Check {
+        // A store whose creation was cut short may be half there: that is not one that was used.
+        if self.uses == 0 {
+            for (disk, id) in self.disks.iter_mut().zip(0..) {
+                let fork = self.prng.fork();
+                *disk = SimDisk::new(
+                    DiskId(id),
+                    disk.bytes(),
+                    self.options.sector,
+                    Latency::default(),
+                    fork,
+                );
+            }
+            self.out = Output::default();
+            return self.create();
+        }
+        Err(format!("the store does not open: {error}"))
+    }
+
+    pub(crate) fn token(&mut self, asked: Asked) -> StoreToken {
+        self.next_token += 1;
+        let token = self.next_token;
+        self.asked.insert(token, asked);
+        StoreToken(token)
+    }
+}
+
+pub(crate) fn slice_id(index: u32) -> SliceId {
+    SliceId {
+        volume: VolumeId(1 + u64::from(index / 2)),
+        index: index % 2,
+    }
+}
+
+/// A request, with the checksum of what it writes.
+fn describe_request(request: &DiskRequest) -> String {
+    let op = match &request.op {
+        DiskOp::Write {
+            offset,
+            parts,
+            durable,
+        } => {
+            let bytes: usize = parts.iter().map(Bytes::len).sum();
+            let sums: Vec<u32> = parts.iter().map(|part| crc32c(part)).collect();
+            format!("write {offset}+{bytes} durable {durable} {sums:x?}")
+        }
+        other => format!("{other:?}"),
+    };
+    format!("disk {} {} {op}", request.disk.0, request.token.0)
+}
+
+/// An event, with checksums for data.
+fn describe_event(event: &StoreEvent) -> String {
+    match event {
+        StoreEvent::ReadDone { token, blocks } => {
+            let sums: Vec<(u8, u32)> = blocks
+                .iter()
+                .map(|block| match block {
+                    BlockRead::Data { checksum, .. } => (0, *checksum),
+                    BlockRead::Zero => (1, 0),
+                    BlockRead::Bad { checksum } => (2, checksum.unwrap_or(0)),
+                })
+                .collect();
+            format!("read {} {sums:x?}", token.0)
+        }
+        StoreEvent::Opened(recovered) => format!("opened, use {}", recovered.use_counter),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,75 @@
+//! What happened, counted: whether a run has gone where it was meant to go.
+
+use std::fmt;
+
+use holdfast_engine::Notice;
+
+/// How often engines told of something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// A replica began to lead.
+    pub leads: u64,
+    /// A replica was taken out.
+    pub removed: u64,
+    /// A replica was brought up to date by what changed.
+    pub joined_fast: u64,
+    /// A replica was copied in full.
+    pub joined_full: u64,
+    /// A node stood still.
+    pub stood_still: u64,
+    /// A device failed.
+    pub devices_failed: u64,
+    /// A block was repaired.
+    pub repaired: u64,
+    /// A block was lost.
+    pub lost: u64,
+}
+
+impl Tally {
+    pub(crate) fn count(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Leads(..) => self.leads += 1,
+            Notice::Removed(..) => self.removed += 1,
+            Notice::Joining { full: false, .. } => self.joined_fast += 1,
+            Notice::Joining { full: true, .. } => self.joined_full += 1,
+            Notice::StoodStill { .. } => self.stood_still += 1,
+            Notice::DeviceFailed(_) => self.devices_failed += 1,
+            Notice::Repaired(..) => self.repaired += 1,
+            Notice::Lost(..) => self.lost += 1,
+            Notice::PeerUp(_)
+            | Notice::PeerDown(_)
+            | Notice::Deposed(..)
+            | Notice::InSync(..)
+            | Notice::NotThatReplica(_) => {}
+        }
+    }
+
+    /// Adds another run's.
+    pub fn add(&mut self, other: &Self) {
+        self.leads += other.leads;
+        self.removed += other.removed;
+        self.joined_fast += other.joined_fast;
+        self.joined_full += other.joined_full;
+        self.stood_still += other.stood_still;
+        self.devices_failed += other.devices_failed;
+        self.repaired += other.repaired;
+        self.lost += other.lost;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{} primaries, {} removals, {} fast and {} full syncs, {} freezes, {} devices failed, \
+             {} blocks repaired",
+            self.leads,
+            self.removed,
+            self.joined_fast,
+            self.joined_full,
+            self.stood_still,
+            self.devices_failed,
+            self.repaired
+        )
+    }
+}

@@ -1,0 +1,82 @@
+//! The volumes, and the places on them where hosts meet.
+
+use holdfast_model::{BLOCK_SIZE, PAGE_SIZE, Policy, SLICE_SIZE};
+use holdfast_stdx::Prng;
+
+use crate::content::SECTOR_SIZE;
+use crate::history::Sectors;
+
+/// Sectors in a block.
+pub const SECTORS_PER_BLOCK: u64 = (BLOCK_SIZE / SECTOR_SIZE) as u64;
+
+/// A volume.
+#[derive(Clone, Debug)]
+pub struct VolumePlan {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Its protection.
+    pub policy: Policy,
+    /// Where hosts write: runs of blocks, each its first and how many.
+    pub areas: Vec<(u64, u64)>,
+}
+
+impl VolumePlan {
+    /// A volume of two slices, with places where boundaries are.
+    #[must_use]
+    pub fn new(name: &str, policy: Policy) -> Self {
+        let page = (PAGE_SIZE / BLOCK_SIZE) as u64;
+        let slice = SLICE_SIZE / BLOCK_SIZE as u64;
+        let entry = 4 * page;
+        Self {
+            name: name.into(),
+            bytes: SLICE_SIZE + (64 << 20),
+            policy,
+            areas: vec![
+                (0, 4),
+                (page - 2, 4),
+                (entry - 3, 6),
+                (slice - 2, 4),
+                (slice + 3 * page, 3),
+                (20 * page + 7, 1),
+            ],
+        }
+    }
+
+    /// Sectors that a host may want.
+    pub fn draw(&self, volume: usize, prng: &mut Prng) -> Sectors {
+        let (start, blocks) = *prng.choose(&self.areas);
+        let whole = prng.chance(2, 3);
+        if whole {
+            let first = prng.below(blocks);
+            let count = prng.between(1, blocks - first);
+            let first = (start + first) * SECTORS_PER_BLOCK;
+            Sectors {
+                volume,
+                first,
+                count: count * SECTORS_PER_BLOCK,
+            }
+        } else {
+            let sectors = blocks * SECTORS_PER_BLOCK;
+            let first = prng.below(sectors);
+            let count = prng.between(1, (sectors - first).min(12));
+            Sectors {
+                volume,
+                first: start * SECTORS_PER_BLOCK + first,
+                count,
+            }
+        }
+    }
+
+    /// The areas as sectors.
+    #[must_use]
+    pub fn everything(&self, volume: usize) -> Vec<Sectors> {
+        let areas = self.areas.iter().map(|(start, blocks)| Sectors {
+            volume,
+            first: start * SECTORS_PER_BLOCK,
+            count: blocks * SECTORS_PER_BLOCK,
+        });
+        areas.collect()
+    }
+}
