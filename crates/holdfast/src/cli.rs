@@ -1,0 +1,297 @@
+//! The command line. It is a contract: other tools rely on it.
+
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use holdfast_api::client::ApiUrl;
+use holdfast_control::{VolumeName, VolumeSize};
+use holdfast_model::{ByteSize, Policy};
+
+use crate::demo::DemoOptions;
+
+/// A virtual SAN: pool the disks of a few servers into highly available volumes, served over iSCSI
+#[derive(Debug, Parser)]
+#[command(name = "holdfast", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Debug)]
+pub(crate) struct Global {
+    /// Print exactly one JSON value
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Where the cluster's API answers; several are tried in turn
+    #[arg(
+        long,
+        global = true,
+        env = "HOLDFAST_API",
+        value_name = "URL",
+        value_delimiter = ',',
+        default_value = "http://127.0.0.1:7460"
+    )]
+    pub(crate) api: Vec<ApiUrl>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a whole cluster on this machine, in the foreground
+    Demo(DemoOptions),
+    /// Run a node, or list the nodes of the cluster
+    Node(NodeArguments),
+    /// Tell how the cluster is
+    Status,
+    /// Make, look at and delete volumes
+    Volume {
+        #[command(subcommand)]
+        command: VolumeCommand,
+    },
+    /// Look into a node's devices, while the node does not run
+    Inspect {
+        #[command(subcommand)]
+        command: InspectCommand,
+    },
+}
+
+/// What to inspect.
+#[derive(Debug, Subcommand)]
+pub(crate) enum InspectCommand {
+    /// Size and offsets of every structure on a disk
+    Layout,
+    /// Both copies of a device's superblock
+    Superblock {
+        /// A node's device, a file or a block device
+        device: PathBuf,
+    },
+    /// The journal on a node's first device: its segments, or the groups of one
+    Journal {
+        /// A node's first device
+        device: PathBuf,
+        /// Show the groups and records of this segment
+        #[arg(long, value_name = "NUMBER")]
+        segment: Option<u32>,
+    },
+    /// The page table of a device: which page every slot in use holds
+    Slots {
+        /// A node's device
+        device: PathBuf,
+        /// Show this slot only, by its number on the device
+        #[arg(long, value_name = "NUMBER")]
+        slot: Option<u32>,
+    },
+}
+
+/// `node --config FILE` runs a node; `node list` is a command.
+#[derive(Args, Debug)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct NodeArguments {
+    /// Run the node that this file describes, in the foreground
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Option<NodeSubcommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum NodeSubcommand {
+    /// List the nodes of the cluster
+    List,
+}
+
+/// What `node` is to do.
+#[derive(Debug)]
+pub(crate) enum NodeCommand {
+    /// Run the node that `config` describes.
+    Run { config: PathBuf },
+    /// List the nodes.
+    List,
+}
+
+impl NodeArguments {
+    /// What is to be done; ends the process if that makes no sense.
+    pub(crate) fn chosen(self) -> NodeCommand {
+        match (self.config, self.command) {
+            (Some(config), None) => NodeCommand::Run { config },
+            (None, Some(NodeSubcommand::List)) => NodeCommand::List,
+            (Some(_), Some(_)) => usage(
+                ErrorKind::ArgumentConflict,
+                "--config runs a node, and goes with no other command",
+            ),
+            (None, None) => usage(
+                ErrorKind::MissingRequiredArgument,
+                "--config FILE, or a command such as list, is missing",
+            ),
+        }
+    }
+}
+
+/// Tells that the command line makes no sense, and ends the process with 2.
+pub(crate) fn usage(kind: ErrorKind, what: &str) -> ! {
+    Cli::command().error(kind, what).exit()
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum VolumeCommand {
+    /// List the volumes
+    List,
+    /// Make a volume
+    Create(VolumeCreateArguments),
+    /// Show a volume, its slices and their replicas
+    Show {
+        /// The volume's name
+        name: String,
+    },
+    /// Give a volume more bytes, while it is in use
+    Grow {
+        /// The volume's name
+        name: String,
+        /// Its new size, for example 8GiB
+        #[arg(value_parser = size)]
+        size: VolumeSize,
+    },
+    /// Delete a volume with all its data
+    Delete {
+        /// The volume's name
+        name: String,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct VolumeCreateArguments {
+    /// Its name: lower-case letters, digits, '-' and '.'
+    pub(crate) name: VolumeName,
+    /// Its size, for example 4GiB
+    #[arg(value_parser = size)]
+    pub(crate) size: VolumeSize,
+    /// Its protection: none, mirror2, mirror3 or mirror4
+    #[arg(long, default_value_t = Policy::Mirror2)]
+    pub(crate) policy: Policy,
+}
+
+/// A volume's size as people write it.
+pub(crate) fn size(text: &str) -> Result<VolumeSize, String> {
+    let ByteSize(bytes) = text
+        .parse()
+        .map_err(|error: holdfast_model::size::SizeError| error.to_string())?;
+    VolumeSize::new(bytes).map_err(|error| error.to_string())
+}
+
+/// A volume as the demo is told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VolumeSpec {
+    pub(crate) name: VolumeName,
+    pub(crate) size: VolumeSize,
+    pub(crate) policy: Policy,
+}
+
+impl std::str::FromStr for VolumeSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Vec<_> = text.split(':').collect();
+        let [name, bytes, policy] = parts[..] else {
+            return Err("a volume is NAME:SIZE:POLICY, for example demo:4GiB:mirror2".to_owned());
+        };
+        Ok(Self {
+            name: name
+                .parse()
+                .map_err(|error: holdfast_control::NameError| error.to_string())?,
+            size: size(bytes)?,
+            policy: policy
+                .parse()
+                .map_err(|error: holdfast_model::policy::UnknownPolicy| error.to_string())?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Cli, ErrorKind> {
+        Cli::try_parse_from(line.split(' ')).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn global_options_go_anywhere() {
+        let api: ApiUrl = "http://127.0.0.1:9".parse().unwrap();
+        for line in [
+            "holdfast --json --api http://127.0.0.1:9 status",
+            "holdfast status --json --api http://127.0.0.1:9",
+            "holdfast --json volume --api http://127.0.0.1:9 show demo",
+            "holdfast volume show demo --api http://127.0.0.1:9 --json",
+            "holdfast node --json list --api http://127.0.0.1:9",
+        ] {
+            let cli = parsed(line).unwrap();
+            assert!(cli.global.json, "{line}");
+            assert_eq!(cli.global.api, std::slice::from_ref(&api), "{line}");
+        }
+        let cli = parsed("holdfast status --api http://127.0.0.1:9,http://127.0.0.1:8").unwrap();
+        assert_eq!(cli.global.api.len(), 2);
+        assert_eq!(
+            parsed("holdfast status").unwrap().global.api,
+            ["http://127.0.0.1:7460".parse().unwrap()]
+        );
+    }
+
+    #[test]
+    fn a_node_runs_or_is_listed() {
+        let chosen = |line| match parsed(line).unwrap().command {
+            Command::Node(node) => node.chosen(),
+            other => panic!("it is about nodes, not {other:?}"),
+        };
+        assert!(matches!(chosen("holdfast node list"), NodeCommand::List));
+        match chosen("holdfast node --config /d/n1/node.toml") {
+            NodeCommand::Run { config } => assert_eq!(config, PathBuf::from("/d/n1/node.toml")),
+            NodeCommand::List => panic!("it runs"),
+        }
+    }
+
+    #[test]
+    fn volumes_are_read() {
+        let spec: VolumeSpec = "demo:4GiB:mirror2".parse().unwrap();
+        assert_eq!((spec.size.bytes(), spec.policy), (4 << 30, Policy::Mirror2));
+        for (text, says) in [
+            ("demo", "NAME:SIZE:POLICY"),
+            ("demo:4GiB", "NAME:SIZE:POLICY"),
+            ("demo:4GiB:mirror2:x", "NAME:SIZE:POLICY"),
+            ("Demo:4GiB:mirror2", "lower-case"),
+            ("demo:4G:mirror2", "units"),
+            ("demo:5000:mirror2", "4096 and 8192"),
+            ("demo:0:mirror2", "at least one block"),
+            ("demo:65TiB:mirror2", "at most 64TiB"),
+            ("demo:4GiB:raid5", "mirror4"),
+        ] {
+            let error = text.parse::<VolumeSpec>().unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+        match parsed("holdfast volume create a 1GiB --policy none")
+            .unwrap()
+            .command
+        {
+            Command::Volume {
+                command: VolumeCommand::Create(create),
+            } => {
+                assert_eq!(
+                    (create.size.bytes(), create.policy),
+                    (1 << 30, Policy::None)
+                );
+            }
+            other => panic!("it makes a volume, not {other:?}"),
+        }
+        assert_eq!(
+            parsed("holdfast volume create a").unwrap_err(),
+            ErrorKind::MissingRequiredArgument
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! `holdfast node`: the daemon, and the list of nodes.
+
+use std::path::Path;
+
+use holdfast_api::documents::{NodeList, NodeState};
+use holdfast_controller::Controller;
+use holdfast_node::config::NodeConfig;
+
+use super::client;
+use crate::cli::Global;
+use crate::failure::Failure;
+use crate::output::{Output, table};
+
+/// Runs a node until it is told to stop.
+pub(crate) fn run(config: &Path) -> Result<(), Failure> {
+    let config = NodeConfig::read(config).map_err(Failure::new)?;
+    holdfast_node::run(&config, |parts| {
+        Controller::new(parts.cluster, parts.session, Some(parts.report))
+    })
+    .map_err(Failure::new)
+}
+
+pub(crate) async fn list(global: &Global, output: &Output) -> Result<(), Failure> {
+    let list = client(global).nodes().await?;
+    output.result(&list, || text(&list));
+    Ok(())
+}
+
+fn text(list: &NodeList) -> String {
+    let rows: Vec<_> = list
+        .nodes
+        .iter()
+        .map(|node| {
+            let state = match node.state {
+                NodeState::Up => "up",
+                NodeState::Down => "down",
+            };
+            [
+                node.name.clone(),
+                state.to_owned(),
+                node.portal.clone(),
+                node.api.clone(),
+                node.replicas.to_string(),
+                node.primaries.to_string(),
+            ]
+        })
+        .collect();
+    table(
+        ["NODE", "STATE", "PORTAL", "API", "REPLICAS", "PRIMARIES"],
+        &rows,
+    )
+}

@@ -1,0 +1,42 @@
+//! `holdfast status`.
+
+use holdfast_api::documents::Status;
+
+use super::client;
+use crate::cli::Global;
+use crate::failure::Failure;
+use crate::output::Output;
+
+pub(crate) async fn show(global: &Global, output: &Output) -> Result<(), Failure> {
+    let status = client(global).status().await?;
+    output.result(&status, || text(&status));
+    Ok(())
+}
+
+fn text(status: &Status) -> String {
+    let Status {
+        cluster,
+        health,
+        nodes,
+        volumes,
+        ..
+    } = status;
+    let mut text = format!("cluster  {cluster}\nhealth   {}\n", health.as_str());
+    text.push_str(&format!("nodes    {} of {} up\n", nodes.up, nodes.total));
+    text.push_str(&format!("volumes  {}", volumes.total));
+    let parts = [
+        ("healthy", volumes.healthy),
+        ("degraded", volumes.degraded),
+        ("unavailable", volumes.unavailable),
+    ];
+    let parts: Vec<_> = parts
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(word, count)| format!("{count} {word}"))
+        .collect();
+    if !parts.is_empty() {
+        text.push_str(&format!(" ({})", parts.join(", ")));
+    }
+    text.push('\n');
+    text
+}

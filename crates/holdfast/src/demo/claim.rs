@@ -1,0 +1,298 @@
+//! The demo's directory: whose it is, and what it was first told.
+//!
+//! Invariants:
+//! - nothing is written into a directory that holds something and bears no marker;
+//! - nothing is erased but what is in a directory that bears our marker, and the marker goes last;
+//! - the lock is the operating system's: it is gone when its holder is, however that ended.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use holdfast_model::ClusterId;
+use rustix::rand::{GetRandomFlags, getrandom};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+const MARKER_FILE: &str = ".holdfast-demo";
+const MARKER_FILE_NEW: &str = ".holdfast-demo.new";
+const LOCK_FILE: &str = ".holdfast-demo.lock";
+/// Bytes of a marker at most: what is larger is not ours.
+const MARKER_BYTES_MAX: u64 = 4 << 10;
+
+/// What makes a directory a demo's, and what its demo was first told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Marker {
+    /// Schema number, 1.
+    schema: u32,
+    /// The cluster.
+    pub(crate) cluster: ClusterId,
+    /// How many nodes it has.
+    pub(crate) nodes: u16,
+    /// The size of each node's device.
+    pub(crate) device_bytes: u64,
+}
+
+/// A directory that is ours for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    path: PathBuf,
+    marker: Option<Marker>,
+    _lock: File,
+}
+
+impl Claim {
+    /// Takes a directory, which is made if it does not exist.
+    pub(crate) fn take(path: &Path) -> Result<Self, Failure> {
+        let refused = |what: &'static str, path: &Path| {
+            let path = path.display().to_string();
+            move |error: io::Error| Failure::new(format!("{what} {path}: {error}"))
+        };
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(refused("create", path))?;
+        let path = path.canonicalize().map_err(refused("find", path))?;
+        let look = |path: &Path| {
+            read_marker(path)
+                .map_err(refused("read", path))?
+                .ok_or_else(|| foreign(path))
+        };
+        look(&path)?;
+        let lock = lock(&path)?;
+        // Under the lock, what was seen before may have changed.
+        let marker = look(&path)?;
+        Ok(Self {
+            path,
+            marker: marker.0,
+            _lock: lock,
+        })
+    }
+
+    /// Where it is, absolute.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What its demo was first told, if there was one.
+    pub(crate) fn marker(&self) -> Option<&Marker> {
+        self.marker.as_ref()
+    }
+
+    /// Makes the directory a demo's, or has its marker say how many nodes there are now.
+    pub(crate) fn mark(&mut self, nodes: u16, device_bytes: u64) -> Result<&Marker, Failure> {
+        let cluster = match &self.marker {
+            Some(marker) => marker.cluster,
+            None => random_cluster().map_err(|error| Failure::new(format!("start: {error}")))?,
+        };
+        let marker = Marker {
+            schema: 1,
+            cluster,
+            nodes,
+            device_bytes,
+        };
+        if self.marker.as_ref() != Some(&marker) {
+            write_marker(&self.path, &marker).map_err(|error| {
+                Failure::new(format!("write in {}: {error}", self.path.display()))
+            })?;
+        }
+        Ok(self.marker.insert(marker))
+    }
+
+    /// Erases everything that the demo has left. Its nodes have ended.
+    pub(crate) fn erase(&mut self) -> Result<(), Failure> {
+        if self.marker.is_none() {
+            return Ok(());
+        }
+        erase(&self.path).map_err(|error| {
+            Failure::new(format!("erase what is in {}: {error}", self.path.display()))
+        })?;
+        self.marker = None;
+        Ok(())
+    }
+}
+
+/// What is known of a directory that may become, or is, a demo's.
+struct Found(Option<Marker>);
+
+/// `None` if the directory is somebody else's.
+fn read_marker(path: &Path) -> io::Result<Option<Found>> {
+    let file = match File::open(path.join(MARKER_FILE)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let ours = [MARKER_FILE_NEW, LOCK_FILE];
+            for entry in fs::read_dir(path)? {
+                let name = entry?.file_name();
+                if !ours.iter().any(|one| name == *one) {
+                    return Ok(None);
+                }
+            }
+            return Ok(Some(Found(None)));
+        }
+        Err(error) => return Err(error),
+    };
+    let mut text = String::new();
+    let read = file.take(MARKER_BYTES_MAX).read_to_string(&mut text);
+    let marker = read
+        .ok()
+        .and_then(|_| serde_json::from_str::<Marker>(&text).ok());
+    Ok(marker
+        .filter(|marker| marker.schema == 1)
+        .map(|marker| Found(Some(marker))))
+}
+
+fn foreign(path: &Path) -> Failure {
+    Failure::new(format!(
+        "{} is not empty, and not the directory of a demo",
+        path.display()
+    ))
+    .hint("name another with --dir; a directory that does not exist is made")
+}
+
+fn lock(path: &Path) -> Result<File, Failure> {
+    let name = path.join(LOCK_FILE);
+    let refused = |error: io::Error| Failure::new(format!("lock {}: {error}", path.display()));
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&name)
+        .map_err(refused)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::Error(error)) => return Err(refused(error)),
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            let read = file.take(16).read_to_string(&mut text);
+            let holder = read.ok().and_then(|_| text.trim().parse::<u32>().ok());
+            let failure = |holder: &str, hint: &str| {
+                Failure::new(format!("{} is in use by {holder}", path.display())).hint(hint)
+            };
+            return Err(match holder {
+                Some(pid) => failure(
+                    &format!("process {pid}"),
+                    &format!("stop it with `kill {pid}`, or name another directory with --dir"),
+                ),
+                None => failure("another process", "name another directory with --dir"),
+            });
+        }
+    }
+    file.set_len(0).map_err(refused)?;
+    file.rewind().map_err(refused)?;
+    writeln!(file, "{}", std::process::id()).map_err(refused)?;
+    Ok(file)
+}
+
+fn write_marker(path: &Path, marker: &Marker) -> io::Result<()> {
+    let new = path.join(MARKER_FILE_NEW);
+    let mut file = File::create(&new)?;
+    serde_json::to_writer(&mut file, marker)?;
+    file.write_all(b"\n")?;
+    file.sync_all()?;
+    fs::rename(&new, path.join(MARKER_FILE))?;
+    File::open(path)?.sync_all()
+}
+
+fn erase(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == MARKER_FILE || name == LOCK_FILE {
+            continue;
+        }
+        // A link is removed, not what it leads to.
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    fs::remove_file(path.join(MARKER_FILE))
+}
+
+fn random_cluster() -> io::Result<ClusterId> {
+    let mut bytes = [0; 16];
+    let count = getrandom(&mut bytes, GetRandomFlags::empty())?;
+    assert!(count == bytes.len(), "up to 256 bytes come whole");
+    Ok(ClusterId(u128::from_ne_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_keeps_what_it_was_told() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("a/b");
+        let mut claim = Claim::take(&path).unwrap();
+        assert_eq!(claim.marker(), None);
+        let marker = claim.mark(3, 1 << 30).unwrap().clone();
+        let second = Claim::take(&path).unwrap_err().to_string();
+        assert!(
+            second.contains(&format!("in use by process {}", std::process::id())),
+            "{second}"
+        );
+        drop(claim);
+        let mut claim = Claim::take(&path).unwrap();
+        assert_eq!(claim.marker(), Some(&marker));
+        assert_eq!(claim.mark(4, 1 << 30).unwrap().cluster, marker.cluster);
+    }
+
+    #[test]
+    fn somebody_elses_directory_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("precious"), "").unwrap();
+        let refused = Claim::take(folder.path()).unwrap_err().to_string();
+        assert!(refused.contains("not the directory of a demo"), "{refused}");
+        assert!(refused.contains("hint: name another"), "{refused}");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "nothing was written"
+        );
+        for marker in [
+            "",
+            "{}",
+            "{\"schema\":2,\"cluster\":\"1\",\"nodes\":3,\"device_bytes\":1}",
+        ] {
+            fs::write(folder.path().join(MARKER_FILE), marker).unwrap();
+            Claim::take(folder.path()).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn only_what_is_ours_is_erased() {
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("precious"), "").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut claim = Claim::take(folder.path()).unwrap();
+        let first = claim.mark(3, 1 << 30).unwrap().cluster;
+        fs::create_dir_all(folder.path().join("n1/deep")).unwrap();
+        std::os::unix::fs::symlink(outside.path(), folder.path().join("link")).unwrap();
+        claim.erase().unwrap();
+        assert_eq!(claim.marker(), None);
+        let left: Vec<_> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(left, [LOCK_FILE]);
+        assert!(outside.path().join("precious").exists());
+        assert_ne!(
+            claim.mark(3, 1 << 30).unwrap().cluster,
+            first,
+            "it is another cluster"
+        );
+        drop(claim);
+        // A start that was cut short before the marker left nothing that is in the way.
+        fs::remove_file(folder.path().join(MARKER_FILE)).unwrap();
+        fs::write(folder.path().join(MARKER_FILE_NEW), "half").unwrap();
+        Claim::take(folder.path()).unwrap();
+    }
+}

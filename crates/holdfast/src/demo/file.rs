@@ -1,0 +1,116 @@
+//! `demo.json`: how programs find the demo.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use holdfast_model::Policy;
+use serde::Serialize;
+
+/// What it says. A contract: other tools read it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct DemoFile {
+    /// URL of the parent's API.
+    pub(crate) api: String,
+    /// What the API wants to see; nothing for now.
+    pub(crate) token: Option<String>,
+    /// The authority of the API's certificate; none for now.
+    pub(crate) ca: Option<String>,
+    /// The nodes, in order.
+    pub(crate) nodes: Vec<DemoNode>,
+    /// The volumes, by name.
+    pub(crate) volumes: Vec<DemoVolume>,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct DemoNode {
+    pub(crate) name: String,
+    pub(crate) pid: u32,
+    /// Where initiators reach it, `127.0.0.1:PORT`.
+    pub(crate) portal: String,
+    /// URL of its API.
+    pub(crate) api: String,
+    /// What starts it again, from any directory and environment.
+    pub(crate) command: Vec<String>,
+}
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct DemoVolume {
+    pub(crate) name: String,
+    /// The iSCSI name of its target.
+    pub(crate) target: String,
+    pub(crate) lun: u16,
+    pub(crate) bytes: u64,
+    pub(crate) policy: Policy,
+}
+
+impl DemoFile {
+    /// Replaces the file whole.
+    pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
+        let new = path.with_extension("json.new");
+        let mut file = File::create(&new)?;
+        let text = serde_json::to_string_pretty(self).expect("the file is valid JSON");
+        writeln!(file, "{text}")?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    }
+
+    /// Removes the file, if there is one.
+    pub(crate) fn remove(path: &Path) -> io::Result<()> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_looks_as_the_contract_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("demo.json");
+        let file = DemoFile {
+            api: "http://127.0.0.1:7460".to_owned(),
+            token: None,
+            ca: None,
+            nodes: vec![DemoNode {
+                name: "n1".to_owned(),
+                pid: 7,
+                portal: "127.0.0.1:3260".to_owned(),
+                api: "http://127.0.0.1:7461".to_owned(),
+                command: vec!["/bin/holdfast".to_owned(), "node".to_owned()],
+            }],
+            volumes: vec![DemoVolume {
+                name: "demo".to_owned(),
+                target: "iqn.2026-11.io.holdfast:demo".to_owned(),
+                lun: 0,
+                bytes: 4096,
+                policy: Policy::Mirror2,
+            }],
+        };
+        file.write(&path).unwrap();
+        let read: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let expected: serde_json::Value = serde_json::from_str(
+            r#"{"api":"http://127.0.0.1:7460","token":null,"ca":null,
+                "nodes":[{"name":"n1","pid":7,"portal":"127.0.0.1:3260",
+                          "api":"http://127.0.0.1:7461","command":["/bin/holdfast","node"]}],
+                "volumes":[{"name":"demo","target":"iqn.2026-11.io.holdfast:demo","lun":0,
+                            "bytes":4096,"policy":"mirror2"}]}"#,
+        )
+        .unwrap();
+        assert_eq!(read, expected);
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "nothing is left over"
+        );
+        DemoFile::remove(&path).unwrap();
+        DemoFile::remove(&path).unwrap();
+    }
+}

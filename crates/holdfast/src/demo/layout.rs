@@ -1,0 +1,258 @@
+//! Where everything of a demo is: paths and ports.
+//!
+//! Invariants:
+//! - every path is absolute: what is started once starts again from anywhere;
+//! - no port has two uses.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::{Path, PathBuf};
+
+use holdfast_model::{ClusterId, NodeId, Tier};
+use holdfast_node::config::{DeviceConfig, Endpoint, LogConfig, MetadataConfig, NodeConfig};
+
+/// Nodes of a demo at most.
+pub(crate) const NODES_MAX: u16 = 7;
+/// From the API's port to the metadata's, and from a node's API to where its peers connect.
+const PEER_OFFSET: u16 = 100;
+
+/// What uses a port, and which option moves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Use {
+    pub(crate) address: SocketAddr,
+    pub(crate) what: String,
+    pub(crate) option: &'static str,
+}
+
+/// Paths and ports of a demo.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    directory: PathBuf,
+    nodes: u16,
+    portal_port: u16,
+    api_port: u16,
+}
+
+impl Layout {
+    /// A demo of so many nodes in an absolute directory. The ports have been checked.
+    pub(crate) fn new(directory: &Path, nodes: u16, portal_port: u16, api_port: u16) -> Self {
+        assert!(directory.is_absolute(), "the directory's path is absolute");
+        assert!((1..=NODES_MAX).contains(&nodes), "a demo has 1 to 7 nodes");
+        Self {
+            directory: directory.to_owned(),
+            nodes,
+            portal_port,
+            api_port,
+        }
+    }
+
+    /// Whether all ports exist, and none has two uses.
+    pub(crate) fn check_ports(portal: u16, api: u16, nodes: u16) -> Result<(), String> {
+        let last = |first: u16, count: u16| first.checked_add(count).filter(|_| first > 0);
+        let Some(portals_end) = last(portal, nodes - 1) else {
+            return Err(format!(
+                "--portal-port {portal}: there are no ports for {nodes} portals"
+            ));
+        };
+        let Some(peers_end) = last(api, PEER_OFFSET + nodes) else {
+            return Err(format!(
+                "--api-port {api}: there are no ports up to {PEER_OFFSET} + {nodes} above it"
+            ));
+        };
+        let apis = api..=api + nodes;
+        let peers = api + PEER_OFFSET..=peers_end;
+        let portals = portal..=portals_end;
+        let meet = |other: &std::ops::RangeInclusive<u16>| {
+            portals.start() <= other.end() && other.start() <= portals.end()
+        };
+        if meet(&apis) || meet(&peers) {
+            return Err(format!(
+                "the portals' ports from {portal} and the APIs' from {api} meet: choose others \
+                 with --portal-port or --api-port"
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The nodes' numbers.
+    pub(crate) fn nodes(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
+        (1..=self.nodes).map(NodeId)
+    }
+
+    pub(crate) fn node_name(node: NodeId) -> String {
+        format!("n{}", node.0)
+    }
+
+    pub(crate) fn node_directory(&self, node: NodeId) -> PathBuf {
+        self.directory.join(Self::node_name(node))
+    }
+
+    pub(crate) fn node_config_path(&self, node: NodeId) -> PathBuf {
+        self.node_directory(node).join("node.toml")
+    }
+
+    /// What a node says before it logs, and when it cannot log.
+    pub(crate) fn node_talk_path(&self, node: NodeId) -> PathBuf {
+        self.node_directory(node).join("node.stderr")
+    }
+
+    pub(crate) fn metadata_directory(&self) -> PathBuf {
+        self.directory.join("metadata")
+    }
+
+    pub(crate) fn file_path(&self) -> PathBuf {
+        self.directory.join("demo.json")
+    }
+
+    pub(crate) fn api(&self) -> SocketAddr {
+        local(self.api_port)
+    }
+
+    pub(crate) fn metadata(&self) -> SocketAddr {
+        local(self.api_port + PEER_OFFSET)
+    }
+
+    pub(crate) fn node_api(&self, node: NodeId) -> SocketAddr {
+        local(self.api_port + node.0)
+    }
+
+    pub(crate) fn node_peers(&self, node: NodeId) -> SocketAddr {
+        local(self.api_port + PEER_OFFSET + node.0)
+    }
+
+    pub(crate) fn node_portal(&self, node: NodeId) -> SocketAddr {
+        local(self.portal_port + node.0 - 1)
+    }
+
+    /// The ports of a node.
+    pub(crate) fn node_uses(&self, node: NodeId) -> [Use; 3] {
+        let name = Self::node_name(node);
+        let used = |address, what: &str, option| Use {
+            address,
+            what: format!("{what} of node {name}"),
+            option,
+        };
+        [
+            used(self.node_portal(node), "the portal", "--portal-port"),
+            used(self.node_api(node), "the API", "--api-port"),
+            used(self.node_peers(node), "the peers' port", "--api-port"),
+        ]
+    }
+
+    /// The port of the parent's API.
+    pub(crate) fn api_use(&self) -> Use {
+        Use {
+            address: self.api(),
+            what: "the API".to_owned(),
+            option: "--api-port",
+        }
+    }
+
+    /// The port of the metadata.
+    pub(crate) fn metadata_use(&self) -> Use {
+        Use {
+            address: self.metadata(),
+            what: "the metadata".to_owned(),
+            option: "--api-port",
+        }
+    }
+
+    /// The configuration of a node.
+    pub(crate) fn node_config(
+        &self,
+        cluster: ClusterId,
+        node: NodeId,
+        device_bytes: u64,
+    ) -> NodeConfig {
+        let directory = self.node_directory(node);
+        let device = DeviceConfig {
+            path: directory.join("device"),
+            file_bytes: Some(device_bytes),
+            preallocate: false,
+            tier: Tier::Flash,
+        };
+        let endpoint = |listen| Endpoint {
+            listen,
+            advertise: None,
+        };
+        NodeConfig {
+            cluster,
+            node,
+            name: Self::node_name(node),
+            portal: endpoint(self.node_portal(node)),
+            peers: endpoint(self.node_peers(node)),
+            api: endpoint(self.node_api(node)),
+            metadata: MetadataConfig {
+                addresses: vec![self.metadata().to_string()],
+                token: String::new(),
+            },
+            devices: vec![device],
+            log: LogConfig::default(),
+            directory,
+        }
+    }
+}
+
+/// The URL of an API at `address`.
+pub(crate) fn url(address: SocketAddr) -> String {
+    format!("http://{address}")
+}
+
+fn local(port: u16) -> SocketAddr {
+    SocketAddrV4::new(Ipv4Addr::LOCALHOST, port).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_ports_are_those_of_the_contract() {
+        let layout = Layout::new(Path::new("/d"), 3, 3260, 7460);
+        assert_eq!(layout.api().port(), 7460);
+        assert_eq!(layout.metadata().port(), 7560);
+        let last = NodeId(3);
+        assert_eq!(layout.node_portal(last).port(), 3262);
+        assert_eq!(layout.node_api(last).port(), 7463);
+        assert_eq!(layout.node_peers(last).port(), 7563);
+        assert_eq!(layout.node_config_path(last), Path::new("/d/n3/node.toml"));
+        let config = layout.node_config(ClusterId(7), last, 1 << 30);
+        assert_eq!(config.check(), Ok(()));
+        assert_eq!(config.devices[0].path, Path::new("/d/n3/device"));
+    }
+
+    #[test]
+    fn no_port_has_two_uses() {
+        for (portal, api, good) in [
+            (3260, 7460, true),
+            (7453, 7460, true),
+            (7454, 7460, false),
+            (7467, 7460, false),
+            (7468, 7460, true),
+            (7553, 7460, true),
+            (7554, 7460, false),
+            (7568, 7460, true),
+            (65529, 7460, true),
+            (65530, 7460, false),
+            (3260, 65428, true),
+            (3260, 65429, false),
+            (0, 7460, false),
+            (3260, 0, false),
+        ] {
+            let checked = Layout::check_ports(portal, api, NODES_MAX);
+            assert_eq!(checked.is_ok(), good, "{portal} {api}: {checked:?}");
+            if good {
+                let layout = Layout::new(Path::new("/d"), NODES_MAX, portal, api);
+                let uses = layout.nodes().flat_map(|node| layout.node_uses(node));
+                let mut ports: BTreeSet<_> = uses.map(|one| one.address.port()).collect();
+                ports.extend([layout.api().port(), layout.metadata().port()]);
+                assert_eq!(ports.len(), 3 * usize::from(NODES_MAX) + 2);
+            }
+        }
+    }
+}

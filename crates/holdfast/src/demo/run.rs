@@ -1,0 +1,522 @@
+//! The demo from its start to its end.
+
+use std::future::poll_fn;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use holdfast_api::Api;
+use holdfast_api::documents::{NodeState, VolumeCreate, VolumeSummary};
+use holdfast_controller::Controller;
+use holdfast_model::ByteSize;
+use rustix::process::Signal;
+use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
+use tokio::time::{Instant, sleep};
+
+use super::claim::{Claim, Marker};
+use super::file::{DemoFile, DemoVolume};
+use super::layout::{Layout, NODES_MAX, url};
+use super::node::{DemoProcess, NodeEvent, running};
+use super::services::Services;
+use super::{
+    DEVICE_SIZE_DEFAULT, DemoOptions, NODES_DEFAULT, Settings, check_policy, ports, stop,
+    volume_default,
+};
+use crate::cli::{VolumeSpec, usage};
+use crate::failure::Failure;
+use crate::output::{Output, table};
+
+/// How often it is looked whether everything is served.
+const READY_POLL: Duration = Duration::from_millis(50);
+/// After how long, and then how often, it is told what is not served yet.
+const WAITING_TALK: Duration = Duration::from_secs(10);
+
+/// Runs the demo until it is told to stop.
+pub(crate) async fn run(options: &DemoOptions, output: Output) -> Result<(), Failure> {
+    // From here on a signal waits until it can be obeyed.
+    let mut signals = Signals::listen()?;
+    let directory = options.dir.clone().map_or_else(default_directory, Ok)?;
+    let mut claim = Claim::take(&directory)?;
+    let kept = claim.marker().filter(|_| !options.fresh).cloned();
+    let settings = settle(options, claim.path(), kept.as_ref())?;
+    if options.fresh {
+        end_leftovers(&settings.layout).await?;
+        claim.erase()?;
+    }
+    let nodes = settings.layout.nodes().count() as u16;
+    let cluster = claim.mark(nodes, settings.device_bytes)?.cluster;
+    let file = settings.layout.file_path();
+    DemoFile::remove(&file).map_err(|error| unwritable(&file, &error))?;
+    let services = Services::start(&settings.layout, cluster).await?;
+    check_volumes(&services.controller(), &settings.volumes).await?;
+    for node in settings.layout.nodes() {
+        if running(&settings.layout, node)?.is_none() {
+            for used in settings.layout.node_uses(node) {
+                ports::check(&used).await?;
+            }
+        }
+    }
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::new(format!("find this program: {error}")))?;
+    let mut demo = Demo {
+        nodes: Vec::new(),
+        settings,
+        services,
+        output,
+    };
+    let ended = match demo.begin(cluster, &program) {
+        Ok(()) => demo.serve(&mut signals).await,
+        Err(failure) => Err(Ended::Failed(failure)),
+    };
+    demo.end(ended, &mut signals).await
+}
+
+/// Everything that runs.
+struct Demo {
+    settings: Settings,
+    services: Services,
+    nodes: Vec<DemoProcess>,
+    output: Output,
+}
+
+/// Why the demo is over.
+enum Ended {
+    /// It was told to stop.
+    Stopped,
+    /// It never served everything: what it has started itself is ended, what it has adopted goes
+    /// on.
+    Failed(Failure),
+    /// It cannot go on.
+    Broken(Failure),
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl Demo {
+    /// Starts the nodes that do not run.
+    fn begin(&mut self, cluster: holdfast_model::ClusterId, program: &Path) -> Result<(), Failure> {
+        let Settings {
+            layout,
+            device_bytes,
+            ..
+        } = &self.settings;
+        for node in layout.nodes() {
+            let begun = DemoProcess::begin(layout, cluster, node, *device_bytes, program)?;
+            if begun.is_adopted() {
+                let (name, pid) = (begun.name(), begun.pid());
+                self.output
+                    .talk(&format!("node {name} runs already, as process {pid}"));
+            }
+            self.nodes.push(begun);
+        }
+        let directory = layout.directory().display();
+        self.output.talk(&format!(
+            "starting {} nodes in {directory}",
+            self.nodes.len()
+        ));
+        Ok(())
+    }
+
+    /// Brings everything up, and watches it. Returns why that ended; never well.
+    async fn serve(&mut self, signals: &mut Signals) -> Result<std::convert::Infallible, Ended> {
+        let controller = self.services.controller().serve_within(Duration::ZERO);
+        {
+            let ready = prepare(&controller, &self.settings, self.output);
+            tokio::pin!(ready);
+            loop {
+                tokio::select! {
+                    done = &mut ready => break done?,
+                    (place, event) = next_event(&mut self.nodes) => {
+                        if let NodeEvent::Ended { how } = event {
+                            return Err(too_early(&self.nodes[place], &how).into());
+                        }
+                    }
+                    () = signals.next() => return Err(Ended::Stopped),
+                    error = self.services.failed() => return Err(broken(&error)),
+                }
+            }
+        }
+        let mut file = self.file(&controller).await?;
+        self.write(&file)?;
+        self.output
+            .result(&file, || summary(&self.settings.layout, &file));
+        loop {
+            tokio::select! {
+                (place, event) = next_event(&mut self.nodes) => {
+                    self.tell(place, &event);
+                    if event == NodeEvent::Back {
+                        // Volumes may have come and gone; without an answer it says what it said.
+                        file = match self.file(&controller).await {
+                            Ok(file) => file,
+                            Err(_) => self.with_nodes(file),
+                        };
+                        self.write(&file)?;
+                    }
+                }
+                () = signals.next() => return Err(Ended::Stopped),
+                error = self.services.failed() => return Err(broken(&error)),
+            }
+        }
+    }
+
+    /// Ends everything.
+    async fn end(
+        mut self,
+        ended: Result<std::convert::Infallible, Ended>,
+        signals: &mut Signals,
+    ) -> Result<(), Failure> {
+        let Err(why) = ended;
+        let file = self.settings.layout.file_path();
+        if let Err(error) = DemoFile::remove(&file) {
+            self.output.talk(&unwritable(&file, &error).to_string());
+        }
+        if let Ended::Failed(_) = why {
+            self.nodes.retain(|node| !node.is_adopted());
+        }
+        if !self.nodes.is_empty() {
+            self.output.talk("stopping the nodes");
+        }
+        let killed = stop::stop(&mut self.nodes, signals.next()).await;
+        match why {
+            Ended::Failed(failure) | Ended::Broken(failure) => Err(failure),
+            Ended::Stopped if killed.is_empty() => {
+                self.output.talk("stopped");
+                Ok(())
+            }
+            Ended::Stopped => {
+                let names = killed.join(", ");
+                Err(Failure::new(format!(
+                    "killed {names}, which did not stop cleanly in time"
+                ))
+                .hint("nothing that was acknowledged is lost; the next start takes longer"))
+            }
+        }
+    }
+
+    fn tell(&self, place: usize, event: &NodeEvent) {
+        let node = &self.nodes[place];
+        let (name, pid) = (node.name(), node.pid());
+        match event {
+            NodeEvent::Ended { how } => {
+                let command = node.document().command.join(" ");
+                self.output.talk(&format!(
+                    "node {name} (process {pid}) {how}\n\nhint: start it again with {command}"
+                ));
+            }
+            NodeEvent::Back => {
+                self.output
+                    .talk(&format!("node {name} is back as process {pid}"));
+            }
+        }
+    }
+
+    async fn file(&self, controller: &Controller) -> Result<DemoFile, Failure> {
+        let volumes = controller.volumes().await?.volumes;
+        let volume = |volume: VolumeSummary| DemoVolume {
+            name: volume.name,
+            target: volume.target,
+            lun: volume.lun,
+            bytes: volume.bytes,
+            policy: volume.policy,
+        };
+        Ok(self.with_nodes(DemoFile {
+            api: url(self.settings.layout.api()),
+            token: None,
+            ca: None,
+            nodes: Vec::new(),
+            volumes: volumes.into_iter().map(volume).collect(),
+        }))
+    }
+
+    fn with_nodes(&self, file: DemoFile) -> DemoFile {
+        DemoFile {
+            nodes: self.nodes.iter().map(DemoProcess::document).collect(),
+            ..file
+        }
+    }
+
+    fn write(&self, file: &DemoFile) -> Result<(), Ended> {
+        let path = self.settings.layout.file_path();
+        file.write(&path)
+            .map_err(|error| Ended::Broken(unwritable(&path, &error)))
+    }
+}
+
+/// SIGINT, SIGTERM, and the end of the terminal.
+struct Signals {
+    streams: [SignalStream; 3],
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| Failure::new(format!("listen for signals: {error}")))
+        };
+        let streams = [
+            listen(SignalKind::interrupt())?,
+            listen(SignalKind::terminate())?,
+            listen(SignalKind::hangup())?,
+        ];
+        Ok(Self { streams })
+    }
+
+    /// Waits for the next. May be cancelled.
+    async fn next(&mut self) {
+        poll_fn(|context| {
+            // Each is asked, so that each wakes this.
+            let ready = self
+                .streams
+                .iter_mut()
+                .map(|stream| stream.poll_recv(context).is_ready());
+            if ready.fold(false, |any, one| any | one) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+}
+
+/// The next thing that happens to a node. May be cancelled.
+async fn next_event(nodes: &mut [DemoProcess]) -> (usize, NodeEvent) {
+    let mut waiting: Vec<Pin<Box<dyn Future<Output = NodeEvent> + '_>>> = Vec::new();
+    for node in nodes {
+        waiting.push(Box::pin(node.next_event()));
+    }
+    poll_fn(|context| {
+        for (place, future) in waiting.iter_mut().enumerate() {
+            if let Poll::Ready(event) = future.as_mut().poll(context) {
+                return Poll::Ready((place, event));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// What is to be started, from what was told now and at the first start.
+fn settle(
+    options: &DemoOptions,
+    directory: &Path,
+    kept: Option<&Marker>,
+) -> Result<Settings, Failure> {
+    let nodes = match (options.nodes, kept) {
+        (Some(nodes), Some(kept)) if nodes < kept.nodes => {
+            return Err(Failure::new(format!(
+                "the demo in {} has {} nodes, and nodes cannot be taken away",
+                directory.display(),
+                kept.nodes
+            ))
+            .hint(format!(
+                "leave --nodes out, or begin anew with --fresh --nodes {nodes}"
+            )));
+        }
+        (Some(nodes), _) => nodes,
+        (None, Some(kept)) => kept.nodes,
+        (None, None) => NODES_DEFAULT,
+    };
+    let device_bytes = match (options.device_size, kept) {
+        (Some(ByteSize(bytes)), Some(kept)) if bytes != kept.device_bytes => {
+            return Err(Failure::new(format!(
+                "the demo in {} has devices of {}, and their size cannot be changed",
+                directory.display(),
+                ByteSize(kept.device_bytes)
+            ))
+            .hint("leave --device-size out, or begin anew with --fresh"));
+        }
+        (Some(ByteSize(bytes)), _) => bytes,
+        (None, Some(kept)) => kept.device_bytes,
+        (None, None) => DEVICE_SIZE_DEFAULT.0,
+    };
+    let invalid = |what: &str| usage(clap::error::ErrorKind::ValueValidation, what);
+    if let Err(what) = Layout::check_ports(options.portal_port, options.api_port, nodes) {
+        invalid(&what);
+    }
+    let mut volumes = options.volumes.clone();
+    if volumes.is_empty() && kept.is_none() {
+        volumes.push(volume_default());
+    }
+    for volume in &volumes {
+        if let Err(what) = check_policy(volume, nodes) {
+            invalid(&what);
+        }
+    }
+    let layout = Layout::new(directory, nodes, options.portal_port, options.api_port);
+    Ok(Settings {
+        layout,
+        device_bytes,
+        volumes,
+    })
+}
+
+fn default_directory() -> Result<PathBuf, Failure> {
+    let absolute = |variable: &str| {
+        std::env::var_os(variable)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
+        .map(|state| state.join("holdfast/demo"))
+        .ok_or_else(|| {
+            Failure::new("neither XDG_STATE_HOME nor HOME says where the state is to be kept")
+                .hint("name a directory with --dir")
+        })
+}
+
+/// Ends the nodes that an earlier demo has left running: what they have is erased.
+async fn end_leftovers(layout: &Layout) -> Result<(), Failure> {
+    for node in 1..=NODES_MAX {
+        while let Some(process) = running(layout, holdfast_model::NodeId(node))? {
+            process.signal(Signal::KILL);
+            process.ended().await;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the volumes that are there already are those that are wanted.
+async fn check_volumes(controller: &Controller, wanted: &[VolumeSpec]) -> Result<(), Failure> {
+    let there = controller.volumes().await?.volumes;
+    for spec in wanted {
+        let Some(found) = there.iter().find(|found| found.name == spec.name.as_str()) else {
+            continue;
+        };
+        if found.bytes != spec.size.bytes() || found.policy != spec.policy {
+            return Err(Failure::new(format!(
+                "volume {} is there already, of {} and {}",
+                spec.name,
+                ByteSize(found.bytes),
+                found.policy
+            ))
+            .hint("leave it out, or give it the same size and policy; --fresh begins anew"));
+        }
+    }
+    Ok(())
+}
+
+/// Waits for the nodes, makes the volumes, and waits until all are served everywhere.
+async fn prepare(
+    controller: &Controller,
+    settings: &Settings,
+    output: Output,
+) -> Result<(), Failure> {
+    let mut talk = Instant::now() + WAITING_TALK;
+    let mut patience = |what: &str| {
+        if Instant::now() >= talk {
+            output.talk(&format!("waiting still: {what}"));
+            talk = Instant::now() + WAITING_TALK;
+        }
+    };
+    let wanted = settings.layout.nodes().count();
+    loop {
+        let nodes = controller.nodes().await?.nodes;
+        let up = nodes
+            .iter()
+            .filter(|node| node.state == NodeState::Up)
+            .count();
+        if up >= wanted {
+            break;
+        }
+        patience(&format!("{up} of {wanted} nodes are up"));
+        sleep(READY_POLL).await;
+    }
+    let mut volumes = settings.volumes.clone();
+    if volumes.is_empty() && controller.is_new().await? {
+        // An earlier first start was cut short before its volumes were made.
+        volumes.push(volume_default());
+    }
+    for VolumeSpec { name, size, policy } in volumes {
+        let request = VolumeCreate {
+            name: name.to_string(),
+            bytes: size.bytes(),
+            policy,
+        };
+        controller.create_volume(request).await?;
+    }
+    while !controller.serves_everything().await? {
+        patience("not every volume is served at every portal; `holdfast volume list` tells more");
+        sleep(READY_POLL).await;
+    }
+    Ok(())
+}
+
+fn too_early(node: &DemoProcess, how: &str) -> Failure {
+    let words = node.last_words();
+    let words = words.strip_prefix("error: ").unwrap_or(&words);
+    let separator = if words.is_empty() { "" } else { ": " };
+    Failure::new(format!(
+        "node {} {how} before it served{separator}{words}",
+        node.name()
+    ))
+}
+
+fn broken(error: &dyn std::error::Error) -> Ended {
+    let cause = error
+        .source()
+        .map_or_else(String::new, |source| format!(": {source}"));
+    Ended::Broken(
+        Failure::new(format!("{error}{cause}"))
+            .hint("is the disk full? started again, the demo goes on where it was"),
+    )
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("write {}: {error}", path.display()))
+}
+
+/// What is there, and what can be done with it.
+fn summary(layout: &Layout, file: &DemoFile) -> String {
+    let nodes: Vec<_> = file
+        .nodes
+        .iter()
+        .map(|node| {
+            [
+                node.name.clone(),
+                node.pid.to_string(),
+                node.portal.clone(),
+                node.api.clone(),
+            ]
+        })
+        .collect();
+    let volumes: Vec<_> = file
+        .volumes
+        .iter()
+        .map(|volume| {
+            [
+                volume.name.clone(),
+                ByteSize(volume.bytes).to_string(),
+                volume.policy.to_string(),
+                volume.target.clone(),
+            ]
+        })
+        .collect();
+    let mut text = format!(
+        "Every volume is served at every portal. Everything is in {}\n\n{}\n{}",
+        layout.directory().display(),
+        table(["NODE", "PROCESS", "PORTAL", "API"], &nodes),
+        table(["VOLUME", "SIZE", "POLICY", "TARGET"], &volumes),
+    );
+    if let (Some(node), Some(volume)) = (file.nodes.first(), file.volumes.first()) {
+        let image = format!("iscsi://{}/{}/{}", node.portal, volume.target, volume.lun);
+        text.push_str(&format!("\nuse it      qemu-img info {image}\n"));
+        text.push_str(&format!(
+            "            iscsiadm -m discovery -t sendtargets -p {}\n",
+            node.portal
+        ));
+    }
+    let api = if file.api == "http://127.0.0.1:7460" {
+        String::new()
+    } else {
+        format!(" --api {}", file.api)
+    };
+    text.push_str(&format!("look at it  holdfast status{api}\n"));
+    text.push_str("stop it     Ctrl-C\n");
+    text
+}

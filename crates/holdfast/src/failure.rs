@@ -1,0 +1,93 @@
+//! Why a command failed, and what to do about it.
+
+use std::fmt;
+
+use holdfast_api::{ClientError, Problem, ProblemKind};
+
+/// A command has failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    problem: Problem,
+}
+
+impl Failure {
+    /// For a reason in words, which may end with a hint of its own, after an empty line.
+    pub(crate) fn new(reason: impl fmt::Display) -> Self {
+        let reason = reason.to_string();
+        let (detail, hint) = match reason.split_once("\n\nhint: ") {
+            Some((detail, hint)) => (detail, Some(hint)),
+            None => (reason.as_str(), None),
+        };
+        let problem = Problem::new(ProblemKind::Other, detail);
+        Self {
+            problem: Problem {
+                title: "failed".into(),
+                hint: hint.map(str::to_owned),
+                ..problem
+            },
+        }
+    }
+
+    /// With what to do about it.
+    pub(crate) fn hint(self, hint: impl fmt::Display) -> Self {
+        Self {
+            problem: self.problem.hint(hint),
+        }
+    }
+
+    /// The failure as a document.
+    pub(crate) fn problem(&self) -> &Problem {
+        &self.problem
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.problem.detail)?;
+        match &self.problem.hint {
+            Some(hint) => write!(formatter, "\n\nhint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self { problem }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let hint = match &error {
+            ClientError::Problem(problem) => {
+                return Self {
+                    problem: problem.clone(),
+                };
+            }
+            ClientError::Unreachable { .. } => {
+                "is the cluster running? `holdfast demo` starts one here; --api, or HOLDFAST_API, \
+                 names another"
+            }
+            ClientError::Unknown { .. } => "look whether it was done before you repeat it",
+        };
+        let kind = ProblemKind::Unavailable;
+        Self {
+            problem: Problem::new(kind, error).hint(hint),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_are_told_apart() {
+        let failure = Failure::new("no luck\n\nhint: try again");
+        assert_eq!(failure.problem().detail, "no luck");
+        assert_eq!(failure.problem().hint.as_deref(), Some("try again"));
+        assert_eq!(failure.to_string(), "no luck\n\nhint: try again");
+        assert_eq!(Failure::new("no luck").to_string(), "no luck");
+    }
+}

@@ -1,0 +1,53 @@
+//! The one binary: the node's daemon, the demo, and the operator's commands.
+//!
+//! Data goes to stdout, talk to stderr. It ends with 0 when what was asked is done, with 1 when it
+//! failed, with 2 when the command line makes no sense.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod commands;
+mod demo;
+mod failure;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command, NodeCommand};
+use crate::failure::Failure;
+use crate::output::Output;
+
+fn main() -> ExitCode {
+    let Cli { global, command } = Cli::parse();
+    let output = Output::new(global.json);
+    let done = match command {
+        Command::Demo(options) => demo::run(&options, &output),
+        Command::Node(node) => match node.chosen() {
+            NodeCommand::Run { config } => commands::node::run(&config),
+            NodeCommand::List => within_runtime(commands::node::list(&global, &output)),
+        },
+        Command::Status => within_runtime(commands::status::show(&global, &output)),
+        Command::Volume { command } => {
+            within_runtime(commands::volume::run(&global, &output, command))
+        }
+        Command::Inspect { command } => commands::inspect::run(&command, &output),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output.fail(&failure);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs what waits for answers and for nothing else.
+fn within_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime
+        .map_err(|error| Failure::new(format!("start: {error}")))?
+        .block_on(work)
+}

@@ -1,0 +1,145 @@
+//! What people and programs read: data on stdout, talk on stderr.
+//!
+//! Invariants:
+//! - with `--json` exactly one JSON value goes to stdout, whether the command succeeds or fails;
+//! - nothing depends on colour.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Where a command's results go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    json: bool,
+}
+
+/// What a command says on stdout if it fails.
+#[derive(Serialize)]
+struct FailureDocument<'a> {
+    error: &'a holdfast_api::Problem,
+}
+
+impl Output {
+    pub(crate) const fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// The command's result: the document for programs, or the text for people.
+    pub(crate) fn result(self, document: &impl Serialize, text: impl FnOnce() -> String) {
+        let text = if self.json { to_json(document) } else { text() };
+        to_stdout(&text);
+    }
+
+    /// The command has failed.
+    pub(crate) fn fail(self, failure: &Failure) {
+        if self.json {
+            to_stdout(&to_json(&FailureDocument {
+                error: failure.problem(),
+            }));
+        }
+        self.talk(&format!("error: {failure}"));
+    }
+
+    /// Something that people should know meanwhile.
+    #[allow(clippy::unused_self, reason = "talk belongs to a command's output")]
+    pub(crate) fn talk(self, text: &str) {
+        // Without a terminal there is nobody to talk to.
+        let _ = writeln!(io::stderr().lock(), "{text}");
+    }
+}
+
+fn to_json(document: &impl Serialize) -> String {
+    serde_json::to_string(document).expect("documents are valid JSON") + "\n"
+}
+
+fn to_stdout(text: &str) {
+    let mut stdout = io::stdout().lock();
+    // A reader that has gone, as `head` does, has what it wanted.
+    let _ = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+}
+
+/// Columns, as wide as they have to be; the first row is their names.
+pub(crate) fn table<const N: usize>(names: [&str; N], rows: &[[String; N]]) -> String {
+    let mut widths = names.map(|name| name.chars().count());
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    let mut line = |cells: [&str; N]| {
+        let mut padded = String::new();
+        for (width, cell) in widths.iter().zip(cells) {
+            padded.push_str(&format!("{cell:<width$}  "));
+        }
+        text.push_str(padded.trim_end());
+        text.push('\n');
+    };
+    line(names);
+    for row in rows {
+        line(std::array::from_fn(|column| row[column].as_str()));
+    }
+    text
+}
+
+/// A number of bytes as people read it: three digits are enough.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if count < 1 << 10 {
+        return format!("{count} B");
+    }
+    let place = (count.ilog2() / 10 - 1) as usize;
+    let value = count as f64 / f64::from(1_u32 << 10).powi(place as i32 + 1);
+    let digits = if value < 10.0 {
+        2
+    } else {
+        usize::from(value < 100.0)
+    };
+    let text = format!("{value:.digits$}");
+    let text = if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        &text
+    };
+    format!("{text} {}", UNITS[place])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_line_up() {
+        let rows = [
+            ["n1".to_owned(), "up".to_owned()],
+            ["longer".to_owned(), String::new()],
+        ];
+        assert_eq!(
+            table(["node", "state"], &rows),
+            "node    state\nn1      up\nlonger\n"
+        );
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        for (count, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1 KiB"),
+            (1536, "1.5 KiB"),
+            (262_144, "256 KiB"),
+            (4 << 30, "4 GiB"),
+            ((4 << 30) + (1 << 20), "4 GiB"),
+            (5 << 29, "2.5 GiB"),
+            (100 << 20, "100 MiB"),
+            (64 << 40, "64 TiB"),
+        ] {
+            assert_eq!(bytes(count), text);
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The command line's contract, as far as it can be held against the binary without a cluster: exit
+//! codes, what goes where, errors that say what to do.
+#![allow(clippy::unwrap_used, reason = "a test fails so")]
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn holdfast(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_holdfast"))
+        .args(arguments)
+        .env_remove("HOLDFAST_API")
+        .env_remove("HOLDFAST_TOKEN")
+        .output()
+        .unwrap()
+}
+
+fn talk(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A command that is understood and fails: it says why, and what to do.
+fn fails(arguments: &[&str]) -> String {
+    let output = holdfast(arguments);
+    let talk = talk(&output);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {talk}");
+    assert!(
+        talk.starts_with("error: ") || talk.contains("\nerror: "),
+        "{talk}"
+    );
+    assert!(!talk.contains("panicked"), "{talk}");
+    talk
+}
+
+/// A port where nobody listens.
+fn nobody() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+#[test]
+fn what_makes_no_sense_ends_with_2() {
+    for line in [
+        "",
+        "nonsense",
+        "--nonsense status",
+        "node",
+        "node --json",
+        "node --config /a/node.toml list",
+        "volume",
+        "volume create",
+        "volume create demo",
+        "volume create Demo 4GiB",
+        "volume create demo 4GB",
+        "volume create demo 5000",
+        "volume create demo 4GiB --policy raid7",
+        "volume grow demo",
+        "volume show",
+        "status --api 127.0.0.1:7460",
+        "demo --nodes 0",
+        "demo --nodes 8",
+        "demo --volume demo",
+        "demo --volume demo:4GiB:mirror5",
+        "demo --volume a:1GiB:none --volume a:2GiB:none",
+        "demo --nodes 1 --volume a:1GiB:mirror2",
+        "demo --nodes 3 --volume a:1GiB:mirror4",
+        "demo --portal-port 7460",
+        "demo --api-port 65500",
+        "demo --device-size much",
+        "inspect",
+    ] {
+        let arguments: Vec<_> = line.split_whitespace().collect();
+        let output = holdfast(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{line}: {}", talk(&output));
+        assert!(output.stdout.is_empty(), "{line}");
+        assert!(!output.stderr.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn help_is_no_error() {
+    for line in [
+        "--help",
+        "--version",
+        "node --help",
+        "volume create --help",
+        "help demo",
+    ] {
+        let arguments: Vec<_> = line.split(' ').collect();
+        let output = holdfast(&arguments);
+        assert_eq!(output.status.code(), Some(0), "{line}");
+        assert!(!output.stdout.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn without_a_cluster_it_is_said_how_to_get_one() {
+    let api = nobody();
+    for command in [
+        &["status"][..],
+        &["node", "list"],
+        &["volume", "list"],
+        &["volume", "show", "demo"],
+        &["volume", "delete", "demo"],
+        &["volume", "create", "demo", "4GiB"],
+        &["volume", "grow", "demo", "4GiB"],
+    ] {
+        let talk = fails(&[command, &["--api", &api]].concat());
+        assert!(talk.contains(&api), "{talk}");
+        assert!(talk.contains("\n\nhint: is the cluster running?"), "{talk}");
+        let output = holdfast(&[&["--json", "--api", &api], command].concat());
+        assert_eq!(output.status.code(), Some(1));
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(
+            document["error"]["detail"].as_str().unwrap().contains(&api),
+            "{document}"
+        );
+    }
+}
+
+#[test]
+fn the_variables_are_heard() {
+    let api = nobody();
+    let output = Command::new(env!("CARGO_BIN_EXE_holdfast"))
+        .arg("status")
+        .env("HOLDFAST_API", format!("{},{api}", nobody()))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(talk(&output).contains(&api), "{}", talk(&output));
+}
+
+#[test]
+fn a_configuration_with_errors_is_told_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("node.toml");
+    let file = path.to_str().unwrap();
+    assert!(fails(&["node", "--config", file]).contains(file));
+    std::fs::write(&path, "cluster = \"7\"\nnode = 1\nnaem = \"n1\"\n").unwrap();
+    let talk = fails(&["node", "--config", file]);
+    assert!(
+        talk.contains(file) && talk.contains("line 3") && talk.contains("naem"),
+        "{talk}"
+    );
+}
+
+/// Three runs of ports of which nobody listens on the first, so that the demo gets past them.
+fn free_ports() -> (String, String) {
+    let portal = 17_000 + (std::process::id() % 500) as u16 * 2;
+    (portal.to_string(), (portal + 8_000).to_string())
+}
+
+#[test]
+fn a_directory_that_is_no_demos_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("precious"), "").unwrap();
+    let dir = folder.path().to_str().unwrap();
+    for arguments in [
+        &["demo", "--dir", dir][..],
+        &["demo", "--fresh", "--dir", dir],
+    ] {
+        let talk = fails(arguments);
+        assert!(
+            talk.contains(dir) && talk.contains("hint: name another with --dir"),
+            "{talk}"
+        );
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_taken_port_is_told_with_its_holder() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap();
+    let (portal, api) = free_ports();
+    let held = TcpListener::bind(format!("127.0.0.1:{api}")).unwrap();
+    let arguments = [
+        "demo",
+        "--dir",
+        dir,
+        "--portal-port",
+        &portal,
+        "--api-port",
+        &api,
+    ];
+    let talk = fails(&arguments);
+    assert!(
+        talk.contains(&format!("port {api} for the API is in use by process")),
+        "{talk}"
+    );
+    assert!(talk.contains(&std::process::id().to_string()), "{talk}");
+    assert!(talk.contains("--api-port"), "{talk}");
+    drop(held);
+    let node = (portal.parse::<u16>().unwrap() + 1).to_string();
+    let _held = TcpListener::bind(format!("127.0.0.1:{node}")).unwrap();
+    let talk = fails(&arguments);
+    assert!(
+        talk.contains(&format!("port {node} for the portal of node n2")),
+        "{talk}"
+    );
+    assert!(talk.contains("--portal-port"), "{talk}");
+    assert!(!Path::new(dir).join("demo.json").exists());
+}
+
+#[test]
+fn what_was_first_told_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap();
+    let (portal, api) = free_ports();
+    let portal = (portal.parse::<u16>().unwrap() + 1_100).to_string();
+    let _held = TcpListener::bind(format!("127.0.0.1:{portal}")).unwrap();
+    let api = (api.parse::<u16>().unwrap() + 1_200).to_string();
+    let start = [
+        "demo",
+        "--dir",
+        dir,
+        "--portal-port",
+        &portal,
+        "--api-port",
+        &api,
+    ];
+    // Begun, and not gone far: the first portal is taken.
+    fails(&[&start[..], &["--nodes", "4", "--device-size", "2GiB"]].concat());
+    let talk = fails(&[&start[..], &["--nodes", "3"]].concat());
+    assert!(
+        talk.contains("has 4 nodes") && talk.contains("--fresh --nodes 3"),
+        "{talk}"
+    );
+    let talk = fails(&[&start[..], &["--device-size", "3GiB"]].concat());
+    assert!(
+        talk.contains("devices of 2GiB") && talk.contains("--fresh"),
+        "{talk}"
+    );
+    let talk = fails(
+        &[
+            &start[..],
+            &["--fresh", "--nodes", "1", "--volume", "a:1GiB:none"],
+        ]
+        .concat(),
+    );
+    assert!(
+        talk.contains("the portal of node n1"),
+        "--fresh begins anew: {talk}"
+    );
+}
+
+#[test]
+fn the_layout_is_printed_without_any_device() {
+    let output = holdfast(&["inspect", "layout"]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("superblock (4096 bytes)"), "{text}");
+    let output = holdfast(&["inspect", "layout", "--json"]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        document["lines"].as_array().unwrap().len(),
+        text.lines().count()
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("device");
+    std::fs::write(&path, vec![0; 2 << 20]).unwrap();
+    let device = path.to_str().unwrap();
+    let output = holdfast(&["inspect", "superblock", device]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .matches("there is nothing")
+            .count(),
+        2
+    );
+    let talk = fails(&["inspect", "slots", device]);
+    assert!(
+        talk.contains("no superblock") && talk.contains("hint: "),
+        "{talk}"
+    );
+    fails(&["inspect", "journal", "/nonexistent"]);
+}
