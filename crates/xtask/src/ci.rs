@@ -73,7 +73,17 @@ const TESTS: Step = Step {
     run: |root| {
         // The binaries first: end-to-end tests of one package run those of another.
         cargo(root, &["build", "--workspace", "--bins", "--locked"])?;
-        cargo(root, &["test", "--workspace", "--locked"])
+        // The scenarios of `e2e` are run by hand until each has passed: see docs/hacking.md.
+        cargo(
+            root,
+            &[
+                "test",
+                "--workspace",
+                "--exclude",
+                "holdfast-e2e",
+                "--locked",
+            ],
+        )
     },
 };
 const SIMULATION: Step = Step {
