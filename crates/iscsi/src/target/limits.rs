@@ -78,7 +78,8 @@ impl Default for Limits {
             data_in_max: 8 << 20,
             connection_bytes_max: 16 << 20,
             total_bytes_max: 64 << 20,
-            window_bytes_max: 128 << 20,
+            // With `total_bytes_max` and the store's 80 MiB, a node stays below 256 MiB.
+            window_bytes_max: 48 << 20,
             output_bytes_max: 1 << 20,
             text_bytes_max: 64 << 10,
             login_timeout: Duration::from_secs(15),
