@@ -131,6 +131,7 @@ async fn freeze_a_path(paths: PathChoice, stall_max: Duration) {
 }
 
 #[tokio::test]
+#[ignore = "depends on timing: on a busy machine the stale write is not always provoked"]
 async fn a_write_that_lands_after_its_repetition_is_seen() {
     let medium = Medium::new(VOLUME_BYTES);
     let frozen = Tgt::start(&medium);

@@ -124,7 +124,7 @@ impl Layout {
     }
 
     pub(crate) fn node_portal(&self, node: NodeId) -> SocketAddr {
-        local(self.portal_port + node.0 - 1)
+        local(self.portal_port + (node.0 - 1))
     }
 
     /// The ports of a node.

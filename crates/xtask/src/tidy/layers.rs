@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(findings_of("wire", &[("cc", Some("build"))]).len(), 1);
         assert_eq!(findings_of("wire", &[("proptest", Some("dev"))]), []);
         assert_eq!(
-            findings_of("wire", &[("holdfast-net", Some("dev"))]).len(),
+            findings_of("wire", &[("holdfast-sim", Some("dev"))]).len(),
             1
         );
         assert_eq!(findings_of("net", &[("tokio", None)]), []);
