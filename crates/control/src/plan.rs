@@ -5,7 +5,8 @@
 //! slices' records, as many to a transaction as fit, and last the volume's, with which the volume is
 //! there. A plan that is cut short leaves a name whose volume has no record: the next volume of that
 //! name takes the name over in its first transaction, which deletes the slices of the former as
-//! well, and stops a plan that was not dead but slow.
+//! well, and stops a plan that was not dead but slow. Both happen only while the volume still has no
+//! record: a volume that was finished in the last moment stays.
 //!
 //! **Grow.** The new slices' records first; then the volume's, with the new size. All hold only as
 //! long as the volume's record is the one that the plan was made from. Slices that a plan which was
@@ -232,10 +233,13 @@ pub fn clean_up(inventory: &Inventory) -> Vec<Transaction> {
         .filter(|(_, name)| !inventory.volumes.contains_key(&name.record.volume));
     unfinished
         .map(|(name, Versioned { record, revision })| Transaction {
-            compare: vec![Compare::ModRevision {
-                key: NameRecord::key(name),
-                equals: *revision,
-            }],
+            compare: vec![
+                Compare::ModRevision {
+                    key: NameRecord::key(name),
+                    equals: *revision,
+                },
+                still_unfinished(record),
+            ],
             success: vec![
                 Operation::Delete(Selector::Key(NameRecord::key(name))),
                 Operation::Delete(Selector::Prefix(SliceRecord::prefix(record.volume))),
@@ -288,17 +292,19 @@ fn take_name(inventory: &Inventory, cluster_at: Revision, volume: &VolumeRecord)
     ];
     let slices = |id: VolumeId| Operation::Delete(Selector::Prefix(SliceRecord::prefix(id)));
     success.extend(former.map(|name| slices(name.record.volume)));
+    let mut compare = vec![
+        Compare::ModRevision {
+            key: CLUSTER_KEY.into(),
+            equals: cluster_at,
+        },
+        Compare::ModRevision {
+            key,
+            equals: name_at,
+        },
+    ];
+    compare.extend(former.map(|name| still_unfinished(&name.record)));
     Transaction {
-        compare: vec![
-            Compare::ModRevision {
-                key: CLUSTER_KEY.into(),
-                equals: cluster_at,
-            },
-            Compare::ModRevision {
-                key,
-                equals: name_at,
-            },
-        ],
+        compare,
         success,
         failure: Vec::new(),
     }
@@ -372,6 +378,12 @@ fn put(key: String, record: &impl Record) -> Operation {
         value: record.encode(),
         lease: LeaseId::default(),
     }
+}
+
+/// The name's volume has no record still. The name's own record says nothing of that: it does not
+/// change when the volume is finished.
+fn still_unfinished(name: &NameRecord) -> Compare {
+    absent(VolumeRecord::key(name.volume))
 }
 
 fn absent(key: String) -> Compare {

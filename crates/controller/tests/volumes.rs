@@ -267,7 +267,6 @@ async fn what_cannot_be_is_refused_with_a_hint() {
 }
 
 #[tokio::test]
-#[ignore = "fails: one of several makers of the same volume is told that it does not exist"]
 async fn many_make_volumes_at_the_same_time() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());

@@ -348,6 +348,22 @@ fn of_two_plans_at_the_same_time_one_is_carried_out() {
 }
 
 #[test]
+fn a_volume_finished_in_the_last_moment_stays() {
+    let mut store = Store::with_nodes(3);
+    let plan = store.create("demo", 4096, Policy::Mirror2).unwrap();
+    let (last, begin) = plan.transactions.split_last().unwrap();
+    assert!(begin.iter().all(|one| store.transact(one).succeeded));
+    let late = store.inventory();
+    let again = create(&late, |_| true, &named("demo"), size(8192), Policy::Mirror2).unwrap();
+    let cleaning = clean_up(&late);
+    assert!(store.transact(last).succeeded);
+    assert!(!store.transact(&again.transactions[0]).succeeded);
+    assert!(!store.transact(&cleaning[0]).succeeded);
+    store.assert_tidy();
+    assert_eq!(store.inventory().volume("demo").unwrap().record, plan.volume);
+}
+
+#[test]
 fn a_volume_grows_and_keeps_what_it_has() {
     let mut store = Store::with_nodes(3);
     let plan = store.create("demo", 5 << 30, Policy::Mirror2).unwrap();
