@@ -142,6 +142,11 @@ impl Bench {
             let record = nodes.get(&config.node)?;
             (record.incarnation.0 > incarnation).then_some(())
         });
+        // It is registered before it lets its peers in, and says which start it is after that.
+        self.wait_for("the node to let its peers in", || {
+            let report = self.report(config)?;
+            (report.incarnation > incarnation).then_some(())
+        });
         node
     }
 
