@@ -22,6 +22,8 @@ use crate::demo_file::{DemoFile, VolumeShow};
 use crate::process::{TICK, runs, signal, wait_until};
 use crate::{binary, cli, ports};
 
+/// The directory of the demo in that of the test.
+const DIRECTORY: &str = "demo";
 /// How soon everything serves, as the contract says.
 pub const READY_WITHIN: Duration = Duration::from_secs(10);
 /// How long the harness waits for that: a slow machine is not a hang.
@@ -62,7 +64,8 @@ impl Default for DemoOptions {
 pub struct Demo {
     options: DemoOptions,
     ports: ports::Ports,
-    directory: Option<TempDir>,
+    /// Ours; the demo's directory is in it.
+    scratch: Option<TempDir>,
     parent: Option<Child>,
     /// Nodes that were started by their command, until they have ended.
     started: Vec<Child>,
@@ -94,7 +97,7 @@ impl Demo {
         Ok(Self {
             ports: ports::free(options.nodes)?,
             options,
-            directory: Some(tempfile::Builder::new().prefix("holdfast-e2e-").tempdir()?),
+            scratch: Some(tempfile::Builder::new().prefix("holdfast-e2e-").tempdir()?),
             parent: None,
             started: Vec::new(),
             seen: Vec::new(),
@@ -120,7 +123,7 @@ impl Demo {
         let log = File::options()
             .create(true)
             .append(true)
-            .open(self.path("e2e-demo.log"))?;
+            .open(self.scratch("demo.log"))?;
         // In its own process group, so that no signal is for both; ended with the test's thread,
         // whatever becomes of that.
         let mut command = Command::new("setpriv");
@@ -196,9 +199,15 @@ impl Demo {
 
     /// The demo's directory.
     #[must_use]
-    pub fn directory(&self) -> &Path {
-        let directory = self.directory.as_ref();
-        directory.expect("it is there until the end").path()
+    pub fn directory(&self) -> PathBuf {
+        self.scratch(DIRECTORY)
+    }
+
+    /// A path that the demo knows nothing of.
+    #[must_use]
+    pub fn scratch(&self, name: impl AsRef<Path>) -> PathBuf {
+        let scratch = self.scratch.as_ref();
+        scratch.expect("it is there until the end").path().join(name)
     }
 
     /// A path in the demo's directory.
@@ -248,7 +257,7 @@ impl Demo {
     /// The demo does not stop, ends with an error, or leaves something behind.
     pub fn stop(&mut self) -> Result<()> {
         let mut parent = self.parent.take().context("the demo runs")?;
-        signal(parent.id(), self.directory(), Signal::TERM)?;
+        signal(parent.id(), &self.directory(), Signal::TERM)?;
         let status = wait_for(&mut parent, STOP_PATIENCE);
         if status.is_err() {
             self.parent = Some(parent);
@@ -286,7 +295,7 @@ impl Demo {
         }
         for pid in &pids {
             // One that has died meanwhile is as dead.
-            let _ = signal(*pid, self.directory(), Signal::KILL);
+            let _ = signal(*pid, &self.directory(), Signal::KILL);
         }
         if let Some(mut parent) = self.parent.take() {
             parent.wait().context("wait for the demo")?;
@@ -310,13 +319,13 @@ impl Demo {
     /// Whether a process of this demo runs.
     #[must_use]
     pub fn runs(&self, pid: u32) -> bool {
-        runs(pid, self.directory())
+        runs(pid, &self.directory())
     }
 
     /// Nodes that run, of those that were ever seen.
     fn running(&self) -> impl Iterator<Item = u32> {
         let seen = self.seen.iter().copied();
-        seen.filter(|pid| runs(*pid, self.directory()))
+        seen.filter(|pid| runs(*pid, &self.directory()))
     }
 
     /// Waits for the nodes that were started by their command, which have been told to end.
@@ -329,11 +338,11 @@ impl Demo {
 
     /// The ends of all logs.
     fn print_logs(&self) {
-        let mut logs = vec![self.path("e2e-demo.log")];
+        let mut logs = vec![self.scratch("demo.log")];
         for node in &self.file.nodes {
             logs.push(self.path(&node.name).join("node.log"));
             logs.push(self.path(&node.name).join("node.stderr"));
-            logs.push(self.path(format!("e2e-{}.log", node.name)));
+            logs.push(self.scratch(format!("{}.log", node.name)));
         }
         for log in logs {
             let Ok(text) = fs::read_to_string(&log) else {
@@ -350,7 +359,7 @@ impl Drop for Demo {
     fn drop(&mut self) {
         let failed = self.failed || std::thread::panicking();
         if let Some(parent) = &mut self.parent {
-            let directory = self.directory.as_ref().map(|it| it.path().to_owned());
+            let directory = self.scratch.as_ref().map(|it| it.path().join(DIRECTORY));
             let directory = directory.unwrap_or_default();
             // SIGTERM first: the demo stops its nodes. One that has ended cannot be signalled.
             if !failed && signal(parent.id(), &directory, Signal::TERM).is_ok() {
@@ -360,7 +369,7 @@ impl Drop for Demo {
             let _ = parent.wait();
         }
         for pid in self.running().collect::<Vec<_>>() {
-            let _ = signal(pid, self.directory(), Signal::KILL);
+            let _ = signal(pid, &self.directory(), Signal::KILL);
         }
         for child in &mut self.started {
             let _ = child.kill();
@@ -368,10 +377,10 @@ impl Drop for Demo {
         }
         if failed {
             self.print_logs();
-            if let Some(directory) = self.directory.take() {
+            if let Some(scratch) = self.scratch.take() {
                 report(&format!(
-                    "the demo's directory is kept: {}",
-                    directory.keep().display()
+                    "what is left of it is kept: {}",
+                    scratch.keep().display()
                 ));
             }
         }

@@ -42,7 +42,7 @@ fn wrong_configurations_are_told() {
             );
         }
 
-        let small = demo.path("small");
+        let small = demo.scratch("small");
         fs::File::create(&small)?.set_len(1 << 20)?;
         let said = refused(demo, &with_device(demo, &good, &small))?;
         ensure!(
@@ -51,7 +51,7 @@ fn wrong_configurations_are_told() {
         );
 
         // Somebody else's data.
-        let foreign = demo.path("foreign");
+        let foreign = demo.scratch("foreign");
         fs::write(&foreign, vec![7; 64 << 20])?;
         fs::File::options()
             .write(true)

@@ -89,7 +89,7 @@ fn mistakes_are_told() {
             "it does not name process {parent}: {said}"
         );
         // Another directory, the same ports.
-        let other = demo.path("other");
+        let other = demo.scratch("other");
         arguments[2] = other.display().to_string();
         let said = fails(FAILED, &text(&arguments))?;
         ensure!(
@@ -163,7 +163,7 @@ fn a_volume_named_again_is_nothing_new_and_a_different_one_is_an_error() {
 #[test]
 fn fresh_erases_only_what_is_ours() {
     scenario(DemoOptions::default(), |demo| {
-        let foreign = demo.path("foreign");
+        let foreign = demo.scratch("foreign");
         fs::create_dir(&foreign)?;
         fs::write(foreign.join("precious"), "data")?;
         let said = fails(

@@ -24,9 +24,9 @@ fn an_image_written_through_one_node_is_read_through_the_others() {
             .iter()
             .map(|node| url(node.portal, &volume.target, volume.lun))
             .collect();
-        let source = demo.path("files");
+        let source = demo.scratch("files");
         make_files(&source, FILES, 1)?;
-        let image = demo.path("image");
+        let image = demo.scratch("image");
         make_ext4(&image, &source, IMAGE_BYTES)?;
         let image = image.display().to_string();
         wait_until_used(demo, |used| used == 0)?;
@@ -38,7 +38,7 @@ fn an_image_written_through_one_node_is_read_through_the_others() {
         wait_until_used(demo, |used| used > 0 && used <= IMAGE_BYTES + (1 << 20))?;
 
         // What is read back is a file system, not only the same bytes as before.
-        let back = demo.path("back");
+        let back = demo.scratch("back");
         std::fs::File::create(&back)?.set_len(volume.bytes)?;
         convert(&urls[2], &back.display().to_string())?;
         check_ext4(&back)?;
@@ -47,7 +47,7 @@ fn an_image_written_through_one_node_is_read_through_the_others() {
             qemu_io(&urls[1], &format!("discard {gib}G {DISCARD_GIB}G"))?;
         }
         wait_until_used(demo, |used| used == 0)?;
-        let empty = demo.path("empty");
+        let empty = demo.scratch("empty");
         std::fs::File::create(&empty)?.set_len(volume.bytes)?;
         for url in &urls {
             compare(&empty.display().to_string(), url)?;

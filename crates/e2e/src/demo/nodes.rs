@@ -34,7 +34,7 @@ impl Demo {
     /// There is no such node.
     pub fn is_running(&mut self, node: &str) -> Result<bool> {
         let pid = self.pid(node)?;
-        Ok(runs(pid, self.directory()))
+        Ok(runs(pid, &self.directory()))
     }
 
     /// SIGKILL, and the wait until the process is gone.
@@ -43,13 +43,13 @@ impl Demo {
     /// It does not run.
     pub fn kill(&mut self, node: &str) -> Result<()> {
         let pid = self.pid(node)?;
-        signal(pid, self.directory(), Signal::KILL)?;
+        signal(pid, &self.directory(), Signal::KILL)?;
         // A child of this process has to be waited for, or it stays a zombie.
         if let Some(place) = self.started.iter().position(|child| child.id() == pid) {
             self.started.swap_remove(place).wait()?;
         }
         wait_until(&format!("{node} is dead"), KILL_PATIENCE, || {
-            Ok(!runs(pid, self.directory()))
+            Ok(!runs(pid, &self.directory()))
         })?;
         Ok(())
     }
@@ -60,7 +60,7 @@ impl Demo {
     /// It does not run.
     pub fn freeze(&mut self, node: &str) -> Result<()> {
         let pid = self.pid(node)?;
-        signal(pid, self.directory(), Signal::STOP)
+        signal(pid, &self.directory(), Signal::STOP)
     }
 
     /// SIGCONT.
@@ -69,7 +69,7 @@ impl Demo {
     /// It does not run.
     pub fn thaw(&mut self, node: &str) -> Result<()> {
         let pid = self.pid(node)?;
-        signal(pid, self.directory(), Signal::CONT)
+        signal(pid, &self.directory(), Signal::CONT)
     }
 
     /// Starts a node that has died by the command that `demo.json` names, from another directory
@@ -79,12 +79,12 @@ impl Demo {
     /// It does not start, or the demo does not notice.
     pub fn start_node(&mut self, node: &str) -> Result<Duration> {
         let old = self.pid(node)?;
-        ensure!(!runs(old, self.directory()), "{node} runs already");
+        ensure!(!runs(old, &self.directory()), "{node} runs already");
         let command = self.file.node(node)?.command.clone();
         let log = File::options()
             .create(true)
             .append(true)
-            .open(self.path(format!("e2e-{node}.log")))?;
+            .open(self.scratch(format!("{node}.log")))?;
         let start = Instant::now();
         let child = Command::new(&command[0])
             .args(&command[1..])
