@@ -30,7 +30,8 @@ const SECTOR_MAX: u32 = ALIGNMENT as u32;
 pub struct DeviceSpec {
     /// A regular file or a block device; symbolic links are followed.
     pub path: PathBuf,
-    /// For a file: created if it is missing, grown if it is smaller. Never shrinks.
+    /// For a file: created if it is missing, and given its size if it holds no byte. A file that
+    /// holds something keeps its size: it may be somebody else's.
     pub file: Option<FileSpec>,
     /// The least size in bytes that is of use.
     pub size_min: u64,
@@ -57,7 +58,7 @@ impl DeviceSpec {
         }
     }
 
-    /// The file at `path`, created or grown to `size` bytes with its space taken.
+    /// The file at `path`, created with `size` bytes and their space taken if it is not there.
     #[must_use]
     pub fn file(path: impl Into<PathBuf>, size: u64) -> Self {
         let file = FileSpec {
@@ -111,7 +112,7 @@ impl Drop for Device {
 }
 
 impl Device {
-    /// Opens, creates, grows and locks as `spec` says; through the page cache if `direct` is
+    /// Opens, creates and locks as `spec` says; through the page cache if `direct` is
     /// false or refused.
     pub(crate) fn open(spec: &DeviceSpec, direct: bool) -> Result<Self, OpenError> {
         open(spec, direct).map_err(|reason| OpenError::new(&spec.path, reason))
@@ -150,12 +151,11 @@ fn open_file(spec: &DeviceSpec, extra: OFlags, direct: bool) -> Result<Device, O
         }
         Err(errno) => return Err(OpenErrorReason::os("lock the file", errno)),
     }
-    let size_before = size_of(&descriptor)?;
     if let Some(file) = spec.file
-        && size_before < file.size
+        && size_of(&descriptor)? == 0
     {
-        let grown = grow(&descriptor, file).and_then(|()| sync_name(&spec.path));
-        if let Err(reason) = grown {
+        let sized = give_size(&descriptor, file).and_then(|()| sync_name(&spec.path));
+        if let Err(reason) = sized {
             if extra.contains(OFlags::CREATE) {
                 // Ours, locked, and empty: nothing is lost with it.
                 let _ = rustix::fs::unlink(&spec.path);
@@ -222,7 +222,7 @@ fn size_of(descriptor: &OwnedFd) -> Result<u64, OpenErrorReason> {
         .map_err(|errno| OpenErrorReason::os("ask for the size", errno))
 }
 
-fn grow(descriptor: &OwnedFd, file: FileSpec) -> Result<(), OpenErrorReason> {
+fn give_size(descriptor: &OwnedFd, file: FileSpec) -> Result<(), OpenErrorReason> {
     let allocated = if file.preallocate {
         rustix::fs::fallocate(descriptor, FallocateFlags::empty(), 0, file.size)
     } else {

@@ -65,16 +65,21 @@ fn files_may_be_sparse() {
 }
 
 #[test]
-fn files_grow_with_their_contents_and_never_shrink() {
+fn a_file_that_holds_something_keeps_its_size() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("disk");
-    fs::write(&path, support::pattern(1, 4096)).unwrap();
-    drop(open(DeviceSpec::file(&path, MIB)).unwrap());
-    assert_eq!(fs::metadata(&path).unwrap().len(), MIB);
-    let disks = open(DeviceSpec::file(&path, 4096)).unwrap();
+    let content = support::pattern(1, 8192);
+    fs::write(&path, &content).unwrap();
+    for size in [MIB, 4096] {
+        let disks = open(DeviceSpec::file(&path, size)).unwrap();
+        assert_eq!(disks.geometry(DiskId(0)).unwrap().size, 8192);
+        drop(disks);
+        assert_eq!(fs::read(&path).unwrap(), content);
+    }
+    // Made, and cut off before it had its size.
+    fs::write(&path, b"").unwrap();
+    let disks = open(DeviceSpec::file(&path, MIB)).unwrap();
     assert_eq!(disks.geometry(DiskId(0)).unwrap().size, MIB);
-    drop(disks);
-    assert_eq!(fs::read(&path).unwrap()[..4096], support::pattern(1, 4096));
 }
 
 #[test]
