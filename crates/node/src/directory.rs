@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use crate::predecessor::Holder;
+
 /// The file in a node's directory that its process locks, and writes its number into.
 pub const PID_FILE: &str = "node.pid";
 
@@ -43,6 +45,15 @@ pub enum ClaimError {
         /// Why not.
         source: io::Error,
     },
+}
+
+impl ClaimError {
+    pub(crate) fn holder(&self) -> Option<Holder> {
+        match self {
+            Self::Held { holder, .. } => Some(holder.map_or(Holder::Unknown, Holder::Process)),
+            Self::Refused { .. } => None,
+        }
+    }
 }
 
 fn describe(holder: Option<u32>) -> String {

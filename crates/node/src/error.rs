@@ -11,6 +11,7 @@ use crate::config::{ConfigError, Invalid};
 use crate::directory::ClaimError;
 use crate::limits::LimitError;
 use crate::ports::{Listening, who_listens};
+use crate::predecessor::Holder;
 
 /// Why a node does not start, or stops.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +76,22 @@ impl NodeError {
             key,
             source,
             taken_by,
+        }
+    }
+}
+
+impl NodeError {
+    /// Who has the port, if that is what is wrong.
+    pub(crate) fn holder_of_port(&self) -> Option<Holder> {
+        match self {
+            Self::Listen {
+                source, taken_by, ..
+            } if source.is_taken() => Some(
+                taken_by
+                    .as_ref()
+                    .map_or(Holder::Unknown, |it| Holder::Process(it.pid)),
+            ),
+            _ => None,
         }
     }
 }

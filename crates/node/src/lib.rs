@@ -10,6 +10,7 @@ mod error;
 pub mod limits;
 pub mod logging;
 pub mod ports;
+pub mod predecessor;
 mod reactor;
 mod report;
 mod run;

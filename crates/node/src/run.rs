@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 
 use holdfast_api::Api;
-use holdfast_disk::{DeviceSpec, Disks, FileSpec, Options};
+use holdfast_disk::{DeviceSpec, Disks, FileSpec, OpenErrorReason, Options, StartError};
 use holdfast_engine::{Engine, EngineConfig, HOLD, NodeStatus, Output};
 use holdfast_iscsi::target::Limits;
 use holdfast_model::{DiskId, StoreId};
@@ -19,8 +19,9 @@ use tokio::time::Instant;
 use tracing::Level;
 
 use crate::config::{DeviceConfig, NodeConfig};
-use crate::directory::Directory;
+use crate::directory::{ClaimError, Directory};
 use crate::error::NodeError;
+use crate::predecessor::{self, Holder};
 use crate::reactor::{Names, Reactor};
 use crate::report::Reporter;
 use crate::services::{ApiParts, Services};
@@ -47,7 +48,8 @@ pub fn run<A: Api>(
     make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
 ) -> Result<(), NodeError> {
     config.check()?;
-    let directory = Directory::claim(&config.directory)?;
+    let directory =
+        predecessor::attempt(|| Directory::claim(&config.directory), ClaimError::holder)?;
     let path = directory.path().join(LOG_FILE);
     let log = logging::start(&path, config.log.bytes_max, Level::INFO);
     let _log = log.map_err(|source| NodeError::Log { path, source })?;
@@ -119,7 +121,8 @@ fn run_logged<A: Api>(
 }
 
 fn bind(key: &'static str, address: SocketAddr) -> Result<Listener, NodeError> {
-    Listener::bind(address).map_err(|error| NodeError::listen(key, error))
+    let bind = || Listener::bind(address).map_err(|error| NodeError::listen(key, error));
+    predecessor::attempt(bind, NodeError::holder_of_port)
 }
 
 fn names(config: &NodeConfig) -> Names {
@@ -147,9 +150,22 @@ fn open_disks(config: &NodeConfig) -> Result<Disks, NodeError> {
         size_min: u64::from(SECTOR_MAX),
     };
     let specs: Vec<DeviceSpec> = config.devices.iter().map(spec).collect();
-    let disks = Disks::open(&specs, Options::default())?;
+    let disks = predecessor::attempt(
+        || Disks::open(&specs, Options::default()),
+        |error| match error {
+            StartError::Open(error) => holder_of_device(&error.reason),
+            _ => None,
+        },
+    )?;
     tracing::info!("disks are driven by {:?}", disks.driver());
     Ok(disks)
+}
+
+fn holder_of_device(reason: &OpenErrorReason) -> Option<Holder> {
+    match reason {
+        OpenErrorReason::InUse { holder } => Some(holder.map_or(Holder::Unknown, Holder::Process)),
+        _ => None,
+    }
 }
 
 fn engine_config(

@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use holdfast_model::ClusterId;
+use holdfast_node::predecessor::{self, Holder};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 
@@ -164,17 +165,23 @@ fn lock(path: &Path) -> Result<File, Failure> {
         .mode(0o600)
         .open(&name)
         .map_err(refused)?;
-    match file.try_lock() {
+    let locked = predecessor::attempt(
+        || file.try_lock(),
+        |error| match error {
+            TryLockError::Error(_) => None,
+            TryLockError::WouldBlock => {
+                Some(number_in(&name).map_or(Holder::Unknown, Holder::Process))
+            }
+        },
+    );
+    match locked {
         Ok(()) => {}
         Err(TryLockError::Error(error)) => return Err(refused(error)),
         Err(TryLockError::WouldBlock) => {
-            let mut text = String::new();
-            let read = file.take(16).read_to_string(&mut text);
-            let holder = read.ok().and_then(|_| text.trim().parse::<u32>().ok());
             let failure = |holder: &str, hint: &str| {
                 Failure::new(format!("{} is in use by {holder}", path.display())).hint(hint)
             };
-            return Err(match holder {
+            return Err(match number_in(&name) {
                 Some(pid) => failure(
                     &format!("process {pid}"),
                     &format!("stop it with `kill {pid}`, or name another directory with --dir"),
@@ -187,6 +194,17 @@ fn lock(path: &Path) -> Result<File, Failure> {
     file.rewind().map_err(refused)?;
     writeln!(file, "{}", std::process::id()).map_err(refused)?;
     Ok(file)
+}
+
+/// The number in a lock's file. The length of what is read is bounded: the file may hold anything.
+fn number_in(lock: &Path) -> Option<u32> {
+    let mut text = String::new();
+    File::open(lock)
+        .ok()?
+        .take(16)
+        .read_to_string(&mut text)
+        .ok()?;
+    text.trim().parse().ok()
 }
 
 fn write_marker(path: &Path, marker: &Marker) -> io::Result<()> {

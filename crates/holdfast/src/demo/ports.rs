@@ -5,14 +5,13 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use holdfast_node::ports::who_listens;
+use holdfast_node::predecessor::Holder;
 use tokio::time::Instant;
 
 use super::layout::Use;
 use crate::failure::Failure;
 
-/// How long a process that was killed a moment ago may hold on to its port.
-const LINGER_MAX: Duration = Duration::from_millis(1_500);
-/// How often it is tried meanwhile.
+/// How often a port is tried that a process holds which is ending.
 const LINGER_POLL: Duration = Duration::from_millis(50);
 
 /// Listens.
@@ -30,12 +29,14 @@ pub(crate) async fn check(used: &Use) -> Result<(), Failure> {
 }
 
 async fn bind(used: &Use) -> Result<TcpListener, Failure> {
-    let deadline = Instant::now() + LINGER_MAX;
+    let begun = Instant::now();
     loop {
         match TcpListener::bind(used.address) {
             Ok(listener) => return Ok(listener),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                if Instant::now() >= deadline {
+                let holder = who_listens(used.address)
+                    .map_or(Holder::Unknown, |listening| Holder::Process(listening.pid));
+                if begun.elapsed() >= holder.patience() {
                     return Err(taken(used));
                 }
             }

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use holdfast_node::directory::PID_FILE;
+use holdfast_node::predecessor;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -53,7 +54,9 @@ impl Process {
             return Ok(None);
         };
         let locks = fs::read_to_string("/proc/locks")?;
-        Ok(has_lock(&locks, number, found.ino()).then_some(process))
+        // One that was killed has its lock for a moment longer.
+        let runs = has_lock(&locks, number, found.ino()) && !predecessor::is_ending(number);
+        Ok(runs.then_some(process))
     }
 
     pub(crate) fn pid(&self) -> u32 {
