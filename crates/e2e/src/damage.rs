@@ -1,12 +1,14 @@
 //! Damage to the files of a node, by hand: this is where the harness knows the format.
 //!
 //! Invariants:
-//! - only a node that does not run is damaged;
+//! - only a node that does not run is damaged; one that runs is looked at, at most;
 //! - what is spoiled is spoiled for certain: every byte becomes another.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use holdfast_format::{
@@ -16,6 +18,7 @@ use holdfast_format::{
 use holdfast_model::{BLOCK_SIZE, PAGE_SIZE};
 
 use crate::demo::Demo;
+use crate::process::wait_until;
 
 /// Entries in a block of the page table.
 const ENTRIES: u32 = (TABLE_BLOCK / TABLE_ENTRY) as u32;
@@ -46,6 +49,10 @@ impl Device {
     pub fn of(demo: &Demo, node: &str) -> Result<Vec<Self>> {
         let pid = demo.file().node(node)?.pid;
         ensure!(!demo.runs(pid), "{node} runs");
+        Self::find(demo, node)
+    }
+
+    fn find(demo: &Demo, node: &str) -> Result<Vec<Self>> {
         let text = fs::read_to_string(demo.path(node).join("node.toml"))?;
         let config: toml::Table = text.parse().context("read node.toml")?;
         let devices = config.get("devices").and_then(toml::Value::as_array);
@@ -73,6 +80,23 @@ impl Device {
             .max_by_key(|superblock| superblock.update)
             .with_context(|| format!("find a superblock in {}", path.display()))?;
         Ok(Self { file, superblock })
+    }
+
+    /// Waits until a node that runs has brought its journal's pages `0..count` of any slice to their
+    /// slots: while it serves, that takes about a second.
+    ///
+    /// # Errors
+    /// It does not within `patience`, or its devices are none.
+    pub fn wait_for_pages(demo: &Demo, node: &str, count: u32, patience: Duration) -> Result<()> {
+        wait_until("the pages are in their slots", patience, || {
+            let mut found = BTreeSet::new();
+            for device in Self::find(demo, node)? {
+                let slots = device.used_slots()?;
+                found.extend(slots.iter().map(|slot| slot.key.page.0));
+            }
+            Ok((0..count).all(|page| found.contains(&page)))
+        })?;
+        Ok(())
     }
 
     /// The slots that hold pages.

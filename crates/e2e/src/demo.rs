@@ -207,7 +207,10 @@ impl Demo {
     #[must_use]
     pub fn scratch(&self, name: impl AsRef<Path>) -> PathBuf {
         let scratch = self.scratch.as_ref();
-        scratch.expect("it is there until the end").path().join(name)
+        scratch
+            .expect("it is there until the end")
+            .path()
+            .join(name)
     }
 
     /// A path in the demo's directory.

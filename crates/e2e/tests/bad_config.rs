@@ -1,6 +1,7 @@
 //! Configurations and devices that cannot be used: a clear error, and nothing is harmed.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -50,18 +51,22 @@ fn wrong_configurations_are_told() {
             "it does not name the device: {said}"
         );
 
-        // Somebody else's data.
+        ensure!(fs::read(&small)? == vec![0; 1 << 20], "it was changed");
+
+        // Somebody else's data, too small or not.
         let foreign = demo.scratch("foreign");
-        fs::write(&foreign, vec![7; 64 << 20])?;
-        fs::File::options()
-            .write(true)
-            .open(&foreign)?
-            .set_len(4 << 30)?;
-        refused(demo, &with_device(demo, &good, &foreign))?;
-        ensure!(
-            fs::read(&foreign)?[..64 << 20] == vec![7; 64 << 20],
-            "it was overwritten"
-        );
+        let content = vec![7; 64 << 20];
+        fs::write(&foreign, &content)?;
+        for bytes in [64 << 20, 4 << 30] {
+            let file = fs::File::options().write(true).open(&foreign)?;
+            file.set_len(bytes)?;
+            refused(demo, &with_device(demo, &good, &foreign))?;
+            let mut found = vec![0; content.len()];
+            let file = fs::File::open(&foreign)?;
+            file.read_exact_at(&mut found, 0)?;
+            ensure!(found == content, "it was overwritten");
+            ensure!(file.metadata()?.len() == bytes, "its size was changed");
+        }
 
         // The device of a node that runs.
         let used = demo.path("n1").join("device");

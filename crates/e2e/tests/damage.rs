@@ -12,6 +12,8 @@ use holdfast_lab::multipath::{CommandError, Problem};
 use holdfast_lab::verify::{Ledger, LoadConfig};
 
 const SYNC_PATIENCE: Duration = Duration::from_secs(60);
+/// For what was written to be brought to its place.
+const DESTAGE_PATIENCE: Duration = Duration::from_secs(30);
 const COMMANDS: u64 = 2000;
 /// Logical blocks in a block.
 const SECTORS: u64 = 8;
@@ -102,6 +104,7 @@ fn without_a_good_copy_the_block_is_an_error_and_no_other() {
             .in_sync
             .first()
             .context("it has a replica")?;
+        Device::wait_for_pages(demo, node, 8, DESTAGE_PATIENCE)?;
         drop(host);
         demo.stop()?;
         let mut spoiled = None;
