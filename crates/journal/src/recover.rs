@@ -62,27 +62,31 @@ pub struct RecoveryFailed;
 enum Step {
     Flush,
     Headers,
-    /// Searches the segments whose headers are bad.
-    Search {
-        index: u32,
+    /// A segment is being read.
+    Segment {
         reader: PatientRead,
-    },
-    /// Looks for the last group of a partition, newest segment first.
-    Last {
-        partition: u16,
-        /// Those not yet looked at, oldest first.
-        left: VecDeque<Segment>,
-        reader: PatientRead,
-    },
-    Walk {
-        walk: Box<Walk>,
-        reader: PatientRead,
+        purpose: Purpose,
     },
     Heal {
         in_flight: u32,
     },
     HealFlush,
     Done,
+}
+
+/// What a segment is read for.
+#[derive(Debug)]
+enum Purpose {
+    /// Its header is bad: to search it for groups.
+    Search { index: u32 },
+    /// To find the last group of a partition, newest segment first.
+    Last {
+        partition: u16,
+        /// Those not yet looked at, oldest first; the one that is read is the last of them.
+        left: VecDeque<Segment>,
+    },
+    /// To follow a partition's chain.
+    Walk(Box<Walk>),
 }
 
 /// A journal that is being recovered.
@@ -156,43 +160,15 @@ impl Recovery {
                 self.ask_headers(requests);
             }
             Step::Headers => self.take_header(&completion, requests),
-            Step::Search { index, mut reader } => match reader.take(completion.result) {
-                Err(op) => {
-                    self.ask(op, requests);
-                    self.step = Step::Search { index, reader };
-                }
-                Ok(bytes) => {
-                    self.segments[index as usize] = chain::from_groups(&self.place, index, &bytes);
-                    self.search_next(index + 1, requests);
-                }
-            },
-            Step::Last {
-                partition,
-                left,
+            Step::Segment {
                 mut reader,
+                purpose,
             } => match reader.take(completion.result) {
                 Err(op) => {
                     self.ask(op, requests);
-                    self.step = Step::Last {
-                        partition,
-                        left,
-                        reader,
-                    };
+                    self.step = Step::Segment { reader, purpose };
                 }
-                Ok(bytes) => self.take_last(partition, left, &bytes, requests),
-            },
-            Step::Walk {
-                mut walk,
-                mut reader,
-            } => match reader.take(completion.result) {
-                Err(op) => {
-                    self.ask(op, requests);
-                    self.step = Step::Walk { walk, reader };
-                }
-                Ok(bytes) => {
-                    walk.take(&self.place, &bytes, found);
-                    self.walk(walk, requests);
-                }
+                Ok(bytes) => self.take_segment(purpose, &bytes, requests, found),
             },
             Step::Heal { in_flight } => {
                 completion.result.map_err(|_| RecoveryFailed)?;
@@ -211,20 +187,25 @@ impl Recovery {
             Step::Done => unreachable!("nothing is in flight when recovery is over"),
         }
         if self.is_done() {
-            found.extend(self.empty.iter().map(|partition| Found::Hole {
-                partition: *partition,
-            }));
-            found.extend(
-                self.suspects
-                    .iter()
-                    .zip(0..)
-                    .map(|(suspect, partition)| Found::End {
-                        partition,
-                        suspect: *suspect,
-                    }),
-            );
+            self.conclude(found);
         }
         Ok(())
+    }
+
+    /// What can be said only when all partitions have been walked.
+    fn conclude(&self, found: &mut Vec<Found>) {
+        found.extend(self.empty.iter().map(|partition| Found::Hole {
+            partition: *partition,
+        }));
+        found.extend(
+            self.suspects
+                .iter()
+                .zip(0..)
+                .map(|(suspect, partition)| Found::End {
+                    partition,
+                    suspect: *suspect,
+                }),
+        );
     }
 
     fn ask(&mut self, op: DiskOp, requests: &mut Vec<DiskRequest>) {
@@ -236,11 +217,32 @@ impl Recovery {
         });
     }
 
-    fn read_segment(&mut self, index: u32, requests: &mut Vec<DiskRequest>) -> PatientRead {
+    fn read_segment(&mut self, index: u32, purpose: Purpose, requests: &mut Vec<DiskRequest>) {
         let offset = self.place.layout.segment_offset(index);
         let (reader, op) = PatientRead::start(offset, self.place.layout.segment_bytes);
         self.ask(op, requests);
-        reader
+        self.step = Step::Segment { reader, purpose };
+    }
+
+    /// Takes the bytes of a segment that was read for `purpose`.
+    fn take_segment(
+        &mut self,
+        purpose: Purpose,
+        bytes: &Bytes,
+        requests: &mut Vec<DiskRequest>,
+        found: &mut Vec<Found>,
+    ) {
+        match purpose {
+            Purpose::Search { index } => {
+                self.segments[index as usize] = chain::from_groups(&self.place, index, bytes);
+                self.search_next(index + 1, requests);
+            }
+            Purpose::Last { partition, left } => self.take_last(partition, left, bytes, requests),
+            Purpose::Walk(mut walk) => {
+                walk.take(&self.place, bytes, found);
+                self.walk(walk, requests);
+            }
+        }
     }
 
     fn ask_headers(&mut self, requests: &mut Vec<DiskRequest>) {
@@ -276,10 +278,7 @@ impl Recovery {
         let bad = (from..self.place.layout.segment_count)
             .find(|index| self.segments[*index as usize] == SegmentFound::BadHeader);
         match bad {
-            Some(index) => {
-                let reader = self.read_segment(index, requests);
-                self.step = Step::Search { index, reader };
-            }
+            Some(index) => self.read_segment(index, Purpose::Search { index }, requests),
             None => self.last(0, requests),
         }
     }
@@ -301,12 +300,8 @@ impl Recovery {
     ) {
         match left.back() {
             Some(segment) => {
-                let reader = self.read_segment(segment.index, requests);
-                self.step = Step::Last {
-                    partition,
-                    left,
-                    reader,
-                };
+                let index = segment.index;
+                self.read_segment(index, Purpose::Last { partition, left }, requests);
             }
             None => {
                 // No segment has a single good group: the chain begins with its oldest segment.
@@ -350,10 +345,7 @@ impl Recovery {
 
     fn walk(&mut self, walk: Box<Walk>, requests: &mut Vec<DiskRequest>) {
         match walk.wants() {
-            Some(index) => {
-                let reader = self.read_segment(index, requests);
-                self.step = Step::Walk { walk, reader };
-            }
+            Some(index) => self.read_segment(index, Purpose::Walk(walk), requests),
             None => {
                 let partition = walk.partition();
                 self.suspects.push(walk.is_suspect());
