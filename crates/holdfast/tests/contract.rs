@@ -144,6 +144,46 @@ fn a_configuration_with_errors_is_told_with_its_place() {
     );
 }
 
+/// The configuration of a node with one device, that reaches no metadata.
+fn node_config(folder: &Path, device: &Path) -> String {
+    let endpoint = "listen = \"127.0.0.1:0\"\nadvertise = \"127.0.0.1:9\"\n";
+    format!(
+        "cluster = \"7\"\nnode = 1\nname = \"n1\"\ndirectory = \"{}\"\n\
+         [portal]\n{endpoint}[peers]\n{endpoint}[api]\n{endpoint}\
+         [metadata]\naddresses = [\"127.0.0.1:9\"]\n[[devices]]\npath = \"{}\"\n",
+        folder.display(),
+        device.display()
+    )
+}
+
+#[test]
+fn a_device_that_cannot_be_used_is_told_by_its_path_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = folder.path().join("small");
+    let config = folder.path().join("node.toml");
+    std::fs::write(&config, node_config(folder.path(), &device)).unwrap();
+    for (contents, says) in [
+        (
+            vec![0; 1 << 20],
+            "has 1048576 bytes, a store needs at least",
+        ),
+        (
+            vec![0; 8 << 20],
+            "has 8388608 bytes, a store needs at least",
+        ),
+        (vec![7; 1 << 20], "both superblocks are bad"),
+        (vec![7; 8 << 20], "both superblocks are bad"),
+    ] {
+        std::fs::write(&device, &contents).unwrap();
+        let talk = fails(&["node", "--config", config.to_str().unwrap()]);
+        let expected = format!("error: devices: {}: the device ", device.display());
+        assert!(talk.contains(&expected), "{talk}");
+        assert!(talk.contains(says) && talk.contains("\n\nhint: "), "{talk}");
+        assert!(!talk.contains("DiskId"), "{talk}");
+        assert_eq!(std::fs::read(&device).unwrap(), contents);
+    }
+}
+
 /// Three runs of ports of which nobody listens on the first, so that the demo gets past them.
 fn free_ports() -> (String, String) {
     let portal = 17_000 + (std::process::id() % 500) as u16 * 2;

@@ -76,11 +76,17 @@ impl Journal {
         (0..place.layout.segment_count).map(move |index| blank_segment(&place, index))
     }
 
-    /// Whether `place` has enough segments for its partitions: each partition fills one and carries
+    /// Segments that a journal of so many partitions needs: each partition fills one and carries
     /// forward into another, while a third waits to be announced as trimmed.
     #[must_use]
+    pub fn segment_count_min(partitions: u16) -> u32 {
+        4 * u32::from(partitions) + 4
+    }
+
+    /// Whether so many segments are enough for so many partitions.
+    #[must_use]
     pub fn is_large_enough(segment_count: u32, partitions: u16) -> bool {
-        segment_count >= 4 * u32::from(partitions) + 4
+        segment_count >= Self::segment_count_min(partitions)
     }
 
     /// How many records wait in `partition`, the ones being written not counted.

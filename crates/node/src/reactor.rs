@@ -15,9 +15,8 @@ use holdfast_api::documents::LocalReport;
 use holdfast_disk::Disks;
 use holdfast_engine::{Command, Engine, Event, Notice, OpenFailure, Output, Severity};
 use holdfast_metadata::Session;
-use holdfast_model::{DiskCompletion, DiskId};
+use holdfast_model::DiskCompletion;
 use holdfast_net::{BindError, Network};
-use holdfast_store::OpenError;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -188,26 +187,11 @@ impl Names {
 
     fn store_error(&self, failure: OpenFailure) -> NodeError {
         let OpenFailure(failure) = failure;
-        let device = device_of(&failure)
+        let device = failure
+            .disk()
             .and_then(|disk| self.devices.get(usize::from(disk.0)))
             .cloned();
         NodeError::Store { device, failure }
-    }
-}
-
-/// The device that a failure is about, if it is one.
-fn device_of(failure: &OpenError) -> Option<DiskId> {
-    match failure {
-        OpenError::TooSmall { disk, .. }
-        | OpenError::Blank { disk }
-        | OpenError::NotBlank { disk, .. }
-        | OpenError::BadSuperblocks { disk }
-        | OpenError::NewerVersion { disk, .. }
-        | OpenError::Foreign { disk, .. }
-        | OpenError::Shrunk { disk, .. }
-        | OpenError::BadSector { disk, .. }
-        | OpenError::DeviceFailed { disk } => Some(*disk),
-        OpenError::NoFlashDevice | OpenError::BadConfig | OpenError::MissingDevice { .. } => None,
     }
 }
 

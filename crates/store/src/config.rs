@@ -45,7 +45,8 @@ pub struct FormatConfig {
     /// Bytes in a segment of the journal: a multiple of 4 KiB, 256 KiB to 64 MiB. An entry carries
     /// at most half of it.
     pub segment_bytes: u32,
-    /// Bytes of the journal; by default 1/16 of its device, at least 64 MiB and at most 8 GiB.
+    /// Bytes of the journal; by default 1/16 of its device, at least 64 MiB and at most 8 GiB, and
+    /// on a small device what its partitions need.
     pub journal_bytes: Option<u64>,
 }
 

@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use core::fmt;
 
 use holdfast_model::{
     ClusterId, CommandId, DiskId, DiskRequest, Epoch, NodeId, Sequence, SliceId, StoreId,
@@ -107,16 +108,37 @@ pub struct RecoveredSlice {
 }
 
 /// Why a store cannot be opened, or not be created.
+///
+/// The texts speak of "the device": whoever knows its name puts that before them. What to do about
+/// it follows after an empty line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// No device was given, or none of tier 0.
-    #[error("a store needs a flash device")]
+    #[error("no flash device is given\n\nhint: the journal needs one: name a device of tier flash")]
     NoFlashDevice,
     /// The configuration breaks a limit that its documentation states.
-    #[error("the format's configuration is out of its limits")]
+    #[error(
+        "the format's configuration is out of its limits\n\n\
+         hint: a journal has 1 to 64 partitions and segments of 256 KiB to 64 MiB, in whole blocks \
+         of 4 KiB; at least one request may be in flight"
+    )]
     BadConfig,
+    /// The journal that was asked for is too small for its partitions.
+    #[error(
+        "a journal of {bytes} bytes is too small for its partitions: at least {bytes_min} are \
+         needed\n\nhint: make the journal larger, its segments smaller, or its partitions fewer"
+    )]
+    JournalTooSmall {
+        /// What was asked for.
+        bytes: u64,
+        /// What it needs.
+        bytes_min: u64,
+    },
     /// The device is too small to be of use.
-    #[error("disk {disk:?} has {bytes} bytes, at least {bytes_min} are needed")]
+    #[error(
+        "the device has {bytes} bytes, a store needs at least {bytes_min}\n\n\
+         hint: name a larger device, or give a file that many bytes"
+    )]
     TooSmall {
         /// The device.
         disk: DiskId,
@@ -125,14 +147,26 @@ pub enum OpenError {
         /// What it needs.
         bytes_min: u64,
     },
+    /// Together the devices have more pages than can be numbered.
+    #[error(
+        "together the devices are too large for one store\n\nhint: name fewer of them, at most 1 PiB"
+    )]
+    TooLarge,
     /// There is no store on the device: its beginning is all zeros.
-    #[error("disk {disk:?} is blank")]
+    #[error(
+        "the device is blank: it holds no store\n\n\
+         hint: name the device that holds the store, or create one here"
+    )]
     Blank {
         /// The device.
         disk: DiskId,
     },
     /// A store was to be created, but there is something on the device.
-    #[error("disk {disk:?} holds data")]
+    #[error(
+        "the device {}, and a store is created only where nothing is lost\n\n\
+         hint: name devices that are all of one store, or all blank; to give this one up, \
+         overwrite its first 2 MiB with zeros", held(owner.as_ref())
+    )]
     NotBlank {
         /// The device.
         disk: DiskId,
@@ -140,13 +174,20 @@ pub enum OpenError {
         owner: Option<(ClusterId, StoreId, NodeId)>,
     },
     /// Neither superblock of the device is valid, and it is not blank.
-    #[error("disk {disk:?} holds no store that can be read: both superblocks are bad")]
+    #[error(
+        "the device holds no store that can be read: both superblocks are bad\n\n\
+         hint: is it the right device? `holdfast inspect` shows what is on it; to give it up and \
+         have the node filled by others, overwrite its first 2 MiB with zeros"
+    )]
     BadSuperblocks {
         /// The device.
         disk: DiskId,
     },
     /// The device was written by a newer version.
-    #[error("disk {disk:?} has format version {version}, this program knows up to {known}")]
+    #[error(
+        "the device has format version {version}, this program reads up to {known}\n\n\
+         hint: run the newer program that wrote it"
+    )]
     NewerVersion {
         /// The device.
         disk: DiskId,
@@ -156,7 +197,10 @@ pub enum OpenError {
         known: u32,
     },
     /// The device belongs to another cluster, store or node than was expected.
-    #[error("disk {disk:?} belongs to cluster {cluster}, store {store}, node {node}")]
+    #[error(
+        "the device belongs to cluster {cluster}, store {store}, node {node}\n\n\
+         hint: name this node's own devices, or set the cluster and node that they belong to"
+    )]
     Foreign {
         /// The device.
         disk: DiskId,
@@ -168,7 +212,10 @@ pub enum OpenError {
         node: NodeId,
     },
     /// The store has a device that was not given (or was given twice in its place).
-    #[error("the store's device {ordinal} of {count} is missing")]
+    #[error(
+        "the store has {count} devices, and number {ordinal}, counted from 0, is missing or given \
+         twice\n\nhint: name each of the store's devices once; `holdfast inspect` tells their numbers"
+    )]
     MissingDevice {
         /// Which one, from 0.
         ordinal: u16,
@@ -176,7 +223,10 @@ pub enum OpenError {
         count: u16,
     },
     /// The device is smaller than it was.
-    #[error("disk {disk:?} has {bytes} bytes, it had {bytes_then} when the store was created")]
+    #[error(
+        "the device has {bytes} bytes, it had {bytes_then} when the store was created\n\n\
+         hint: was it cut short when it was copied? Bring back all of its bytes"
+    )]
     Shrunk {
         /// The device.
         disk: DiskId,
@@ -186,19 +236,80 @@ pub enum OpenError {
         bytes_then: u64,
     },
     /// The device cannot write as little at once as the format relies on.
-    #[error("disk {disk:?} has sectors of {sector} bytes, 512 or 4096 are supported")]
+    #[error(
+        "the device has sectors of {sector} bytes, 512 or 4096 are supported\n\n\
+         hint: name another device"
+    )]
     BadSector {
         /// The device.
         disk: DiskId,
         /// Its sector.
         sector: u32,
     },
+    /// The device has larger sectors than the one that the store was created on: what was never
+    /// torn there may be torn here.
+    #[error(
+        "the device has sectors of {sector} bytes, those that the store was created on have \
+         {sector_then}\n\nhint: bring the store to a device with sectors of {sector_then} bytes"
+    )]
+    LargerSector {
+        /// The device.
+        disk: DiskId,
+        /// Its sector.
+        sector: u32,
+        /// What it was.
+        sector_then: u32,
+    },
     /// Reading what is needed to open the store, or writing before it is open, failed.
-    #[error("disk {disk:?} failed")]
+    #[error(
+        "the device failed while the store was being opened\n\n\
+         hint: the kernel's log says how (`dmesg`); a device that fails is replaced"
+    )]
     DeviceFailed {
         /// The device.
         disk: DiskId,
     },
+}
+
+impl OpenError {
+    /// The device that it is about, if it is about one.
+    #[must_use]
+    pub fn disk(&self) -> Option<DiskId> {
+        match self {
+            Self::TooSmall { disk, .. }
+            | Self::Blank { disk }
+            | Self::NotBlank { disk, .. }
+            | Self::BadSuperblocks { disk }
+            | Self::NewerVersion { disk, .. }
+            | Self::Foreign { disk, .. }
+            | Self::Shrunk { disk, .. }
+            | Self::BadSector { disk, .. }
+            | Self::LargerSector { disk, .. }
+            | Self::DeviceFailed { disk } => Some(*disk),
+            Self::NoFlashDevice
+            | Self::BadConfig
+            | Self::JournalTooSmall { .. }
+            | Self::TooLarge
+            | Self::MissingDevice { .. } => None,
+        }
+    }
+}
+
+/// What a device holds that is not blank.
+fn held(owner: Option<&(ClusterId, StoreId, NodeId)>) -> impl fmt::Display {
+    struct Held(Option<(ClusterId, StoreId, NodeId)>);
+    impl fmt::Display for Held {
+        fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            match self.0 {
+                Some((cluster, store, node)) => write!(
+                    formatter,
+                    "holds store {store} of node {node} in cluster {cluster}"
+                ),
+                None => formatter.write_str("holds data of something else"),
+            }
+        }
+    }
+    Held(owner.copied())
 }
 
 /// What a replica is expected to belong to; checked when a store is opened.

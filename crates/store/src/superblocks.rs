@@ -4,7 +4,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use holdfast_format::device::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
-use holdfast_format::{DeviceLayout, DeviceRole, FORMAT_VERSION, Superblock, SuperblockError};
+use holdfast_format::{
+    DeviceLayout, DeviceRole, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock,
+    SuperblockError,
+};
 use holdfast_journal::Journal;
 use holdfast_model::{BLOCK_SIZE, DiskError, Tier};
 use holdfast_stdx::Bytes;
@@ -70,23 +73,11 @@ pub(crate) fn plan(
     let mut slot_base = 0_u32;
     for (ordinal, index) in order.into_iter().enumerate() {
         let device = &devices[index];
-        let role = if ordinal == 0 {
-            DeviceRole::Journal {
-                segment_bytes: config.segment_bytes,
-                journal_bytes: config.journal_bytes,
-            }
+        let layout = if ordinal == 0 {
+            plan_with_journal(config, device)?
         } else {
-            DeviceRole::Pages
+            plan_in_role(device, DeviceRole::Pages)?
         };
-        let layout =
-            DeviceLayout::plan(device.bytes, role).map_err(|error| OpenError::TooSmall {
-                disk: device.disk,
-                bytes: device.bytes,
-                bytes_min: error.bytes_min,
-            })?;
-        if ordinal == 0 && !Journal::is_large_enough(layout.segment_count, config.partitions) {
-            return Err(OpenError::BadConfig);
-        }
         planned[index] = Some(Superblock {
             update: 1,
             cluster: identity.cluster,
@@ -105,17 +96,64 @@ pub(crate) fn plan(
         });
         slot_base = slot_base
             .checked_add(layout.slot_count)
-            .ok_or(OpenError::BadConfig)?;
+            .ok_or(OpenError::TooLarge)?;
     }
     Ok(planned.into_iter().flatten().collect())
+}
+
+/// Divides the device that carries the journal: a journal of the size asked for, or else of the
+/// usual share, but no smaller than its partitions need.
+fn plan_with_journal(
+    config: &FormatConfig,
+    device: &DeviceGeometry,
+) -> Result<DeviceLayout, OpenError> {
+    let segment_bytes = config.segment_bytes;
+    let bytes_min =
+        u64::from(Journal::segment_count_min(config.partitions)) * u64::from(segment_bytes);
+    if let Some(bytes) = config.journal_bytes
+        && bytes < bytes_min
+    {
+        return Err(OpenError::JournalTooSmall { bytes, bytes_min });
+    }
+    let plan = |journal_bytes| {
+        let role = DeviceRole::Journal {
+            segment_bytes,
+            journal_bytes,
+        };
+        plan_in_role(device, role)
+    };
+    match plan(config.journal_bytes) {
+        Ok(layout) if Journal::is_large_enough(layout.segment_count, config.partitions) => {
+            Ok(layout)
+        }
+        // The share is too small, or leaves no room for a single page.
+        _ if config.journal_bytes.is_none() => plan(Some(bytes_min)),
+        refused => refused,
+    }
+}
+
+fn plan_in_role(device: &DeviceGeometry, role: DeviceRole) -> Result<DeviceLayout, OpenError> {
+    DeviceLayout::plan(device.bytes, role).map_err(|error| OpenError::TooSmall {
+        disk: device.disk,
+        bytes: device.bytes,
+        bytes_min: error.bytes_min,
+    })
+}
+
+/// Whether copy `copy` of a superblock lies beyond the device's end. There is nothing then, however
+/// the read ended.
+fn is_beyond_end(device: &DeviceGeometry, copy: usize) -> bool {
+    SUPERBLOCK_OFFSETS[copy] + SUPERBLOCK_BYTES as u64 > device.bytes
 }
 
 /// Refuses a device that holds anything, for a store is created only where nothing is lost.
 pub(crate) fn must_be_blank(device: &DeviceGeometry, copies: &Copies) -> Result<(), OpenError> {
     let disk = device.disk;
-    for copy in copies {
-        let bytes = match copy.as_ref().expect("both places were read") {
+    for (copy, read) in copies.iter().enumerate() {
+        let bytes = match read.as_ref().expect("both places were read") {
             Ok(bytes) => bytes,
+            // How large it would have to be is said when the store is planned.
+            Err(_) if is_beyond_end(device, copy) => continue,
             Err(_) => return Err(OpenError::DeviceFailed { disk }),
         };
         let owner = match Superblock::decode(bytes) {
@@ -134,8 +172,9 @@ pub(crate) fn newest(device: &DeviceGeometry, copies: &Copies) -> Result<Superbl
     let mut best: Option<Superblock> = None;
     let mut blank = 0;
     let mut failed = 0;
-    for copy in copies {
-        match copy.as_ref().expect("both places were read") {
+    for (copy, read) in copies.iter().enumerate() {
+        match read.as_ref().expect("both places were read") {
+            Err(_) if is_beyond_end(device, copy) => blank += 1,
             Err(_) => failed += 1,
             Ok(bytes) => match Superblock::decode(bytes) {
                 Ok(found) => {
@@ -194,9 +233,10 @@ pub(crate) fn must_belong(
             });
         }
         if device.sector > found.sector {
-            return Err(OpenError::BadSector {
+            return Err(OpenError::LargerSector {
                 disk: device.disk,
                 sector: device.sector,
+                sector_then: found.sector,
             });
         }
     }
@@ -212,3 +252,7 @@ pub(crate) fn must_belong(
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "superblocks_tests.rs"]
+mod tests;

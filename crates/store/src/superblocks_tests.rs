@@ -1,0 +1,200 @@
+//! What is refused before a store is opened or created, and in which words.
+
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use holdfast_model::{ClusterId, DiskId, NodeId, StoreId};
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+fn device(bytes: u64) -> DeviceGeometry {
+    DeviceGeometry {
+        disk: DiskId(0),
+        bytes,
+        sector: 512,
+        tier: Tier::Flash,
+    }
+}
+
+fn identity() -> StoreIdentity {
+    StoreIdentity {
+        cluster: ClusterId(1),
+        store: StoreId(2),
+        node: NodeId(3),
+        nonce: 4,
+    }
+}
+
+fn planned(config: FormatConfig, bytes: u64) -> Result<Superblock, OpenError> {
+    let superblocks = plan(&config, &identity(), &[device(bytes)])?;
+    Ok(superblocks[0])
+}
+
+/// What is read from a device of so many bytes that begins with `content`.
+fn copies(bytes: u64, content: &[u8]) -> Copies {
+    SUPERBLOCK_OFFSETS.map(|offset| {
+        let end = offset + SUPERBLOCK_BYTES as u64;
+        Some(if end > bytes {
+            Err(DiskError::Short)
+        } else {
+            let mut block = vec![0; SUPERBLOCK_BYTES];
+            let from = content.len().min(offset as usize);
+            let part = &content[from..content.len().min(end as usize)];
+            block[..part.len()].copy_from_slice(part);
+            Ok(Bytes::from(block))
+        })
+    })
+}
+
+#[test]
+fn a_device_that_is_too_small_is_told_what_a_store_needs() {
+    let config = FormatConfig::default();
+    for bytes in [0, 512, 4096, MIB, 2 * MIB, 64 * MIB] {
+        // As the node goes about it: it opens, and creates where there is nothing.
+        let found = copies(bytes, &[]);
+        let blank = OpenError::Blank { disk: DiskId(0) };
+        assert_eq!(newest(&device(bytes), &found), Err(blank), "{bytes}");
+        assert_eq!(must_be_blank(&device(bytes), &found), Ok(()), "{bytes}");
+        let Err(OpenError::TooSmall { bytes_min, .. }) = planned(config, bytes) else {
+            panic!("{bytes} bytes are too small");
+        };
+        assert!(planned(config, bytes_min).is_ok());
+        assert!(matches!(
+            planned(config, bytes_min - 1),
+            Err(OpenError::TooSmall { bytes_min: same, .. }) if same == bytes_min
+        ));
+    }
+}
+
+#[test]
+fn a_small_device_gets_the_journal_that_its_partitions_need() {
+    let config = FormatConfig::default();
+    let small = planned(config, 100 * MIB).expect("large enough").layout;
+    assert_eq!(small.segment_count, 20);
+    let large = planned(config, 16 << 30).expect("large enough").layout;
+    assert_eq!(u64::from(large.segment_count) * 4 * MIB, 1 << 30);
+}
+
+#[test]
+fn a_journal_that_is_too_small_is_told_what_it_needs() {
+    let asked = |journal_bytes| FormatConfig {
+        partitions: 8,
+        segment_bytes: 1 << 20,
+        journal_bytes: Some(journal_bytes),
+    };
+    let refused = OpenError::JournalTooSmall {
+        bytes: 36 * MIB - 1,
+        bytes_min: 36 * MIB,
+    };
+    assert_eq!(planned(asked(36 * MIB - 1), 1 << 30), Err(refused));
+    let layout = planned(asked(36 * MIB), 1 << 30).expect("enough").layout;
+    assert_eq!(layout.segment_count, 36);
+    // A journal that fits no device is the device's fault, not the journal's.
+    assert!(matches!(
+        planned(asked(2 << 30), 1 << 30),
+        Err(OpenError::TooSmall { bytes_min, .. }) if bytes_min > 2 << 30
+    ));
+}
+
+#[test]
+fn what_is_not_blank_is_not_taken_for_it() {
+    let disk = DiskId(0);
+    for bytes in [MIB, 1 << 30] {
+        let found = copies(bytes, &[7; 8192]);
+        assert_eq!(
+            newest(&device(bytes), &found),
+            Err(OpenError::BadSuperblocks { disk })
+        );
+        let refused = OpenError::NotBlank { disk, owner: None };
+        assert_eq!(must_be_blank(&device(bytes), &found), Err(refused));
+    }
+    // A place that is there and cannot be read may hold anything.
+    let unreadable: Copies = [0, 1].map(|_| Some(Err(DiskError::Os(5))));
+    let failed = OpenError::DeviceFailed { disk };
+    assert_eq!(newest(&device(1 << 30), &unreadable), Err(failed));
+    assert_eq!(must_be_blank(&device(1 << 30), &unreadable), Err(failed));
+    // A store that was cut short is not blank either.
+    let superblock = planned(FormatConfig::default(), 1 << 30).expect("large enough");
+    let short = copies(MIB, &superblock.encode());
+    let found = newest(&device(MIB), &short).expect("one copy is there");
+    let refused = must_belong(&[(device(MIB), found)], &Expected::default());
+    assert!(matches!(refused, Err(OpenError::Shrunk { .. })));
+}
+
+#[test]
+fn larger_sectors_than_before_are_refused() {
+    let superblock = planned(FormatConfig::default(), 1 << 30).expect("large enough");
+    let moved = DeviceGeometry {
+        sector: 4096,
+        ..device(1 << 30)
+    };
+    let refused = OpenError::LargerSector {
+        disk: DiskId(0),
+        sector: 4096,
+        sector_then: 512,
+    };
+    let found = must_belong(&[(moved, superblock)], &Expected::default());
+    assert_eq!(found, Err(refused));
+}
+
+#[test]
+fn every_refusal_says_what_to_do_and_leaves_the_name_to_others() {
+    let disk = DiskId(0);
+    let owner = Some((ClusterId(1), StoreId(2), NodeId(3)));
+    let all: Vec<OpenError> = vec![
+        OpenError::NoFlashDevice,
+        OpenError::BadConfig,
+        OpenError::JournalTooSmall {
+            bytes: 1,
+            bytes_min: 2,
+        },
+        OpenError::TooSmall {
+            disk,
+            bytes: 1,
+            bytes_min: 2,
+        },
+        OpenError::TooLarge,
+        OpenError::Blank { disk },
+        OpenError::NotBlank { disk, owner },
+        OpenError::NotBlank { disk, owner: None },
+        OpenError::BadSuperblocks { disk },
+        OpenError::NewerVersion {
+            disk,
+            version: 2,
+            known: 1,
+        },
+        OpenError::Foreign {
+            disk,
+            cluster: ClusterId(1),
+            store: StoreId(2),
+            node: NodeId(3),
+        },
+        OpenError::MissingDevice {
+            ordinal: 1,
+            count: 2,
+        },
+        OpenError::Shrunk {
+            disk,
+            bytes: 1,
+            bytes_then: 2,
+        },
+        OpenError::BadSector { disk, sector: 520 },
+        OpenError::LargerSector {
+            disk,
+            sector: 4096,
+            sector_then: 512,
+        },
+        OpenError::DeviceFailed { disk },
+    ];
+    for error in all {
+        let text = error.to_string();
+        let (what, hint) = text.split_once("\n\nhint: ").expect("it says what to do");
+        assert!(!what.is_empty() && !hint.is_empty(), "{text}");
+        assert!(!text.contains("DiskId"), "{text}");
+        let about_one = what.starts_with("the device ");
+        assert_eq!(error.disk().is_some(), about_one, "{text}");
+    }
+}
