@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{licences, tidy};
+use crate::{licences, openapi, tidy};
 
 /// Seeds that every run of the gate simulates.
 const SEEDS_FIXED: u64 = 200;
@@ -68,6 +68,10 @@ const DOCS: Step = Step {
         finish(root, command)
     },
 };
+const OPENAPI: Step = Step {
+    name: "openapi",
+    run: openapi::check,
+};
 const TESTS: Step = Step {
     name: "tests",
     run: |root| {
@@ -93,7 +97,7 @@ const SIMULATION: Step = Step {
 
 /// The steps that this tree has something for.
 fn steps(root: &Path) -> Vec<Step> {
-    let mut steps = vec![FORMAT, TIDY, LICENCES, LINTS, DOCS, TESTS];
+    let mut steps = vec![FORMAT, TIDY, LICENCES, LINTS, DOCS, OPENAPI, TESTS];
     if root.join("crates/sim/Cargo.toml").exists() {
         steps.push(SIMULATION);
     }
@@ -131,9 +135,10 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Does what a machine can do about findings: formats the code.
+/// Does what a machine can do about findings: formats the code, writes the interface's document.
 pub(crate) fn fix(root: &Path) -> Result<()> {
-    cargo(root, &["fmt", "--all"])
+    cargo(root, &["fmt", "--all"])?;
+    openapi::write(root)
 }
 
 fn simulate(root: &Path) -> Result<()> {

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 mod ci;
 mod licences;
 mod metadata;
+mod openapi;
 mod tidy;
 
 const USAGE: &str = "\
@@ -23,7 +24,7 @@ usage: cargo xtask <command>
   ci --list      list the steps of the gate
   tidy           check the house rules
   licences       check the licences of all dependencies
-  fix            format the code";
+  fix            format the code, write the OpenAPI document anew";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
