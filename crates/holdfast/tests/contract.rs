@@ -163,14 +163,8 @@ fn a_device_that_cannot_be_used_is_told_by_its_path_with_what_to_do() {
     let config = folder.path().join("node.toml");
     std::fs::write(&config, node_config(folder.path(), &device)).unwrap();
     for (contents, says) in [
-        (
-            vec![0; 1 << 20],
-            "has 1048576 bytes, a store needs at least",
-        ),
-        (
-            vec![0; 8 << 20],
-            "has 8388608 bytes, a store needs at least",
-        ),
+        (vec![0; 1 << 20], "has 1048576 bytes, at least"),
+        (vec![0; 8 << 20], "has 8388608 bytes, at least"),
         (vec![7; 1 << 20], "both superblocks are bad"),
         (vec![7; 8 << 20], "both superblocks are bad"),
     ] {

@@ -136,7 +136,7 @@ pub enum OpenError {
     },
     /// The device is too small to be of use.
     #[error(
-        "the device has {bytes} bytes, a store needs at least {bytes_min}\n\n\
+        "the device has {bytes} bytes, at least {bytes_min} are needed\n\n\
          hint: name a larger device, or give a file that many bytes"
     )]
     TooSmall {
