@@ -17,6 +17,7 @@ use holdfast_store::{Recovered, Store, StoreEvent};
 use holdfast_wire::Message;
 
 use crate::Notice;
+use crate::clearing::Clearings;
 use crate::cluster::{Change, Cluster};
 use crate::config::EngineConfig;
 use crate::context::{SliceContext, World};
@@ -55,6 +56,7 @@ pub struct Engine {
     pub(crate) portal: Portal,
     pub(crate) volumes: Volumes,
     pub(crate) parts: Parts,
+    pub(crate) clearings: Clearings,
     pub(crate) repairs: Repairs,
     pub(crate) me: Option<Me>,
     pub(crate) recovered: Option<Recovered>,
@@ -89,13 +91,15 @@ impl Engine {
             bytes_moved: BTreeMap::new(),
         };
         let portal = Portal::new(config.node, config.portal_limits);
+        let parts = Parts::new(config.hold);
         let mut engine = Self {
             config,
             world,
             replicas: BTreeMap::new(),
             portal,
             volumes: Volumes::default(),
-            parts: Parts::default(),
+            parts,
+            clearings: Clearings::default(),
             repairs: Repairs::default(),
             me: None,
             recovered: None,
@@ -142,7 +146,7 @@ impl Engine {
             self.timer_of.remove(&slice);
             self.with_replica(slice, |replica, context| replica.handle_timeout(context));
         }
-        self.retry_parts();
+        self.look_at_parts();
         self.settle(out);
     }
 
@@ -160,7 +164,8 @@ impl Engine {
             self.world.cluster.next_timeout(),
             self.world.peers.next_heartbeat(),
             self.portal.next_timeout(),
-            self.parts.next_retry(),
+            self.parts.next_timeout(),
+            self.clearings.next_timeout(),
             self.timers.first().map(|(due, _)| *due),
             stop,
             pulse,
@@ -262,6 +267,7 @@ impl Engine {
                     });
                 }
                 self.retry_all_parts();
+                self.ask_to_end_again(peer);
             }
             PeerEvent::Down { peer, link } => {
                 if self.world.peers.current(peer, link).is_some() {
@@ -297,6 +303,9 @@ impl Engine {
             Message::Heartbeat(heartbeat) => self.handle_heartbeat(peer, link, &heartbeat),
             Message::Forward(forward) => self.handle_forward(peer, link, forward),
             Message::Forwarded(forwarded) => self.handle_forwarded(peer, link, forwarded),
+            Message::Settle(settle) => self.handle_settle(peer, link, settle),
+            Message::EndTasks(question) => self.handle_end_tasks(peer, link, question),
+            Message::TasksEnded(answer) => self.handle_tasks_ended(peer, answer),
             Message::Fetch(fetch) => self.handle_fetch(peer, &fetch),
             Message::Fetched(fetched) => self.handle_fetched(peer, &fetched),
             message => {
@@ -329,6 +338,15 @@ impl Engine {
                 busy = true;
                 self.begin_part(part);
             }
+            for wide in self.portal.take_wide() {
+                busy = true;
+                self.begin_clearing(&wide);
+            }
+            for (wanted_by, settled) in self.portal.take_over_for_peers() {
+                busy = true;
+                self.tasks_ended(wanted_by, settled);
+            }
+            busy |= self.consider_clearings();
             for (slice, command, outcome) in core::mem::take(&mut self.world.finished) {
                 busy = true;
                 self.command_finished(slice, command, outcome, Vec::new());
@@ -448,6 +466,7 @@ impl Engine {
             StoreEvent::DeviceFailed { disk } => {
                 self.world.notices.push(Notice::DeviceFailed(disk));
                 self.failed = true;
+                self.parts.replicas_failed(self.world.now);
                 self.timers.clear();
                 self.timer_of.clear();
                 self.portal.drop_all(self.world.now, &self.volumes);
@@ -484,6 +503,9 @@ fn slice_of(message: &Message) -> Option<SliceId> {
         Message::Heartbeat(_)
         | Message::Forward(_)
         | Message::Forwarded(_)
+        | Message::Settle(_)
+        | Message::EndTasks(_)
+        | Message::TasksEnded(_)
         | Message::Fetch(_)
         | Message::Fetched(_) => None,
     }

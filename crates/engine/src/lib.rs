@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+mod clearing;
 mod cluster;
 mod config;
 mod context;

@@ -3,7 +3,8 @@
 //! Invariants:
 //! - a part touches one slice, and no more than one entry of its log holds;
 //! - it keeps its id for ever: whoever is asked twice does it once;
-//! - a write is not sent to anybody any more once its lifetime is over.
+//! - a write is not sent to anybody any more once its lifetime is over;
+//! - one that may have been numbered does not end as refused before somebody who must know says so.
 
 use alloc::vec::Vec;
 
@@ -12,14 +13,19 @@ use holdfast_model::{
     BLOCK_SIZE, BlockRange, CommandId, ENTRY_BYTES_MAX, NodeId, SLICE_SIZE, SliceId, VolumeId,
 };
 use holdfast_replica::WriteKind;
-use holdfast_scsi::ByteRange;
-use holdfast_stdx::{Bytes, BytesMut, Instant};
+use holdfast_replica::timing::FORWARD_AGE;
+use holdfast_scsi::{ByteRange, MediumError};
+use holdfast_stdx::{Bytes, BytesMut, Duration, Instant};
 use holdfast_wire::ForwardKind;
 
 use crate::event::LinkId;
 
+/// For how long after its sending a forward may still be numbered: its age is counted from a
+/// heartbeat that was sent before it, by a clock that may run slower than ours by 1/32.
+const EXPOSURE: Duration = FORWARD_AGE.saturating_add(Duration::from_millis(32));
+
 /// What is to be done.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PartKind {
     /// Bytes are written.
     Write { offset: u64, data: Bytes },
@@ -27,6 +33,8 @@ pub(crate) enum PartKind {
     Clear(BlockRange),
     /// Whole blocks are read.
     Read(BlockRange),
+    /// Nothing: all that anybody has sent the slice's primary is to be over.
+    Barrier,
 }
 
 impl PartKind {
@@ -34,14 +42,16 @@ impl PartKind {
         !matches!(self, Self::Read(_))
     }
 
-    pub(crate) fn forward(&self) -> ForwardKind {
+    /// What is asked of another node; nothing is if all that is wanted is to know.
+    pub(crate) fn forward(&self) -> Option<ForwardKind> {
         match self {
-            Self::Write { offset, data } => ForwardKind::Write {
+            Self::Write { offset, data } => Some(ForwardKind::Write {
                 offset: *offset,
                 data: data.clone(),
-            },
-            Self::Clear(range) => ForwardKind::Clear(*range),
-            Self::Read(range) => ForwardKind::Read(*range),
+            }),
+            Self::Clear(range) => Some(ForwardKind::Clear(*range)),
+            Self::Read(range) => Some(ForwardKind::Read(*range)),
+            Self::Barrier => None,
         }
     }
 
@@ -52,7 +62,7 @@ impl PartKind {
                 data: data.clone(),
             }),
             Self::Clear(range) => Some(WriteKind::Clear(*range)),
-            Self::Read(_) => None,
+            Self::Read(_) | Self::Barrier => None,
         }
     }
 }
@@ -68,17 +78,75 @@ pub(crate) enum Whereabouts {
     There { node: NodeId, link: LinkId },
 }
 
+/// For whom a part is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// For a command of the portal here; `place` is its place among the parts of the operation.
+    Task { task: TaskId, place: usize },
+    /// For whoever waits until a unit is at rest.
+    Clearing(u64),
+}
+
 /// A part of a command.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) command: CommandId,
-    pub(crate) task: TaskId,
-    /// Its place among the parts of the command's operation.
-    pub(crate) place: usize,
+    pub(crate) owner: Owner,
     pub(crate) slice: SliceId,
     pub(crate) kind: PartKind,
     pub(crate) arrived: Instant,
     pub(crate) whereabouts: Whereabouts,
+    /// Nobody is asked to do it any more; it ends with this error unless it turns out to be done.
+    pub(crate) given_up: Option<MediumError>,
+    /// It may have been numbered by somebody who has not said so.
+    pub(crate) in_doubt: bool,
+    /// Until then it may be numbered by somebody who was asked and has not answered.
+    pub(crate) exposed_until: Instant,
+}
+
+impl Part {
+    /// A part that nobody has been asked to do yet.
+    pub(crate) fn new(
+        command: CommandId,
+        owner: Owner,
+        slice: SliceId,
+        kind: PartKind,
+        arrived: Instant,
+    ) -> Self {
+        let is_barrier = kind == PartKind::Barrier;
+        Self {
+            command,
+            owner,
+            slice,
+            kind,
+            arrived,
+            whereabouts: Whereabouts::Waiting { retry: arrived },
+            given_up: is_barrier.then_some(MediumError::Aborted),
+            in_doubt: is_barrier,
+            exposed_until: Instant::ZERO,
+        }
+    }
+
+    /// Whether it is known not to be numbered anywhere, now or later.
+    pub(crate) fn is_settled(&self) -> bool {
+        let nowhere = matches!(self.whereabouts, Whereabouts::Waiting { .. });
+        !self.kind.is_write() || (nowhere && !self.in_doubt)
+    }
+
+    /// Whoever has the part will not be heard of it any more.
+    pub(crate) fn lose_sight(&mut self, now: Instant) {
+        if !self.kind.is_write() {
+            return;
+        }
+        match self.whereabouts {
+            Whereabouts::Waiting { .. } => {}
+            Whereabouts::Here => self.in_doubt = true,
+            Whereabouts::There { .. } => {
+                self.in_doubt = true;
+                self.exposed_until = self.exposed_until.max(now + EXPOSURE);
+            }
+        }
+    }
 }
 
 /// A range of a volume's bytes, cut so that each piece is of one slice and one entry.

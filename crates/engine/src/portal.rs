@@ -7,18 +7,19 @@
 //!   aborted;
 //! - an abort, and the end of a session, is confirmed when every command concerned is over.
 
+mod ending;
+
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_iscsi::target::{
     self, Command as TargetRequest, SessionId, Target, TargetCommand, TargetConfig,
-    TargetDirectory, TargetEvent, TargetOutput, TaskId, TaskManagement, TaskManagementFunction,
-    TaskManagementId, TaskManagementOutcome,
+    TargetDirectory, TargetEvent, TargetOutput, TaskId,
 };
 use holdfast_iscsi::{IscsiName, Nexus as IscsiNexus, PortalGroupTag};
 use holdfast_model::{NodeId, SliceId, VolumeId};
 use holdfast_scsi::{
-    Cdb, Continuation, Lun, MediumError, MediumOperation, Nexus, Outcome, Request, UnitAttention,
+    Cdb, Continuation, MediumError, MediumOperation, Nexus, Outcome, Request, UnitAttention,
     respond_absent,
 };
 use holdfast_stdx::Instant;
@@ -27,6 +28,8 @@ use crate::event::{ConnectionId, PortalCommand, PortalEvent};
 use crate::operation::{Operation, Piece};
 use crate::part::PartKind;
 use crate::volume::Volumes;
+use ending::Endings;
+pub(crate) use ending::{EndedFor, Wide};
 
 /// A session and what its initiator has to be told.
 #[derive(Debug)]
@@ -45,6 +48,8 @@ struct Task {
     continuation: Continuation,
     operation: Operation,
     aborted: bool,
+    /// Every part that has ended is known to be committed or refused for good.
+    settled: bool,
 }
 
 /// What the portal wants done by slices.
@@ -65,7 +70,7 @@ pub(crate) struct Portal {
     out: TargetOutput,
     sessions: BTreeMap<SessionId, Session>,
     tasks: BTreeMap<TaskId, Task>,
-    management: BTreeMap<TaskManagementId, BTreeSet<TaskId>>,
+    endings: Endings,
     paused: BTreeSet<ConnectionId>,
     new_parts: Vec<NewPart>,
     dropped: Vec<TaskId>,
@@ -84,7 +89,7 @@ impl Portal {
             out: TargetOutput::default(),
             sessions: BTreeMap::new(),
             tasks: BTreeMap::new(),
-            management: BTreeMap::new(),
+            endings: Endings::default(),
             paused: BTreeSet::new(),
             new_parts: Vec::new(),
             dropped: Vec::new(),
@@ -196,10 +201,12 @@ impl Portal {
         task: TaskId,
         place: usize,
         result: Result<Vec<holdfast_wire::Content>, MediumError>,
+        settled: bool,
     ) {
         let Some(found) = self.tasks.get_mut(&task) else {
             return;
         };
+        found.settled &= settled;
         found.operation.end_piece(place, result);
         if found.operation.is_over() {
             self.operation_over(now, task);
@@ -210,7 +217,7 @@ impl Portal {
     fn operation_over(&mut self, now: Instant, id: TaskId) {
         let mut task = self.tasks.remove(&id).expect("an operation is a task's");
         if task.aborted {
-            self.task_over(now, id, task.session);
+            self.task_over(now, id, &task);
             return;
         }
         let operation = core::mem::take(&mut task.operation);
@@ -337,112 +344,10 @@ impl Portal {
                     continuation,
                     operation: Operation::default(),
                     aborted: false,
+                    settled: true,
                 };
                 self.begin(now, request.task, task, operation);
             }
-        }
-    }
-
-    fn manage(&mut self, now: Instant, volumes: &Volumes, request: &TaskManagement) {
-        let (unit, reset) = match request.function {
-            TaskManagementFunction::AbortTask(_) => (None, false),
-            TaskManagementFunction::AbortTaskSet(lun)
-            | TaskManagementFunction::ClearTaskSet(lun) => (Some(lun), false),
-            TaskManagementFunction::LogicalUnitReset(lun) => (Some(lun), true),
-            TaskManagementFunction::TargetWarmReset | TaskManagementFunction::TargetColdReset => {
-                (None, true)
-            }
-        };
-        let Some(session) = self.sessions.get(&request.session) else {
-            return;
-        };
-        let name = session.nexus.target.clone();
-        if let Some(lun) = unit
-            && volumes.unit(&name, lun).is_none()
-        {
-            let outcome = TaskManagementOutcome::LunDoesNotExist;
-            self.target
-                .finish_task_management(now, request.request, outcome, &mut self.out);
-            return;
-        }
-        if reset {
-            self.raise_reset(&name, unit);
-        }
-        let waiting: BTreeSet<TaskId> = request
-            .tasks
-            .iter()
-            .copied()
-            .filter(|task| self.abort(*task))
-            .collect();
-        self.management.insert(request.request, waiting);
-        self.finish_management(now);
-    }
-
-    fn raise_reset(&mut self, target: &IscsiName, unit: Option<Lun>) {
-        let sessions = self.sessions.values_mut();
-        for session in sessions.filter(|session| session.nexus.target == *target) {
-            for (number, nexus) in &mut session.units {
-                if unit.is_none_or(|lun| lun.number() == Some(*number)) {
-                    nexus.raise(UnitAttention::Reset);
-                }
-            }
-        }
-    }
-
-    /// Aborts a task; false if there is none any more.
-    fn abort(&mut self, id: TaskId) -> bool {
-        let Some(task) = self.tasks.get_mut(&id) else {
-            return false;
-        };
-        task.aborted = true;
-        self.dropped.push(id);
-        true
-    }
-
-    fn close_session(&mut self, now: Instant, id: SessionId) {
-        let tasks: Vec<TaskId> = self
-            .tasks
-            .iter()
-            .filter(|(_, task)| task.session == id)
-            .map(|(task, _)| *task)
-            .collect();
-        for task in tasks {
-            self.abort(task);
-        }
-        let session = self.sessions.get_mut(&id);
-        session.expect("what closes was open").closed = true;
-        self.finish_session(now, id);
-    }
-
-    /// An aborted task is over.
-    fn task_over(&mut self, now: Instant, id: TaskId, session: SessionId) {
-        for waiting in self.management.values_mut() {
-            waiting.remove(&id);
-        }
-        self.finish_management(now);
-        self.finish_session(now, session);
-    }
-
-    fn finish_management(&mut self, now: Instant) {
-        let over: Vec<TaskManagementId> = self
-            .management
-            .iter()
-            .filter(|(_, waiting)| waiting.is_empty())
-            .map(|(request, _)| *request)
-            .collect();
-        for request in over {
-            self.management.remove(&request);
-            let outcome = TaskManagementOutcome::Complete;
-            self.target
-                .finish_task_management(now, request, outcome, &mut self.out);
-        }
-    }
-
-    fn finish_session(&mut self, now: Instant, id: SessionId) {
-        let closed = self.sessions.get(&id).is_some_and(|session| session.closed);
-        if closed && !self.tasks.values().any(|task| task.session == id) {
-            self.sessions.remove(&id);
-            self.target.finish_session(now, id, &mut self.out);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What a replica holds for true, for whoever checks a cluster from outside: the simulator.
 
-use holdfast_model::{Entry, Epoch, Sequence, SliceId};
+use alloc::vec::Vec;
+
+use holdfast_model::{CommandId, Entry, Epoch, Sequence, SliceId, VolumeId};
 use holdfast_stdx::Instant;
 
 use crate::engine::Engine;
@@ -34,6 +36,17 @@ impl Engine {
             prepared: self.world.storage.store().prepared(*slice),
             committed: self.world.storage.store().committed(*slice),
         })
+    }
+
+    /// The commands that write to a volume and that are not over here: the parts of the portal's,
+    /// and what replicas have not committed.
+    pub fn writes_under_way(&self, volume: VolumeId) -> Vec<CommandId> {
+        let replicas = self
+            .replicas
+            .iter()
+            .filter(|(slice, _)| slice.volume == volume);
+        let replicas = replicas.flat_map(|(_, replica)| replica.commands());
+        self.parts.writes_of(volume).chain(replicas).collect()
     }
 
     /// The entries of a slice's log above a sequence, as far as they are kept.

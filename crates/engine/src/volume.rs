@@ -37,6 +37,22 @@ impl Volumes {
         self.units.get(&(target.clone(), lun.number()?))
     }
 
+    /// The volumes behind a target's units, or behind one of them.
+    pub(crate) fn of(&self, target: &IscsiName, unit: Option<u16>) -> alloc::vec::Vec<VolumeId> {
+        self.units
+            .iter()
+            .filter(|((of, number), _)| of == target && unit.is_none_or(|unit| unit == *number))
+            .map(|(_, volume)| volume.id)
+            .collect()
+    }
+
+    /// The target and the unit's number under which a volume is offered.
+    pub(crate) fn place_of(&self, volume: VolumeId) -> Option<(&IscsiName, u16)> {
+        let mut units = self.units.iter();
+        let found = units.find(|(_, unit)| unit.id == volume);
+        found.map(|((target, number), _)| (target, *number))
+    }
+
     /// Follows the records. Returns the targets and numbers of units that have grown.
     pub(crate) fn update(
         &mut self,

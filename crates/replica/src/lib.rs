@@ -245,6 +245,9 @@ impl Replica {
             Message::Heartbeat(_)
             | Message::Forward(_)
             | Message::Forwarded(_)
+            | Message::Settle(_)
+            | Message::EndTasks(_)
+            | Message::TasksEnded(_)
             | Message::Fetch(_)
             | Message::Fetched(_) => unreachable!("these are the engine's"),
         }
@@ -299,7 +302,8 @@ impl Replica {
             Role::Outside { .. } => self.offer(context),
             Role::Secondary(_) => self.watch_primary(context),
             Role::Candidate(_) => self.press_on(context),
-            Role::Joiner(_) | Role::Primary(_) => {}
+            Role::Primary(_) => self.expire_admitted(context),
+            Role::Joiner(_) => {}
         }
         self.maintain(context);
     }
@@ -403,6 +407,16 @@ impl Replica {
             .flat_map(SliceRecord::in_sync)
             .filter(|node| *node != self.me.node)
             .collect()
+    }
+
+    /// The commands that this replica has been asked to do, or has numbered, and that have not
+    /// ended.
+    #[must_use]
+    pub fn commands(&self) -> Vec<CommandId> {
+        match &self.role {
+            Role::Primary(primary) => primary.commands().collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// How it stands.

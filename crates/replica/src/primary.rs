@@ -11,6 +11,7 @@ mod admission;
 mod catch_up;
 mod change;
 mod member;
+mod settle;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -54,6 +55,9 @@ pub(crate) struct Primary {
     members: BTreeMap<NodeId, Member>,
     /// Numbered, not committed.
     pending: VecDeque<(Sequence, CommandId)>,
+    /// Commands that are given up and were not numbered: told so when everything up to the sequence
+    /// is committed.
+    settling: VecDeque<(Sequence, CommandId)>,
     /// Before this, a replica that was left out may still serve reads: nothing commits.
     commit_gate: Instant,
     pub(crate) change: Option<Change>,
@@ -135,6 +139,12 @@ impl Primary {
             .collect()
     }
 
+    pub(crate) fn commands(&self) -> impl Iterator<Item = CommandId> {
+        let numbered = self.pending.iter().map(|(_, command)| *command);
+        let named = numbered.filter(|command| *command != CommandId::default());
+        named.chain(self.admission.commands())
+    }
+
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopping == Stopping::Done || !self.began
     }
@@ -143,7 +153,8 @@ impl Primary {
         let members = self.members.values().filter_map(Member::fails_at);
         let change = self.change.iter().map(|change| change.proposal.retry);
         let gate = (self.commit_gate > Instant::ZERO).then_some(self.commit_gate);
-        members.chain(change).chain(gate).min()
+        let admission = self.admission.next_expiry();
+        members.chain(change).chain(gate).chain(admission).min()
     }
 }
 
@@ -191,6 +202,7 @@ impl Replica {
                 .iter()
                 .map(|entry| (entry.sequence, entry.command))
                 .collect(),
+            settling: VecDeque::new(),
             commit_gate: gate,
             change: None,
             offers: BTreeMap::new(),
@@ -279,6 +291,12 @@ impl Replica {
             if command != CommandId::default() {
                 context.finish(command, OutcomeCode::Done);
             }
+        }
+        while let Some((sequence, command)) = primary.settling.front().copied()
+            && sequence <= through
+        {
+            primary.settling.pop_front();
+            context.finish(command, OutcomeCode::Expired);
         }
         let stable = self.lowest_stable(context);
         self.window.advance(stable);
@@ -369,8 +387,11 @@ impl Replica {
         if let Role::Primary(primary) = &mut self.role {
             for (_, command) in primary.pending.drain(..) {
                 if command != CommandId::default() {
-                    context.finish(command, OutcomeCode::NotPrimary);
+                    context.finish(command, OutcomeCode::Deposed);
                 }
+            }
+            for (_, command) in primary.settling.drain(..) {
+                context.finish(command, OutcomeCode::NotPrimary);
             }
             self.refuse_admitted(context, OutcomeCode::NotPrimary);
             let known = self

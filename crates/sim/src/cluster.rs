@@ -341,7 +341,9 @@ impl Cluster {
                 held: commands,
                 inputs: Default::default(),
             };
-            self.schedule.at(until, Happening::Thaw(process));
+            // It may have done nothing for so long that the freeze is over as it begins.
+            self.schedule
+                .at(until.max(self.now), Happening::Thaw(process));
             self.line(Place::Node(process.node), format_args!("freezes"));
             return Ok(());
         }

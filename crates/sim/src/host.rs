@@ -9,6 +9,7 @@
 //! Invariant: a command is under way on one path at a time, as far as the host can know.
 
 mod path;
+mod reset;
 mod work;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use holdfast_model::NodeId;
 use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 
 use self::path::{Path, State};
+use self::reset::RESET;
 use self::work::{Answer, Work, judge};
 use crate::cluster::ClusterPlan;
 use crate::content::Value;
@@ -44,6 +46,8 @@ pub struct HostPlan {
     pub aborts: bool,
     /// Reads in a hundred commands.
     pub reads: u64,
+    /// Between two resets of the unit, on average; none are done if there is none.
+    pub resets: Option<Duration>,
 }
 
 impl HostPlan {
@@ -57,6 +61,9 @@ impl HostPlan {
             patience: Duration::from_millis(prng.between(3300, 5000)),
             aborts: prng.chance(1, 2),
             reads: prng.between(30, 60),
+            resets: prng
+                .chance(1, 6)
+                .then(|| Duration::from_millis(prng.between(1500, 6000))),
         }
     }
 }
@@ -69,9 +76,16 @@ const LATER: Duration = Duration::from_millis(60);
 /// What a host wants done.
 #[derive(Debug)]
 pub(crate) enum Act {
-    Connect { path: usize, node: NodeId },
+    Connect {
+        path: usize,
+        node: NodeId,
+    },
     Send(ConnectionId, Vec<Bytes>),
     Close(ConnectionId),
+    /// A reset of the unit is on its way.
+    ResetSent,
+    /// It was answered: every command that had arrived anywhere before is over.
+    ResetDone,
 }
 
 /// What a host wants done, in order.
@@ -118,6 +132,8 @@ pub struct HostCounts {
     pub medium_errors: u64,
     /// Answers that there is no room.
     pub no_space: u64,
+    /// Resets of the unit that were answered.
+    pub resets: u64,
 }
 
 /// A host.
@@ -131,6 +147,9 @@ pub(crate) struct Host {
     next_operation: u64,
     next_value: Value,
     next_issue: Instant,
+    next_reset: Instant,
+    /// The path over which a reset is under way.
+    resetting: Option<usize>,
     /// New commands are begun.
     pub(crate) busy: bool,
     pub(crate) counts: HostCounts,
@@ -166,6 +185,8 @@ impl Host {
             next_operation: 0,
             next_value: (index as Value + 1) << HOST_SHIFT,
             next_issue: Instant::ZERO,
+            next_reset: Instant::ZERO,
+            resetting: None,
             busy: false,
             counts: HostCounts::default(),
             last_done: Instant::ZERO,
@@ -225,7 +246,9 @@ impl Host {
                     Some(current) => Some(current.sent + self.plan.timeout),
                     None => any_up.then_some(operation.retry),
                 });
-        issue.into_iter().chain(paths).chain(operations).min()
+        let reset = self.resets_at().filter(|_| self.busy && any_up);
+        let own = issue.into_iter().chain(reset);
+        own.chain(paths).chain(operations).min()
     }
 
     /// Does what is due.
@@ -238,6 +261,9 @@ impl Host {
         self.give_up(now, history, acts);
         if self.busy && now >= self.next_issue && self.operations.len() < self.plan.depth {
             self.issue(now);
+        }
+        if self.busy && self.resets_at().is_some_and(|due| due <= now) {
+            self.reset_unit(now, history, acts);
         }
         self.send(now, history, acts);
     }
@@ -362,6 +388,7 @@ impl Host {
 
     /// A path's connection is gone: what was under way there is in doubt.
     fn path_lost(&mut self, now: Instant, path: usize) {
+        self.resetting.take_if(|over| *over == path);
         for operation in self.operations.values_mut() {
             let Some(current) = operation.current.take_if(|current| current.path == path) else {
                 continue;
@@ -441,6 +468,12 @@ impl Host {
             match event {
                 InitiatorEvent::Completed { tag, completion } => {
                     self.completed(now, path, tag.0, &completion, history, acts);
+                }
+                InitiatorEvent::TaskManagementDone {
+                    tag: RESET,
+                    response,
+                } => {
+                    self.unit_was_reset(now, path, response, acts);
                 }
                 InitiatorEvent::TaskManagementDone { tag, response } => {
                     self.aborted(now, path, tag.0, response);

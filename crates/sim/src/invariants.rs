@@ -3,10 +3,11 @@
 mod commits_agree;
 mod one_primary;
 mod records;
+mod settled;
 
 use holdfast_engine::Engine;
 use holdfast_metadata::Machine;
-use holdfast_model::NodeId;
+use holdfast_model::{CommandId, NodeId};
 use holdfast_stdx::Instant;
 
 use self::commits_agree::CommitsAgree;
@@ -36,6 +37,16 @@ impl Invariants {
             self.commits_agree.check(node, engine, &view)?;
         }
         Ok(())
+    }
+
+    /// A host resets a unit while these writes are under way.
+    pub(crate) fn reset_sent(&mut self, host: usize, writes: Vec<CommandId>) {
+        self.commits_agree.settled.reset_sent(host, writes);
+    }
+
+    /// Its reset was answered.
+    pub(crate) fn reset_done(&mut self, host: usize) {
+        self.commits_agree.settled.reset_done(host);
     }
 
     /// A process has ended.

@@ -192,10 +192,12 @@ impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "{} steps, {} commands, {} repeated, {} entries, {}, stall {} ms, whole after {} ms",
+            "{} steps, {} commands, {} repeated, {} resets, {} entries, {}, stall {} ms, whole after \
+             {} ms",
             self.steps,
             self.hosts.done,
             self.hosts.repeated,
+            self.hosts.resets,
             self.committed,
             self.tally,
             self.stall.as_millis(),

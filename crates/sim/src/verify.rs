@@ -79,6 +79,7 @@ impl Cluster {
             sum.repeated += host.counts.repeated;
             sum.medium_errors += host.counts.medium_errors;
             sum.no_space += host.counts.no_space;
+            sum.resets += host.counts.resets;
         }
         sum
     }

@@ -206,6 +206,23 @@ fn every_message() -> Vec<Message> {
         forwarded(OutcomeCode::NoSpace, Vec::new()).into(),
         forwarded(OutcomeCode::Busy, Vec::new()).into(),
         forwarded(OutcomeCode::MediumError, Vec::new()).into(),
+        forwarded(OutcomeCode::Deposed, Vec::new()).into(),
+        Settle {
+            slice,
+            command: COMMAND,
+        }
+        .into(),
+        EndTasks {
+            number,
+            volume: SLICE.volume,
+            reset: true,
+        }
+        .into(),
+        TasksEnded {
+            number,
+            settled: true,
+        }
+        .into(),
         Fetch {
             slice,
             epoch,

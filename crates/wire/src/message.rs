@@ -4,7 +4,7 @@ mod body;
 
 use alloc::vec::Vec;
 
-use holdfast_model::{BlockRange, CommandId, Entry, Epoch, Sequence, SliceId, StoreId};
+use holdfast_model::{BlockRange, CommandId, Entry, Epoch, Sequence, SliceId, StoreId, VolumeId};
 use holdfast_stdx::{Bytes, Instant};
 
 use body::{Body, Payload};
@@ -300,8 +300,7 @@ pub struct Forward {
 pub enum OutcomeCode {
     /// Done; a write is committed.
     Done,
-    /// The receiver does not lead the slice, or not any more: nothing was done, or it is unknown
-    /// whether it was; ask the primary under the same id.
+    /// The receiver does not lead the slice: this sending of the command came to nothing.
     NotPrimary,
     /// It came too late: not done, and never will be.
     Expired,
@@ -313,6 +312,9 @@ pub enum OutcomeCode {
     Busy,
     /// A block of which a part was to be written cannot be read anywhere: not done.
     MediumError,
+    /// It was numbered, and the receiver leads no more: whether it is committed is for the next
+    /// primary to say, under the same id.
+    Deposed,
 }
 
 /// A forward's end.
@@ -339,6 +341,37 @@ pub struct Fetch {
     pub number: u64,
     /// The blocks.
     pub range: BlockRange,
+}
+
+/// Asks a slice's primary what became of a command that is given up, or of all that anybody sent
+/// it before. Answered by [`Forwarded`]: done; or, when everything numbered until then is
+/// committed, [`OutcomeCode::Expired`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settle {
+    /// The slice.
+    pub slice: SliceId,
+    /// The command: if it has no number yet, it gets none.
+    pub command: CommandId,
+}
+
+/// Asks a portal to end all commands that it has for a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndTasks {
+    /// Names the question in its answer.
+    pub number: u64,
+    /// The volume.
+    pub volume: VolumeId,
+    /// Whether the unit is reset; else its task set is cleared.
+    pub reset: bool,
+}
+
+/// The commands that a portal was asked to end are over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TasksEnded {
+    /// The question.
+    pub number: u64,
+    /// Whether each is known to be committed or refused for good.
+    pub settled: bool,
 }
 
 /// The blocks that were asked for; none if the receiver cannot tell.
@@ -437,6 +470,12 @@ messages! {
     17 Fetch,
     /// Here they are.
     18 Fetched,
+    /// What became of a command?
+    19 Settle,
+    /// End the commands of a unit.
+    20 EndTasks,
+    /// They are over.
+    21 TasksEnded,
 }
 
 impl Message {

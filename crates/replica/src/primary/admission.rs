@@ -14,7 +14,7 @@ use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, CommandId, ENTRY_BYTES_MAX, NodeId, PageIndex,
     SLICE_SIZE,
 };
-use holdfast_stdx::{Bytes, Instant};
+use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_wire::{BlockContent, OutcomeCode, Reserve, Reserved};
 
 use crate::{Contents, Context, Replica, Role, Token};
@@ -117,6 +117,10 @@ impl Admission {
         self.commands.is_empty()
     }
 
+    pub(crate) fn commands(&self) -> impl Iterator<Item = CommandId> {
+        self.commands.iter().copied()
+    }
+
     pub(crate) fn members_changed(&mut self) {
         self.placed.clear();
     }
@@ -153,6 +157,37 @@ impl Admission {
                 .iter()
                 .take(blocked)
                 .any(|(_, other)| other.overlaps(range))
+    }
+
+    /// When the write that has been waiting for room the longest must not be numbered any more.
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
+        let (_, oldest) = self.reserving.first_key_value()?;
+        Some(oldest.operation.expires + Duration::from_nanos(1))
+    }
+
+    /// Takes out a command that has no number yet: it gets none. False if there is none.
+    pub(crate) fn withdraw(&mut self, command: CommandId) -> bool {
+        if !self.commands.contains(&command) {
+            return false;
+        }
+        let is_it = |operation: &Operation| operation.command == command;
+        let reserving = self.reserving.iter();
+        let number = reserving
+            .filter(|(_, reserving)| is_it(&reserving.operation))
+            .map(|(number, _)| *number)
+            .next();
+        let partial = self.partials.iter().position(|it| is_it(&it.operation));
+        let blocked = self.blocked.iter().position(|(it, _)| is_it(it));
+        let reserving = number.and_then(|number| self.reserving.remove(&number));
+        let partial = partial.map(|place| self.partials.remove(place).operation);
+        let blocked = blocked.and_then(|place| self.blocked.remove(place));
+        let operation = reserving
+            .map(|it| it.operation)
+            .or(partial)
+            .or(blocked.map(|(operation, _)| operation))
+            .expect("a command that is on its way waits for something");
+        self.leave(&operation);
+        true
     }
 
     fn leave(&mut self, operation: &Operation) {
@@ -203,6 +238,9 @@ impl Replica {
         }
         if !primary.is_serving() || self.stopping {
             return Some(OutcomeCode::NotPrimary);
+        }
+        if primary.is_settling(operation.command) {
+            return Some(OutcomeCode::Expired);
         }
         if !primary.may_write() {
             return Some(OutcomeCode::NotReady);
@@ -317,6 +355,34 @@ impl Replica {
         }
     }
 
+    /// Ends writes that have waited for room for too long.
+    pub(crate) fn expire_admitted(&mut self, context: &mut dyn Context) {
+        let now = context.now();
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        if primary
+            .admission
+            .next_expiry()
+            .is_none_or(|next| next > now)
+        {
+            return;
+        }
+        let waiting = primary.admission.reserving.iter();
+        let late: Vec<u64> = waiting
+            .filter(|(_, reserving)| reserving.operation.expires < now)
+            .map(|(number, _)| *number)
+            .collect();
+        for number in late {
+            let Role::Primary(primary) = &mut self.role else {
+                return;
+            };
+            let reserving = primary.admission.reserving.remove(&number);
+            let operation = reserving.expect("it was just found").operation;
+            self.end(context, &operation, OutcomeCode::Expired);
+        }
+    }
+
     /// A member may have restarted: what it had promised counts no more.
     pub(crate) fn release_reservations_of(&mut self, node: NodeId) {
         if let Role::Primary(primary) = &mut self.role {
@@ -407,7 +473,7 @@ impl Replica {
     }
 
     /// Lets go on what waited behind a partial write that is numbered, or has ended, now.
-    fn unblock(&mut self, context: &mut dyn Context) {
+    pub(crate) fn unblock(&mut self, context: &mut dyn Context) {
         let mut place = 0;
         loop {
             let Role::Primary(primary) = &mut self.role else {

@@ -1,6 +1,9 @@
 //! The hosts in the cluster: what they want is done, what happens to them is told.
 
+use std::collections::BTreeSet;
+
 use holdfast_engine::ConnectionId;
+use holdfast_model::{CommandId, VolumeId};
 use holdfast_stdx::Bytes;
 
 use super::{Cluster, Happening};
@@ -70,6 +73,15 @@ impl Cluster {
                         self.hosts[host].connected(now, path, connection, history, &mut acts);
                     }
                     Act::Send(connection, parts) => self.host_sends(connection, parts),
+                    Act::ResetSent => {
+                        self.line(Place::Host(host as u16), format_args!("resets the unit"));
+                        let writes = self.writes_under_way();
+                        self.invariants.reset_sent(host, writes);
+                    }
+                    Act::ResetDone => {
+                        self.line(Place::Host(host as u16), format_args!("has reset the unit"));
+                        self.invariants.reset_done(host);
+                    }
                     Act::Close(connection) => {
                         let place = Place::Host(host as u16);
                         self.line(place, format_args!("closes {connection:?}"));
@@ -93,6 +105,18 @@ impl Cluster {
             }
             self.last_done = last_done;
         }
+    }
+
+    /// Every write that is with any process.
+    fn writes_under_way(&self) -> Vec<CommandId> {
+        let records = self.records();
+        let volumes: BTreeSet<VolumeId> = records.iter().map(|it| it.slice.volume).collect();
+        let running = self.nodes.values().filter_map(|node| node.process.as_ref());
+        let writes = running.flat_map(|process| {
+            let volumes = volumes.iter();
+            volumes.flat_map(|volume| process.engine.writes_under_way(*volume))
+        });
+        writes.collect()
     }
 
     fn set_host_timer(&mut self, host: usize) {

@@ -4,10 +4,12 @@ use holdfast_engine::ConnectionId;
 use holdfast_iscsi::initiator::{
     CommandRequest, CommandTag, Initiator, InitiatorConfig, InitiatorOutput, SessionKind,
 };
+use holdfast_iscsi::pdu::TaskManagementCode;
 use holdfast_iscsi::{IscsiName, Isid};
 use holdfast_model::NodeId;
 use holdfast_stdx::{Duration, Instant, Prng};
 
+use super::work::unit;
 use super::{Act, Acts};
 
 /// How a path stands.
@@ -147,6 +149,15 @@ impl Path {
     pub(super) fn abort(&mut self, tag: CommandTag, out: &mut InitiatorOutput) -> bool {
         match &mut self.state {
             State::Up { initiator, .. } => initiator.abort(tag, out).is_ok(),
+            State::Down { .. } | State::Connecting => false,
+        }
+    }
+
+    /// Asks for the unit to be reset.
+    pub(super) fn reset_unit(&mut self, tag: CommandTag, out: &mut InitiatorOutput) -> bool {
+        let function = TaskManagementCode::LogicalUnitReset;
+        match &mut self.state {
+            State::Up { initiator, .. } => initiator.manage(tag, function, unit(), out).is_ok(),
             State::Down { .. } | State::Connecting => false,
         }
     }

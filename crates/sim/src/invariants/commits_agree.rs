@@ -7,6 +7,7 @@ use holdfast_engine::{Engine, ReplicaView};
 use holdfast_model::{Change, CommandId, Entry, Epoch, NodeId, Sequence, SliceId};
 use holdfast_stdx::crc32c;
 
+use super::settled::Settled;
 use crate::failure::Failure;
 
 /// What tells entries apart.
@@ -21,6 +22,8 @@ struct Print {
 #[derive(Debug, Default)]
 pub(super) struct CommitsAgree {
     committed: BTreeMap<(SliceId, Sequence), (Print, NodeId)>,
+    /// Commands that may not be committed any more.
+    pub(super) settled: Settled,
     /// How far each node's replicas were looked at.
     seen: BTreeMap<(NodeId, SliceId), Sequence>,
 }
@@ -43,10 +46,11 @@ impl CommitsAgree {
                 break;
             }
             let print = Print::of(entry);
-            let known = self
-                .committed
-                .entry((slice, entry.sequence))
-                .or_insert((print, node));
+            let place = (slice, entry.sequence);
+            if !self.committed.contains_key(&place) {
+                self.settled.check(node, entry)?;
+            }
+            let known = self.committed.entry(place).or_insert((print, node));
             if known.0 != print {
                 let (other, by) = *known;
                 let sequence = entry.sequence;

@@ -1,14 +1,14 @@
-//! Commands on their way to a slice's primary, and back.
+//! Commands on their way to a slice's primary, and back; and how they are given up.
 
 use alloc::vec::Vec;
 
-use holdfast_model::SLICE_SIZE;
+use holdfast_model::{SLICE_SIZE, VolumeId};
 use holdfast_stdx::Bytes;
 
-use super::{Body, Payload, read_contents, write_contents};
+use super::{Body, Payload, read_bool, read_contents, write_contents};
 use crate::WireError;
 use crate::codec::{Reader, Writer};
-use crate::message::{Forward, ForwardKind, Forwarded, OutcomeCode};
+use crate::message::{EndTasks, Forward, ForwardKind, Forwarded, OutcomeCode, Settle, TasksEnded};
 
 impl Body for Forward {
     fn write(&self, body: &mut Writer, payload: &mut Vec<Bytes>) {
@@ -72,6 +72,7 @@ impl Body for Forwarded {
             OutcomeCode::NoSpace => 4,
             OutcomeCode::Busy => 5,
             OutcomeCode::MediumError => 6,
+            OutcomeCode::Deposed => 7,
         });
         write_contents(&self.contents, body, payload);
     }
@@ -86,6 +87,7 @@ impl Body for Forwarded {
             4 => OutcomeCode::NoSpace,
             5 => OutcomeCode::Busy,
             6 => OutcomeCode::MediumError,
+            7 => OutcomeCode::Deposed,
             _ => return Err(WireError::Malformed),
         };
         let contents = read_contents(body, payload)?;
@@ -94,6 +96,50 @@ impl Body for Forwarded {
             command,
             outcome,
             contents,
+        })
+    }
+}
+
+impl Body for Settle {
+    fn write(&self, body: &mut Writer, _payload: &mut Vec<Bytes>) {
+        body.slice(self.slice);
+        body.command(self.command);
+    }
+
+    fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
+        Ok(Self {
+            slice: body.slice()?,
+            command: body.command()?,
+        })
+    }
+}
+
+impl Body for EndTasks {
+    fn write(&self, body: &mut Writer, _payload: &mut Vec<Bytes>) {
+        body.u64(self.number);
+        body.u64(self.volume.0);
+        body.u8(u8::from(self.reset));
+    }
+
+    fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
+        Ok(Self {
+            number: body.u64()?,
+            volume: VolumeId(body.u64()?),
+            reset: read_bool(body)?,
+        })
+    }
+}
+
+impl Body for TasksEnded {
+    fn write(&self, body: &mut Writer, _payload: &mut Vec<Bytes>) {
+        body.u64(self.number);
+        body.u8(u8::from(self.settled));
+    }
+
+    fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
+        Ok(Self {
+            number: body.u64()?,
+            settled: read_bool(body)?,
         })
     }
 }

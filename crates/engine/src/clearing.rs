@@ -1,0 +1,208 @@
+//! Ends a unit's commands on every node, for LOGICAL UNIT RESET, CLEAR TASK SET and target resets.
+//!
+//! Every other node is asked to end what its portal has. One that does not answer is waited out:
+//! what had arrived there before is numbered, or never will be, when a command's lifetime and the
+//! longest age of a forward are over. Then every slice's primary is asked to say when everything
+//! that was numbered until then is committed. Where none can be asked, the clearing ends unsettled,
+//! when commands are not held any longer either.
+//!
+//! Invariants:
+//! - a clearing ends, and once.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use holdfast_iscsi::target::TaskManagementId;
+use holdfast_model::{NodeId, SliceId, VolumeId};
+use holdfast_stdx::{Duration, Instant};
+use holdfast_wire::{EndTasks, TasksEnded};
+
+use crate::engine::Engine;
+use crate::event::LinkId;
+use crate::portal::{EndedFor, Wide};
+
+/// After this nothing is numbered any more that had arrived at any portal before: a lifetime and a
+/// forward's age, each by a clock that may differ from ours in rate by 1/32.
+const LIFETIMES_OVER: Duration = Duration::from_millis(4200);
+
+/// A unit's commands are being ended.
+#[derive(Debug)]
+struct Clearing {
+    request: TaskManagementId,
+    volume: VolumeId,
+    reset: bool,
+    begun: Instant,
+    /// Nodes that have not said that they are done.
+    unheard: BTreeSet<NodeId>,
+    /// Slices whose primaries are being asked, once lifetimes are over.
+    barriers: Option<usize>,
+    settled: bool,
+}
+
+/// Clearings under way.
+#[derive(Debug, Default)]
+pub(crate) struct Clearings {
+    clearings: BTreeMap<u64, Clearing>,
+    next_number: u64,
+}
+
+impl Clearings {
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let asking = self.clearings.values().filter(|it| it.barriers.is_none());
+        asking.map(|it| it.begun + LIFETIMES_OVER).min()
+    }
+
+    /// A primary has said that all is over, or cannot be asked.
+    pub(crate) fn barrier_over(&mut self, number: u64, settled: bool) {
+        if let Some(clearing) = self.clearings.get_mut(&number)
+            && let Some(barriers) = &mut clearing.barriers
+        {
+            *barriers -= 1;
+            clearing.settled &= settled;
+        }
+    }
+
+    /// Clearings of which nothing is left to be waited for.
+    fn take_over(&mut self) -> Vec<Clearing> {
+        if self.clearings.is_empty() {
+            return Vec::new();
+        }
+        let is_over = |clearing: &Clearing| match clearing.barriers {
+            Some(left) => left == 0,
+            None => clearing.unheard.is_empty() && clearing.settled,
+        };
+        let clearings = core::mem::take(&mut self.clearings);
+        let (over, rest): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            clearings.into_iter().partition(|(_, it)| is_over(it));
+        self.clearings = rest;
+        over.into_values().collect()
+    }
+}
+
+impl Engine {
+    /// Commands of a unit have been ended here; they are to be on all other nodes too.
+    pub(crate) fn begin_clearing(&mut self, wide: &Wide) {
+        let now = self.world.now;
+        let volumes = self.volumes.of(&wide.target, wide.unit);
+        let count = volumes.len();
+        self.portal
+            .ends_elsewhere(now, &self.volumes, wide.request, count);
+        let own = self.config.node;
+        let others = self.world.cluster.nodes.keys().copied();
+        let unheard: BTreeSet<NodeId> = others.filter(|node| *node != own).collect();
+        for volume in volumes {
+            self.clearings.next_number += 1;
+            let number = self.clearings.next_number;
+            let clearing = Clearing {
+                request: wide.request,
+                volume,
+                reset: wide.reset,
+                begun: now,
+                unheard: unheard.clone(),
+                barriers: None,
+                settled: true,
+            };
+            self.clearings.clearings.insert(number, clearing);
+            for node in &unheard {
+                self.ask_to_end(*node, number);
+            }
+        }
+    }
+
+    fn ask_to_end(&mut self, node: NodeId, number: u64) {
+        let clearing = &self.clearings.clearings[&number];
+        let (volume, reset) = (clearing.volume, clearing.reset);
+        let question = EndTasks {
+            number,
+            volume,
+            reset,
+        };
+        self.world.peers.send(node, question.into());
+    }
+
+    /// A link is up: its node is asked what it was not, or not asked for sure.
+    pub(crate) fn ask_to_end_again(&mut self, node: NodeId) {
+        let asking = self.clearings.clearings.iter();
+        let asking: Vec<u64> = asking
+            .filter(|(_, it)| it.barriers.is_none() && it.unheard.contains(&node))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in asking {
+            self.ask_to_end(node, number);
+        }
+    }
+
+    /// Another node wants a unit's commands ended.
+    pub(crate) fn handle_end_tasks(&mut self, peer: NodeId, link: LinkId, question: EndTasks) {
+        let EndTasks {
+            number,
+            volume,
+            reset,
+        } = question;
+        let wanted_by = EndedFor {
+            node: peer,
+            link,
+            number,
+        };
+        match self.volumes.place_of(volume) {
+            Some((target, unit)) => {
+                let (target, now) = (target.clone(), self.world.now);
+                let unit = (&target, unit);
+                self.portal
+                    .end_unit(now, &self.volumes, unit, reset, wanted_by);
+            }
+            None => self.tasks_ended(wanted_by, true),
+        }
+    }
+
+    pub(crate) fn tasks_ended(&mut self, wanted_by: EndedFor, settled: bool) {
+        let EndedFor { node, link, number } = wanted_by;
+        if self.world.peers.current(node, link).is_some() {
+            let answer = TasksEnded { number, settled };
+            self.world.peers.send(node, answer.into());
+        }
+    }
+
+    pub(crate) fn handle_tasks_ended(&mut self, peer: NodeId, answer: TasksEnded) {
+        if let Some(clearing) = self.clearings.clearings.get_mut(&answer.number)
+            && clearing.unheard.remove(&peer)
+        {
+            clearing.settled &= answer.settled;
+        }
+    }
+
+    /// Goes on with clearings whose time has come, and ends those that are over; true if there were
+    /// any.
+    pub(crate) fn consider_clearings(&mut self) -> bool {
+        let now = self.world.now;
+        let clearings = self.clearings.clearings.iter_mut();
+        let waited_out: Vec<(u64, VolumeId, Instant)> = clearings
+            .filter(|(_, it)| it.barriers.is_none() && now.since(it.begun) >= LIFETIMES_OVER)
+            .map(|(number, it)| {
+                it.barriers = Some(0);
+                it.settled = true;
+                (*number, it.volume, it.begun)
+            })
+            .collect();
+        for (number, volume, begun) in waited_out {
+            let slices = self.world.cluster.slices.keys();
+            let slices: Vec<SliceId> = slices
+                .filter(|slice| slice.volume == volume)
+                .copied()
+                .collect();
+            if let Some(clearing) = self.clearings.clearings.get_mut(&number) {
+                clearing.barriers = Some(slices.len());
+            }
+            for slice in slices {
+                self.begin_barrier(number, slice, begun);
+            }
+        }
+        let over = self.clearings.take_over();
+        for clearing in &over {
+            let settled = clearing.settled;
+            self.portal
+                .ended_elsewhere(now, &self.volumes, clearing.request, settled);
+        }
+        !over.is_empty()
+    }
+}

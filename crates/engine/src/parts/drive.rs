@@ -1,0 +1,287 @@
+//! Brings parts to whoever can do them, and finds out what became of those that are given up.
+
+use alloc::vec::Vec;
+
+use holdfast_iscsi::target::TaskId;
+use holdfast_model::{BlockRange, CommandId, NodeId, SliceId};
+use holdfast_replica::Operation;
+use holdfast_replica::timing::LIFETIME;
+use holdfast_scsi::MediumError;
+use holdfast_stdx::Instant;
+use holdfast_store::View;
+use holdfast_wire::{Forward, OutcomeCode, Settle};
+
+use super::RETRY;
+use crate::engine::Engine;
+use crate::event::LinkId;
+use crate::part::{Owner, Part, PartKind, Whereabouts};
+use crate::portal::NewPart;
+use crate::storage::{Read, Reader};
+
+impl Engine {
+    pub(crate) fn begin_part(&mut self, new: NewPart) {
+        let NewPart {
+            task,
+            place,
+            slice,
+            kind,
+            arrived,
+        } = new;
+        let command = self.parts.new_command();
+        let owner = Owner::Task { task, place };
+        self.parts
+            .insert(Part::new(command, owner, slice, kind, arrived));
+        self.drive(command);
+    }
+
+    /// Waits until all that anybody has sent the primary of a slice is over.
+    pub(crate) fn begin_barrier(&mut self, number: u64, slice: SliceId, arrived: Instant) {
+        let command = self.parts.new_command();
+        let owner = Owner::Clearing(number);
+        let part = Part::new(command, owner, slice, PartKind::Barrier, arrived);
+        self.parts.insert(part);
+        self.drive(command);
+    }
+
+    /// Looks at the parts whose time has come.
+    pub(crate) fn look_at_parts(&mut self) {
+        let now = self.world.now;
+        let due = self.parts.appointments.iter();
+        let due: Vec<CommandId> = due
+            .take_while(|(when, _)| *when <= now)
+            .map(|(_, command)| *command)
+            .collect();
+        for command in due {
+            self.drive(command);
+        }
+    }
+
+    /// Tries again every part that waits.
+    pub(crate) fn retry_all_parts(&mut self) {
+        let is_waiting = |part: &Part| matches!(part.whereabouts, Whereabouts::Waiting { .. });
+        for command in self.parts.which(is_waiting) {
+            self.drive(command);
+        }
+    }
+
+    /// A slice's record has changed: parts that wait, or that are with a node that does not lead
+    /// it any more, go to whoever does.
+    pub(crate) fn retry_parts_of(&mut self, slice: SliceId) {
+        let now = self.world.now;
+        let primary = self.primary_of(slice);
+        let stray = self.parts.which(|part| {
+            part.slice == slice
+                && match part.whereabouts {
+                    Whereabouts::Waiting { .. } => true,
+                    Whereabouts::There { node, .. } => Some(node) != primary,
+                    Whereabouts::Here => false,
+                }
+        });
+        for command in stray {
+            if let Some(part) = self.parts.parts.get_mut(&command) {
+                part.lose_sight(now);
+            }
+            self.parts
+                .place(command, Whereabouts::Waiting { retry: now });
+            self.drive(command);
+        }
+    }
+
+    /// Gives up the parts of an aborted task: reads, and what nobody can have numbered, end now.
+    pub(crate) fn drop_task(&mut self, task: TaskId) {
+        for command in self.parts.of_task(task) {
+            let Some(part) = self.parts.parts.get_mut(&command) else {
+                continue;
+            };
+            if part.kind.is_write() {
+                part.given_up = Some(MediumError::Aborted);
+                self.settle_part(command, MediumError::Aborted);
+            } else {
+                self.end_part(command, Err(MediumError::Aborted), true);
+            }
+        }
+    }
+
+    pub(super) fn primary_of(&self, slice: SliceId) -> Option<NodeId> {
+        let record = self.world.cluster.slices.get(&slice);
+        record.map(|(record, _)| record.primary)
+    }
+
+    /// Brings a part to whoever can do it now.
+    pub(super) fn drive(&mut self, command: CommandId) {
+        let now = self.world.now;
+        let Some(part) = self.parts.parts.get_mut(&command) else {
+            return;
+        };
+        let age = now.since(part.arrived);
+        if age >= self.config.hold {
+            let settled = part.is_settled();
+            self.end_part(command, Err(MediumError::NotReady), settled);
+            return;
+        }
+        if !matches!(part.whereabouts, Whereabouts::Waiting { .. }) {
+            return;
+        }
+        if part.kind.is_write() && part.given_up.is_none() && age > LIFETIME {
+            part.given_up = Some(MediumError::Busy);
+        }
+        if let Some(error) = part.given_up {
+            self.settle_part(command, error);
+            return;
+        }
+        let (slice, kind, arrived) = (part.slice, part.kind.clone(), part.arrived);
+        if self.try_here(command, slice, &kind, arrived) {
+            return;
+        }
+        match self.link_to_primary(slice).zip(kind.forward()) {
+            Some(((node, link, heartbeat), kind)) => {
+                self.parts.place(command, Whereabouts::There { node, link });
+                let forward = Forward {
+                    slice,
+                    command,
+                    heartbeat,
+                    kind,
+                };
+                self.world.peers.send(node, forward.into());
+            }
+            None => self.nobody_takes(command),
+        }
+    }
+
+    /// The primary of a slice, if it is another node and can be asked, with the newest heartbeat
+    /// that came from it.
+    fn link_to_primary(&self, slice: SliceId) -> Option<(NodeId, LinkId, Instant)> {
+        let primary = self.primary_of(slice)?;
+        if primary == self.config.node {
+            return None;
+        }
+        let link = self.world.peers.link(primary)?;
+        (link.heard > Instant::ZERO).then_some((primary, link.id, link.heard))
+    }
+
+    /// Nobody can do a part now. It waits, unless its slice has been stopped for so long that
+    /// waiting is no use.
+    pub(super) fn nobody_takes(&mut self, command: CommandId) {
+        let now = self.world.now;
+        let retry = now + RETRY;
+        self.parts.place(command, Whereabouts::Waiting { retry });
+        let Some(part) = self.parts.parts.get(&command) else {
+            return;
+        };
+        let (slice, settled) = (part.slice, part.is_settled());
+        let stopped_for = self.parts.note_stopped(now, slice);
+        if stopped_for >= self.config.hold && settled {
+            self.end_part(command, Err(MediumError::NotReady), settled);
+        }
+    }
+
+    /// Finds out what became of a part that is given up; it ends with `error` unless it was done.
+    pub(super) fn settle_part(&mut self, command: CommandId, error: MediumError) {
+        let Some(part) = self.parts.parts.get(&command) else {
+            return;
+        };
+        let (slice, exposed_until) = (part.slice, part.exposed_until);
+        match part.whereabouts {
+            _ if part.is_settled() => self.end_part(command, Err(error), true),
+            // Right behind the forward.
+            Whereabouts::There { node, .. } => self.ask_there(command, slice, node),
+            Whereabouts::Here => self.ask_here(command, slice),
+            Whereabouts::Waiting { .. } if self.world.now < exposed_until => {
+                let retry = exposed_until;
+                self.parts.place(command, Whereabouts::Waiting { retry });
+            }
+            Whereabouts::Waiting { .. } if self.leads(slice) => {
+                self.parts.place(command, Whereabouts::Here);
+                self.ask_here(command, slice);
+            }
+            Whereabouts::Waiting { .. } => match self.link_to_primary(slice) {
+                Some((node, link, _)) => {
+                    self.parts.place(command, Whereabouts::There { node, link });
+                    self.ask_there(command, slice, node);
+                }
+                None => self.nobody_takes(command),
+            },
+        }
+    }
+
+    fn ask_here(&mut self, command: CommandId, slice: SliceId) {
+        self.with_replica(slice, |replica, context| replica.settle(context, command));
+    }
+
+    fn ask_there(&mut self, command: CommandId, slice: SliceId, node: NodeId) {
+        let settle = Settle { slice, command };
+        self.world.peers.send(node, settle.into());
+    }
+
+    /// Does a part here, if that may be.
+    fn try_here(
+        &mut self,
+        command: CommandId,
+        slice: SliceId,
+        kind: &PartKind,
+        arrived: Instant,
+    ) -> bool {
+        if let PartKind::Read(range) = kind {
+            let may = self.may_read_here(slice, *range);
+            if may {
+                self.parts.place(command, Whereabouts::Here);
+                self.read_part(command, slice, *range);
+            }
+            return may;
+        }
+        let Some(kind) = kind.write().filter(|_| self.leads(slice)) else {
+            return false;
+        };
+        self.parts.place(command, Whereabouts::Here);
+        let expires = arrived + LIFETIME;
+        self.submit(
+            slice,
+            Operation {
+                command,
+                expires,
+                kind,
+            },
+        );
+        true
+    }
+
+    pub(super) fn submit(&mut self, slice: SliceId, operation: Operation) {
+        let command = operation.command;
+        let taken = self.with_replica(slice, |replica, context| replica.submit(context, operation));
+        if taken.is_none() {
+            self.world
+                .finished
+                .push((slice, command, OutcomeCode::NotPrimary));
+        }
+    }
+
+    pub(super) fn leads(&self, slice: SliceId) -> bool {
+        self.is_alive()
+            && self
+                .replicas
+                .get(&slice)
+                .is_some_and(|replica| replica.leads().is_some())
+    }
+
+    /// Whether the committed contents of blocks may be read here and now.
+    pub(super) fn may_read_here(&self, slice: SliceId, range: BlockRange) -> bool {
+        let Some(replica) = self.replicas.get(&slice) else {
+            return false;
+        };
+        self.is_alive()
+            && replica.may_read(self.world.now)
+            && (replica.leads().is_some() || !self.world.storage.store().is_dirty(slice, range))
+    }
+
+    pub(super) fn read_part(&mut self, command: CommandId, slice: SliceId, range: BlockRange) {
+        let view = View::Committed;
+        let read = Read {
+            slice,
+            range,
+            view,
+            reader: Reader::Part(command),
+            attempts: 0,
+        };
+        self.world.storage.read(self.world.now, read);
+    }
+}

@@ -1,0 +1,122 @@
+//! What other nodes ask of replicas here, and what they answer.
+
+use alloc::vec::Vec;
+
+use holdfast_model::{CommandId, NodeId, SliceId};
+use holdfast_replica::timing::FORWARD_AGE;
+use holdfast_replica::{Operation, WriteKind};
+use holdfast_wire::{Content, Forward, ForwardKind, Forwarded, OutcomeCode, Settle};
+
+use crate::engine::Engine;
+use crate::event::LinkId;
+use crate::part::Whereabouts;
+
+/// Commands of other nodes under way here at most: beyond it they are told to come again.
+const FORWARDS_MAX: usize = 16 << 10;
+
+impl Engine {
+    /// Another node forwards a command.
+    pub(crate) fn handle_forward(&mut self, peer: NodeId, link: LinkId, forward: Forward) {
+        let Forward {
+            slice,
+            command,
+            heartbeat,
+            kind,
+        } = forward;
+        if self.parts.forwards.len() >= FORWARDS_MAX {
+            self.answer(peer, slice, command, OutcomeCode::Busy, Vec::new());
+            return;
+        }
+        self.parts.forwards.insert(command, (peer, link));
+        let now = self.world.now;
+        let expires = heartbeat + FORWARD_AGE;
+        if heartbeat > now || now > expires {
+            self.command_finished(slice, command, OutcomeCode::Expired, Vec::new());
+            return;
+        }
+        let kind = match kind {
+            ForwardKind::Read(range) => {
+                if self.leads(slice) && self.may_read_here(slice, range) {
+                    self.read_part(command, slice, range);
+                } else {
+                    self.command_finished(slice, command, OutcomeCode::NotPrimary, Vec::new());
+                }
+                return;
+            }
+            ForwardKind::Write { offset, data } => WriteKind::Write { offset, data },
+            ForwardKind::Clear(range) => WriteKind::Clear(range),
+        };
+        self.submit(
+            slice,
+            Operation {
+                command,
+                expires,
+                kind,
+            },
+        );
+    }
+
+    /// Another node asks what became of a command that it has given up.
+    pub(crate) fn handle_settle(&mut self, peer: NodeId, link: LinkId, settle: Settle) {
+        let Settle { slice, command } = settle;
+        let known = self.parts.forwards.contains_key(&command);
+        if !known && self.parts.forwards.len() >= FORWARDS_MAX {
+            self.answer(peer, slice, command, OutcomeCode::NotPrimary, Vec::new());
+            return;
+        }
+        self.parts.forwards.insert(command, (peer, link));
+        let asked = self.with_replica(slice, |replica, context| replica.settle(context, command));
+        if asked.is_none() {
+            self.command_finished(slice, command, OutcomeCode::NotPrimary, Vec::new());
+        }
+    }
+
+    fn answer(
+        &mut self,
+        peer: NodeId,
+        slice: SliceId,
+        command: CommandId,
+        outcome: OutcomeCode,
+        contents: Vec<Content>,
+    ) {
+        let forwarded = Forwarded {
+            slice,
+            command,
+            outcome,
+            contents,
+        };
+        self.world.peers.send(peer, forwarded.into());
+    }
+
+    /// A forwarded part has ended at the node that was asked.
+    pub(crate) fn handle_forwarded(&mut self, peer: NodeId, link: LinkId, forwarded: Forwarded) {
+        let Forwarded {
+            slice,
+            command,
+            outcome,
+            contents,
+        } = forwarded;
+        if self.parts.whereabouts(command) == Some(Whereabouts::There { node: peer, link }) {
+            self.part_outcome(slice, command, outcome, contents);
+        }
+    }
+
+    /// A command has ended at the replica, or the store, here.
+    pub(crate) fn command_finished(
+        &mut self,
+        slice: SliceId,
+        command: CommandId,
+        outcome: OutcomeCode,
+        contents: Vec<Content>,
+    ) {
+        if self.parts.is_own(command) {
+            if self.parts.whereabouts(command) == Some(Whereabouts::Here) {
+                self.part_outcome(slice, command, outcome, contents);
+            }
+        } else if let Some((peer, link)) = self.parts.forwards.remove(&command)
+            && self.world.peers.current(peer, link).is_some()
+        {
+            self.answer(peer, slice, command, outcome, contents);
+        }
+    }
+}

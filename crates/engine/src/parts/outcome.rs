@@ -1,0 +1,144 @@
+//! How parts end.
+
+use alloc::vec::Vec;
+
+use holdfast_model::{BLOCK_SIZE, CommandId, SLICE_SIZE, SliceId};
+use holdfast_scsi::MediumError;
+use holdfast_wire::{Content, OutcomeCode};
+
+use super::RETRY;
+use crate::engine::Engine;
+use crate::operation::first_bad;
+use crate::part::{Owner, Part, PartKind, Whereabouts};
+
+impl Engine {
+    /// Whoever has a part says how it ended there.
+    pub(super) fn part_outcome(
+        &mut self,
+        slice: SliceId,
+        command: CommandId,
+        outcome: OutcomeCode,
+        contents: Vec<Content>,
+    ) {
+        let Some(part) = self.parts.parts.get_mut(&command) else {
+            return;
+        };
+        let error = match outcome {
+            OutcomeCode::Done => match first_bad(slice, &contents) {
+                Some(offset) => MediumError::Lost { offset },
+                None => {
+                    self.parts.note_served(slice);
+                    self.end_part(command, self.checked(command, contents), true);
+                    return;
+                }
+            },
+            OutcomeCode::Expired => {
+                self.part_expired(command);
+                return;
+            }
+            OutcomeCode::NotPrimary | OutcomeCode::NotReady | OutcomeCode::Deposed => {
+                part.in_doubt |= outcome == OutcomeCode::Deposed;
+                self.nobody_takes(command);
+                return;
+            }
+            OutcomeCode::NoSpace => MediumError::NoSpace,
+            OutcomeCode::Busy => MediumError::Busy,
+            OutcomeCode::MediumError => MediumError::Lost {
+                offset: offset_of(part),
+            },
+        };
+        self.parts.note_served(slice);
+        self.refuse_part(command, error);
+    }
+
+    /// Whoever had the part has not numbered it, and will not.
+    fn part_expired(&mut self, command: CommandId) {
+        let now = self.world.now;
+        let Some(part) = self.parts.parts.get_mut(&command) else {
+            return;
+        };
+        let retry = match part.given_up {
+            // It has not been asked whether somebody before it has.
+            None => now + RETRY,
+            Some(error) if now >= part.exposed_until => {
+                part.in_doubt = false;
+                self.end_part(command, Err(error), true);
+                return;
+            }
+            Some(_) => part.exposed_until,
+        };
+        self.parts.place(command, Whereabouts::Waiting { retry });
+    }
+
+    /// The primary refuses a part. If somebody may have numbered it before, that is found out first.
+    fn refuse_part(&mut self, command: CommandId, error: MediumError) {
+        let now = self.world.now;
+        let Some(part) = self.parts.parts.get_mut(&command) else {
+            return;
+        };
+        if !part.kind.is_write() || !part.in_doubt {
+            self.end_part(command, Err(error), true);
+            return;
+        }
+        part.given_up = part.given_up.or(Some(error));
+        self.parts
+            .place(command, Whereabouts::Waiting { retry: now });
+        self.drive(command);
+    }
+
+    /// The contents, if they are all that the part asked for: a peer could say anything.
+    fn checked(
+        &self,
+        command: CommandId,
+        contents: Vec<Content>,
+    ) -> Result<Vec<Content>, MediumError> {
+        let part = self.parts.parts.get(&command).expect("it has just ended");
+        let PartKind::Read(range) = &part.kind else {
+            return Ok(contents);
+        };
+        let mut next = range.start();
+        for content in &contents {
+            if content.range.start() != next {
+                return Err(MediumError::Internal);
+            }
+            next = content.range.end();
+        }
+        if next == range.end() {
+            Ok(contents)
+        } else {
+            Err(MediumError::Internal)
+        }
+    }
+
+    /// A part is over; `settled` says whether it is known to be committed or refused for good.
+    pub(super) fn end_part(
+        &mut self,
+        command: CommandId,
+        result: Result<Vec<Content>, MediumError>,
+        settled: bool,
+    ) {
+        let Some(part) = self.parts.remove(command) else {
+            return;
+        };
+        let now = self.world.now;
+        match part.owner {
+            Owner::Task { task, place } => {
+                self.portal
+                    .part_ended(now, &self.volumes, task, place, result, settled);
+            }
+            Owner::Clearing(number) => self.clearings.barrier_over(number, settled),
+        }
+    }
+}
+
+/// Where in the volume a part begins, in bytes.
+fn offset_of(part: &Part) -> u64 {
+    let within = match &part.kind {
+        PartKind::Write { offset, .. } => *offset,
+        PartKind::Clear(range) | PartKind::Read(range) => {
+            u64::from(range.start()) * BLOCK_SIZE as u64
+        }
+        PartKind::Barrier => 0,
+    };
+    u64::from(part.slice.index) * SLICE_SIZE + within
+}

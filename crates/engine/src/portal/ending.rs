@@ -1,0 +1,276 @@
+//! How commands end before their time: task management, sessions that close, and what other nodes
+//! were asked to end.
+//!
+//! Invariants:
+//! - an ending is confirmed when every command concerned is over, on every node;
+//! - if one of them was let go without anybody knowing what became of it, the ending is rejected.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use holdfast_iscsi::IscsiName;
+use holdfast_iscsi::target::{
+    SessionId, TaskId, TaskManagement, TaskManagementFunction as Function, TaskManagementId,
+    TaskManagementOutcome,
+};
+use holdfast_model::NodeId;
+use holdfast_scsi::UnitAttention;
+use holdfast_stdx::Instant;
+
+use super::{Portal, Task};
+use crate::event::LinkId;
+use crate::volume::Volumes;
+
+/// Endings that another node may have under way here; beyond it, it waits them out.
+const ENDINGS_PER_PEER_MAX: usize = 256;
+
+/// For whom commands are ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    Initiator(TaskManagementId),
+    Peer(EndedFor),
+}
+
+/// The node that wanted commands ended, and over which link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EndedFor {
+    pub(crate) node: NodeId,
+    pub(crate) link: LinkId,
+    /// What it called its question.
+    pub(crate) number: u64,
+}
+
+/// Commands of a unit are to end on all other nodes too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wide {
+    pub(crate) request: TaskManagementId,
+    pub(crate) target: IscsiName,
+    /// All units, if none is named.
+    pub(crate) unit: Option<u16>,
+    pub(crate) reset: bool,
+}
+
+#[derive(Debug)]
+struct Ending {
+    wanted_by: For,
+    waiting: BTreeSet<TaskId>,
+    /// Other places where commands are not over yet.
+    elsewhere: usize,
+    settled: bool,
+}
+
+/// Endings under way.
+#[derive(Debug, Default)]
+pub(super) struct Endings {
+    endings: Vec<Ending>,
+    /// To be done on other nodes.
+    wide: Vec<Wide>,
+    /// Other nodes' endings that are over, and whether everything is settled.
+    over_for_peers: Vec<(EndedFor, bool)>,
+}
+
+impl Portal {
+    pub(crate) fn take_wide(&mut self) -> Vec<Wide> {
+        core::mem::take(&mut self.endings.wide)
+    }
+
+    pub(crate) fn take_over_for_peers(&mut self) -> Vec<(EndedFor, bool)> {
+        core::mem::take(&mut self.endings.over_for_peers)
+    }
+
+    pub(super) fn manage(&mut self, now: Instant, volumes: &Volumes, request: &TaskManagement) {
+        let Some(session) = self.sessions.get(&request.session) else {
+            return;
+        };
+        let target = session.nexus.target.clone();
+        let (unit, wide) = match request.function {
+            Function::AbortTask(_) => (None, None),
+            Function::AbortTaskSet(lun) => (Some(lun), None),
+            Function::ClearTaskSet(lun) => (Some(lun), Some(false)),
+            Function::LogicalUnitReset(lun) => (Some(lun), Some(true)),
+            Function::TargetWarmReset | Function::TargetColdReset => (None, Some(true)),
+        };
+        if let Some(lun) = unit
+            && volumes.unit(&target, lun).is_none()
+        {
+            let outcome = TaskManagementOutcome::LunDoesNotExist;
+            self.target
+                .finish_task_management(now, request.request, outcome, &mut self.out);
+            return;
+        }
+        if let Some(reset) = wide {
+            let unit = unit.and_then(holdfast_scsi::Lun::number);
+            let cleared_by = (!reset).then_some(request.session);
+            self.raise_unit_ended(&target, unit, reset, cleared_by);
+            self.endings.wide.push(Wide {
+                request: request.request,
+                target,
+                unit,
+                reset,
+            });
+        }
+        let tasks = request.tasks.clone();
+        // One elsewhere: until it is known how many there are.
+        let elsewhere = usize::from(wide.is_some());
+        self.end_tasks(now, For::Initiator(request.request), tasks, elsewhere);
+    }
+
+    /// Another node wants all commands of a unit ended.
+    pub(crate) fn end_unit(
+        &mut self,
+        now: Instant,
+        volumes: &Volumes,
+        (target, unit): (&IscsiName, u16),
+        reset: bool,
+        wanted_by: EndedFor,
+    ) {
+        let of_peer = |ending: &&Ending| matches!(ending.wanted_by, For::Peer(it) if it.node == wanted_by.node);
+        if self.endings.endings.iter().filter(of_peer).count() >= ENDINGS_PER_PEER_MAX {
+            return;
+        }
+        self.raise_unit_ended(target, Some(unit), reset, None);
+        let tasks = self
+            .target
+            .abort_tasks(now, target, Some(unit), &mut self.out);
+        self.end_tasks(now, For::Peer(wanted_by), tasks, 0);
+        self.settle(now, volumes);
+    }
+
+    /// The commands of a unit are being ended at so many places; they count as one so far.
+    pub(crate) fn ends_elsewhere(
+        &mut self,
+        now: Instant,
+        volumes: &Volumes,
+        request: TaskManagementId,
+        count: usize,
+    ) {
+        if let Some(ending) = self.ending(request) {
+            ending.elsewhere = ending.elsewhere + count - 1;
+        }
+        self.finish_endings(now);
+        self.settle(now, volumes);
+    }
+
+    /// The commands of a unit are over at one of those places.
+    pub(crate) fn ended_elsewhere(
+        &mut self,
+        now: Instant,
+        volumes: &Volumes,
+        request: TaskManagementId,
+        settled: bool,
+    ) {
+        if let Some(ending) = self.ending(request) {
+            ending.elsewhere -= 1;
+            ending.settled &= settled;
+        }
+        self.finish_endings(now);
+        self.settle(now, volumes);
+    }
+
+    fn ending(&mut self, request: TaskManagementId) -> Option<&mut Ending> {
+        let wanted_by = For::Initiator(request);
+        let mut endings = self.endings.endings.iter_mut();
+        endings.find(|ending| ending.wanted_by == wanted_by)
+    }
+
+    fn end_tasks(&mut self, now: Instant, wanted_by: For, tasks: Vec<TaskId>, elsewhere: usize) {
+        let waiting: BTreeSet<TaskId> =
+            tasks.into_iter().filter(|task| self.abort(*task)).collect();
+        self.endings.endings.push(Ending {
+            wanted_by,
+            waiting,
+            elsewhere,
+            settled: true,
+        });
+        self.finish_endings(now);
+    }
+
+    /// Tells initiators that their commands on a unit were ended: those of all sessions, or of all
+    /// but the one that wanted it (SAM-5 5.14.3, 7.3, 7.7).
+    fn raise_unit_ended(
+        &mut self,
+        target: &IscsiName,
+        unit: Option<u16>,
+        reset: bool,
+        wanted_by: Option<SessionId>,
+    ) {
+        let attention = if reset {
+            UnitAttention::Reset
+        } else {
+            UnitAttention::CommandsCleared
+        };
+        let sessions = self.sessions.iter_mut();
+        for (id, session) in sessions.filter(|(_, session)| session.nexus.target == *target) {
+            if wanted_by == Some(*id) {
+                continue;
+            }
+            for (number, nexus) in &mut session.units {
+                if unit.is_none_or(|unit| unit == *number) {
+                    nexus.raise(attention);
+                }
+            }
+        }
+    }
+
+    /// Aborts a task; false if there is none any more.
+    fn abort(&mut self, id: TaskId) -> bool {
+        let Some(task) = self.tasks.get_mut(&id) else {
+            return false;
+        };
+        task.aborted = true;
+        self.dropped.push(id);
+        true
+    }
+
+    pub(super) fn close_session(&mut self, now: Instant, id: SessionId) {
+        let tasks = self.tasks.iter().filter(|(_, task)| task.session == id);
+        let tasks: Vec<TaskId> = tasks.map(|(task, _)| *task).collect();
+        for task in tasks {
+            self.abort(task);
+        }
+        let session = self.sessions.get_mut(&id);
+        session.expect("what closes was open").closed = true;
+        self.finish_session(now, id);
+    }
+
+    /// An aborted task is over.
+    pub(super) fn task_over(&mut self, now: Instant, id: TaskId, task: &Task) {
+        for ending in &mut self.endings.endings {
+            if ending.waiting.remove(&id) {
+                ending.settled &= task.settled;
+            }
+        }
+        self.finish_endings(now);
+        self.finish_session(now, task.session);
+    }
+
+    fn finish_endings(&mut self, now: Instant) {
+        let is_over = |ending: &mut Ending| ending.waiting.is_empty() && ending.elsewhere == 0;
+        let over: Vec<Ending> = self.endings.endings.extract_if(.., is_over).collect();
+        for Ending {
+            wanted_by, settled, ..
+        } in over
+        {
+            match wanted_by {
+                For::Initiator(request) => {
+                    let outcome = if settled {
+                        TaskManagementOutcome::Complete
+                    } else {
+                        TaskManagementOutcome::Rejected
+                    };
+                    self.target
+                        .finish_task_management(now, request, outcome, &mut self.out);
+                }
+                For::Peer(peer) => self.endings.over_for_peers.push((peer, settled)),
+            }
+        }
+    }
+
+    fn finish_session(&mut self, now: Instant, id: SessionId) {
+        let closed = self.sessions.get(&id).is_some_and(|session| session.closed);
+        if closed && !self.tasks.values().any(|task| task.session == id) {
+            self.sessions.remove(&id);
+            self.target.finish_session(now, id, &mut self.out);
+        }
+    }
+}

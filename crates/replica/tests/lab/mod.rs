@@ -1,0 +1,438 @@
+//! A few replicas of one slice in one place: stores in memory, messages that arrive at once, one
+//! record, one clock. Just enough to let replicas speak to each other; what disks, networks and
+//! clocks do to them is the simulator's business.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+pub(crate) mod node;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use holdfast_model::record::{Membership, Record, ReplicaRecord, SliceRecord};
+use holdfast_model::{
+    BLOCK_SIZE, CommandId, Epoch, Incarnation, NodeId, SliceId, StoreId, VolumeId,
+};
+use holdfast_replica::timing::HEARTBEAT;
+use holdfast_replica::{Me, Operation, Proposed, Replica, WriteKind};
+use holdfast_stdx::{Bytes, Duration, Instant};
+use holdfast_wire::{Message, OutcomeCode};
+
+use node::{Node, Outbox};
+
+pub(crate) const SLICE: SliceId = SliceId {
+    volume: VolumeId(1),
+    index: 0,
+};
+/// How finely time passes.
+const STEP: Duration = Duration::from_millis(5);
+
+/// The replicas and what is between them.
+pub(crate) struct Lab {
+    pub(crate) now: Instant,
+    pub(crate) nodes: BTreeMap<NodeId, Node>,
+    pub(crate) record: SliceRecord,
+    /// Ways on which nothing arrives.
+    pub(crate) cut: BTreeSet<(NodeId, NodeId)>,
+    /// Messages that are lost on their way.
+    pub(crate) lost: fn(&Message) -> bool,
+    messages: VecDeque<(NodeId, NodeId, Message)>,
+    next_command: u64,
+}
+
+pub(crate) fn node(number: u16) -> NodeId {
+    NodeId(number)
+}
+
+pub(crate) fn store(number: u16) -> StoreId {
+    StoreId(u128::from(number))
+}
+
+impl Lab {
+    /// A slice with a replica on each of `nodes` nodes, the first one its primary, serving.
+    pub(crate) fn new(nodes: u16, copies_min: u8) -> Self {
+        let replicas = (1..=nodes).map(|number| ReplicaRecord {
+            node: node(number),
+            store: store(number),
+            membership: Membership::InSync,
+        });
+        let record = SliceRecord {
+            schema: 1,
+            slice: SLICE,
+            epoch: Epoch(1),
+            primary: node(1),
+            replicas: replicas.collect(),
+            copies_min,
+            proposer: (NodeId(0), Incarnation::ZERO),
+            nonce: 0,
+        };
+        let mut lab = Self {
+            now: Instant::ZERO + Duration::from_secs(100),
+            nodes: BTreeMap::new(),
+            record,
+            cut: BTreeSet::new(),
+            lost: |_| false,
+            messages: VecDeque::new(),
+            next_command: 0,
+        };
+        for number in 1..=nodes {
+            lab.nodes.insert(node(number), Node::new(node(number)));
+            lab.start(number);
+        }
+        lab.pass(Duration::from_secs(3));
+        assert!(lab.leads(1), "the first node leads");
+        lab
+    }
+
+    /// A node starts, with what its store has kept.
+    pub(crate) fn start(&mut self, number: u16) {
+        let (now, record) = (self.now, self.record.clone());
+        let state = self.nodes.get_mut(&node(number)).expect("it exists");
+        state.incarnation = state.incarnation.next();
+        let me = Me {
+            node: node(number),
+            store: state.store,
+            incarnation: state.incarnation,
+        };
+        let found = state.world.recover();
+        let mut context = state.world.context(now);
+        let mut replica = Replica::new(me, SLICE, &found, &mut context);
+        replica.handle_record(&mut context, Some(record), true);
+        state.replica = Some(replica);
+        let others: Vec<NodeId> = self.running().filter(|other| *other != me.node).collect();
+        for other in others {
+            self.connect(me.node, other);
+        }
+        self.settle();
+    }
+
+    /// A node's process is gone.
+    pub(crate) fn kill(&mut self, number: u16) {
+        let gone = node(number);
+        let state = self.nodes.get_mut(&gone).expect("it exists");
+        state.replica = None;
+        state.world.crash();
+        let others: Vec<NodeId> = self.running().collect();
+        for other in others {
+            self.disconnect(gone, other);
+        }
+        self.settle();
+    }
+
+    /// The link between two nodes breaks and is made again.
+    pub(crate) fn reconnect(&mut self, one: u16, other: u16) {
+        self.disconnect(node(one), node(other));
+        self.settle();
+        self.connect(node(one), node(other));
+        self.settle();
+    }
+
+    pub(crate) fn disconnect(&mut self, one: NodeId, other: NodeId) {
+        self.messages
+            .retain(|(from, to, _)| (*from, *to) != (one, other) && (*from, *to) != (other, one));
+        for (this, that) in [(one, other), (other, one)] {
+            let state = self.nodes.get_mut(&this).expect("it exists");
+            if state.world.peers.remove(&that).is_some() {
+                self.act(this, |replica, context| {
+                    replica.handle_peer_down(context, that);
+                });
+            }
+        }
+    }
+
+    pub(crate) fn connect(&mut self, one: NodeId, other: NodeId) {
+        for (this, that) in [(one, other), (other, one)] {
+            let peer = self.nodes[&that].peer();
+            let state = self.nodes.get_mut(&this).expect("it exists");
+            state.world.peers.insert(that, peer);
+        }
+        for (this, that) in [(one, other), (other, one)] {
+            self.act(this, |replica, context| {
+                replica.handle_peer_up(context, that);
+            });
+        }
+    }
+
+    fn running(&self) -> impl Iterator<Item = NodeId> {
+        let nodes = self.nodes.iter();
+        nodes
+            .filter(|(_, state)| state.replica.is_some())
+            .map(|(node, _)| *node)
+    }
+
+    /// Lets a replica do something, if its node runs.
+    pub(crate) fn act<R>(
+        &mut self,
+        node: NodeId,
+        act: impl FnOnce(&mut Replica, &mut node::FakeContext<'_>) -> R,
+    ) -> Option<R> {
+        let now = self.now;
+        let state = self.nodes.get_mut(&node).expect("it exists");
+        let mut context = state.world.context(now);
+        let result = act(state.replica.as_mut()?, &mut context);
+        self.collect(node);
+        Some(result)
+    }
+
+    /// Takes what a node wants done.
+    fn collect(&mut self, from: NodeId) {
+        let state = self.nodes.get_mut(&from).expect("it exists");
+        let Outbox { messages, hurried } = std::mem::take(&mut state.world.outbox);
+        for (to, message) in messages {
+            self.messages.push_back((from, to, message));
+        }
+        for to in hurried {
+            let state = self.nodes.get_mut(&from).expect("it exists");
+            state.world.beats.insert(to, Instant::ZERO);
+        }
+    }
+
+    /// Lets everything happen that needs no time.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..100_000 {
+            if !(self.deliver() || self.complete() || self.decide()) {
+                return;
+            }
+        }
+        panic!("the replicas never come to rest");
+    }
+
+    fn deliver(&mut self) -> bool {
+        let Some((from, to, message)) = self.messages.pop_front() else {
+            return false;
+        };
+        let cut = self.cut.contains(&(from, to)) || (self.lost)(&message);
+        if !cut && self.nodes[&to].world.peers.contains_key(&from) {
+            self.act(to, |replica, context| match &message {
+                Message::Settle(it) => replica.settle(context, it.command),
+                other => replica.handle_message(context, from, other),
+            });
+        }
+        true
+    }
+
+    /// Disks do what they were asked for.
+    fn complete(&mut self) -> bool {
+        let nodes: Vec<NodeId> = self.running().collect();
+        let mut busy = false;
+        for node in nodes {
+            let world = &mut self.nodes.get_mut(&node).expect("it exists").world;
+            if world.stuck {
+                continue;
+            }
+            if let Some(token) = world.complete() {
+                busy = true;
+                self.act(node, |replica, context| {
+                    replica.handle_durable(context, token);
+                });
+            }
+            let world = &mut self.nodes.get_mut(&node).expect("it exists").world;
+            if let Some((token, contents)) = world.reads.pop_front() {
+                busy = true;
+                self.act(node, |replica, context| {
+                    replica.handle_read(context, token, contents);
+                });
+            }
+        }
+        busy
+    }
+
+    /// The metadata answers, and everybody hears what has changed.
+    fn decide(&mut self) -> bool {
+        let nodes: Vec<NodeId> = self.running().collect();
+        let mut busy = false;
+        for from in nodes {
+            if self.nodes[&from].world.metadata_away {
+                continue;
+            }
+            let world = &mut self.nodes.get_mut(&from).expect("it exists").world;
+            let (proposals, refresh) = (
+                std::mem::take(&mut world.proposals),
+                std::mem::take(&mut world.refresh),
+            );
+            for proposal in proposals {
+                busy = true;
+                let record = SliceRecord::decode(&proposal).expect("it is one of ours");
+                let accepted = record.epoch == self.record.epoch.next();
+                let outcome = if accepted {
+                    self.record = record;
+                    Proposed::Accepted
+                } else {
+                    Proposed::Rejected
+                };
+                self.act(from, |replica, context| {
+                    replica.handle_proposed(context, outcome);
+                });
+                if accepted {
+                    self.publish(from);
+                }
+            }
+            if refresh {
+                busy = true;
+                let record = self.record.clone();
+                self.act(from, |replica, context| {
+                    replica.handle_record(context, Some(record), true);
+                });
+            }
+        }
+        busy
+    }
+
+    fn publish(&mut self, proposer: NodeId) {
+        let hears = |other: &NodeId| !self.nodes[other].world.metadata_away;
+        let others = self.running().filter(|other| *other != proposer);
+        let others: Vec<NodeId> = others.filter(hears).collect();
+        for other in others {
+            let record = self.record.clone();
+            self.act(other, |replica, context| {
+                replica.handle_record(context, Some(record), false);
+            });
+        }
+    }
+
+    /// Time passes: heartbeats, timeouts, and all that follows from them.
+    pub(crate) fn pass(&mut self, span: Duration) {
+        let end = self.now + span;
+        self.settle();
+        while self.now < end {
+            self.now += STEP;
+            self.beat();
+            let nodes: Vec<NodeId> = self.running().collect();
+            for node in nodes {
+                let now = self.now;
+                self.act(node, |replica, context| {
+                    if replica.next_timeout().is_some_and(|due| due <= now) {
+                        replica.handle_timeout(context);
+                    }
+                });
+            }
+            self.settle();
+        }
+    }
+
+    /// Lets time pass until something holds. Panics if it does not within `most`.
+    pub(crate) fn pass_until(&mut self, most: Duration, what: &str, holds: impl Fn(&Self) -> bool) {
+        let end = self.now + most;
+        while !holds(self) {
+            assert!(self.now < end, "not in time: {what}; {:?}", self.record);
+            self.pass(STEP);
+        }
+    }
+
+    /// Heartbeats that are due, answered from what came before.
+    fn beat(&mut self) {
+        let now = self.now;
+        let nodes: Vec<NodeId> = self.running().collect();
+        for from in nodes {
+            let state = self.nodes.get_mut(&from).expect("it exists");
+            let due: Vec<NodeId> = state.world.due_beats(now);
+            for to in due {
+                self.heartbeat(from, to);
+            }
+        }
+    }
+
+    fn heartbeat(&mut self, from: NodeId, to: NodeId) {
+        let now = self.now;
+        let state = self.nodes.get_mut(&from).expect("it exists");
+        state.world.beats.insert(to, now + HEARTBEAT);
+        let echo = state.world.heard.get(&to).copied();
+        let replica = state.replica.as_mut().expect("it runs");
+        let (claim, grant) = (replica.claim(now, to), replica.grant(now, to));
+        let append_age = state.world.append_age(now);
+        if self.cut.contains(&(from, to)) || !self.nodes[&to].world.peers.contains_key(&from) {
+            return;
+        }
+        let other = self.nodes.get_mut(&to).expect("it exists");
+        other.world.heard.insert(from, now);
+        if let Some(peer) = other.world.peers.get_mut(&from) {
+            node::note_append_age(peer, append_age);
+        }
+        let Some(echo) = echo else { return };
+        self.act(to, |replica, context| {
+            if let Some(claim) = claim {
+                replica.handle_claim(from, &claim, echo);
+            }
+            if let Some(grant) = grant {
+                replica.handle_grant(context, from, &grant, echo);
+            }
+        });
+    }
+
+    /// Asks a node to write `value` to whole blocks. Returns the command's id.
+    pub(crate) fn write(&mut self, number: u16, block: u32, count: u32, value: u8) -> CommandId {
+        let command = self.begin_write(number, block, count, value);
+        self.settle();
+        command
+    }
+
+    /// The same, without letting anything follow from it.
+    pub(crate) fn begin_write(
+        &mut self,
+        number: u16,
+        block: u32,
+        count: u32,
+        value: u8,
+    ) -> CommandId {
+        self.next_command += 1;
+        let command = CommandId {
+            node: 99,
+            incarnation: Incarnation(1),
+            number: self.next_command,
+        };
+        self.submit(number, command, block, count, value);
+        command
+    }
+
+    pub(crate) fn submit(
+        &mut self,
+        number: u16,
+        command: CommandId,
+        block: u32,
+        count: u32,
+        value: u8,
+    ) {
+        let operation = Operation {
+            command,
+            expires: self.now + Duration::from_secs(1),
+            kind: WriteKind::Write {
+                offset: u64::from(block) * BLOCK_SIZE as u64,
+                data: Bytes::from(vec![value; count as usize * BLOCK_SIZE]),
+            },
+        };
+        self.act(node(number), |replica, context| {
+            replica.submit(context, operation);
+        });
+    }
+
+    /// How a command ended, if it has; told once.
+    pub(crate) fn outcome(&mut self, number: u16, command: CommandId) -> Option<OutcomeCode> {
+        let finished = &mut self
+            .nodes
+            .get_mut(&node(number))
+            .expect("it exists")
+            .world
+            .finished;
+        let place = finished.iter().position(|(of, _)| *of == command)?;
+        Some(finished.remove(place).1)
+    }
+
+    pub(crate) fn leads(&self, number: u16) -> bool {
+        let replica = self.nodes[&node(number)].replica.as_ref();
+        replica.is_some_and(|replica| replica.leads().is_some())
+    }
+
+    pub(crate) fn membership(&self, number: u16) -> Membership {
+        self.record
+            .replica(node(number))
+            .expect("it is named")
+            .membership
+    }
+
+    pub(crate) fn is_in_sync(&self, number: u16) -> bool {
+        self.membership(number) == Membership::InSync
+    }
+
+    /// What a node holds, committed, in every block that is not zeros.
+    pub(crate) fn contents(&self, number: u16) -> BTreeMap<u32, u8> {
+        self.nodes[&node(number)].world.contents()
+    }
+}

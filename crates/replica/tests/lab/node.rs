@@ -1,0 +1,402 @@
+//! A node of the lab: a store in memory, and what its replica wants done.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use holdfast_model::{
+    BLOCK_SIZE, BlockRange, Change, CommandId, Entry, Epoch, Incarnation, NodeId, PageIndex,
+    Sequence, StoreId,
+};
+use holdfast_replica::{Contents, Context, Found, Milestone, Peer, Replica, Token};
+use holdfast_stdx::{Bytes, Duration, Instant};
+use holdfast_wire::{BlockContent, Content, Message, OutcomeCode};
+
+use super::store;
+
+pub(crate) struct Node {
+    pub(crate) store: StoreId,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) replica: Option<Replica>,
+    pub(crate) world: World,
+}
+
+/// What a replica wants sent.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    pub(crate) messages: Vec<(NodeId, Message)>,
+    pub(crate) hurried: Vec<NodeId>,
+}
+
+/// Everything of a node but its replica.
+#[derive(Default)]
+pub(crate) struct World {
+    /// Entries, committed ones too.
+    log: Vec<Entry>,
+    prepared: (Epoch, Sequence),
+    committed: Sequence,
+    stable: Sequence,
+    /// Committed blocks; a block of zeros is not there.
+    blocks: BTreeMap<u32, u8>,
+    state: Option<Bytes>,
+    /// Durable operations that have not ended, and since when; what follows from their end.
+    operations: VecDeque<(Token, Instant, Effect)>,
+    /// The state, log and committed point that a crash leaves.
+    kept: Kept,
+    next_token: u64,
+    /// The disk ends nothing.
+    pub(crate) stuck: bool,
+    pub(crate) reads: VecDeque<(Token, Contents)>,
+    pub(crate) peers: BTreeMap<NodeId, Peer>,
+    pub(crate) heard: BTreeMap<NodeId, Instant>,
+    pub(crate) beats: BTreeMap<NodeId, Instant>,
+    pub(crate) outbox: Outbox,
+    pub(crate) proposals: Vec<Bytes>,
+    pub(crate) refresh: bool,
+    pub(crate) finished: Vec<(CommandId, OutcomeCode)>,
+    pub(crate) milestones: Vec<Milestone>,
+    pub(crate) copied_bytes: u64,
+    /// The metadata does not hear of this node, nor it of the metadata.
+    pub(crate) metadata_away: bool,
+    /// Blocks that can be written to; all, if none is named.
+    pub(crate) room: Option<usize>,
+}
+
+#[derive(Clone, Default)]
+struct Kept {
+    log: Vec<Entry>,
+    prepared: (Epoch, Sequence),
+    committed: Sequence,
+    blocks: BTreeMap<u32, u8>,
+    state: Option<Bytes>,
+}
+
+enum Effect {
+    /// Everything as it was when the operation was asked for is durable.
+    Keep(Box<Kept>),
+}
+
+impl Node {
+    pub(crate) fn new(node: NodeId) -> Self {
+        Self {
+            store: store(node.0),
+            incarnation: Incarnation(0),
+            replica: None,
+            world: World::default(),
+        }
+    }
+
+    pub(crate) fn peer(&self) -> Peer {
+        peer(self.store, self.incarnation)
+    }
+}
+
+fn peer(store: StoreId, incarnation: Incarnation) -> Peer {
+    Peer { store, incarnation }
+}
+
+/// A heartbeat told how old the sender's oldest append is.
+pub(crate) fn note_append_age(_peer: &mut Peer, _age: Duration) {}
+
+impl World {
+    pub(crate) fn context(&mut self, now: Instant) -> FakeContext<'_> {
+        FakeContext { now, world: self }
+    }
+
+    /// What a start finds.
+    pub(crate) fn recover(&mut self) -> Found {
+        let Kept {
+            log,
+            prepared,
+            committed,
+            blocks,
+            state,
+        } = self.kept.clone();
+        let above = log.iter().filter(|entry| entry.sequence > committed);
+        let found = Found {
+            state: state.clone(),
+            committed,
+            intact: true,
+            tail_suspect: false,
+            commands: log
+                .iter()
+                .map(|entry| (entry.command, entry.sequence))
+                .collect(),
+            changes: above
+                .filter_map(|entry| Some((entry.sequence, entry.change.range()?)))
+                .collect(),
+        };
+        (self.log, self.prepared, self.committed) = (log, prepared, committed);
+        (self.stable, self.blocks, self.state) = (committed, blocks, state);
+        found
+    }
+
+    /// The process is gone: what was not durable is lost.
+    pub(crate) fn crash(&mut self) {
+        let kept = std::mem::take(&mut self.kept);
+        *self = Self {
+            kept,
+            next_token: self.next_token,
+            ..Self::default()
+        };
+    }
+
+    /// All that the disk holds is gone.
+    pub(crate) fn wipe(&mut self) {
+        self.kept = Kept::default();
+    }
+
+    pub(crate) fn contents(&self) -> BTreeMap<u32, u8> {
+        self.blocks.clone()
+    }
+
+    pub(crate) fn append_age(&self, now: Instant) -> Duration {
+        let oldest = self.operations.front();
+        oldest.map_or(Duration::ZERO, |(_, since, _)| now.since(*since))
+    }
+
+    pub(crate) fn due_beats(&self, now: Instant) -> Vec<NodeId> {
+        let peers = self.peers.keys().copied();
+        peers
+            .filter(|peer| self.beats.get(peer).is_none_or(|due| *due <= now))
+            .collect()
+    }
+
+    /// The oldest durable operation ends.
+    pub(crate) fn complete(&mut self) -> Option<Token> {
+        let (token, _, Effect::Keep(kept)) = self.operations.pop_front()?;
+        self.stable = kept.committed;
+        self.kept = *kept;
+        Some(token)
+    }
+
+    fn operation(&mut self, now: Instant) -> Token {
+        let kept = Kept {
+            log: self.log.clone(),
+            prepared: self.prepared,
+            committed: self.committed,
+            blocks: self.blocks.clone(),
+            state: self.state.clone(),
+        };
+        self.next_token += 1;
+        let token = Token(self.next_token);
+        self.operations
+            .push_back((token, now, Effect::Keep(Box::new(kept))));
+        token
+    }
+
+    fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Write { start, data, .. } => {
+                for (block, content) in (start.0..).zip(data.chunks_exact(BLOCK_SIZE)) {
+                    self.put(block, content[0]);
+                }
+            }
+            Change::Clear(range) => {
+                for block in range.blocks() {
+                    self.put(block.0, 0);
+                }
+            }
+            Change::Nothing => {}
+        }
+    }
+
+    fn put(&mut self, block: u32, value: u8) {
+        if value == 0 {
+            self.blocks.remove(&block);
+        } else {
+            self.blocks.insert(block, value);
+        }
+    }
+
+    fn read(&mut self, range: BlockRange, prepared: bool) -> Token {
+        let mut view = Self {
+            blocks: self.blocks.clone(),
+            ..Self::default()
+        };
+        if prepared {
+            for entry in self.log.iter().filter(|it| it.sequence > self.committed) {
+                view.apply(&entry.change);
+            }
+        }
+        let contents = range.blocks().map(|block| Content {
+            range: BlockRange::single(block),
+            content: match view.blocks.get(&block.0) {
+                Some(value) => {
+                    let data = Bytes::from(vec![*value; BLOCK_SIZE]);
+                    let Change::Write {
+                        data, checksums, ..
+                    } = Change::write(block, data)
+                    else {
+                        unreachable!("it was just made")
+                    };
+                    BlockContent::Data { data, checksums }
+                }
+                None => BlockContent::Zero,
+            },
+        });
+        self.next_token += 1;
+        let token = Token(self.next_token);
+        self.reads.push_back((token, contents.collect()));
+        token
+    }
+}
+
+/// What a replica sees of its node.
+pub(crate) struct FakeContext<'a> {
+    now: Instant,
+    world: &'a mut World,
+}
+
+impl Context for FakeContext<'_> {
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn append(&mut self, entry: Entry, committed: Sequence) -> Token {
+        assert_eq!(entry.sequence, self.world.prepared.1.next(), "no gaps");
+        assert!(entry.epoch >= self.world.prepared.0, "epochs only rise");
+        self.world.prepared = (entry.epoch, entry.sequence);
+        self.world.log.push(entry);
+        self.set_committed(committed.max(self.world.committed));
+        self.world.operation(self.now)
+    }
+
+    fn begin_epoch(&mut self, _epoch: Epoch, after: Sequence) -> Token {
+        assert!(after >= self.world.committed, "nothing committed is voided");
+        self.world.log.retain(|entry| entry.sequence <= after);
+        let last = self.world.log.last();
+        if let Some(last) = last {
+            self.world.prepared = (last.epoch, last.sequence);
+        } else {
+            self.world.prepared.1 = after;
+        }
+        self.world.operation(self.now)
+    }
+
+    fn restart_log(&mut self, after: (Epoch, Sequence)) -> Token {
+        self.world.log.clear();
+        self.world.prepared = after;
+        self.world.committed = after.1;
+        self.world.operation(self.now)
+    }
+
+    fn put_state(&mut self, state: Bytes) -> Token {
+        self.world.state = Some(state);
+        self.world.operation(self.now)
+    }
+
+    fn install(&mut self, range: BlockRange, change: Option<Change>) -> Option<Token> {
+        match change {
+            Some(change) => self.world.apply(&change),
+            None => panic!("block {range:?} is bad"),
+        }
+        Some(self.world.operation(self.now))
+    }
+
+    fn mend(&mut self) -> Token {
+        self.world.operation(self.now)
+    }
+
+    fn drop_contents(&mut self) -> Token {
+        self.world.log.clear();
+        self.world.blocks.clear();
+        self.world.state = None;
+        (self.world.prepared, self.world.committed) = Default::default();
+        self.world.operation(self.now)
+    }
+
+    fn set_committed(&mut self, committed: Sequence) {
+        assert!(committed <= self.world.prepared.1, "only what is prepared");
+        let from = self.world.committed;
+        let newly: Vec<Change> = self
+            .world
+            .log
+            .iter()
+            .filter(|entry| entry.sequence > from && entry.sequence <= committed)
+            .map(|entry| entry.change.clone())
+            .collect();
+        for change in newly {
+            self.world.apply(&change);
+        }
+        self.world.committed = committed;
+    }
+
+    fn prepared(&self) -> (Epoch, Sequence) {
+        self.world.prepared
+    }
+
+    fn committed(&self) -> Sequence {
+        self.world.committed
+    }
+
+    fn stable(&self) -> Sequence {
+        self.world.stable
+    }
+
+    fn entries_above(&self, sequence: Sequence) -> Vec<Entry> {
+        let log = self.world.log.iter();
+        log.filter(|entry| entry.sequence > sequence)
+            .cloned()
+            .collect()
+    }
+
+    fn allocated(&self) -> Vec<(PageIndex, u64)> {
+        let mut pages: BTreeMap<PageIndex, u64> = BTreeMap::new();
+        for block in self.world.blocks.keys() {
+            for (page, part) in BlockRange::new(*block, 1).by_page() {
+                *pages.entry(page).or_default() |= part.page_mask();
+            }
+        }
+        pages.into_iter().collect()
+    }
+
+    fn reserve(&mut self, _range: BlockRange) -> bool {
+        let room = self.world.room.unwrap_or(usize::MAX);
+        self.world.blocks.len() < room
+    }
+
+    fn read_prepared(&mut self, range: BlockRange) -> Token {
+        self.world.read(range, true)
+    }
+
+    fn read_committed(&mut self, range: BlockRange) -> Token {
+        self.world.read(range, false)
+    }
+
+    fn peer(&self, node: NodeId) -> Option<Peer> {
+        self.world.peers.get(&node).copied()
+    }
+
+    fn send(&mut self, node: NodeId, message: Message) {
+        if self.world.peers.contains_key(&node) {
+            self.world.outbox.messages.push((node, message));
+        }
+    }
+
+    fn hurry(&mut self, node: NodeId) {
+        self.world.outbox.hurried.push(node);
+    }
+
+    fn reset_link(&mut self, node: NodeId) {
+        panic!("a replica resets its link to {node}: the other one breaks the protocol");
+    }
+
+    fn propose(&mut self, record: Bytes) {
+        self.world.proposals.push(record);
+    }
+
+    fn refresh(&mut self) {
+        self.world.refresh = true;
+    }
+
+    fn finish(&mut self, command: CommandId, outcome: OutcomeCode) {
+        self.world.finished.push((command, outcome));
+    }
+
+    fn copied(&mut self, bytes: u64) {
+        self.world.copied_bytes += bytes;
+    }
+
+    fn milestone(&mut self, milestone: Milestone) {
+        self.world.milestones.push(milestone);
+    }
+}

@@ -1,0 +1,127 @@
+//! What a portal hears of a command that it has given up.
+
+mod lab;
+
+use holdfast_model::{CommandId, Incarnation};
+use holdfast_stdx::Duration;
+use holdfast_wire::{Message, OutcomeCode};
+
+use lab::{Lab, node};
+
+fn settle(lab: &mut Lab, number: u16, command: CommandId) {
+    lab.act(node(number), |replica, context| {
+        replica.settle(context, command);
+    });
+}
+
+fn unknown() -> CommandId {
+    CommandId {
+        node: 98,
+        incarnation: Incarnation(1),
+        number: 1,
+    }
+}
+
+#[test]
+fn a_command_that_is_committed_is_done() {
+    let mut lab = Lab::new(2, 1);
+    let command = lab.write(1, 0, 1, 7);
+    assert_eq!(lab.outcome(1, command), Some(OutcomeCode::Done));
+    settle(&mut lab, 1, command);
+    assert_eq!(lab.outcome(1, command), Some(OutcomeCode::Done));
+}
+
+#[test]
+fn a_command_that_is_numbered_is_told_of_when_it_is_committed() {
+    let mut lab = Lab::new(2, 1);
+    lab.nodes.get_mut(&node(2)).expect("it exists").world.stuck = true;
+    let first = lab.write(1, 0, 1, 7);
+    let command = lab.write(1, 0, 1, 8);
+    settle(&mut lab, 1, command);
+    settle(&mut lab, 1, unknown());
+    lab.settle();
+    assert_eq!(lab.outcome(1, command), None);
+    assert_eq!(
+        lab.outcome(1, unknown()),
+        None,
+        "what was before it is not over"
+    );
+    lab.nodes.get_mut(&node(2)).expect("it exists").world.stuck = false;
+    lab.settle();
+    assert_eq!(lab.outcome(1, first), Some(OutcomeCode::Done));
+    assert_eq!(lab.outcome(1, command), Some(OutcomeCode::Done));
+    assert_eq!(lab.outcome(1, unknown()), Some(OutcomeCode::Expired));
+}
+
+#[test]
+fn a_command_that_waits_for_room_is_never_numbered() {
+    let mut lab = Lab::new(2, 1);
+    lab.cut.insert((node(2), node(1)));
+    let command = lab.begin_write(1, 64, 1, 7);
+    lab.settle();
+    settle(&mut lab, 1, command);
+    lab.cut.clear();
+    lab.settle();
+    assert_eq!(lab.outcome(1, command), Some(OutcomeCode::Expired));
+    lab.pass(Duration::from_millis(300));
+    assert_eq!(lab.outcome(1, command), None, "it is told once");
+    assert!(lab.contents(1).is_empty());
+}
+
+#[test]
+fn a_write_that_waits_for_room_does_not_wait_for_ever() {
+    let mut lab = Lab::new(2, 2);
+    lab.lost = |message| matches!(message, Message::Reserved(_));
+    let command = lab.begin_write(1, 64, 1, 7);
+    lab.pass(Duration::from_millis(1100));
+    assert_eq!(lab.outcome(1, command), Some(OutcomeCode::Expired));
+}
+
+#[test]
+fn whoever_has_lost_the_lease_cannot_tell() {
+    let mut lab = Lab::new(2, 2);
+    lab.cut.insert((node(2), node(1)));
+    lab.pass(Duration::from_millis(450));
+    settle(&mut lab, 1, unknown());
+    assert_eq!(lab.outcome(1, unknown()), Some(OutcomeCode::NotPrimary));
+}
+
+#[test]
+fn the_next_primary_tells_what_became_of_a_command() {
+    let mut lab = Lab::new(2, 1);
+    let other = lab.write(1, 0, 1, 1);
+    assert_eq!(lab.outcome(1, other), Some(OutcomeCode::Done));
+    // It reaches the other node's journal; the answer is lost with the primary.
+    lab.cut.insert((node(2), node(1)));
+    let command = lab.write(1, 0, 1, 7);
+    lab.kill(1);
+    lab.cut.clear();
+    lab.pass(Duration::from_secs(2));
+    assert!(lab.leads(2));
+    settle(&mut lab, 2, command);
+    settle(&mut lab, 2, unknown());
+    assert_eq!(lab.outcome(2, command), Some(OutcomeCode::Done));
+    assert_eq!(lab.outcome(2, unknown()), Some(OutcomeCode::Expired));
+    assert_eq!(lab.contents(2).get(&0), Some(&7));
+}
+
+#[test]
+fn a_primary_that_is_deposed_says_that_it_cannot_know() {
+    let mut lab = Lab::new(2, 1);
+    lab.write(1, 0, 1, 1);
+    for way in [(node(1), node(2)), (node(2), node(1))] {
+        lab.cut.insert(way);
+    }
+    let command = lab.write(1, 0, 1, 7);
+    // The metadata answers the other one only.
+    let state = lab.nodes.get_mut(&node(1)).expect("it exists");
+    state.world.metadata_away = true;
+    lab.pass(Duration::from_secs(2));
+    assert!(lab.leads(2));
+    assert_eq!(lab.outcome(1, command), None);
+    let record = lab.record.clone();
+    lab.act(node(1), |replica, context| {
+        replica.handle_record(context, Some(record), true);
+    });
+    assert_eq!(lab.outcome(1, command), Some(OutcomeCode::Deposed));
+}
