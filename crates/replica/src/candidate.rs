@@ -3,7 +3,8 @@
 //! Invariants:
 //! - it has withdrawn from the epoch, durably, before it asks anybody anything;
 //! - it does not lead before every lease that it granted has ended, or was given up;
-//! - it leaves out whoever does not answer, but never so many that too few copies remain.
+//! - it leaves out whoever does not answer, but never so many that too few copies remain;
+//! - it does not lead with a journal that may have lost entries which another one has.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,8 @@ use crate::timing::{ASK, DRIFT, LEASE, METADATA_RETRY, STAND_BACK};
 use crate::{Context, Replica, Role, Wait};
 
 /// How often a candidate stands back for one that is further, before it leads in its place: every
-/// in-sync replica has all that is committed, so standing back is courtesy, not safety.
+/// in-sync replica has all that is committed, so standing back is courtesy, not safety, as long as
+/// its journal is whole.
 const STAND_BACKS_MAX: u32 = 3;
 
 /// A record that was proposed.
@@ -198,7 +200,13 @@ impl Replica {
             && reply.in_sync
         {
             candidate.replies.insert(peer, reply.prepared);
-            self.press_on(context);
+            let own = context.prepared().1;
+            if reply.committed > own {
+                // What all in-sync replicas had is not here: whatever held it says so too late.
+                self.record_damage(context, own);
+            } else {
+                self.press_on(context);
+            }
         }
     }
 
@@ -254,7 +262,9 @@ impl Replica {
             .all(|fellow| candidate.replies.contains_key(fellow));
         let further = candidate.replies.values().any(|prepared| *prepared > own);
         let suspect = self.suspect_until.is_some_and(|until| now < until) && !all_heard;
-        if suspect || (further && candidate.stood_back < STAND_BACKS_MAX) {
+        // The bad group at the end of this journal may have held what another one has in a good one.
+        let lost = self.suspect_until.is_some() && further;
+        if suspect || lost || (further && candidate.stood_back < STAND_BACKS_MAX) {
             candidate.stood_back += 1;
             candidate.phase = Phase::StandingBack {
                 until: now + STAND_BACK,

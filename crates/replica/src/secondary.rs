@@ -133,7 +133,7 @@ impl Replica {
             Membership::Joining { .. } => begin.role != BeginRole::InSync,
             Membership::Absent { .. } => false,
         });
-        if !fits {
+        if !fits || begin.role == BeginRole::JoiningFast && self.is_beyond(context, begin) {
             self.refuse(context, peer, begin.epoch, Refusal::NotThatReplica);
             return;
         }
@@ -155,6 +155,31 @@ impl Replica {
         self.adjust_marks();
     }
 
+    /// Whether more is committed here than the primary has ever had: it led without the entries that
+    /// its journal had lost, and what is here belongs to another past. Then this replica is none of
+    /// its own any more, and joins anew with nothing.
+    fn is_beyond(&mut self, context: &mut dyn Context, begin: &Begin) -> bool {
+        let beyond = context.committed() > begin.committed;
+        if beyond {
+            self.record_damage(context, Sequence::ZERO);
+        }
+        beyond
+    }
+
+    /// From now on it is said, durably, that the store has lost what it had acknowledged above
+    /// `stable`.
+    pub(crate) fn record_damage(&mut self, context: &mut dyn Context, stable: Sequence) {
+        context.milestone(Milestone::NotThatReplica);
+        let state = State {
+            standing: Standing::Damaged { stable },
+            ..self.state.unwrap_or(State::NEW)
+        };
+        self.keep(context, state, Wait::Other);
+        self.role = Role::Outside {
+            offer: context.now(),
+        };
+    }
+
     /// Whether everything that is committed is here, as it must be at an in-sync replica. If not,
     /// the store lost what it had acknowledged, and says so from now on.
     fn has_all(&mut self, context: &mut dyn Context, begin: &Begin) -> bool {
@@ -167,18 +192,8 @@ impl Replica {
         if context.prepared().1 >= begin.committed {
             return true;
         }
-        context.milestone(Milestone::NotThatReplica);
-        let standing = Standing::Damaged {
-            stable: context.stable(),
-        };
-        let state = State {
-            standing,
-            ..self.state.unwrap_or(State::NEW)
-        };
-        self.keep(context, state, Wait::Other);
-        self.role = Role::Outside {
-            offer: context.now(),
-        };
+        let stable = context.stable();
+        self.record_damage(context, stable);
         false
     }
 
@@ -202,6 +217,8 @@ impl Replica {
         self.keep(context, state, Wait::Other);
         self.recent.give_up_above(kept);
         self.window.advance(begin.stable);
+        // What the journal's bad end may have held comes from the primary now.
+        self.suspect_until = None;
         let token = context.begin_epoch(begin.epoch, kept);
         self.waits
             .push_back((token, Wait::Begin(begin.epoch, kept)));
@@ -419,6 +436,7 @@ impl Replica {
             epoch: query.epoch,
             in_sync: recorded && self.is_as_recorded(),
             prepared: context.prepared(),
+            committed: context.committed(),
         };
         context.send(peer, reply.into());
     }

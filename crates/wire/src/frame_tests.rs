@@ -154,6 +154,7 @@ fn every_message() -> Vec<Message> {
             epoch,
             in_sync: true,
             prepared: (Epoch(6), Sequence(9)),
+            committed: Sequence(8),
         }
         .into(),
         Resign { slice, epoch }.into(),

@@ -164,6 +164,8 @@ pub struct QueryReply {
     pub in_sync: bool,
     /// Under what the sender's last entry was numbered.
     pub prepared: (Epoch, Sequence),
+    /// Up to where the sender knows its entries to be committed.
+    pub committed: Sequence,
 }
 
 /// The sender gives up the lease that it held for this epoch, or its claim to one.

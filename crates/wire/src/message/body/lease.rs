@@ -80,6 +80,7 @@ impl Body for QueryReply {
         body.u8(u8::from(self.in_sync));
         body.u64(self.prepared.0.0);
         body.u64(self.prepared.1.0);
+        body.u64(self.committed.0);
     }
 
     fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
@@ -88,6 +89,7 @@ impl Body for QueryReply {
             epoch: body.epoch()?,
             in_sync: read_bool(body)?,
             prepared: (body.epoch()?, body.sequence()?),
+            committed: body.sequence()?,
         })
     }
 }
