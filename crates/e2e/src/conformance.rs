@@ -13,6 +13,10 @@ use anyhow::{Context, Result, bail, ensure};
 /// Longest that one suite may take; some wait for seconds on purpose.
 const SUITE_PATIENCE: Duration = Duration::from_secs(120);
 
+/// Tests that send what has to be refused, and report each refusal as if it were a failure. Their
+/// assertions alone say how they ended.
+const WANTS_REFUSALS: [&str; 1] = ["iSCSIdatasn.iSCSIDataSnInvalid"];
+
 /// What became of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -159,9 +163,10 @@ pub fn parse(text: &str) -> Result<Outcome> {
 
 /// Takes what a test says, or how it ended.
 fn take(text: &str, open: &mut Option<TestResult>, outcome: &mut Outcome) {
-    let ended = match text.trim_end() {
-        "passed" => Some(false),
-        "FAILED" => Some(true),
+    // The suite's own cleaning up may speak on the last test's line, after that has ended.
+    let ended = match text.split_whitespace().next() {
+        Some("passed") => Some(false),
+        Some("FAILED") => Some(true),
         _ => None,
     };
     if let Some(failed) = ended {
@@ -186,7 +191,7 @@ fn take(text: &str, open: &mut Option<TestResult>, outcome: &mut Outcome) {
         test.verdict = Verdict::Skipped;
     }
     // A command that failed where it should not; the suite counts some of these as passed.
-    if note.contains("[FAILED]") {
+    if note.contains("[FAILED]") && !WANTS_REFUSALS.contains(&test.name.as_str()) {
         test.verdict = Verdict::Failed;
     }
     test.notes.push(note.to_owned());

@@ -143,3 +143,18 @@ fn a_summary_that_does_not_agree_is_refused() {
         assert!(parse(&text).is_err(), "{to}");
     }
 }
+
+#[test]
+fn what_is_said_after_the_last_test_is_not_of_it() {
+    let text = "
+Suite: TestUnitReady
+  Test: Simple ...passed    [SKIPPED] PERSISTENT RESERVE IN is not implemented.
+
+Run Summary:    Type  Total    Ran Passed Failed Inactive
+              suites      1      1    n/a      0        0
+               tests      1      1      1      0        0
+";
+    let outcome = parse(text).unwrap();
+    assert_eq!(outcome.count(Verdict::Passed), 1);
+    assert!(outcome.complaints(&[]).is_empty());
+}
