@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 pub enum Health {
     /// Everything is served, with all its copies.
     Healthy,
-    /// Everything is served, something with fewer copies than its policy says.
+    /// Everything is served, something with fewer good copies than its policy says.
     Degraded,
     /// Something is not served.
     Unavailable,
@@ -261,6 +261,9 @@ pub struct LocalSlice {
     pub serving: bool,
     /// Bytes of pages that the replica holds.
     pub used_bytes: u64,
+    /// Blocks of 4 KiB that are known to be bad here and have not been fetched from another replica
+    /// yet.
+    pub bad_blocks: u64,
     /// The replicas that it is bringing up to date.
     pub joining: Vec<LocalJoining>,
     /// Bytes that it has moved to other nodes to bring their replicas up to date, since the node

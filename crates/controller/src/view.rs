@@ -147,7 +147,11 @@ fn slice_health(reports: &Reports, record: &SliceRecord, policy: Policy) -> Heal
         return Health::Unavailable;
     }
     let all_up = record.in_sync().all(|node| reports.is_up(node));
-    if all_up && record.in_sync().count() >= policy.copies() {
+    let all_good = reports
+        .replicas(record.slice)
+        .filter(|(node, _)| record.in_sync().any(|other| other == *node))
+        .all(|(_, slice)| slice.bad_blocks == 0);
+    if all_up && all_good && record.in_sync().count() >= policy.copies() {
         Health::Healthy
     } else {
         Health::Degraded

@@ -23,6 +23,7 @@ use crate::config::EngineConfig;
 use crate::context::{SliceContext, World};
 use crate::event::{Command, Event, PeerCommand, PeerEvent, PortalCommand, PortalEvent};
 use crate::lifecycle::Life;
+use crate::mend::Mending;
 use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::portal::Portal;
@@ -58,6 +59,7 @@ pub struct Engine {
     pub(crate) parts: Parts,
     pub(crate) clearings: Clearings,
     pub(crate) repairs: Repairs,
+    pub(crate) mending: Mending,
     pub(crate) me: Option<Me>,
     pub(crate) recovered: Option<Recovered>,
     pub(crate) timers: BTreeSet<(Instant, SliceId)>,
@@ -101,6 +103,7 @@ impl Engine {
             parts,
             clearings: Clearings::default(),
             repairs: Repairs::default(),
+            mending: Mending::default(),
             me: None,
             recovered: None,
             timers: BTreeSet::new(),
@@ -128,6 +131,7 @@ impl Engine {
             Event::Portal(event) => self.handle_portal(now, event),
             Event::Stop => self.stop(now),
         }
+        self.mend();
         self.settle(out);
     }
 
@@ -147,6 +151,8 @@ impl Engine {
             self.with_replica(slice, |replica, context| replica.handle_timeout(context));
         }
         self.look_at_parts();
+        self.read_again();
+        self.mend();
         self.settle(out);
     }
 
@@ -166,6 +172,7 @@ impl Engine {
             self.portal.next_timeout(),
             self.parts.next_timeout(),
             self.clearings.next_timeout(),
+            self.repairs.next_timeout(),
             self.timers.first().map(|(due, _)| *due),
             stop,
             pulse,
@@ -268,6 +275,7 @@ impl Engine {
                 }
                 self.retry_all_parts();
                 self.ask_to_end_again(peer);
+                self.mending.look_soon();
             }
             PeerEvent::Down { peer, link } => {
                 if self.world.peers.current(peer, link).is_some() {

@@ -18,6 +18,7 @@ mod engine;
 mod event;
 mod heartbeat;
 mod lifecycle;
+mod mend;
 mod notice;
 mod operation;
 mod part;

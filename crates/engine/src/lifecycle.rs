@@ -10,6 +10,7 @@ use holdfast_replica::{Found, Me, Replica};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{Recovered, Store};
 
+use crate::Notice;
 use crate::OpenFailure;
 use crate::context::SliceContext;
 use crate::engine::{Engine, Output};
@@ -64,6 +65,10 @@ impl Engine {
                     .collect(),
             },
         );
+        let bad = self.world.storage.bad_blocks(slice);
+        if bad > 0 {
+            self.world.notices.push(Notice::Spoiled(slice, bad));
+        }
         let mut context = SliceContext {
             slice,
             world: &mut self.world,

@@ -44,6 +44,8 @@ pub enum Notice {
     },
     /// A replica is in sync again.
     InSync(SliceId, NodeId),
+    /// So many blocks of a slice were found to be bad when the store was opened.
+    Spoiled(SliceId, u64),
     /// A block that failed its checksum was replaced by another replica's.
     Repaired(SliceId, u32),
     /// A block fails its checksum, and no other replica has it.
@@ -67,6 +69,7 @@ impl Notice {
             | Self::StoodStill { .. }
             | Self::Deposed(..)
             | Self::Removed(..)
+            | Self::Spoiled(..)
             | Self::Repaired(..)
             | Self::NotThatReplica(_) => Severity::Warning,
             Self::Lost(..) | Self::DeviceFailed(..) => Severity::Error,
@@ -111,6 +114,9 @@ impl fmt::Display for Notice {
                 write!(formatter, "copies to {node} what changed in slice {slice}")
             }
             Self::InSync(slice, node) => write!(formatter, "{node} is in sync on slice {slice}"),
+            Self::Spoiled(slice, blocks) => {
+                write!(formatter, "slice {slice}: {blocks} blocks here are bad")
+            }
             Self::Repaired(slice, block) => {
                 write!(
                     formatter,

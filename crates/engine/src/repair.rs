@@ -6,10 +6,11 @@
 //! - what is put in place has the checksum on record, where that is known;
 //! - a block is tried at every other in-sync replica before it is called lost.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_model::{BlockRange, Change, NodeId};
+use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{BlockRead, StoreToken, View};
 use holdfast_wire::{BlockContent, Content, Fetch, Fetched, OutcomeCode};
 
@@ -19,6 +20,11 @@ use crate::storage::{Read, Reader, Use, contents_of};
 
 /// How often a read is begun anew because of repaired blocks, before they count as lost.
 const ATTEMPTS_MAX: u32 = 4;
+/// When a replica is asked again that could not say what its blocks are: an entry on them was not
+/// known to be committed there, or it had not begun the epoch.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
+/// How often that is done. Commits are told within a heartbeat; a host waits for longer than this.
+const ASK_AGAIN_MAX: u32 = 100;
 /// Fetches under way at most; reads beyond them return their bad blocks.
 const FETCHES_MAX: usize = 1024;
 
@@ -39,6 +45,14 @@ struct Fetching {
 pub(crate) struct Repairs {
     fetching: BTreeMap<u64, Fetching>,
     next_number: u64,
+    /// Reads that begin anew later, in the order of their times.
+    later: VecDeque<(Instant, Read)>,
+}
+
+impl Repairs {
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.later.front().map(|(due, _)| *due)
+    }
 }
 
 impl Engine {
@@ -76,8 +90,9 @@ impl Engine {
         others.retain(|node| self.world.peers.link(*node).is_some());
         let room = self.repairs.fetching.len() < FETCHES_MAX;
         let (Some(asked), Some(epoch), true) = (others.pop(), epoch, room) else {
+            let wanted = read.reader != Reader::Mending;
             for (block, found) in read.range.blocks().zip(&blocks) {
-                if matches!(found, BlockRead::Bad { .. }) {
+                if wanted && matches!(found, BlockRead::Bad { .. }) {
                     self.world.notices.push(Notice::Lost(read.slice, block.0));
                 }
             }
@@ -136,6 +151,7 @@ impl Engine {
                 view: View::Committed,
                 reader,
                 attempts: 0,
+                asked_again: 0,
             };
             self.world.storage.read(self.world.now, read);
         } else {
@@ -166,7 +182,13 @@ impl Engine {
             .fetching
             .remove(&fetched.number)
             .expect("it was just found");
-        let mut repaired = fetched.contents.is_empty();
+        if fetched.contents.is_empty() && fetching.read.asked_again < ASK_AGAIN_MAX {
+            fetching.read.asked_again += 1;
+            let due = self.world.now + ASK_AGAIN;
+            self.repairs.later.push_back((due, fetching.read));
+            return;
+        }
+        let mut repaired = false;
         for content in &fetched.contents {
             repaired |= self.repair(&fetching, content, fetched.as_of);
         }
@@ -228,6 +250,16 @@ impl Engine {
         repaired
     }
 
+    /// Begins reads anew whose time has come.
+    pub(crate) fn read_again(&mut self) {
+        while let Some((due, _)) = self.repairs.later.front()
+            && *due <= self.world.now
+        {
+            let (_, read) = self.repairs.later.pop_front().expect("it was just seen");
+            self.world.storage.read(self.world.now, read);
+        }
+    }
+
     /// A link is gone: what was asked over it is asked of another.
     pub(crate) fn give_up_fetches(&mut self, peer: NodeId) {
         let lost: Vec<u64> = self
@@ -278,6 +310,10 @@ impl Engine {
                     contents,
                 };
                 self.world.peers.send(node, fetched.into());
+            }
+            Reader::Mending => {
+                let bad = |content: &Content| matches!(content.content, BlockContent::Bad);
+                self.mending.ended(!contents.iter().any(bad));
             }
         }
     }

@@ -39,6 +39,8 @@ pub struct ReplicaStatus {
     pub leads: bool,
     /// Pages that it holds.
     pub pages: u64,
+    /// Blocks that are known to be bad here, and have not been mended yet.
+    pub bad_blocks: u64,
     /// For a primary: who is being brought up to date, and bytes done of all.
     pub joining: Vec<(NodeId, u64, u64)>,
     /// Bytes that were copied from here to joining replicas since the start.
@@ -61,6 +63,7 @@ impl Engine {
                 epoch: status.epoch,
                 leads: status.leads,
                 pages: store.allocated_pages(*slice),
+                bad_blocks: self.world.storage.bad_blocks(*slice),
                 joining: status.joining,
                 bytes_moved: moved.get(slice).copied().unwrap_or_default(),
             }

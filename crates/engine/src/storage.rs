@@ -35,6 +35,8 @@ pub(crate) struct Read {
     pub(crate) reader: Reader,
     /// How often it was begun because blocks were bad.
     pub(crate) attempts: u32,
+    /// How often another replica was asked again that could not answer.
+    pub(crate) asked_again: u32,
 }
 
 /// Who reads.
@@ -51,6 +53,8 @@ pub(crate) enum Reader {
         epoch: Epoch,
         as_of: Sequence,
     },
+    /// Nobody: bad blocks are to be mended.
+    Mending,
 }
 
 /// The store and the calls under way.
@@ -211,6 +215,12 @@ impl Storage {
         installed.is_ok()
     }
 
+    /// How many committed blocks are known to be bad.
+    pub(crate) fn bad_blocks(&self, slice: SliceId) -> u64 {
+        let masks = self.store.bad_blocks(slice).into_values();
+        masks.map(|mask| u64::from(mask.count_ones())).sum()
+    }
+
     pub(crate) fn read(&mut self, now: Instant, read: Read) {
         let (slice, range, view) = (read.slice, read.range, read.view);
         let token = self.token(Use::Read(read));
@@ -236,6 +246,7 @@ impl Storage {
                 view,
                 reader: Reader::Replica(name),
                 attempts: 0,
+                asked_again: 0,
             },
         );
         name

@@ -4,7 +4,8 @@
 //! - an entry is as long as the smallest sector, so it is never torn;
 //! - each entry is there twice, in different regions; the valid one with the higher version wins;
 //! - versions rise over all entries of a store and all its starts, so no two are equal;
-//! - a block that is in neither mask is zeros; one in `bad` is lost, whatever else is said of it.
+//! - a block that is in neither mask is zeros; one in `bad` alone is lost; one in both is there,
+//!   with the checksum that it should have, and is known not to match it.
 
 use alloc::boxed::Box;
 use core::mem::{offset_of, size_of};
@@ -78,7 +79,8 @@ pub enum SlotContent {
         written: Sequence,
         /// Blocks that are there.
         mask: u64,
-        /// Blocks that have been lost and must not read as anything.
+        /// Blocks that have been lost and must not read as anything; those that are in `mask` too
+        /// have the checksum that their right contents have.
         bad: u64,
         /// CRC-32C of each block of `mask`; zero for the others.
         checksums: Box<[u32; BLOCKS_PER_PAGE as usize]>,

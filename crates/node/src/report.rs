@@ -55,6 +55,7 @@ fn slice(replica: &ReplicaStatus) -> LocalSlice {
         epoch: replica.epoch.0,
         serving: replica.leads,
         used_bytes: replica.pages * PAGE_SIZE as u64,
+        bad_blocks: replica.bad_blocks,
         joining: joining
             .map(|(node, bytes_done, bytes_total)| LocalJoining {
                 node: node.0,

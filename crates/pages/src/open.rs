@@ -266,6 +266,7 @@ impl Opening {
             }
             self.pages.zombies.push(other.slot);
             self.pages.lost.remove(key);
+            self.pages.suspect.remove(key);
         }
         let state = PageState {
             slot: entry.slot,
@@ -275,8 +276,11 @@ impl Opening {
         };
         self.pages.set_state(*key, Some(state));
         self.pages.slots.occupy(entry.slot);
-        if *bad != 0 {
-            self.pages.lost.insert(*key, *bad);
+        if bad & !mask != 0 {
+            self.pages.lost.insert(*key, bad & !mask);
+        }
+        if bad & mask != 0 {
+            self.pages.suspect.insert(*key, bad & mask);
         }
     }
 }

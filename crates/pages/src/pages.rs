@@ -62,6 +62,8 @@ pub struct Pages {
     pub(crate) map: BTreeMap<SliceId, BTreeMap<PageIndex, PageState>>,
     /// Lost blocks of the few pages that have some.
     pub(crate) lost: BTreeMap<PageKey, u64>,
+    /// Blocks that are there and did not match their checksum when they were last seen.
+    pub(crate) suspect: BTreeMap<PageKey, u64>,
     pub(crate) slots: Slots,
     /// Slots whose entry names a page that is elsewhere, or that the slice does not have any more.
     pub(crate) zombies: Vec<u32>,
@@ -82,6 +84,7 @@ impl Pages {
             place,
             map: BTreeMap::new(),
             lost: BTreeMap::new(),
+            suspect: BTreeMap::new(),
             slots,
             zombies: Vec::new(),
             cache: TableCache::new(cache_bytes),
@@ -104,6 +107,19 @@ impl Pages {
             written: state.written,
             has_slot: state.slot != NO_SLOT,
         })
+    }
+
+    /// The pages of a slice with blocks that are lost, or did not match their checksum when they were
+    /// last seen: one bit for each such block.
+    #[must_use]
+    pub fn bad_blocks(&self, slice: SliceId) -> BTreeMap<PageIndex, u64> {
+        let key = |page| PageKey { slice, page };
+        let all = key(PageIndex(0))..=key(PageIndex(PAGES_PER_SLICE - 1));
+        let mut bad = BTreeMap::new();
+        for (key, mask) in self.lost.range(all.clone()).chain(self.suspect.range(all)) {
+            *bad.entry(key.page).or_default() |= mask;
+        }
+        bad
     }
 
     /// The pages of a slice, in order.
@@ -183,6 +199,7 @@ impl Pages {
                 self.zombies.push(state.slot);
                 self.set_state(key, None);
                 self.lost.remove(&key);
+                self.suspect.remove(&key);
             }
         }
     }

@@ -274,8 +274,30 @@ impl Pages {
                 blocks.push((block, outcome));
             }
         }
+        if unchanged {
+            self.remember_seen(read.key, &blocks);
+        }
         let id = read.id;
         events.push(PagesEvent::Read(PageReadDone { id, blocks }));
+    }
+
+    /// Blocks that were found to be bad are remembered, and those that are good after all forgotten.
+    fn remember_seen(&mut self, key: PageKey, blocks: &[(u32, BlockOutcome)]) {
+        for (block, outcome) in blocks {
+            let bit = 1 << block;
+            match outcome {
+                BlockOutcome::Bad(Some(_)) => *self.suspect.entry(key).or_default() |= bit,
+                BlockOutcome::Data { .. } => {
+                    if let Some(mask) = self.suspect.get_mut(&key) {
+                        *mask &= !bit;
+                    }
+                }
+                BlockOutcome::Bad(None) | BlockOutcome::Changed => {}
+            }
+        }
+        if self.suspect.get(&key) == Some(&0) {
+            self.suspect.remove(&key);
+        }
     }
 
     /// The page's entry is gone: so is what it described.

@@ -86,6 +86,8 @@ struct Job {
 struct Target {
     mask: u64,
     lost: u64,
+    /// Blocks of `mask` whose contents are known not to match their checksum.
+    suspect: u64,
     checksums: Option<Box<[u32; BLOCKS_PER_PAGE as usize]>>,
 }
 
@@ -212,9 +214,8 @@ impl Pages {
         if slot == NO_SLOT && !drop {
             let remains = painted(
                 &Target {
-                    mask: 0,
                     lost,
-                    checksums: None,
+                    ..Target::default()
                 },
                 &paints,
             );
@@ -295,11 +296,11 @@ impl Pages {
         let lost = self.lost.get(&key).copied().unwrap_or(0);
         if state.slot == NO_SLOT {
             return Target {
-                mask: 0,
                 lost,
-                checksums: None,
+                ..Target::default()
             };
         }
+        let suspect = self.suspect.get(&key).copied().unwrap_or(0);
         let block = self
             .cache
             .block(TableBlockId::of_slot(state.slot))
@@ -317,12 +318,12 @@ impl Pages {
             }) if *version == state.version && *found == key => Target {
                 mask: state.mask & !lost,
                 lost,
+                suspect: suspect & !lost,
                 checksums: Some(checksums.clone()),
             },
             _ => Target {
-                mask: 0,
                 lost: lost | state.mask,
-                checksums: None,
+                ..Target::default()
             },
         }
     }
@@ -451,11 +452,8 @@ impl Pages {
 
     fn change_entry(&mut self, job: &Job) {
         let target = &job.target;
-        if target.lost == 0 {
-            self.lost.remove(&job.key);
-        } else {
-            self.lost.insert(job.key, target.lost);
-        }
+        remember(&mut self.lost, job.key, target.lost);
+        remember(&mut self.suspect, job.key, target.suspect);
         let mut version = 0;
         if job.slot != NO_SLOT {
             let content = if target.is_nothing() {
@@ -465,7 +463,7 @@ impl Pages {
                     key: job.key,
                     written: job.written,
                     mask: target.mask,
-                    bad: target.lost,
+                    bad: target.lost | target.suspect,
                     checksums: target.checksums.clone().unwrap_or(Box::new([0; 64])),
                 }
             };
@@ -538,6 +536,15 @@ impl Pages {
     }
 }
 
+/// Keeps the masks that are not empty.
+fn remember(masks: &mut BTreeMap<PageKey, u64>, key: PageKey, mask: u64) {
+    if mask == 0 {
+        masks.remove(&key);
+    } else {
+        masks.insert(key, mask);
+    }
+}
+
 /// What a page becomes when it is painted.
 fn painted(before: &Target, paints: &[(u32, Paint)]) -> Target {
     let mut target = before.clone();
@@ -546,9 +553,15 @@ fn painted(before: &Target, paints: &[(u32, Paint)]) -> Target {
         let bit = 1 << block;
         target.mask &= !bit;
         target.lost &= !bit;
+        target.suspect &= !bit;
         match paint {
-            Paint::Data { checksum, .. } | Paint::Bad(Some(checksum)) => {
+            Paint::Data { checksum, .. } => {
                 target.mask |= bit;
+                checksums[*block as usize] = *checksum;
+            }
+            Paint::Bad(Some(checksum)) => {
+                target.mask |= bit;
+                target.suspect |= bit;
                 checksums[*block as usize] = *checksum;
             }
             Paint::Bad(None) => target.lost |= bit,

@@ -326,3 +326,52 @@ fn an_entry_that_goes_bad_while_the_store_is_open_loses_its_page() {
     assert_eq!(blocks[0].1, BlockOutcome::Bad(None));
     assert_eq!(pages.page(key(1)).expect("known of").lost, 1);
 }
+
+#[test]
+fn blocks_known_to_be_bad_stay_known_until_they_are_written_or_read_well() {
+    let mut memory = Memory::new();
+    let mut pages = open(&mut memory, 1);
+    let right = data(2);
+    let Paint::Data { checksum, .. } = right else {
+        unreachable!("data is data");
+    };
+    let paints = vec![
+        (0, data(1)),
+        (1, Paint::Bad(Some(checksum))),
+        (2, Paint::Bad(None)),
+        (3, Paint::Bad(Some(checksum))),
+    ];
+    paint(&mut pages, &mut memory, 1, paints);
+    for start in 2..4 {
+        let known = pages.bad_blocks(key(1).slice);
+        assert_eq!(
+            known.into_iter().collect::<Vec<_>>(),
+            [(key(1).page, 0b1110)]
+        );
+        pages = open(&mut memory, start);
+    }
+    let blocks = read(&mut pages, &mut memory, 1, 0b0010);
+    assert_eq!(blocks[0].1, BlockOutcome::Bad(Some(checksum)));
+    paint(
+        &mut pages,
+        &mut memory,
+        1,
+        vec![(1, right), (2, Paint::Zero)],
+    );
+    let known = pages.bad_blocks(key(1).slice);
+    assert_eq!(
+        known.into_iter().collect::<Vec<_>>(),
+        [(key(1).page, 0b1000)]
+    );
+    // Rot is found by reading.
+    let blocks = read(&mut pages, &mut memory, 1, 0b0011);
+    assert!(matches!(blocks[0].1, BlockOutcome::Data { .. }));
+    let slot = layout().slot_offset(0) as usize;
+    memory.bytes[slot] ^= 1;
+    read(&mut pages, &mut memory, 1, 0b0001);
+    let bad = |pages: &Pages| pages.bad_blocks(key(1).slice)[&key(1).page];
+    assert_eq!(bad(&pages), 0b1001);
+    memory.bytes[slot] ^= 1;
+    read(&mut pages, &mut memory, 1, 0b0001);
+    assert_eq!(bad(&pages), 0b1000);
+}

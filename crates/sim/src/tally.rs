@@ -39,6 +39,7 @@ impl Tally {
             Notice::PeerUp(_)
             | Notice::PeerDown(_)
             | Notice::Deposed(..)
+            | Notice::Spoiled(..)
             | Notice::InSync(..)
             | Notice::NotThatReplica(_) => {}
         }

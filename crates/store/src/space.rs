@@ -6,7 +6,7 @@
 //!
 //! A claim lasts 8 to 16 seconds from its last renewal: no command lives that long.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use holdfast_format::PageKey;
@@ -129,7 +129,7 @@ impl Core {
         let Some(slice) = self.slice(id) else {
             return Vec::new();
         };
-        let mut pages: alloc::collections::BTreeMap<PageIndex, u64> = self
+        let mut pages: BTreeMap<PageIndex, u64> = self
             .pages
             .pages(id)
             .map(|(page, view)| (page, view.mask | view.lost))
@@ -139,6 +139,25 @@ impl Core {
             *mask = self.committed_mask(id, *page, *mask);
         }
         pages.into_iter().filter(|(_, mask)| *mask != 0).collect()
+    }
+
+    /// The pages that have committed blocks which are known to be bad, with one bit for each.
+    pub(crate) fn bad_blocks(&self, id: SliceId) -> BTreeMap<PageIndex, u64> {
+        let Some(slice) = self.slice(id) else {
+            return BTreeMap::new();
+        };
+        let mut bad = self.pages.bad_blocks(id);
+        for (page, overlay) in &slice.overlay {
+            for part in overlay.parts() {
+                if part.kind == PartKind::Bad {
+                    *bad.entry(*page).or_default() |= part.mask;
+                } else if let Some(mask) = bad.get_mut(page) {
+                    *mask &= !part.mask;
+                }
+            }
+        }
+        bad.retain(|_, mask| *mask != 0);
+        bad
     }
 
     pub(crate) fn allocated_pages(&self, id: SliceId) -> u64 {

@@ -1,6 +1,7 @@
 //! The store's face: it only dispatches.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use holdfast_format::Install;
@@ -295,6 +296,13 @@ impl Store {
     /// zeros (bad ones count as not zeros).
     pub fn allocated(&self, slice: SliceId) -> impl Iterator<Item = (PageIndex, u64)> {
         self.core().allocated(slice).into_iter()
+    }
+
+    /// The pages that have committed blocks which are known to be bad, with one bit for each: found
+    /// so when the store was opened or when they were read, and not written since.
+    #[must_use]
+    pub fn bad_blocks(&self, slice: SliceId) -> BTreeMap<PageIndex, u64> {
+        self.core().bad_blocks(slice)
     }
 
     /// How many pages have committed blocks.

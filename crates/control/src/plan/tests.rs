@@ -360,7 +360,10 @@ fn a_volume_finished_in_the_last_moment_stays() {
     assert!(!store.transact(&again.transactions[0]).succeeded);
     assert!(!store.transact(&cleaning[0]).succeeded);
     store.assert_tidy();
-    assert_eq!(store.inventory().volume("demo").unwrap().record, plan.volume);
+    assert_eq!(
+        store.inventory().volume("demo").unwrap().record,
+        plan.volume
+    );
 }
 
 #[test]

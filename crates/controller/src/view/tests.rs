@@ -173,6 +173,15 @@ fn a_lost_node_degrades_and_a_lost_primary_stops() {
         volume(&unnoticed, &reports, record(&unnoticed)).health,
         Health::Degraded
     );
+    let mut bad = local_slice(0, 5, false, 1);
+    bad.bad_blocks = 1;
+    let up = vec![local_slice(0, 5, true, 1), local_slice(1, 5, true, 1)];
+    let spoiled = Reports::of([local(1, up), local(2, vec![bad]), local(3, Vec::new())]);
+    assert_eq!(
+        volume(&unnoticed, &spoiled, record(&unnoticed)).health,
+        Health::Degraded,
+        "a copy has blocks that are bad"
+    );
     let half = Reports::of([local(1, vec![local_slice(0, 5, true, 1)])]);
     let document = volume(&unnoticed, &half, record(&unnoticed));
     assert_eq!(document.health, Health::Unavailable);

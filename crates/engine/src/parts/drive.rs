@@ -281,6 +281,7 @@ impl Engine {
             view,
             reader: Reader::Part(command),
             attempts: 0,
+            asked_again: 0,
         };
         self.world.storage.read(self.world.now, read);
     }
