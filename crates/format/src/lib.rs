@@ -41,6 +41,8 @@ pub use page_set::PageSet;
 pub use patient::PatientRead;
 pub use record::{Body, Install, PageChange, Record, STATE_BYTES_MAX};
 pub use segment::{SegmentError, SegmentHeader};
-pub use superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, SuperblockError};
+pub use superblock::{
+    SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, USE_COUNTER_MAX,
+};
 pub use table::{EntryError, PageEntry, PageKey, SlotContent, TABLE_BLOCK, TABLE_ENTRY};
 pub use versions::FORMAT_VERSION;

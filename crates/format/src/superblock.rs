@@ -23,6 +23,10 @@ pub const SUPERBLOCK_BYTES: usize = 4096;
 /// Where the two copies are. The second is beyond what partitioning tools write at the beginning.
 pub const SUPERBLOCK_OFFSETS: [u64; 2] = [0, 1 << 20];
 
+/// How often a store is opened at most: the upper 24 bits of the versions of table entries count
+/// it, and those of ordinals in the journal. Once a second for half a year.
+pub const USE_COUNTER_MAX: u64 = (1 << 24) - 1;
+
 const MAGIC: [u8; 8] = *b"HOLDFAST";
 
 /// The superblock's bytes.

@@ -36,6 +36,10 @@ use partition::{Partition, Segment};
 /// device busy, little enough to keep the wait for it short.
 pub const GROUP_DATA_BYTES_MAX: usize = 2 << 20;
 
+/// Where an ordinal has the start of the store in which the segment was begun; below is a number
+/// within that start.
+const START_BITS: u32 = 32;
+
 /// Where a journal is, and whose.
 #[derive(Clone, Copy, Debug)]
 pub struct JournalPlace {
@@ -218,10 +222,11 @@ impl Journal {
         partitions: Vec<Partition>,
         free: VecDeque<u32>,
     ) -> Self {
-        let next_ordinal = place
-            .use_counter
-            .checked_shl(32)
-            .expect("a shift by half the bits");
+        assert!(
+            place.use_counter >> START_BITS == 0,
+            "a start has half of an ordinal's bits"
+        );
+        let next_ordinal = place.use_counter << START_BITS;
         assert!(
             partitions.len() == usize::from(place.partitions),
             "every partition was recovered"

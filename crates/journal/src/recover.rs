@@ -19,7 +19,7 @@ use holdfast_stdx::Bytes;
 use crate::chain::{self, SegmentFound};
 use crate::partition::{Partition, Segment};
 use crate::walk::Walk;
-use crate::{GroupNumber, Journal, JournalPlace, blank_segment};
+use crate::{GroupNumber, Journal, JournalPlace, START_BITS, blank_segment};
 
 /// Headers that are read at a time.
 const HEADERS_IN_FLIGHT: u32 = 32;
@@ -53,10 +53,20 @@ pub enum Found {
     },
 }
 
-/// The device failed to write or to flush.
+/// Why a journal cannot be recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the journal's device failed during recovery")]
-pub struct RecoveryFailed;
+pub enum RecoveryFailed {
+    /// The device failed to write or to flush.
+    #[error("the journal's device failed during recovery")]
+    Device,
+    /// A segment was used in a start that the store's use counter does not know of: what says how
+    /// often the store was opened is older than the journal. Going on would give numbers out twice.
+    #[error("the journal was used in start {start}, after the last that the store knows of")]
+    UseCounterBehind {
+        /// The start in which it was used.
+        start: u64,
+    },
+}
 
 #[derive(Debug)]
 enum Step {
@@ -146,7 +156,7 @@ impl Recovery {
     /// Takes the end of a request and goes on.
     ///
     /// # Errors
-    /// [`RecoveryFailed`] if a write or a flush failed.
+    /// [`RecoveryFailed`]; nothing but the headers of unused segments was written until then.
     pub fn handle(
         &mut self,
         completion: DiskCompletion,
@@ -155,11 +165,11 @@ impl Recovery {
     ) -> Result<(), RecoveryFailed> {
         match core::mem::replace(&mut self.step, Step::Done) {
             Step::Flush => {
-                completion.result.map_err(|_| RecoveryFailed)?;
+                completion.result.map_err(|_| RecoveryFailed::Device)?;
                 self.step = Step::Headers;
                 self.ask_headers(requests);
             }
-            Step::Headers => self.take_header(&completion, requests),
+            Step::Headers => self.take_header(&completion, requests)?,
             Step::Segment {
                 mut reader,
                 purpose,
@@ -168,10 +178,10 @@ impl Recovery {
                     self.ask(op, requests);
                     self.step = Step::Segment { reader, purpose };
                 }
-                Ok(bytes) => self.take_segment(purpose, &bytes, requests, found),
+                Ok(bytes) => self.take_segment(purpose, &bytes, requests, found)?,
             },
             Step::Heal { in_flight } => {
-                completion.result.map_err(|_| RecoveryFailed)?;
+                completion.result.map_err(|_| RecoveryFailed::Device)?;
                 if in_flight > 1 {
                     self.step = Step::Heal {
                         in_flight: in_flight - 1,
@@ -182,7 +192,7 @@ impl Recovery {
                 }
             }
             Step::HealFlush => {
-                completion.result.map_err(|_| RecoveryFailed)?;
+                completion.result.map_err(|_| RecoveryFailed::Device)?;
             }
             Step::Done => unreachable!("nothing is in flight when recovery is over"),
         }
@@ -231,11 +241,11 @@ impl Recovery {
         bytes: &Bytes,
         requests: &mut Vec<DiskRequest>,
         found: &mut Vec<Found>,
-    ) {
+    ) -> Result<(), RecoveryFailed> {
         match purpose {
             Purpose::Search { index } => {
                 self.segments[index as usize] = chain::from_groups(&self.place, index, bytes);
-                self.search_next(index + 1, requests);
+                self.search_next(index + 1, requests)?;
             }
             Purpose::Last { partition, left } => self.take_last(partition, left, bytes, requests),
             Purpose::Walk(mut walk) => {
@@ -243,6 +253,7 @@ impl Recovery {
                 self.walk(walk, requests);
             }
         }
+        Ok(())
     }
 
     fn ask_headers(&mut self, requests: &mut Vec<DiskRequest>) {
@@ -262,7 +273,11 @@ impl Recovery {
         }
     }
 
-    fn take_header(&mut self, completion: &DiskCompletion, requests: &mut Vec<DiskRequest>) {
+    fn take_header(
+        &mut self,
+        completion: &DiskCompletion,
+        requests: &mut Vec<DiskRequest>,
+    ) -> Result<(), RecoveryFailed> {
         let index = (completion.token.0 - self.place.token_base) as u32;
         let block = completion.result.as_ref().ok().map(|bytes| &bytes[..]);
         self.segments[index as usize] = chain::from_header(&self.place, index, block);
@@ -270,16 +285,40 @@ impl Recovery {
         self.step = Step::Headers;
         self.ask_headers(requests);
         if self.headers_told == self.place.layout.segment_count {
-            self.search_next(0, requests);
+            self.search_next(0, requests)?;
         }
+        Ok(())
     }
 
-    fn search_next(&mut self, from: u32, requests: &mut Vec<DiskRequest>) {
+    fn search_next(
+        &mut self,
+        from: u32,
+        requests: &mut Vec<DiskRequest>,
+    ) -> Result<(), RecoveryFailed> {
         let bad = (from..self.place.layout.segment_count)
             .find(|index| self.segments[*index as usize] == SegmentFound::BadHeader);
         match bad {
             Some(index) => self.read_segment(index, Purpose::Search { index }, requests),
-            None => self.last(0, requests),
+            None => {
+                self.check_starts()?;
+                self.last(0, requests);
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a journal that is newer than the superblocks: both copies of them were lost, and
+    /// came back from an older copy of the device.
+    fn check_starts(&self) -> Result<(), RecoveryFailed> {
+        let ordinals = self.segments.iter().filter_map(|found| match found {
+            SegmentFound::Used { segment, .. } => Some(segment.ordinal),
+            _ => None,
+        });
+        match ordinals.max().map(|ordinal| ordinal >> START_BITS) {
+            Some(start) if start >= self.place.use_counter => {
+                Err(RecoveryFailed::UseCounterBehind { start })
+            }
+            _ => Ok(()),
         }
     }
 

@@ -10,7 +10,7 @@ use holdfast_model::{
 };
 use holdfast_stdx::Bytes;
 
-use crate::{Found, GroupNumber, Journal, JournalPlace, Recovery};
+use crate::{Found, GroupNumber, Journal, JournalPlace, Recovery, RecoveryFailed};
 
 const SEGMENT: u32 = 256 << 10;
 const BYTES: u64 = 8 << 20;
@@ -277,6 +277,30 @@ fn a_bad_segment_header_hides_nothing_and_unused_ones_are_healed() {
     let index = ((unused as u64 - layout.journal_offset) / u64::from(SEGMENT)) as u32;
     let header = &memory.bytes[unused..unused + 4096];
     assert!(SegmentHeader::decode(header, StoreId(1), 2, index).is_ok());
+}
+
+#[test]
+fn a_journal_that_is_newer_than_the_superblocks_is_refused() {
+    let (mut memory, _) = with_groups(1);
+    // The segment was begun in start 1: whoever takes this for the first start is behind.
+    let mut requests = Vec::new();
+    let mut found = Vec::new();
+    let mut recovery = Recovery::start(place(1), &mut requests);
+    let failed = loop {
+        let request = requests.pop().expect("it goes on until it fails");
+        assert!(
+            !matches!(request.op, DiskOp::Write { .. }),
+            "nothing is written"
+        );
+        let completion = memory.perform(&request);
+        if let Err(failed) = recovery.handle(completion, &mut requests, &mut found) {
+            break failed;
+        }
+    };
+    assert_eq!(failed, RecoveryFailed::UseCounterBehind { start: 1 });
+    assert!(found.is_empty());
+    let (_, found) = recover(&mut memory, 2);
+    assert_eq!(sequences(&found), [1]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
+use holdfast_format::USE_COUNTER_MAX;
 use holdfast_model::{
     ClusterId, CommandId, DiskId, DiskRequest, Epoch, NodeId, Sequence, SliceId, StoreId,
 };
@@ -260,6 +261,37 @@ pub enum OpenError {
         /// What it was.
         sector_then: u32,
     },
+    /// The superblocks of the store's devices say different things, or what cannot be: what one
+    /// says is not to be trusted more than what another says.
+    #[error(
+        "the superblocks of the store's devices contradict each other\n\n\
+         hint: is each device the newest copy of itself? To give the store up and have the node \
+         filled by others, overwrite the first 2 MiB of each device with zeros"
+    )]
+    Contradiction,
+    /// The journal was used in a later start than the superblocks know of: both of them are older
+    /// than what they describe. Every start that is refused counts, so the numbers of a later one
+    /// are new again.
+    #[error(
+        "the device's superblocks are older than its journal: they count {known} starts, it was \
+         used in start {start}\n\n\
+         hint: every start raises that count by one: start again until it has passed {start}"
+    )]
+    OlderSuperblocks {
+        /// The device.
+        disk: DiskId,
+        /// How often the store has been opened, as the superblocks say.
+        known: u64,
+        /// In which start the journal was used.
+        start: u64,
+    },
+    /// The store has been opened so often that its numbers run out.
+    #[error(
+        "the store has been opened {USE_COUNTER_MAX} times, and cannot be once more\n\n\
+         hint: give it up and have the node filled by others: overwrite the first 2 MiB of each \
+         device with zeros"
+    )]
+    UsedUp,
     /// Reading what is needed to open the store, or writing before it is open, failed.
     #[error(
         "the device failed while the store was being opened\n\n\
@@ -285,11 +317,14 @@ impl OpenError {
             | Self::Shrunk { disk, .. }
             | Self::BadSector { disk, .. }
             | Self::LargerSector { disk, .. }
+            | Self::OlderSuperblocks { disk, .. }
             | Self::DeviceFailed { disk } => Some(*disk),
             Self::NoFlashDevice
             | Self::BadConfig
             | Self::JournalTooSmall { .. }
             | Self::TooLarge
+            | Self::Contradiction
+            | Self::UsedUp
             | Self::MissingDevice { .. } => None,
         }
     }

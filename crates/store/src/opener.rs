@@ -11,8 +11,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use holdfast_format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
-use holdfast_journal::{Journal, JournalPlace, Recovery};
-use holdfast_model::{DiskCompletion, DiskOp, DiskRequest, DiskToken};
+use holdfast_journal::{Journal, JournalPlace, Recovery, RecoveryFailed};
+use holdfast_model::{DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken};
 use holdfast_pages::{Opening, PagesDevice, PagesPlace};
 use holdfast_stdx::Instant;
 
@@ -118,8 +118,7 @@ impl Opener {
     ) -> Progress {
         let disk = self.requests.complete(completion.token);
         self.in_flight -= 1;
-        let failed = OpenError::DeviceFailed { disk };
-        if let Err(error) = self.go_on(completion, failed) {
+        if let Err(error) = self.go_on(completion, disk) {
             out.events.push_back(StoreEvent::OpenFailed(error));
             return Progress::Failed;
         }
@@ -131,8 +130,9 @@ impl Opener {
         Progress::Opening(self)
     }
 
-    /// Takes the end of a request.
-    fn go_on(&mut self, completion: DiskCompletion, failed: OpenError) -> Result<(), OpenError> {
+    /// Takes the end of a request to `disk`.
+    fn go_on(&mut self, completion: DiskCompletion, disk: DiskId) -> Result<(), OpenError> {
+        let failed = OpenError::DeviceFailed { disk };
         let mut requests = Vec::new();
         match &mut self.step {
             Step::Read => {
@@ -167,9 +167,16 @@ impl Opener {
             }
             Step::Journal(recovery) => {
                 let mut found = Vec::new();
+                // The counter has been raised for this start.
+                let known = self.superblocks[0].use_counter - 1;
                 recovery
                     .handle(completion, &mut requests, &mut found)
-                    .map_err(|_| failed)?;
+                    .map_err(|error| match error {
+                        RecoveryFailed::Device => failed,
+                        RecoveryFailed::UseCounterBehind { start } => {
+                            OpenError::OlderSuperblocks { disk, known, start }
+                        }
+                    })?;
                 let done = recovery.is_done();
                 for found in found {
                     self.slivers.take(found);

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use holdfast_format::device::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use holdfast_format::{
     DeviceLayout, DeviceRole, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock,
-    SuperblockError,
+    SuperblockError, USE_COUNTER_MAX,
 };
 use holdfast_journal::Journal;
 use holdfast_model::{BLOCK_SIZE, DiskError, Tier};
@@ -249,6 +249,31 @@ pub(crate) fn must_belong(
         if there != 1 {
             return Err(OpenError::MissingDevice { ordinal, count });
         }
+    }
+    must_agree(devices)
+}
+
+/// Refuses superblocks that are each sound, and together not what was planned.
+fn must_agree(devices: &[(DeviceGeometry, Superblock)]) -> Result<(), OpenError> {
+    let mut slots = 0;
+    for ordinal in 0..devices.len() as u16 {
+        let (_, found) = devices
+            .iter()
+            .find(|(_, found)| found.ordinal == ordinal)
+            .expect("all devices are there");
+        let journal_sound = if ordinal == 0 {
+            Journal::is_large_enough(found.layout.segment_count, found.partitions)
+        } else {
+            found.layout.segment_count == 0
+        };
+        if found.slot_base != slots || !journal_sound {
+            return Err(OpenError::Contradiction);
+        }
+        if found.use_counter >= USE_COUNTER_MAX {
+            return Err(OpenError::UsedUp);
+        }
+        // Each is checked to end within the numbers that there are.
+        slots += found.layout.slot_count;
     }
     Ok(())
 }

@@ -141,6 +141,54 @@ fn larger_sectors_than_before_are_refused() {
 }
 
 #[test]
+fn superblocks_that_contradict_each_other_are_refused() {
+    let devices = [0, 1].map(|number| DeviceGeometry {
+        disk: DiskId(number),
+        ..device(1 << 30)
+    });
+    let config = FormatConfig::default();
+    let good = plan(&config, &identity(), &devices).expect("large enough");
+    let belong = |first: Superblock, second: Superblock| {
+        let found = [(devices[0], first), (devices[1], second)];
+        must_belong(&found, &Expected::default())
+    };
+    let (first, second) = (good[0], good[1]);
+    assert_eq!(belong(first, second), Ok(()));
+    assert_eq!(belong(second, first), Ok(()), "in whatever order");
+    let twice = OpenError::MissingDevice {
+        ordinal: 0,
+        count: 2,
+    };
+    assert_eq!(belong(first, first), Err(twice));
+    let gap = Superblock {
+        slot_base: second.slot_base + 8,
+        ..second
+    };
+    assert_eq!(belong(first, gap), Err(OpenError::Contradiction));
+    let no_journal = Superblock {
+        layout: second.layout,
+        ..first
+    };
+    assert_eq!(belong(no_journal, second), Err(OpenError::Contradiction));
+    let two_journals = Superblock {
+        layout: first.layout,
+        ..second
+    };
+    assert_eq!(belong(first, two_journals), Err(OpenError::Contradiction));
+    let many_partitions = Superblock {
+        partitions: 64,
+        ..first
+    };
+    let refused = belong(many_partitions, second);
+    assert_eq!(refused, Err(OpenError::Contradiction));
+    let worn = Superblock {
+        use_counter: USE_COUNTER_MAX,
+        ..first
+    };
+    assert_eq!(belong(worn, second), Err(OpenError::UsedUp));
+}
+
+#[test]
 fn every_refusal_says_what_to_do_and_leaves_the_name_to_others() {
     let disk = DiskId(0);
     let owner = Some((ClusterId(1), StoreId(2), NodeId(3)));
@@ -157,6 +205,13 @@ fn every_refusal_says_what_to_do_and_leaves_the_name_to_others() {
             bytes_min: 2,
         },
         OpenError::TooLarge,
+        OpenError::Contradiction,
+        OpenError::OlderSuperblocks {
+            disk,
+            known: 1,
+            start: 2,
+        },
+        OpenError::UsedUp,
         OpenError::Blank { disk },
         OpenError::NotBlank { disk, owner },
         OpenError::NotBlank { disk, owner: None },
@@ -194,7 +249,7 @@ fn every_refusal_says_what_to_do_and_leaves_the_name_to_others() {
         let (what, hint) = text.split_once("\n\nhint: ").expect("it says what to do");
         assert!(!what.is_empty() && !hint.is_empty(), "{text}");
         assert!(!text.contains("DiskId"), "{text}");
-        let about_one = what.starts_with("the device ");
+        let about_one = what.starts_with("the device ") || what.starts_with("the device's ");
         assert_eq!(error.disk().is_some(), about_one, "{text}");
     }
 }
