@@ -76,6 +76,9 @@ fn taken(used: &Use) -> Failure {
 mod tests {
     use super::*;
 
+    /// Less than is waited for anybody.
+    const LIVING_PATIENCE: Duration = Duration::from_secs(2);
+
     #[tokio::test]
     async fn a_taken_port_is_told_with_its_holder_and_the_option() {
         let holder = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -84,22 +87,20 @@ mod tests {
             what: "the portal of node n1".to_owned(),
             option: "--portal-port",
         };
+        let begun = Instant::now();
         let failure = check(&used).await.unwrap_err().to_string();
+        assert!(
+            begun.elapsed() < LIVING_PATIENCE,
+            "a holder that lives is not waited for"
+        );
         assert!(failure.contains(&format!("in use by process {}", std::process::id())));
         assert!(failure.contains("the portal of node n1"), "{failure}");
         assert!(
             failure.contains("hint: choose other ports with --portal-port"),
             "{failure}"
         );
-        let address = used.address;
-        let freed = tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            drop(holder);
-        });
-        let listener = listen(&used)
-            .await
-            .expect("a holder that goes is waited for");
-        assert_eq!(listener.local_addr().unwrap(), address);
-        freed.await.unwrap();
+        drop(holder);
+        let listener = listen(&used).await.expect("nobody has it any more");
+        assert_eq!(listener.local_addr().unwrap(), used.address);
     }
 }
