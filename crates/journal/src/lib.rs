@@ -63,6 +63,30 @@ pub struct JournalPlace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupNumber(pub u64);
 
+/// A partition's chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// Its segments, oldest first; the last one is being written.
+    pub segments: Vec<ChainSegment>,
+    /// Groups before this one have been trimmed.
+    pub oldest_group: GroupNumber,
+    /// The group that is written next.
+    pub next_group: GroupNumber,
+    /// Where it goes, in bytes from the beginning of the last segment.
+    pub cursor: u32,
+}
+
+/// A segment of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChainSegment {
+    /// Which segment of the journal.
+    pub index: u32,
+    /// Which use of a segment this is.
+    pub ordinal: u64,
+    /// The first group in it.
+    pub first_group: GroupNumber,
+}
+
 /// A journal that takes records.
 #[derive(Debug)]
 pub struct Journal {
@@ -201,6 +225,12 @@ impl Journal {
     #[must_use]
     pub fn chain_segments(&self, partition: u16) -> usize {
         self.partition(partition).segment_count()
+    }
+
+    /// Where the chain of `partition` is, for those who only look.
+    #[must_use]
+    pub fn chain(&self, partition: u16) -> Chain {
+        self.partition(partition).chain()
     }
 
     /// All segments.

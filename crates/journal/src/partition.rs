@@ -8,7 +8,7 @@ use holdfast_format::segment::SEGMENT_HEADER_BYTES;
 use holdfast_format::{GroupHeader, GroupWriter, HEADER_BLOCK, Record, SegmentHeader};
 use holdfast_model::{DiskOp, Sequence, SliceId};
 
-use crate::{GROUP_DATA_BYTES_MAX, GroupNumber, JournalPlace};
+use crate::{Chain, ChainSegment, GROUP_DATA_BYTES_MAX, GroupNumber, JournalPlace};
 
 /// A segment in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -288,6 +288,20 @@ impl Partition {
 
     pub(crate) fn segment_count(&self) -> usize {
         self.segments.len()
+    }
+
+    pub(crate) fn chain(&self) -> Chain {
+        let segments = self.segments.iter().map(|segment| ChainSegment {
+            index: segment.index,
+            ordinal: segment.ordinal,
+            first_group: GroupNumber(segment.first_group),
+        });
+        Chain {
+            segments: segments.collect(),
+            oldest_group: GroupNumber(self.oldest_group),
+            next_group: GroupNumber(self.next_group),
+            cursor: self.cursor,
+        }
     }
 
     pub(crate) fn segments(&self) -> impl Iterator<Item = &Segment> {

@@ -102,7 +102,11 @@ impl Item {
     }
 
     pub(crate) fn effect(&self) -> Effect<'_> {
-        match &self.source {
+        Self::effect_of(&self.source)
+    }
+
+    pub(crate) fn effect_of(source: &Source) -> Effect<'_> {
+        match source {
             Source::Entry(entry) => Effect::Change(&entry.change),
             Source::Install {
                 install: Install::Change(change),

@@ -61,6 +61,7 @@ mod slice;
 mod space;
 mod store;
 mod superblocks;
+mod survey;
 mod trim;
 
 pub use config::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
@@ -70,3 +71,4 @@ pub use event::{
 };
 pub use read::READ_BLOCKS_MAX;
 pub use store::Store;
+pub use survey::{Survey, Surveyed, SurveyedSlice};

@@ -120,7 +120,7 @@ impl Core {
         slice.state = sliver.state.clone();
         slice.kept = sliver.kept;
         slice.damaged = sliver.damaged;
-        slice.logged = sliver.pages;
+        slice.logged = core::mem::take(&mut sliver.pages);
         if !sliver.pages_certain {
             for (page, _) in self.pages.pages(id) {
                 slice.logged.set(page, true);
@@ -128,16 +128,8 @@ impl Core {
         }
         self.slices.insert(id, slice);
         self.log_repairs(now, id, &outcome, sliver.pages_certain);
-        let prepared = outcome.prepared;
-        for redo in outcome.settled {
-            self.redo(now, id, redo, true);
-        }
-        for redo in outcome.unsettled {
-            self.redo(now, id, redo, false);
-        }
-        sliver.commands.sort_unstable();
-        sliver.commands.dedup();
-        let recent = sliver
+        let recovered = sliver.recovered(&outcome, tail_suspect);
+        let recent = recovered
             .commands
             .iter()
             .map(|(command, sequence)| RecentCommand {
@@ -150,15 +142,13 @@ impl Core {
         self.partitions[usize::from(partition)]
             .commands
             .extend(recent);
-        RecoveredSlice {
-            state: sliver.state,
-            prepared,
-            committed: outcome.committed.1,
-            stable: outcome.committed.1,
-            intact: !sliver.damaged,
-            tail_suspect,
-            commands: sliver.commands,
+        for redo in outcome.settled {
+            self.redo(now, id, redo, true);
         }
+        for redo in outcome.unsettled {
+            self.redo(now, id, redo, false);
+        }
+        recovered
     }
 
     /// Writes down what a damaged journal no longer says by itself.

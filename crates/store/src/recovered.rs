@@ -14,6 +14,7 @@ use holdfast_journal::{Found, GroupNumber};
 use holdfast_model::{Change, CommandId, Entry, Epoch, Sequence, SliceId};
 use holdfast_stdx::Bytes;
 
+use crate::event::RecoveredSlice;
 use crate::item::Source;
 use crate::machine::partition_of;
 use crate::slice::Kept;
@@ -261,6 +262,23 @@ impl Sliver {
             cut,
             settled,
             unsettled,
+        }
+    }
+
+    /// What the replica is told of the slice, when `outcome` has been taken from it. Takes the state
+    /// and the commands along.
+    pub(crate) fn recovered(&mut self, outcome: &Outcome, tail_suspect: bool) -> RecoveredSlice {
+        let mut commands = core::mem::take(&mut self.commands);
+        commands.sort_unstable();
+        commands.dedup();
+        RecoveredSlice {
+            state: self.state.take(),
+            prepared: outcome.prepared,
+            committed: outcome.committed.1,
+            stable: outcome.committed.1,
+            intact: !self.damaged,
+            tail_suspect,
+            commands,
         }
     }
 
