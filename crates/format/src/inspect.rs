@@ -1,147 +1,142 @@
-//! Structures as text, for `holdfast inspect`: what a superblock, a segment, a group or a slot says,
-//! or why it cannot be read.
+//! Structures for people and for tools that only look: what a record says in words, and what lies
+//! in a segment, readable or not.
+//!
+//! It refuses to conclude anything: what a chain is and what recovery makes of it, the journal
+//! knows.
 
 use alloc::format;
 use alloc::string::String;
 
-use holdfast_model::StoreId;
+use holdfast_model::{Change, StoreId};
 use holdfast_stdx::Bytes;
 
-use crate::group::GroupHeader;
-use crate::record::{Body, Install, Record};
-use crate::segment::SegmentHeader;
-use crate::superblock::Superblock;
-use crate::table::{PageEntry, SlotContent};
+use crate::group::{GroupError, GroupHeader, HEADER_BLOCK, ReadGroup};
+use crate::record::{Body, Install};
+use crate::segment::SEGMENT_HEADER_BYTES;
 
-/// A superblock, several lines.
+/// What a record is, in one word.
 #[must_use]
-pub fn superblock(bytes: &[u8]) -> String {
-    match Superblock::decode(bytes) {
-        Err(error) => format!("{error}\n"),
-        Ok(found) => {
-            let layout = &found.layout;
-            format!(
-                "cluster {} store {} node {}\ndevice {} of {} tier {:?} sector {} bytes {}\n\
-                 update {} use {}\njournal at {} {} segments of {} bytes, {} partitions\n\
-                 slots {}..{} at {}, tables at {} and {}\n",
-                found.cluster,
-                found.store,
-                found.node,
-                found.ordinal,
-                found.device_count,
-                found.tier,
-                found.sector,
-                found.device_bytes,
-                found.update,
-                found.use_counter,
-                layout.journal_offset,
-                layout.segment_count,
-                layout.segment_bytes,
-                found.partitions,
-                found.slot_base,
-                found.slot_base + layout.slot_count,
-                layout.slots_offset,
-                layout.table_offsets[0],
-                layout.table_offsets[1],
-            )
-        }
+pub fn kind(body: &Body) -> &'static str {
+    match body {
+        Body::Entry(_) => "entry",
+        Body::Install { .. } => "install",
+        Body::BeginEpoch { .. } => "begin epoch",
+        Body::Position { .. } => "position",
+        Body::Mended => "mended",
+        Body::State(_) => "state",
+        Body::Pages(_) => "pages",
+        Body::Checkpoint(_) => "checkpoint",
+        Body::Commands(_) => "commands",
+        Body::DropSlice => "drop slice",
     }
 }
 
-/// The header of segment `index`, one line.
+/// What a record says, without its slice.
 #[must_use]
-pub fn segment(bytes: &[u8], store: StoreId, nonce: u64, index: u32) -> String {
-    match SegmentHeader::decode(bytes, store, nonce, index) {
-        Err(error) => format!("segment {index}: {error}\n"),
-        Ok(header) => match header.partition {
-            None => format!("segment {index}: never used\n"),
-            Some(partition) => format!(
-                "segment {index}: use {} partition {partition} from group {} oldest {}\n",
-                header.ordinal, header.first_group, header.oldest_group,
-            ),
-        },
-    }
-}
-
-/// The group at the beginning of `bytes`, a line for it and one for each of its records; and how
-/// many bytes it takes, if it can be read.
-#[must_use]
-pub fn group(bytes: &Bytes, store: StoreId, nonce: u64) -> (String, Option<usize>) {
-    match GroupHeader::read(bytes, store, nonce) {
-        Err(error) => (format!("group: {error}\n"), None),
-        Ok(group) => {
-            let header = &group.header;
-            let mut text = format!(
-                "group {} partition {} use {} {} bytes, durable up to {} oldest {} redo from {}\n",
-                header.group,
-                header.partition,
-                header.ordinal,
-                group.bytes,
-                header.durable_up_to,
-                header.oldest_group,
-                header.redo_from,
-            );
-            for read in &group.records {
-                text.push_str(&record(&read.record));
-                if !read.bad.is_empty() {
-                    text.push_str(&format!("    bad blocks {:?}\n", read.bad));
-                }
-            }
-            (text, Some(group.bytes))
-        }
-    }
-}
-
-fn record(record: &Record) -> String {
-    let body = match &record.body {
+pub fn describe(body: &Body) -> String {
+    match body {
         Body::Entry(entry) => format!(
-            "entry {}.{} {} {:?}",
-            entry.epoch, entry.sequence, entry.fence, entry.change
+            "entry {} {} {}, {}",
+            entry.epoch,
+            entry.sequence,
+            entry.fence,
+            change(&entry.change)
         ),
         Body::Install { as_of, install } => match install {
-            Install::Change(change) => format!("install as of {as_of} {change:?}"),
-            Install::Bad(range) => format!("install as of {as_of} bad {range:?}"),
+            Install::Change(copied) => format!("install as of {as_of}, {}", change(copied)),
+            Install::Bad(range) => format!("install as of {as_of}, {range:?} bad"),
         },
-        Body::BeginEpoch { epoch, after } => format!("begin {epoch} after {after}"),
+        Body::BeginEpoch { epoch, after } => format!("begin epoch {epoch} after {after}"),
         Body::Position {
             epoch,
             sequence,
             restart,
             damaged,
-        } => format!("position {epoch}.{sequence} restart {restart} damaged {damaged}"),
+        } => {
+            let restart = if *restart {
+                ", the log begins anew"
+            } else {
+                ""
+            };
+            let damaged = if *damaged { ", damaged" } else { "" };
+            format!("position {epoch} {sequence}{restart}{damaged}")
+        }
         Body::Mended => String::from("mended"),
-        Body::State(state) => format!("state {} bytes", state.len()),
-        Body::Pages(changes) => format!("pages {} changes", changes.len()),
-        Body::Checkpoint(set) => format!("checkpoint {} pages", set.len()),
-        Body::Commands(commands) => format!("commands {}", commands.len()),
+        Body::State(state) => format!("state, {} bytes", state.len()),
+        Body::Pages(changes) => {
+            let come = changes.iter().filter(|change| change.present).count();
+            format!("pages, {come} come and {} go", changes.len() - come)
+        }
+        Body::Checkpoint(set) => format!("checkpoint, {} pages", set.len()),
+        Body::Commands(commands) => format!("commands, {}", commands.len()),
         Body::DropSlice => String::from("drop slice"),
-    };
-    format!(
-        "  {} committed {}: {body}\n",
-        record.slice, record.committed
-    )
+    }
 }
 
-/// The table's entry of `slot`, one line.
-#[must_use]
-pub fn entry(bytes: &[u8], nonce: u64, slot: u32) -> String {
-    match PageEntry::decode(bytes, nonce, slot) {
-        Err(error) => format!("slot {slot}: {error}\n"),
-        Ok(PageEntry {
-            version, content, ..
-        }) => match content {
-            SlotContent::Free => format!("slot {slot}: free, version {version}\n"),
-            SlotContent::Page {
-                key,
-                written,
-                mask,
-                bad,
-                ..
-            } => format!(
-                "slot {slot}: {} page {} version {version} written {written} blocks {mask:016x} \
-                 bad {bad:016x}\n",
-                key.slice, key.page.0,
-            ),
-        },
+fn change(change: &Change) -> String {
+    match change {
+        Change::Write { .. } => change
+            .range()
+            .map_or_else(String::new, |range| format!("write of blocks {range:?}")),
+        Change::Clear(range) => format!("clear of blocks {range:?}"),
+        Change::Nothing => String::from("nothing"),
     }
+}
+
+/// A part of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// A group, of whatever use of the segment.
+    Group {
+        /// Where it begins, from the segment's beginning.
+        offset: usize,
+        /// The group.
+        group: ReadGroup,
+    },
+    /// No group begins here: what was never written, data of a former use, or damage.
+    Other {
+        /// Where it begins, from the segment's beginning.
+        offset: usize,
+        /// How far it goes.
+        bytes: usize,
+        /// Why no group can be read at its beginning.
+        error: GroupError,
+    },
+}
+
+/// What is in a segment after its header, in order and without gaps. One group is in memory at a
+/// time, and shares the segment's bytes.
+pub fn pieces(segment: &Bytes, store: StoreId, nonce: u64) -> impl Iterator<Item = Piece> {
+    let segment = segment.clone();
+    let mut next = SEGMENT_HEADER_BYTES;
+    // The group after a part without any: it was found by looking for the part's end.
+    let mut found: Option<ReadGroup> = None;
+    core::iter::from_fn(move || {
+        if next + HEADER_BLOCK > segment.len() {
+            return None;
+        }
+        let offset = next;
+        let read = |offset: usize| GroupHeader::read(&segment.slice(offset..), store, nonce);
+        let error = match found.take().map_or_else(|| read(offset), Ok) {
+            Ok(group) => {
+                next += group.bytes;
+                return Some(Piece::Group { offset, group });
+            }
+            Err(error) => error,
+        };
+        next += HEADER_BLOCK;
+        while next + HEADER_BLOCK <= segment.len() {
+            if let Ok(group) = read(next) {
+                found = Some(group);
+                break;
+            }
+            next += HEADER_BLOCK;
+        }
+        let bytes = next.min(segment.len()) - offset;
+        Some(Piece::Other {
+            offset,
+            bytes,
+            error,
+        })
+    })
 }

@@ -9,6 +9,7 @@ use holdfast_control::{VolumeName, VolumeSize};
 use holdfast_model::{ByteSize, Policy};
 
 use crate::demo::DemoOptions;
+use crate::inspect::InspectArguments;
 
 /// A virtual SAN: pool the disks of a few servers into highly available volumes, served over iSCSI
 #[derive(Debug, Parser)]
@@ -52,38 +53,7 @@ pub(crate) enum Command {
         command: VolumeCommand,
     },
     /// Look into a node's devices, while the node does not run
-    Inspect {
-        #[command(subcommand)]
-        command: InspectCommand,
-    },
-}
-
-/// What to inspect.
-#[derive(Debug, Subcommand)]
-pub(crate) enum InspectCommand {
-    /// Size and offsets of every structure on a disk
-    Layout,
-    /// Both copies of a device's superblock
-    Superblock {
-        /// A node's device, a file or a block device
-        device: PathBuf,
-    },
-    /// The journal on a node's first device: its segments, or the groups of one
-    Journal {
-        /// A node's first device
-        device: PathBuf,
-        /// Show the groups and records of this segment
-        #[arg(long, value_name = "NUMBER")]
-        segment: Option<u32>,
-    },
-    /// The page table of a device: which page every slot in use holds
-    Slots {
-        /// A node's device
-        device: PathBuf,
-        /// Show this slot only, by its number on the device
-        #[arg(long, value_name = "NUMBER")]
-        slot: Option<u32>,
-    },
+    Inspect(InspectArguments),
 }
 
 /// `node --config FILE` runs a node; `node list` is a command.

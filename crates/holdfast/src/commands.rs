@@ -1,6 +1,5 @@
 //! The operator's commands: each asks the API, and prints what it says.
 
-pub(crate) mod inspect;
 pub(crate) mod node;
 pub(crate) mod status;
 pub(crate) mod volume;

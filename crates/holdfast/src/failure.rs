@@ -8,6 +8,8 @@ use holdfast_api::{ClientError, Problem, ProblemKind};
 #[derive(Debug)]
 pub(crate) struct Failure {
     problem: Problem,
+    /// What was printed says it already, beside what could be done.
+    is_told: bool,
 }
 
 impl Failure {
@@ -25,6 +27,7 @@ impl Failure {
                 hint: hint.map(str::to_owned),
                 ..problem
             },
+            is_told: false,
         }
     }
 
@@ -32,7 +35,21 @@ impl Failure {
     pub(crate) fn hint(self, hint: impl fmt::Display) -> Self {
         Self {
             problem: self.problem.hint(hint),
+            ..self
         }
+    }
+
+    /// As one that the command's result and its talk have told of: it only ends the process.
+    pub(crate) fn told(self) -> Self {
+        Self {
+            is_told: true,
+            ..self
+        }
+    }
+
+    /// Whether nothing more is to be said.
+    pub(crate) fn is_told(&self) -> bool {
+        self.is_told
     }
 
     /// The failure as a document.
@@ -53,7 +70,10 @@ impl fmt::Display for Failure {
 
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
-        Self { problem }
+        Self {
+            problem,
+            is_told: false,
+        }
     }
 }
 
@@ -61,9 +81,7 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let hint = match &error {
             ClientError::Problem(problem) => {
-                return Self {
-                    problem: problem.clone(),
-                };
+                return problem.clone().into();
             }
             ClientError::Unreachable { .. } => {
                 "is the cluster running? `holdfast demo` starts one here; --api, or HOLDFAST_API, \
@@ -72,9 +90,7 @@ impl From<ClientError> for Failure {
             ClientError::Unknown { .. } => "look whether it was done before you repeat it",
         };
         let kind = ProblemKind::Unavailable;
-        Self {
-            problem: Problem::new(kind, error).hint(hint),
-        }
+        Problem::new(kind, error).hint(hint).into()
     }
 }
 

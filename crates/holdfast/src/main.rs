@@ -8,6 +8,7 @@ mod cli;
 mod commands;
 mod demo;
 mod failure;
+mod inspect;
 mod output;
 
 use std::process::ExitCode;
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
         Command::Volume { command } => {
             within_runtime(commands::volume::run(&global, &output, command))
         }
-        Command::Inspect { command } => commands::inspect::run(&command, &output),
+        Command::Inspect(arguments) => inspect::run(&arguments, &output),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

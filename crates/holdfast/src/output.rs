@@ -33,8 +33,29 @@ impl Output {
         to_stdout(&text);
     }
 
+    /// The same for a result that may be larger than memory: both are written as they are made.
+    pub(crate) fn document(
+        self,
+        document: &impl Serialize,
+        text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) {
+        let mut stdout = io::BufWriter::new(io::stdout().lock());
+        let written = if self.json {
+            serde_json::to_writer(&mut stdout, document)
+                .map_err(io::Error::from)
+                .and_then(|()| writeln!(stdout))
+        } else {
+            text(&mut stdout)
+        };
+        // A reader that has gone, as `head` does, has what it wanted.
+        let _ = written.and_then(|()| stdout.flush());
+    }
+
     /// The command has failed.
     pub(crate) fn fail(self, failure: &Failure) {
+        if failure.is_told() {
+            return;
+        }
         if self.json {
             to_stdout(&to_json(&FailureDocument {
                 error: failure.problem(),

@@ -68,6 +68,14 @@ fn what_makes_no_sense_ends_with_2() {
         "demo --api-port 65500",
         "demo --device-size much",
         "inspect",
+        "inspect slots",
+        "inspect layout d0",
+        "inspect superblock d0 --records",
+        "inspect superblock d0 --slice v1/0",
+        "inspect journal d0 --verify",
+        "inspect d0 --page 3",
+        "inspect d0 --slice v1",
+        "inspect d0 --slice v1/0 --page 16384",
     ] {
         let arguments: Vec<_> = line.split_whitespace().collect();
         let output = holdfast(&arguments);
@@ -276,37 +284,4 @@ fn what_was_first_told_holds() {
         talk.contains("the portal of node n1"),
         "--fresh begins anew: {talk}"
     );
-}
-
-#[test]
-fn the_layout_is_printed_without_any_device() {
-    let output = holdfast(&["inspect", "layout"]);
-    assert_eq!(output.status.code(), Some(0));
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("superblock (4096 bytes)"), "{text}");
-    let output = holdfast(&["inspect", "layout", "--json"]);
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(
-        document["lines"].as_array().unwrap().len(),
-        text.lines().count()
-    );
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("device");
-    std::fs::write(&path, vec![0; 2 << 20]).unwrap();
-    let device = path.to_str().unwrap();
-    let output = holdfast(&["inspect", "superblock", device]);
-    assert_eq!(output.status.code(), Some(0));
-    assert_eq!(
-        String::from_utf8(output.stdout)
-            .unwrap()
-            .matches("there is nothing")
-            .count(),
-        2
-    );
-    let talk = fails(&["inspect", "slots", device]);
-    assert!(
-        talk.contains("no superblock") && talk.contains("hint: "),
-        "{talk}"
-    );
-    fails(&["inspect", "journal", "/nonexistent"]);
 }

@@ -1,0 +1,129 @@
+//! From the paths on the command line to devices: a device is itself, a node's directory or its
+//! node.toml stands for all of the node's devices, a demo's directory for those of all its nodes.
+//!
+//! Invariant: what lies in a copy of a node's directory is taken from the copy, although the
+//! configuration names the original.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use holdfast_node::config::NodeConfig;
+
+use crate::failure::Failure;
+
+/// The configuration in a node's directory.
+const CONFIG_FILE: &str = "node.toml";
+/// Directories of nodes that are looked at in a directory that is not itself one.
+const NODES_MAX: usize = 64;
+
+/// The devices that `path` stands for.
+pub(crate) fn devices(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let found = fs::metadata(path).map_err(|error| {
+        Failure::new(format!("look at {}: {error}", path.display()))
+            .hint("name a node's device, its directory, or its node.toml")
+    })?;
+    if found.is_dir() {
+        let config = path.join(CONFIG_FILE);
+        if config.is_file() {
+            return of_node(&config);
+        }
+        let nodes = nodes_in(path);
+        if nodes.is_empty() {
+            return Err(Failure::new(format!(
+                "{} is a directory without {CONFIG_FILE}",
+                path.display()
+            ))
+            .hint("name a device, or the directory of a node"));
+        }
+        let mut devices = Vec::new();
+        for config in nodes {
+            devices.extend(of_node(&config)?);
+        }
+        return Ok(devices);
+    }
+    if found.is_file()
+        && path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+    {
+        return of_node(path);
+    }
+    Ok(vec![path.to_owned()])
+}
+
+/// The configurations of the nodes whose directories are in `directory`, in the order of names.
+fn nodes_in(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    let mut configs: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path().join(CONFIG_FILE)))
+        .filter(|config| config.is_file())
+        .take(NODES_MAX)
+        .collect();
+    configs.sort();
+    configs
+}
+
+fn of_node(config: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let node = NodeConfig::read(config).map_err(|error| {
+        Failure::new(error).hint("name the node's devices themselves, or mend its configuration")
+    })?;
+    let directory = config.parent().unwrap_or(Path::new("."));
+    Ok(node
+        .devices
+        .iter()
+        .map(|device| place(&node.directory, directory, &device.path))
+        .collect())
+}
+
+/// Where a device is that the configuration calls `device`, in a directory that it calls `named`
+/// and that was found at `found`.
+fn place(named: &Path, found: &Path, device: &Path) -> PathBuf {
+    let copied = device.strip_prefix(named).map(|inside| found.join(inside));
+    match copied {
+        Ok(copied) if copied.exists() => copied,
+        _ => device.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_a_directory_stands_for_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path();
+        fs::write(copy.join("device"), "").unwrap();
+        let named = Path::new("/var/lib/holdfast/n1");
+        assert_eq!(
+            place(named, copy, &named.join("device")),
+            copy.join("device")
+        );
+        assert_eq!(place(named, copy, &named.join("d2")), named.join("d2"));
+        let elsewhere = Path::new("/dev/disk/by-id/x");
+        assert_eq!(place(named, copy, elsewhere), elsewhere);
+    }
+
+    #[test]
+    fn what_stands_for_nothing_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = devices(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("without node.toml"), "{error}");
+        assert!(error.contains("hint: "), "{error}");
+        let wrong = folder.path().join("node.toml");
+        fs::write(&wrong, "nonsense").unwrap();
+        for path in [folder.path(), &wrong] {
+            let error = devices(path).unwrap_err().to_string();
+            assert!(
+                error.contains("node.toml") && error.contains("hint: "),
+                "{error}"
+            );
+        }
+        let other = folder.path().join("device");
+        fs::write(&other, "").unwrap();
+        assert_eq!(devices(&other).unwrap(), [other]);
+        assert!(devices(Path::new("/nonexistent")).is_err());
+    }
+}
