@@ -7,16 +7,20 @@ use anyhow::{Context, Result, ensure};
 use holdfast_e2e::host::Host;
 use holdfast_e2e::process::wait_until;
 use holdfast_e2e::{Demo, DemoOptions, scenario};
-use holdfast_lab::verify::LoadConfig;
+use holdfast_lab::verify::layout::Window;
+use holdfast_lab::verify::{Ledger, LoadConfig};
 
 const MIB: u64 = 1 << 20;
+/// The demo's volume.
+const VOLUME_BYTES: u64 = 4 << 30;
 /// What is on the volume before.
 const FILLED_BYTES: u64 = 256 * MIB;
 /// Blocks of 4 KiB that change while the node is away, each in a page of its own.
 const CHANGED_BLOCKS: u64 = 512;
 const CHANGED_BYTES: u64 = CHANGED_BLOCKS * 4096;
-/// "Little more than what changed": the entries that were under way, and the log's own.
-const SLACK_BYTES: u64 = MIB / 4;
+/// "Little more than what changed": the last write before, of which the node may not have been told
+/// that it was committed, and the log's own entries.
+const SLACK_BYTES: u64 = MIB + MIB / 4;
 /// Within which what a node says of itself is true.
 const TOLD_WITHIN: Duration = Duration::from_secs(2);
 const SYNC_PATIENCE: Duration = Duration::from_secs(120);
@@ -52,7 +56,9 @@ fn a_node_catches_up_by_what_has_changed() {
 fn a_node_that_lost_everything_gets_all_of_it() {
     scenario(DemoOptions::default(), |demo| {
         let host = Host::open(demo, "demo")?;
-        fill(&host, FILLED_BYTES, FILLED_BYTES / MIB, MIB, 1)?;
+        let ledger = host.ledger(5);
+        let place = beside(&ledger)?;
+        fill(&host, place, FILLED_BYTES / MIB, MIB, 1)?;
         let node = replica(demo, false)?;
         let other = replica(demo, true)?;
         demo.kill(&node)?;
@@ -62,7 +68,7 @@ fn a_node_that_lost_everything_gets_all_of_it() {
             depth: 8,
             ..LoadConfig::default()
         };
-        let load = host.load(host.ledger(5), config);
+        let load = host.load(ledger, config);
         load.wait_for(100)?;
         load.restart_stalls();
         demo.start_node(&node)?;
@@ -77,7 +83,7 @@ fn a_node_that_lost_everything_gets_all_of_it() {
         // Now it holds the only copy.
         demo.kill(&other)?;
         load.wait_for(100)?;
-        check(&host, FILLED_BYTES, FILLED_BYTES / MIB, MIB, 1)?;
+        check(&host, place, FILLED_BYTES / MIB, MIB, 1)?;
         let (_, mut ledger) = load.stop()?;
         demo.start_node(&other)?;
         demo.wait_until_whole("demo", SYNC_PATIENCE)?;
