@@ -1,7 +1,7 @@
 //! libiscsi's conformance suite on every node: passed, and not skipped.
 
 use anyhow::{Result, ensure};
-use holdfast_e2e::conformance::{self, TestResult, Verdict};
+use holdfast_e2e::conformance;
 use holdfast_e2e::image::url;
 use holdfast_e2e::{DemoOptions, scenario};
 
@@ -34,11 +34,6 @@ const SUITES: [&str; 24] = [
 ];
 /// Software write protection is not a feature of this target.
 const MAY_SKIP: [&str; 1] = ["ModeSense6.Control-SWP"];
-/// A test that asks for what the standard forbids, and what it says then: docs/conformance.md.
-const CONTRADICTS_STANDARD: (&str, &str) = (
-    "GetLBAStatus.UnmapSingle",
-    "lba offset in first descriptor does not",
-);
 
 #[test]
 fn every_node_passes_the_suites() {
@@ -60,15 +55,6 @@ fn every_node_passes_the_suites() {
 
 fn complaints_of(suite: &str, url: &str, node: &str) -> Result<Vec<String>> {
     let outcome = conformance::run(suite, url)?;
-    let contradicts = |test: &&TestResult| {
-        let (name, says) = CONTRADICTS_STANDARD;
-        let notes = test.notes.iter().filter(|note| note.contains("CU_FAIL"));
-        test.name == name
-            && test.verdict == Verdict::Failed
-            && notes.clone().count() == 1
-            && notes.clone().all(|note| note.contains(says))
-    };
     let complaints = outcome.complaints(&MAY_SKIP).into_iter();
-    let complaints = complaints.filter(|test| !contradicts(test));
     Ok(complaints.map(|test| format!("{node}: {test}")).collect())
 }

@@ -158,3 +158,22 @@ Run Summary:    Type  Total    Ran Passed Failed Inactive
     assert_eq!(outcome.count(Verdict::Passed), 1);
     assert!(outcome.complaints(&[]).is_empty());
 }
+
+#[test]
+fn only_the_one_assertion_is_known_to_contradict_the_standard() {
+    let failed = |name: &str, notes: &[&str]| {
+        let test = TestResult {
+            name: name.into(),
+            verdict: Verdict::Failed,
+            notes: notes.iter().map(|note| (*note).into()).collect(),
+        };
+        let outcome = Outcome { tests: vec![test] };
+        outcome.complaints(&[]).len()
+    };
+    let known = "1. x.c:1  - CU_FAIL(\"lba offset in first descriptor does not match\")";
+    let other = "2. x.c:2  - CU_ASSERT_EQUAL(_r,0)";
+    assert_eq!(failed("GetLBAStatus.UnmapSingle", &[known]), 0);
+    assert_eq!(failed("GetLBAStatus.UnmapSingle", &[known, other]), 1);
+    assert_eq!(failed("GetLBAStatus.UnmapSingle", &[]), 1);
+    assert_eq!(failed("GetLBAStatus.Simple", &[known]), 1);
+}
