@@ -24,6 +24,8 @@ use crate::{binary, cli, ports};
 
 /// The directory of the demo in that of the test.
 const DIRECTORY: &str = "demo";
+/// Memory of a node: 256 MiB, and its cache of the page table, which has 16 MiB.
+pub const NODE_MEMORY_MAX: u64 = (256 + 16) << 20;
 /// How soon everything serves, as the contract says.
 pub const READY_WITHIN: Duration = Duration::from_secs(10);
 /// How long the harness waits for that: a slow machine is not a hang.

@@ -6,13 +6,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use holdfast_e2e::demo::NODE_MEMORY_MAX;
 use holdfast_e2e::host::Host;
 use holdfast_e2e::{DemoOptions, scenario};
 use holdfast_lab::verify::LoadConfig;
 use holdfast_lab::{Isid, Session, SessionConfig};
 
-/// What a node may take, and its cache on top; the default cache is within it.
-const MEMORY_MAX: u64 = 512 << 20;
 /// Longest that a portal may keep a connection that sends nonsense.
 const PATIENCE: Duration = Duration::from_secs(40);
 /// Bytes of a PDU's header.
@@ -44,7 +43,7 @@ fn nodes_survive_nonsense() {
             ensure!(demo.pid(node)? == *pid, "{node} has died");
             ensure!(demo.is_running(node)?, "{node} has died");
             let (_, most) = demo.memory(node)?;
-            ensure!(most <= MEMORY_MAX, "{node} has taken {most} bytes");
+            ensure!(most <= NODE_MEMORY_MAX, "{node} has taken {most} bytes");
         }
         let (_, mut ledger) = load.stop()?;
         host.verify(&mut ledger)
