@@ -78,6 +78,7 @@ impl Node {
             node: NodeId(number),
             name: format!("n{number}"),
             store: StoreId(number.into()),
+            uses: 1,
             incarnation: Incarnation(1),
             portal: String::new(),
             peer: String::new(),

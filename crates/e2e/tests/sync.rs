@@ -92,6 +92,21 @@ fn a_node_that_lost_everything_gets_all_of_it() {
     });
 }
 
+/// Where `FILLED_BYTES` have room that the load does not touch.
+fn beside(ledger: &Ledger) -> Result<u64> {
+    let windows = ledger.layout().windows();
+    let is_free = |start: &u64| {
+        let (first, end) = (start / 512, (start + FILLED_BYTES) / 512);
+        let beside = |window: &Window| window.first + window.count <= first || window.first >= end;
+        windows.iter().all(beside)
+    };
+    let places = (0..VOLUME_BYTES / FILLED_BYTES).map(|index| index * FILLED_BYTES);
+    places
+        .rev()
+        .find(is_free)
+        .context("find room beside the load")
+}
+
 /// The bytes that were moved since they were `before`, at least `expected`: the numbers are a moment
 /// older than the record, which says that everybody is in sync.
 fn moved_since(demo: &Demo, before: u64, expected: u64) -> Result<u64> {

@@ -19,9 +19,11 @@ use holdfast_model::metadata::{
 use holdfast_model::record::{
     NODES_PREFIX, NodeRecord, Record, SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX, VolumeRecord,
 };
-use holdfast_model::{NodeId, SliceId, VolumeId};
+use holdfast_model::{Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_replica::Proposed;
 use holdfast_stdx::{Bytes, Duration, Instant};
+
+use crate::registration::{Registration, Step};
 
 /// Everything of ours in the metadata.
 const PREFIX: &str = "/holdfast/";
@@ -31,9 +33,11 @@ const RETRY: Duration = Duration::from_millis(200);
 /// What a request was for.
 #[derive(Clone, Debug)]
 enum Purpose {
+    /// To read this node's own record.
+    Introduce,
+    Register,
     List,
     Watch,
-    Register,
     Refresh(SliceId),
     Propose(SliceId, Bytes),
 }
@@ -41,6 +45,8 @@ enum Purpose {
 /// What changed in the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
+    /// This node is registered, as this start.
+    Registered(Incarnation),
     /// A node's record, or the lack of one.
     Node(NodeId),
     /// A volume's.
@@ -59,9 +65,8 @@ pub(crate) struct Cluster {
     pub(crate) slices: BTreeMap<SliceId, (SliceRecord, Revision)>,
     /// Keys whose documents cannot be read.
     pub(crate) unreadable: BTreeSet<String>,
-    own: Option<NodeRecord>,
+    registration: Option<Registration>,
     registered: bool,
-    behind: bool,
     requests: BTreeMap<MetadataToken, Purpose>,
     watch: Option<MetadataToken>,
     next_token: u64,
@@ -72,10 +77,10 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Begins to read, and registers this node.
+    /// Registers this node, then reads everything.
     pub(crate) fn start(&mut self, own: NodeRecord) {
-        self.own = Some(own);
-        self.list();
+        self.registration = Some(Registration::new(own));
+        self.introduce();
     }
 
     /// Whether everything has been read, and this node is registered.
@@ -102,7 +107,7 @@ impl Cluster {
             self.list();
         }
         if self.register_retry.is_some_and(|retry| retry <= now) {
-            self.register();
+            self.introduce();
         }
     }
 
@@ -147,11 +152,11 @@ impl Cluster {
         match (purpose, answer) {
             (Purpose::List, MetadataAnswer::Transacted(outcome)) => self.listed(outcome),
             (Purpose::List, _) => self.retry = Some(now + RETRY),
-            (Purpose::Register, MetadataAnswer::Transacted(_)) => {
-                self.registered = true;
-                self.register_retry = None;
+            (Purpose::Introduce, MetadataAnswer::Transacted(outcome)) => self.introduced(&outcome),
+            (Purpose::Register, MetadataAnswer::Transacted(outcome)) if outcome.succeeded => {
+                self.registered();
             }
-            (Purpose::Register, _) => self.register_retry = Some(now + RETRY),
+            (Purpose::Introduce | Purpose::Register, _) => self.register_retry = Some(now + RETRY),
             (Purpose::Refresh(slice), MetadataAnswer::Transacted(outcome)) => {
                 self.refreshed(slice, &outcome);
             }
@@ -189,25 +194,39 @@ impl Cluster {
         self.transact(Purpose::List, vec![], vec![range]);
     }
 
-    fn register(&mut self) {
+    /// Reads what the metadata knows of this node.
+    fn introduce(&mut self) {
         self.register_retry = None;
-        let own = self
-            .own
-            .as_ref()
-            .expect("a node registers once it knows who it is");
-        let put = Operation::Put {
-            key: NodeRecord::key(own.node),
-            value: own.encode(),
-            lease: LeaseId(0),
-        };
-        self.transact(Purpose::Register, vec![], vec![put]);
+        let range = self.own().range();
+        self.transact(Purpose::Introduce, vec![], vec![range]);
+    }
+
+    fn introduced(&mut self, outcome: &TransactionOutcome) {
+        match self.own().read(outcome) {
+            Step::Done => self.registered(),
+            Step::Replace(compare, success) => {
+                self.transact(Purpose::Register, compare, success);
+            }
+        }
+    }
+
+    fn registered(&mut self) {
+        self.registered = true;
+        self.register_retry = None;
+        let incarnation = self.own().incarnation();
+        self.changes.push_back(Change::Registered(incarnation));
+        self.list();
+    }
+
+    fn own(&mut self) -> &mut Registration {
+        let own = self.registration.as_mut();
+        own.expect("a node registers once it knows its store")
     }
 
     fn listed(&mut self, outcome: TransactionOutcome) {
         let Some(OperationResult::Range(found)) = outcome.results.into_iter().next() else {
             return;
         };
-        self.compare_own(&found);
         let mut gone_nodes: BTreeSet<NodeId> = self.nodes.keys().copied().collect();
         let mut gone_volumes: BTreeSet<VolumeId> = self.volumes.keys().copied().collect();
         let mut gone_slices: BTreeSet<SliceId> = self.slices.keys().copied().collect();
@@ -225,26 +244,11 @@ impl Cluster {
         for key in gone.collect::<Vec<_>>() {
             self.delete(key);
         }
-        if !self.registered {
-            self.register();
-        }
         let from = Revision(outcome.revision.0 + 1);
         let selector = Selector::Prefix(PREFIX.into());
         let watch = self.ask(Purpose::Watch, MetadataRequest::Watch { selector, from });
         self.requests.remove(&watch);
         self.watch = Some(watch);
-    }
-
-    /// Compares the use counter of this node's store with what the metadata remembers of it.
-    fn compare_own(&mut self, found: &[KeyValue]) {
-        let Some(own) = self.own.as_ref().filter(|_| !self.registered) else {
-            return;
-        };
-        let key = NodeRecord::key(own.node);
-        let known = found.iter().find(|pair| pair.key == key);
-        let known = known.and_then(|pair| NodeRecord::decode(&pair.value).ok());
-        self.behind = known
-            .is_some_and(|known| known.store == own.store && known.incarnation >= own.incarnation);
     }
 
     fn handle_watch(&mut self, now: Instant, answer: MetadataAnswer) {
@@ -347,7 +351,8 @@ impl Cluster {
     /// Whether this node's store was opened more often, in the past, than it remembers: somebody
     /// has brought back an old copy of it.
     pub(crate) fn store_is_behind(&self) -> bool {
-        self.behind
+        let own = self.registration.as_ref();
+        own.is_some_and(Registration::store_is_behind)
     }
 }
 

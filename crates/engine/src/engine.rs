@@ -395,6 +395,7 @@ impl Engine {
 
     fn handle_change(&mut self, change: &Change) {
         match change {
+            Change::Registered(incarnation) => self.registered(*incarnation),
             Change::Node(node) => self.node_changed(*node),
             Change::Volume => {
                 let grown = self

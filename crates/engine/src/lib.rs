@@ -25,6 +25,7 @@ mod part;
 mod parts;
 mod peers;
 mod portal;
+mod registration;
 mod repair;
 mod status;
 mod storage;

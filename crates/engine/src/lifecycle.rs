@@ -121,26 +121,31 @@ impl Engine {
     }
 
     pub(crate) fn opened(&mut self, recovered: Recovered) {
-        let store = recovered.store;
-        let incarnation = Incarnation(recovered.use_counter);
+        self.world.cluster.start(NodeRecord {
+            schema: 1,
+            node: self.config.node,
+            name: self.config.name.clone(),
+            store: recovered.store,
+            uses: recovered.use_counter,
+            incarnation: Incarnation::ZERO,
+            portal: self.config.portal.clone(),
+            peer: self.config.peer.clone(),
+            api: self.config.api.clone(),
+        });
+        self.life = Life::Open;
+        self.recovered = Some(recovered);
+    }
+
+    /// The node knows who it is: it takes part from now on.
+    pub(crate) fn registered(&mut self, incarnation: Incarnation) {
+        let recovered = self.recovered.as_ref();
+        let store = recovered.expect("the store is open").store;
         self.me = Some(Me {
             node: self.config.node,
             store,
             incarnation,
         });
         self.parts.name(self.config.node, incarnation);
-        self.life = Life::Open;
-        self.recovered = Some(recovered);
-        self.world.cluster.start(NodeRecord {
-            schema: 1,
-            node: self.config.node,
-            name: self.config.name.clone(),
-            store,
-            incarnation,
-            portal: self.config.portal.clone(),
-            peer: self.config.peer.clone(),
-            api: self.config.api.clone(),
-        });
     }
 
     pub(crate) fn stop(&mut self, now: Instant) {

@@ -89,7 +89,9 @@ pub struct NodeRecord {
     pub name: String,
     /// What its devices hold.
     pub store: StoreId,
-    /// Which start of that store this is: also the store's use counter.
+    /// How often that store had been opened: its use counter.
+    pub uses: u64,
+    /// Which start of the node this is, rising, whatever its store.
     pub incarnation: Incarnation,
     /// Where initiators reach it, `host:port`.
     pub portal: String,

@@ -38,6 +38,7 @@ impl Store {
             node,
             name: node.to_string(),
             store: StoreId(u128::from(node.0) << 8),
+            uses: 1,
             incarnation: Incarnation(1),
             portal: String::new(),
             peer: String::new(),

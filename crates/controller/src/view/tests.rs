@@ -23,6 +23,7 @@ fn node_record(node: u16) -> NodeRecord {
         node: NodeId(node),
         name: format!("n{node}"),
         store: StoreId(node.into()),
+        uses: 1,
         incarnation: Incarnation(2),
         portal: format!("127.0.0.1:{}", 3259 + node),
         peer: String::new(),
