@@ -182,7 +182,7 @@ pub struct Joining {
 /// What bringing replicas up to date has cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Resync {
-    /// Bytes moved between nodes, by the nodes that are up, since each of them was started.
+    /// Bytes moved between nodes since the volume was made.
     pub bytes_moved: u64,
 }
 
@@ -266,9 +266,6 @@ pub struct LocalSlice {
     pub bad_blocks: u64,
     /// The replicas that it is bringing up to date.
     pub joining: Vec<LocalJoining>,
-    /// Bytes that it has moved to other nodes to bring their replicas up to date, since the node
-    /// was started.
-    pub resync_bytes_moved: u64,
 }
 
 /// A replica that is being brought up to date by another.

@@ -338,6 +338,7 @@ fn make_slices(
             replicas,
             copies_min: volume.policy.copies_min() as u8,
             // No node: this is nobody's proposal for a slice that has been there before.
+            bytes_moved: 0,
             proposer: (NodeId(0), Incarnation::ZERO),
             nonce: 0,
         });

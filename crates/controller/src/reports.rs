@@ -92,20 +92,6 @@ impl Reports {
                 .is_some_and(|report| report.serving.contains(&volume))
         })
     }
-
-    /// Bytes that all nodes together have moved to bring replicas of the volume up to date.
-    pub(crate) fn bytes_moved(&self, volume: VolumeId) -> u64 {
-        let first = SliceId { volume, index: 0 };
-        let last = SliceId {
-            volume,
-            index: u32::MAX,
-        };
-        self.nodes
-            .values()
-            .flat_map(|report| report.slices.range(first..=last))
-            .map(|(_, slice)| slice.resync_bytes_moved)
-            .sum()
-    }
 }
 
 async fn ask(node: NodeRecord) -> Option<LocalReport> {

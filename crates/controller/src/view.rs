@@ -4,8 +4,8 @@
 //! in sync is taken from the records, who serves from the reports.
 
 use holdfast_api::documents::{
-    Health, Joining, LocalSlice, Node, NodeCounts, NodeList, NodeState, Resync, Slice, Status,
-    Volume, VolumeCounts, VolumeList, VolumeSummary,
+    Health, Joining, LocalJoining, LocalSlice, Node, NodeCounts, NodeList, NodeState, Resync,
+    Slice, Status, Volume, VolumeCounts, VolumeList, VolumeSummary,
 };
 use holdfast_control::Inventory;
 use holdfast_model::record::{NodeRecord, SliceRecord, VolumeRecord};
@@ -103,7 +103,7 @@ pub(crate) fn volume(inventory: &Inventory, reports: &Reports, record: &VolumeRe
         health: volume_health(inventory, reports, record),
         slices: slices.collect(),
         resync: Resync {
-            bytes_moved: reports.bytes_moved(record.volume),
+            bytes_moved: bytes_moved(inventory, reports, record),
         },
     }
 }
@@ -115,14 +115,13 @@ fn slice_document(inventory: &Inventory, reports: &Reports, record: &SliceRecord
             .get(&node)
             .map_or_else(|| node.to_string(), |found| found.name.clone())
     };
-    let progress = |node: NodeId| {
-        let server = server(reports, record)?;
-        server.joining.iter().find(|joining| joining.node == node.0)
-    };
-    let joining = record.joining().map(|node| Joining {
-        node: name(node),
-        bytes_done: progress(node).map_or(0, |joining| joining.bytes_done),
-        bytes_total: progress(node).map_or(0, |joining| joining.bytes_total),
+    let joining = record.joining().map(|node| {
+        let progress = progress(reports, record, node);
+        Joining {
+            node: name(node),
+            bytes_done: progress.map_or(0, |joining| joining.bytes_done),
+            bytes_total: progress.map_or(0, |joining| joining.bytes_total),
+        }
     });
     Slice {
         index: record.slice.index,
@@ -164,6 +163,27 @@ fn volume_health(inventory: &Inventory, reports: &Reports, record: &VolumeRecord
         .map(|slice| slice_health(reports, slice, record.policy))
         .max()
         .unwrap_or(Health::Unavailable)
+}
+
+/// How far a replica is that the record takes for joining.
+fn progress<'a>(
+    reports: &'a Reports,
+    record: &SliceRecord,
+    node: NodeId,
+) -> Option<&'a LocalJoining> {
+    let server = server(reports, record)?;
+    server.joining.iter().find(|joining| joining.node == node.0)
+}
+
+/// What was copied to bring replicas up to date: in syncs that have ended, as the records say, and in
+/// those under way.
+fn bytes_moved(inventory: &Inventory, reports: &Reports, record: &VolumeRecord) -> u64 {
+    let moved = |slice: &SliceRecord| {
+        let joining = slice.joining();
+        let under_way = joining.filter_map(|node| progress(reports, slice, node));
+        slice.bytes_moved + under_way.map(|joining| joining.bytes_done).sum::<u64>()
+    };
+    inventory.slices_of(record).map(moved).sum()
 }
 
 /// What the serving replicas hold; where none serves, what the fullest of those in sync does.

@@ -1,6 +1,5 @@
 //! A replica's world: its slice of the store, the links, the metadata.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use holdfast_model::{
@@ -26,7 +25,7 @@ pub(crate) struct World {
     pub(crate) finished: Vec<(SliceId, CommandId, OutcomeCode)>,
     pub(crate) notices: Vec<Notice>,
     /// Bytes that have been copied to joining replicas since the start, by slice.
-    pub(crate) bytes_moved: BTreeMap<SliceId, u64>,
+    pub(crate) bytes_moved: u64,
 }
 
 /// One slice's view of the world.
@@ -157,7 +156,7 @@ impl Context for SliceContext<'_> {
     }
 
     fn copied(&mut self, bytes: u64) {
-        *self.world.bytes_moved.entry(self.slice).or_default() += bytes;
+        self.world.bytes_moved += bytes;
     }
 
     fn milestone(&mut self, milestone: Milestone) {

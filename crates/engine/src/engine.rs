@@ -90,7 +90,7 @@ impl Engine {
             cluster: Cluster::default(),
             finished: Vec::new(),
             notices: Vec::new(),
-            bytes_moved: BTreeMap::new(),
+            bytes_moved: 0,
         };
         let portal = Portal::new(config.node, config.portal_limits);
         let parts = Parts::new(config.hold);

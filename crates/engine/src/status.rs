@@ -43,8 +43,6 @@ pub struct ReplicaStatus {
     pub bad_blocks: u64,
     /// For a primary: who is being brought up to date, and bytes done of all.
     pub joining: Vec<(NodeId, u64, u64)>,
-    /// Bytes that were copied from here to joining replicas since the start.
-    pub bytes_moved: u64,
 }
 
 impl Engine {
@@ -55,7 +53,6 @@ impl Engine {
             return NodeStatus::default();
         }
         let store = self.world.storage.store();
-        let moved = &self.world.bytes_moved;
         let replicas = self.replicas.iter().map(|(slice, replica)| {
             let status = replica.status();
             ReplicaStatus {
@@ -65,7 +62,6 @@ impl Engine {
                 pages: store.allocated_pages(*slice),
                 bad_blocks: self.world.storage.bad_blocks(*slice),
                 joining: status.joining,
-                bytes_moved: moved.get(slice).copied().unwrap_or_default(),
             }
         });
         NodeStatus {
@@ -74,7 +70,7 @@ impl Engine {
             peers: self.world.peers.nodes().collect(),
             sessions: self.portal.sessions(),
             usage: store.usage(),
-            bytes_moved: self.world.bytes_moved.values().sum(),
+            bytes_moved: self.world.bytes_moved,
             replicas: replicas.collect(),
             served: self.served(),
         }

@@ -210,6 +210,9 @@ pub struct SliceRecord {
     pub replicas: Vec<ReplicaRecord>,
     /// In-sync copies below which writes stop.
     pub copies_min: u8,
+    /// Bytes that were copied to replicas to bring them up to date, in all epochs before this one.
+    #[serde(default)]
+    pub bytes_moved: u64,
     /// Who proposed this configuration, and in which start of its process.
     pub proposer: (NodeId, Incarnation),
     /// Told apart from the proposer's other proposals.
@@ -301,6 +304,7 @@ mod tests {
                 },
             ],
             copies_min: 1,
+            bytes_moved: 0,
             proposer: (NodeId(1), Incarnation(4)),
             nonce: 9,
         }

@@ -63,6 +63,5 @@ fn slice(replica: &ReplicaStatus) -> LocalSlice {
                 bytes_total: *bytes_total,
             })
             .collect(),
-        resync_bytes_moved: replica.bytes_moved,
     }
 }

@@ -47,6 +47,7 @@ fn slice_record(index: u32, replicas: &[(u16, Membership)]) -> SliceRecord {
         primary: NodeId(1),
         replicas: replicas.collect(),
         copies_min: 1,
+        bytes_moved: 0,
         proposer: (NodeId(1), Incarnation(1)),
         nonce: 1,
     }
@@ -208,16 +209,16 @@ fn a_returning_replica_is_told_with_its_progress() {
             },
         ),
     ];
-    let inventory = inventory(vec![slice_record(0, &joining), slice_record(1, &BOTH)]);
+    let mut synced = slice_record(1, &BOTH);
+    synced.bytes_moved = 1000;
+    let inventory = inventory(vec![slice_record(0, &joining), synced]);
     let mut source = local_slice(0, 5, true, 10);
     source.joining = vec![LocalJoining {
         node: 2,
         bytes_done: 3,
         bytes_total: 4,
     }];
-    source.resync_bytes_moved = 3;
-    let mut former = local_slice(0, 4, true, 99);
-    former.resync_bytes_moved = 1000;
+    let former = local_slice(0, 4, true, 99);
     let reports = Reports::of([
         local(1, vec![source, local_slice(1, 5, true, 1)]),
         local(2, vec![former]),

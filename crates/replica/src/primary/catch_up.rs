@@ -82,6 +82,8 @@ impl CatchUp {
     pub(crate) fn abandon(&mut self) {
         *self = Self {
             started: true,
+            bytes_total: self.bytes_total,
+            bytes_done: self.bytes_done,
             ..Self::new(self.full)
         };
     }

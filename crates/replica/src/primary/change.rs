@@ -9,6 +9,7 @@ use holdfast_model::record::{Membership, SliceRecord};
 use holdfast_model::{NodeId, Sequence, StoreId};
 use holdfast_wire::JoinRequest;
 
+use super::catch_up::CatchUp;
 use super::member::Member;
 use crate::candidate::Proposal;
 use crate::{Context, Milestone, Replica, Role};
@@ -157,10 +158,9 @@ impl Replica {
         };
         let mut record = self.record.clone().expect("a primary has a record");
         let (Kind::Remove(node) | Kind::Join(node) | Kind::Complete(node)) = kind;
-        let known = primary
-            .members
-            .get(&node)
-            .map_or(Sequence::ZERO, |member| member.stable);
+        let member = primary.members.get(&node);
+        let known = member.map_or(Sequence::ZERO, |member| member.stable);
+        let moved = member.and_then(Member::catch_up).map(CatchUp::bytes_done);
         let Some(replica) = record
             .replicas
             .iter_mut()
@@ -187,6 +187,7 @@ impl Replica {
             Kind::Complete(_) => Membership::InSync,
         };
         record.epoch = record.epoch.next();
+        record.bytes_moved += moved.unwrap_or(0);
         record.proposer = (self.me.node, self.me.incarnation);
         record.nonce = nonce;
         assert_keeps_enough(&record);

@@ -61,6 +61,7 @@ impl Lab {
             primary: node(1),
             replicas: replicas.collect(),
             copies_min,
+            bytes_moved: 0,
             proposer: (NodeId(0), Incarnation::ZERO),
             nonce: 0,
         };
