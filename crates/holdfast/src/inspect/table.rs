@@ -26,6 +26,9 @@ const SLICES_MAX: usize = 1 << 16;
 /// Pages in several slots that are remembered. A move that was cut short leaves a few.
 const DOUBLES_MAX: usize = 1 << 20;
 
+/// An entry that was never written, on a device that was blank.
+static ZEROS: [u8; TABLE_ENTRY] = [0; TABLE_ENTRY];
+
 /// What a copy of an entry is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum EntryCopy {
@@ -218,7 +221,7 @@ fn entries<'a>(
 fn read(bytes: &[u8], nonce: u64, slot: u32) -> EntryCopy {
     match PageEntry::decode(bytes, nonce, slot) {
         Ok(entry) => EntryCopy::Valid(entry),
-        Err(EntryError::NotOurs) if bytes.iter().all(|byte| *byte == 0) => EntryCopy::Blank,
+        Err(EntryError::NotOurs) if bytes == ZEROS => EntryCopy::Blank,
         Err(EntryError::NotOurs) => EntryCopy::Other,
         Err(EntryError::BadChecksum | EntryError::Malformed) => EntryCopy::Bad,
     }

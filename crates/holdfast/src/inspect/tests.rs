@@ -12,6 +12,7 @@ use super::damage::{Damage, Severity};
 use super::document::{PartitionReport, SliceReport};
 use super::*;
 
+#[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../../tests/support/store.rs"]
 mod made;
 

@@ -1,5 +1,6 @@
 //! Stores made by the code that makes real ones, on devices in memory that do everything at once.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use holdfast_model::{
@@ -39,6 +40,8 @@ pub(crate) struct Made {
     out: Output,
     now: Instant,
     next_token: u64,
+    /// Of slices that are beyond their first one.
+    epochs: BTreeMap<SliceId, Epoch>,
     failed: Option<String>,
     pub(crate) recovered: Option<Recovered>,
 }
@@ -61,6 +64,15 @@ impl Made {
         made
     }
 
+    /// The same store after its node was killed and started again.
+    pub(crate) fn reopened(self) -> Self {
+        let opened = Self::open(self.devices).expect("a store that was killed opens");
+        Self {
+            epochs: self.epochs,
+            ..opened
+        }
+    }
+
     /// The store on these devices; why not, if it does not open.
     pub(crate) fn open(devices: Vec<Vec<u8>>) -> Result<Self, String> {
         let mut out = Output::default();
@@ -81,6 +93,7 @@ impl Made {
             out,
             now,
             next_token: 0,
+            epochs: BTreeMap::new(),
             failed: None,
             recovered: None,
         };
@@ -101,13 +114,61 @@ impl Made {
         self.append(slice, Change::Clear(range));
     }
 
+    /// Takes a copy from another replica, as of what is committed.
+    pub(crate) fn install(&mut self, slice: SliceId, block: u32, contents: &[u8]) {
+        let change = Change::write(BlockIndex(block), contents.to_vec().into());
+        let range = change.range().expect("a write has blocks");
+        self.store.reserve(slice, range).expect("there is room");
+        let as_of = self.store.committed(slice);
+        let token = self.token();
+        self.store
+            .install(self.now, slice, change, as_of, token, &mut self.out)
+            .expect("nothing newer is there");
+        self.work();
+    }
+
+    /// Writes blocks as the slice's next entry, and begins an epoch in which that is void.
+    pub(crate) fn write_void(&mut self, slice: SliceId, block: u32, contents: &[u8]) {
+        let (epoch, after) = self.store.prepared(slice);
+        self.prepare(
+            slice,
+            Change::write(BlockIndex(block), contents.to_vec().into()),
+        );
+        let epoch = epoch.max(Epoch(1)).next();
+        let token = self.token();
+        let (now, out) = (self.now, &mut self.out);
+        self.store.begin_epoch(now, slice, epoch, after, token, out);
+        self.work();
+        self.epochs.insert(slice, epoch);
+    }
+
+    /// Writes blocks as the slice's next entry, and has the log begin anew further on without it.
+    pub(crate) fn write_before_restart(&mut self, slice: SliceId, block: u32, contents: &[u8]) {
+        self.prepare(
+            slice,
+            Change::write(BlockIndex(block), contents.to_vec().into()),
+        );
+        let (epoch, sequence) = self.store.prepared(slice);
+        let at = (epoch, Sequence(sequence.0 + 5));
+        let token = self.token();
+        self.store
+            .restart_log(self.now, slice, at, token, &mut self.out);
+        self.work();
+    }
+
     fn append(&mut self, slice: SliceId, change: Change) {
+        self.prepare(slice, change);
+        let (_, prepared) = self.store.prepared(slice);
+        self.store.set_committed(self.now, slice, prepared);
+    }
+
+    fn prepare(&mut self, slice: SliceId, change: Change) {
         let (_, prepared) = self.store.prepared(slice);
         if let Some(range) = change.range() {
             self.store.reserve(slice, range).expect("there is room");
         }
         let entry = Entry {
-            epoch: Epoch(1),
+            epoch: self.epochs.get(&slice).copied().unwrap_or(Epoch(1)),
             sequence: prepared.next(),
             fence: Fence(0),
             command: CommandId {
@@ -121,7 +182,6 @@ impl Made {
         let (now, out) = (self.now, &mut self.out);
         self.store.append(now, slice, entry, prepared, token, out);
         self.work();
-        self.store.set_committed(self.now, slice, prepared.next());
     }
 
     /// Keeps a replica's state.
@@ -134,6 +194,7 @@ impl Made {
     }
 
     pub(crate) fn drop_slice(&mut self, slice: SliceId) {
+        self.epochs.remove(&slice);
         let token = self.token();
         self.store.drop_slice(self.now, slice, token, &mut self.out);
         self.work();
