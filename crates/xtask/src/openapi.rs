@@ -3,7 +3,7 @@
 //! It is kept so that a change of the interface is seen by whoever reads the change, and so that
 //! other tools find it without running anything.
 //!
-//! Invariant: only [`write`] changes it.
+//! Invariant: only [`write()`] changes it.
 
 use std::fs;
 use std::path::Path;

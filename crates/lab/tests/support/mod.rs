@@ -10,6 +10,7 @@ use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -176,10 +177,18 @@ fn search_path() -> String {
     format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap())
 }
 
-/// An address on this machine that nobody listens on.
+/// An address on this machine that nobody listens on. Its port is below those that the kernel gives
+/// to outgoing connections: one of these could take it before it is used.
 pub(crate) fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = (std::process::id() as u16).wrapping_mul(97);
+    loop {
+        let turn = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 14_000 + turn % 4_000));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
 }
 
 pub(crate) fn initiator() -> IscsiName {

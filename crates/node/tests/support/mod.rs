@@ -4,10 +4,11 @@
 //! where its configuration is.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
@@ -177,11 +178,20 @@ impl Bench {
     }
 }
 
+/// Nobody listens there. The port is below those that the kernel gives to outgoing connections: one of
+/// these could take it before it is used.
 fn free_endpoint() -> Endpoint {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    Endpoint {
-        listen: listener.local_addr().unwrap(),
-        advertise: None,
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = (std::process::id() as u16).wrapping_mul(97);
+    loop {
+        let turn = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000 + turn % 4_000));
+        if TcpListener::bind(listen).is_ok() {
+            return Endpoint {
+                listen,
+                advertise: None,
+            };
+        }
     }
 }
 
