@@ -2,12 +2,15 @@
 
 use core::time::Duration;
 
-use holdfast_model::{ClusterId, DiskId, NodeId, StoreId, Tier};
+use holdfast_model::{ClusterId, DiskId, ENTRY_BYTES_MAX, NodeId, StoreId, Tier};
 
 /// Limits and delays of a store. They may differ at every start; [`FormatConfig`] is fixed when the
 /// store is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreConfig {
+    /// Bytes of one change at most, 4 KiB to [`ENTRY_BYTES_MAX`]. A store whose segments cannot
+    /// carry it is not opened, so that no append ever finds its record too large.
+    pub change_bytes_max: usize,
     /// Bytes of changes that are in the journal and not yet in pages, and therefore in memory.
     /// Appends beyond it wait until destage has made room.
     pub dirty_bytes_max: u64,
@@ -27,6 +30,7 @@ pub struct StoreConfig {
 impl Default for StoreConfig {
     fn default() -> Self {
         Self {
+            change_bytes_max: ENTRY_BYTES_MAX,
             dirty_bytes_max: 64 << 20,
             table_cache_bytes: 16 << 20,
             requests_max: 256,
@@ -42,8 +46,8 @@ impl Default for StoreConfig {
 pub struct FormatConfig {
     /// Independent chains of the journal, 1 to 64. A slice always writes to the same one.
     pub partitions: u16,
-    /// Bytes in a segment of the journal: a multiple of 4 KiB, 256 KiB to 64 MiB. An entry carries
-    /// at most half of it.
+    /// Bytes in a segment of the journal: a multiple of 4 KiB, 256 KiB to 64 MiB, and twice
+    /// [`StoreConfig::change_bytes_max`] at least.
     pub segment_bytes: u32,
     /// Bytes of the journal; by default 1/16 of its device, at least 64 MiB and at most 8 GiB, and
     /// on a small device what its partitions need.

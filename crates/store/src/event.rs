@@ -236,6 +236,20 @@ pub enum OpenError {
         /// What it had.
         bytes_then: u64,
     },
+    /// The journal's segments are too small for the changes that are to be written to it.
+    #[error(
+        "the device's journal has segments of {bytes} bytes, this program needs {bytes_min} at \
+         least\n\nhint: open it with the program that created it, or give it up and have the node \
+         filled by others: overwrite the first 2 MiB of each device with zeros"
+    )]
+    SmallSegments {
+        /// The device.
+        disk: DiskId,
+        /// Bytes of a segment.
+        bytes: u32,
+        /// Bytes that it would need.
+        bytes_min: usize,
+    },
     /// The device cannot write as little at once as the format relies on.
     #[error(
         "the device has sectors of {sector} bytes, 512 or 4096 are supported\n\n\
@@ -315,6 +329,7 @@ impl OpenError {
             | Self::NewerVersion { disk, .. }
             | Self::Foreign { disk, .. }
             | Self::Shrunk { disk, .. }
+            | Self::SmallSegments { disk, .. }
             | Self::BadSector { disk, .. }
             | Self::LargerSector { disk, .. }
             | Self::OlderSuperblocks { disk, .. }

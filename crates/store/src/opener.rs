@@ -232,6 +232,7 @@ impl Opener {
                     found.push((device.geometry, superblock));
                 }
                 superblocks::must_belong(&found, &self.expected)?;
+                superblocks::must_carry(&self.config, &found)?;
                 self.superblocks = found.into_iter().map(|(_, found)| found).collect();
                 self.begin_use();
             }

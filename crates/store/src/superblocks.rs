@@ -9,7 +9,7 @@ use holdfast_format::{
     SuperblockError, USE_COUNTER_MAX,
 };
 use holdfast_journal::Journal;
-use holdfast_model::{BLOCK_SIZE, DiskError, Tier};
+use holdfast_model::{BLOCK_SIZE, DiskError, ENTRY_BYTES_MAX, Tier};
 use holdfast_stdx::Bytes;
 
 use crate::config::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
@@ -48,7 +48,9 @@ pub(crate) fn check(
     let sound = config.requests_max > 0
         && (1..=PARTITIONS_MAX).contains(&partitions)
         && (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
-        && (segment_bytes as usize).is_multiple_of(BLOCK_SIZE);
+        && (segment_bytes as usize).is_multiple_of(BLOCK_SIZE)
+        && (BLOCK_SIZE..=ENTRY_BYTES_MAX).contains(&config.change_bytes_max)
+        && segment_bytes_min(config) <= segment_bytes as usize;
     if sound {
         Ok(())
     } else {
@@ -200,6 +202,30 @@ pub(crate) fn newest(device: &DeviceGeometry, copies: &Copies) -> Result<Superbl
         None if failed == copies.len() => Err(OpenError::DeviceFailed { disk }),
         None => Err(OpenError::BadSuperblocks { disk }),
     }
+}
+
+/// Bytes that a segment needs to carry every change: a record carries half of one at most
+/// ([`Journal::record_data_max`]).
+fn segment_bytes_min(config: &StoreConfig) -> usize {
+    2 * config.change_bytes_max
+}
+
+/// Refuses a store whose journal could not take every change.
+pub(crate) fn must_carry(
+    config: &StoreConfig,
+    devices: &[(DeviceGeometry, Superblock)],
+) -> Result<(), OpenError> {
+    let journal = devices.iter().find(|(_, found)| found.ordinal == 0);
+    let (device, found) = journal.expect("all devices are there");
+    let (bytes, bytes_min) = (found.layout.segment_bytes, segment_bytes_min(config));
+    if (bytes as usize) < bytes_min {
+        return Err(OpenError::SmallSegments {
+            disk: device.disk,
+            bytes,
+            bytes_min,
+        });
+    }
+    Ok(())
 }
 
 /// Refuses devices that are not all those of the store that is expected.

@@ -189,6 +189,34 @@ fn superblocks_that_contradict_each_other_are_refused() {
 }
 
 #[test]
+fn a_journal_that_cannot_carry_every_change_is_refused() {
+    let format = FormatConfig {
+        segment_bytes: 256 << 10,
+        ..FormatConfig::default()
+    };
+    let small = StoreConfig {
+        change_bytes_max: 128 << 10,
+        format,
+        ..StoreConfig::default()
+    };
+    let device = device(1 << 30);
+    assert_eq!(check(&small, &[device], true), Ok(()));
+    let found = [(device, planned(format, 1 << 30).expect("large enough"))];
+    assert_eq!(must_carry(&small, &found), Ok(()));
+    let large = StoreConfig {
+        change_bytes_max: (128 << 10) + 1,
+        ..small
+    };
+    assert_eq!(check(&large, &[device], true), Err(OpenError::BadConfig));
+    let refused = OpenError::SmallSegments {
+        disk: DiskId(0),
+        bytes: 256 << 10,
+        bytes_min: (256 << 10) + 2,
+    };
+    assert_eq!(must_carry(&large, &found), Err(refused));
+}
+
+#[test]
 fn every_refusal_says_what_to_do_and_leaves_the_name_to_others() {
     let disk = DiskId(0);
     let owner = Some((ClusterId(1), StoreId(2), NodeId(3)));
@@ -235,6 +263,11 @@ fn every_refusal_says_what_to_do_and_leaves_the_name_to_others() {
             disk,
             bytes: 1,
             bytes_then: 2,
+        },
+        OpenError::SmallSegments {
+            disk,
+            bytes: 1,
+            bytes_min: 2,
         },
         OpenError::BadSector { disk, sector: 520 },
         OpenError::LargerSector {

@@ -280,6 +280,7 @@ fn geometries(devices: &[Vec<u8>]) -> Vec<DeviceGeometry> {
 
 fn config() -> StoreConfig {
     StoreConfig {
+        change_bytes_max: SEGMENT_BYTES as usize / 2,
         table_cache_bytes: 64 << 10,
         format: FormatConfig {
             partitions: PARTITIONS,

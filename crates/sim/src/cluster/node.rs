@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use holdfast_engine::{Command, Engine, EngineConfig, Event, HOLD, LinkId, Output};
 use holdfast_iscsi::target::Limits;
-use holdfast_model::{ClusterId, DiskId, Incarnation, NodeId, StoreId, Tier};
+use holdfast_model::{ClusterId, DiskId, ENTRY_BYTES_MAX, Incarnation, NodeId, StoreId, Tier};
 use holdfast_stdx::{Duration, Instant, Prng};
 use holdfast_store::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
 
@@ -46,16 +46,20 @@ pub struct NodePlan {
 impl NodePlan {
     /// Small devices, so that everything that fills up does.
     pub fn draw(prng: &mut Prng) -> Self {
+        let partitions = *prng.choose(&[1, 2, 4]);
+        let segment_bytes = 2 * ENTRY_BYTES_MAX as u32;
+        let segments = u64::from(4 * partitions + 4) + prng.below(8);
         let format = FormatConfig {
-            partitions: *prng.choose(&[1, 2, 4]),
-            segment_bytes: 256 << 10,
-            journal_bytes: Some(prng.between(12, 32) << 20),
+            partitions,
+            segment_bytes,
+            journal_bytes: Some(segments * u64::from(segment_bytes)),
         };
         Self {
             device_bytes: 256 << 20,
             device_count: 1,
             sector: *prng.choose(&[512, 4096]),
             store: StoreConfig {
+                change_bytes_max: ENTRY_BYTES_MAX,
                 dirty_bytes_max: *prng.choose(&[1 << 20, 8 << 20]),
                 table_cache_bytes: 256 << 10,
                 requests_max: *prng.choose(&[4, 64]),

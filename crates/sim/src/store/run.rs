@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
 use holdfast_model::{
-    BlockRange, ClusterId, DiskId, DiskOp, DiskRequest, NodeId, Sequence, SliceId, StoreId, Tier,
-    VolumeId,
+    BLOCK_SIZE, BlockRange, ClusterId, DiskId, DiskOp, DiskRequest, NodeId, Sequence, SliceId,
+    StoreId, Tier, VolumeId,
 };
 use holdfast_stdx::{Bytes, Duration, Instant, Prng, crc32c};
 use holdfast_store::{
@@ -15,6 +15,7 @@ use holdfast_store::{
 
 use super::check::BEGIN;
 use super::model::ModelSlice;
+use super::work::WRITE_BLOCKS_MAX;
 use crate::disk::{Latency, SimDisk};
 
 /// What a run is like.
@@ -226,6 +227,7 @@ impl Host {
             ));
         }
         let config = StoreConfig {
+            change_bytes_max: WRITE_BLOCKS_MAX as usize * BLOCK_SIZE,
             dirty_bytes_max: *prng.choose(&[256 << 10, 1 << 20, 64 << 20]),
             table_cache_bytes: 64 << 10,
             requests_max: *prng.choose(&[2, 16, 256]),

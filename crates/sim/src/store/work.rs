@@ -14,7 +14,7 @@ use super::run::{Asked, Check, CopyOnItsWay, Host, Reading, SLICES, slice_id};
 /// Pages at the beginning of a slice that a run uses, and one at its end.
 pub(crate) const PAGES: u32 = 6;
 /// Blocks of one write at most: what half a segment holds.
-const WRITE_BLOCKS_MAX: u64 = 32;
+pub(crate) const WRITE_BLOCKS_MAX: u64 = 32;
 
 impl Host {
     pub(crate) fn work(&mut self) -> Check {
@@ -309,6 +309,7 @@ impl Host {
     /// The slice is gone from the store: it begins anew, or its log at the point from which it will
     /// be filled.
     pub(crate) fn dropped(&mut self, slice: SliceId) -> Check {
+        self.broken.remove(&slice);
         let model = self.model.get_mut(&slice).expect("it was dropped");
         let refill = model.dropping.take().expect("it was being dropped");
         if !refill {
@@ -321,6 +322,13 @@ impl Host {
         model.durable = Default::default();
         model.log = Default::default();
         model.filled = Some(Default::default());
+        self.restart(slice)
+    }
+
+    /// The log of a slice that is filled again begins at the point that is known to be committed.
+    pub(crate) fn restart(&mut self, slice: SliceId) -> Check {
+        let model = self.model.get(&slice).expect("it is filled again");
+        let committed = model.committed;
         let at = (model.epoch, committed);
         let token = self.token(Asked::Call(slice));
         let model = self.model.get_mut(&slice).expect("it was just there");
