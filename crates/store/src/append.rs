@@ -1,6 +1,7 @@
 //! What a replica writes: entries, epochs, its state; and how far its slice is committed.
 
 use holdfast_format::{Body, STATE_BYTES_MAX};
+use holdfast_journal::GroupNumber;
 use holdfast_model::{
     BLOCKS_PER_PAGE, BlockRange, Change, Entry, Epoch, PageIndex, Sequence, SliceId,
 };
@@ -110,18 +111,14 @@ impl Core {
             after <= slice.prepared.1,
             "an epoch begins after what is there"
         );
-        self.void_above(id, after);
-        self.log_plain(
-            now,
-            id,
-            Body::BeginEpoch { epoch, after },
-            Purpose::Other,
-            token,
-        );
+        let hold = self.void_above(id, after);
+        let body = Body::BeginEpoch { epoch, after };
+        self.log_plain(now, id, body, Purpose::Void(hold), token);
     }
 
-    /// Forgets all entries above `after`.
-    fn void_above(&mut self, id: SliceId, after: Sequence) {
+    /// Forgets all entries above `after`. Until the record that says so is durable, recovery may
+    /// find them: the oldest group with one of them is pinned, and given back to be unpinned then.
+    fn void_above(&mut self, id: SliceId, after: Sequence) -> Option<GroupNumber> {
         let slice = self.slices.get(&id).expect("the slice exists");
         if after < slice.prepared.1 {
             let epoch = self.epoch_at(slice, after);
@@ -131,6 +128,11 @@ impl Core {
         slice.durable = slice.durable.min(after);
         let voided = slice.log.split_off(&after.next());
         let partition = slice.partition;
+        let groups = voided.values().filter_map(|item| self.items[*item].group);
+        let hold = groups.min();
+        if let Some(hold) = hold {
+            self.journal.pin(partition, hold);
+        }
         for item in voided.into_values() {
             self.forget_unsettled(item);
         }
@@ -146,6 +148,7 @@ impl Core {
                 commands.retain(|(_, _, sequence)| *sequence <= after);
             }
         }
+        hold
     }
 
     /// Takes an item that is not settled out of the overlay, and its log reference away.
@@ -218,7 +221,7 @@ impl Core {
         let slice = self.make_slice(id);
         assert!(at.1 >= slice.committed.1, "a log never goes back");
         let committed = slice.committed.1;
-        self.void_above(id, committed);
+        let hold = self.void_above(id, committed);
         let slice = self.slice_mut(id);
         slice.prepared = at;
         slice.committed = at;
@@ -229,7 +232,7 @@ impl Core {
             restart: true,
             damaged: slice.damaged,
         };
-        self.log_plain(now, id, body, Purpose::Restart(at), token);
+        self.log_plain(now, id, body, Purpose::Restart(at, hold), token);
     }
 
     pub(crate) fn put_state(&mut self, now: Instant, id: SliceId, state: Bytes, token: StoreToken) {

@@ -63,7 +63,7 @@ impl Core {
                 );
             }
             Purpose::State => slice.kept.state = Some(group),
-            Purpose::Position | Purpose::Restart(_) => slice.kept.position = Some(group),
+            Purpose::Position | Purpose::Restart(..) => slice.kept.position = Some(group),
             Purpose::Pages { checkpoint: true } => slice.kept.pages = Some(group),
             Purpose::Pages { checkpoint: false } => {
                 slice.kept.pages.get_or_insert(group);
@@ -72,7 +72,7 @@ impl Core {
                 slice.kept.position = Some(group);
                 self.journal.pin(partition, group);
             }
-            Purpose::CarriedItem(_) | Purpose::Other => {}
+            Purpose::CarriedItem(_) | Purpose::Void(_) | Purpose::Other => {}
         }
     }
 
@@ -153,7 +153,9 @@ impl Core {
                 let carried = &mut self.partitions[usize::from(partition)].carried;
                 carried.push((*id, group));
             }
-            Purpose::Restart(at) => {
+            Purpose::Void(hold) => self.let_go(partition, *hold),
+            Purpose::Restart(at, hold) => {
+                self.let_go(partition, *hold);
                 let at = *at;
                 if let Some(slice) = self.slices.get_mut(&pending.slice) {
                     slice.durable = slice.durable.max(at.1);
@@ -162,6 +164,13 @@ impl Core {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// What is void is so for whoever recovers the journal, too.
+    fn let_go(&mut self, partition: u16, hold: Option<GroupNumber>) {
+        if let Some(hold) = hold {
+            self.journal.unpin(partition, hold);
         }
     }
 

@@ -47,8 +47,11 @@ pub(crate) enum Purpose {
     CarriedItem(ItemId),
     State,
     Position,
-    /// A position after which the log begins anew.
-    Restart((Epoch, Sequence)),
+    /// A position after which the log begins anew, and the oldest group with an entry that is void
+    /// by it.
+    Restart((Epoch, Sequence), Option<GroupNumber>),
+    /// The end of entries, and the oldest group with one of them.
+    Void(Option<GroupNumber>),
     /// A change of the set of pages, or a checkpoint of it.
     Pages {
         checkpoint: bool,

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use holdfast_format::Body;
 use holdfast_format::record::COMMANDS_PER_RECORD_MAX;
 use holdfast_journal::GroupNumber;
-use holdfast_model::{CommandId, Sequence, SliceId};
+use holdfast_model::{CommandId, Epoch, Sequence, SliceId};
 use holdfast_stdx::Instant;
 
 use crate::item::ItemId;
@@ -48,7 +48,7 @@ impl Core {
         if state.dropping > 0 {
             return false;
         }
-        let Some((last, _)) = self.journal.oldest_segment(partition) else {
+        let Some((last, free_of_pins)) = self.journal.oldest_segment(partition) else {
             return false;
         };
         let there = state
@@ -73,6 +73,10 @@ impl Core {
                 }
                 return false;
             }
+        }
+        if in_the_way.is_empty() && !free_of_pins {
+            // Entries that are void, by a record that is not durable yet.
+            return false;
         }
         if !in_the_way.is_empty() && !self.is_carrying_worth_it(partition) {
             return false;
@@ -183,7 +187,8 @@ impl Core {
             // Everything in the segment is settled by now, and the stable point above it.
             let is_told = kept.position.is_some_and(|group| group > last)
                 && kept.position_covers.is_some_and(|group| group >= last);
-            let has_log = slice.prepared.1 > Sequence::ZERO || slice.damaged;
+            // A log that began anew at zero, and holds nothing yet, has an epoch all the same.
+            let has_log = slice.prepared != (Epoch::ZERO, Sequence::ZERO) || slice.damaged;
             let state = slice.state.clone();
             if kept.state.is_some_and(|group| group <= last) {
                 let state = state.expect("a state was written");
