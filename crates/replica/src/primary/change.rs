@@ -135,7 +135,13 @@ impl Replica {
         if let Some((node, _)) = caught_up {
             return Some(Kind::Complete(*node));
         }
-        if !primary.is_serving() {
+        // Without an answer of somebody who cannot be spared nothing commits, the epoch's first entry
+        // included. If that one is lost for good, only a replica that joins in its place helps.
+        let stuck = primary
+            .members
+            .values()
+            .any(|member| member.is_in_sync() && failed(&member));
+        if !primary.is_serving() && !stuck {
             return None;
         }
         let offer = primary
