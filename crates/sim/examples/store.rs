@@ -26,7 +26,8 @@ fn main() {
             Ok(Ok(_)) => {}
             Ok(Err(failure)) => {
                 failed += 1;
-                println!("{failure}; again: cargo run -p holdfast-sim --example store -- {seed}");
+                println!("{failure}\n{options:?}");
+                println!("again: cargo run -p holdfast-sim --example store -- {seed}");
             }
             Err(_) => {
                 failed += 1;

@@ -34,6 +34,8 @@ use crate::schedule::Appointment;
 pub struct HostPlan {
     /// Which volume it uses.
     pub volume: usize,
+    /// The one path that it uses, if not all of them.
+    pub only: Option<usize>,
     /// Commands under way at a time.
     pub depth: usize,
     /// Between two commands, on average.
@@ -55,6 +57,7 @@ impl HostPlan {
     pub fn draw(volume: usize, prng: &mut Prng) -> Self {
         Self {
             volume,
+            only: None,
             depth: prng.between(1, 3) as usize,
             pause: Duration::from_millis(prng.between(10, 60)),
             timeout: Duration::from_millis(prng.between(5000, 8000)),
@@ -208,6 +211,11 @@ impl Host {
         self.paths.len()
     }
 
+    /// Uses other places from now on.
+    pub(crate) fn focus(&mut self, areas: crate::volumes::VolumePlan) {
+        self.areas = areas;
+    }
+
     /// Wants `sectors` read over a path.
     pub(crate) fn want_read(&mut self, now: Instant, path: usize, sectors: Sectors) {
         self.add(now, Work::Read, sectors, Some(path));
@@ -219,7 +227,7 @@ impl Host {
         let operation = Operation {
             work,
             sectors,
-            pinned,
+            pinned: pinned.or(self.plan.only),
             current: None,
             unanswered: None,
             last_path,
@@ -234,7 +242,6 @@ impl Host {
         let issue =
             (self.busy && self.operations.len() < self.plan.depth).then_some(self.next_issue);
         let paths = self.paths.iter().filter_map(Path::next_timeout);
-        let any_up = self.paths.iter().any(Path::is_up);
         let operations =
             self.operations
                 .values()
@@ -244,9 +251,9 @@ impl Host {
                         ..
                     }) => Some(*aborted + ABORT_TIMEOUT),
                     Some(current) => Some(current.sent + self.plan.timeout),
-                    None => any_up.then_some(operation.retry),
+                    None => self.choose_path(operation).map(|_| operation.retry),
                 });
-        let reset = self.resets_at().filter(|_| self.busy && any_up);
+        let reset = self.resets_at().filter(|_| self.busy && self.paths_up() > 0);
         let own = issue.into_iter().chain(reset);
         own.chain(paths).chain(operations).min()
     }

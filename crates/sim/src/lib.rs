@@ -5,6 +5,7 @@
 mod boot;
 pub mod clock;
 pub mod cluster;
+mod cold;
 pub mod content;
 pub mod disk;
 pub mod failure;
@@ -12,6 +13,7 @@ pub mod history;
 mod host;
 mod invariants;
 pub mod network;
+mod observe;
 pub mod oracle;
 mod pipe;
 pub mod plan;
@@ -20,7 +22,6 @@ pub mod schedule;
 pub mod store;
 pub mod tally;
 pub mod trace;
-mod verify;
 pub mod volumes;
 
 pub use host::{HostCounts, HostPlan};

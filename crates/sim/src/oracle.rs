@@ -6,7 +6,8 @@
 //! 2017: the set of all states that the block can be in is carried along the history, and an attempt
 //! is given its place at the latest when it ends.)
 //!
-//! Reads and writes of one block are of one moment, whatever sectors of it they touch.
+//! Reads and writes of one block are of one moment, whatever sectors of it they touch. A read takes
+//! its place as soon as the block is what it saw: it changes nothing, so that later is no better.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -144,6 +145,10 @@ fn explain(steps: &[Step]) -> Result<(), usize> {
                 index,
                 slot.expect("few attempts on a block are under way at a time"),
             );
+            if matches!(steps[index].effect, Effect::Read(_)) {
+                let placed = states.iter().map(|state| with_reads(steps, &open, *state));
+                states = placed.collect();
+            }
             continue;
         }
         states = end(steps, &open, states, index);
@@ -186,31 +191,38 @@ fn end(
         }
         for (index, slot) in open {
             let this = 1u64 << slot;
+            let Effect::Write(value) = steps[*index].effect else {
+                continue;
+            };
             if done & this != 0 {
                 continue;
             }
-            let Some(next) = applied(&steps[*index], block) else {
-                continue;
-            };
-            if *index == last {
-                after.insert((next, done));
+            let mut next = block;
+            next[steps[*index].sectors.clone()].fill(value);
+            let next = with_reads(steps, open, (next, done | this));
+            if next.1 & bit != 0 {
+                after.insert((next.0, next.1 & !bit));
             } else {
-                todo.push((next, done | this));
+                todo.push(next);
             }
         }
     }
     after
 }
 
-/// The block after a step; `None` if a read cannot have seen it so.
-fn applied(step: &Step, mut block: Block) -> Option<Block> {
-    let part = &mut block[step.sectors.clone()];
-    match &step.effect {
-        Effect::Write(value) => part.fill(*value),
-        Effect::Read(values) if *part == values[..] => {}
-        Effect::Read(_) => return None,
+/// A state, with every read under way that sees it as it is in its place.
+fn with_reads(steps: &[Step], open: &BTreeMap<usize, usize>, (block, mut done): State) -> State {
+    for (index, slot) in open {
+        let Step {
+            effect, sectors, ..
+        } = &steps[*index];
+        if let Effect::Read(values) = effect
+            && block[sectors.clone()] == values[..]
+        {
+            done |= 1 << slot;
+        }
     }
-    Some(block)
+    (block, done)
 }
 
 /// Attempts that a report tells of, at most.

@@ -99,3 +99,15 @@ fn blocks_have_no_order_among_themselves() {
     let high = attempt(4, Asked::Read, 8, 8, Ended::Done(5, vec![0; 8]));
     assert!(holds(&[both, low, high]));
 }
+
+#[test]
+fn many_reads_at_once_need_no_search() {
+    let mut history = vec![write(1, 7, done(100)), write(2, 8, done(101))];
+    for number in 0..40 {
+        let value = [0, 7, 8][number as usize % 3];
+        history.push(read(3 + number, 50 + number, value));
+    }
+    assert!(holds(&history));
+    history.push(read(102, 103, 9));
+    assert!(!holds(&history));
+}

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - everything that goes wrong is mended by the end of the plan: nodes run, ways are passable;
 //! - data stays recoverable: devices are emptied or rot on one node only, and not while it holds the
-//!   only copy.
+//!   only good copy; where they rot, nothing happens to the other nodes.
 
 use holdfast_model::{NodeId, Policy};
 use holdfast_stdx::{Duration, Prng};
@@ -22,6 +22,15 @@ pub struct RunPlan {
     pub load: Duration,
     /// What goes wrong, and is mended, and when after the load has begun.
     pub faults: Vec<(Duration, Fault)>,
+    /// The node whose devices may lose what they hold.
+    pub victim: NodeId,
+}
+
+/// From when to when something is wrong.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start: Duration,
+    end: Duration,
 }
 
 /// How much goes wrong.
@@ -30,6 +39,8 @@ enum Weather {
     Calm,
     Rough,
     Storm,
+    /// Devices of one node rot; the others have a good time, or data might be lost.
+    Rot,
 }
 
 impl RunPlan {
@@ -49,33 +60,68 @@ impl RunPlan {
         .collect();
         let policy = *prng.choose(&policies);
         let hosts = prng.between(1, 3);
+        let mut volume = VolumePlan::new("disk", policy);
+        if prng.chance(1, 4) {
+            volume.add_large_area();
+        }
         let cluster = ClusterPlan {
             nodes,
             node: NodePlan::draw(prng),
-            volumes: vec![VolumePlan::new("disk", policy)],
+            volumes: vec![volume],
             hosts: (0..hosts).map(|_| HostPlan::draw(0, prng)).collect(),
         };
         let load = Duration::from_millis(prng.between(3000, 9000));
+        let victim = NodeId(prng.between(1, nodes.into()) as u16);
+        let faults = Vec::new();
         let mut plan = Self {
             cluster,
             load,
-            faults: Vec::new(),
+            faults,
+            victim,
         };
         let weather = *prng.choose(&[
             Weather::Calm,
             Weather::Rough,
             Weather::Rough,
+            Weather::Rough,
             Weather::Storm,
+            Weather::Storm,
+            Weather::Rot,
         ]);
         let episodes = match weather {
             Weather::Calm => prng.between(0, 1),
             Weather::Rough => prng.between(1, 3),
             Weather::Storm => prng.between(4, 9),
+            Weather::Rot => {
+                if policy.copies() > 1 {
+                    plan.add_rot(prng);
+                }
+                0
+            }
         };
         for _ in 0..episodes {
             plan.add_episode(prng);
         }
         plan
+    }
+
+    /// The victim's devices rot, while it runs, while it is off, and in between.
+    fn add_rot(&mut self, prng: &mut Prng) {
+        let load = self.load.as_millis() as u64;
+        for _ in 0..prng.between(1, 4) {
+            let when = Duration::from_millis(prng.between(100, load - 200));
+            self.add(when, Fault::Rot(self.victim));
+        }
+        for _ in 0..prng.between(0, 2) {
+            let start = Duration::from_millis(prng.between(100, load - 200));
+            let end = start + Duration::from_millis(prng.between(1, 1500));
+            let kind = if prng.chance(1, 2) {
+                Fault::Kill(self.victim)
+            } else {
+                Fault::LosePower(self.victim)
+            };
+            self.down(Span { start, end }, kind, self.victim);
+        }
     }
 
     /// When everything is mended.
@@ -92,131 +138,148 @@ impl RunPlan {
 
     /// Something goes wrong, and is mended some time later.
     fn add_episode(&mut self, prng: &mut Prng) {
+        let node = NodeId(prng.between(1, self.cluster.nodes.into()) as u16);
+        let span = self.draw_span(prng);
+        match prng.below(14) {
+            0 | 1 => self.down(span, Fault::Kill(node), node),
+            2 => self.down(span, Fault::LosePower(node), node),
+            3 => self.all_down(span, Fault::LosePower, 800, prng),
+            4 => self.all_down(span, Fault::Kill, 200, prng),
+            5 | 6 => self.freeze(span, node, prng),
+            7 => self.part(span, node, prng),
+            8 => self.isolate(span, node),
+            9 => self.cut_some(span, Place::Node(node), Place::Metadata, prng),
+            10 => {
+                let host = prng.below(self.cluster.hosts.len() as u64) as u16;
+                self.cut_some(span, Place::Host(host), Place::Node(node), prng);
+            }
+            11 => self.slow_network(span, prng),
+            12 => self.empty(span),
+            _ => self.end_badly(span, node, prng),
+        }
+    }
+
+    /// From when to when something is wrong: mostly for a moment, at times for seconds.
+    fn draw_span(&self, prng: &mut Prng) -> Span {
         let load = self.load.as_millis() as u64;
         let start = Duration::from_millis(prng.between(100, load - 200));
-        let long = prng.chance(1, 3);
-        let span = Duration::from_millis(if long {
+        let length = Duration::from_millis(if prng.chance(1, 3) {
             prng.between(1000, 6000)
         } else {
             prng.between(20, 1200)
         });
-        let end = start + span;
-        let node = NodeId(prng.between(1, self.cluster.nodes.into()) as u16);
-        let all: Vec<NodeId> = (1..=self.cluster.nodes).map(NodeId).collect();
-        match prng.below(13) {
-            0 | 1 => self.down(start, end, Fault::Kill(node), node),
-            2 => self.down(start, end, Fault::LosePower(node), node),
-            3 => {
-                for node in all {
-                    let late = Duration::from_millis(prng.below(800));
-                    self.down(start, end + late, Fault::LosePower(node), node);
-                }
-            }
-            4 => {
-                for node in all {
-                    let late = Duration::from_millis(prng.below(200));
-                    self.down(start, end + late, Fault::Kill(node), node);
-                }
-            }
-            5 | 6 => {
-                let between = prng.chance(1, 2);
-                self.faults.push((
-                    start,
-                    Fault::Freeze {
-                        node,
-                        span,
-                        between,
-                    },
-                ));
-                // The plan ends when it is over.
-                self.faults.push((end, Fault::Start(node)));
-            }
-            7 => self.part(start, end, node, prng),
-            8 => {
-                let to_all: Vec<Place> = self.others(node).collect();
-                for other in to_all {
-                    self.cut_both(start, end, Place::Node(node), other);
-                }
-            }
-            9 => self.cut_some(start, end, Place::Node(node), Place::Metadata, prng),
-            10 => {
-                let host = prng.below(self.cluster.hosts.len() as u64) as u16;
-                self.cut_some(start, end, Place::Host(host), Place::Node(node), prng);
-            }
-            11 => {
-                let slowness = Duration::from_millis(*prng.choose(&[2, 20, 100, 300]));
-                self.faults.push((start, Fault::Slow(slowness)));
-                self.faults.push((end, Fault::Slow(Duration::ZERO)));
-                if prng.chance(1, 2) {
-                    self.faults
-                        .push((start, Fault::LoseAnswers(prng.between(2, 6))));
-                    self.faults.push((end, Fault::LoseAnswers(0)));
-                }
-            }
-            _ => {
-                let fault = match prng.below(3) {
-                    0 => Fault::StickDisks(node),
-                    1 => Fault::FailDisks(node),
-                    _ => Fault::Stop(node),
-                };
-                self.faults.push((start, fault));
-                let kill = end + Duration::from_millis(1);
-                self.faults.push((end, Fault::Kill(node)));
-                self.faults.push((kill, Fault::Start(node)));
-            }
+        Span {
+            start,
+            end: start + length,
         }
     }
 
+    fn add(&mut self, when: Duration, fault: Fault) {
+        self.faults.push((when, fault));
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (1..=self.cluster.nodes).map(NodeId)
+    }
+
+    /// All nodes are down, and come back one after the other.
+    fn all_down(
+        &mut self,
+        span: Span,
+        fault: impl Fn(NodeId) -> Fault,
+        late_ms_max: u64,
+        prng: &mut Prng,
+    ) {
+        for node in self.nodes() {
+            let late = Duration::from_millis(prng.below(late_ms_max));
+            let end = span.end + late;
+            self.down(Span { end, ..span }, fault(node), node);
+        }
+    }
+
+    /// A node stands still.
+    fn freeze(&mut self, Span { start, end }: Span, node: NodeId, prng: &mut Prng) {
+        let fault = Fault::Freeze {
+            node,
+            span: end - start,
+            between: prng.chance(1, 2),
+        };
+        self.add(start, fault);
+        // The plan ends when it is over.
+        self.add(end, Fault::Start(node));
+    }
+
+    /// A node reaches nobody.
+    fn isolate(&mut self, span: Span, node: NodeId) {
+        let hosts = (0..self.cluster.hosts.len() as u16).map(Place::Host);
+        let others = self.nodes().filter(|other| *other != node);
+        let places: Vec<Place> = others.map(Place::Node).chain(hosts).collect();
+        for other in places.into_iter().chain([Place::Metadata]) {
+            self.cut_both(span, Place::Node(node), other);
+        }
+    }
+
+    /// Messages take long; the metadata's answers may get lost.
+    fn slow_network(&mut self, Span { start, end }: Span, prng: &mut Prng) {
+        let slowness = Duration::from_millis(*prng.choose(&[2, 20, 100, 300]));
+        self.add(start, Fault::Slow(slowness));
+        self.add(end, Fault::Slow(Duration::ZERO));
+        if prng.chance(1, 2) {
+            self.add(start, Fault::LoseAnswers(prng.between(2, 6)));
+            self.add(end, Fault::LoseAnswers(0));
+        }
+    }
+
+    /// The victim comes back with empty devices.
+    fn empty(&mut self, span: Span) {
+        self.down(span, Fault::Kill(self.victim), self.victim);
+        let emptied = span.start + (span.end - span.start) / 2;
+        self.add(emptied, Fault::Wipe(self.victim));
+    }
+
+    /// A node's devices fail, or it is told to stop; later it is killed if it still runs.
+    fn end_badly(&mut self, Span { start, end }: Span, node: NodeId, prng: &mut Prng) {
+        let fault = match prng.below(3) {
+            0 => Fault::StickDisks(node),
+            1 => Fault::FailDisks(node),
+            _ => Fault::Stop(node),
+        };
+        self.add(start, fault);
+        self.add(end, Fault::Kill(node));
+        self.add(end + Duration::from_millis(1), Fault::Start(node));
+    }
+
     /// A node is down for a while.
-    fn down(&mut self, start: Duration, end: Duration, fault: Fault, node: NodeId) {
-        self.faults.push((start, fault));
-        self.faults.push((end, Fault::Start(node)));
+    fn down(&mut self, Span { start, end }: Span, fault: Fault, node: NodeId) {
+        self.add(start, fault);
+        self.add(end, Fault::Start(node));
     }
 
     /// A node does not reach another one, or not both ways.
-    fn part(&mut self, start: Duration, end: Duration, node: NodeId, prng: &mut Prng) {
-        let others: Vec<NodeId> = (1..=self.cluster.nodes)
-            .map(NodeId)
-            .filter(|other| *other != node)
-            .collect();
+    fn part(&mut self, span: Span, node: NodeId, prng: &mut Prng) {
+        let others: Vec<NodeId> = self.nodes().filter(|other| *other != node).collect();
         if others.is_empty() {
             return;
         }
         let other = *prng.choose(&others);
-        self.cut_some(start, end, Place::Node(node), Place::Node(other), prng);
+        self.cut_some(span, Place::Node(node), Place::Node(other), prng);
     }
 
-    fn others(&self, node: NodeId) -> impl Iterator<Item = Place> + use<> {
-        let hosts = self.cluster.hosts.len() as u16;
-        let nodes = (1..=self.cluster.nodes)
-            .map(NodeId)
-            .filter(move |other| *other != node);
-        let places = nodes.map(Place::Node).chain((0..hosts).map(Place::Host));
-        places.chain([Place::Metadata])
-    }
-
-    fn cut_some(
-        &mut self,
-        start: Duration,
-        end: Duration,
-        one: Place,
-        other: Place,
-        prng: &mut Prng,
-    ) {
+    fn cut_some(&mut self, span: Span, one: Place, other: Place, prng: &mut Prng) {
         match prng.below(3) {
-            0 => self.cut(start, end, one, other),
-            1 => self.cut(start, end, other, one),
-            _ => self.cut_both(start, end, one, other),
+            0 => self.cut(span, one, other),
+            1 => self.cut(span, other, one),
+            _ => self.cut_both(span, one, other),
         }
     }
 
-    fn cut_both(&mut self, start: Duration, end: Duration, one: Place, other: Place) {
-        self.cut(start, end, one, other);
-        self.cut(start, end, other, one);
+    fn cut_both(&mut self, span: Span, one: Place, other: Place) {
+        self.cut(span, one, other);
+        self.cut(span, other, one);
     }
 
-    fn cut(&mut self, start: Duration, end: Duration, from: Place, to: Place) {
-        self.faults.push((start, Fault::Cut(from, to)));
-        self.faults.push((end, Fault::Mend(from, to)));
+    fn cut(&mut self, Span { start, end }: Span, from: Place, to: Place) {
+        self.add(start, Fault::Cut(from, to));
+        self.add(end, Fault::Mend(from, to));
     }
 }

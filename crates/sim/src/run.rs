@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use holdfast_model::NodeId;
-use holdfast_stdx::{Duration, Instant, Prng};
+use holdfast_stdx::{Duration, Prng};
 
 use crate::cluster::{Cluster, Fault};
 use crate::failure::{Failed, Failure};
@@ -47,6 +47,8 @@ pub struct Report {
 pub struct Run {
     /// The cluster.
     pub cluster: Cluster,
+    /// Whose devices may hold blocks that are bad.
+    rotten: Option<NodeId>,
 }
 
 /// Runs a seed.
@@ -64,9 +66,7 @@ pub fn run(seed: u64, trace: Trace) -> Result<Report, Failed> {
 /// # Errors
 /// [`Failed`] if something happened that must not.
 pub fn run_plan(plan: &RunPlan, prng: &mut Prng, trace: Trace) -> Result<Report, Failed> {
-    let mut run = Run {
-        cluster: Cluster::new(plan.cluster.clone(), prng, trace),
-    };
+    let mut run = Run::new(plan, prng, trace);
     let result = catch_unwind(AssertUnwindSafe(|| run.go(plan)));
     let result = result.unwrap_or_else(|panic| Err(Failure::Panic(said(&*panic))));
     let at = run.cluster.now();
@@ -84,8 +84,13 @@ impl Run {
     /// A cluster that is about to boot.
     #[must_use]
     pub fn new(plan: &RunPlan, prng: &mut Prng, trace: Trace) -> Self {
+        let rots = plan
+            .faults
+            .iter()
+            .any(|(_, fault)| matches!(fault, Fault::Rot(_)));
         Self {
             cluster: Cluster::new(plan.cluster.clone(), prng, trace),
+            rotten: rots.then_some(plan.victim),
         }
     }
 
@@ -170,7 +175,7 @@ impl Run {
             ));
         }
         oracle::check(self.cluster.history.attempts())?;
-        self.cluster.compare_replicas()
+        self.cluster.compare_replicas(self.rotten)
     }
 
     /// What the run came to.
@@ -203,20 +208,5 @@ impl fmt::Display for Report {
             self.stall.as_millis(),
             self.converged_in.as_millis()
         )
-    }
-}
-
-/// The time at which hosts' commands were last done, and which nodes there are, for scenarios.
-impl Run {
-    /// The nodes.
-    #[must_use]
-    pub fn nodes(&self) -> Vec<NodeId> {
-        self.cluster.node_ids()
-    }
-
-    /// What time it is.
-    #[must_use]
-    pub fn now(&self) -> Instant {
-        self.cluster.now()
     }
 }

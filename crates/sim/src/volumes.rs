@@ -20,7 +20,12 @@ pub struct VolumePlan {
     pub policy: Policy,
     /// Where hosts write: runs of blocks, each its first and how many.
     pub areas: Vec<(u64, u64)>,
+    /// A run where they write much at a time, now and then.
+    pub large_area: Option<(u64, u64)>,
 }
+
+/// One command in so many is a large one.
+const LARGE_ONE_IN: u64 = 30;
 
 impl VolumePlan {
     /// A volume of two slices, with places where boundaries are.
@@ -41,22 +46,31 @@ impl VolumePlan {
                 (slice + 3 * page, 3),
                 (20 * page + 7, 1),
             ],
+            large_area: None,
         }
+    }
+
+    /// Lets hosts write more at a time than one entry of a log holds.
+    pub fn add_large_area(&mut self) {
+        let page = (PAGE_SIZE / BLOCK_SIZE) as u64;
+        self.large_area = Some((43 * page, 5 * page));
     }
 
     /// Sectors that a host may want.
     pub fn draw(&self, volume: usize, prng: &mut Prng) -> Sectors {
+        if let Some((start, blocks)) = self.large_area
+            && prng.chance(1, LARGE_ONE_IN)
+        {
+            let first = prng.below(blocks / 2);
+            let count = prng.between(1, blocks - first);
+            return of_blocks(volume, start + first, count);
+        }
         let (start, blocks) = *prng.choose(&self.areas);
         let whole = prng.chance(2, 3);
         if whole {
             let first = prng.below(blocks);
             let count = prng.between(1, blocks - first);
-            let first = (start + first) * SECTORS_PER_BLOCK;
-            Sectors {
-                volume,
-                first,
-                count: count * SECTORS_PER_BLOCK,
-            }
+            of_blocks(volume, start + first, count)
         } else {
             let sectors = blocks * SECTORS_PER_BLOCK;
             let first = prng.below(sectors);
@@ -72,11 +86,17 @@ impl VolumePlan {
     /// The areas as sectors.
     #[must_use]
     pub fn everything(&self, volume: usize) -> Vec<Sectors> {
-        let areas = self.areas.iter().map(|(start, blocks)| Sectors {
-            volume,
-            first: start * SECTORS_PER_BLOCK,
-            count: blocks * SECTORS_PER_BLOCK,
-        });
-        areas.collect()
+        let areas = self.areas.iter().chain(&self.large_area);
+        areas
+            .map(|(start, blocks)| of_blocks(volume, *start, *blocks))
+            .collect()
+    }
+}
+
+fn of_blocks(volume: usize, first: u64, count: u64) -> Sectors {
+    Sectors {
+        volume,
+        first: first * SECTORS_PER_BLOCK,
+        count: count * SECTORS_PER_BLOCK,
     }
 }

@@ -24,6 +24,7 @@ fn plan(prng: &mut Prng, nodes: u16, policy: Policy) -> RunPlan {
         },
         load: Duration::from_secs(12),
         faults: Vec::new(),
+        victim: NodeId(1),
     }
 }
 

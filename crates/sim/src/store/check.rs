@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use holdfast_format::Superblock;
 use holdfast_model::{
-    BLOCKS_PER_PAGE, BlockRange, Change, PAGES_PER_SLICE, PageIndex, Sequence, SliceId,
+    BLOCKS_PER_PAGE, BlockRange, Change, Epoch, PAGES_PER_SLICE, PageIndex, Sequence, SliceId,
 };
 use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{BlockRead, Output, Recovered, RecoveredSlice, Store, StoreToken, View};
 
 use super::content::tag_of;
-use super::model::Log;
+use super::model::{Log, ModelSlice};
 use super::run::{Asked, Check, Host, SLICES, slice_id};
 use super::work::PAGES;
 
@@ -212,14 +212,17 @@ impl Host {
             let slice = slice_id(index);
             if self.model.contains_key(&slice) {
                 self.check_slice(slice, recovered.slices.get(&slice))?;
-            } else if recovered.slices.contains_key(&slice) {
-                return Err(format!("{slice} has come back"));
+            } else if let Some(found) = recovered.slices.get(&slice) {
+                // The record of its end may have rotted; then something is said to be missing.
+                if !self.journal_rotten || (found.intact && !found.tail_suspect) {
+                    return Err(format!("{slice} has come back"));
+                }
+                self.model.insert(slice, ModelSlice::default());
+                self.broken.insert(slice);
             }
         }
-        for index in 0..SLICES {
-            if self.broken.remove(&slice_id(index)) {
-                self.refill(slice_id(index))?;
-            }
+        for slice in self.broken.clone() {
+            self.refill(slice)?;
         }
         Ok(())
     }
@@ -241,6 +244,10 @@ impl Host {
         }
         if !found.intact && !journal_rot {
             return Err(format!("{slice} is damaged for no reason"));
+        }
+        if self.broken.contains(&slice) && found != &nothing {
+            // It is still there: its end was not durable. What was bad has been overwritten.
+            return Ok(());
         }
         let log = self.find_log(slice, found);
         let suspect = journal_rot && (!found.intact || found.tail_suspect || found == &nothing);
@@ -308,6 +315,10 @@ impl Host {
             self.dropped(slice)?;
         } else {
             model.dropping = None;
+            // The crash may have come before its log began: it cannot go on from nothing.
+            if model.filled.is_some() && model.log.prepared.1 < model.committed {
+                self.restart(slice)?;
+            }
         }
         self.voids += 1;
         Ok(())
@@ -321,7 +332,8 @@ impl Host {
         model.recovered_as(log);
         model.calls.clear();
         model.forget_versions_above(committed);
-        model.dropping = Some(true);
+        // What came back although it had ended is not wanted.
+        model.dropping = Some(model.epoch > Epoch::ZERO);
         let token = self.token(Asked::Call(slice));
         let model = self.model.get_mut(&slice).expect("it is there");
         model.calls.push_back((token.0, super::model::Call::Drop));
@@ -440,6 +452,10 @@ impl Host {
         while let Some(copy) = self.copies.pop_front() {
             self.deliver(copy)?;
             self.advance(self.now + Duration::from_millis(20))?;
+        }
+        // What nobody decides stays in the journal: in a small one there may be no room beside it.
+        for slice in slices {
+            self.commit_all(*slice);
         }
         for slice in slices {
             let mut tries = 0;

@@ -112,7 +112,13 @@ impl ModelSlice {
 
     /// The highest sequence that may be committed: it is durable, and no call under way voids it.
     pub(crate) fn committable(&self) -> Sequence {
-        self.durable.prepared.1.min(self.log.prepared.1)
+        let kept = self.calls.iter().filter_map(|(_, call)| match call {
+            Call::BeginEpoch(after) => Some(*after),
+            Call::Restart((_, at)) => Some(*at),
+            Call::Drop => Some(Sequence::ZERO),
+            _ => None,
+        });
+        kept.fold(self.durable.prepared.1, Sequence::min)
     }
 
     /// What recovery may find: what is durable, and one more call after the other.

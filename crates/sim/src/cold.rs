@@ -1,0 +1,197 @@
+//! What the devices hold when everything is switched off: the replicas of a slice hold the same,
+//! byte for byte.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_model::{BlockRange, Change, DiskRequest, NodeId, PageIndex, SliceId};
+use holdfast_stdx::{Duration, Instant};
+use holdfast_store::{
+    BlockRead, Expected, Output as StoreOutput, Recovered, Store, StoreEvent, StoreToken, View,
+};
+
+use crate::cluster::{CLUSTER, Cluster};
+use crate::disk::SimDisk;
+use crate::failure::Failure;
+
+/// What a replica's devices hold of a slice.
+#[derive(Debug, PartialEq, Eq)]
+struct Contents {
+    pages: BTreeMap<PageIndex, Vec<BlockRead>>,
+    /// Blocks that cannot be read, or may be older than they should be, are no surprise here.
+    rotten: bool,
+}
+
+impl Cluster {
+    /// Switches everything off, and compares what the devices of in-sync replicas hold.
+    pub(crate) fn compare_replicas(&mut self, rotten: Option<NodeId>) -> Result<(), Failure> {
+        let mut stores = BTreeMap::new();
+        for node in self.node_ids() {
+            stores.insert(node, self.opened_cold(node)?);
+        }
+        for record in self.records() {
+            let slice = record.slice;
+            let mut first: Option<(NodeId, Contents)> = None;
+            for node in record.in_sync().collect::<Vec<_>>() {
+                let cold = stores.get_mut(&node).expect("every node was opened");
+                if rotten == Some(node) && !cold.is_intact(slice) {
+                    continue;
+                }
+                let mut contents = cold.contents(slice);
+                contents.rotten = rotten == Some(node);
+                match &first {
+                    None => first = Some((node, contents)),
+                    Some((other, held)) => differences(slice, (*other, held), (node, &contents))?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The store on a copy of a node's devices, after a power loss.
+    fn opened_cold(&self, node: NodeId) -> Result<Cold, Failure> {
+        let node = &self.nodes[&node];
+        let mut disks = node.disks.clone();
+        for disk in &mut disks {
+            disk.crash();
+        }
+        let now = Instant::from_nanos(1);
+        let mut out = StoreOutput::default();
+        let expected = Expected {
+            cluster: Some(CLUSTER),
+            node: Some(node.id),
+            store: None,
+        };
+        let store = Store::open(now, node.plan.store, &node.geometry(), expected, &mut out);
+        let mut cold = Cold {
+            store,
+            out,
+            disks,
+            now,
+            events: Vec::new(),
+            recovered: Recovered::default(),
+        };
+        cold.settle();
+        if !cold.store.is_open() {
+            return Err(Failure::NotConverged(format!(
+                "the store of {} does not open",
+                node.id
+            )));
+        }
+        Ok(cold)
+    }
+}
+
+/// A store without an engine.
+struct Cold {
+    store: Store,
+    out: StoreOutput,
+    disks: Vec<SimDisk>,
+    now: Instant,
+    events: Vec<StoreEvent>,
+    recovered: Recovered,
+}
+
+impl Cold {
+    /// Serves its requests until it has none.
+    fn settle(&mut self) {
+        loop {
+            for DiskRequest { token, disk, op } in self.out.requests.drain(..) {
+                let place = usize::from(disk.0);
+                self.disks[place].submit(self.now, DiskRequest { token, disk, op });
+            }
+            for event in self.out.events.drain(..) {
+                match event {
+                    StoreEvent::Opened(recovered) => self.recovered = recovered,
+                    event => self.events.push(event),
+                }
+            }
+            let next = self.disks.iter().filter_map(SimDisk::next_completion).min();
+            let Some(next) = next else {
+                return;
+            };
+            self.now = self.now.max(next);
+            for place in 0..self.disks.len() {
+                while let Some(done) = self.disks[place].complete(self.now) {
+                    self.store.handle_disk(self.now, done, &mut self.out);
+                }
+            }
+        }
+    }
+
+    /// Whether nothing that was durable is missing of a slice's log.
+    fn is_intact(&self, slice: SliceId) -> bool {
+        self.recovered.slices.get(&slice).is_none_or(|it| it.intact)
+    }
+
+    /// What it holds of a slice: the newest version, committed or not.
+    fn contents(&mut self, slice: SliceId) -> Contents {
+        // What is not known to be committed here counts too: elsewhere it may be known.
+        let undecided = self
+            .store
+            .entries_above(slice, self.store.committed(slice))
+            .filter_map(|entry| match entry.change {
+                Change::Write { .. } => entry.change.range(),
+                Change::Clear(_) | Change::Nothing => None,
+            })
+            .flat_map(|range| range.by_page().map(|(page, _)| page).collect::<Vec<_>>());
+        let allocated = self.store.allocated(slice).map(|(page, _)| page);
+        let wanted: BTreeSet<PageIndex> = allocated.chain(undecided).collect();
+        let mut pages = BTreeMap::new();
+        for (number, page) in wanted.into_iter().enumerate() {
+            let token = StoreToken(number as u64 + 1);
+            self.now += Duration::from_micros(1);
+            let range = BlockRange::page(page);
+            self.store
+                .read(self.now, slice, range, View::Prepared, token, &mut self.out);
+            self.settle();
+            for event in self.events.drain(..) {
+                if let StoreEvent::ReadDone { token: of, blocks } = event
+                    && of == token
+                {
+                    let empty = blocks.iter().all(|block| *block == BlockRead::Zero);
+                    if !empty {
+                        pages.insert(page, blocks);
+                    }
+                }
+            }
+        }
+        Contents {
+            pages,
+            rotten: false,
+        }
+    }
+}
+
+fn differences(
+    slice: SliceId,
+    (one, first): (NodeId, &Contents),
+    (other, second): (NodeId, &Contents),
+) -> Result<(), Failure> {
+    let pages: BTreeSet<&PageIndex> = first.pages.keys().chain(second.pages.keys()).collect();
+    for page in pages {
+        let blocks = |contents: &Contents| contents.pages.get(page).cloned().unwrap_or_default();
+        let (left, right) = (blocks(first), blocks(second));
+        let at = |blocks: &Vec<BlockRead>, index: usize| {
+            blocks.get(index).cloned().unwrap_or(BlockRead::Zero)
+        };
+        for index in 0..64 {
+            let (left, right) = (at(&left, index), at(&right, index));
+            let bad = |block: &BlockRead| matches!(block, BlockRead::Bad { .. });
+            let rotten = first.rotten && bad(&left) || second.rotten && bad(&right);
+            if left != right && !rotten {
+                let what = |block: &BlockRead| match block {
+                    BlockRead::Data { checksum, .. } => format!("data {checksum:08x}"),
+                    BlockRead::Zero => "zeros".into(),
+                    BlockRead::Bad { .. } => "bad".into(),
+                };
+                return Err(Failure::NotConverged(format!(
+                    "block {index} of page {} of {slice} is {} at {one} and {} at {other}",
+                    page.0,
+                    what(&left),
+                    what(&right)
+                )));
+            }
+        }
+    }
+    Ok(())
+}

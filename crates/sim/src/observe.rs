@@ -1,0 +1,221 @@
+//! What is seen of a cluster from outside: whether it is whole, and how it got there.
+
+use holdfast_engine::ReplicaView;
+use holdfast_model::NodeId;
+use holdfast_model::record::{Membership, SliceRecord};
+use holdfast_stdx::Duration;
+
+use crate::boot;
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::history::History;
+use crate::host::HostCounts;
+use crate::tally::Tally;
+use crate::trace::Hash;
+
+impl Cluster {
+    /// The nodes.
+    #[must_use]
+    pub fn node_ids(&self) -> Vec<NodeId> {
+        self.nodes.keys().copied().collect()
+    }
+
+    /// Whether every node is registered.
+    pub(crate) fn is_registered(&self) -> bool {
+        let registered = boot::inventory(self.metadata()).nodes;
+        let ready = |node: &crate::cluster::Node| {
+            let process = node.process.as_ref();
+            process.is_some_and(|process| process.engine.status().registered)
+        };
+        self.nodes
+            .values()
+            .all(|node| registered.contains_key(&node.id) && ready(node))
+    }
+
+    /// Makes the volumes.
+    pub(crate) fn create_volumes(&mut self) -> Result<(), Failure> {
+        for volume in self.plan.volumes.clone() {
+            self.change_metadata(|machine, out| boot::create_volume(machine, &volume, out))?;
+        }
+        Ok(())
+    }
+
+    /// Hosts begin new commands, or do not any more.
+    ///
+    /// # Errors
+    /// [`Failure`] if a host does something that it should not.
+    pub fn set_busy(&mut self, busy: bool) -> Result<(), Failure> {
+        self.last_done = self.now;
+        for host in 0..self.hosts.len() {
+            self.hosts[host].busy = busy;
+            let now = self.now;
+            self.with_host(host, |host, history, acts| host.act(now, history, acts))?;
+        }
+        Ok(())
+    }
+
+    /// Every host uses these places of its volume from now on: runs of blocks, each its first and
+    /// how many. They are among those that are looked at in the end.
+    pub fn focus(&mut self, areas: &[(u64, u64)]) {
+        for host in &mut self.hosts {
+            let mut plan = self.plan.volumes[self.plan.hosts[host.index].volume].clone();
+            plan.areas = areas.to_vec();
+            plan.large_area = None;
+            host.focus(plan);
+        }
+    }
+
+    /// Whether no host waits for anything.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.hosts.iter().all(crate::host::Host::is_idle)
+    }
+
+    /// What the hosts saw, all together.
+    #[must_use]
+    pub fn host_counts(&self) -> HostCounts {
+        let mut sum = HostCounts::default();
+        for host in &self.hosts {
+            sum.done += host.counts.done;
+            sum.repeated += host.counts.repeated;
+            sum.medium_errors += host.counts.medium_errors;
+            sum.no_space += host.counts.no_space;
+            sum.resets += host.counts.resets;
+        }
+        sum
+    }
+
+    /// Whether a node's process runs.
+    #[must_use]
+    pub fn is_running(&self, node: NodeId) -> bool {
+        self.nodes[&node].process.is_some()
+    }
+
+    /// Bytes that were copied to joining replicas since the nodes that run now were started.
+    #[must_use]
+    pub fn bytes_moved(&self) -> u64 {
+        let engines = self.nodes.values().filter_map(|node| node.process.as_ref());
+        engines
+            .map(|process| process.engine.status().bytes_moved)
+            .sum()
+    }
+
+    /// What hosts asked and were told.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// What the engines told of.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// The longest time in which no command was done, from now on.
+    pub fn watch_stall(&mut self) {
+        self.stall = Duration::ZERO;
+        self.last_done = self.now;
+    }
+
+    /// The longest time in which no command was done while hosts were busy, the time since the last
+    /// one included.
+    #[must_use]
+    pub fn stall(&self) -> Duration {
+        self.stall.max(self.now.since(self.last_done))
+    }
+
+    /// The sum of the trace.
+    #[must_use]
+    pub fn trace_hash(&self) -> Option<Hash> {
+        self.trace.hash()
+    }
+
+    /// The replicas of a node that runs.
+    #[must_use]
+    pub fn views(&self, node: NodeId) -> Vec<ReplicaView> {
+        let node = &self.nodes[&node];
+        let now = node.clock.shows(self.now);
+        let process = node.process.iter();
+        process
+            .flat_map(|process| process.engine.views(now))
+            .collect()
+    }
+
+    /// The slices' records.
+    #[must_use]
+    pub fn records(&self) -> Vec<SliceRecord> {
+        boot::slices(self.metadata())
+    }
+
+    /// What is not yet as it should be; `None` if everything is.
+    pub(crate) fn unconverged(&self) -> Option<String> {
+        for record in self.records() {
+            if let Some(what) = self.slice_unconverged(&record) {
+                return Some(format!("slice {}: {what}; {record:?}", record.slice));
+            }
+        }
+        for host in &self.hosts {
+            if host.paths_up() < host.path_count() {
+                return Some(format!("host h{} has not all its paths", host.index));
+            }
+            if !host.busy && !host.is_idle() {
+                return Some(format!(
+                    "host h{} waits since {:?}",
+                    host.index,
+                    host.oldest()
+                ));
+            }
+        }
+        None
+    }
+
+    fn slice_unconverged(&self, record: &SliceRecord) -> Option<String> {
+        let whole = record
+            .replicas
+            .iter()
+            .all(|replica| replica.membership == Membership::InSync);
+        if !whole {
+            return Some("not every replica is in sync".into());
+        }
+        for replica in &record.replicas {
+            let views = self.views(replica.node);
+            let view = views.iter().find(|view| view.slice == record.slice);
+            let Some(view) = view else {
+                return Some(format!("{} has no replica", replica.node));
+            };
+            if view.in_sync != Some(record.epoch) {
+                return Some(format!("{} has not begun: {view:?}", replica.node));
+            }
+            let leads = view.leads == Some(record.epoch);
+            if leads != (replica.node == record.primary) {
+                return Some(format!("who leads is not who should: {view:?}"));
+            }
+            if view.committed != view.prepared.1 {
+                return Some(format!(
+                    "{} has uncommitted entries: {view:?}",
+                    replica.node
+                ));
+            }
+        }
+        None
+    }
+
+    /// Every host reads everything over every path.
+    pub(crate) fn read_everything(&mut self) -> Result<(), Failure> {
+        for host in 0..self.hosts.len() {
+            let volume = self.plan.hosts[host].volume;
+            let areas = self.plan.volumes[volume].everything(volume);
+            let now = self.now;
+            self.with_host(host, |host, history, acts| {
+                for path in 0..host.path_count() {
+                    for sectors in &areas {
+                        host.want_read(now, path, *sectors);
+                    }
+                }
+                host.act(now, history, acts);
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,382 @@
+//! Stories with a known beginning: what happens to a cluster when one thing goes wrong.
+
+use std::collections::BTreeSet;
+
+use holdfast_model::{Epoch, NodeId, Policy};
+use holdfast_sim::HostPlan;
+use holdfast_sim::cluster::{ClusterPlan, Fault, NodePlan};
+use holdfast_sim::history::Asked;
+use holdfast_sim::network::Place;
+use holdfast_sim::plan::RunPlan;
+use holdfast_sim::run::Run;
+use holdfast_sim::trace::Trace;
+use holdfast_sim::volumes::{SECTORS_PER_BLOCK, VolumePlan};
+use holdfast_stdx::{Duration, Prng};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// How often each story is told, differently every time.
+const SEEDS: u64 = 4;
+
+/// Three nodes, a mirrored volume of which one slice is used, and busy hosts.
+struct Story {
+    run: Run,
+}
+
+impl Story {
+    fn new(seed: u64, policy: Policy) -> Self {
+        let mut prng = Prng::from_seed(seed);
+        let mut volume = VolumePlan::new("disk", policy);
+        volume.areas = vec![(0, 8), (62, 4), (253, 6), (1000, 24)];
+        let host = HostPlan {
+            depth: 1,
+            pause: Duration::from_millis(12),
+            reads: 40,
+            resets: None,
+            ..HostPlan::draw(0, &mut prng)
+        };
+        // Hosts that know one path tell how long nothing is served: the others may wait, with all
+        // their commands, for a node that does not answer.
+        let only = |path| HostPlan {
+            only: Some(path),
+            ..host.clone()
+        };
+        let hosts = vec![host.clone(), host.clone(), only(0), only(1), only(2)];
+        let plan = RunPlan {
+            cluster: ClusterPlan {
+                nodes: 3,
+                node: NodePlan::draw(&mut prng),
+                volumes: vec![volume],
+                hosts,
+            },
+            load: SECOND,
+            faults: Vec::new(),
+            victim: NodeId(1),
+        };
+        let mut story = Self {
+            run: Run::new(&plan, &mut prng, Trace::Off),
+        };
+        story.run.boot().expect("the cluster boots");
+        story
+    }
+
+    fn busy(&mut self, busy: bool) {
+        self.run
+            .cluster
+            .set_busy(busy)
+            .expect("hosts are well treated");
+    }
+
+    fn wait(&mut self, span: Duration) {
+        let end = self.run.cluster.now() + span;
+        self.run.cluster.run_until(end).expect("nothing breaks");
+    }
+
+    fn now(&mut self, fault: Fault) {
+        self.run.cluster.plan_fault(Duration::ZERO, fault);
+    }
+
+    fn primary(&self) -> NodeId {
+        self.run.cluster.records()[0].primary
+    }
+
+    fn secondary(&self) -> NodeId {
+        let record = &self.run.cluster.records()[0];
+        let mut others = record.in_sync().filter(|node| *node != record.primary);
+        others.next().expect("a mirror has two copies")
+    }
+
+    fn bystander(&self) -> NodeId {
+        let record = &self.run.cluster.records()[0];
+        let nodes = self.run.cluster.node_ids();
+        let mut others = nodes
+            .into_iter()
+            .filter(|node| record.replica(*node).is_none());
+        others.next().expect("one node has no copy of the slice")
+    }
+
+    fn epochs(&self) -> Vec<Epoch> {
+        let records = self.run.cluster.records();
+        records.iter().map(|record| record.epoch).collect()
+    }
+
+    /// Everything is as it should be.
+    fn ends_well(mut self) {
+        self.busy(false);
+        self.run.converge().expect("the cluster is whole again");
+        self.run.verify().expect("nothing is lost");
+    }
+}
+
+#[test]
+fn without_faults_nothing_is_repeated_and_no_epoch_changes() {
+    for policy in [Policy::None, Policy::Mirror2, Policy::Mirror3] {
+        let mut story = Story::new(1, policy);
+        let epochs = story.epochs();
+        story.busy(true);
+        story.wait(3 * SECOND);
+        let counts = story.run.cluster.host_counts();
+        assert!(counts.done > 300, "{policy}: {counts:?}");
+        assert!(story.run.cluster.stall() < SECOND / 5, "{policy}");
+        assert_eq!(story.epochs(), epochs, "{policy}");
+        story.ends_well();
+    }
+}
+
+#[test]
+fn a_killed_primary_is_replaced_within_its_stall() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(SECOND);
+        let primary = story.primary();
+        story.run.cluster.watch_stall();
+        story.now(Fault::Kill(primary));
+        story.wait(4 * SECOND);
+        let stall = story.run.cluster.stall();
+        assert!(stall < 3 * SECOND / 2, "seed {seed}: stalled for {stall:?}");
+        assert_ne!(story.primary(), primary);
+        story.now(Fault::Start(primary));
+        story.wait(2 * SECOND);
+        story.ends_well();
+    }
+}
+
+#[test]
+fn a_primary_without_power_is_replaced_within_its_stall() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror3);
+        story.busy(true);
+        story.wait(SECOND);
+        let primary = story.primary();
+        story.run.cluster.watch_stall();
+        story.now(Fault::LosePower(primary));
+        story.wait(4 * SECOND);
+        let stall = story.run.cluster.stall();
+        assert!(stall < 3 * SECOND / 2, "seed {seed}: stalled for {stall:?}");
+        story.now(Fault::Start(primary));
+        story.wait(2 * SECOND);
+        story.ends_well();
+    }
+}
+
+#[test]
+fn a_secondary_that_comes_back_is_brought_what_changed() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(4 * SECOND);
+        story.run.cluster.focus(&[(0, 8), (62, 4)]);
+        story.wait(2 * SECOND);
+        let before = story.run.cluster.history().attempts().len();
+        let tally = story.run.cluster.tally();
+        let secondary = story.secondary();
+        story.now(Fault::Kill(secondary));
+        story.wait(3 * SECOND);
+        story.now(Fault::Start(secondary));
+        story.wait(3 * SECOND);
+        let after = story.run.cluster.tally();
+        assert_eq!(after.joined_full, tally.joined_full, "seed {seed}");
+        assert!(after.joined_fast > tally.joined_fast, "seed {seed}");
+        // What was under way at its death counts as changed, too.
+        let attempts = story.run.cluster.history().attempts();
+        let recent = &attempts[before.saturating_sub(100)..];
+        let changed: BTreeSet<u64> = recent
+            .iter()
+            .filter(|attempt| matches!(attempt.asked, Asked::Write(_)))
+            .flat_map(|attempt| {
+                let end = attempt.sectors.first + attempt.sectors.count - 1;
+                attempt.sectors.first / SECTORS_PER_BLOCK..=end / SECTORS_PER_BLOCK
+            })
+            .collect();
+        let moved = story.run.cluster.bytes_moved();
+        let limit = changed.len() as u64 * 4096;
+        assert!(
+            moved <= limit,
+            "seed {seed}: {moved} bytes moved, {limit} changed"
+        );
+        story.ends_well();
+    }
+}
+
+#[test]
+fn a_primary_that_stands_still_is_replaced_and_does_no_harm() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(SECOND);
+        let node = story.primary();
+        story.run.cluster.watch_stall();
+        let between = seed % 2 == 0;
+        let span = 10 * SECOND;
+        story.now(Fault::Freeze {
+            node,
+            span,
+            between,
+        });
+        story.wait(9 * SECOND);
+        let stall = story.run.cluster.stall();
+        assert!(stall < 3 * SECOND / 2, "seed {seed}: stalled for {stall:?}");
+        assert_ne!(story.primary(), node);
+        story.wait(4 * SECOND);
+        assert!(story.run.cluster.tally().stood_still > 0, "seed {seed}");
+        story.ends_well();
+    }
+}
+
+#[test]
+fn a_node_with_nothing_but_sessions_stands_still_and_does_no_harm() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        let epochs = story.epochs();
+        story.busy(true);
+        story.wait(SECOND);
+        let node = story.bystander();
+        story.run.cluster.watch_stall();
+        let between = seed % 2 == 0;
+        let span = 10 * SECOND;
+        story.now(Fault::Freeze {
+            node,
+            span,
+            between,
+        });
+        story.wait(14 * SECOND);
+        let stall = story.run.cluster.stall();
+        assert!(stall < 3 * SECOND / 2, "seed {seed}: stalled for {stall:?}");
+        assert_eq!(story.epochs()[0], epochs[0], "seed {seed}");
+        story.ends_well();
+    }
+}
+
+#[test]
+fn a_clean_stop_and_start_of_all_changes_no_epoch_and_moves_no_data() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(SECOND);
+        story.busy(false);
+        story.wait(SECOND);
+        let epochs = story.epochs();
+        for node in story.run.cluster.node_ids() {
+            story.now(Fault::Stop(node));
+        }
+        story.wait(4 * SECOND);
+        for node in story.run.cluster.node_ids() {
+            assert!(!story.run.cluster.is_running(node), "seed {seed}: {node}");
+            story.now(Fault::Start(node));
+        }
+        story.run.converge().expect("the cluster is whole again");
+        assert_eq!(story.epochs(), epochs, "seed {seed}");
+        assert_eq!(story.run.cluster.bytes_moved(), 0, "seed {seed}");
+        story.ends_well();
+    }
+}
+
+#[test]
+fn power_loss_of_all_under_load_loses_nothing() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        for _ in 0..3 {
+            story.wait(2 * SECOND);
+            for node in story.run.cluster.node_ids() {
+                story.now(Fault::LosePower(node));
+            }
+            story.wait(SECOND / 10);
+            for node in story.run.cluster.node_ids() {
+                story.now(Fault::Start(node));
+            }
+        }
+        story.wait(2 * SECOND);
+        story.ends_well();
+    }
+}
+
+#[test]
+fn an_emptied_node_that_counts_as_in_sync_is_copied_anew() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(SECOND);
+        let node = if seed % 2 == 0 {
+            story.primary()
+        } else {
+            story.secondary()
+        };
+        // Back before anybody has noticed that it was away.
+        story.now(Fault::Kill(node));
+        story.now(Fault::Wipe(node));
+        story.now(Fault::Start(node));
+        story.wait(3 * SECOND);
+        assert!(story.run.cluster.tally().joined_full > 0, "seed {seed}");
+        story.ends_well();
+    }
+}
+
+/// One copy is away and another one lost for good: the third cannot go on alone, and takes back the
+/// one that was away.
+#[test]
+fn a_copy_lost_for_good_is_replaced_by_one_that_comes_back() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror3);
+        story.busy(true);
+        story.wait(SECOND);
+        let away = story.secondary();
+        story.now(Fault::LosePower(away));
+        story.wait(2 * SECOND);
+        let lost = story.primary();
+        story.now(Fault::Kill(lost));
+        story.now(Fault::Wipe(lost));
+        story.wait(2 * SECOND);
+        story.now(Fault::Start(lost));
+        story.wait(2 * SECOND);
+        story.now(Fault::Start(away));
+        story.wait(2 * SECOND);
+        story.ends_well();
+    }
+}
+
+#[test]
+fn a_node_that_reaches_nobody_is_replaced_and_comes_back() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror3);
+        story.busy(true);
+        story.wait(SECOND);
+        let node = story.primary();
+        let nodes = story.run.cluster.node_ids();
+        let others = nodes.into_iter().filter(|other| *other != node);
+        let places: Vec<Place> = others.map(Place::Node).chain([Place::Metadata]).collect();
+        for place in &places {
+            story.now(Fault::Cut(Place::Node(node), *place));
+            story.now(Fault::Cut(*place, Place::Node(node)));
+        }
+        story.wait(5 * SECOND);
+        assert_ne!(story.primary(), node, "seed {seed}");
+        for place in &places {
+            story.now(Fault::Mend(Place::Node(node), *place));
+            story.now(Fault::Mend(*place, Place::Node(node)));
+        }
+        story.wait(5 * SECOND);
+        story.ends_well();
+    }
+}
+
+#[test]
+fn without_metadata_everything_goes_on_as_long_as_nothing_else_breaks() {
+    let mut story = Story::new(1, Policy::Mirror2);
+    let epochs = story.epochs();
+    story.busy(true);
+    story.wait(SECOND);
+    story.run.cluster.watch_stall();
+    for node in story.run.cluster.node_ids() {
+        story.now(Fault::Cut(Place::Node(node), Place::Metadata));
+        story.now(Fault::Cut(Place::Metadata, Place::Node(node)));
+    }
+    story.wait(10 * SECOND);
+    assert!(story.run.cluster.stall() < SECOND / 5);
+    assert_eq!(story.epochs(), epochs);
+    for node in story.run.cluster.node_ids() {
+        story.now(Fault::Mend(Place::Node(node), Place::Metadata));
+        story.now(Fault::Mend(Place::Metadata, Place::Node(node)));
+    }
+    story.ends_well();
+}

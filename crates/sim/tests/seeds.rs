@@ -1,0 +1,30 @@
+//! Seeds: some that are run every time, and that the same seed is the same run.
+
+use holdfast_sim::run::run;
+use holdfast_sim::trace::{Hash, Trace};
+
+fn passes(seed: u64) {
+    if let Err(failed) = run(seed, Trace::Off) {
+        panic!("seed {seed} failed at {}: {}", failed.at, failed.failure);
+    }
+}
+
+#[test]
+fn fixed_seeds_pass() {
+    for seed in 0..60 {
+        passes(seed);
+    }
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let hash = |seed| {
+        let report = run(seed, Trace::Hash(Hash::default()));
+        let report = report.unwrap_or_else(|failed| panic!("seed {seed}: {}", failed.failure));
+        report.hash.expect("a sum was asked for")
+    };
+    for seed in [3, 11, 42] {
+        assert_eq!(hash(seed), hash(seed), "seed {seed}");
+    }
+    assert_ne!(hash(3), hash(4), "different seeds are different runs");
+}
