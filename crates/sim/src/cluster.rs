@@ -9,6 +9,7 @@
 
 mod agreement;
 mod commands;
+mod devices;
 mod faults;
 mod hosts;
 mod links;

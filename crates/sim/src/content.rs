@@ -43,6 +43,16 @@ pub fn value_of(bytes: &[u8], sector: u64) -> Option<Value> {
     whole.then_some(value)
 }
 
+/// The value that the head of the sector at `sector` claims, the rest not looked at; `None` if it
+/// is not one for this place.
+#[must_use]
+pub fn value_claimed(bytes: &[u8], sector: u64) -> Option<Value> {
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let value = word(0);
+    let place = if value == 0 { 0 } else { sector };
+    (word(8) == place).then_some(value)
+}
+
 fn filling(value: Value, sector: u64) -> u64 {
     (value ^ sector.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1
 }
@@ -58,6 +68,9 @@ mod tests {
         assert_eq!(value_of(&bytes[512..], 101), Some(7));
         assert_eq!(value_of(&bytes[..512], 101), None);
         assert_eq!(value_of(&[0; 512], 5), Some(0));
+        assert_eq!(value_claimed(&bytes[512..], 101), Some(7));
+        assert_eq!(value_claimed(&bytes[512..], 102), None);
+        assert_eq!(value_claimed(&[0; 512], 5), Some(0));
         let mut torn = bytes[..512].to_vec();
         torn[256..].copy_from_slice(&filled(8, 100, 1)[256..]);
         assert_eq!(value_of(&torn, 100), None);

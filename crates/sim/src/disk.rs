@@ -53,8 +53,13 @@ pub struct SimDisk {
     unreadable: BTreeMap<u64, ()>,
     /// Writes and flushes fail from now on.
     failing: bool,
-    /// Completions never come from now on.
+    /// Completions do not come for now.
     stuck: bool,
+    /// How much longer requests take at most.
+    slowness: Duration,
+    /// What sectors held before they were last written, for writes that turn out not to have been
+    /// done.
+    before: BTreeMap<u64, Bytes>,
     /// Sectors that writes have reached, for the statistics of a run.
     pub sectors_written: u64,
 }
@@ -94,6 +99,8 @@ impl SimDisk {
             unreadable: BTreeMap::new(),
             failing: false,
             stuck: false,
+            slowness: Duration::ZERO,
+            before: BTreeMap::new(),
             sectors_written: 0,
         }
     }
@@ -118,6 +125,9 @@ impl SimDisk {
         let mut nanos = self.latency.least.as_nanos() as u64 + self.prng.below(span + 1);
         if self.latency.slow_one_in > 0 && self.prng.chance(1, self.latency.slow_one_in) {
             nanos *= 10;
+        }
+        if self.slowness > Duration::ZERO {
+            nanos += self.prng.below(self.slowness.as_nanos() as u64);
         }
         let at = now + Duration::from_nanos(nanos);
         self.next += 1;
@@ -203,7 +213,7 @@ impl SimDisk {
         self.unreadable.remove(&sector);
         if durable {
             self.cached.remove(&sector);
-            self.stable.insert(sector, bytes);
+            put(&mut self.stable, &mut self.before, sector, bytes);
         } else {
             let order = self.completed;
             let versions = self.cached.entry(sector).or_default();
@@ -212,11 +222,11 @@ impl SimDisk {
     }
 
     fn flush(&mut self, completed: u64) {
-        let stable = &mut self.stable;
+        let (stable, before) = (&mut self.stable, &mut self.before);
         self.cached.retain(|sector, versions| {
             let flushed = versions.partition_point(|version| version.order <= completed);
             if let Some(last) = versions.drain(..flushed).next_back() {
-                stable.insert(*sector, last.bytes);
+                put(stable, before, *sector, last.bytes);
             }
             !versions.is_empty()
         });
@@ -277,6 +287,7 @@ impl SimDisk {
         }
         self.failing = false;
         self.stuck = false;
+        self.slowness = Duration::ZERO;
     }
 
     /// The process ends but power stays: what has completed stays, what is in flight may be done.
@@ -293,6 +304,7 @@ impl SimDisk {
         }
         self.failing = false;
         self.stuck = false;
+        self.slowness = Duration::ZERO;
     }
 
     /// Some sectors of a write reach the medium: none, all, all up to a point, or any.
@@ -319,9 +331,24 @@ impl SimDisk {
         self.failing = true;
     }
 
-    /// Nothing completes from now until the next crash or kill.
+    /// Nothing completes from now until it comes unstuck, or the next crash or kill.
     pub fn stick(&mut self) {
         self.stuck = true;
+    }
+
+    /// What is in flight completes from now on.
+    pub fn unstick(&mut self, now: Instant) {
+        self.stuck = false;
+        let late = std::mem::take(&mut self.in_flight);
+        let late = late.into_iter();
+        self.in_flight = late
+            .map(|((at, number), request)| ((at.max(now), number), request))
+            .collect();
+    }
+
+    /// Requests take up to so much longer from now on.
+    pub fn slow_down(&mut self, slowness: Duration) {
+        self.slowness = slowness;
     }
 
     /// Some bits of the sector at `offset` change. Says whether there was anything.
@@ -347,6 +374,40 @@ impl SimDisk {
             let sector = self.stable.keys().nth(place).copied();
             self.rot(sector.expect("the place is one of theirs") * self.sector);
         }
+    }
+
+    /// The last write to the sector at `offset` was never done, although it was said to be. Says
+    /// whether there was anything before.
+    pub fn lose_write(&mut self, offset: u64) -> bool {
+        let sector = offset / self.sector;
+        let Some(bytes) = self.before.remove(&sector) else {
+            return false;
+        };
+        self.stable.insert(sector, bytes);
+        true
+    }
+
+    /// The last write to the sector at `from` was done to the sector at `to` instead. Says whether
+    /// there was anything before.
+    pub fn misdirect(&mut self, from: u64, to: u64) -> bool {
+        let written = self.stable.get(&(from / self.sector)).cloned();
+        let Some(bytes) = written.filter(|_| from != to && self.lose_write(from)) else {
+            return false;
+        };
+        self.stable.insert(to / self.sector, bytes);
+        true
+    }
+
+    /// One of the sectors from `start` to before `end` that hold anything, if one does.
+    pub fn draw_sector(&mut self, start: u64, end: u64) -> Option<u64> {
+        let range = start / self.sector..end / self.sector;
+        let count = self.stable.range(range.clone()).count();
+        if count == 0 {
+            return None;
+        }
+        let place = self.prng.below(count as u64) as usize;
+        let (sector, _) = self.stable.range(range).nth(place)?;
+        Some(sector * self.sector)
     }
 
     /// The sector at `offset` cannot be read until it is written again.
@@ -392,6 +453,18 @@ impl SimDisk {
     }
 }
 
+/// A sector is written on stable storage.
+fn put(
+    stable: &mut BTreeMap<u64, Bytes>,
+    before: &mut BTreeMap<u64, Bytes>,
+    sector: u64,
+    bytes: Bytes,
+) {
+    if let Some(old) = stable.insert(sector, bytes) {
+        before.insert(sector, old);
+    }
+}
+
 /// The sectors of a write, each with its bytes.
 fn sectors(
     sector: u64,
@@ -413,97 +486,5 @@ fn sectors(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn disk(seed: u64) -> SimDisk {
-        let prng = Prng::from_seed(seed);
-        SimDisk::new(DiskId(0), 1 << 20, 512, Latency::default(), prng)
-    }
-
-    fn ask(disk: &mut SimDisk, now: &mut Instant, op: DiskOp) -> Result<Bytes, DiskError> {
-        let request = DiskRequest {
-            token: DiskToken(1),
-            disk: DiskId(0),
-            op,
-        };
-        disk.submit(*now, request);
-        *now = disk.next_completion().expect("it is in flight");
-        disk.complete(*now).expect("it is due").result
-    }
-
-    fn write(content: u8, durable: bool) -> DiskOp {
-        DiskOp::Write {
-            offset: 4096,
-            parts: vec![Bytes::from(vec![content; 4096])],
-            durable,
-        }
-    }
-
-    #[test]
-    fn unsynced_writes_may_be_lost_sector_by_sector_and_synced_ones_never() {
-        let (mut kept, mut lost) = (0, 0);
-        for seed in 0..20 {
-            let mut disk = disk(seed);
-            let mut now = Instant::ZERO;
-            ask(&mut disk, &mut now, write(1, false)).expect("written");
-            ask(&mut disk, &mut now, DiskOp::Flush).expect("flushed");
-            ask(&mut disk, &mut now, write(2, false)).expect("written");
-            disk.crash();
-            for sector in disk.peek(4096, 4096).chunks(512) {
-                assert!(
-                    sector.iter().all(|byte| *byte == sector[0]),
-                    "whole sectors"
-                );
-                match sector[0] {
-                    1 => lost += 1,
-                    2 => kept += 1,
-                    other => panic!("{other} was never written"),
-                }
-            }
-            ask(&mut disk, &mut now, write(3, true)).expect("written");
-            disk.crash();
-            assert_eq!(disk.peek(4096, 4096), [3; 4096]);
-        }
-        assert!(kept > 20, "{kept} of 160");
-        assert!(lost > 20, "{lost} of 160");
-    }
-
-    #[test]
-    fn what_is_in_flight_tears() {
-        let mut torn = 0;
-        for seed in 0..20 {
-            let mut disk = disk(seed);
-            let mut now = Instant::ZERO;
-            ask(&mut disk, &mut now, write(1, true)).expect("written");
-            let request = DiskRequest {
-                token: DiskToken(2),
-                disk: DiskId(0),
-                op: write(2, true),
-            };
-            disk.submit(now, request);
-            disk.crash();
-            let content = disk.peek(4096, 4096);
-            torn += u32::from(content.contains(&1) && content.contains(&2));
-        }
-        assert!(torn > 3, "{torn} of 20");
-    }
-
-    #[test]
-    fn failing_and_unreadable_devices_say_so() {
-        let mut disk = disk(1);
-        let mut now = Instant::ZERO;
-        ask(&mut disk, &mut now, write(1, true)).expect("written");
-        disk.make_unreadable(4096 + 512);
-        let read = DiskOp::Read {
-            offset: 4096,
-            length: 4096,
-        };
-        assert!(ask(&mut disk, &mut now, read.clone()).is_err());
-        ask(&mut disk, &mut now, write(2, true)).expect("written");
-        assert!(ask(&mut disk, &mut now, read).is_ok());
-        disk.fail();
-        assert!(ask(&mut disk, &mut now, write(3, false)).is_err());
-        assert!(ask(&mut disk, &mut now, DiskOp::Flush).is_err());
-    }
-}
+#[path = "disk_tests.rs"]
+mod tests;

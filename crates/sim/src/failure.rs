@@ -30,6 +30,8 @@ pub enum Failure {
         /// What was seen.
         what: String,
     },
+    /// A write that its host had given up landed after it had been repeated and done.
+    LateWrite(String),
     /// The history cannot have happened.
     History(String),
     /// The faults are over, and the cluster is not what it was.
@@ -48,6 +50,7 @@ impl fmt::Display for Failure {
             Self::Wire(error) => write!(formatter, "a message between nodes: {error}"),
             Self::Host { host, what } => write!(formatter, "host h{host}: {what}"),
             Self::Invariant { name, what } => write!(formatter, "invariant {name}: {what}"),
+            Self::LateWrite(what) => write!(formatter, "a write landed late: {what}"),
             Self::History(what) => write!(formatter, "history: {what}"),
             Self::NotConverged(what) => write!(formatter, "did not converge: {what}"),
             Self::Panic(what) => write!(formatter, "panic: {what}"),

@@ -3,6 +3,8 @@
 //! Invariant: an attempt ends once; one that its host has given up and repeated ends when the next
 //! attempt is sent: what it was to do must be done by then, or never.
 
+use std::fmt;
+
 use crate::content::Value;
 
 /// A place in the order of everything that hosts saw.
@@ -26,6 +28,16 @@ pub enum Asked {
     Write(Value),
     /// To read.
     Read,
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write(0) => formatter.write_str("clear"),
+            Self::Write(value) => write!(formatter, "write {value:x} to"),
+            Self::Read => formatter.write_str("read"),
+        }
+    }
 }
 
 /// How an attempt ended.
@@ -60,11 +72,20 @@ pub struct Attempt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AttemptId(pub usize);
 
+/// What has happened to an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    Sent(AttemptId),
+    Done(AttemptId),
+    GivenUp(AttemptId),
+}
+
 /// Everything.
 #[derive(Debug, Default)]
 pub struct History {
     attempts: Vec<Attempt>,
     order: Order,
+    news: Vec<News>,
 }
 
 impl History {
@@ -84,7 +105,9 @@ impl History {
             sent,
             ended: Ended::No,
         });
-        AttemptId(self.attempts.len() - 1)
+        let attempt = AttemptId(self.attempts.len() - 1);
+        self.news.push(News::Sent(attempt));
+        attempt
     }
 
     /// Its host is told that it is done.
@@ -93,6 +116,7 @@ impl History {
         let ended = &mut self.attempts[attempt.0].ended;
         assert!(*ended == Ended::No, "an attempt ends once");
         *ended = Ended::Done(order, values);
+        self.news.push(News::Done(attempt));
     }
 
     /// Its host repeats it elsewhere, right after this.
@@ -101,6 +125,17 @@ impl History {
         let ended = &mut self.attempts[attempt.0].ended;
         assert!(*ended == Ended::No, "an attempt ends once");
         *ended = Ended::GivenUp(order);
+        self.news.push(News::GivenUp(attempt));
+    }
+
+    /// What has happened since this was last asked.
+    pub(crate) fn take_news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// One of the attempts.
+    pub(crate) fn attempt(&self, attempt: AttemptId) -> &Attempt {
+        &self.attempts[attempt.0]
     }
 
     /// All attempts, in the order in which they were sent.

@@ -253,7 +253,9 @@ impl Host {
                     Some(current) => Some(current.sent + self.plan.timeout),
                     None => self.choose_path(operation).map(|_| operation.retry),
                 });
-        let reset = self.resets_at().filter(|_| self.busy && self.paths_up() > 0);
+        let reset = self
+            .resets_at()
+            .filter(|_| self.busy && self.paths_up() > 0);
         let own = issue.into_iter().chain(reset);
         own.chain(paths).chain(operations).min()
     }

@@ -1,6 +1,7 @@
 //! What must hold after every step, one file each.
 
 mod commits_agree;
+mod late_writes;
 mod one_primary;
 mod records;
 mod settled;
@@ -13,6 +14,7 @@ use holdfast_stdx::Instant;
 use self::commits_agree::CommitsAgree;
 use self::one_primary::OnePrimary;
 use self::records::Records;
+use crate::content::Value;
 use crate::failure::Failure;
 
 /// All of them, and what they remember.
@@ -37,6 +39,11 @@ impl Invariants {
             self.commits_agree.check(node, engine, &view)?;
         }
         Ok(())
+    }
+
+    /// A host was told that its write is done.
+    pub(crate) fn write_done(&mut self, write: Value) {
+        self.commits_agree.late_writes.done(write);
     }
 
     /// A host resets a unit while these writes are under way.

@@ -13,16 +13,17 @@ const HELP: &str = "\
 Run the cluster in the simulator.
 
 Usage: holdfast-sim --seed N [--trace]
-       holdfast-sim --seeds A..B
+       holdfast-sim --seeds A..B [--stop]
 
   --seed N      run one seed
   --trace       print what happens
   --seeds A..B  run the seeds from A to before B
+  --stop        stop at the first that fails
 ";
 
 enum Wanted {
     One { seed: u64, trace: bool },
-    Many(Range<u64>),
+    Many { seeds: Range<u64>, stop: bool },
 }
 
 fn main() -> ExitCode {
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let passed = match wanted {
         Wanted::One { seed, trace } => one(seed, trace),
-        Wanted::Many(seeds) => many(seeds),
+        Wanted::Many { seeds, stop } => many(seeds, stop),
     };
     if passed {
         ExitCode::SUCCESS
@@ -45,7 +46,8 @@ fn main() -> ExitCode {
 }
 
 fn parse(arguments: &[String]) -> Option<Wanted> {
-    let (mut seed, mut seeds, mut trace) = (None, None, false);
+    let (mut seed, mut seeds) = (None, None);
+    let (mut trace, mut stop) = (false, false);
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         match argument.as_str() {
@@ -55,12 +57,13 @@ fn parse(arguments: &[String]) -> Option<Wanted> {
                 seeds = Some(from.parse().ok()?..to.parse().ok()?);
             }
             "--trace" => trace = true,
+            "--stop" => stop = true,
             _ => return None,
         }
     }
     match (seed, seeds) {
-        (Some(seed), None) => Some(Wanted::One { seed, trace }),
-        (None, Some(seeds)) if !trace => Some(Wanted::Many(seeds)),
+        (Some(seed), None) if !stop => Some(Wanted::One { seed, trace }),
+        (None, Some(seeds)) if !trace => Some(Wanted::Many { seeds, stop }),
         _ => None,
     }
 }
@@ -80,12 +83,13 @@ fn one(seed: u64, trace: bool) -> bool {
     result.is_ok()
 }
 
-fn many(seeds: Range<u64>) -> bool {
-    let count = seeds.end.saturating_sub(seeds.start);
-    let (mut failed, mut commands, mut repeated) = (0u64, 0u64, 0u64);
+fn many(seeds: Range<u64>, stop: bool) -> bool {
+    let (mut count, mut failed) = (0u64, 0u64);
+    let (mut commands, mut repeated) = (0u64, 0u64);
     let mut tally = Tally::default();
     for seed in seeds {
         let result = run(seed, Trace::Off);
+        count += 1;
         match &result {
             Ok(report) => {
                 commands += report.hosts.done;
@@ -95,6 +99,9 @@ fn many(seeds: Range<u64>) -> bool {
             Err(_) => {
                 failed += 1;
                 tell(seed, &result);
+                if stop {
+                    break;
+                }
             }
         }
     }

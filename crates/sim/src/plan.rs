@@ -110,7 +110,12 @@ impl RunPlan {
         let load = self.load.as_millis() as u64;
         for _ in 0..prng.between(1, 4) {
             let when = Duration::from_millis(prng.between(100, load - 200));
-            self.add(when, Fault::Rot(self.victim));
+            let fault = if prng.chance(1, 2) {
+                Fault::Rot(self.victim)
+            } else {
+                Fault::LoseWrites(self.victim)
+            };
+            self.add(when, fault);
         }
         for _ in 0..prng.between(0, 2) {
             let start = Duration::from_millis(prng.between(100, load - 200));
@@ -140,7 +145,7 @@ impl RunPlan {
     fn add_episode(&mut self, prng: &mut Prng) {
         let node = NodeId(prng.between(1, self.cluster.nodes.into()) as u16);
         let span = self.draw_span(prng);
-        match prng.below(14) {
+        match prng.below(17) {
             0 | 1 => self.down(span, Fault::Kill(node), node),
             2 => self.down(span, Fault::LosePower(node), node),
             3 => self.all_down(span, Fault::LosePower, 800, prng),
@@ -155,6 +160,8 @@ impl RunPlan {
             }
             11 => self.slow_network(span, prng),
             12 => self.empty(span),
+            13 => self.roll_back(span),
+            14 | 15 => self.slow_disks(span, node, prng),
             _ => self.end_badly(span, node, prng),
         }
     }
@@ -235,6 +242,36 @@ impl RunPlan {
         self.down(span, Fault::Kill(self.victim), self.victim);
         let emptied = span.start + (span.end - span.start) / 2;
         self.add(emptied, Fault::Wipe(self.victim));
+    }
+
+    /// The victim comes back with its devices as they were before its last start.
+    fn roll_back(&mut self, Span { start, end }: Span) {
+        let node = self.victim;
+        let step = (end - start) / 5;
+        self.add(start, Fault::CopyDisks(node));
+        let away = Span {
+            start: start + step,
+            end: start + 2 * step,
+        };
+        self.down(away, Fault::Kill(node), node);
+        let away = Span {
+            start: start + 3 * step,
+            end,
+        };
+        self.down(away, Fault::Kill(node), node);
+        self.add(start + 4 * step, Fault::RollBack(node));
+    }
+
+    /// A node's devices are slow, or do not answer for a while.
+    fn slow_disks(&mut self, Span { start, end }: Span, node: NodeId, prng: &mut Prng) {
+        if prng.chance(1, 2) {
+            self.add(start, Fault::StickDisks(node));
+            self.add(end, Fault::UnstickDisks(node));
+        } else {
+            let slowness = Duration::from_millis(*prng.choose(&[5, 50, 400, 1500]));
+            self.add(start, Fault::SlowDisks(node, slowness));
+            self.add(end, Fault::SlowDisks(node, Duration::ZERO));
+        }
     }
 
     /// A node's devices fail, or it is told to stop; later it is killed if it still runs.

@@ -87,7 +87,7 @@ impl Run {
         let rots = plan
             .faults
             .iter()
-            .any(|(_, fault)| matches!(fault, Fault::Rot(_)));
+            .any(|(_, fault)| matches!(fault, Fault::Rot(_) | Fault::LoseWrites(_)));
         Self {
             cluster: Cluster::new(plan.cluster.clone(), prng, trace),
             rotten: rots.then_some(plan.victim),

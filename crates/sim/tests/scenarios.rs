@@ -247,6 +247,32 @@ fn a_node_with_nothing_but_sessions_stands_still_and_does_no_harm() {
     }
 }
 
+/// Hosts give up what a frozen node does not answer, repeat it over other paths, and write other
+/// things in the same places. The first ones are still in the node's sockets when it goes on.
+#[test]
+fn what_sat_in_the_sockets_of_a_node_that_stood_still_never_lands() {
+    for seed in 0..SEEDS {
+        for role in [Story::primary, Story::secondary, Story::bystander] {
+            let mut story = Story::new(seed, Policy::Mirror2);
+            story.busy(true);
+            story.wait(SECOND);
+            let node = role(&story);
+            story.now(Fault::Freeze {
+                node,
+                span: 14 * SECOND,
+                between: false,
+            });
+            story.wait(14 * SECOND - SECOND / 10);
+            let abandoned = story.run.cluster.abandoned_bytes(node);
+            assert!(abandoned > 4096, "seed {seed}: {abandoned}");
+            assert!(story.run.cluster.host_counts().repeated > 0, "seed {seed}");
+            story.wait(4 * SECOND);
+            assert_eq!(story.run.cluster.abandoned_bytes(node), 0, "seed {seed}");
+            story.ends_well();
+        }
+    }
+}
+
 #[test]
 fn a_clean_stop_and_start_of_all_changes_no_epoch_and_moves_no_data() {
     for seed in 0..SEEDS {

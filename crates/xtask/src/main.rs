@@ -11,6 +11,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+mod bite;
 mod ci;
 mod licences;
 mod metadata;
@@ -24,6 +25,9 @@ usage: cargo xtask <command>
   ci --list      list the steps of the gate
   tidy           check the house rules
   licences       check the licences of all dependencies
+  bite [--seeds N] [BUG]...
+                 put known mistakes into a copy of the code, one at a time, and
+                 see that the simulator finds each within N seeds
   fix            format the code, write the OpenAPI document anew";
 
 fn main() -> ExitCode {
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["ci", steps @ ..] => ci::run(&root(), steps),
+        ["bite", words @ ..] => bite::run(&root(), words),
         ["tidy"] => tidy::run(&root()),
         ["licences"] => licences::run(&root()),
         ["fix"] => ci::fix(&root()),

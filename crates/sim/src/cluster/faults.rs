@@ -2,7 +2,6 @@
 
 use holdfast_engine::Event;
 use holdfast_model::NodeId;
-use holdfast_model::record::{Membership, ReplicaRecord};
 use holdfast_stdx::{Duration, Prng};
 
 use super::node::{Freeze, ProcessId};
@@ -36,20 +35,29 @@ pub enum Fault {
     Mend(Place, Place),
     /// Messages may take as much longer as this; zero: they do not.
     Slow(Duration),
-    /// A node's devices answer nothing until its process ends.
+    /// A node's devices answer nothing until they come unstuck, or its process ends.
     StickDisks(NodeId),
+    /// They answer again.
+    UnstickDisks(NodeId),
+    /// A node's devices may take so much longer for each request, until its process ends.
+    SlowDisks(NodeId, Duration),
     /// A node's devices fail: writes and flushes end in errors.
     FailDisks(NodeId),
     /// One answer of the metadata in so many is lost; zero: none is.
     LoseAnswers(u64),
     /// A node, which is off, has new, empty devices; unless it holds the only good copy of a slice.
     Wipe(NodeId),
+    /// Somebody copies a node's devices.
+    CopyDisks(NodeId),
+    /// A node, which is off, has its devices back as they were copied in an earlier start, with the
+    /// same exception.
+    RollBack(NodeId),
     /// Some sectors of a node's devices change on their own, with the same exception.
     Rot(NodeId),
+    /// Some writes to pages on a node's devices were never done, or done elsewhere, with the same
+    /// exception.
+    LoseWrites(NodeId),
 }
-
-/// Sectors of a device that rot at a time.
-const ROTTEN_SECTORS: usize = 12;
 
 impl Cluster {
     /// Lets something go wrong, or right again, later.
@@ -73,31 +81,16 @@ impl Cluster {
             Fault::Cut(from, to) => self.cut(from, to),
             Fault::Mend(from, to) => self.mend(from, to),
             Fault::Slow(slowness) => self.network.slowness = slowness,
-            Fault::StickDisks(node) => {
-                self.node(node).disks_bad = true;
-                for disk in &mut self.node(node).disks {
-                    disk.stick();
-                }
-            }
-            Fault::FailDisks(node) => {
-                self.node(node).disks_bad = true;
-                for disk in &mut self.node(node).disks {
-                    disk.fail();
-                }
-            }
             Fault::LoseAnswers(one_in) => self.agreement.lost_one_in = one_in,
-            Fault::Wipe(node) => {
-                if self.node(node).process.is_none() && self.is_spare(node) {
-                    self.node(node).replace_disks();
-                }
-            }
-            Fault::Rot(node) => {
-                if self.is_spare(node) {
-                    for disk in &mut self.node(node).disks {
-                        disk.rot_anywhere(ROTTEN_SECTORS);
-                    }
-                }
-            }
+            Fault::StickDisks(node)
+            | Fault::UnstickDisks(node)
+            | Fault::SlowDisks(node, _)
+            | Fault::FailDisks(node)
+            | Fault::Wipe(node)
+            | Fault::CopyDisks(node)
+            | Fault::RollBack(node)
+            | Fault::Rot(node)
+            | Fault::LoseWrites(node) => self.device_fault(node, fault),
         }
         Ok(())
     }
@@ -213,19 +206,6 @@ impl Cluster {
             }
             _ => {}
         }
-    }
-
-    /// Whether every slice has an in-sync replica elsewhere, on the devices that it had then.
-    fn is_spare(&self, node: NodeId) -> bool {
-        self.records().iter().all(|record| {
-            let whole = |replica: &&ReplicaRecord| replica.membership == Membership::InSync;
-            let mut others = record
-                .replicas
-                .iter()
-                .filter(whole)
-                .filter(|it| it.node != node);
-            others.any(|replica| self.nodes[&replica.node].store == replica.store)
-        })
     }
 }
 

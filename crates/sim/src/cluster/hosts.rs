@@ -8,7 +8,7 @@ use holdfast_stdx::Bytes;
 
 use super::{Cluster, Happening};
 use crate::failure::Failure;
-use crate::history::History;
+use crate::history::{Asked, History, News, Sectors};
 use crate::host::{Act, Acts, Host};
 use crate::network::Place;
 
@@ -59,6 +59,7 @@ impl Cluster {
             if let Some(what) = acts.complaint.take() {
                 return Err(Failure::Host { host, what });
             }
+            self.note_news();
             if acts.acts.is_empty() {
                 break;
             }
@@ -92,6 +93,29 @@ impl Cluster {
         }
         self.set_host_timer(host);
         Ok(())
+    }
+
+    /// Tells of what has happened to the hosts' commands.
+    fn note_news(&mut self) {
+        for news in self.history.take_news() {
+            let (News::Sent(number) | News::Done(number) | News::GivenUp(number)) = news;
+            let attempt = self.history.attempt(number);
+            let (host, path, asked) = (attempt.host as u16, attempt.path, attempt.asked);
+            let Sectors { first, count, .. } = attempt.sectors;
+            let word = match news {
+                News::Sent(_) => "sends",
+                News::Done(_) => "has done",
+                News::GivenUp(_) => "gives up",
+            };
+            let number = number.0;
+            self.line(
+                Place::Host(host),
+                format_args!("{word} {number} over path {path}: {asked} {first}+{count}"),
+            );
+            if let (News::Done(_), Asked::Write(value)) = (news, asked) {
+                self.invariants.write_done(value);
+            }
+        }
     }
 
     /// Notes for how long no host's command was done.

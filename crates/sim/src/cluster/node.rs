@@ -56,7 +56,7 @@ impl NodePlan {
         };
         Self {
             device_bytes: 256 << 20,
-            device_count: 1,
+            device_count: 1 + u16::from(prng.chance(1, 4)),
             sector: *prng.choose(&[512, 4096]),
             store: StoreConfig {
                 change_bytes_max: ENTRY_BYTES_MAX,
@@ -82,6 +82,8 @@ pub(crate) struct Node {
     pub(crate) disks: Vec<SimDisk>,
     pub(crate) store: StoreId,
     pub(crate) starts: u64,
+    /// Its devices as somebody copied them, and in which start that was.
+    copied: Option<(Vec<SimDisk>, u64)>,
     /// Its devices fail, or answer nothing, until the process ends.
     pub(crate) disks_bad: bool,
     pub(crate) process: Option<Process>,
@@ -138,6 +140,7 @@ impl Node {
             plan,
             clock,
             disks: Vec::new(),
+            copied: None,
             store: StoreId(0),
             starts: 0,
             disks_bad: false,
@@ -151,6 +154,7 @@ impl Node {
     /// New, empty devices in place of those that were there.
     pub(crate) fn replace_disks(&mut self) {
         let (plan, prng) = (self.plan, &mut self.prng);
+        self.copied = None;
         self.store = StoreId(u128::from(prng.next_u64()) << 64 | u128::from(self.id.0));
         self.disks = (0..plan.device_count)
             .map(|index| {
@@ -164,6 +168,22 @@ impl Node {
                 )
             })
             .collect();
+    }
+
+    /// Copies what is on stable storage at this moment.
+    pub(crate) fn copy_disks(&mut self) {
+        let mut disks = self.disks.clone();
+        disks.iter_mut().for_each(SimDisk::crash);
+        self.copied = Some((disks, self.starts));
+    }
+
+    /// Brings the copy back, if it is of an earlier start than the last one: from the same start it
+    /// could not be told from what a power loss leaves.
+    pub(crate) fn roll_back_disks(&mut self) {
+        let is_old = |(_, start): &mut (Vec<SimDisk>, u64)| *start > 0 && *start < self.starts;
+        if let Some((disks, _)) = self.copied.take_if(is_old) {
+            self.disks = disks;
+        }
     }
 
     pub(crate) fn geometry(&self) -> Vec<DeviceGeometry> {

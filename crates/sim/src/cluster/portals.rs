@@ -419,6 +419,18 @@ impl Cluster {
         Ok(())
     }
 
+    /// Bytes that hosts have sent to a node over connections that they have given up since, and that
+    /// its process has not read.
+    #[must_use]
+    pub fn abandoned_bytes(&self, node: NodeId) -> usize {
+        let connections = self.connections.connections.values();
+        connections
+            .filter(|state| state.host_done && state.process.node == node)
+            .flat_map(|state| &state.received)
+            .map(Item::bytes)
+            .sum()
+    }
+
     /// A way between a host and a node is passable again.
     pub(super) fn host_way_mended(&mut self, host: usize, node: NodeId) {
         let connections: Vec<ConnectionId> = self

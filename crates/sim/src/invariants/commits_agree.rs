@@ -7,6 +7,7 @@ use holdfast_engine::{Engine, ReplicaView};
 use holdfast_model::{Change, CommandId, Entry, Epoch, NodeId, Sequence, SliceId};
 use holdfast_stdx::crc32c;
 
+use super::late_writes::LateWrites;
 use super::settled::Settled;
 use crate::failure::Failure;
 
@@ -24,6 +25,8 @@ pub(super) struct CommitsAgree {
     committed: BTreeMap<(SliceId, Sequence), (Print, NodeId)>,
     /// Commands that may not be committed any more.
     pub(super) settled: Settled,
+    /// Writes that may not change anything any more.
+    pub(super) late_writes: LateWrites,
     /// How far each node's replicas were looked at.
     seen: BTreeMap<(NodeId, SliceId), Sequence>,
 }
@@ -49,6 +52,7 @@ impl CommitsAgree {
             let place = (slice, entry.sequence);
             if !self.committed.contains_key(&place) {
                 self.settled.check(node, entry)?;
+                self.late_writes.check(node, slice, entry)?;
             }
             let known = self.committed.entry(place).or_insert((print, node));
             if known.0 != print {

@@ -1,0 +1,91 @@
+//! What goes wrong with a node's devices.
+//!
+//! Invariant: what they lose for good, or bring back wrong, is somewhere else: an in-sync replica of
+//! every slice is on the devices that the record knows.
+
+use holdfast_format::Superblock;
+use holdfast_model::NodeId;
+use holdfast_model::record::{Membership, ReplicaRecord};
+
+use super::{Cluster, Fault};
+use crate::disk::SimDisk;
+
+/// Sectors of a device that rot at a time.
+const ROTTEN_SECTORS: usize = 12;
+/// Writes to a device that turn out to be lost at a time.
+const LOST_WRITES: usize = 6;
+
+impl Cluster {
+    /// Something goes wrong with a node's devices, or right again.
+    pub(super) fn device_fault(&mut self, node: NodeId, fault: Fault) {
+        let now = self.now;
+        let is_spare = self.is_spare(node);
+        let state = self.node(node);
+        let is_off = state.process.is_none();
+        match fault {
+            Fault::StickDisks(_) => {
+                state.disks_bad = true;
+                state.disks.iter_mut().for_each(SimDisk::stick);
+            }
+            Fault::UnstickDisks(_) => {
+                state.disks.iter_mut().for_each(|disk| disk.unstick(now));
+                if let Some(process) = state.process.as_ref().map(|process| process.id) {
+                    self.set_timers(process);
+                }
+            }
+            Fault::SlowDisks(_, slowness) => {
+                for disk in &mut state.disks {
+                    disk.slow_down(slowness);
+                }
+            }
+            Fault::FailDisks(_) => {
+                state.disks_bad = true;
+                state.disks.iter_mut().for_each(SimDisk::fail);
+            }
+            Fault::Wipe(_) if is_off && is_spare => state.replace_disks(),
+            Fault::CopyDisks(_) => state.copy_disks(),
+            Fault::RollBack(_) if is_off && is_spare => state.roll_back_disks(),
+            Fault::Rot(_) if is_spare => {
+                for disk in &mut state.disks {
+                    disk.rot_anywhere(ROTTEN_SECTORS);
+                }
+            }
+            Fault::LoseWrites(_) if is_spare => state.disks.iter_mut().for_each(lose_writes),
+            _ => {}
+        }
+    }
+
+    /// Whether every slice has an in-sync replica elsewhere, on the devices that it had then.
+    fn is_spare(&self, node: NodeId) -> bool {
+        self.records().iter().all(|record| {
+            let whole = |replica: &&ReplicaRecord| replica.membership == Membership::InSync;
+            let mut others = record
+                .replicas
+                .iter()
+                .filter(whole)
+                .filter(|it| it.node != node);
+            others.any(|replica| self.nodes[&replica.node].store == replica.store)
+        })
+    }
+}
+
+/// Some of the latest writes to slots, and to one of the two copies of the table, were not done, or
+/// done to another such place. Not to the journal: a journal that forgets its end without a trace has
+/// forgotten what it acknowledged, and no replica that leads alone could tell.
+fn lose_writes(disk: &mut SimDisk) {
+    let Ok(superblock) = Superblock::decode(&disk.peek(0, 4096)) else {
+        return;
+    };
+    let layout = superblock.layout;
+    let (start, end) = (layout.table_offsets[0], layout.table_offsets[1]);
+    for number in 0..LOST_WRITES {
+        let Some(from) = disk.draw_sector(start, end) else {
+            return;
+        };
+        if number % 2 == 0 {
+            disk.lose_write(from);
+        } else if let Some(to) = disk.draw_sector(start, end) {
+            disk.misdirect(from, to);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Whether the simulator bites: known mistakes are put in, one at a time, and must be found.
+//!
+//! A mistake is a patch in `crates/sim/bugs`, with a sentence about it before the first diff. It is
+//! applied to a copy of the working tree, in the build directory, so that nothing of the tree is
+//! touched; the copy is built, and runs seeds until one fails.
+//!
+//! Invariants:
+//! - a patch that no longer applies is named before anything is built;
+//! - a mistake that no seed finds is an error, and so is a tree that fails without any.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Seeds that a mistake may take to be found, unless told otherwise.
+const SEEDS: u64 = 1000;
+/// Seeds that must pass without a mistake: those that find the most of them.
+const SEEDS_SOUND: u64 = 50;
+
+/// A mistake.
+struct Bug {
+    name: String,
+    patch: PathBuf,
+    /// What it is, in a sentence.
+    about: String,
+}
+
+/// What a seed said.
+struct Found {
+    seed: u64,
+    what: String,
+}
+
+/// Puts in the mistakes that are named, or all, and looks for each.
+pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
+    let (names, seeds) = arguments(words)?;
+    let bugs = bugs(root, &names)?;
+    let copy = Copy::make(root)?;
+    copy.must_take(&bugs)?;
+    copy.must_be_sound()?;
+    let mut missed = Vec::new();
+    for bug in &bugs {
+        match copy.look_for(bug, seeds)? {
+            Some(Found { seed, what }) => {
+                println!(
+                    "| {}: {} | {seed} | {what} |",
+                    bug.name,
+                    bug.about.trim_end_matches('.')
+                );
+            }
+            None => {
+                println!("| {}: {} | not in {seeds} | |", bug.name, bug.about);
+                missed.push(bug.name.as_str());
+            }
+        }
+    }
+    ensure!(
+        missed.is_empty(),
+        "not found: {}\n\nhint: what does the plan of a run lack (`crates/sim/src/plan.rs`)?",
+        missed.join(", ")
+    );
+    Ok(())
+}
+
+fn arguments<'a>(words: &[&'a str]) -> Result<(BTreeSet<&'a str>, u64)> {
+    let mut names = BTreeSet::new();
+    let mut seeds = SEEDS;
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        if *word == "--seeds" {
+            let count = rest.next().context("--seeds needs a number")?;
+            seeds = count.parse().context("--seeds needs a number")?;
+        } else {
+            names.insert(*word);
+        }
+    }
+    Ok((names, seeds))
+}
+
+fn bugs(root: &Path, names: &BTreeSet<&str>) -> Result<Vec<Bug>> {
+    let folder = root.join("crates/sim/bugs");
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))? {
+        let patch = entry?.path();
+        let name = patch.file_stem().and_then(|stem| stem.to_str());
+        let name = name.context("a patch has a name")?.to_owned();
+        if !names.is_empty() && !names.contains(name.as_str()) {
+            continue;
+        }
+        let text = fs::read_to_string(&patch)?;
+        let (about, _) = text
+            .split_once("\n\n")
+            .with_context(|| format!("{name}: a sentence, an empty line, then the diff"))?;
+        let about = about.replace('\n', " ");
+        found.push(Bug { name, patch, about });
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    for name in names {
+        let known = found.iter().any(|bug| bug.name == *name);
+        ensure!(known, "there is no crates/sim/bugs/{name}.patch");
+    }
+    Ok(found)
+}
+
+/// A copy of the tree.
+struct Copy {
+    tree: PathBuf,
+    target: PathBuf,
+}
+
+impl Copy {
+    /// Copies what git would commit, as far as it differs from the last copy: so little is built.
+    fn make(root: &Path) -> Result<Self> {
+        let place = root.join("target/bite");
+        let copy = Self {
+            tree: place.join("tree"),
+            target: place.join("target"),
+        };
+        let listed = Command::new("git")
+            .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+            .current_dir(root)
+            .output()
+            .context("run git")?;
+        ensure!(listed.status.success(), "git lists no files");
+        for name in String::from_utf8(listed.stdout)?.lines() {
+            let Ok(content) = fs::read(root.join(name)) else {
+                continue;
+            };
+            let to = copy.tree.join(name);
+            if fs::read(&to).ok().as_ref() != Some(&content) {
+                fs::create_dir_all(to.parent().context("a file lies somewhere")?)?;
+                fs::write(&to, content)?;
+            }
+        }
+        Ok(copy)
+    }
+
+    fn apply(&self, patch: &Path, how: &[&str]) -> Result<bool> {
+        let done = Command::new("git")
+            .arg("apply")
+            .args(how)
+            .arg(patch)
+            .current_dir(&self.tree)
+            // The copy is no part of the repository around it: without this, git skips its files.
+            .env("GIT_CEILING_DIRECTORIES", &self.tree)
+            .env("GIT_DIR", self.tree.join("none"))
+            .output()
+            .context("run git")?;
+        Ok(done.status.success())
+    }
+
+    /// Names the patches that do not apply.
+    fn must_take(&self, bugs: &[Bug]) -> Result<()> {
+        let mut stale = Vec::new();
+        for bug in bugs {
+            if !self.apply(&bug.patch, &["--check"])? {
+                stale.push(bug.name.as_str());
+            }
+        }
+        ensure!(
+            stale.is_empty(),
+            "these no longer apply: {}\n\nhint: the code that they spoil has changed; put the same \
+             mistake into the new code, and write `git diff` below the sentence of the patch",
+            stale.join(", ")
+        );
+        Ok(())
+    }
+
+    fn must_be_sound(&self) -> Result<()> {
+        self.build().context("build without a mistake")?;
+        if let Some(Found { seed, what }) = self.simulate(SEEDS_SOUND)? {
+            bail!("seed {seed} fails without any mistake: {what}");
+        }
+        Ok(())
+    }
+
+    fn look_for(&self, bug: &Bug, seeds: u64) -> Result<Option<Found>> {
+        ensure!(self.apply(&bug.patch, &[])?, "{} does not apply", bug.name);
+        let built = self.build();
+        let found = built.and_then(|()| self.simulate(seeds));
+        ensure!(
+            self.apply(&bug.patch, &["--reverse"])?,
+            "{} cannot be taken out of the copy again",
+            bug.name
+        );
+        found.with_context(|| bug.name.clone())
+    }
+
+    fn build(&self) -> Result<()> {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--release", "--locked", "--quiet"])
+            .args(["-p", "holdfast-sim", "--bin", "holdfast-sim"])
+            .current_dir(&self.tree)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .status()
+            .context("run cargo")?;
+        ensure!(built.success(), "it does not build");
+        Ok(())
+    }
+
+    /// Runs seeds from 0 until one fails.
+    fn simulate(&self, seeds: u64) -> Result<Option<Found>> {
+        let run = Command::new(self.target.join("release/holdfast-sim"))
+            .args(["--seeds", &format!("0..{seeds}"), "--stop"])
+            .output()
+            .context("run the simulator")?;
+        if run.status.success() {
+            return Ok(None);
+        }
+        let said = String::from_utf8_lossy(&run.stderr);
+        let failed = said.lines().find_map(|line| {
+            let (seed, rest) = line.strip_prefix("seed ")?.split_once(" failed at ")?;
+            let (_, what) = rest.split_once(": ")?;
+            let seed = seed.parse().ok()?;
+            let what = what.chars().take(WORDS).collect();
+            Some(Found { seed, what })
+        });
+        let found = failed.with_context(|| format!("it ended with {}: {said}", run.status))?;
+        Ok(Some(found))
+    }
+}
+
+/// Characters of what a seed says that fit into a table.
+const WORDS: usize = 100;
