@@ -145,7 +145,7 @@ impl RunPlan {
     fn add_episode(&mut self, prng: &mut Prng) {
         let node = NodeId(prng.between(1, self.cluster.nodes.into()) as u16);
         let span = self.draw_span(prng);
-        match prng.below(17) {
+        match prng.below(18) {
             0 | 1 => self.down(span, Fault::Kill(node), node),
             2 => self.down(span, Fault::LosePower(node), node),
             3 => self.all_down(span, Fault::LosePower, 800, prng),
@@ -162,6 +162,7 @@ impl RunPlan {
             12 => self.empty(span),
             13 => self.roll_back(span),
             14 | 15 => self.slow_disks(span, node, prng),
+            16 => self.strand(span.start, node, prng),
             _ => self.end_badly(span, node, prng),
         }
     }
@@ -224,6 +225,24 @@ impl RunPlan {
         for other in places.into_iter().chain([Place::Metadata]) {
             self.cut_both(span, Place::Node(node), other);
         }
+    }
+
+    /// What a node has sent to another one is stuck on its way; the node is killed, and when its hosts
+    /// have repeated everything elsewhere, what was stuck arrives.
+    fn strand(&mut self, start: Duration, node: NodeId, prng: &mut Prng) {
+        let Some(other) = self.other(node, prng) else {
+            return;
+        };
+        let seconds =
+            |prng: &mut Prng, least, most| Duration::from_millis(prng.between(least, most));
+        let killed = start + seconds(prng, 20, 400);
+        let away = Span {
+            start: killed,
+            end: killed + seconds(prng, 300, 3000),
+        };
+        self.down(away, Fault::Kill(node), node);
+        let end = killed + seconds(prng, 3400, 4800);
+        self.cut(Span { start, end }, Place::Node(node), Place::Node(other));
     }
 
     /// Messages take long; the metadata's answers may get lost.
@@ -294,12 +313,15 @@ impl RunPlan {
 
     /// A node does not reach another one, or not both ways.
     fn part(&mut self, span: Span, node: NodeId, prng: &mut Prng) {
-        let others: Vec<NodeId> = self.nodes().filter(|other| *other != node).collect();
-        if others.is_empty() {
-            return;
+        if let Some(other) = self.other(node, prng) {
+            self.cut_some(span, Place::Node(node), Place::Node(other), prng);
         }
-        let other = *prng.choose(&others);
-        self.cut_some(span, Place::Node(node), Place::Node(other), prng);
+    }
+
+    /// One of the other nodes, if there is one.
+    fn other(&self, node: NodeId, prng: &mut Prng) -> Option<NodeId> {
+        let others: Vec<NodeId> = self.nodes().filter(|other| *other != node).collect();
+        (!others.is_empty()).then(|| *prng.choose(&others))
     }
 
     fn cut_some(&mut self, span: Span, one: Place, other: Place, prng: &mut Prng) {

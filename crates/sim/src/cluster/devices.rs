@@ -48,6 +48,7 @@ impl Cluster {
             Fault::Rot(_) if is_spare => {
                 for disk in &mut state.disks {
                     disk.rot_anywhere(ROTTEN_SECTORS);
+                    rot_entry(disk);
                 }
             }
             Fault::LoseWrites(_) if is_spare => state.disks.iter_mut().for_each(lose_writes),
@@ -66,6 +67,19 @@ impl Cluster {
                 .filter(|it| it.node != node);
             others.any(|replica| self.nodes[&replica.node].store == replica.store)
         })
+    }
+}
+
+/// Both copies of an entry of the table rot: a page is lost with them.
+fn rot_entry(disk: &mut SimDisk) {
+    let Ok(superblock) = Superblock::decode(&disk.peek(0, 4096)) else {
+        return;
+    };
+    let [first, second] = superblock.layout.table_offsets;
+    let end = first + superblock.layout.table_bytes();
+    if let Some(entry) = disk.draw_sector(first, end) {
+        disk.rot(entry);
+        disk.rot(entry - first + second);
     }
 }
 
