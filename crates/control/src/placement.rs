@@ -95,8 +95,9 @@ impl Placement {
     }
 
     fn count(&mut self, slice: &SliceRecord) {
+        // Not who happens to lead: the slice goes back to whom it was meant for.
         self.add(
-            slice.primary,
+            slice.preferred,
             slice.replicas.iter().map(|replica| replica.node),
         );
     }

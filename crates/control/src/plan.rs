@@ -335,6 +335,7 @@ fn make_slices(
             slice,
             epoch: Epoch(1),
             primary,
+            preferred: primary,
             replicas,
             copies_min: volume.policy.copies_min() as u8,
             // No node: this is nobody's proposal for a slice that has been there before.

@@ -1,5 +1,6 @@
 //! A replica's world: its slice of the store, the links, the metadata.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use holdfast_model::{
@@ -26,7 +27,13 @@ pub(crate) struct World {
     pub(crate) notices: Vec<Notice>,
     /// Bytes that have been copied to joining replicas since the start, by slice.
     pub(crate) bytes_moved: u64,
+    /// Slices led here that bring replicas up to date.
+    pub(crate) syncing: BTreeSet<SliceId>,
 }
+
+/// Slices that bring replicas up to date at a time, at most: each keeps a map of its pages (400 KiB if
+/// all of them are to be copied) and has a few copies under way.
+const SYNCS_MAX: usize = 16;
 
 /// One slice's view of the world.
 pub(crate) struct SliceContext<'a> {
@@ -105,6 +112,13 @@ impl Context for SliceContext<'_> {
             .collect()
     }
 
+    fn entry(&self, sequence: Sequence) -> Option<Entry> {
+        let before = Sequence(sequence.0.checked_sub(1)?);
+        let store = self.world.storage.store();
+        let entry = store.entries_above(self.slice, before).next()?;
+        (entry.sequence == sequence).then(|| entry.clone())
+    }
+
     fn allocated(&self) -> Vec<(PageIndex, u64)> {
         self.world.storage.store().allocated(self.slice).collect()
     }
@@ -125,6 +139,11 @@ impl Context for SliceContext<'_> {
         self.world
             .storage
             .read_for_replica(now, self.slice, range, View::Committed)
+    }
+
+    fn append_age(&self) -> Duration {
+        let oldest = self.world.storage.store().oldest_unfinished_append();
+        oldest.map_or(Duration::ZERO, |since| self.world.now.since(since))
     }
 
     fn peer(&self, node: NodeId) -> Option<Peer> {
@@ -159,15 +178,21 @@ impl Context for SliceContext<'_> {
         self.world.bytes_moved += bytes;
     }
 
+    fn may_sync(&self) -> bool {
+        self.world.syncing.len() < SYNCS_MAX
+    }
+
     fn milestone(&mut self, milestone: Milestone) {
         let slice = self.slice;
         self.world.notices.push(match milestone {
             Milestone::Leads(epoch) => Notice::Leads(slice, epoch),
             Milestone::Deposed(epoch) => Notice::Deposed(slice, epoch),
-            Milestone::Removed(node) => Notice::Removed(slice, node),
+            Milestone::Removed { node, slow } => Notice::Removed { slice, node, slow },
+            Milestone::HandedOver { node, slow } => Notice::HandedOver { slice, node, slow },
             Milestone::Joining { node, full } => Notice::Joining { slice, node, full },
             Milestone::InSync(node) => Notice::InSync(slice, node),
             Milestone::NotThatReplica => Notice::NotThatReplica(slice),
+            Milestone::MetadataBehind(epoch) => Notice::MetadataBehind(slice, epoch),
         });
     }
 }

@@ -91,6 +91,7 @@ impl Engine {
             finished: Vec::new(),
             notices: Vec::new(),
             bytes_moved: 0,
+            syncing: BTreeSet::new(),
         };
         let portal = Portal::new(config.node, config.portal_limits);
         let parts = Parts::new(config.hold);
@@ -231,6 +232,11 @@ impl Engine {
             world: &mut self.world,
         };
         let result = act(replica, &mut context);
+        if replica.is_syncing() {
+            self.world.syncing.insert(slice);
+        } else {
+            self.world.syncing.remove(&slice);
+        }
         let next = replica.next_timeout();
         if let Some(before) = self.timer_of.remove(&slice) {
             self.timers.remove(&(before, slice));
@@ -474,6 +480,11 @@ impl Engine {
             StoreEvent::ReadDone { token, blocks } => self.read_done(token, blocks),
             StoreEvent::DeviceFailed { disk } => {
                 self.world.notices.push(Notice::DeviceFailed(disk));
+                for slice in self.slices() {
+                    self.with_replica(slice, |replica, context| {
+                        replica.handle_failure(context);
+                    });
+                }
                 self.failed = true;
                 self.parts.replicas_failed(self.world.now);
                 self.timers.clear();
@@ -504,6 +515,7 @@ fn slice_of(message: &Message) -> Option<SliceId> {
         Message::Query(it) => Some(it.slice),
         Message::QueryReply(it) => Some(it.slice),
         Message::Resign(it) => Some(it.slice),
+        Message::HandOver(it) => Some(it.slice),
         Message::JoinRequest(it) => Some(it.slice),
         Message::Copy(it) => Some(it.slice),
         Message::Copied(it) => Some(it.slice),

@@ -1,7 +1,7 @@
 //! Heartbeats: what every node tells every other all the time, and what leases are made of.
 
 use holdfast_model::NodeId;
-use holdfast_stdx::Instant;
+use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::Heartbeat;
 
 use crate::context::milliseconds;
@@ -41,6 +41,7 @@ impl Engine {
             return;
         };
         current.heard = current.heard.max(heartbeat.sent);
+        current.peer.append_age = Duration::from_millis(heartbeat.append_age_ms.into());
         let echo = heartbeat.echo;
         if echo == Instant::ZERO || echo > self.world.now {
             // Nothing of ours had arrived: it proves nothing. Or the peer makes times up.

@@ -82,6 +82,7 @@ impl Engine {
         let settled = self.replicas.get(&slice).is_some_and(Replica::is_settled);
         if settled {
             self.replicas.remove(&slice);
+            self.world.syncing.remove(&slice);
             if let Some(timer) = self.timer_of.remove(&slice) {
                 self.timers.remove(&(timer, slice));
             }

@@ -32,7 +32,23 @@ pub enum Notice {
     /// Another node leads a slice that this one led.
     Deposed(SliceId, Epoch),
     /// A replica was taken out of the in-sync set.
-    Removed(SliceId, NodeId),
+    Removed {
+        /// The slice.
+        slice: SliceId,
+        /// The replica.
+        node: NodeId,
+        /// It answers, but its disk takes too long.
+        slow: bool,
+    },
+    /// This node hands a slice over.
+    HandedOver {
+        /// The slice.
+        slice: SliceId,
+        /// To whom.
+        node: NodeId,
+        /// The disk here takes too long; else the slice is meant to be led there.
+        slow: bool,
+    },
     /// A replica is being brought up to date: all of it, or what changed.
     Joining {
         /// The slice.
@@ -53,6 +69,9 @@ pub enum Notice {
     /// This node's replica is not what the record says it is (an emptied, replaced or damaged
     /// store): it joins anew.
     NotThatReplica(SliceId),
+    /// The metadata names an epoch older than one that the replica here was part of: it has gone back,
+    /// and nothing is done by it.
+    MetadataBehind(SliceId, Epoch),
     /// A device failed; every replica of this node is out.
     DeviceFailed(DiskId),
 }
@@ -62,17 +81,20 @@ impl Notice {
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {
-            Self::PeerUp(_) | Self::Leads(..) | Self::Joining { .. } | Self::InSync(..) => {
-                Severity::Info
-            }
+            Self::PeerUp(_)
+            | Self::Leads(..)
+            | Self::Joining { .. }
+            | Self::InSync(..)
+            | Self::HandedOver { slow: false, .. } => Severity::Info,
             Self::PeerDown(_)
             | Self::StoodStill { .. }
             | Self::Deposed(..)
-            | Self::Removed(..)
             | Self::Spoiled(..)
+            | Self::Removed { .. }
+            | Self::HandedOver { .. }
             | Self::Repaired(..)
             | Self::NotThatReplica(_) => Severity::Warning,
-            Self::Lost(..) | Self::DeviceFailed(..) => Severity::Error,
+            Self::Lost(..) | Self::MetadataBehind(..) | Self::DeviceFailed(..) => Severity::Error,
         }
     }
 }
@@ -93,11 +115,24 @@ impl fmt::Display for Notice {
                     "no longer leads slice {slice}, which is in epoch {epoch}"
                 )
             }
-            Self::Removed(slice, node) => {
+            Self::Removed { slice, node, slow } => {
+                let why = if *slow {
+                    ": its disk takes too long"
+                } else {
+                    ""
+                };
                 write!(
                     formatter,
-                    "took {node} out of the in-sync replicas of slice {slice}"
+                    "took {node} out of the in-sync replicas of slice {slice}{why}"
                 )
+            }
+            Self::HandedOver { slice, node, slow } => {
+                let why = if *slow {
+                    "because the disk here takes too long"
+                } else {
+                    "which is to lead it"
+                };
+                write!(formatter, "hands slice {slice} over to {node}, {why}")
             }
             Self::Joining {
                 slice,
@@ -130,6 +165,11 @@ impl fmt::Display for Notice {
             Self::NotThatReplica(slice) => write!(
                 formatter,
                 "the replica of slice {slice} here is not the one on record and joins anew"
+            ),
+            Self::MetadataBehind(slice, epoch) => write!(
+                formatter,
+                "the metadata has gone back: it says epoch {epoch} of slice {slice}, of which this \
+                 node has seen a later one"
             ),
             Self::DeviceFailed(disk) => write!(
                 formatter,

@@ -51,8 +51,12 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// Cuts an operation on a volume.
-    pub(crate) fn cut(volume: VolumeId, operation: MediumOperation) -> (Self, Vec<Piece>) {
+    /// Cuts an operation on a volume of so many bytes.
+    pub(crate) fn cut(
+        volume: VolumeId,
+        volume_bytes: u64,
+        operation: MediumOperation,
+    ) -> (Self, Vec<Piece>) {
         match operation {
             MediumOperation::Read { range, .. } => Self::cut_read(volume, range, Purpose::Bytes),
             MediumOperation::Verify { range } => Self::cut_read(volume, range, Purpose::Done),
@@ -60,9 +64,10 @@ impl Operation {
                 offset,
                 extent_count_max,
             } => {
-                // What is beyond one entry's worth is asked for by another command.
+                // What is beyond one entry's worth is asked for by another command; beyond the end of
+                // the volume there is nothing to be told of (SBC-3 5.4).
                 let step = ENTRY_BYTES_MAX as u64;
-                let length = step - offset % step;
+                let length = (step - offset % step).min(volume_bytes.saturating_sub(offset));
                 let count_max = extent_count_max as usize;
                 let range = ByteRange { offset, length };
                 Self::cut_read(volume, range, Purpose::Extents { count_max })
@@ -218,6 +223,7 @@ mod tests {
     use super::*;
 
     const VOLUME: VolumeId = VolumeId(1);
+    const BYTES: u64 = 1 << 30;
 
     fn zero(start: u32, count: u32) -> Content {
         Content {
@@ -245,7 +251,7 @@ mod tests {
             range,
             force_unit_access: false,
         };
-        let (mut operation, pieces) = Operation::cut(VOLUME, read);
+        let (mut operation, pieces) = Operation::cut(VOLUME, BYTES, read);
         assert_eq!(pieces.len(), 1);
         operation.end_piece(0, Ok(vec![data(1, 1, 1), zero(2, 1), data(3, 1, 3)]));
         assert!(operation.is_over());
@@ -265,7 +271,7 @@ mod tests {
             offset: 512,
             extent_count_max: 2,
         };
-        let (mut operation, _) = Operation::cut(VOLUME, status);
+        let (mut operation, _) = Operation::cut(VOLUME, BYTES, status);
         let contents = vec![
             data(0, 1, 1),
             data(1, 1, 1),
@@ -290,12 +296,32 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_told_of_what_is_beyond_the_end() {
+        let status = MediumOperation::BlockStatus {
+            offset: 8192 + 512,
+            extent_count_max: 2,
+        };
+        let (mut operation, pieces) = Operation::cut(VOLUME, 3 * 4096, status);
+        assert!(matches!(&pieces[0].kind, PartKind::Read(range) if *range == BlockRange::new(2, 1)));
+        operation.end_piece(0, Ok(vec![data(2, 1, 1)]));
+        let Ok(MediumData::Extents(extents)) = operation.result() else {
+            panic!("it was found")
+        };
+        let expected = Extent {
+            length: 4096 - 512,
+            mapped: true,
+        };
+        assert_eq!(extents, [expected]);
+    }
+
+    #[test]
     fn the_first_error_is_the_operations() {
         let range = ByteRange {
             offset: 0,
             length: 2 << 20,
         };
-        let (mut operation, pieces) = Operation::cut(VOLUME, MediumOperation::Verify { range });
+        let (mut operation, pieces) =
+            Operation::cut(VOLUME, BYTES, MediumOperation::Verify { range });
         assert_eq!(pieces.len(), 2);
         operation.end_piece(1, Err(MediumError::NotReady));
         assert!(!operation.is_over());

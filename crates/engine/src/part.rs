@@ -24,6 +24,11 @@ use crate::event::LinkId;
 /// heartbeat that was sent before it, by a clock that may run slower than ours by 1/32.
 const EXPOSURE: Duration = FORWARD_AGE.saturating_add(Duration::from_millis(32));
 
+/// Until a part that nobody could take is tried again for the first time.
+const RETRY_MIN: Duration = Duration::from_millis(1);
+/// Until it is tried again after many times.
+const RETRY_MAX: Duration = Duration::from_millis(20);
+
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PartKind {
@@ -98,6 +103,8 @@ pub(crate) struct Part {
     pub(crate) whereabouts: Whereabouts,
     /// Nobody is asked to do it any more; it ends with this error unless it turns out to be done.
     pub(crate) given_up: Option<MediumError>,
+    /// How often nobody took it.
+    pub(crate) tries: u32,
     /// It may have been numbered by somebody who has not said so.
     pub(crate) in_doubt: bool,
     /// Until then it may be numbered by somebody who was asked and has not answered.
@@ -122,9 +129,18 @@ impl Part {
             arrived,
             whereabouts: Whereabouts::Waiting { retry: arrived },
             given_up: is_barrier.then_some(MediumError::Aborted),
+            tries: 0,
             in_doubt: is_barrier,
             exposed_until: Instant::ZERO,
         }
+    }
+
+    /// How long to wait before it is tried again: a slice that is being handed over is served again
+    /// in less than a millisecond, one whose primary died in about a second.
+    pub(crate) fn next_delay(&mut self) -> Duration {
+        let doublings = self.tries.min(5);
+        self.tries = self.tries.saturating_add(1);
+        (RETRY_MIN * (1 << doublings)).min(RETRY_MAX)
     }
 
     /// Whether it is known not to be numbered anywhere, now or later.

@@ -22,9 +22,6 @@ use holdfast_stdx::{Duration, Instant};
 use crate::event::LinkId;
 use crate::part::{Owner, Part, Whereabouts};
 
-/// Until a part that nobody could take is tried again, if nothing happens before.
-const RETRY: Duration = Duration::from_millis(20);
-
 /// A slice that nobody has tried for so long may have been served meanwhile.
 const UNTRIED_MAX: Duration = Duration::from_secs(5);
 

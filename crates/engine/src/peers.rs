@@ -9,7 +9,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use holdfast_model::{Incarnation, NodeId, StoreId};
 use holdfast_replica::Peer;
 use holdfast_replica::timing::HEARTBEAT;
-use holdfast_stdx::Instant;
+use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::Message;
 
 use crate::event::{LinkId, PeerCommand};
@@ -42,7 +42,11 @@ impl Peers {
         store: StoreId,
         incarnation: Incarnation,
     ) {
-        let peer = Peer { store, incarnation };
+        let peer = Peer {
+            store,
+            incarnation,
+            append_age: Duration::ZERO,
+        };
         let link = Link {
             id,
             peer,

@@ -44,6 +44,8 @@ struct Session {
 struct Task {
     session: SessionId,
     volume: VolumeId,
+    /// The volume's size when the command arrived.
+    volume_bytes: u64,
     arrived: Instant,
     continuation: Continuation,
     operation: Operation,
@@ -237,7 +239,7 @@ impl Portal {
 
     /// Cuts an operation into parts.
     fn begin(&mut self, now: Instant, id: TaskId, task: Task, operation: MediumOperation) {
-        let (operation, pieces) = Operation::cut(task.volume, operation);
+        let (operation, pieces) = Operation::cut(task.volume, task.volume_bytes, operation);
         for (place, Piece { slice, kind }) in pieces.into_iter().enumerate() {
             let arrived = task.arrived;
             self.new_parts.push(NewPart {
@@ -340,6 +342,7 @@ impl Portal {
                 let task = Task {
                     session: request.session,
                     volume: volume.id,
+                    volume_bytes: volume.unit.geometry().bytes(),
                     arrived: request.arrived,
                     continuation,
                     operation: Operation::default(),

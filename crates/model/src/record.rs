@@ -206,6 +206,8 @@ pub struct SliceRecord {
     pub epoch: Epoch,
     /// The one that orders writes; in sync.
     pub primary: NodeId,
+    /// The one that is to order them whenever it is in sync: a wish, so that load stays spread.
+    pub preferred: NodeId,
     /// Its replicas, by node.
     pub replicas: Vec<ReplicaRecord>,
     /// In-sync copies below which writes stop.
@@ -289,6 +291,7 @@ mod tests {
             },
             epoch: Epoch(7),
             primary: NodeId(1),
+            preferred: NodeId(2),
             replicas: vec![
                 ReplicaRecord {
                     node: NodeId(1),
@@ -312,7 +315,8 @@ mod tests {
 
     #[test]
     fn the_first_schema_is_read_for_ever() {
-        let literal = br#"{"schema":1,"slice":{"volume":3,"index":1},"epoch":7,"primary":1,
+        let literal =
+            br#"{"schema":1,"slice":{"volume":3,"index":1},"epoch":7,"primary":1,"preferred":2,
             "replicas":[
             {"node":1,"store":"0000000000000000000000000000000a","state":"in-sync"},
             {"node":2,"store":"0000000000000000000000000000000b","state":"absent","stable":41}],

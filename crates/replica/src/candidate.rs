@@ -88,6 +88,8 @@ pub(crate) struct Candidate {
     pub(crate) proposal: Option<Proposal>,
     /// Somebody other than the last primary is left out, and may serve reads for a while.
     pub(crate) leaves_out_reader: bool,
+    /// In whose place it proposes itself.
+    pub(crate) deposes: Option<NodeId>,
 }
 
 impl Candidate {
@@ -122,6 +124,7 @@ impl Replica {
             stood_back: 0,
             proposal: None,
             leaves_out_reader: false,
+            deposes: None,
         });
         let state = self.state.unwrap_or(State::NEW);
         let withdrawn = state.withdrawn.max(from);
@@ -138,11 +141,13 @@ impl Replica {
 
     /// A withdrawal is durable.
     pub(crate) fn withdrawn(&mut self, context: &mut dyn Context, epoch: Epoch) {
-        // A former primary has granted nothing to anybody since it last led.
+        // A former primary has granted nothing to anybody since it last led. One that was only
+        // named, and never began, may have granted the lease to the one before.
+        let state = self.state.unwrap_or(State::NEW);
         let led = self
             .record
             .as_ref()
-            .is_some_and(|record| record.primary == self.me.node);
+            .is_some_and(|record| record.primary == self.me.node && state.epoch == record.epoch);
         let granted = self.last_grant.filter(|_| !led);
         let lease_over = granted.map_or(Instant::ZERO, |grant| grant + LEASE + DRIFT);
         let Role::Candidate(candidate) = &mut self.role else {
@@ -281,10 +286,12 @@ impl Replica {
                     .replica(node)
                     .is_none_or(|kept| kept.membership != Membership::InSync)
         });
+        let deposes = Some(previous.primary).filter(|node| *node != self.me.node);
         let proposal = Proposal::make(context, record);
         let Role::Candidate(candidate) = &mut self.role else {
             return;
         };
+        candidate.deposes = deposes;
         candidate.leaves_out_reader = leaves_out_reader;
         candidate.proposal = Some(proposal);
     }

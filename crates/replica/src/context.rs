@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use holdfast_model::{
     BlockRange, Change, CommandId, Entry, Epoch, Incarnation, NodeId, PageIndex, Sequence, StoreId,
 };
-use holdfast_stdx::{Bytes, Instant};
+use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_wire::{Content, Message, OutcomeCode};
 
 /// Names something that ends later. Tokens of one slice's durable operations come back in the
@@ -20,6 +20,8 @@ pub struct Peer {
     pub store: StoreId,
     /// The start of its process.
     pub incarnation: Incarnation,
+    /// How long its oldest append had been waiting for its disk when it last told.
+    pub append_age: Duration,
 }
 
 /// What happened to a replica that people should know of.
@@ -30,7 +32,19 @@ pub enum Milestone {
     /// It led, and does so no more; the slice is in this epoch.
     Deposed(Epoch),
     /// It took this node's replica out of the in-sync set.
-    Removed(NodeId),
+    Removed {
+        /// Whose.
+        node: NodeId,
+        /// It is there, but its disk takes too long.
+        slow: bool,
+    },
+    /// It hands the slice over to this node's replica.
+    HandedOver {
+        /// Whose.
+        node: NodeId,
+        /// The disk here takes too long.
+        slow: bool,
+    },
     /// It brings this node's replica up to date: all of it, or what changed.
     Joining {
         /// Whose.
@@ -42,6 +56,8 @@ pub enum Milestone {
     InSync(NodeId),
     /// It is not what the record says that it is.
     NotThatReplica,
+    /// The record is of this epoch, and the replica has been part of a later one.
+    MetadataBehind(Epoch),
 }
 
 /// What a replica may do. Everything concerns the replica's own slice.
@@ -76,6 +92,8 @@ pub trait Context {
     fn stable(&self) -> Sequence;
     /// The entries above a sequence that is not below the committed point.
     fn entries_above(&self, sequence: Sequence) -> Vec<Entry>;
+    /// The entry of a sequence, if it is kept: as long as it is not in pages.
+    fn entry(&self, sequence: Sequence) -> Option<Entry>;
     /// Pages that hold anything, with the mask of their blocks that do.
     fn allocated(&self) -> Vec<(PageIndex, u64)>;
     /// Makes sure that there is room for a write.
@@ -84,6 +102,9 @@ pub trait Context {
     fn read_prepared(&mut self, range: BlockRange) -> Token;
     /// Reads the committed version of blocks. Ends with `handle_read`.
     fn read_committed(&mut self, range: BlockRange) -> Token;
+
+    /// How long the oldest append here, of any slice, has been waiting for its disk.
+    fn append_age(&self) -> Duration;
 
     /// Who is at the other end of the link to a node, if it is up.
     fn peer(&self, node: NodeId) -> Option<Peer>;
@@ -104,6 +125,8 @@ pub trait Context {
     fn finish(&mut self, command: CommandId, outcome: OutcomeCode);
     /// Blocks that a joining replica was sent, for statistics.
     fn copied(&mut self, bytes: u64);
+    /// Whether one more slice that is led here may begin to bring replicas up to date.
+    fn may_sync(&self) -> bool;
     /// Something for people.
     fn milestone(&mut self, milestone: Milestone);
 }

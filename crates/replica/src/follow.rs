@@ -1,7 +1,7 @@
 //! What a replica makes of the record: which role it takes, and when it changes.
 //!
 //! Invariants:
-//! - a record older than one that was already followed is ignored;
+//! - a record older than one that was already followed, in this start or an earlier one, is ignored;
 //! - no role survives a restart, but for that of a primary that stopped cleanly;
 //! - a replica whose contents are not what the record takes them for never counts as in sync.
 
@@ -23,6 +23,9 @@ impl Replica {
     ) {
         match record {
             None => self.leave(context),
+            Some(record) if self.is_from_the_past(&record) => {
+                context.milestone(Milestone::MetadataBehind(record.epoch));
+            }
             Some(record) => {
                 let known = self
                     .record
@@ -35,6 +38,14 @@ impl Replica {
             }
         }
         self.maintain(context);
+    }
+
+    /// Whether a record is older than what this replica has taken part in: then the metadata has gone
+    /// back, and its numbers would be given out twice. Nothing is done by it.
+    fn is_from_the_past(&self, record: &SliceRecord) -> bool {
+        let took_part = |state: &State| state.epoch.max(state.withdrawn);
+        let newest = self.state.as_ref().map_or(Epoch::ZERO, took_part);
+        self.record.is_none() && record.epoch < newest
     }
 
     /// A proposal has ended.
@@ -61,6 +72,7 @@ impl Replica {
     /// Follows a record that is at least as new as the last.
     fn adopt(&mut self, context: &mut dyn Context, record: SliceRecord, newer: bool, fresh: bool) {
         let ours = record.proposer == (self.me.node, self.me.incarnation);
+        let leads = record.primary == self.me.node;
         self.record = Some(record);
         if !newer {
             if matches!(self.role, Role::Outside { .. }) {
@@ -75,7 +87,7 @@ impl Replica {
             Role::Primary(primary) if ours && primary.change.is_some() => {
                 self.change_done(context);
             }
-            Role::Candidate(_) if ours => self.lead(context, false),
+            Role::Candidate(_) if ours && leads => self.lead(context, false),
             _ => {
                 self.adjust_marks();
                 self.take_place(context);
@@ -119,7 +131,7 @@ impl Replica {
     }
 
     /// Takes the place that the record has for this replica.
-    fn take_place(&mut self, context: &mut dyn Context) {
+    pub(crate) fn take_place(&mut self, context: &mut dyn Context) {
         let now = context.now();
         let record = self.record.as_ref().expect("a place is taken in a record");
         let Some(mine) = record.replica(self.me.node) else {
@@ -129,7 +141,14 @@ impl Replica {
         let in_sync = mine.membership == Membership::InSync && mine.store == self.me.store;
         let (epoch, primary) = (record.epoch, record.primary);
         if in_sync && self.is_as_recorded() {
-            if primary == self.me.node {
+            if primary == self.me.node
+                && let Role::Secondary(secondary) = &mut self.role
+                && secondary.begun
+                && secondary.epoch.next() == epoch
+            {
+                // The primary hands over. It may serve until it says that it has stopped.
+                secondary.is_heir = true;
+            } else if primary == self.me.node {
                 self.step_down(context);
                 self.lead_again(context);
             } else if !self.follows(epoch, primary) {
@@ -137,7 +156,8 @@ impl Replica {
                 self.follow(context, epoch, primary);
             }
         } else if !self.joins(epoch) {
-            if in_sync {
+            // Without a state nothing has been written to it yet, or its primary will know better.
+            if in_sync && self.state.is_some() {
                 context.milestone(Milestone::NotThatReplica);
             }
             self.step_down(context);
@@ -206,10 +226,11 @@ impl Replica {
         if context.peer(primary).is_none() {
             return;
         }
-        let stable = match self.state.map(|state| state.standing) {
-            None => Sequence::ZERO,
-            Some(Standing::Whole) => context.stable(),
-            Some(Standing::Joining { stable } | Standing::Damaged { stable }) => stable,
+        let (stable, sync) = match self.state.map(|state| state.standing) {
+            None => (Sequence::ZERO, Epoch::ZERO),
+            Some(Standing::Whole) => (context.stable(), Epoch::ZERO),
+            Some(Standing::Joining { stable, sync }) => (stable, sync),
+            Some(Standing::Damaged { stable }) => (stable, Epoch::ZERO),
         };
         let (slice, store) = (self.slice, self.me.store);
         context.send(
@@ -219,6 +240,7 @@ impl Replica {
                 store,
                 stable,
                 usable: true,
+                sync,
             }
             .into(),
         );

@@ -59,14 +59,15 @@ impl Replica {
             _ if full => Sequence::ZERO,
             None => Sequence::ZERO,
             Some(Standing::Whole) => context.stable(),
-            Some(Standing::Joining { stable } | Standing::Damaged { stable }) => stable,
+            Some(Standing::Joining { stable, .. } | Standing::Damaged { stable }) => stable,
         };
         let withdrawn = self.state.unwrap_or(State::NEW).withdrawn;
         assert!(
             !full || self.state.is_none(),
             "what is copied in full begins with nothing"
         );
-        let standing = Standing::Joining { stable };
+        let sync = begin.sync;
+        let standing = Standing::Joining { stable, sync };
         let state = State {
             epoch: begin.epoch,
             withdrawn,
@@ -84,6 +85,7 @@ impl Replica {
         let token = context.restart_log((epoch, begin.committed));
         self.waits
             .push_back((token, Wait::Begin(begin.epoch, begin.committed)));
+        self.ids_from = context.now();
         self.window = Window::starting_at(begin.committed);
         self.marks.clear();
         self.role = Role::Joiner(Box::new(Joiner {

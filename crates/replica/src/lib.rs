@@ -15,8 +15,10 @@
 extern crate alloc;
 
 mod candidate;
+mod conduct;
 mod context;
 mod follow;
+mod hand_over;
 mod joiner;
 mod marks;
 mod primary;
@@ -32,9 +34,10 @@ use alloc::vec::Vec;
 use holdfast_model::record::{Membership, SliceRecord};
 use holdfast_model::{CommandId, Epoch, Incarnation, NodeId, Sequence, SliceId, StoreId};
 use holdfast_stdx::{Bytes, Instant};
-use holdfast_wire::{Begin, Claim, Grant, Message, OutcomeCode, Refusal, Refused};
+use holdfast_wire::{Begin, Claim, Grant, Message, OutcomeCode, Refusal, Refused, Resign};
 
 use candidate::Candidate;
+use conduct::Conduct;
 pub use context::{Contents, Context, Milestone, Peer, Token};
 use joiner::Joiner;
 use marks::{Mark, Window};
@@ -135,8 +138,13 @@ pub struct Replica {
     /// The journal's last group was bad: until then nobody leads without hearing all others.
     suspect_until: Option<Instant>,
     recent: Recent,
+    /// The ids of commands that were numbered before this may not be among the recent ones.
+    ids_from: Instant,
     window: Window,
     marks: BTreeMap<(NodeId, StoreId), Mark>,
+    conduct: Conduct,
+    /// Changes that portals want, while the primary before this one has not let go.
+    early: VecDeque<Operation>,
     /// When the last grant for this slice went out, to anybody.
     last_grant: Option<Instant>,
     /// The operator wants the node to stop.
@@ -172,8 +180,11 @@ impl Replica {
             patient_until: now + timing::START_PATIENCE,
             suspect_until: found.tail_suspect.then(|| now + timing::SUSPECT_TAIL),
             recent: Recent::default(),
+            ids_from: now,
             window: Window::starting_at(found.committed),
             marks: BTreeMap::new(),
+            conduct: Conduct::default(),
+            early: VecDeque::new(),
             last_grant: Some(now),
             stopping: false,
             nonce: 0,
@@ -193,12 +204,21 @@ impl Replica {
                 ..State::NEW
             });
             replica.state = Some(state);
-            if !found.intact && !matches!(state.standing, Standing::Joining { .. }) {
-                let standing = Standing::Damaged {
-                    stable: found.committed,
+            if !found.intact {
+                let standing = match state.standing {
+                    // Copies may be lost, and what was sent meanwhile: the whole mark counts again.
+                    Standing::Joining { stable, .. } => Standing::Joining {
+                        stable,
+                        sync: Epoch::ZERO,
+                    },
+                    Standing::Whole | Standing::Damaged { .. } => Standing::Damaged {
+                        stable: found.committed,
+                    },
                 };
                 replica.keep(context, State { standing, ..state }, Wait::Other);
-                context.milestone(Milestone::NotThatReplica);
+                if matches!(standing, Standing::Damaged { .. }) {
+                    context.milestone(Milestone::NotThatReplica);
+                }
             }
         }
         replica
@@ -237,6 +257,7 @@ impl Replica {
             Message::Query(query) => self.handle_query(context, peer, query),
             Message::QueryReply(reply) => self.handle_query_reply(context, peer, reply),
             Message::Resign(resign) => self.handle_resign(context, peer, resign),
+            Message::HandOver(over) => self.handle_hand_over(context, peer, over),
             Message::Prepared(prepared) => self.handle_prepared(context, peer, prepared),
             Message::Refused(refused) => self.handle_refused(peer, refused),
             Message::JoinRequest(request) => self.handle_join_request(peer, request),
@@ -294,6 +315,30 @@ impl Replica {
             _ => {}
         }
         self.maintain(context);
+    }
+
+    /// A device of this node has failed: nothing more is asked of this replica, and whoever relies on
+    /// it need not wait to find out.
+    pub fn handle_failure(&mut self, context: &mut dyn Context) {
+        let slice = self.slice;
+        match &self.role {
+            Role::Primary(primary) => {
+                let epoch = primary.epoch;
+                let members: Vec<NodeId> =
+                    primary.in_sync_members().map(|(node, _)| node).collect();
+                for node in members {
+                    context.send(node, Resign { slice, epoch }.into());
+                }
+                self.retire(context);
+            }
+            Role::Secondary(Secondary { epoch, primary, .. }) => {
+                self.refuse(context, *primary, *epoch, Refusal::Failed);
+            }
+            Role::Joiner(joiner) => {
+                self.refuse(context, joiner.primary, joiner.epoch, Refusal::Failed);
+            }
+            Role::Outside { .. } | Role::Candidate(_) => {}
+        }
     }
 
     /// Time has passed.
@@ -389,6 +434,16 @@ impl Replica {
         }
     }
 
+    /// Whether changes may be submitted here: this replica leads, or will in a moment.
+    #[must_use]
+    pub fn takes_writes(&self) -> bool {
+        match &self.role {
+            Role::Primary(primary) => primary.takes_writes(),
+            Role::Secondary(secondary) => secondary.is_heir,
+            _ => false,
+        }
+    }
+
     /// The epoch in which this replica is in sync and has begun.
     #[must_use]
     pub fn in_sync_epoch(&self) -> Option<Epoch> {
@@ -397,6 +452,12 @@ impl Replica {
             Role::Secondary(secondary) if secondary.begun => Some(secondary.epoch),
             _ => None,
         }
+    }
+
+    /// Whether this replica leads, and brings another one up to date.
+    #[must_use]
+    pub fn is_syncing(&self) -> bool {
+        matches!(&self.role, Role::Primary(primary) if primary.is_syncing())
     }
 
     /// The other in-sync replicas' nodes, as the record names them.
@@ -413,9 +474,10 @@ impl Replica {
     /// ended.
     #[must_use]
     pub fn commands(&self) -> Vec<CommandId> {
+        let early = self.early.iter().map(|operation| operation.command);
         match &self.role {
-            Role::Primary(primary) => primary.commands().collect(),
-            _ => Vec::new(),
+            Role::Primary(primary) => primary.commands().chain(early).collect(),
+            _ => early.collect(),
         }
     }
 
@@ -440,6 +502,7 @@ impl Replica {
     /// The cheap list that every event ends with: what has become possible is done, what must
     /// hold is asserted.
     fn maintain(&mut self, context: &mut dyn Context) {
+        self.consider_early(context);
         match &self.role {
             Role::Secondary(_) | Role::Joiner(_) => self.acknowledge(context),
             Role::Primary(_) => self.lead_on(context),
@@ -469,7 +532,7 @@ impl Replica {
     fn note_change(&mut self, sequence: Sequence, range: holdfast_model::BlockRange) {
         self.window.note(sequence, range);
         for mark in self.marks.values_mut() {
-            mark.note(range);
+            mark.note(sequence, range);
         }
     }
 

@@ -3,15 +3,20 @@
 //!
 //! Invariants:
 //! - the window tells every change above [`Window::from`]; it is asked only for points not before;
-//! - a mark tells every block changed above [`Mark::from`], and perhaps more, never less.
+//! - a mark tells every block that its replica lacks, and perhaps more, never less: what changed above
+//!   [`Mark::from`], but for what was copied to it durably since.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
-use holdfast_model::{BlockRange, PageIndex, Sequence};
+use holdfast_model::{BlockRange, Epoch, PageIndex, Sequence};
 
 /// Changes that the window keeps at most. Beyond it the oldest are forgotten, and a replica that
 /// needs them is copied in full: 64 Ki changes are more than a second of the fastest writer.
 const WINDOW_CHANGES_MAX: usize = 64 << 10;
+
+/// Changes that a mark keeps apart at most, while its replica is brought up to date: beyond it the
+/// oldest count as not received, and are copied again should the sync be interrupted.
+const STREAMED_CHANGES_MAX: usize = 8 << 10;
 
 /// The latest changes, in order.
 #[derive(Debug, Default)]
@@ -20,13 +25,19 @@ pub(crate) struct Window {
     changes: VecDeque<(Sequence, BlockRange)>,
 }
 
-/// The blocks that changed since a point: for each page the mask of its blocks.
+/// What a replica lacks: for each page the mask of its blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     /// The mark tells of every change above this.
     pub(crate) from: Sequence,
-    /// The changed blocks.
-    pub(crate) pages: BTreeMap<PageIndex, u64>,
+    /// Blocks that it lacks, or may lack.
+    pages: BTreeMap<PageIndex, u64>,
+    /// The sync in which some of the blocks were copied: only the replica that was part of that has
+    /// them.
+    pub(crate) sync: Option<Epoch>,
+    /// Changes since it was last told to begin, which it is sent as entries, and does not have for
+    /// sure.
+    streamed: VecDeque<(Sequence, BlockRange)>,
 }
 
 impl Window {
@@ -71,10 +82,12 @@ impl Window {
         let mut mark = Mark {
             from: self.from.max(stable),
             pages: BTreeMap::new(),
+            sync: None,
+            streamed: VecDeque::new(),
         };
         for (sequence, range) in &self.changes {
             if *sequence > stable {
-                mark.note(*range);
+                mark.add(*range);
             }
         }
         mark
@@ -82,8 +95,91 @@ impl Window {
 }
 
 impl Mark {
-    /// Adds changed blocks.
-    pub(crate) fn note(&mut self, range: BlockRange) {
+    /// The mark of a replica that begins with nothing: all that is allocated.
+    pub(crate) fn of_everything(
+        sync: Epoch,
+        allocated: impl IntoIterator<Item = (PageIndex, u64)>,
+    ) -> Self {
+        Self {
+            from: Sequence::ZERO,
+            pages: allocated.into_iter().collect(),
+            sync: Some(sync),
+            streamed: VecDeque::new(),
+        }
+    }
+
+    /// Whether it tells what a replica lacks that offers itself with what it had at `stable`, or in
+    /// the middle of `sync`.
+    pub(crate) fn fits(&self, stable: Sequence, sync: Epoch) -> bool {
+        match self.sync {
+            None => self.from <= stable,
+            Some(own) => own == sync && sync != Epoch::ZERO,
+        }
+    }
+
+    /// Adds a change.
+    pub(crate) fn note(&mut self, sequence: Sequence, range: BlockRange) {
+        if self.sync.is_none() {
+            self.add(range);
+            return;
+        }
+        if self.streamed.len() == STREAMED_CHANGES_MAX
+            && let Some((_, oldest)) = self.streamed.pop_front()
+        {
+            self.add(oldest);
+        }
+        self.streamed.push_back((sequence, range));
+    }
+
+    /// The replica is about to be told to begin, as a part of `sync`: of what it was sent before,
+    /// only what it said to have durably counts.
+    pub(crate) fn begin(&mut self, sync: Epoch) {
+        assert!(
+            self.sync.is_none_or(|own| own == sync),
+            "a sync that began goes on, or begins with nothing"
+        );
+        self.sync = Some(sync);
+        for (_, range) in core::mem::take(&mut self.streamed) {
+            self.add(range);
+        }
+    }
+
+    /// How many blocks the replica lacks, apart from those that it is sent as entries.
+    pub(crate) fn block_count(&self) -> u64 {
+        let masks = self.pages.values();
+        masks.map(|mask| u64::from(mask.count_ones())).sum()
+    }
+
+    /// The first page from `page` on of which the replica lacks blocks, and which.
+    pub(crate) fn next_page(&self, page: PageIndex) -> Option<(PageIndex, u64)> {
+        let (page, mask) = self.pages.range(page..).next()?;
+        Some((*page, *mask))
+    }
+
+    /// The replica has everything that it was sent up to `stable`, durably.
+    pub(crate) fn has_stable(&mut self, stable: Sequence) {
+        while self
+            .streamed
+            .front()
+            .is_some_and(|(sequence, _)| *sequence <= stable)
+        {
+            self.streamed.pop_front();
+        }
+    }
+
+    /// The replica has a copy of these blocks, durably.
+    pub(crate) fn has_copy(&mut self, range: BlockRange) {
+        for (page, part) in range.by_page() {
+            if let Some(mask) = self.pages.get_mut(&page) {
+                *mask &= !part.page_mask();
+                if *mask == 0 {
+                    self.pages.remove(&page);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, range: BlockRange) {
         for (page, part) in range.by_page() {
             *self.pages.entry(page).or_default() |= part.page_mask();
         }
@@ -123,6 +219,47 @@ mod tests {
         let pages: Vec<_> = mark.pages.into_iter().collect();
         assert_eq!(pages, [(PageIndex(9), 0b11), (PageIndex(10), 0b11)]);
         assert_eq!(window.mark(Sequence(1)).from, Sequence(3));
+    }
+
+    fn pages_of(mark: &Mark) -> Vec<(PageIndex, u64)> {
+        mark.pages
+            .iter()
+            .map(|(page, mask)| (*page, *mask))
+            .collect()
+    }
+
+    #[test]
+    fn a_sync_goes_on_with_what_is_missing_and_what_changed() {
+        let sync = Epoch(5);
+        let mut mark = Window::default().mark(Sequence::ZERO);
+        mark.note(Sequence(1), BlockRange::new(0, 4));
+        assert!(mark.fits(Sequence(0), Epoch::ZERO));
+        mark.begin(sync);
+        mark.has_copy(BlockRange::new(1, 2));
+        // These are sent as entries; the first is known to be there.
+        mark.note(Sequence(2), BlockRange::new(1, 1));
+        mark.note(Sequence(3), BlockRange::new(64, 1));
+        mark.has_stable(Sequence(2));
+        assert_eq!(pages_of(&mark), [(PageIndex(0), 0b1001)]);
+        mark.begin(sync);
+        let expected = [(PageIndex(0), 0b1001), (PageIndex(1), 0b1)];
+        assert_eq!(pages_of(&mark), expected);
+        assert!(mark.fits(Sequence(0), sync));
+        assert!(!mark.fits(Sequence(9), Epoch(4)), "that has other blocks");
+        assert!(!mark.fits(Sequence(9), Epoch::ZERO), "that lost some");
+    }
+
+    #[test]
+    fn a_mark_keeps_few_changes_apart_and_loses_none() {
+        let mut mark = Mark::of_everything(Epoch(5), [(PageIndex(0), 0b1)]);
+        mark.begin(Epoch(5));
+        for number in 1..=STREAMED_CHANGES_MAX as u64 + 2 {
+            mark.note(Sequence(number), BlockRange::new(number as u32 * 64, 1));
+        }
+        assert_eq!(mark.streamed.len(), STREAMED_CHANGES_MAX);
+        assert_eq!(mark.pages.len(), 3);
+        mark.begin(Epoch(5));
+        assert_eq!(mark.block_count(), STREAMED_CHANGES_MAX as u64 + 3);
     }
 
     #[test]

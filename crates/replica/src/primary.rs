@@ -20,15 +20,17 @@ use holdfast_model::record::Membership;
 use holdfast_model::{
     Change as EntryChange, CommandId, Entry, Epoch, Fence, NodeId, Sequence, SliceId,
 };
-use holdfast_stdx::Instant;
+use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::{Claim, Commit, OutcomeCode, Resign};
 
 use admission::Admission;
 pub use admission::{Operation, WriteKind};
-pub(crate) use change::Change;
 use change::Offer;
+pub(crate) use change::{Change, Kind};
 use member::Member;
 
+use crate::conduct::Fault;
+use crate::hand_over::lease_end;
 use crate::state::State;
 use crate::timing::{DRIFT, LEASE, SILENT_FOR_READS};
 use crate::{Context, Milestone, Replica, Role, Wait};
@@ -53,6 +55,9 @@ pub(crate) struct Primary {
     first_entry: Option<Sequence>,
     /// The other in-sync replicas, and those that join.
     members: BTreeMap<NodeId, Member>,
+    /// Entries that are not durable here, and since when; nothing more than the epoch itself, as long
+    /// as that has not begun.
+    unfinished: VecDeque<(Sequence, Instant)>,
     /// Numbered, not committed.
     pending: VecDeque<(Sequence, CommandId)>,
     /// Commands that are given up and were not numbered: told so when everything up to the sequence
@@ -73,14 +78,48 @@ impl Primary {
         self.began && self.first_entry.is_none() && self.stopping != Stopping::Done
     }
 
-    /// Whether enough copies are in sync for writes.
-    fn may_write(&self) -> bool {
-        let copies = 1 + self
-            .members
-            .values()
-            .filter(|member| member.is_in_sync())
-            .count();
-        self.is_serving() && copies >= self.copies_min
+    /// The other in-sync replicas.
+    pub(crate) fn in_sync_members(&self) -> impl Iterator<Item = (NodeId, &Member)> {
+        let members = self.members.iter();
+        members
+            .filter(|(_, member)| member.is_in_sync())
+            .map(|(node, member)| (*node, member))
+    }
+
+    /// Whether a replica is being brought up to date.
+    pub(crate) fn is_syncing(&self) -> bool {
+        self.members.values().any(Member::is_joining)
+    }
+
+    /// How many copies are in sync.
+    fn copies(&self) -> usize {
+        1 + self.in_sync_members().count()
+    }
+
+    /// How long the disk here has been busy with the oldest of this slice's appends.
+    pub(crate) fn append_age(&self, now: Instant) -> Duration {
+        let oldest = self.unfinished.front();
+        oldest.map_or(Duration::ZERO, |(_, since)| now.since(*since))
+    }
+
+    /// Whether a copy can be taken out.
+    pub(crate) fn has_spare(&self) -> bool {
+        self.copies() > self.copies_min
+    }
+
+    /// Whether nothing commits because an in-sync replica is gone that cannot be taken out.
+    fn waits_in_vain(&self, context: &dyn Context) -> bool {
+        let now = context.now();
+        let gone = |(node, member): (NodeId, &Member)| {
+            member.loss(now, context.peer(node)) == Some(member::Loss::Gone)
+        };
+        !self.has_spare() && self.in_sync_members().any(gone)
+    }
+
+    /// Whether changes are numbered: from the beginning of the epoch on, for they are committed after
+    /// its first entry in any case.
+    pub(crate) fn takes_writes(&self) -> bool {
+        self.stopping != Stopping::Done
     }
 
     pub(crate) fn may_read(&self, now: Instant) -> bool {
@@ -89,11 +128,8 @@ impl Primary {
 
     /// Until when every in-sync replica has granted the lease.
     fn lease_until(&self) -> Instant {
-        let in_sync = self.members.values().filter(|member| member.is_in_sync());
-        let ends = in_sync.map(|member| match member.lease_from {
-            Some(from) => from + LEASE,
-            None => Instant::ZERO,
-        });
+        let in_sync = self.in_sync_members();
+        let ends = in_sync.map(|(_, member)| lease_end(member.lease_from));
         ends.min().unwrap_or(Instant::from_nanos(u64::MAX))
     }
 
@@ -166,6 +202,14 @@ impl Replica {
         let record = self.record.clone().expect("it leads what a record says");
         let leaves_out_reader =
             matches!(&self.role, Role::Candidate(candidate) if candidate.leaves_out_reader);
+        if let Role::Candidate(candidate) = &self.role
+            && let Some(deposed) = candidate.deposes
+        {
+            self.conduct.fault(now, deposed, Fault::Gone);
+        }
+        if record.preferred != self.me.node {
+            self.conduct.is_back_if_in(now, &record);
+        }
         let state = self.state.unwrap_or(State::NEW);
         assert!(
             resumes || record.epoch > state.withdrawn,
@@ -196,6 +240,7 @@ impl Replica {
         let mut primary = Primary {
             epoch: record.epoch,
             began: false,
+            unfinished: VecDeque::from([(prepared, now)]),
             first_entry: None,
             members: members.collect(),
             pending: pending
@@ -242,6 +287,7 @@ impl Replica {
         let now = context.now();
         let sequence = entry.sequence;
         primary.pending.push_back((sequence, command));
+        primary.unfinished.push_back((sequence, now));
         primary.admission.note_pages(&entry.change);
         if let Some(range) = entry.change.range() {
             self.note_change(sequence, range);
@@ -255,6 +301,15 @@ impl Replica {
 
     /// What a primary does after every event.
     pub(crate) fn lead_on(&mut self, context: &mut dyn Context) {
+        let durable = self.durable;
+        if let Role::Primary(primary) = &mut self.role {
+            while primary.began
+                && let Some((sequence, _)) = primary.unfinished.front()
+                && *sequence <= durable
+            {
+                primary.unfinished.pop_front();
+            }
+        }
         self.commit(context);
         self.feed_copies(context);
         self.consider_change(context);
@@ -382,8 +437,18 @@ impl Replica {
         }
     }
 
-    /// Stops leading, if it did: what was not committed is for the next primary to decide.
+    /// Stops leading, if it did, because another does.
     pub(crate) fn step_down(&mut self, context: &mut dyn Context) {
+        if matches!(self.role, Role::Primary(_)) {
+            self.retire(context);
+            let known = self.record.as_ref();
+            let known = known.map_or(Epoch::ZERO, |record| record.epoch);
+            context.milestone(Milestone::Deposed(known));
+        }
+    }
+
+    /// Stops leading: what was not committed is for the next primary to decide.
+    pub(crate) fn retire(&mut self, context: &mut dyn Context) {
         if let Role::Primary(primary) = &mut self.role {
             for (_, command) in primary.pending.drain(..) {
                 if command != CommandId::default() {
@@ -394,11 +459,6 @@ impl Replica {
                 context.finish(command, OutcomeCode::NotPrimary);
             }
             self.refuse_admitted(context, OutcomeCode::NotPrimary);
-            let known = self
-                .record
-                .as_ref()
-                .map_or(Epoch::ZERO, |record| record.epoch);
-            context.milestone(Milestone::Deposed(known));
             self.role = Role::Outside {
                 offer: context.now(),
             };
@@ -408,6 +468,13 @@ impl Replica {
     /// The change that this primary proposed is the record now: the next epoch begins.
     pub(crate) fn change_done(&mut self, context: &mut dyn Context) {
         let now = context.now();
+        if let Role::Primary(primary) = &self.role
+            && let Some(change) = &primary.change
+            && let Kind::HandOver { to, slow } = change.kind
+        {
+            self.hand_over(context, to, slow);
+            return;
+        }
         let record = self.record.clone().expect("a change is a record");
         let state = self.state.expect("who leads has kept its state");
         self.keep(
@@ -428,6 +495,7 @@ impl Replica {
         let change = primary.change.take().expect("a change was under way");
         primary.epoch = record.epoch;
         primary.began = false;
+        primary.unfinished.push_front((prepared, now));
         let mut members = BTreeMap::new();
         for replica in record
             .replicas
@@ -438,12 +506,13 @@ impl Replica {
             let old = old.filter(|member| member.store == replica.store);
             let member = match replica.membership {
                 Membership::InSync => match old {
-                    Some(old) => old.in_next_epoch(now),
+                    Some(old) => old.in_sync_next(now),
                     None => Member::in_sync(replica.store, now),
                 },
-                Membership::Joining { .. } => match old.filter(Member::is_joining) {
-                    Some(old) => old.in_next_epoch(now),
-                    None => Member::joining(replica.store, change.joins_full, now),
+                Membership::Joining { .. } => match (old.filter(Member::is_joining), change.sync) {
+                    (Some(old), _) => old.joining_next(now),
+                    (None, Some(sync)) => Member::joining(replica.store, sync, now),
+                    (None, None) => unreachable!("who joins is known, or has offered itself"),
                 },
                 Membership::Absent { .. } => {
                     if let Some(old) = old {

@@ -2,7 +2,8 @@
 //! whether the primary still lives.
 //!
 //! Invariants:
-//! - it takes prepares only in the epoch that it began, in sequence order;
+//! - it takes prepares only in the epoch that it was told to begin, in sequence order, and answers
+//!   none before that has begun durably;
 //! - it gives up an entry only where the primary's tail disagrees with it;
 //! - it serves reads only under a read lease, counted from a heartbeat of its own.
 
@@ -22,8 +23,12 @@ use crate::{Context, Milestone, Replica, Role, Wait};
 pub(crate) struct Secondary {
     pub(crate) epoch: Epoch,
     pub(crate) primary: NodeId,
+    /// The primary has told it to begin the epoch: entries that come now follow from what is here.
+    told: bool,
     /// The epoch has begun here, durably: from now on leases are granted.
     pub(crate) begun: bool,
+    /// The record names this replica as the next primary: it leads when this one has stopped.
+    pub(crate) is_heir: bool,
     /// The newest heartbeat of ours that the primary is known to have heard.
     proof: Instant,
     read_lease_until: Instant,
@@ -39,7 +44,9 @@ impl Secondary {
         Self {
             epoch,
             primary,
+            told: false,
             begun: false,
+            is_heir: false,
             proof: now,
             read_lease_until: Instant::ZERO,
             acknowledged: Sequence::ZERO,
@@ -226,6 +233,9 @@ impl Replica {
         // for as long as nobody writes.
         context.set_committed(context.committed().max(begin.committed));
         self.follow(context, begin.epoch, peer);
+        if let Role::Secondary(secondary) = &mut self.role {
+            secondary.told = true;
+        }
     }
 
     /// The sequence up to which what is here is what the primary has: everything committed, and
@@ -275,12 +285,24 @@ impl Replica {
         peer: NodeId,
         prepare: &Prepare,
     ) {
-        if !self.takes_from(peer, prepare.epoch) {
+        // Behind the beginning of the epoch, in the journal too: it need not be durable before.
+        let is_told = matches!(&self.role, Role::Secondary(secondary)
+            if secondary.told && secondary.primary == peer && secondary.epoch == prepare.epoch);
+        if !is_told && !self.takes_from(peer, prepare.epoch) {
             self.refuse(context, peer, prepare.epoch, Refusal::StaleEpoch);
             return;
         }
         let entry = &prepare.entry;
         let prepared = context.prepared();
+        let known = (entry.sequence <= prepared.1)
+            .then(|| context.entry(entry.sequence))
+            .flatten();
+        if known.is_some_and(|known| known != *entry) {
+            // Two entries of one number: what is here, or what comes, was never agreed on.
+            self.record_damage(context, Sequence::ZERO);
+            self.refuse(context, peer, prepare.epoch, Refusal::NotThatReplica);
+            return;
+        }
         if entry.sequence > prepared.1 {
             if entry.sequence != prepared.1.next() || entry.epoch > prepare.epoch {
                 context.reset_link(peer);

@@ -1,7 +1,8 @@
 //! What a replica keeps beside its log, through restarts.
 //!
 //! Layout, version 1, little-endian: version (u16), standing (u8), clean (u8), epoch (u64),
-//! withdrawn (u64), standing's stable point (u64), last sequence of a clean stop (u64).
+//! withdrawn (u64), standing's stable point (u64), last sequence of a clean stop (u64), epoch in which
+//! the sync began (u64).
 //!
 //! Invariants:
 //! - `epoch` is the newest that began here; nothing of an older one is taken any more;
@@ -13,7 +14,7 @@ use holdfast_model::{Epoch, Sequence};
 use holdfast_stdx::Bytes;
 
 const VERSION: u16 = 1;
-const STATE_BYTES: usize = 4 + 4 * 8;
+const STATE_BYTES: usize = 4 + 5 * 8;
 
 /// How far the contents here can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub(crate) enum Standing {
     Joining {
         /// Where the mark begins that names the others.
         stable: Sequence,
+        /// The epoch in which that began; zero if something durable was lost since.
+        sync: Epoch,
     },
     /// A part of the log is lost: they are those of `stable`, or later.
     Damaged {
@@ -52,10 +55,10 @@ impl State {
     };
 
     pub(crate) fn encode(&self) -> Bytes {
-        let (standing, stable) = match self.standing {
-            Standing::Whole => (0, Sequence::ZERO),
-            Standing::Joining { stable } => (1, stable),
-            Standing::Damaged { stable } => (2, stable),
+        let (standing, stable, sync) = match self.standing {
+            Standing::Whole => (0, Sequence::ZERO, Epoch::ZERO),
+            Standing::Joining { stable, sync } => (1, stable, sync),
+            Standing::Damaged { stable } => (2, stable, Epoch::ZERO),
         };
         let mut bytes = Vec::with_capacity(STATE_BYTES);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -65,6 +68,7 @@ impl State {
         bytes.extend_from_slice(&self.withdrawn.0.to_le_bytes());
         bytes.extend_from_slice(&stable.0.to_le_bytes());
         bytes.extend_from_slice(&self.clean.unwrap_or_default().0.to_le_bytes());
+        bytes.extend_from_slice(&sync.0.to_le_bytes());
         Bytes::from(bytes)
     }
 
@@ -84,7 +88,10 @@ impl State {
         let stable = Sequence(word(20));
         let standing = match bytes[2] {
             0 => Standing::Whole,
-            1 => Standing::Joining { stable },
+            1 => Standing::Joining {
+                stable,
+                sync: Epoch(word(36)),
+            },
             2 => Standing::Damaged { stable },
             _ => return None,
         };
@@ -113,11 +120,12 @@ mod tests {
             withdrawn: Epoch(6),
             standing: Standing::Joining {
                 stable: Sequence(41),
+                sync: Epoch(5),
             },
             clean: Some(Sequence(44)),
         };
         let bytes = b"\x01\0\x01\x01\x07\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0\
-            \x29\0\0\0\0\0\0\0\x2c\0\0\0\0\0\0\0";
+            \x29\0\0\0\0\0\0\0\x2c\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
         assert_eq!(state.encode(), &bytes[..]);
         assert_eq!(State::decode(bytes), Some(state));
         assert_eq!(State::decode(&State::NEW.encode()), Some(State::NEW));

@@ -15,10 +15,13 @@ pub const GRACE: Duration = Duration::from_millis(600);
 pub const DRIFT: Duration = Duration::from_millis(13);
 /// How long a candidate waits for the others to say how far they are.
 pub const ASK: Duration = Duration::from_millis(100);
-/// A secondary that answers nothing for so long is removed.
+/// A secondary that answers nothing for so long is removed; a primary whose own append takes so long
+/// hands over.
 pub const SILENT: Duration = Duration::from_millis(500);
 /// A secondary that has not answered for so long gets no read lease.
 pub const SILENT_FOR_READS: Duration = Duration::from_millis(250);
+/// A replica whose oldest append is no older than this keeps up.
+pub const QUICK: Duration = Duration::from_millis(100);
 /// A secondary whose link has been down for so long is removed.
 pub const LINK_DOWN: Duration = Duration::from_millis(150);
 /// Between two offers of a replica that wants to join.
@@ -35,6 +38,9 @@ pub const START_PATIENCE: Duration = Duration::from_secs(2);
 pub const SUSPECT_TAIL: Duration = Duration::from_secs(60);
 /// How long a write may live between its portal's door and its numbering.
 pub const LIFETIME: Duration = Duration::from_secs(3);
+/// How old a command may be that its portal sends once more: its lifetime, by a clock that may be slow
+/// by 1/32.
+pub const REPEATED_MAX: Duration = Duration::from_millis(3100);
 /// How old the heartbeat may be that vouches for a forward.
 pub const FORWARD_AGE: Duration = Duration::from_secs(1);
 /// How long the ids of commands are kept: two lifetimes, and the age of a forward each.

@@ -55,7 +55,7 @@ pub struct SimDisk {
     failing: bool,
     /// Completions do not come for now.
     stuck: bool,
-    /// How much longer requests take at most.
+    /// How much longer requests take at most; half of it at least.
     slowness: Duration,
     /// What sectors held before they were last written, for writes that turn out not to have been
     /// done.
@@ -127,7 +127,8 @@ impl SimDisk {
             nanos *= 10;
         }
         if self.slowness > Duration::ZERO {
-            nanos += self.prng.below(self.slowness.as_nanos() as u64);
+            let most = self.slowness.as_nanos() as u64;
+            nanos += self.prng.between(most / 2, most);
         }
         let at = now + Duration::from_nanos(nanos);
         self.next += 1;
@@ -346,7 +347,7 @@ impl SimDisk {
             .collect();
     }
 
-    /// Requests take up to so much longer from now on.
+    /// Requests take so much longer from now on, half of it at least.
     pub fn slow_down(&mut self, slowness: Duration) {
         self.slowness = slowness;
     }

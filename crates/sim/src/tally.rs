@@ -11,6 +11,8 @@ pub struct Tally {
     pub leads: u64,
     /// A replica was taken out.
     pub removed: u64,
+    /// A slice was handed over.
+    pub handed_over: u64,
     /// A replica was brought up to date by what changed.
     pub joined_fast: u64,
     /// A replica was copied in full.
@@ -29,7 +31,8 @@ impl Tally {
     pub(crate) fn count(&mut self, notice: &Notice) {
         match notice {
             Notice::Leads(..) => self.leads += 1,
-            Notice::Removed(..) => self.removed += 1,
+            Notice::Removed { .. } => self.removed += 1,
+            Notice::HandedOver { .. } => self.handed_over += 1,
             Notice::Joining { full: false, .. } => self.joined_fast += 1,
             Notice::Joining { full: true, .. } => self.joined_full += 1,
             Notice::StoodStill { .. } => self.stood_still += 1,
@@ -41,6 +44,7 @@ impl Tally {
             | Notice::Deposed(..)
             | Notice::Spoiled(..)
             | Notice::InSync(..)
+            | Notice::MetadataBehind(..)
             | Notice::NotThatReplica(_) => {}
         }
     }
@@ -49,6 +53,7 @@ impl Tally {
     pub fn add(&mut self, other: &Self) {
         self.leads += other.leads;
         self.removed += other.removed;
+        self.handed_over += other.handed_over;
         self.joined_fast += other.joined_fast;
         self.joined_full += other.joined_full;
         self.stood_still += other.stood_still;
@@ -62,9 +67,10 @@ impl fmt::Display for Tally {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "{} primaries, {} removals, {} fast and {} full syncs, {} freezes, {} devices failed, \
+            "{} primaries, {} hand-overs, {} removals, {} fast and {} full syncs, {} freezes, {} devices failed, \
              {} blocks repaired",
             self.leads,
+            self.handed_over,
             self.removed,
             self.joined_fast,
             self.joined_full,

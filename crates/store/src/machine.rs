@@ -353,11 +353,10 @@ impl Core {
     }
 
     pub(crate) fn oldest_unfinished_append(&self) -> Option<Instant> {
-        self.records
-            .values()
-            .filter(|pending| pending.token.is_some())
-            .map(|pending| pending.since)
-            .min()
+        // Records are numbered as they come.
+        let mut records = self.records.values();
+        let oldest = records.find(|pending| pending.token.is_some())?;
+        Some(oldest.since)
     }
 
     /// The epoch of the entry at a point from the stable one on.

@@ -73,6 +73,7 @@ fn forward(kind: ForwardKind) -> Forward {
         slice: SLICE,
         command: COMMAND,
         heartbeat: Instant::from_nanos(4),
+        repeated: true,
         kind,
     }
 }
@@ -94,6 +95,7 @@ fn begin(role: Role) -> Begin {
         committed: Sequence(8),
         tail: vec![(Epoch(5), Sequence(9)), (Epoch(6), Sequence(11))],
         stable: Sequence(5),
+        sync: Epoch(6),
         record: Bytes::from_static(b"{}"),
     }
 }
@@ -163,6 +165,7 @@ fn every_message() -> Vec<Message> {
             store: StoreId(9),
             stable: Sequence(5),
             usable: true,
+            sync: Epoch(6),
         }
         .into(),
         Copy {
@@ -208,6 +211,13 @@ fn every_message() -> Vec<Message> {
         forwarded(OutcomeCode::Busy, Vec::new()).into(),
         forwarded(OutcomeCode::MediumError, Vec::new()).into(),
         forwarded(OutcomeCode::Deposed, Vec::new()).into(),
+        HandOver {
+            slice,
+            epoch,
+            record: Bytes::from_static(b"{}"),
+            slow: true,
+        }
+        .into(),
         Settle {
             slice,
             command: COMMAND,

@@ -23,6 +23,7 @@ pub use frame::{
 pub use hello::{Hello, Lane};
 pub use message::{
     Begin, BlockContent, Claim, Commit, Content, Copied, Copy, EndTasks, Fetch, Fetched, Forward,
-    ForwardKind, Forwarded, Grant, Heartbeat, JoinRequest, Message, OutcomeCode, Prepare, Prepared,
-    Query, QueryReply, Refusal, Refused, Reserve, Reserved, Resign, Role, Settle, TasksEnded,
+    ForwardKind, Forwarded, Grant, HandOver, Heartbeat, JoinRequest, Message, OutcomeCode, Prepare,
+    Prepared, Query, QueryReply, Refusal, Refused, Reserve, Reserved, Resign, Role, Settle,
+    TasksEnded,
 };

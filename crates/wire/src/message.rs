@@ -77,6 +77,9 @@ pub struct Begin {
     pub tail: Vec<(Epoch, Sequence)>,
     /// The lowest stable point among the in-sync replicas.
     pub stable: Sequence,
+    /// For a joining replica: the epoch in which it began to be brought up to date, from nothing or
+    /// from what it had. It says so when it offers itself again; zero for others.
+    pub sync: Epoch,
     /// The slice's record, as the metadata has it.
     pub record: Bytes,
 }
@@ -177,6 +180,19 @@ pub struct Resign {
     pub epoch: Epoch,
 }
 
+/// The sender leads the slice no more, and the receiver does from this epoch on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandOver {
+    /// The slice.
+    pub slice: SliceId,
+    /// The receiver's epoch.
+    pub epoch: Epoch,
+    /// The slice's record, as the metadata has it.
+    pub record: Bytes,
+    /// The sender's disk takes too long.
+    pub slow: bool,
+}
+
 /// A replica that is not in sync offers itself to the primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JoinRequest {
@@ -188,6 +204,9 @@ pub struct JoinRequest {
     pub stable: Sequence,
     /// Whether the sender's copy is that of one point in time, undamaged: else all is copied.
     pub usable: bool,
+    /// The epoch in which an interrupted sync of it began, if nothing durable of that is lost; else
+    /// zero.
+    pub sync: Epoch,
 }
 
 /// What is in consecutive blocks.
@@ -293,6 +312,8 @@ pub struct Forward {
     /// `sent` of the newest heartbeat that the sender has from the receiver: the forward's age is
     /// counted from it, by the receiver's clock.
     pub heartbeat: Instant,
+    /// Somebody may have been asked before, who has not said how it ended.
+    pub repeated: bool,
     /// What to do.
     pub kind: ForwardKind,
 }
@@ -478,6 +499,8 @@ messages! {
     20 EndTasks,
     /// They are over.
     21 TasksEnded,
+    /// Lead.
+    22 HandOver,
 }
 
 impl Message {

@@ -45,6 +45,7 @@ fn slice_record(index: u32, replicas: &[(u16, Membership)]) -> SliceRecord {
         },
         epoch: Epoch(5),
         primary: NodeId(1),
+        preferred: NodeId(1),
         replicas: replicas.collect(),
         copies_min: 1,
         bytes_moved: 0,

@@ -11,7 +11,6 @@ use holdfast_stdx::Instant;
 use holdfast_store::View;
 use holdfast_wire::{Forward, OutcomeCode, Settle};
 
-use super::RETRY;
 use crate::engine::Engine;
 use crate::event::LinkId;
 use crate::part::{Owner, Part, PartKind, Whereabouts};
@@ -71,10 +70,14 @@ impl Engine {
         let primary = self.primary_of(slice);
         let stray = self.parts.which(|part| {
             part.slice == slice
-                && match part.whereabouts {
-                    Whereabouts::Waiting { .. } => true,
-                    Whereabouts::There { node, .. } => Some(node) != primary,
-                    Whereabouts::Here => false,
+                && match (part.whereabouts, &part.kind) {
+                    (Whereabouts::Waiting { .. }, _) => true,
+                    (Whereabouts::There { node, .. }, _) => Some(node) != primary,
+                    // The disk here may be the reason why others lead.
+                    (Whereabouts::Here, PartKind::Read(range)) => {
+                        !self.may_read_here(slice, *range)
+                    }
+                    (Whereabouts::Here, _) => false,
                 }
         });
         for command in stray {
@@ -130,7 +133,8 @@ impl Engine {
             return;
         }
         let (slice, kind, arrived) = (part.slice, part.kind.clone(), part.arrived);
-        if self.try_here(command, slice, &kind, arrived) {
+        let repeated = part.in_doubt;
+        if self.try_here(command, slice, &kind, arrived, repeated) {
             return;
         }
         match self.link_to_primary(slice).zip(kind.forward()) {
@@ -140,6 +144,7 @@ impl Engine {
                     slice,
                     command,
                     heartbeat,
+                    repeated,
                     kind,
                 };
                 self.world.peers.send(node, forward.into());
@@ -163,7 +168,10 @@ impl Engine {
     /// waiting is no use.
     pub(super) fn nobody_takes(&mut self, command: CommandId) {
         let now = self.world.now;
-        let retry = now + RETRY;
+        let Some(part) = self.parts.parts.get_mut(&command) else {
+            return;
+        };
+        let retry = now + part.next_delay();
         self.parts.place(command, Whereabouts::Waiting { retry });
         let Some(part) = self.parts.parts.get(&command) else {
             return;
@@ -220,6 +228,7 @@ impl Engine {
         slice: SliceId,
         kind: &PartKind,
         arrived: Instant,
+        repeated: bool,
     ) -> bool {
         if let PartKind::Read(range) = kind {
             let may = self.may_read_here(slice, *range);
@@ -229,7 +238,7 @@ impl Engine {
             }
             return may;
         }
-        let Some(kind) = kind.write().filter(|_| self.leads(slice)) else {
+        let Some(kind) = kind.write().filter(|_| self.takes_writes(slice)) else {
             return false;
         };
         self.parts.place(command, Whereabouts::Here);
@@ -239,6 +248,7 @@ impl Engine {
             Operation {
                 command,
                 expires,
+                repeated,
                 kind,
             },
         );
@@ -261,6 +271,11 @@ impl Engine {
                 .replicas
                 .get(&slice)
                 .is_some_and(|replica| replica.leads().is_some())
+    }
+
+    fn takes_writes(&self, slice: SliceId) -> bool {
+        let replica = self.replicas.get(&slice);
+        self.is_alive() && replica.is_some_and(holdfast_replica::Replica::takes_writes)
     }
 
     /// Whether the committed contents of blocks may be read here and now.

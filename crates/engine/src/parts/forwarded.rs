@@ -21,6 +21,7 @@ impl Engine {
             slice,
             command,
             heartbeat,
+            repeated,
             kind,
         } = forward;
         if self.parts.forwards.len() >= FORWARDS_MAX {
@@ -51,6 +52,7 @@ impl Engine {
             Operation {
                 command,
                 expires,
+                repeated,
                 kind,
             },
         );

@@ -6,7 +6,6 @@ use holdfast_model::{BLOCK_SIZE, CommandId, SLICE_SIZE, SliceId};
 use holdfast_scsi::MediumError;
 use holdfast_wire::{Content, OutcomeCode};
 
-use super::RETRY;
 use crate::engine::Engine;
 use crate::operation::first_bad;
 use crate::part::{Owner, Part, PartKind, Whereabouts};
@@ -36,9 +35,17 @@ impl Engine {
                 self.part_expired(command);
                 return;
             }
-            OutcomeCode::NotPrimary | OutcomeCode::NotReady | OutcomeCode::Deposed => {
-                part.in_doubt |= outcome == OutcomeCode::Deposed;
+            OutcomeCode::NotPrimary | OutcomeCode::NotReady => {
                 self.nobody_takes(command);
+                return;
+            }
+            OutcomeCode::Deposed => {
+                part.in_doubt = true;
+                let retry = self.world.now;
+                self.parts.place(command, Whereabouts::Waiting { retry });
+                if self.primary_of(slice) != Some(self.config.node) {
+                    self.drive(command);
+                }
                 return;
             }
             OutcomeCode::NoSpace => MediumError::NoSpace,
@@ -59,7 +66,7 @@ impl Engine {
         };
         let retry = match part.given_up {
             // It has not been asked whether somebody before it has.
-            None => now + RETRY,
+            None => now + part.next_delay(),
             Some(error) if now >= part.exposed_until => {
                 part.in_doubt = false;
                 self.end_part(command, Err(error), true);

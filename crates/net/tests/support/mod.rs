@@ -196,6 +196,7 @@ pub(crate) fn data_message(number: u64, length: usize) -> Message {
             number,
         },
         heartbeat: Instant::ZERO,
+        repeated: false,
         kind: ForwardKind::Write {
             offset: 0,
             data: Bytes::from(data),

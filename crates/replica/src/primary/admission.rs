@@ -17,6 +17,7 @@ use holdfast_model::{
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_wire::{BlockContent, OutcomeCode, Reserve, Reserved};
 
+use crate::timing::REPEATED_MAX;
 use crate::{Contents, Context, Replica, Role, Token};
 
 /// Bytes of data in commands that wait to be numbered, at most: beyond it the primary is busy.
@@ -33,6 +34,8 @@ pub struct Operation {
     pub command: CommandId,
     /// After this it must not be numbered any more.
     pub expires: Instant,
+    /// It may have been numbered before.
+    pub repeated: bool,
     /// What to change.
     pub kind: WriteKind,
 }
@@ -200,6 +203,9 @@ impl Replica {
     /// A portal wants a change. Ends with `finish`, unless this replica steps down without
     /// knowing it: then the portal asks the next primary under the same id.
     pub fn submit(&mut self, context: &mut dyn Context, operation: Operation) {
+        let Some(operation) = self.keep_early(operation) else {
+            return;
+        };
         let command = operation.command;
         if let Some(outcome) = self.refusal(context, &operation) {
             context.finish(command, outcome);
@@ -236,13 +242,15 @@ impl Replica {
         if let Some(sequence) = self.recent.sequence(operation.command) {
             return (sequence <= context.committed()).then_some(OutcomeCode::Done);
         }
-        if !primary.is_serving() || self.stopping {
+        if !primary.takes_writes() || self.stopping {
             return Some(OutcomeCode::NotPrimary);
         }
         if primary.is_settling(operation.command) {
             return Some(OutcomeCode::Expired);
         }
-        if !primary.may_write() {
+        let too_few = primary.copies() < primary.copies_min || primary.waits_in_vain(context);
+        let may_be_known = operation.repeated && context.now() < self.ids_from + REPEATED_MAX;
+        if too_few || may_be_known {
             return Some(OutcomeCode::NotReady);
         }
         if context.now() > operation.expires {

@@ -2,15 +2,17 @@
 //!
 //! Invariants:
 //! - copies are of committed content, read after the joining replica began to take new writes;
+//! - a block counts as copied when it is durable there: a sync that is interrupted goes on with what
+//!   is left and what has changed;
 //! - few copies are on their way at a time, so that the foreground hardly notices;
 //! - from the moment that nothing is left to copy, nothing commits without the replica.
 
 use alloc::collections::BTreeMap;
 
-use holdfast_model::{BlockRange, NodeId, PageIndex, Sequence};
+use holdfast_model::{BlockRange, Epoch, NodeId, PageIndex, Sequence};
 use holdfast_wire::{Copied, Copy};
 
-use crate::marks::runs;
+use crate::marks::{Mark, runs};
 use crate::{Contents, Context, Replica, Role, Token};
 
 /// Runs of blocks on their way to a joining replica at a time. Each is 256 KiB at most.
@@ -20,8 +22,14 @@ const COPIES_MAX: usize = 4;
 #[derive(Debug)]
 pub(crate) struct CatchUp {
     full: bool,
+    /// The epoch in which the sync began: what was copied since is there.
+    sync: Epoch,
+    /// The replica has begun to take part in it.
     started: bool,
-    todo: BTreeMap<PageIndex, u64>,
+    /// What is left of the page that is being copied, and the page that comes then, if there may be
+    /// one: the mark tells.
+    rest: (PageIndex, u64),
+    next_page: Option<PageIndex>,
     /// Being read here, as of the committed point then.
     reading: BTreeMap<Token, (BlockRange, Sequence)>,
     /// Sent, not durable there.
@@ -34,11 +42,14 @@ pub(crate) struct CatchUp {
 }
 
 impl CatchUp {
-    pub(crate) fn new(full: bool) -> Self {
+    /// `full` if the replica is to begin with nothing.
+    pub(crate) fn new(full: bool, sync: Epoch) -> Self {
         Self {
             full,
+            sync,
             started: false,
-            todo: BTreeMap::new(),
+            rest: (PageIndex(0), 0),
+            next_page: None,
             reading: BTreeMap::new(),
             sent: BTreeMap::new(),
             next_number: 1,
@@ -48,19 +59,16 @@ impl CatchUp {
         }
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.full
+    pub(crate) fn sync(&self) -> Epoch {
+        self.sync
     }
 
-    pub(crate) fn has_started(&self) -> bool {
-        self.started
+    /// Whether the replica is told to begin with nothing: it is once.
+    pub(crate) fn begins_with_nothing(&self) -> bool {
+        self.full && !self.started
     }
 
-    pub(crate) fn is_needed(&self) -> bool {
-        self.complete_at.is_some()
-    }
-
-    /// Whether nothing is left to copy.
+    /// Whether nothing commits without the replica, because nothing is left to copy.
     pub(crate) fn is_complete(&self) -> bool {
         self.complete_at.is_some()
     }
@@ -78,48 +86,51 @@ impl CatchUp {
         self.bytes_done
     }
 
-    /// The link is gone: what was on its way is not any more, and it is not complete.
-    pub(crate) fn abandon(&mut self) {
+    /// The replica is told to begin once more: what was on its way is not any more.
+    pub(crate) fn pause(&mut self) {
         *self = Self {
-            started: true,
-            bytes_total: self.bytes_total,
+            started: self.started,
+            next_number: self.next_number,
             bytes_done: self.bytes_done,
-            ..Self::new(self.full)
+            bytes_total: self.bytes_total,
+            ..Self::new(self.full, self.sync)
         };
     }
 
-    fn start(&mut self, todo: BTreeMap<PageIndex, u64>) {
-        assert!(!self.started, "it starts once");
-        let blocks: u64 = todo.values().map(|mask| u64::from(mask.count_ones())).sum();
-        self.bytes_total = blocks * holdfast_model::BLOCK_SIZE as u64;
-        self.todo = todo;
+    fn start(&mut self, mark: &Mark) {
+        self.bytes_total = self.bytes_done + mark.block_count() * holdfast_model::BLOCK_SIZE as u64;
+        self.next_page = Some(PageIndex(0));
         self.started = true;
     }
 
     /// The next run to copy.
-    fn take(&mut self) -> Option<BlockRange> {
+    fn take(&mut self, mark: &Mark) -> Option<BlockRange> {
         if self.reading.len() + self.sent.len() >= COPIES_MAX {
             return None;
         }
-        let mut page = self.todo.first_entry()?;
-        let run = runs(*page.key(), *page.get())
+        if self.rest.1 == 0 {
+            let found = mark.next_page(self.next_page?);
+            self.next_page = found.map(|(page, _)| PageIndex(page.0 + 1));
+            self.rest = found?;
+        }
+        let (page, mask) = self.rest;
+        let run = runs(page, mask)
             .next()
             .expect("a page to do has blocks to do");
-        *page.get_mut() &= !run.page_mask();
-        if *page.get() == 0 {
-            page.remove();
-        }
+        self.rest.1 &= !run.page_mask();
         Some(run)
     }
 
     fn is_done(&self) -> bool {
-        self.started && self.todo.is_empty() && self.reading.is_empty() && self.sent.is_empty()
+        let copied = self.rest.1 == 0 && self.next_page.is_none();
+        self.started && copied && self.reading.is_empty() && self.sent.is_empty()
     }
 }
 
 impl Replica {
-    /// A joining member has begun: settles what it lacks.
-    pub(crate) fn start_catch_up(&mut self, context: &mut dyn Context, node: NodeId) {
+    /// A joining member is about to be told to begin: from here on its mark tells apart what it is
+    /// sent from what it lacks. What is above the committed point is not known to reach it.
+    pub(crate) fn prepare_catch_up(&mut self, context: &dyn Context, node: NodeId) {
         let Role::Primary(primary) = &mut self.role else {
             return;
         };
@@ -130,14 +141,33 @@ impl Replica {
         let Some(catch_up) = member.catch_up_mut() else {
             return;
         };
-        if catch_up.full {
-            catch_up.start(context.allocated().into_iter().collect());
-        } else {
-            let mark = self
-                .marks
-                .get(&key)
-                .expect("a fast sync was begun because of a mark");
-            catch_up.start(mark.pages.clone());
+        catch_up.pause();
+        let sync = catch_up.sync();
+        if catch_up.begins_with_nothing() {
+            let mark = Mark::of_everything(sync, context.allocated());
+            self.marks.insert(key, mark);
+            for entry in context.entries_above(context.committed()) {
+                if let (Some(range), Some(mark)) = (entry.change.range(), self.marks.get_mut(&key)) {
+                    mark.note(entry.sequence, range);
+                }
+            }
+        }
+        let mark = self.marks.get_mut(&key);
+        mark.expect("who joins has a mark").begin(sync);
+    }
+
+    /// A joining member has begun: what it lacks is copied.
+    pub(crate) fn start_catch_up(&mut self, node: NodeId) {
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        let Some(member) = primary.members.get_mut(&node) else {
+            return;
+        };
+        let mark = self.marks.get(&(node, member.store));
+        let mark = mark.expect("who joins has a mark");
+        if let Some(catch_up) = member.catch_up_mut() {
+            catch_up.start(mark);
         }
     }
 
@@ -147,15 +177,13 @@ impl Replica {
         let Role::Primary(primary) = &mut self.role else {
             return;
         };
-        for member in primary
-            .members
-            .values_mut()
-            .filter(|member| member.has_begun())
-        {
-            let Some(catch_up) = member.catch_up_mut() else {
+        let members = primary.members.iter_mut();
+        for (node, member) in members.filter(|(_, member)| member.takes_copies()) {
+            let mark = self.marks.get(&(*node, member.store));
+            let Some((catch_up, mark)) = member.catch_up_mut().zip(mark) else {
                 continue;
             };
-            while let Some(range) = catch_up.take() {
+            while let Some(range) = catch_up.take(mark) {
                 let as_of = context.committed();
                 let token = context.read_committed(range);
                 catch_up.reading.insert(token, (range, as_of));
@@ -216,13 +244,19 @@ impl Replica {
         if primary.epoch != copied.epoch {
             return;
         }
-        let member = primary.members.get_mut(&peer);
-        let Some(catch_up) = member.and_then(|member| member.catch_up_mut()) else {
+        let Some(member) = primary.members.get_mut(&peer) else {
+            return;
+        };
+        let key = (peer, member.store);
+        let Some(catch_up) = member.catch_up_mut() else {
             return;
         };
         if let Some(range) = catch_up.sent.remove(&copied.number) {
             catch_up.bytes_done += range.bytes();
             context.copied(range.bytes());
+            if let Some(mark) = self.marks.get_mut(&key) {
+                mark.has_copy(range);
+            }
         }
     }
 }

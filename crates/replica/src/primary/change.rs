@@ -3,26 +3,41 @@
 //! Invariants:
 //! - one change at a time, and until it is known how it ended both configurations' rules hold;
 //! - nobody is taken out if too few copies would remain;
+//! - one replica at most is out because it was slow, and not for being as slow as the primary;
 //! - a replica that has been away joins first, whatever the record says of it.
 
 use holdfast_model::record::{Membership, SliceRecord};
-use holdfast_model::{NodeId, Sequence, StoreId};
+use holdfast_model::{Epoch, NodeId, Sequence, StoreId};
 use holdfast_wire::JoinRequest;
 
 use super::catch_up::CatchUp;
-use super::member::Member;
+use super::member::Loss;
 use crate::candidate::Proposal;
+use crate::conduct::Fault;
+use crate::timing::SILENT_FOR_READS;
 use crate::{Context, Milestone, Replica, Role};
 
 /// What a change does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Takes a replica out.
-    Remove(NodeId),
+    Remove {
+        /// Whose.
+        node: NodeId,
+        /// Why.
+        fault: Fault,
+    },
     /// Takes a replica in, to be brought up to date.
     Join(NodeId),
     /// A replica has caught up.
     Complete(NodeId),
+    /// Another replica is to lead; the one here is left out if it is slow.
+    HandOver {
+        /// Whose.
+        to: NodeId,
+        /// The disk here takes too long.
+        slow: bool,
+    },
 }
 
 /// A change under way.
@@ -30,8 +45,8 @@ pub(crate) enum Kind {
 pub(crate) struct Change {
     pub(crate) proposal: Proposal,
     pub(crate) kind: Kind,
-    /// Whether the replica that joins is copied in full.
-    pub(crate) joins_full: bool,
+    /// How the replica that joins is brought up to date.
+    pub(crate) sync: Option<Sync>,
 }
 
 /// A replica's offer to join.
@@ -40,6 +55,16 @@ pub(crate) struct Offer {
     store: StoreId,
     stable: Sequence,
     usable: bool,
+    sync: Epoch,
+}
+
+/// How a replica that joins is brought up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sync {
+    /// It begins with nothing.
+    pub(crate) full: bool,
+    /// The epoch in which that began.
+    pub(crate) epoch: Epoch,
 }
 
 impl Replica {
@@ -63,6 +88,7 @@ impl Replica {
             store,
             stable,
             usable,
+            sync,
             ..
         } = *request;
         primary.offers.insert(
@@ -71,12 +97,14 @@ impl Replica {
                 store,
                 stable,
                 usable,
+                sync,
             },
         );
     }
 
     /// Proposes the change that is due, if none is under way.
     pub(crate) fn consider_change(&mut self, context: &mut dyn Context) {
+        self.note_append_ages(context);
         let Role::Primary(primary) = &mut self.role else {
             return;
         };
@@ -84,48 +112,45 @@ impl Replica {
             change.proposal.pursue(context);
             return;
         }
-        if self.stopping || !primary.began {
+        if self.stopping {
             return;
         }
-        let Some(kind) = self.due_change(context) else {
+        let due = if primary.began {
+            self.due_change(context)
+        } else {
+            self.due_resignation(context)
+        };
+        let Some(kind) = due else {
             return;
         };
         let Role::Primary(primary) = &mut self.role else {
             return;
         };
-        let mut joins_full = false;
-        if let Kind::Join(node) = kind {
-            let offer = primary
-                .offers
-                .remove(&node)
-                .expect("who joins has offered itself");
-            let mark = self.marks.get(&(node, offer.store));
-            joins_full = !offer.usable || mark.is_none_or(|mark| mark.from > offer.stable);
-            self.propose(context, kind, joins_full, Some(offer));
-        } else {
-            self.propose(context, kind, joins_full, None);
-        }
+        let offer = match kind {
+            Kind::Join(node) => primary.offers.remove(&node),
+            _ => None,
+        };
+        self.propose(context, kind, offer);
+    }
+
+    /// How a replica is brought up to date that offers itself: as its mark says, if there is one that
+    /// fits, or with nothing.
+    fn sync_of(&self, node: NodeId, offer: &Offer, next: Epoch) -> Sync {
+        let mark = self.marks.get(&(node, offer.store));
+        let fits = mark.is_some_and(|mark| mark.fits(offer.stable, offer.sync));
+        let full = !(offer.usable && fits);
+        let goes_on = !full && offer.sync != Epoch::ZERO;
+        let epoch = if goes_on { offer.sync } else { next };
+        Sync { full, epoch }
     }
 
     fn due_change(&self, context: &dyn Context) -> Option<Kind> {
-        let now = context.now();
+        if let Some(kind) = self.due_removal(context) {
+            return Some(kind);
+        }
         let Role::Primary(primary) = &self.role else {
             return None;
         };
-        let failed = |member: &&Member| member.fails_at().is_some_and(|deadline| deadline <= now);
-        let in_sync = 1 + primary
-            .members
-            .values()
-            .filter(|member| member.is_in_sync())
-            .count();
-        let spare = in_sync > primary.copies_min;
-        let lost = primary
-            .members
-            .iter()
-            .find(|(_, member)| failed(member) && (member.is_joining() || spare));
-        if let Some((node, _)) = lost {
-            return Some(Kind::Remove(*node));
-        }
         let caught_up = primary.members.iter().find(|(_, member)| {
             let complete_at = member
                 .catch_up()
@@ -135,38 +160,83 @@ impl Replica {
         if let Some((node, _)) = caught_up {
             return Some(Kind::Complete(*node));
         }
+        if let Some(kind) = self.due_resignation(context) {
+            return Some(kind);
+        }
         // Without an answer of somebody who cannot be spared nothing commits, the epoch's first entry
         // included. If that one is lost for good, only a replica that joins in its place helps.
-        let stuck = primary
-            .members
-            .values()
-            .any(|member| member.is_in_sync() && failed(&member));
-        if !primary.is_serving() && !stuck {
+        let mut members = primary.members.iter();
+        let is_stuck = members.any(|(node, member)| {
+            member.is_in_sync() && member.loss(context.now(), context.peer(*node)).is_some()
+        });
+        if !primary.is_serving() && !is_stuck {
             return None;
         }
-        let offer = primary
-            .offers
-            .keys()
-            .find(|node| context.peer(**node).is_some());
-        offer.map(|node| Kind::Join(*node))
+        let now = context.now();
+        let mut offers = primary.offers.keys();
+        let offer = offers.find(|node| {
+            let peer = context.peer(**node);
+            let quick = peer.is_some_and(|peer| peer.append_age < SILENT_FOR_READS);
+            quick && !self.conduct.waits(now, **node)
+        });
+        let offer = offer.filter(|_| primary.is_syncing() || context.may_sync());
+        if let Some(node) = offer {
+            return Some(Kind::Join(*node));
+        }
+        self.due_return(context)
+    }
+
+    /// Who is to be taken out, if anybody. Who is gone is; who is only slow is as long as nobody
+    /// else is out for that, and the disk here is not just as slow.
+    fn due_removal(&self, context: &dyn Context) -> Option<Kind> {
+        let now = context.now();
+        let Role::Primary(primary) = &self.role else {
+            return None;
+        };
+        let losses = primary.members.iter().filter_map(|(node, member)| {
+            let loss = member.loss(now, context.peer(*node))?;
+            Some((*node, member, loss))
+        });
+        let spare = primary.has_spare();
+        let may_be_slow =
+            !self.conduct.is_anybody_out() && !self.conduct.was_slow_lately(now, self.me.node);
+        let mut lost = losses.filter(|(_, member, loss)| {
+            member.is_joining() || (spare && (*loss == Loss::Gone || may_be_slow))
+        });
+        let (node, member, loss) = lost.next()?;
+        let fault = match loss {
+            Loss::Gone => Fault::Gone,
+            Loss::Slow if member.is_in_sync() => Fault::SlowInSync,
+            Loss::Slow => Fault::SlowJoining,
+        };
+        Some(Kind::Remove { node, fault })
     }
 
     fn propose(
         &mut self,
         context: &mut dyn Context,
         kind: Kind,
-        joins_full: bool,
         offer: Option<Offer>,
     ) {
         let nonce = self.next_nonce();
+        let (own_stable, window_from) = (context.stable(), self.window.from());
         let Role::Primary(primary) = &mut self.role else {
             return;
         };
         let mut record = self.record.clone().expect("a primary has a record");
-        let (Kind::Remove(node) | Kind::Join(node) | Kind::Complete(node)) = kind;
-        let member = primary.members.get(&node);
-        let known = member.map_or(Sequence::ZERO, |member| member.stable);
-        let moved = member.and_then(Member::catch_up).map(CatchUp::bytes_done);
+        let node = match kind {
+            Kind::Remove { node, .. } | Kind::Join(node) | Kind::Complete(node) => node,
+            Kind::HandOver { .. } => self.me.node,
+        };
+        let known = primary
+            .members
+            .get(&node)
+            .map_or(Sequence::ZERO, |member| member.stable);
+        let ends_here = |other: &NodeId| matches!(kind, Kind::HandOver { .. }) || *other == node;
+        let members = primary.members.iter().filter(|(other, _)| ends_here(other));
+        let moved: u64 = members
+            .filter_map(|(_, member)| member.catch_up().map(CatchUp::bytes_done))
+            .sum();
         let Some(replica) = record
             .replicas
             .iter_mut()
@@ -175,12 +245,12 @@ impl Replica {
             return;
         };
         replica.membership = match kind {
-            Kind::Remove(_) => match replica.membership {
+            Kind::Remove { .. } => match replica.membership {
                 Membership::Joining { stable } | Membership::Absent { stable } => {
                     Membership::Absent { stable }
                 }
                 Membership::InSync => Membership::Absent {
-                    stable: known.max(self.window.from()),
+                    stable: known.max(window_from),
                 },
             },
             Kind::Join(_) => {
@@ -190,29 +260,46 @@ impl Replica {
                     stable: offer.stable,
                 }
             }
-            Kind::Complete(_) => Membership::InSync,
+            Kind::HandOver { slow: true, .. } => Membership::Absent { stable: own_stable },
+            Kind::Complete(_) | Kind::HandOver { slow: false, .. } => Membership::InSync,
         };
-        record.epoch = record.epoch.next();
-        record.bytes_moved += moved.unwrap_or(0);
+        if let Kind::HandOver { to, .. } = kind {
+            record.primary = to;
+        }
+        let next = record.epoch.next();
+        let sync = offer.map(|offer| self.sync_of(node, &offer, next));
+        record.epoch = next;
+        record.bytes_moved += moved;
         record.proposer = (self.me.node, self.me.incarnation);
         record.nonce = nonce;
         assert_keeps_enough(&record);
         let proposal = Proposal::make(context, record);
-        primary.change = Some(Change {
-            proposal,
-            kind,
-            joins_full,
-        });
+        if let Role::Primary(primary) = &mut self.role {
+            primary.change = Some(Change {
+                proposal,
+                kind,
+                sync,
+            });
+        }
     }
 
     pub(crate) fn announce_change(&mut self, context: &mut dyn Context, change: &Change) {
+        let now = context.now();
         context.milestone(match change.kind {
-            Kind::Remove(node) => Milestone::Removed(node),
+            Kind::Remove { node, fault } => {
+                self.conduct.fault(now, node, fault);
+                let slow = fault != Fault::Gone;
+                Milestone::Removed { node, slow }
+            }
             Kind::Join(node) => Milestone::Joining {
                 node,
-                full: change.joins_full,
+                full: change.sync.is_some_and(|sync| sync.full),
             },
-            Kind::Complete(node) => Milestone::InSync(node),
+            Kind::Complete(node) => {
+                self.conduct.is_back(now, node);
+                Milestone::InSync(node)
+            }
+            Kind::HandOver { .. } => unreachable!("who hands over has no next epoch"),
         });
     }
 }

@@ -1,7 +1,7 @@
 //! What the primary knows of another replica, and the stream of entries to it.
 //!
 //! Invariants:
-//! - nothing is sent to a member before it has begun the epoch on the link that is up now;
+//! - nothing is sent to a member before it was told to begin the epoch on the link that is up now;
 //! - what it acknowledged in an earlier epoch, or over an earlier link, does not count.
 
 use holdfast_model::record::{Record, SliceRecord};
@@ -13,8 +13,19 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::catch_up::CatchUp;
-use crate::timing::{LINK_DOWN, SILENT};
-use crate::{Context, Replica, Role};
+use super::change::Sync;
+use crate::hand_over::lease_end;
+use crate::timing::{LINK_DOWN, SILENT, SILENT_FOR_READS};
+use crate::{Context, Peer, Replica, Role};
+
+/// Bytes of entries that a member is sent right behind the beginning of an epoch, at most. It may have
+/// them; waiting for it to say so would cost hosts a round trip more.
+const EAGER_BYTES_MAX: usize = 1 << 20;
+
+/// Entries on their way to a joining replica, at most: as many as may be under way in all.
+const STREAM_ENTRIES_MAX: usize = 4096;
+/// Bytes of data in them, at most: two seconds of a gigabit, and little beside what a node may use.
+const STREAM_BYTES_MAX: usize = 32 << 20;
 
 /// What the member is to be.
 #[derive(Debug)]
@@ -32,9 +43,20 @@ enum Stream {
     Greeted {
         since: Instant,
         incarnation: Incarnation,
+        /// Entries follow without waiting for its answer.
+        eager: bool,
     },
     /// It has begun.
     Begun { incarnation: Incarnation },
+}
+
+/// Why a member counts as lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// It is not there, or not what it is taken for.
+    Gone,
+    /// It is there, and its disk takes too long.
+    Slow,
 }
 
 /// Another replica, seen from the primary.
@@ -45,8 +67,12 @@ pub(crate) struct Member {
     stream: Stream,
     acknowledged: Sequence,
     pub(crate) stable: Sequence,
-    /// When the entries that it has not acknowledged were sent.
-    unanswered: VecDeque<(Sequence, Instant)>,
+    /// The entries that it has not acknowledged: when they were sent, and how much data they carry.
+    unanswered: VecDeque<(Sequence, Instant, usize)>,
+    /// The sum of that, and of the backlog.
+    unanswered_bytes: usize,
+    /// It joins, and does not keep up with what is written: it is sent nothing any more.
+    cut: bool,
     /// The newest heartbeat of ours that it granted the lease for.
     pub(crate) lease_from: Option<Instant>,
     /// Since when it could have granted one.
@@ -66,8 +92,9 @@ impl Member {
         Self::new(store, Part::InSync, now)
     }
 
-    pub(crate) fn joining(store: StoreId, full: bool, now: Instant) -> Self {
-        Self::new(store, Part::Joining(CatchUp::new(full)), now)
+    pub(crate) fn joining(store: StoreId, sync: Sync, now: Instant) -> Self {
+        let catch_up = CatchUp::new(sync.full, sync.epoch);
+        Self::new(store, Part::Joining(catch_up), now)
     }
 
     fn new(store: StoreId, part: Part, now: Instant) -> Self {
@@ -78,6 +105,8 @@ impl Member {
             acknowledged: Sequence::ZERO,
             stable: Sequence::ZERO,
             unanswered: VecDeque::new(),
+            unanswered_bytes: 0,
+            cut: false,
             lease_from: None,
             lease_due_from: now,
             read_lease_until: Instant::ZERO,
@@ -87,17 +116,20 @@ impl Member {
         }
     }
 
-    /// The same replica in the next epoch, which it has not begun yet. One that was joining and
-    /// is in sync now has its catching up behind it.
-    pub(crate) fn in_next_epoch(self, now: Instant) -> Self {
-        let part = match self.part {
-            Part::Joining(catch_up) if !catch_up.is_complete() => Part::Joining(catch_up),
-            _ => Part::InSync,
-        };
+    /// The same replica, in sync in the next epoch, which it has not begun yet.
+    pub(crate) fn in_sync_next(self, now: Instant) -> Self {
         Self {
             stable: self.stable,
             read_lease_until: self.read_lease_until,
-            ..Self::new(self.store, part, now)
+            ..Self::new(self.store, Part::InSync, now)
+        }
+    }
+
+    /// The same replica, joining still in the next epoch.
+    pub(crate) fn joining_next(self, now: Instant) -> Self {
+        Self {
+            stable: self.stable,
+            ..Self::new(self.store, self.part, now)
         }
     }
 
@@ -125,11 +157,16 @@ impl Member {
 
     /// Whether nothing commits without it.
     pub(crate) fn is_needed(&self) -> bool {
-        self.catch_up().is_none_or(CatchUp::is_needed)
+        self.catch_up().is_none_or(CatchUp::is_complete)
     }
 
     pub(crate) fn has_begun(&self) -> bool {
         matches!(self.stream, Stream::Begun { .. })
+    }
+
+    /// Whether it is of use to copy anything to it.
+    pub(crate) fn takes_copies(&self) -> bool {
+        self.has_begun() && !self.cut && !self.refused
     }
 
     /// Everything up to here is durable there, in this epoch.
@@ -145,20 +182,20 @@ impl Member {
     pub(crate) fn silent_for(&self, now: Instant) -> Duration {
         let since = match self.stream {
             Stream::Greeted { since, .. } => Some(since),
-            _ => self.unanswered.front().map(|(_, sent)| *sent),
+            _ => self.unanswered.front().map(|(_, sent, _)| *sent),
         };
         since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
     /// When it counts as lost, if nothing is heard of it until then.
     pub(crate) fn fails_at(&self) -> Option<Instant> {
-        if self.refused {
+        if self.refused || self.cut {
             return Some(Instant::ZERO);
         }
         let answer = match self.stream {
             Stream::Down { since } => return Some(since + LINK_DOWN),
             Stream::Greeted { since, .. } => Some(since + SILENT),
-            Stream::Begun { .. } => self.unanswered.front().map(|(_, sent)| *sent + SILENT),
+            Stream::Begun { .. } => self.unanswered.front().map(|(_, sent, _)| *sent + SILENT),
         };
         let lease = self.is_in_sync().then(|| {
             self.lease_from
@@ -167,6 +204,29 @@ impl Member {
                 + SILENT
         });
         answer.into_iter().chain(lease).min()
+    }
+
+    /// Whether it counts as lost, and why. `peer` is who is at the other end of the link to it.
+    pub(crate) fn loss(&self, now: Instant, peer: Option<Peer>) -> Option<Loss> {
+        self.fails_at().filter(|deadline| *deadline <= now)?;
+        let disk_is_slow = peer.is_some_and(|peer| peer.append_age >= SILENT_FOR_READS);
+        let is_heard = self.lease_from.is_some_and(|from| now.since(from) < SILENT);
+        let slow = match self.stream {
+            _ if self.refused => false,
+            _ if self.cut => true,
+            Stream::Down { .. } => false,
+            Stream::Greeted { .. } => disk_is_slow,
+            Stream::Begun { .. } => is_heard || (self.is_joining() && disk_is_slow),
+        };
+        Some(if slow { Loss::Slow } else { Loss::Gone })
+    }
+
+    /// Whether it answers, and grants the lease.
+    pub(crate) fn is_well(&self, now: Instant) -> bool {
+        self.has_begun()
+            && !self.refused
+            && self.silent_for(now) < SILENT_FOR_READS
+            && now < lease_end(self.lease_from)
     }
 
     /// Whether it must be told the committed point, which from then on counts as told.
@@ -184,19 +244,34 @@ impl Member {
     }
 
     fn sent(&mut self, now: Instant, entry: &Entry, committed: Sequence) {
-        self.unanswered.push_back((entry.sequence, now));
+        let bytes = entry.change.data_bytes();
+        self.unanswered.push_back((entry.sequence, now, bytes));
+        self.unanswered_bytes += bytes;
         self.told_committed = self.told_committed.max(committed);
+    }
+
+    /// Whether more is on its way to it than a replica may make its primary keep that nothing waits
+    /// for: then it is cut off, and its mark carries on.
+    fn overflows(&self) -> bool {
+        let entries = self.unanswered.len() + self.backlog.len();
+        !self.is_needed() && (entries > STREAM_ENTRIES_MAX || self.unanswered_bytes > STREAM_BYTES_MAX)
+    }
+
+    /// Nothing is on its way to it.
+    fn clear_stream(&mut self) {
+        self.unanswered.clear();
+        self.backlog.clear();
+        self.unanswered_bytes = 0;
     }
 
     fn answered(&mut self, prepared: &Prepared) {
         self.acknowledged = self.acknowledged.max(prepared.through);
         self.stable = self.stable.max(prepared.stable);
-        while self
-            .unanswered
-            .front()
-            .is_some_and(|(sent, _)| *sent <= prepared.through)
+        while let Some((sent, _, bytes)) = self.unanswered.front().copied()
+            && sent <= prepared.through
         {
             self.unanswered.pop_front();
+            self.unanswered_bytes -= bytes;
         }
     }
 }
@@ -225,26 +300,25 @@ impl Replica {
             member.refused = true;
             return;
         }
-        let role = match &member.part {
-            Part::InSync => BeginRole::InSync,
-            Part::Joining(catch_up) if catch_up.has_started() => {
-                // It lost the link while it was joining: it will have to offer itself again.
-                member.refused = true;
-                return;
+        let (role, sync) = match &member.part {
+            Part::InSync => (BeginRole::InSync, Epoch::ZERO),
+            Part::Joining(catch_up) if catch_up.begins_with_nothing() => {
+                (BeginRole::JoiningFull, catch_up.sync())
             }
-            Part::Joining(catch_up) if catch_up.is_full() => BeginRole::JoiningFull,
-            Part::Joining(_) => BeginRole::JoiningFast,
+            Part::Joining(catch_up) => (BeginRole::JoiningFast, catch_up.sync()),
         };
+        let tail = context.entries_above(context.committed());
+        let bytes: usize = tail.iter().map(|entry| entry.change.data_bytes()).sum();
+        let eager = member.is_in_sync() && bytes <= EAGER_BYTES_MAX;
         member.stream = Stream::Greeted {
             since: now,
             incarnation: peer.incarnation,
+            eager,
         };
         member.acknowledged = Sequence::ZERO;
-        member.unanswered.clear();
+        member.clear_stream();
         member.lease_due_from = now;
         member.told_committed = context.committed();
-        member.backlog.clear();
-        let tail = context.entries_above(context.committed());
         let begin = Begin {
             slice,
             epoch: primary.epoch,
@@ -252,12 +326,19 @@ impl Replica {
             committed: context.committed(),
             tail: runs_of(&tail),
             stable,
+            sync,
             record,
         };
+        context.send(node, begin.into());
         if member.is_joining() {
             member.backlog = tail;
+            member.unanswered_bytes = bytes;
+            self.prepare_catch_up(context, node);
+        } else if eager {
+            for entry in tail {
+                self.send_entry_to(context, node, &entry);
+            }
         }
-        context.send(node, begin.into());
     }
 
     pub(crate) fn lose_member_link(&mut self, context: &mut dyn Context, node: NodeId) {
@@ -268,10 +349,9 @@ impl Replica {
         primary.offers.remove(&node);
         if let Some(member) = primary.members.get_mut(&node) {
             member.stream = Stream::Down { since: now };
-            member.unanswered.clear();
+            member.clear_stream();
             if let Some(catch_up) = member.catch_up_mut() {
-                catch_up.abandon();
-                member.refused = true;
+                catch_up.pause();
             }
         }
         self.release_reservations_of(node);
@@ -296,16 +376,26 @@ impl Replica {
         };
         match member.stream {
             Stream::Down { .. } => {}
-            Stream::Begun { .. } => member.answered(prepared),
-            Stream::Greeted { incarnation, .. } => {
+            Stream::Begun { .. } => {
+                member.answered(prepared);
+                let key = (peer, member.store);
+                if let Some(mark) = self.marks.get_mut(&key) {
+                    mark.has_stable(prepared.stable);
+                }
+            }
+            Stream::Greeted {
+                incarnation, eager, ..
+            } => {
                 member.stream = Stream::Begun { incarnation };
                 member.answered(prepared);
                 let joins = member.is_joining();
-                self.catch_stream_up(context, peer, prepared.through);
+                if !eager {
+                    self.catch_stream_up(context, peer, prepared.through);
+                }
                 context.hurry(peer);
                 self.retry_reservations(context);
                 if joins {
-                    self.start_catch_up(context, peer);
+                    self.start_catch_up(peer);
                 }
             }
         }
@@ -322,7 +412,12 @@ impl Replica {
         let missing = match member.part {
             // Nothing has been committed without it since it was told to begin.
             Part::InSync => context.entries_above(kept),
-            Part::Joining(_) => core::mem::take(&mut member.backlog),
+            Part::Joining(_) => {
+                let backlog = core::mem::take(&mut member.backlog);
+                let bytes: usize = backlog.iter().map(|it| it.change.data_bytes()).sum();
+                member.unanswered_bytes -= bytes;
+                backlog
+            }
         };
         for entry in missing {
             self.send_entry_to(context, node, &entry);
@@ -348,11 +443,20 @@ impl Replica {
         let Some(member) = primary.members.get_mut(&node) else {
             return;
         };
-        if !member.has_begun() {
-            if member.is_joining() && matches!(member.stream, Stream::Greeted { .. }) {
-                member.backlog.push(entry.clone());
+        match member.stream {
+            _ if member.cut => return,
+            _ if member.overflows() => {
+                member.cut = true;
+                member.clear_stream();
+                return;
             }
-            return;
+            Stream::Begun { .. } | Stream::Greeted { eager: true, .. } => {}
+            Stream::Greeted { .. } if member.is_joining() => {
+                member.unanswered_bytes += entry.change.data_bytes();
+                member.backlog.push(entry.clone());
+                return;
+            }
+            Stream::Greeted { .. } | Stream::Down { .. } => return,
         }
         member.sent(now, entry, committed);
         let entry = entry.clone();

@@ -34,6 +34,10 @@ pub(crate) struct Lab {
     pub(crate) cut: BTreeSet<(NodeId, NodeId)>,
     /// Messages that are lost on their way.
     pub(crate) lost: fn(&Message) -> bool,
+    /// How many copies still reach anybody; all, if no number is named.
+    pub(crate) copies_left: Option<u32>,
+    /// The node that hears nothing from the metadata, though it is heard there.
+    pub(crate) deaf: Option<NodeId>,
     messages: VecDeque<(NodeId, NodeId, Message)>,
     next_command: u64,
 }
@@ -59,6 +63,7 @@ impl Lab {
             slice: SLICE,
             epoch: Epoch(1),
             primary: node(1),
+            preferred: node(1),
             replicas: replicas.collect(),
             copies_min,
             bytes_moved: 0,
@@ -71,6 +76,8 @@ impl Lab {
             record,
             cut: BTreeSet::new(),
             lost: |_| false,
+            copies_left: None,
+            deaf: None,
             messages: VecDeque::new(),
             next_command: 0,
         };
@@ -118,6 +125,48 @@ impl Lab {
         self.settle();
     }
 
+    /// A node that is off gets new, empty devices.
+    pub(crate) fn replace_disks(&mut self, number: u16) {
+        let state = self.nodes.get_mut(&node(number)).expect("it exists");
+        assert!(state.replica.is_none(), "it is off");
+        state.world.wipe();
+        state.store = StoreId(state.store.0 + 100);
+    }
+
+    /// Asks for whole blocks to become zeros.
+    pub(crate) fn clear(&mut self, number: u16, block: u32, count: u32) -> CommandId {
+        self.next_command += 1;
+        let command = CommandId {
+            node: 99,
+            incarnation: Incarnation(1),
+            number: self.next_command,
+        };
+        let operation = Operation {
+            command,
+            expires: self.now + Duration::from_secs(1),
+            repeated: false,
+            kind: WriteKind::Clear(holdfast_model::BlockRange::new(block, count)),
+        };
+        self.act(node(number), |replica, context| {
+            replica.submit(context, operation);
+        });
+        self.settle();
+        command
+    }
+
+    /// The node that leads, if one does.
+    pub(crate) fn leader(&self) -> Option<u16> {
+        self.nodes
+            .keys()
+            .map(|node| node.0)
+            .find(|number| self.leads(*number))
+    }
+
+    /// Bytes that all nodes have copied to joining replicas since they last started.
+    pub(crate) fn copied_bytes(&self) -> u64 {
+        self.nodes.values().map(|it| it.world.copied_bytes).sum()
+    }
+
     /// The link between two nodes breaks and is made again.
     pub(crate) fn reconnect(&mut self, one: u16, other: u16) {
         self.disconnect(node(one), node(other));
@@ -150,6 +199,22 @@ impl Lab {
                 replica.handle_peer_up(context, that);
             });
         }
+    }
+
+    /// Makes a link between two nodes that run, if there is none.
+    pub(crate) fn connect_if_apart(&mut self, one: u16, other: u16) {
+        let run = [one, other].map(|number| self.nodes[&node(number)].replica.is_some());
+        let linked = self.nodes[&node(one)].world.peers.contains_key(&node(other));
+        if run == [true, true] && !linked {
+            self.connect(node(one), node(other));
+            self.settle();
+        }
+    }
+
+    /// Whether no other node that runs is in sync.
+    pub(crate) fn is_last(&self, number: u16) -> bool {
+        let mut others = self.running().filter(|other| other.0 != number);
+        !others.any(|other| self.is_in_sync(other.0))
     }
 
     fn running(&self) -> impl Iterator<Item = NodeId> {
@@ -200,7 +265,11 @@ impl Lab {
         let Some((from, to, message)) = self.messages.pop_front() else {
             return false;
         };
-        let cut = self.cut.contains(&(from, to)) || (self.lost)(&message);
+        let mut cut = self.cut.contains(&(from, to)) || (self.lost)(&message);
+        if let (Message::Copy(_), Some(left)) = (&message, &mut self.copies_left) {
+            cut |= *left == 0;
+            *left = left.saturating_sub(1);
+        }
         if !cut && self.nodes[&to].world.peers.contains_key(&from) {
             self.act(to, |replica, context| match &message {
                 Message::Settle(it) => replica.settle(context, it.command),
@@ -259,14 +328,16 @@ impl Lab {
                 } else {
                     Proposed::Rejected
                 };
-                self.act(from, |replica, context| {
-                    replica.handle_proposed(context, outcome);
-                });
+                if self.deaf != Some(from) {
+                    self.act(from, |replica, context| {
+                        replica.handle_proposed(context, outcome);
+                    });
+                }
                 if accepted {
                     self.publish(from);
                 }
             }
-            if refresh {
+            if refresh && self.deaf != Some(from) {
                 busy = true;
                 let record = self.record.clone();
                 self.act(from, |replica, context| {
@@ -277,8 +348,18 @@ impl Lab {
         busy
     }
 
+    /// A node reads the record.
+    pub(crate) fn tell_record(&mut self, number: u16) {
+        let record = self.record.clone();
+        self.act(node(number), |replica, context| {
+            replica.handle_record(context, Some(record), true);
+        });
+        self.settle();
+    }
+
     fn publish(&mut self, proposer: NodeId) {
-        let hears = |other: &NodeId| !self.nodes[other].world.metadata_away;
+        let hears =
+            |other: &NodeId| !self.nodes[other].world.metadata_away && self.deaf != Some(*other);
         let others = self.running().filter(|other| *other != proposer);
         let others: Vec<NodeId> = others.filter(hears).collect();
         for other in others {
@@ -345,7 +426,7 @@ impl Lab {
         let other = self.nodes.get_mut(&to).expect("it exists");
         other.world.heard.insert(from, now);
         if let Some(peer) = other.world.peers.get_mut(&from) {
-            node::note_append_age(peer, append_age);
+            peer.append_age = append_age;
         }
         let Some(echo) = echo else { return };
         self.act(to, |replica, context| {
@@ -363,6 +444,22 @@ impl Lab {
         let command = self.begin_write(number, block, count, value);
         self.settle();
         command
+    }
+
+    /// How a write of one block ends, if it does.
+    pub(crate) fn outcome_of_write(
+        &mut self,
+        number: u16,
+        block: u32,
+        value: u8,
+    ) -> Option<OutcomeCode> {
+        let command = self.write(number, block, 1, value);
+        self.outcome(number, command)
+    }
+
+    /// How often a node's log has a command.
+    pub(crate) fn count_of(&self, number: u16, command: CommandId) -> usize {
+        self.nodes[&node(number)].world.count_of(command)
     }
 
     /// The same, without letting anything follow from it.
@@ -394,6 +491,7 @@ impl Lab {
         let operation = Operation {
             command,
             expires: self.now + Duration::from_secs(1),
+            repeated: false,
             kind: WriteKind::Write {
                 offset: u64::from(block) * BLOCK_SIZE as u64,
                 data: Bytes::from(vec![value; count as usize * BLOCK_SIZE]),

@@ -85,16 +85,13 @@ impl Node {
     }
 
     pub(crate) fn peer(&self) -> Peer {
-        peer(self.store, self.incarnation)
+        Peer {
+            store: self.store,
+            incarnation: self.incarnation,
+            append_age: Duration::ZERO,
+        }
     }
 }
-
-fn peer(store: StoreId, incarnation: Incarnation) -> Peer {
-    Peer { store, incarnation }
-}
-
-/// A heartbeat told how old the sender's oldest append is.
-pub(crate) fn note_append_age(_peer: &mut Peer, _age: Duration) {}
 
 impl World {
     pub(crate) fn context(&mut self, now: Instant) -> FakeContext<'_> {
@@ -146,6 +143,11 @@ impl World {
 
     pub(crate) fn contents(&self) -> BTreeMap<u32, u8> {
         self.blocks.clone()
+    }
+
+    pub(crate) fn count_of(&self, command: CommandId) -> usize {
+        let log = self.log.iter();
+        log.filter(|entry| entry.command == command).count()
     }
 
     pub(crate) fn append_age(&self, now: Instant) -> Duration {
@@ -339,6 +341,11 @@ impl Context for FakeContext<'_> {
             .collect()
     }
 
+    fn entry(&self, sequence: Sequence) -> Option<Entry> {
+        let mut log = self.world.log.iter();
+        log.find(|entry| entry.sequence == sequence).cloned()
+    }
+
     fn allocated(&self) -> Vec<(PageIndex, u64)> {
         let mut pages: BTreeMap<PageIndex, u64> = BTreeMap::new();
         for block in self.world.blocks.keys() {
@@ -360,6 +367,10 @@ impl Context for FakeContext<'_> {
 
     fn read_committed(&mut self, range: BlockRange) -> Token {
         self.world.read(range, false)
+    }
+
+    fn append_age(&self) -> Duration {
+        self.world.append_age(self.now)
     }
 
     fn peer(&self, node: NodeId) -> Option<Peer> {
@@ -394,6 +405,10 @@ impl Context for FakeContext<'_> {
 
     fn copied(&mut self, bytes: u64) {
         self.world.copied_bytes += bytes;
+    }
+
+    fn may_sync(&self) -> bool {
+        true
     }
 
     fn milestone(&mut self, milestone: Milestone) {

@@ -31,9 +31,11 @@ struct Contents {
 }
 
 impl LateWrites {
-    /// A host was told that this write is done.
+    /// A host was told that this write is done. Zeros do not tell who wrote them.
     pub(super) fn done(&mut self, write: Value) {
-        self.over.insert(write);
+        if write != 0 {
+            self.over.insert(write);
+        }
     }
 
     /// An entry is seen committed for the first time.
@@ -165,6 +167,7 @@ mod tests {
     fn zeros_are_nobodys() {
         let mut late = LateWrites::default();
         late.done(7);
+        late.done(0);
         assert!(!lands(&mut late, 1, 7), "the sector was zeros");
         let clear = Entry {
             change: Change::Clear(holdfast_model::BlockRange::new(5, 1)),

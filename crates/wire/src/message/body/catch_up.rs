@@ -15,6 +15,7 @@ impl Body for JoinRequest {
         body.u128(self.store.0);
         body.u64(self.stable.0);
         body.u8(u8::from(self.usable));
+        body.u64(self.sync.0);
     }
 
     fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
@@ -23,6 +24,7 @@ impl Body for JoinRequest {
             store: body.store()?,
             stable: body.sequence()?,
             usable: read_bool(body)?,
+            sync: body.epoch()?,
         })
     }
 }

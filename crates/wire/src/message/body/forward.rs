@@ -15,6 +15,7 @@ impl Body for Forward {
         body.slice(self.slice);
         body.command(self.command);
         body.instant(self.heartbeat);
+        body.u8(u8::from(self.repeated));
         match &self.kind {
             ForwardKind::Write { offset, data } => {
                 body.u8(0);
@@ -35,6 +36,7 @@ impl Body for Forward {
 
     fn read(body: &mut Reader<'_>, payload: &mut Payload) -> Result<Self, WireError> {
         let (slice, command, heartbeat) = (body.slice()?, body.command()?, body.instant()?);
+        let repeated = read_bool(body)?;
         let kind = match body.u8()? {
             0 => {
                 let (offset, length) = (body.u64()?, body.u32()? as usize);
@@ -55,6 +57,7 @@ impl Body for Forward {
             slice,
             command,
             heartbeat,
+            repeated,
             kind,
         })
     }

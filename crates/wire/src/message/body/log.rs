@@ -5,21 +5,52 @@ use alloc::vec::Vec;
 use holdfast_model::{BlockRange, Change, Entry};
 use holdfast_stdx::Bytes;
 
-use super::{Body, Payload, read_data, write_data};
+use super::{Body, Payload, read_bool, read_data, write_data};
 use crate::WireError;
 use crate::codec::{Reader, Writer};
-use crate::message::{Begin, Commit, Prepare, Prepared, Refusal, Refused, Role};
+use crate::message::{Begin, Commit, HandOver, Prepare, Prepared, Refusal, Refused, Role};
 
 /// Bytes of a slice's record at most: 16 replicas of 150 bytes, and some.
 const RECORD_BYTES_MAX: usize = 8 << 10;
 const RUN_BYTES: usize = 8 + 8;
 
+fn write_record(record: &Bytes, body: &mut Writer) {
+    assert!(
+        record.len() <= RECORD_BYTES_MAX,
+        "a record of ours keeps to its bound"
+    );
+    body.u32(record.len() as u32);
+    body.bytes.extend_from_slice(record);
+}
+
+fn read_record(body: &mut Reader<'_>) -> Result<Bytes, WireError> {
+    let length = body.count(1)?;
+    if length > RECORD_BYTES_MAX {
+        return Err(WireError::TooLong);
+    }
+    Ok(Bytes::copy_from_slice(body.take(length)?))
+}
+
+impl Body for HandOver {
+    fn write(&self, body: &mut Writer, _payload: &mut Vec<Bytes>) {
+        body.slice(self.slice);
+        body.u64(self.epoch.0);
+        write_record(&self.record, body);
+        body.u8(u8::from(self.slow));
+    }
+
+    fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
+        Ok(Self {
+            slice: body.slice()?,
+            epoch: body.epoch()?,
+            record: read_record(body)?,
+            slow: read_bool(body)?,
+        })
+    }
+}
+
 impl Body for Begin {
     fn write(&self, body: &mut Writer, _payload: &mut Vec<Bytes>) {
-        assert!(
-            self.record.len() <= RECORD_BYTES_MAX,
-            "a record of ours keeps to its bound"
-        );
         body.slice(self.slice);
         body.u64(self.epoch.0);
         body.u8(match self.role {
@@ -34,8 +65,8 @@ impl Body for Begin {
             body.u64(last.0);
         }
         body.u64(self.stable.0);
-        body.u32(self.record.len() as u32);
-        body.bytes.extend_from_slice(&self.record);
+        body.u64(self.sync.0);
+        write_record(&self.record, body);
     }
 
     fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
@@ -50,12 +81,8 @@ impl Body for Begin {
         let tail = (0..body.count(RUN_BYTES)?)
             .map(|_| Ok((body.epoch()?, body.sequence()?)))
             .collect::<Result<_, WireError>>()?;
-        let stable = body.sequence()?;
-        let length = body.count(1)?;
-        if length > RECORD_BYTES_MAX {
-            return Err(WireError::TooLong);
-        }
-        let record = Bytes::copy_from_slice(body.take(length)?);
+        let (stable, sync) = (body.sequence()?, body.epoch()?);
+        let record = read_record(body)?;
         Ok(Self {
             slice,
             epoch,
@@ -63,6 +90,7 @@ impl Body for Begin {
             committed,
             tail,
             stable,
+            sync,
             record,
         })
     }

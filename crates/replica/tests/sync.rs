@@ -1,0 +1,240 @@
+//! Replicas that come back, are interrupted, and come back again.
+
+mod lab;
+
+use holdfast_model::BLOCK_SIZE;
+use holdfast_stdx::{Duration, Prng};
+
+use lab::{Lab, node};
+
+const SECOND: Duration = Duration::from_secs(1);
+const BLOCK: u64 = BLOCK_SIZE as u64;
+/// A replica that is slow as it joins rests before it is taken again.
+const LONG: Duration = Duration::from_secs(40);
+
+/// Two replicas that hold `pages` pages of a block each; the second is off, and lacks them.
+fn apart(pages: u32) -> Lab {
+    let mut lab = Lab::new(2, 1);
+    lab.kill(2);
+    lab.pass(SECOND);
+    for page in 0..pages {
+        lab.write(1, page * 64, 1, 1 + (page % 200) as u8);
+    }
+    lab
+}
+
+fn join_fully(lab: &mut Lab) {
+    lab.copies_left = None;
+    lab.pass_until(LONG, "node 2 is in sync", |lab| lab.is_in_sync(2));
+    assert_eq!(lab.contents(1), lab.contents(2));
+}
+
+#[test]
+fn a_fast_sync_that_is_interrupted_goes_on_where_it_was() {
+    let mut lab = apart(40);
+    lab.copies_left = Some(30);
+    lab.start(2);
+    lab.pass(Duration::from_millis(400));
+    assert_eq!(lab.copied_bytes(), 30 * BLOCK);
+    lab.disconnect(node(1), node(2));
+    lab.pass(SECOND);
+    lab.write(1, 3 * 64, 1, 99);
+    lab.connect(node(1), node(2));
+    join_fully(&mut lab);
+    assert_eq!(lab.copied_bytes(), 41 * BLOCK, "the rest, and what changed");
+}
+
+#[test]
+fn a_joining_replica_that_restarts_goes_on_where_it_was() {
+    let mut lab = apart(40);
+    lab.copies_left = Some(30);
+    lab.start(2);
+    lab.pass(Duration::from_millis(400));
+    // It is sent these as entries, and keeps them.
+    lab.write(1, 35 * 64, 1, 77);
+    lab.write(1, 2 * 64, 1, 78);
+    lab.kill(2);
+    lab.pass(SECOND);
+    lab.start(2);
+    join_fully(&mut lab);
+    assert!(lab.copied_bytes() <= 42 * BLOCK, "{}", lab.copied_bytes() / BLOCK);
+}
+
+#[test]
+fn a_full_sync_that_is_interrupted_goes_on_where_it_was() {
+    let mut lab = apart(0);
+    lab.replace_disks(2);
+    for page in 0..40 {
+        lab.write(1, page * 64, 1, 5);
+    }
+    lab.copies_left = Some(30);
+    lab.start(2);
+    lab.pass(Duration::from_millis(500));
+    assert_eq!(lab.copied_bytes(), 30 * BLOCK);
+    lab.kill(2);
+    lab.pass(SECOND);
+    // What it has meanwhile is not there any more.
+    lab.clear(1, 0, 64 * 20);
+    lab.write(1, 39 * 64, 1, 6);
+    lab.start(2);
+    join_fully(&mut lab);
+    // The rest, and the cleared blocks: the range is copied whole, as zeros.
+    let copied = lab.copied_bytes() / BLOCK;
+    assert!((40..=30 + 10 + 20 * 64).contains(&copied), "{copied}");
+    assert_eq!(lab.contents(2).len(), 20);
+}
+
+#[test]
+fn another_change_of_configuration_does_not_begin_a_sync_anew() {
+    let mut lab = Lab::new(3, 1);
+    lab.kill(3);
+    lab.pass(SECOND);
+    for page in 0..40 {
+        lab.write(1, page * 64, 1, 1);
+    }
+    lab.copies_left = Some(30);
+    lab.start(3);
+    lab.pass(Duration::from_millis(400));
+    lab.kill(2);
+    lab.copies_left = None;
+    lab.pass(SECOND);
+    assert!(lab.is_in_sync(3));
+    assert_eq!(lab.contents(1), lab.contents(3));
+    // Copies that were under way are made again.
+    assert!(lab.copied_bytes() <= 44 * BLOCK, "{}", lab.copied_bytes() / BLOCK);
+}
+
+/// Whoever feeds a replica knows what it has copied to it, and nobody else does. If another one has
+/// let it begin with nothing meanwhile, that knowledge is worth nothing.
+#[test]
+fn what_was_copied_before_a_replica_began_anew_does_not_count() {
+    let mut lab = Lab::new(3, 1);
+    lab.kill(3);
+    lab.pass(SECOND);
+    lab.replace_disks(3);
+    for page in 0..40 {
+        lab.write(1, page * 64, 1, 1);
+    }
+    lab.copies_left = Some(30);
+    lab.start(3);
+    lab.pass(Duration::from_millis(500));
+    assert_eq!(lab.copied_bytes(), 30 * BLOCK);
+    // The first primary is cut off, and the second begins anew.
+    lab.disconnect(node(1), node(3));
+    lab.disconnect(node(1), node(2));
+    lab.nodes.get_mut(&node(1)).expect("it exists").world.metadata_away = true;
+    lab.copies_left = Some(5);
+    lab.pass(3 * SECOND);
+    assert!(lab.leads(2));
+    lab.nodes.get_mut(&node(1)).expect("it exists").world.metadata_away = false;
+    lab.tell_record(1);
+    lab.connect(node(1), node(2));
+    lab.pass_until(5 * SECOND, "node 1 is back", |lab| lab.is_in_sync(1));
+    lab.disconnect(node(2), node(3));
+    lab.kill(2);
+    lab.pass(3 * SECOND);
+    assert!(lab.leads(1));
+    lab.copies_left = None;
+    lab.connect(node(1), node(3));
+    lab.pass_until(LONG, "node 3 is in sync", |lab| lab.is_in_sync(3));
+    assert_eq!(lab.contents(1), lab.contents(3));
+}
+
+#[test]
+fn a_joining_replica_that_does_not_keep_up_is_cut_off_and_carried_on() {
+    let mut lab = apart(10);
+    lab.copies_left = Some(5);
+    lab.start(2);
+    lab.pass(Duration::from_millis(400));
+    lab.lost = |message| matches!(message, holdfast_wire::Message::Prepared(_));
+    for round in 0..40u32 {
+        for block in 0..128 {
+            lab.begin_write(1, 64 * 100 + block, 1, 1 + round as u8);
+        }
+        lab.settle();
+    }
+    lab.pass(Duration::from_millis(20));
+    assert!(!lab.is_in_sync(2));
+    let membership = lab.membership(2);
+    assert!(
+        matches!(membership, holdfast_model::record::Membership::Absent { .. }),
+        "{membership:?}"
+    );
+    lab.lost = |_| false;
+    join_fully(&mut lab);
+}
+
+/// Whatever happens to whom, the replicas end with the same blocks.
+#[test]
+fn nothing_is_lost_whatever_interrupts() {
+    for seed in 0..60 {
+        let mut prng = Prng::from_seed(seed);
+        let nodes = prng.between(2, 4) as u16;
+        let mut lab = Lab::new(nodes, 1);
+        for step in 0..60 {
+            disturb(&mut lab, &mut prng, nodes);
+            let span = Duration::from_millis(prng.below(700));
+            lab.pass(span);
+            assert!(lab.record.in_sync().count() > 0, "seed {seed} step {step}");
+        }
+        lab.copies_left = None;
+        for one in 1..=nodes {
+            if lab.nodes[&node(one)].replica.is_none() {
+                lab.start(one);
+            }
+        }
+        for one in 1..=nodes {
+            for other in one + 1..=nodes {
+                lab.connect_if_apart(one, other);
+            }
+        }
+        let what = format!("seed {seed}: all are in sync");
+        let whole = |lab: &Lab| {
+            lab.leader().is_some() && (1..=nodes).all(|number| lab.is_in_sync(number))
+        };
+        lab.pass_until(Duration::from_secs(400), &what, whole);
+        lab.pass(Duration::from_millis(200));
+        let leader = lab.leader().expect("it was just there");
+        for number in 1..=nodes {
+            assert_eq!(lab.contents(number), lab.contents(leader), "seed {seed}");
+        }
+    }
+}
+
+fn disturb(lab: &mut Lab, prng: &mut Prng, nodes: u16) {
+    let number = prng.between(1, nodes.into()) as u16;
+    let other = prng.between(1, nodes.into()) as u16;
+    let runs = lab.nodes[&node(number)].replica.is_some();
+    match prng.below(12) {
+        0..=5 => {
+            let Some(leader) = lab.leader() else { return };
+            for _ in 0..prng.between(1, 12) {
+                let page = prng.below(20) as u32;
+                let block = page * 64 + prng.below(3) as u32;
+                if prng.chance(1, 5) {
+                    lab.clear(leader, block, prng.between(1, 64) as u32);
+                } else {
+                    lab.write(leader, block, 1, prng.between(1, 255) as u8);
+                }
+            }
+        }
+        6 | 7 if runs && !lab.is_last(number) => lab.kill(number),
+        6..=8 if !runs => lab.start(number),
+        9 => lab.copies_left = Some(prng.below(12) as u32),
+        10 => lab.copies_left = None,
+        11 if number != other => {
+            if prng.chance(1, 2) {
+                lab.disconnect(node(number), node(other));
+            } else {
+                lab.connect_if_apart(number, other);
+            }
+        }
+        _ => {
+            let spare = !lab.is_in_sync(number) && !runs;
+            if spare && prng.chance(1, 2) {
+                lab.replace_disks(number);
+            }
+        }
+    }
+    lab.settle();
+}
