@@ -318,6 +318,7 @@ impl GroupBytes {
             redo_from: self.redo_from.get(),
         };
         let sound = records.len() == self.record_count.get() as usize
+            && header.group < u64::MAX
             && header.durable_up_to < header.group
             && header.oldest_group <= header.group;
         sound.then_some(ReadGroup {

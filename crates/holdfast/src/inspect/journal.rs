@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use holdfast_format::inspect::{Piece, kind, pieces};
-use holdfast_format::{SegmentError, SegmentHeader, Superblock};
+use holdfast_format::{DeviceLayout, SegmentError, SegmentHeader, Superblock};
 use holdfast_journal::{
     Chain, ChainSegment, Found, Journal, JournalPlace, Recovery, RecoveryFailed,
 };
@@ -58,15 +58,20 @@ pub(crate) fn look(
     let superblock = &device.superblock;
     let path = device.source.path();
     let layout = superblock.layout;
-    if layout.segment_count == 0 || layout.segment_count > SEGMENTS_MAX {
-        let count = layout.segment_count;
-        let what = format!("a journal of {count} segments cannot be looked at");
+    let count = there(device);
+    if count == 0 {
+        let what = format!(
+            "a journal of {} segments that cannot be looked at",
+            layout.segment_count
+        );
         damages.add_somewhere(path, Severity::Lost, what);
         return None;
     }
-    let total = u64::from(layout.segment_count) * u64::from(layout.segment_bytes);
-    progress.begin("journal", total);
-    let mut outcome = Replay::run(device, superblock.use_counter + 1, progress);
+    progress.begin(
+        "journal",
+        u64::from(count) * u64::from(layout.segment_bytes),
+    );
+    let mut outcome = Replay::run(device, superblock.use_counter.saturating_add(1), progress);
     if let Err(RecoveryFailed::UseCounterBehind { start }) = outcome {
         let what = format!(
             "the superblocks count {} starts, but the journal was used in start {start}: they are \
@@ -106,6 +111,20 @@ pub(crate) fn look(
     })
 }
 
+/// How many of the segments are there: all, unless the device was cut short; none, if there cannot
+/// be so many.
+fn there(device: &Device) -> u32 {
+    let layout = device.superblock.layout;
+    if layout.segment_count > SEGMENTS_MAX {
+        return 0;
+    }
+    let room = device.source.bytes().saturating_sub(layout.journal_offset);
+    let begun = room.div_ceil(u64::from(layout.segment_bytes.max(1)));
+    layout
+        .segment_count
+        .min(u32::try_from(begun).unwrap_or(u32::MAX))
+}
+
 /// Recovery on a device that is only read.
 struct Replay {
     journal: Journal,
@@ -119,7 +138,10 @@ impl Replay {
         let superblock = &device.superblock;
         let place = JournalPlace {
             disk: DiskId(0),
-            layout: superblock.layout,
+            layout: DeviceLayout {
+                segment_count: there(device),
+                ..superblock.layout
+            },
             store: superblock.store,
             nonce: superblock.nonce,
             use_counter: start.min(LAST_START),

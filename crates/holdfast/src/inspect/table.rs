@@ -29,6 +29,9 @@ const DOUBLES_MAX: usize = 1 << 20;
 /// An entry that was never written, on a device that was blank.
 static ZEROS: [u8; TABLE_ENTRY] = [0; TABLE_ENTRY];
 
+/// What is wrong with a slot of which nothing is known.
+const NO_COPY: &str = "entries of the page table: neither copy can be read";
+
 /// What a copy of an entry is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum EntryCopy {
@@ -164,6 +167,18 @@ pub(crate) fn for_each_entry(
     let layout = device.superblock.layout;
     let table_bytes = layout.table_bytes();
     for from in (0..table_bytes).step_by(CHUNK_BYTES as usize) {
+        let rest = layout.table_offsets.map(|offset| offset + from);
+        if rest.iter().all(|offset| *offset >= device.source.bytes()) {
+            // The device was cut short: however long the tables were, there is nothing to read.
+            if let Some((counts, damages)) = &mut told {
+                counts.unknown += (table_bytes - from) / TABLE_ENTRY as u64;
+                for offset in rest {
+                    let place = (offset, table_bytes - from);
+                    damages.add(device.source.path(), place, Severity::Lost, NO_COPY);
+                }
+            }
+            return;
+        }
         let length = CHUNK_BYTES.min(table_bytes - from) as usize;
         let copies = layout
             .table_offsets
@@ -276,8 +291,7 @@ fn count(
         Winner::Unknown => {
             counts.unknown += 1;
             for offset in place.entries {
-                let what = "entries of the page table: neither copy can be read";
-                damages.add(path, (offset, size), Severity::Lost, what);
+                damages.add(path, (offset, size), Severity::Lost, NO_COPY);
             }
             return;
         }

@@ -389,6 +389,51 @@ fn a_copy_that_was_cut_short_is_looked_at() {
     }
 }
 
+/// A superblock that says what it likes, with a good checksum: bounded time and memory all the same.
+#[test]
+fn a_superblock_that_was_made_up_is_looked_at() {
+    let made = typical(&[FIRST_BYTES]);
+    let good = superblock(&made.devices[0]);
+    let mut prng = Prng::from_seed(5);
+    let mut looked = 0;
+    for _ in 0..200 {
+        let [a, b, c] = [(4, 31), (2, 28), (10, 40)].map(|(low, high)| prng.between(low, high));
+        let segment_count = prng.between(8, 1 << a) as u32;
+        let segment_bytes = 4096 * prng.between(64, 1 << 14) as u32;
+        let slot_count = 8 * prng.between(1, 1 << b) as u32;
+        let journal_offset = 4096 * prng.between(512, 1 << c);
+        let journal = u64::from(segment_count) * u64::from(segment_bytes);
+        let first = journal_offset + journal;
+        let slots_offset = first + u64::from(slot_count) * 512;
+        let second = slots_offset + u64::from(slot_count) * PAGE_SIZE as u64;
+        let made_up = Superblock {
+            update: good.update + 1,
+            partitions: prng.between(1, 64) as u16,
+            use_counter: prng.next_u64(),
+            device_count: prng.between(1, 100) as u16,
+            device_bytes: second + u64::from(slot_count) * 512,
+            slot_base: 8 * prng.below(1000) as u32,
+            layout: holdfast_format::DeviceLayout {
+                journal_offset,
+                segment_bytes,
+                segment_count,
+                table_offsets: [first, second],
+                slots_offset,
+                slot_count,
+            },
+            ..good
+        };
+        let mut device = made.devices[0][..3 << 20].to_vec();
+        device[..4096].copy_from_slice(&made_up.encode());
+        if Superblock::decode(&device[..4096]).is_ok() {
+            let report = inspect(&[device]);
+            assert!(!report.sound);
+            looked += 1;
+        }
+    }
+    assert!(looked > 150, "only {looked} are superblocks");
+}
+
 /// Somewhere in a device, more often where there is something than where there is nothing.
 fn somewhere(prng: &mut Prng, regions: &[std::ops::Range<u64>], groups: &[(u64, u64)]) -> usize {
     if prng.chance(1, 2) {
