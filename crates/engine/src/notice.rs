@@ -134,19 +134,9 @@ impl fmt::Display for Notice {
                 };
                 write!(formatter, "hands slice {slice} over to {node}, {why}")
             }
-            Self::Joining {
-                slice,
-                node,
-                full: true,
-            } => {
-                write!(formatter, "copies all of slice {slice} to {node}")
-            }
-            Self::Joining {
-                slice,
-                node,
-                full: false,
-            } => {
-                write!(formatter, "copies to {node} what changed in slice {slice}")
+            Self::Joining { slice, node, full } => {
+                let what = if *full { "all of" } else { "what changed in" };
+                write!(formatter, "copies {what} slice {slice} to {node}")
             }
             Self::InSync(slice, node) => write!(formatter, "{node} is in sync on slice {slice}"),
             Self::Spoiled(slice, blocks) => {

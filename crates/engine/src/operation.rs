@@ -302,7 +302,9 @@ mod tests {
             extent_count_max: 2,
         };
         let (mut operation, pieces) = Operation::cut(VOLUME, 3 * 4096, status);
-        assert!(matches!(&pieces[0].kind, PartKind::Read(range) if *range == BlockRange::new(2, 1)));
+        assert!(
+            matches!(&pieces[0].kind, PartKind::Read(range) if *range == BlockRange::new(2, 1))
+        );
         operation.end_piece(0, Ok(vec![data(2, 1, 1)]));
         let Ok(MediumData::Extents(extents)) = operation.result() else {
             panic!("it was found")

@@ -24,7 +24,7 @@ fn apart(pages: u32) -> Lab {
 }
 
 fn join_fully(lab: &mut Lab) {
-    lab.copies_left = None;
+    lab.let_copies(2, None);
     lab.pass_until(LONG, "node 2 is in sync", |lab| lab.is_in_sync(2));
     assert_eq!(lab.contents(1), lab.contents(2));
 }
@@ -32,7 +32,7 @@ fn join_fully(lab: &mut Lab) {
 #[test]
 fn a_fast_sync_that_is_interrupted_goes_on_where_it_was() {
     let mut lab = apart(40);
-    lab.copies_left = Some(30);
+    lab.let_copies(2, Some(30));
     lab.start(2);
     lab.pass(Duration::from_millis(400));
     assert_eq!(lab.copied_bytes(), 30 * BLOCK);
@@ -47,7 +47,7 @@ fn a_fast_sync_that_is_interrupted_goes_on_where_it_was() {
 #[test]
 fn a_joining_replica_that_restarts_goes_on_where_it_was() {
     let mut lab = apart(40);
-    lab.copies_left = Some(30);
+    lab.let_copies(2, Some(30));
     lab.start(2);
     lab.pass(Duration::from_millis(400));
     // It is sent these as entries, and keeps them.
@@ -57,7 +57,11 @@ fn a_joining_replica_that_restarts_goes_on_where_it_was() {
     lab.pass(SECOND);
     lab.start(2);
     join_fully(&mut lab);
-    assert!(lab.copied_bytes() <= 42 * BLOCK, "{}", lab.copied_bytes() / BLOCK);
+    assert!(
+        lab.copied_bytes() <= 42 * BLOCK,
+        "{}",
+        lab.copied_bytes() / BLOCK
+    );
 }
 
 #[test]
@@ -67,7 +71,7 @@ fn a_full_sync_that_is_interrupted_goes_on_where_it_was() {
     for page in 0..40 {
         lab.write(1, page * 64, 1, 5);
     }
-    lab.copies_left = Some(30);
+    lab.let_copies(2, Some(30));
     lab.start(2);
     lab.pass(Duration::from_millis(500));
     assert_eq!(lab.copied_bytes(), 30 * BLOCK);
@@ -92,16 +96,20 @@ fn another_change_of_configuration_does_not_begin_a_sync_anew() {
     for page in 0..40 {
         lab.write(1, page * 64, 1, 1);
     }
-    lab.copies_left = Some(30);
+    lab.let_copies(3, Some(30));
     lab.start(3);
     lab.pass(Duration::from_millis(400));
     lab.kill(2);
-    lab.copies_left = None;
+    lab.let_copies(3, None);
     lab.pass(SECOND);
     assert!(lab.is_in_sync(3));
     assert_eq!(lab.contents(1), lab.contents(3));
     // Copies that were under way are made again.
-    assert!(lab.copied_bytes() <= 44 * BLOCK, "{}", lab.copied_bytes() / BLOCK);
+    assert!(
+        lab.copied_bytes() <= 44 * BLOCK,
+        "{}",
+        lab.copied_bytes() / BLOCK
+    );
 }
 
 /// Whoever feeds a replica knows what it has copied to it, and nobody else does. If another one has
@@ -115,18 +123,26 @@ fn what_was_copied_before_a_replica_began_anew_does_not_count() {
     for page in 0..40 {
         lab.write(1, page * 64, 1, 1);
     }
-    lab.copies_left = Some(30);
+    lab.let_copies(3, Some(30));
     lab.start(3);
     lab.pass(Duration::from_millis(500));
     assert_eq!(lab.copied_bytes(), 30 * BLOCK);
     // The first primary is cut off, and the second begins anew.
     lab.disconnect(node(1), node(3));
     lab.disconnect(node(1), node(2));
-    lab.nodes.get_mut(&node(1)).expect("it exists").world.metadata_away = true;
-    lab.copies_left = Some(5);
+    lab.nodes
+        .get_mut(&node(1))
+        .expect("it exists")
+        .world
+        .metadata_away = true;
+    lab.let_copies(3, Some(5));
     lab.pass(3 * SECOND);
     assert!(lab.leads(2));
-    lab.nodes.get_mut(&node(1)).expect("it exists").world.metadata_away = false;
+    lab.nodes
+        .get_mut(&node(1))
+        .expect("it exists")
+        .world
+        .metadata_away = false;
     lab.tell_record(1);
     lab.connect(node(1), node(2));
     lab.pass_until(5 * SECOND, "node 1 is back", |lab| lab.is_in_sync(1));
@@ -134,7 +150,7 @@ fn what_was_copied_before_a_replica_began_anew_does_not_count() {
     lab.kill(2);
     lab.pass(3 * SECOND);
     assert!(lab.leads(1));
-    lab.copies_left = None;
+    lab.let_copies(3, None);
     lab.connect(node(1), node(3));
     lab.pass_until(LONG, "node 3 is in sync", |lab| lab.is_in_sync(3));
     assert_eq!(lab.contents(1), lab.contents(3));
@@ -143,7 +159,7 @@ fn what_was_copied_before_a_replica_began_anew_does_not_count() {
 #[test]
 fn a_joining_replica_that_does_not_keep_up_is_cut_off_and_carried_on() {
     let mut lab = apart(10);
-    lab.copies_left = Some(5);
+    lab.let_copies(2, Some(5));
     lab.start(2);
     lab.pass(Duration::from_millis(400));
     lab.lost = |message| matches!(message, holdfast_wire::Message::Prepared(_));
@@ -157,7 +173,10 @@ fn a_joining_replica_that_does_not_keep_up_is_cut_off_and_carried_on() {
     assert!(!lab.is_in_sync(2));
     let membership = lab.membership(2);
     assert!(
-        matches!(membership, holdfast_model::record::Membership::Absent { .. }),
+        matches!(
+            membership,
+            holdfast_model::record::Membership::Absent { .. }
+        ),
         "{membership:?}"
     );
     lab.lost = |_| false;
@@ -177,8 +196,8 @@ fn nothing_is_lost_whatever_interrupts() {
             lab.pass(span);
             assert!(lab.record.in_sync().count() > 0, "seed {seed} step {step}");
         }
-        lab.copies_left = None;
         for one in 1..=nodes {
+            lab.let_copies(one, None);
             if lab.nodes[&node(one)].replica.is_none() {
                 lab.start(one);
             }
@@ -189,9 +208,8 @@ fn nothing_is_lost_whatever_interrupts() {
             }
         }
         let what = format!("seed {seed}: all are in sync");
-        let whole = |lab: &Lab| {
-            lab.leader().is_some() && (1..=nodes).all(|number| lab.is_in_sync(number))
-        };
+        let whole =
+            |lab: &Lab| lab.leader().is_some() && (1..=nodes).all(|number| lab.is_in_sync(number));
         lab.pass_until(Duration::from_secs(400), &what, whole);
         lab.pass(Duration::from_millis(200));
         let leader = lab.leader().expect("it was just there");
@@ -220,8 +238,8 @@ fn disturb(lab: &mut Lab, prng: &mut Prng, nodes: u16) {
         }
         6 | 7 if runs && !lab.is_last(number) => lab.kill(number),
         6..=8 if !runs => lab.start(number),
-        9 => lab.copies_left = Some(prng.below(12) as u32),
-        10 => lab.copies_left = None,
+        9 => lab.let_copies(number, Some(prng.below(12) as u32)),
+        10 => lab.let_copies(number, None),
         11 if number != other => {
             if prng.chance(1, 2) {
                 lab.disconnect(node(number), node(other));

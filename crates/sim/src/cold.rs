@@ -72,9 +72,14 @@ impl Cluster {
         };
         cold.settle();
         if !cold.store.is_open() {
+            let why = cold.events.iter().find_map(|event| match event {
+                StoreEvent::OpenFailed(error) => Some(error.to_string()),
+                _ => None,
+            });
             return Err(Failure::NotConverged(format!(
-                "the store of {} does not open",
-                node.id
+                "the store of {} does not open: {}",
+                node.id,
+                why.unwrap_or_else(|| "it never ends".to_owned())
             )));
         }
         Ok(cold)

@@ -368,15 +368,6 @@ impl SimDisk {
         changed
     }
 
-    /// Bits change in up to `count` of the sectors that hold anything.
-    pub fn rot_anywhere(&mut self, count: usize) {
-        for _ in 0..count.min(self.stable.len()) {
-            let place = self.prng.below(self.stable.len() as u64) as usize;
-            let sector = self.stable.keys().nth(place).copied();
-            self.rot(sector.expect("the place is one of theirs") * self.sector);
-        }
-    }
-
     /// The last write to the sector at `offset` was never done, although it was said to be. Says
     /// whether there was anything before.
     pub fn lose_write(&mut self, offset: u64) -> bool {

@@ -25,7 +25,11 @@ fn a_trace_is_the_same_byte_for_byte() {
 
 #[test]
 fn many_seeds_are_counted() {
-    for (range, passed) in [("2..4", 2), ("7..7", 0), ("18446744073709551614..18446744073709551615", 1)] {
+    for (range, passed) in [
+        ("2..4", 2),
+        ("7..7", 0),
+        ("18446744073709551614..18446744073709551615", 1),
+    ] {
         let output = holdfast_sim(&["--seeds", range]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let expected = format!("{passed} of {passed} seeds passed\n");

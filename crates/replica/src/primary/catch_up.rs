@@ -147,7 +147,8 @@ impl Replica {
             let mark = Mark::of_everything(sync, context.allocated());
             self.marks.insert(key, mark);
             for entry in context.entries_above(context.committed()) {
-                if let (Some(range), Some(mark)) = (entry.change.range(), self.marks.get_mut(&key)) {
+                if let (Some(range), Some(mark)) = (entry.change.range(), self.marks.get_mut(&key))
+                {
                     mark.note(entry.sequence, range);
                 }
             }

@@ -212,12 +212,7 @@ impl Replica {
         Some(Kind::Remove { node, fault })
     }
 
-    fn propose(
-        &mut self,
-        context: &mut dyn Context,
-        kind: Kind,
-        offer: Option<Offer>,
-    ) {
+    fn propose(&mut self, context: &mut dyn Context, kind: Kind, offer: Option<Offer>) {
         let nonce = self.next_nonce();
         let (own_stable, window_from) = (context.stable(), self.window.from());
         let Role::Primary(primary) = &mut self.role else {

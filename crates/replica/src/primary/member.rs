@@ -254,7 +254,8 @@ impl Member {
     /// for: then it is cut off, and its mark carries on.
     fn overflows(&self) -> bool {
         let entries = self.unanswered.len() + self.backlog.len();
-        !self.is_needed() && (entries > STREAM_ENTRIES_MAX || self.unanswered_bytes > STREAM_BYTES_MAX)
+        !self.is_needed()
+            && (entries > STREAM_ENTRIES_MAX || self.unanswered_bytes > STREAM_BYTES_MAX)
     }
 
     /// Nothing is on its way to it.

@@ -34,8 +34,10 @@ pub(crate) struct Lab {
     pub(crate) cut: BTreeSet<(NodeId, NodeId)>,
     /// Messages that are lost on their way.
     pub(crate) lost: fn(&Message) -> bool,
-    /// How many copies still reach anybody; all, if no number is named.
-    pub(crate) copies_left: Option<u32>,
+    /// How many copies still reach a node; all, if no number is named.
+    copies_left: BTreeMap<NodeId, u32>,
+    /// Copies that wait for that to change.
+    copies_held: Vec<(NodeId, NodeId, Message)>,
     /// The node that hears nothing from the metadata, though it is heard there.
     pub(crate) deaf: Option<NodeId>,
     messages: VecDeque<(NodeId, NodeId, Message)>,
@@ -76,7 +78,8 @@ impl Lab {
             record,
             cut: BTreeSet::new(),
             lost: |_| false,
-            copies_left: None,
+            copies_left: BTreeMap::new(),
+            copies_held: Vec::new(),
             deaf: None,
             messages: VecDeque::new(),
             next_command: 0,
@@ -176,8 +179,11 @@ impl Lab {
     }
 
     pub(crate) fn disconnect(&mut self, one: NodeId, other: NodeId) {
-        self.messages
-            .retain(|(from, to, _)| (*from, *to) != (one, other) && (*from, *to) != (other, one));
+        let stays = |(from, to, _): &(NodeId, NodeId, Message)| {
+            (*from, *to) != (one, other) && (*from, *to) != (other, one)
+        };
+        self.messages.retain(stays);
+        self.copies_held.retain(stays);
         for (this, that) in [(one, other), (other, one)] {
             let state = self.nodes.get_mut(&this).expect("it exists");
             if state.world.peers.remove(&that).is_some() {
@@ -204,11 +210,23 @@ impl Lab {
     /// Makes a link between two nodes that run, if there is none.
     pub(crate) fn connect_if_apart(&mut self, one: u16, other: u16) {
         let run = [one, other].map(|number| self.nodes[&node(number)].replica.is_some());
-        let linked = self.nodes[&node(one)].world.peers.contains_key(&node(other));
+        let linked = self.nodes[&node(one)]
+            .world
+            .peers
+            .contains_key(&node(other));
         if run == [true, true] && !linked {
             self.connect(node(one), node(other));
             self.settle();
         }
+    }
+
+    /// So many copies still reach a node; all, if no number is named.
+    pub(crate) fn let_copies(&mut self, number: u16, left: Option<u32>) {
+        match left {
+            Some(left) => self.copies_left.insert(node(number), left),
+            None => self.copies_left.remove(&node(number)),
+        };
+        self.messages.extend(self.copies_held.drain(..));
     }
 
     /// Whether no other node that runs is in sync.
@@ -265,11 +283,14 @@ impl Lab {
         let Some((from, to, message)) = self.messages.pop_front() else {
             return false;
         };
-        let mut cut = self.cut.contains(&(from, to)) || (self.lost)(&message);
-        if let (Message::Copy(_), Some(left)) = (&message, &mut self.copies_left) {
-            cut |= *left == 0;
-            *left = left.saturating_sub(1);
+        if let (Message::Copy(_), Some(left)) = (&message, self.copies_left.get_mut(&to)) {
+            if *left == 0 {
+                self.copies_held.push((from, to, message));
+                return true;
+            }
+            *left -= 1;
         }
+        let cut = self.cut.contains(&(from, to)) || (self.lost)(&message);
         if !cut && self.nodes[&to].world.peers.contains_key(&from) {
             self.act(to, |replica, context| match &message {
                 Message::Settle(it) => replica.settle(context, it.command),

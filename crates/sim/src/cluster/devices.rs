@@ -3,7 +3,7 @@
 //! Invariant: what they lose for good, or bring back wrong, is somewhere else: an in-sync replica of
 //! every slice is on the devices that the record knows.
 
-use holdfast_format::Superblock;
+use holdfast_format::{SUPERBLOCK_BYTES, Superblock};
 use holdfast_model::NodeId;
 use holdfast_model::record::{Membership, ReplicaRecord};
 
@@ -47,7 +47,7 @@ impl Cluster {
             Fault::RollBack(_) if is_off && is_spare => state.roll_back_disks(),
             Fault::Rot(_) if is_spare => {
                 for disk in &mut state.disks {
-                    disk.rot_anywhere(ROTTEN_SECTORS);
+                    rot_some(disk);
                     rot_entry(disk);
                 }
             }
@@ -67,6 +67,16 @@ impl Cluster {
                 .filter(|it| it.node != node);
             others.any(|replica| self.nodes[&replica.node].store == replica.store)
         })
+    }
+}
+
+/// Bits change in some of the sectors that hold anything. One superblock stays: without both there is
+/// no store to repair.
+fn rot_some(disk: &mut SimDisk) {
+    for _ in 0..ROTTEN_SECTORS {
+        if let Some(sector) = disk.draw_sector(SUPERBLOCK_BYTES as u64, disk.bytes()) {
+            disk.rot(sector);
+        }
     }
 }
 
