@@ -17,6 +17,24 @@ const SECOND: Duration = Duration::from_secs(1);
 /// How often each story is told, differently every time.
 const SEEDS: u64 = 4;
 
+/// What a secondary knows to be committed lags behind what its primary has put in place: a copy that is
+/// too old to mend a block is asked for again.
+#[test]
+fn blocks_that_rot_under_load_are_mended_before_anybody_notices() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(2 * SECOND);
+        let primary = story.primary();
+        for _ in 0..100 {
+            story.now(Fault::Rot(primary));
+            story.wait(Duration::from_millis(30));
+        }
+        assert!(story.run.cluster.tally().repaired > 0, "seed {seed}");
+        story.ends_well();
+    }
+}
+
 /// Three nodes, a mirrored volume of which one slice is used, and busy hosts.
 struct Story {
     run: Run,
