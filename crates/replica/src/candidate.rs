@@ -28,6 +28,8 @@ pub(crate) struct Proposal {
     pub(crate) record: SliceRecord,
     /// The metadata has not said, or said that the record was another.
     pub(crate) unknown: bool,
+    /// When it was first sent: it is not the record before.
+    pub(crate) first_made: Instant,
     /// When to ask the metadata again.
     pub(crate) retry: Instant,
 }
@@ -38,8 +40,14 @@ impl Proposal {
         Self {
             record,
             unknown: false,
+            first_made: context.now(),
             retry: context.now() + METADATA_RETRY,
         }
+    }
+
+    /// Whether a record is what was proposed, and not what this start proposed before.
+    pub(crate) fn is(&self, record: &SliceRecord) -> bool {
+        record.proposer == self.record.proposer && record.nonce == self.record.nonce
     }
 
     /// Asks again, when it is time, what became of it.

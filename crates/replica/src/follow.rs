@@ -9,6 +9,7 @@ use holdfast_model::record::{Membership, SliceRecord};
 use holdfast_model::{Epoch, Sequence};
 use holdfast_wire::JoinRequest;
 
+use crate::candidate::Proposal;
 use crate::state::{Standing, State};
 use crate::{Context, Milestone, Proposed, Replica, Role, Wait, timing};
 
@@ -71,8 +72,11 @@ impl Replica {
 
     /// Follows a record that is at least as new as the last.
     fn adopt(&mut self, context: &mut dyn Context, record: SliceRecord, newer: bool, fresh: bool) {
-        let ours = record.proposer == (self.me.node, self.me.incarnation);
-        let leads = record.primary == self.me.node;
+        let ours = |proposal: &Proposal| proposal.is(&record);
+        let changes = matches!(&self.role, Role::Primary(primary)
+            if primary.change.as_ref().is_some_and(|change| ours(&change.proposal)));
+        let promotes = matches!(&self.role, Role::Candidate(candidate)
+            if candidate.proposal.as_ref().is_some_and(ours));
         self.record = Some(record);
         if !newer {
             if matches!(self.role, Role::Outside { .. }) {
@@ -83,15 +87,13 @@ impl Replica {
             }
             return;
         }
-        match &self.role {
-            Role::Primary(primary) if ours && primary.change.is_some() => {
-                self.change_done(context);
-            }
-            Role::Candidate(_) if ours && leads => self.lead(context, false),
-            _ => {
-                self.adjust_marks();
-                self.take_place(context);
-            }
+        if changes {
+            self.change_done(context);
+        } else if promotes {
+            self.lead(context, false);
+        } else {
+            self.adjust_marks();
+            self.take_place(context);
         }
     }
 
@@ -151,6 +153,10 @@ impl Replica {
             } else if primary == self.me.node {
                 self.step_down(context);
                 self.lead_again(context);
+            } else if self.has_withdrawn_from(epoch) {
+                // It can take no part in this epoch any more: only the next one helps.
+                self.step_down(context);
+                self.stand(context);
             } else if !self.follows(epoch, primary) {
                 self.step_down(context);
                 self.follow(context, epoch, primary);
@@ -178,8 +184,12 @@ impl Replica {
         let record = self.record.as_ref().expect("it is compared with a record");
         match &self.state {
             None => record.epoch == Epoch(1),
-            Some(state) => !matches!(state.standing, Standing::Damaged { .. }),
+            Some(state) => !state.is_damaged(),
         }
+    }
+
+    fn has_withdrawn_from(&self, epoch: Epoch) -> bool {
+        self.state.is_some_and(|state| state.withdrawn >= epoch)
     }
 
     fn follows(&self, epoch: Epoch, primary: holdfast_model::NodeId) -> bool {

@@ -206,9 +206,9 @@ impl Replica {
             replica.state = Some(state);
             if !found.intact {
                 let standing = match state.standing {
-                    // Copies may be lost, and what was sent meanwhile: the whole mark counts again.
-                    Standing::Joining { stable, .. } => Standing::Joining {
-                        stable,
+                    // Copies may be lost, and what was sent meanwhile, and what was there before.
+                    Standing::Joining { .. } => Standing::Joining {
+                        stable: Sequence::ZERO,
                         sync: Epoch::ZERO,
                     },
                     Standing::Whole | Standing::Damaged { .. } => Standing::Damaged {

@@ -3,6 +3,8 @@
 //! Invariants:
 //! - an entry commits when it is durable here and at every in-sync replica that has begun the
 //!   epoch, and no replica that was left out may still serve reads;
+//! - as long as it is not known how a change ended, both configurations' rules hold: a replica that may
+//!   be in sync by now is needed for commits, and may lead once the lease here has ended;
 //! - it serves reads only while every in-sync replica grants it the lease;
 //! - it serves at all only once its epoch's first entry is committed;
 //! - one change of configuration is under way at a time.
@@ -31,7 +33,7 @@ use member::Member;
 
 use crate::conduct::Fault;
 use crate::hand_over::lease_end;
-use crate::state::State;
+use crate::state::{Standing, State};
 use crate::timing::{DRIFT, LEASE, SILENT_FOR_READS};
 use crate::{Context, Milestone, Replica, Role, Wait};
 
@@ -126,11 +128,23 @@ impl Primary {
         self.is_serving() && now < self.lease_until()
     }
 
-    /// Until when every in-sync replica has granted the lease.
+    /// Until when every in-sync replica has granted the lease. One that may be in sync by now has not
+    /// missed this node for longer than since its change was proposed.
     fn lease_until(&self) -> Instant {
         let in_sync = self.in_sync_members();
         let ends = in_sync.map(|(_, member)| lease_end(member.lease_from));
+        let completing = self.completing().map(|(_, since)| since + LEASE);
+        let ends = ends.chain(completing);
         ends.min().unwrap_or(Instant::from_nanos(u64::MAX))
+    }
+
+    /// The replica that counts as in sync as soon as the metadata says so, and since when that may be.
+    fn completing(&self) -> Option<(NodeId, Instant)> {
+        let change = self.change.as_ref()?;
+        match change.kind {
+            Kind::Complete(node) => Some((node, change.proposal.first_made)),
+            _ => None,
+        }
     }
 
     pub(crate) fn claim(&mut self, slice: SliceId, now: Instant, peer: NodeId) -> Option<Claim> {
@@ -215,10 +229,16 @@ impl Replica {
             resumes || record.epoch > state.withdrawn,
             "it leads no epoch it withdrew from"
         );
+        // Whoever leads has all that is committed: what joined before it was in sync is over.
+        if matches!(state.standing, Standing::Joining { .. }) {
+            let token = context.mend();
+            self.waits.push_back((token, Wait::Other));
+        }
         let state = State {
             epoch: record.epoch,
+            withdrawn: state.withdrawn,
+            standing: Standing::Whole,
             clean: None,
-            ..state
         };
         self.keep(context, state, Wait::Other);
         let (_, prepared) = context.prepared();
@@ -288,7 +308,8 @@ impl Replica {
         let sequence = entry.sequence;
         primary.pending.push_back((sequence, command));
         primary.unfinished.push_back((sequence, now));
-        primary.admission.note_pages(&entry.change);
+        let in_sync: Vec<NodeId> = primary.in_sync_members().map(|(node, _)| node).collect();
+        primary.admission.note_pages(&entry.change, &in_sync);
         if let Some(range) = entry.change.range() {
             self.note_change(sequence, range);
         }
@@ -328,8 +349,14 @@ impl Replica {
             return;
         }
         primary.commit_gate = Instant::ZERO;
-        let needed = primary.members.values().filter(|member| member.is_needed());
-        let through = needed.map(Member::acknowledged).fold(own, Sequence::min);
+        let completing = primary.completing();
+        let members = primary.members.iter();
+        let needed = members.filter(|(node, member)| {
+            member.is_needed() || completing.is_some_and(|(completed, _)| completed == **node)
+        });
+        let through = needed
+            .map(|(_, member)| member.acknowledged())
+            .fold(own, Sequence::min);
         if through <= context.committed() {
             return;
         }
@@ -512,7 +539,7 @@ impl Replica {
                 Membership::Joining { .. } => match (old.filter(Member::is_joining), change.sync) {
                     (Some(old), _) => old.joining_next(now),
                     (None, Some(sync)) => Member::joining(replica.store, sync, now),
-                    (None, None) => unreachable!("who joins is known, or has offered itself"),
+                    (None, None) => unreachable!("nobody else is left joining by a change of ours"),
                 },
                 Membership::Absent { .. } => {
                     if let Some(old) = old {

@@ -190,10 +190,7 @@ impl Replica {
     /// Whether everything that is committed is here, as it must be at an in-sync replica. If not,
     /// the store lost what it had acknowledged, and says so from now on.
     fn has_all(&mut self, context: &mut dyn Context, begin: &Begin) -> bool {
-        let damaged = self
-            .state
-            .is_some_and(|state| matches!(state.standing, Standing::Damaged { .. }));
-        if damaged {
+        if self.state.is_some_and(|state| state.is_damaged()) {
             return false;
         }
         if context.prepared().1 >= begin.committed {

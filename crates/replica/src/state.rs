@@ -54,6 +54,15 @@ impl State {
         clean: None,
     };
 
+    /// Whether something durable was lost, so that the contents are nobody's.
+    pub(crate) fn is_damaged(&self) -> bool {
+        match self.standing {
+            Standing::Whole => false,
+            Standing::Joining { sync, .. } => sync == Epoch::ZERO,
+            Standing::Damaged { .. } => true,
+        }
+    }
+
     pub(crate) fn encode(&self) -> Bytes {
         let (standing, stable, sync) = match self.standing {
             Standing::Whole => (0, Sequence::ZERO, Epoch::ZERO),

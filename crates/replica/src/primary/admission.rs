@@ -128,8 +128,15 @@ impl Admission {
         self.placed.clear();
     }
 
-    /// Pages that may lose their place by a change: it has to be asked for again.
-    pub(crate) fn note_pages(&mut self, change: &Change) {
+    /// A change is numbered: its pages have their place at the in-sync members for good. Those that may
+    /// lose it by the change have to be asked for again.
+    pub(crate) fn note_pages(&mut self, change: &Change, in_sync: &[NodeId]) {
+        if let (Some(range), Change::Write { .. }) = (change.range(), change) {
+            for node in in_sync {
+                let placed = self.placed.entry(*node).or_default();
+                placed.extend(range.by_page().map(|(page, _)| page));
+            }
+        }
         let vacates = match change {
             Change::Clear(_) => true,
             Change::Write { checksums, .. } => checksums.contains(&ZERO_BLOCK_CHECKSUM),
@@ -331,12 +338,8 @@ impl Replica {
         if !reserving.waiting.remove(&peer) {
             return;
         }
-        if reserved.granted {
-            let placed = admission.placed.entry(peer).or_default();
-            placed.extend(reserving.range.by_page().map(|(page, _)| page));
-            if !reserving.waiting.is_empty() {
-                return;
-            }
+        if reserved.granted && !reserving.waiting.is_empty() {
+            return;
         }
         let reserving = admission
             .reserving

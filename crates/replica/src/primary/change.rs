@@ -11,7 +11,7 @@ use holdfast_model::{Epoch, NodeId, Sequence, StoreId};
 use holdfast_wire::JoinRequest;
 
 use super::catch_up::CatchUp;
-use super::member::Loss;
+use super::member::{Loss, Member};
 use crate::candidate::Proposal;
 use crate::conduct::Fault;
 use crate::timing::SILENT_FOR_READS;
@@ -260,6 +260,21 @@ impl Replica {
         };
         if let Kind::HandOver { to, .. } = kind {
             record.primary = to;
+        }
+        // What another primary had begun is not gone on with: who joined there offers itself anew.
+        let joins_on = |joining: NodeId| {
+            let is_fed = primary
+                .members
+                .get(&joining)
+                .is_some_and(Member::is_joining);
+            kind == Kind::Join(joining) || (is_fed && !matches!(kind, Kind::HandOver { .. }))
+        };
+        for replica in &mut record.replicas {
+            if let Membership::Joining { stable } = replica.membership
+                && !joins_on(replica.node)
+            {
+                replica.membership = Membership::Absent { stable };
+            }
         }
         let next = record.epoch.next();
         let sync = offer.map(|offer| self.sync_of(node, &offer, next));

@@ -37,8 +37,11 @@ enum Part {
 /// How far the stream to it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stream {
-    /// The link is down.
-    Down { since: Instant },
+    /// The link is down; at its other end was this start of the node, if it was ever up.
+    Down {
+        since: Instant,
+        incarnation: Option<Incarnation>,
+    },
     /// It was told to begin the epoch.
     Greeted {
         since: Instant,
@@ -48,6 +51,16 @@ enum Stream {
     },
     /// It has begun.
     Begun { incarnation: Incarnation },
+}
+
+impl Stream {
+    /// The start of the node that it leads to, or led to.
+    fn incarnation(self) -> Option<Incarnation> {
+        match self {
+            Self::Down { incarnation, .. } => incarnation,
+            Self::Greeted { incarnation, .. } | Self::Begun { incarnation } => Some(incarnation),
+        }
+    }
 }
 
 /// Why a member counts as lost.
@@ -101,7 +114,10 @@ impl Member {
         Self {
             store,
             part,
-            stream: Stream::Down { since: now },
+            stream: Stream::Down {
+                since: now,
+                incarnation: None,
+            },
             acknowledged: Sequence::ZERO,
             stable: Sequence::ZERO,
             unanswered: VecDeque::new(),
@@ -127,8 +143,13 @@ impl Member {
 
     /// The same replica, joining still in the next epoch.
     pub(crate) fn joining_next(self, now: Instant) -> Self {
+        let stream = Stream::Down {
+            since: now,
+            incarnation: self.stream.incarnation(),
+        };
         Self {
             stable: self.stable,
+            stream,
             ..Self::new(self.store, self.part, now)
         }
     }
@@ -193,7 +214,7 @@ impl Member {
             return Some(Instant::ZERO);
         }
         let answer = match self.stream {
-            Stream::Down { since } => return Some(since + LINK_DOWN),
+            Stream::Down { since, .. } => return Some(since + LINK_DOWN),
             Stream::Greeted { since, .. } => Some(since + SILENT),
             Stream::Begun { .. } => self.unanswered.front().map(|(_, sent, _)| *sent + SILENT),
         };
@@ -297,7 +318,11 @@ impl Replica {
         let Some(member) = primary.members.get_mut(&node) else {
             return;
         };
-        if peer.store != member.store {
+        // A joining replica that has restarted may have lost what was copied to it: it knows, and says
+        // so when it offers itself anew.
+        let known = member.stream.incarnation();
+        let restarted = known.is_some_and(|known| known != peer.incarnation);
+        if peer.store != member.store || (member.is_joining() && restarted) {
             member.refused = true;
             return;
         }
@@ -349,7 +374,10 @@ impl Replica {
         };
         primary.offers.remove(&node);
         if let Some(member) = primary.members.get_mut(&node) {
-            member.stream = Stream::Down { since: now };
+            member.stream = Stream::Down {
+                since: now,
+                incarnation: member.stream.incarnation(),
+            };
             member.clear_stream();
             if let Some(catch_up) = member.catch_up_mut() {
                 catch_up.pause();

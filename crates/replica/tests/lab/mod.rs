@@ -128,6 +128,31 @@ impl Lab {
         self.settle();
     }
 
+    /// Every node stops as it is told to.
+    pub(crate) fn stop_all(&mut self) {
+        let nodes: Vec<NodeId> = self.running().collect();
+        for node in &nodes {
+            self.act(*node, |replica, context| replica.stop(context));
+        }
+        self.settle();
+        for node in nodes {
+            self.kill(node.0);
+        }
+    }
+
+    /// A node does not reach the metadata, or does again.
+    pub(crate) fn metadata_away(&mut self, number: u16, away: bool) {
+        let state = self.nodes.get_mut(&node(number)).expect("it exists");
+        state.world.metadata_away = away;
+    }
+
+    /// A node that is off loses a part of its journal.
+    pub(crate) fn spoil(&mut self, number: u16) {
+        let state = self.nodes.get_mut(&node(number)).expect("it exists");
+        assert!(state.replica.is_none(), "it is off");
+        state.world.spoil();
+    }
+
     /// A node that is off gets new, empty devices.
     pub(crate) fn replace_disks(&mut self, number: u16) {
         let state = self.nodes.get_mut(&node(number)).expect("it exists");
@@ -538,6 +563,12 @@ impl Lab {
     pub(crate) fn leads(&self, number: u16) -> bool {
         let replica = self.nodes[&node(number)].replica.as_ref();
         replica.is_some_and(|replica| replica.leads().is_some())
+    }
+
+    /// Whether a node may answer a read.
+    pub(crate) fn reads(&self, number: u16) -> bool {
+        let replica = self.nodes[&node(number)].replica.as_ref();
+        replica.is_some_and(|replica| replica.may_read(self.now))
     }
 
     pub(crate) fn membership(&self, number: u16) -> Membership {

@@ -37,6 +37,8 @@ pub(crate) struct World {
     /// Committed blocks; a block of zeros is not there.
     blocks: BTreeMap<u32, u8>,
     state: Option<Bytes>,
+    /// Something durable was lost, and has not been made good.
+    hole: bool,
     /// Durable operations that have not ended, and since when; what follows from their end.
     operations: VecDeque<(Token, Instant, Effect)>,
     /// The state, log and committed point that a crash leaves.
@@ -67,6 +69,7 @@ struct Kept {
     committed: Sequence,
     blocks: BTreeMap<u32, u8>,
     state: Option<Bytes>,
+    hole: bool,
 }
 
 enum Effect {
@@ -106,12 +109,13 @@ impl World {
             committed,
             blocks,
             state,
+            hole,
         } = self.kept.clone();
         let above = log.iter().filter(|entry| entry.sequence > committed);
         let found = Found {
             state: state.clone(),
             committed,
-            intact: true,
+            intact: !hole,
             tail_suspect: false,
             commands: log
                 .iter()
@@ -123,6 +127,7 @@ impl World {
         };
         (self.log, self.prepared, self.committed) = (log, prepared, committed);
         (self.stable, self.blocks, self.state) = (committed, blocks, state);
+        self.hole = hole;
         found
     }
 
@@ -134,6 +139,12 @@ impl World {
             next_token: self.next_token,
             ..Self::default()
         };
+    }
+
+    /// The last block that was written to is gone, and a part of the journal with it.
+    pub(crate) fn spoil(&mut self) {
+        self.kept.blocks.pop_last();
+        self.kept.hole = true;
     }
 
     /// All that the disk holds is gone.
@@ -177,6 +188,7 @@ impl World {
             committed: self.committed,
             blocks: self.blocks.clone(),
             state: self.state.clone(),
+            hole: self.hole,
         };
         self.next_token += 1;
         let token = Token(self.next_token);
@@ -295,6 +307,7 @@ impl Context for FakeContext<'_> {
     }
 
     fn mend(&mut self) -> Token {
+        self.world.hole = false;
         self.world.operation(self.now)
     }
 
@@ -302,6 +315,7 @@ impl Context for FakeContext<'_> {
         self.world.log.clear();
         self.world.blocks.clear();
         self.world.state = None;
+        self.world.hole = false;
         (self.world.prepared, self.world.committed) = Default::default();
         self.world.operation(self.now)
     }

@@ -1,0 +1,147 @@
+//! Changes of configuration that are interrupted, or of which nobody knows how they ended.
+
+mod lab;
+
+use holdfast_model::record::Membership;
+use holdfast_stdx::Duration;
+
+use lab::{Lab, node};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Two replicas. The second has caught up, and the record says so; the first, which proposed it, has
+/// not been told.
+fn completed_in_secret() -> Lab {
+    let mut lab = Lab::new(2, 1);
+    lab.kill(2);
+    lab.pass(SECOND);
+    lab.write(1, 0, 1, 1);
+    lab.let_copies(2, Some(0));
+    lab.start(2);
+    lab.pass(Duration::from_millis(100));
+    assert!(matches!(lab.membership(2), Membership::Joining { .. }));
+    lab.deaf = Some(node(1));
+    lab.let_copies(2, None);
+    lab.settle();
+    assert!(lab.is_in_sync(2));
+    lab
+}
+
+/// The second replica may lead from now on: what is written without it would be lost.
+#[test]
+fn nothing_commits_without_a_replica_that_may_be_in_sync() {
+    let mut lab = completed_in_secret();
+    lab.disconnect(node(1), node(2));
+    let command = lab.begin_write(1, 64, 1, 2);
+    lab.pass(Duration::from_millis(100));
+    assert_eq!(lab.outcome(1, command), None);
+    lab.kill(1);
+    lab.pass(3 * SECOND);
+    assert!(lab.leads(2));
+    assert_eq!(lab.contents(2).get(&0), Some(&1));
+}
+
+/// The second replica leads after a while, and the first reads nothing that may have changed.
+#[test]
+fn nothing_is_read_while_another_may_lead() {
+    let mut lab = completed_in_secret();
+    assert!(lab.reads(1));
+    for _ in 0..60 {
+        lab.pass(Duration::from_millis(50));
+        assert!(!(lab.leads(2) && lab.reads(1)));
+    }
+    assert!(lab.leads(2));
+    lab.deaf = None;
+    lab.tell_record(1);
+    lab.pass_until(20 * SECOND, "node 1 is back", |lab| lab.is_in_sync(1));
+}
+
+/// A replica that has withdrawn from an epoch takes no part in it, whoever it meets after a restart.
+#[test]
+fn a_replica_that_withdrew_and_restarted_leads_the_next_epoch() {
+    let mut lab = Lab::new(3, 2);
+    lab.kill(3);
+    lab.pass(SECOND);
+    assert!(!lab.is_in_sync(3));
+    lab.metadata_away(2, true);
+    lab.disconnect(node(1), node(2));
+    lab.pass(SECOND);
+    lab.kill(2);
+    lab.start(2);
+    lab.pass(3 * SECOND);
+    let leader = lab.leader().expect("somebody leads");
+    let command = lab.write(leader, 0, 1, 7);
+    lab.pass(SECOND);
+    assert_eq!(
+        lab.outcome(leader, command),
+        Some(holdfast_wire::OutcomeCode::Done)
+    );
+}
+
+/// Whoever a primary before was feeding is not fed by the next one before it offers itself.
+#[test]
+fn a_sync_that_a_primary_before_had_begun_is_in_nobodys_way() {
+    let mut lab = Lab::new(4, 2);
+    lab.kill(4);
+    lab.pass(SECOND);
+    for page in 0..10 {
+        lab.write(1, page * 64, 1, 1);
+    }
+    lab.let_copies(4, Some(2));
+    lab.start(4);
+    lab.pass(Duration::from_millis(400));
+    assert!(matches!(lab.membership(4), Membership::Joining { .. }));
+    lab.stop_all();
+    for number in 1..=3 {
+        lab.start(number);
+    }
+    lab.pass(SECOND);
+    assert!(lab.leads(1));
+    lab.kill(3);
+    lab.pass(SECOND);
+    assert!(!lab.is_in_sync(3));
+    assert!(matches!(lab.membership(4), Membership::Absent { .. }));
+    lab.let_copies(4, None);
+    lab.start(3);
+    lab.start(4);
+    let whole = |lab: &Lab| lab.is_in_sync(3) && lab.is_in_sync(4);
+    lab.pass_until(20 * SECOND, "all are back", whole);
+    assert_eq!(lab.contents(1), lab.contents(4));
+}
+
+/// A replica that was brought up to date and lost a part of that is not what the record takes it for.
+#[test]
+fn a_replica_that_has_caught_up_and_lost_some_of_it_does_not_lead() {
+    let mut lab = completed_in_secret();
+    lab.kill(2);
+    lab.kill(1);
+    lab.spoil(2);
+    lab.deaf = None;
+    lab.start(2);
+    lab.pass(3 * SECOND);
+    assert!(!lab.leads(2));
+    lab.start(1);
+    lab.pass_until(20 * SECOND, "node 1 leads", |lab| lab.leads(1));
+    lab.pass_until(20 * SECOND, "node 2 is back", |lab| lab.is_in_sync(2));
+    assert_eq!(lab.contents(1), lab.contents(2));
+}
+
+/// The same, in the middle of being brought up to date, and back before anybody missed it.
+#[test]
+fn what_a_joining_replica_lost_is_copied_again() {
+    let mut lab = Lab::new(2, 1);
+    lab.kill(2);
+    lab.pass(SECOND);
+    for page in 0..40 {
+        lab.write(1, page * 64, 1, 1);
+    }
+    lab.let_copies(2, Some(30));
+    lab.start(2);
+    lab.pass(Duration::from_millis(400));
+    lab.kill(2);
+    lab.spoil(2);
+    lab.start(2);
+    lab.let_copies(2, None);
+    lab.pass_until(20 * SECOND, "node 2 is back", |lab| lab.is_in_sync(2));
+    assert_eq!(lab.contents(1), lab.contents(2));
+}
