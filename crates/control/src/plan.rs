@@ -15,6 +15,7 @@
 //!
 //! **Delete.** One transaction: the volume's record, its name, its slices.
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -223,10 +224,24 @@ pub fn delete(inventory: &Inventory, name: &VolumeName) -> Result<Plan, PlanErro
     })
 }
 
-/// Removes the names, with their slices, of volumes whose making was cut short. A making that is
-/// under way is stopped by it, and begins anew.
+/// Removes the names, with their slices, of volumes whose making was cut short, and slices of volumes
+/// that are neither there nor being made. A making that is under way is stopped by it, and begins anew.
 #[must_use]
 pub fn clean_up(inventory: &Inventory) -> Vec<Transaction> {
+    let known = inventory.names.values().map(|name| name.record.volume);
+    let known: BTreeSet<VolumeId> = known.chain(inventory.volumes.keys().copied()).collect();
+    let slices = inventory.slices.keys().map(|slice| slice.volume);
+    let strays: BTreeSet<VolumeId> = slices.filter(|volume| !known.contains(volume)).collect();
+    let strays = strays.into_iter().map(|volume| Transaction {
+        compare: vec![Compare::ModRevision {
+            key: VolumeRecord::key(volume),
+            equals: Revision(0),
+        }],
+        success: vec![Operation::Delete(Selector::Prefix(SliceRecord::prefix(
+            volume,
+        )))],
+        failure: Vec::new(),
+    });
     let unfinished = inventory
         .names
         .iter()
@@ -246,6 +261,7 @@ pub fn clean_up(inventory: &Inventory) -> Vec<Transaction> {
             ],
             failure: Vec::new(),
         })
+        .chain(strays)
         .collect()
 }
 

@@ -27,6 +27,9 @@ use crate::registration::{Registration, Step};
 
 /// Everything of ours in the metadata.
 const PREFIX: &str = "/holdfast/";
+/// Requests under way at a time, at most, but for the watch: fewer than a session lets wait. Others wait
+/// here; a slice has one proposal and one question under way.
+const REQUESTS_MAX: usize = 256;
 /// Between two attempts to read everything.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -68,6 +71,7 @@ pub(crate) struct Cluster {
     registration: Option<Registration>,
     registered: bool,
     requests: BTreeMap<MetadataToken, Purpose>,
+    refreshing: BTreeSet<SliceId>,
     watch: Option<MetadataToken>,
     next_token: u64,
     retry: Option<Instant>,
@@ -91,7 +95,10 @@ impl Cluster {
     pub(crate) fn take_requests(
         &mut self,
     ) -> impl Iterator<Item = (MetadataToken, MetadataRequest)> {
-        self.out.drain(..)
+        let waiting = self.out.len();
+        let under_way = self.requests.len().saturating_sub(waiting);
+        let room = REQUESTS_MAX.saturating_sub(under_way);
+        self.out.drain(..waiting.min(room))
     }
 
     pub(crate) fn take_changes(&mut self) -> VecDeque<Change> {
@@ -113,17 +120,21 @@ impl Cluster {
 
     /// Asks for a slice's record as it is now.
     pub(crate) fn refresh(&mut self, slice: SliceId) {
-        let range = Operation::Range(Selector::Key(SliceRecord::key(slice)));
-        self.transact(Purpose::Refresh(slice), vec![], vec![range]);
+        if self.refreshing.insert(slice) {
+            let range = Operation::Range(Selector::Key(SliceRecord::key(slice)));
+            self.transact(Purpose::Refresh(slice), vec![], vec![range]);
+        }
     }
 
-    /// Asks for a slice's record to be replaced, if it is still the one that is known here.
+    /// Asks for a slice's record to be replaced, if it is still the one that is known here. One that is
+    /// deleted is not made again.
     pub(crate) fn propose(&mut self, slice: SliceId, value: Bytes) {
-        let key = SliceRecord::key(slice);
-        let equals = self
-            .slices
-            .get(&slice)
-            .map_or(Revision(0), |(_, revision)| *revision);
+        let Some((_, equals)) = self.slices.get(&slice) else {
+            self.changes
+                .push_back(Change::Proposed(slice, Proposed::Rejected));
+            return;
+        };
+        let (key, equals) = (SliceRecord::key(slice), *equals);
         let compare = Compare::ModRevision {
             key: key.clone(),
             equals,
@@ -149,6 +160,9 @@ impl Cluster {
         let Some(purpose) = self.requests.remove(&token) else {
             return;
         };
+        if let Purpose::Refresh(slice) = purpose {
+            self.refreshing.remove(&slice);
+        }
         match (purpose, answer) {
             (Purpose::List, MetadataAnswer::Transacted(outcome)) => self.listed(outcome),
             (Purpose::List, _) => self.retry = Some(now + RETRY),

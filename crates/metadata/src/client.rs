@@ -7,7 +7,7 @@
 //! Invariants:
 //! - a watch tells every change once, in order, over any number of connections;
 //! - a request that was not sent within [`REQUEST_PATIENCE`] never is;
-//! - what waits is bounded: requests here, answers in the session.
+//! - what waits is bounded: requests here, answers in the session, and refusals by what was asked.
 
 mod connection;
 mod ledger;
@@ -19,6 +19,7 @@ use std::sync::Arc;
 use holdfast_model::ClusterId;
 use holdfast_model::metadata::{MetadataAnswer, MetadataError, MetadataRequest, MetadataToken};
 use holdfast_stdx::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
 use crate::frame::{FrameError, Refusal};
@@ -103,6 +104,7 @@ impl Client {
         let submitter = Submitter {
             requests,
             refusals: told.downgrade(),
+            runtime: Handle::current(),
         };
         tokio::spawn(worker::run(config, waiting, told, status_told));
         Self {
@@ -119,6 +121,7 @@ impl Client {
 struct Submitter {
     requests: mpsc::Sender<(MetadataToken, MetadataRequest)>,
     refusals: mpsc::WeakSender<(MetadataToken, MetadataAnswer)>,
+    runtime: Handle,
 }
 
 impl Submit for Submitter {
@@ -126,9 +129,16 @@ impl Submit for Submitter {
         if self.requests.try_send((token, request)).is_ok() {
             return;
         }
-        if let Some(refusals) = self.refusals.upgrade() {
-            // Answers that find no room are not missed by a reader that reads none.
-            let _ = refusals.try_send((token, MetadataAnswer::Failed(MetadataError::Unavailable)));
+        let Some(refusals) = self.refusals.upgrade() else {
+            return;
+        };
+        let refusal = (token, MetadataAnswer::Failed(MetadataError::Unavailable));
+        if let Err(mpsc::error::TrySendError::Full(refusal)) = refusals.try_send(refusal) {
+            // It waits until there is room: whoever asks may read nothing before it has asked for all.
+            self.runtime.spawn(async move {
+                // An end of the session answers it as well.
+                let _ = refusals.send(refusal).await;
+            });
         }
     }
 }

@@ -4,29 +4,34 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_metadata::client::{ClientConfig, ConnectError, Status};
+use holdfast_metadata::client::{ClientConfig, ConnectError, REQUESTS_WAITING_MAX, Status};
 use holdfast_metadata::frame::{MAGIC, Refusal};
 use holdfast_metadata::server::{CONNECTIONS_MAX, Door, serve};
+use holdfast_metadata::session::ANSWERS_WAITING_MAX;
 use holdfast_metadata::suite::{self, Harness, User};
 use holdfast_metadata::{Client, Embedded, Session, Store};
 use holdfast_model::ClusterId;
 use holdfast_model::metadata::{
-    LeaseId, MetadataAnswer, MetadataError, MetadataRequest, Operation, Revision, Selector,
-    Transaction, WatchEvent,
+    LeaseId, MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, Revision,
+    Selector, Transaction, WatchEvent,
 };
 use holdfast_stdx::{Bytes, crc32c};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use common::{CLUSTER, open, overrun};
 
 const SECRET: &str = "open sesame";
+/// Long enough for anything that happens at all.
+const SOON: Duration = Duration::from_secs(30);
 
 struct Served {
     address: SocketAddr,
@@ -295,6 +300,27 @@ async fn without_a_server_requests_fail_and_later_ones_succeed() {
     );
     let found = User::new(served.store.session()).find("/a").await.unwrap();
     assert_eq!(&found.value[..], b"3");
+}
+
+/// Nobody reads while so much is asked: every request is answered all the same.
+#[tokio::test]
+async fn more_requests_than_may_wait_are_all_answered() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut client = Client::start(config(listener.local_addr().unwrap()));
+    let count = 4 * (REQUESTS_WAITING_MAX + ANSWERS_WAITING_MAX) as u64;
+    for number in 0..count {
+        let request = MetadataRequest::Transact(put("/key", "value"));
+        client
+            .session
+            .requests
+            .submit(MetadataToken(number), request);
+    }
+    let mut answered = BTreeSet::new();
+    while answered.len() < count as usize {
+        let answer = client.session.answers.recv();
+        let (token, _) = timeout(SOON, answer).await.unwrap().unwrap();
+        assert!(answered.insert(token), "{token:?} is answered twice");
+    }
 }
 
 async fn refusal_of(config: ClientConfig) -> Refusal {

@@ -331,6 +331,29 @@ fn a_plan_cut_short_anywhere_is_invisible_and_cleared_away() {
 }
 
 #[test]
+fn slices_of_nobody_are_cleared_away() {
+    let mut store = Store::with_nodes(3);
+    let plan = store.create("demo", 4096, Policy::Mirror2).unwrap();
+    assert!(store.carry_out(&plan));
+    let plan = store.create("gone", 4096, Policy::Mirror2).unwrap();
+    assert!(store.carry_out(&plan));
+    let inventory = store.inventory();
+    let stray = inventory.slices_of(&plan.volume).next().unwrap().clone();
+    assert!(store.carry_out(&delete(&inventory, &named("gone")).unwrap()));
+    let again = Transaction {
+        compare: Vec::new(),
+        success: vec![put(SliceRecord::key(stray.slice), &stray)],
+        failure: Vec::new(),
+    };
+    assert!(store.transact(&again).succeeded);
+    let transactions = clean_up(&store.inventory());
+    assert_eq!(transactions.len(), 1);
+    assert!(store.transact(&transactions[0]).succeeded);
+    store.assert_tidy();
+    assert!(store.inventory().volume("demo").is_some());
+}
+
+#[test]
 fn of_two_plans_at_the_same_time_one_is_carried_out() {
     let mut store = Store::with_nodes(3);
     let first = store.create("demo", 4096, Policy::Mirror2).unwrap();
