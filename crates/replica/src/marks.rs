@@ -4,7 +4,9 @@
 //! Invariants:
 //! - the window tells every change above [`Window::from`]; it is asked only for points not before;
 //! - a mark tells every block that its replica lacks, and perhaps more, never less: what changed above
-//!   [`Mark::from`], but for what was copied to it durably since.
+//!   [`Mark::from`], but for what was copied to it durably since;
+//! - a copy does not make up for what the replica is sent as an entry: where that came first the copy
+//!   was not installed, and the entry may still be given up.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -15,7 +17,7 @@ use holdfast_model::{BlockRange, Epoch, PageIndex, Sequence};
 const WINDOW_CHANGES_MAX: usize = 64 << 10;
 
 /// Changes that a mark keeps apart at most, while its replica is brought up to date: beyond it the
-/// oldest count as not received, and are copied again should the sync be interrupted.
+/// oldest count as not received until the sync ends, and are copied should it be interrupted.
 const STREAMED_CHANGES_MAX: usize = 8 << 10;
 
 /// The latest changes, in order.
@@ -38,6 +40,8 @@ pub(crate) struct Mark {
     /// Changes since it was last told to begin, which it is sent as entries, and does not have for
     /// sure.
     streamed: VecDeque<(Sequence, BlockRange)>,
+    /// The blocks of those that were too many to be kept apart.
+    streamed_before: BTreeMap<PageIndex, u64>,
 }
 
 impl Window {
@@ -84,10 +88,11 @@ impl Window {
             pages: BTreeMap::new(),
             sync: None,
             streamed: VecDeque::new(),
+            streamed_before: BTreeMap::new(),
         };
         for (sequence, range) in &self.changes {
             if *sequence > stable {
-                mark.add(*range);
+                add(&mut mark.pages, *range);
             }
         }
         mark
@@ -105,6 +110,7 @@ impl Mark {
             pages: allocated.into_iter().collect(),
             sync: Some(sync),
             streamed: VecDeque::new(),
+            streamed_before: BTreeMap::new(),
         }
     }
 
@@ -120,13 +126,13 @@ impl Mark {
     /// Adds a change.
     pub(crate) fn note(&mut self, sequence: Sequence, range: BlockRange) {
         if self.sync.is_none() {
-            self.add(range);
+            add(&mut self.pages, range);
             return;
         }
         if self.streamed.len() == STREAMED_CHANGES_MAX
             && let Some((_, oldest)) = self.streamed.pop_front()
         {
-            self.add(oldest);
+            add(&mut self.streamed_before, oldest);
         }
         self.streamed.push_back((sequence, range));
     }
@@ -140,7 +146,10 @@ impl Mark {
         );
         self.sync = Some(sync);
         for (_, range) in core::mem::take(&mut self.streamed) {
-            self.add(range);
+            add(&mut self.pages, range);
+        }
+        for (page, mask) in core::mem::take(&mut self.streamed_before) {
+            *self.pages.entry(page).or_default() |= mask;
         }
     }
 
@@ -178,11 +187,11 @@ impl Mark {
             }
         }
     }
+}
 
-    fn add(&mut self, range: BlockRange) {
-        for (page, part) in range.by_page() {
-            *self.pages.entry(page).or_default() |= part.page_mask();
-        }
+fn add(pages: &mut BTreeMap<PageIndex, u64>, range: BlockRange) {
+    for (page, part) in range.by_page() {
+        *pages.entry(page).or_default() |= part.page_mask();
     }
 }
 
@@ -257,7 +266,8 @@ mod tests {
             mark.note(Sequence(number), BlockRange::new(number as u32 * 64, 1));
         }
         assert_eq!(mark.streamed.len(), STREAMED_CHANGES_MAX);
-        assert_eq!(mark.pages.len(), 3);
+        assert_eq!(mark.pages.len() + mark.streamed_before.len(), 3);
+        mark.has_copy(BlockRange::new(64, 1));
         mark.begin(Epoch(5));
         assert_eq!(mark.block_count(), STREAMED_CHANGES_MAX as u64 + 3);
     }

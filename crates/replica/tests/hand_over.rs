@@ -14,14 +14,6 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Longer than any first rest.
 const REST: Duration = Duration::from_secs(8);
 
-fn stick(lab: &mut Lab, number: u16, stuck: bool) {
-    lab.nodes
-        .get_mut(&node(number))
-        .expect("it exists")
-        .world
-        .stuck = stuck;
-}
-
 /// Whether a node has said that it hands over, or takes out, because of a slow disk.
 fn said_slow(lab: &Lab, number: u16) -> usize {
     let milestones = &lab.nodes[&node(number)].world.milestones;
@@ -38,7 +30,7 @@ fn said_slow(lab: &Lab, number: u16) -> usize {
 fn a_primary_whose_disk_is_stuck_hands_over() {
     let mut lab = Lab::new(2, 1);
     assert_eq!(lab.outcome_of_write(1, 0, 1), Some(OutcomeCode::Done));
-    stick(&mut lab, 1, true);
+    lab.stick_disk(1, true);
     let command = lab.write(1, 0, 1, 2);
     lab.pass_until(SECOND, "node 2 leads", |lab| lab.leads(2));
     assert_eq!(lab.outcome(1, command), Some(OutcomeCode::Deposed));
@@ -54,11 +46,11 @@ fn a_primary_whose_disk_is_stuck_hands_over() {
 #[test]
 fn a_slow_replica_is_left_out_until_it_has_rested() {
     let mut lab = Lab::new(2, 1);
-    stick(&mut lab, 1, true);
+    lab.stick_disk(1, true);
     lab.write(1, 0, 1, 1);
     lab.pass(SECOND);
     assert!(lab.leads(2));
-    stick(&mut lab, 1, false);
+    lab.stick_disk(1, false);
     lab.pass(3 * SECOND);
     assert!(!lab.is_in_sync(1), "it rests");
     lab.pass_until(REST, "node 1 is in sync", |lab| lab.is_in_sync(1));
@@ -68,12 +60,12 @@ fn a_slow_replica_is_left_out_until_it_has_rested() {
 #[test]
 fn nobody_is_left_out_for_slowness_below_the_minimum() {
     let mut lab = Lab::new(2, 2);
-    stick(&mut lab, 1, true);
+    lab.stick_disk(1, true);
     lab.write(1, 0, 1, 1);
     lab.pass(5 * SECOND);
     assert!(lab.leads(1), "handing over would help nobody");
-    stick(&mut lab, 1, false);
-    stick(&mut lab, 2, true);
+    lab.stick_disk(1, false);
+    lab.stick_disk(2, true);
     lab.write(1, 0, 1, 2);
     lab.pass(5 * SECOND);
     assert!(lab.is_in_sync(2));
@@ -84,14 +76,14 @@ fn nobody_is_left_out_for_slowness_below_the_minimum() {
 fn disks_that_are_slow_everywhere_change_nothing() {
     let mut lab = Lab::new(3, 1);
     for number in 1..=3 {
-        stick(&mut lab, number, true);
+        lab.stick_disk(number, true);
     }
     lab.write(1, 0, 1, 1);
     lab.pass(5 * SECOND);
     assert!(lab.leads(1));
     assert_eq!(lab.record.epoch.0, 2);
     for number in 1..=3 {
-        stick(&mut lab, number, false);
+        lab.stick_disk(number, false);
     }
     assert_eq!(lab.outcome_of_write(1, 1, 1), Some(OutcomeCode::Done));
 }
@@ -99,8 +91,8 @@ fn disks_that_are_slow_everywhere_change_nothing() {
 #[test]
 fn one_replica_at_most_is_out_for_slowness() {
     let mut lab = Lab::new(4, 2);
-    stick(&mut lab, 2, true);
-    stick(&mut lab, 3, true);
+    lab.stick_disk(2, true);
+    lab.stick_disk(3, true);
     lab.write(1, 0, 1, 1);
     lab.pass(5 * SECOND);
     let out = (1..=4).filter(|number| !lab.is_in_sync(*number)).count();
@@ -110,7 +102,7 @@ fn one_replica_at_most_is_out_for_slowness() {
 #[test]
 fn a_secondary_that_is_dead_is_taken_out_whoever_is_slow() {
     let mut lab = Lab::new(4, 2);
-    stick(&mut lab, 2, true);
+    lab.stick_disk(2, true);
     lab.write(1, 0, 1, 1);
     lab.pass(SECOND);
     assert!(!lab.is_in_sync(2));

@@ -34,7 +34,7 @@ fn a_command_that_is_committed_is_done() {
 #[test]
 fn a_command_that_is_numbered_is_told_of_when_it_is_committed() {
     let mut lab = Lab::new(2, 1);
-    lab.nodes.get_mut(&node(2)).expect("it exists").world.stuck = true;
+    lab.stick_disk(2, true);
     let first = lab.write(1, 0, 1, 7);
     let command = lab.write(1, 0, 1, 8);
     settle(&mut lab, 1, command);
@@ -46,7 +46,7 @@ fn a_command_that_is_numbered_is_told_of_when_it_is_committed() {
         None,
         "what was before it is not over"
     );
-    lab.nodes.get_mut(&node(2)).expect("it exists").world.stuck = false;
+    lab.stick_disk(2, false);
     lab.settle();
     assert_eq!(lab.outcome(1, first), Some(OutcomeCode::Done));
     assert_eq!(lab.outcome(1, command), Some(OutcomeCode::Done));

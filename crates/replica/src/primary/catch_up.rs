@@ -146,15 +146,14 @@ impl Replica {
         if catch_up.begins_with_nothing() {
             let mark = Mark::of_everything(sync, context.allocated());
             self.marks.insert(key, mark);
-            for entry in context.entries_above(context.committed()) {
-                if let (Some(range), Some(mark)) = (entry.change.range(), self.marks.get_mut(&key))
-                {
-                    mark.note(entry.sequence, range);
-                }
+        }
+        let mark = self.marks.get_mut(&key).expect("who joins has a mark");
+        mark.begin(sync);
+        for entry in context.entries_above(context.committed()) {
+            if let Some(range) = entry.change.range() {
+                mark.note(entry.sequence, range);
             }
         }
-        let mark = self.marks.get_mut(&key);
-        mark.expect("who joins has a mark").begin(sync);
     }
 
     /// A joining member has begun: what it lacks is copied.

@@ -140,6 +140,12 @@ impl Lab {
         }
     }
 
+    /// A node's disk ends nothing, or goes on.
+    pub(crate) fn stick_disk(&mut self, number: u16, stuck: bool) {
+        let state = self.nodes.get_mut(&node(number)).expect("it exists");
+        state.world.stuck = stuck;
+    }
+
     /// A node does not reach the metadata, or does again.
     pub(crate) fn metadata_away(&mut self, number: u16, away: bool) {
         let state = self.nodes.get_mut(&node(number)).expect("it exists");

@@ -71,10 +71,16 @@ impl Cluster {
 }
 
 /// Bits change in some of the sectors that hold anything. One superblock stays: without both there is
-/// no store to repair.
+/// no store to repair. Nor does the second copy of the table rot by itself: writes to the first one may
+/// be lost, and with both nobody could tell that an entry is an old one.
 fn rot_some(disk: &mut SimDisk) {
     for _ in 0..ROTTEN_SECTORS {
-        if let Some(sector) = disk.draw_sector(SUPERBLOCK_BYTES as u64, disk.bytes()) {
+        let Some(sector) = disk.draw_sector(SUPERBLOCK_BYTES as u64, disk.bytes()) else {
+            return;
+        };
+        let superblock = Superblock::decode(&disk.peek(0, SUPERBLOCK_BYTES as u32));
+        let second = superblock.map(|superblock| superblock.layout.table_offsets[1]);
+        if second.is_ok_and(|second| sector < second) {
             disk.rot(sector);
         }
     }
