@@ -195,14 +195,17 @@ impl Replica {
         for (sequence, range) in &found.changes {
             replica.window.note(*sequence, *range);
         }
-        if let Some(bytes) = &found.state {
-            let damaged = Standing::Damaged {
+        let damaged = State {
+            standing: Standing::Damaged {
                 stable: Sequence::ZERO,
-            };
-            let state = State::decode(bytes).unwrap_or(State {
-                standing: damaged,
-                ..State::NEW
-            });
+            },
+            ..State::NEW
+        };
+        let kept = found.state.as_ref();
+        let kept = kept.map(|bytes| State::decode(bytes).unwrap_or(damaged));
+        // Lost with a part of the journal: there may be contents all the same.
+        let lost = (!found.intact).then_some(damaged);
+        if let Some(state) = kept.or(lost) {
             replica.state = Some(state);
             if !found.intact {
                 let standing = match state.standing {

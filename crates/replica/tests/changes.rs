@@ -173,3 +173,20 @@ fn what_only_the_stream_has_brought_is_not_there_for_good() {
     lab.pass_until(20 * SECOND, "node 3 is back", |lab| lab.is_in_sync(3));
     assert_eq!(lab.contents(1), lab.contents(3));
 }
+
+/// A replica that does not know any more what it was part of has blocks, but nobody's: none of them is
+/// there once it has been brought up to date.
+#[test]
+fn a_replica_that_lost_its_state_begins_with_nothing() {
+    let mut lab = Lab::new(2, 1);
+    lab.write(1, 0, 1, 1);
+    lab.write(1, 64, 1, 1);
+    lab.pass(SECOND);
+    lab.kill(2);
+    lab.lose_state(2);
+    lab.clear(1, 0, 1);
+    lab.pass(SECOND);
+    lab.start(2);
+    lab.pass_until(20 * SECOND, "node 2 is back", |lab| lab.is_in_sync(2));
+    assert_eq!(lab.contents(1), lab.contents(2));
+}

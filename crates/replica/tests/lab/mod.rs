@@ -159,6 +159,13 @@ impl Lab {
         state.world.spoil();
     }
 
+    /// A node that is off loses what it knew of its own part, and not its blocks.
+    pub(crate) fn lose_state(&mut self, number: u16) {
+        let state = self.nodes.get_mut(&node(number)).expect("it exists");
+        assert!(state.replica.is_none(), "it is off");
+        state.world.lose_state();
+    }
+
     /// A node that is off gets new, empty devices.
     pub(crate) fn replace_disks(&mut self, number: u16) {
         let state = self.nodes.get_mut(&node(number)).expect("it exists");

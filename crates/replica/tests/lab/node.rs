@@ -147,6 +147,12 @@ impl World {
         self.kept.hole = true;
     }
 
+    /// A part of the journal is gone: the one that held the replica's state.
+    pub(crate) fn lose_state(&mut self) {
+        self.kept.state = None;
+        self.kept.hole = true;
+    }
+
     /// All that the disk holds is gone.
     pub(crate) fn wipe(&mut self) {
         self.kept = Kept::default();
