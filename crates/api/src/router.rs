@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::rejection::JsonRejection;
+use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
 use axum::routing::get;
@@ -141,9 +141,9 @@ async fn create_volume<A: Api>(
 )]
 async fn volume<A: Api>(
     State(api): State<Arc<A>>,
-    Path(name): Path<String>,
+    name: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Volume>, Problem> {
-    api.volume(&name).await.map(Json)
+    api.volume(&named(name)?).await.map(Json)
 }
 
 /// Give a volume more bytes
@@ -159,11 +159,11 @@ async fn volume<A: Api>(
 )]
 async fn grow_volume<A: Api>(
     State(api): State<Arc<A>>,
-    Path(name): Path<String>,
+    name: Result<Path<String>, PathRejection>,
     request: Result<Json<VolumeGrow>, JsonRejection>,
 ) -> Result<Json<Volume>, Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    api.grow_volume(&name, request).await.map(Json)
+    api.grow_volume(&named(name)?, request).await.map(Json)
 }
 
 /// Delete a volume with all its data
@@ -178,9 +178,9 @@ async fn grow_volume<A: Api>(
 )]
 async fn delete_volume<A: Api>(
     State(api): State<Arc<A>>,
-    Path(name): Path<String>,
+    name: Result<Path<String>, PathRejection>,
 ) -> Result<StatusCode, Problem> {
-    api.delete_volume(&name).await?;
+    api.delete_volume(&named(name)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -191,6 +191,15 @@ async fn delete_volume<A: Api>(
 ))]
 async fn local<A: Api>(State(api): State<Arc<A>>) -> Result<Json<LocalReport>, Problem> {
     api.local().await.map(Json)
+}
+
+/// What a path names.
+fn named(name: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
+    let Path(name) = name.map_err(|rejection| {
+        let detail = format!("the path is not understood: {}", rejection.body_text());
+        Problem::new(ProblemKind::Invalid, &detail)
+    })?;
+    Ok(name)
 }
 
 fn refuse(rejection: &JsonRejection) -> Problem {

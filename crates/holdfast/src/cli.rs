@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use holdfast_api::client::ApiUrl;
+use holdfast_api::client::{ApiUrl, UrlError};
 use holdfast_control::{VolumeName, VolumeSize};
 use holdfast_model::{ByteSize, Policy};
 
@@ -27,16 +27,37 @@ pub(crate) struct Global {
     /// Print exactly one JSON value
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Where the cluster's API answers; several are tried in turn
+    /// Where the cluster's API answers; several are tried in turn [default: http://127.0.0.1:7460]
+    // Read when it is needed: what is in the environment is no matter of those who do not ask an API.
     #[arg(
         long,
         global = true,
         env = "HOLDFAST_API",
         value_name = "URL",
-        value_delimiter = ',',
-        default_value = "http://127.0.0.1:7460"
+        value_delimiter = ','
     )]
-    pub(crate) api: Vec<ApiUrl>,
+    api: Vec<String>,
+}
+
+/// Where the demo's API answers if nothing else is said.
+const API_DEFAULT: &str = "http://127.0.0.1:7460";
+
+impl Global {
+    /// Where the API answers; ends the process if that makes no sense. An empty variable counts as none.
+    pub(crate) fn api(&self) -> Vec<ApiUrl> {
+        let named = self.api.iter().map(|url| url.trim());
+        let is_none = named.clone().all(str::is_empty);
+        let urls = named
+            .filter(|_| !is_none)
+            .chain(is_none.then_some(API_DEFAULT));
+        let urls = urls.map(|url| {
+            url.parse().unwrap_or_else(|error: UrlError| {
+                let what = format!("--api, or HOLDFAST_API: {error}");
+                usage(ErrorKind::ValueValidation, &what)
+            })
+        });
+        urls.collect()
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -114,12 +135,12 @@ pub(crate) enum VolumeCommand {
     /// Show a volume, its slices and their replicas
     Show {
         /// The volume's name
-        name: String,
+        name: VolumeName,
     },
     /// Give a volume more bytes, while it is in use
     Grow {
         /// The volume's name
-        name: String,
+        name: VolumeName,
         /// Its new size, for example 8GiB
         #[arg(value_parser = size)]
         size: VolumeSize,
@@ -127,7 +148,7 @@ pub(crate) enum VolumeCommand {
     /// Delete a volume with all its data
     Delete {
         /// The volume's name
-        name: String,
+        name: VolumeName,
     },
 }
 
@@ -204,12 +225,12 @@ mod tests {
         ] {
             let cli = parsed(line).unwrap();
             assert!(cli.global.json, "{line}");
-            assert_eq!(cli.global.api, std::slice::from_ref(&api), "{line}");
+            assert_eq!(cli.global.api(), std::slice::from_ref(&api), "{line}");
         }
         let cli = parsed("holdfast status --api http://127.0.0.1:9,http://127.0.0.1:8").unwrap();
-        assert_eq!(cli.global.api.len(), 2);
+        assert_eq!(cli.global.api().len(), 2);
         assert_eq!(
-            parsed("holdfast status").unwrap().global.api,
+            parsed("holdfast status").unwrap().global.api(),
             ["http://127.0.0.1:7460".parse().unwrap()]
         );
     }

@@ -4,17 +4,24 @@ pub(crate) mod node;
 pub(crate) mod status;
 pub(crate) mod volume;
 
+use clap::error::ErrorKind;
 use holdfast_api::ApiClient;
 
-use crate::cli::Global;
+use crate::cli::{Global, usage};
 
 /// The variable that holds what the API wants to see. It is no option: other users of the machine
 /// see a command line.
 const TOKEN_VARIABLE: &str = "HOLDFAST_TOKEN";
 
+/// Who asks the API; ends the process if what it is to be asked with makes no sense.
 fn client(global: &Global) -> ApiClient {
-    let token = std::env::var(TOKEN_VARIABLE)
-        .ok()
-        .filter(|token| !token.is_empty());
-    ApiClient::new(global.api.clone(), token.as_deref())
+    let token = std::env::var_os(TOKEN_VARIABLE).filter(|token| !token.is_empty());
+    let token = token.map(|token| match token.into_string() {
+        Ok(token) if token.chars().all(|letter| letter.is_ascii_graphic()) => token,
+        _ => usage(
+            ErrorKind::ValueValidation,
+            "HOLDFAST_TOKEN: a token has letters, digits and signs, no spaces and no line breaks",
+        ),
+    });
+    ApiClient::new(global.api(), token.as_deref())
 }

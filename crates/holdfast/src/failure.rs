@@ -8,8 +8,17 @@ use holdfast_api::{ClientError, Problem, ProblemKind};
 #[derive(Debug)]
 pub(crate) struct Failure {
     problem: Problem,
+    told: Told,
+}
+
+/// Where a failure was told of already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    No,
+    /// There is a result on stdout, or nothing can be written there.
+    Stdout,
     /// What was printed says it already, beside what could be done.
-    is_told: bool,
+    Everywhere,
 }
 
 impl Failure {
@@ -27,7 +36,7 @@ impl Failure {
                 hint: hint.map(str::to_owned),
                 ..problem
             },
-            is_told: false,
+            told: Told::No,
         }
     }
 
@@ -42,14 +51,27 @@ impl Failure {
     /// As one that the command's result and its talk have told of: it only ends the process.
     pub(crate) fn told(self) -> Self {
         Self {
-            is_told: true,
+            told: Told::Everywhere,
+            ..self
+        }
+    }
+
+    /// As one that comes after the command's result: people are told, and stdout says no more.
+    pub(crate) fn told_on_stdout(self) -> Self {
+        Self {
+            told: Told::Stdout,
             ..self
         }
     }
 
     /// Whether nothing more is to be said.
     pub(crate) fn is_told(&self) -> bool {
-        self.is_told
+        self.told == Told::Everywhere
+    }
+
+    /// Whether stdout says no more.
+    pub(crate) fn is_told_on_stdout(&self) -> bool {
+        self.told != Told::No
     }
 
     /// The failure as a document.
@@ -72,7 +94,7 @@ impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         Self {
             problem,
-            is_told: false,
+            told: Told::No,
         }
     }
 }

@@ -132,8 +132,7 @@ struct StoreDocument<'a> {
 
 pub(crate) fn run(arguments: &InspectArguments, output: &Output) -> Result<(), Failure> {
     if arguments.words == [Path::new("layout")] {
-        print_layout(output);
-        return Ok(());
+        return print_layout(output);
     }
     let options = decide(arguments);
     let (stores, failed) = look(&options, output);
@@ -165,19 +164,19 @@ pub(crate) fn run(arguments: &InspectArguments, output: &Output) -> Result<(), F
             }
         }
         Ok(())
-    });
+    })?;
     match failed.into_iter().next() {
         None => Ok(()),
         Some(failed) => Err(Failure::from(failed.problem).told()),
     }
 }
 
-fn print_layout(output: &Output) {
+fn print_layout(output: &Output) -> Result<(), Failure> {
     let document = LayoutDocument {
         format_version: FORMAT_VERSION,
         structures: layout::structures().into_iter().map(Into::into).collect(),
     };
-    output.result(&document, layout::layout);
+    output.result(&document, layout::layout)
 }
 
 /// What is asked for; ends the process if that makes no sense.

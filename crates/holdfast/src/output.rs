@@ -1,7 +1,8 @@
 //! What people and programs read: data on stdout, talk on stderr.
 //!
 //! Invariants:
-//! - with `--json` exactly one JSON value goes to stdout, whether the command succeeds or fails;
+//! - with `--json` exactly one JSON value goes to stdout, whether the command succeeds or fails (none
+//!   for a command line that makes no sense);
 //! - nothing depends on colour.
 
 use std::io::{self, Write};
@@ -28,27 +29,36 @@ impl Output {
     }
 
     /// The command's result: the document for programs, or the text for people.
-    pub(crate) fn result(self, document: &impl Serialize, text: impl FnOnce() -> String) {
+    ///
+    /// # Errors
+    /// [`Failure`] if it cannot be written.
+    pub(crate) fn result(
+        self,
+        document: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
         let text = if self.json { to_json(document) } else { text() };
-        to_stdout(&text);
+        written(to_stdout(&text))
     }
 
     /// The same for a result that may be larger than memory: both are written as they are made.
+    ///
+    /// # Errors
+    /// [`Failure`] if it cannot be written.
     pub(crate) fn document(
         self,
         document: &impl Serialize,
         text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-    ) {
+    ) -> Result<(), Failure> {
         let mut stdout = io::BufWriter::new(io::stdout().lock());
-        let written = if self.json {
+        let done = if self.json {
             serde_json::to_writer(&mut stdout, document)
                 .map_err(io::Error::from)
                 .and_then(|()| writeln!(stdout))
         } else {
             text(&mut stdout)
         };
-        // A reader that has gone, as `head` does, has what it wanted.
-        let _ = written.and_then(|()| stdout.flush());
+        written(done.and_then(|()| stdout.flush()))
     }
 
     /// The command has failed.
@@ -56,8 +66,9 @@ impl Output {
         if failure.is_told() {
             return;
         }
-        if self.json {
-            to_stdout(&to_json(&FailureDocument {
+        if self.json && !failure.is_told_on_stdout() {
+            // Where it cannot be written, stderr tells still.
+            let _ = to_stdout(&to_json(&FailureDocument {
                 error: failure.problem(),
             }));
         }
@@ -76,12 +87,20 @@ fn to_json(document: &impl Serialize) -> String {
     serde_json::to_string(document).expect("documents are valid JSON") + "\n"
 }
 
-fn to_stdout(text: &str) {
+fn to_stdout(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    // A reader that has gone, as `head` does, has what it wanted.
-    let _ = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+fn written(done: io::Result<()>) -> Result<(), Failure> {
+    match done {
+        // A reader that has gone, as `head` does, has what it wanted.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(format!("write to stdout: {error}")).told_on_stdout())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Columns, as wide as they have to be; the first row is their names.

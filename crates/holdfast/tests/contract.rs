@@ -56,6 +56,8 @@ fn what_makes_no_sense_ends_with_2() {
         "volume create demo 4GiB --policy raid7",
         "volume grow demo",
         "volume show",
+        "volume show Demo",
+        "volume delete demo/x",
         "status --api 127.0.0.1:7460",
         "demo --nodes 0",
         "demo --nodes 8",
@@ -136,6 +138,50 @@ fn the_variables_are_heard() {
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(talk(&output).contains(&api), "{}", talk(&output));
+}
+
+/// What is in the environment for those who ask an API is no matter of a node, or of who looks into
+/// devices; an empty variable is none.
+#[test]
+fn the_variables_bother_nobody_else() {
+    let with = |variable: &str, value: &str, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+        command
+            .args(arguments)
+            .env(variable, value)
+            .output()
+            .unwrap()
+    };
+    for value in ["", "https://elsewhere:1", "no URL"] {
+        let output = with("HOLDFAST_API", value, &["inspect", "layout", "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{value}: {}", talk(&output));
+        let output = with("HOLDFAST_API", value, &["node", "--config", "/nowhere"]);
+        assert_eq!(output.status.code(), Some(1), "{value}: {}", talk(&output));
+    }
+    let output = with("HOLDFAST_API", "no URL", &["status"]);
+    assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+    let output = with("HOLDFAST_TOKEN", "two\nlines", &["status"]);
+    assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+    assert!(
+        talk(&output).contains("HOLDFAST_TOKEN"),
+        "{}",
+        talk(&output)
+    );
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_a_failure() {
+    let output = Command::new(env!("CARGO_BIN_EXE_holdfast"))
+        .args(["inspect", "layout"])
+        .stdout(std::fs::File::create("/dev/full").unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        talk(&output).contains("write to stdout"),
+        "{}",
+        talk(&output)
+    );
 }
 
 #[test]

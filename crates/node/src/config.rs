@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Letters in a name at most; it stands in log lines and tables.
 const NAME_LENGTH_MAX: usize = 63;
+/// Letters of a host's name at most (RFC 1035, section 2.3.4).
+const HOST_LENGTH_MAX: usize = 253;
 /// Nodes of a cluster.
 const NODE_MAX: u16 = 64;
 /// Devices of a node: five groups of eight.
@@ -193,6 +195,12 @@ pub enum Invalid {
         "{0}.advertise: is needed, because {0}.listen does not name one address that others reach"
     )]
     NotAdvertised(&'static str),
+    /// Nobody can reach that.
+    #[error("{0}.advertise: `{1}` is not HOST:PORT, for example 192.0.2.7:3260")]
+    Advertise(&'static str, String),
+    /// Nothing can be reached there.
+    #[error("metadata.addresses: `{0}` is not HOST:PORT, for example 192.0.2.7:7459")]
+    MetadataAddress(String),
     /// The log is too small.
     #[error("log.bytes_max: {0} is less than {LOG_BYTES_MAX_MIN}")]
     LogBytes(u64),
@@ -241,6 +249,9 @@ impl NodeConfig {
         if self.metadata.addresses.is_empty() {
             return Err(Invalid::NoMetadata);
         }
+        if let Some(address) = self.metadata.addresses.iter().find(|it| !is_address(it)) {
+            return Err(Invalid::MetadataAddress(address.clone()));
+        }
         self.check_endpoints()?;
         self.check_devices()?;
         if self.log.bytes_max < LOG_BYTES_MAX_MIN {
@@ -265,6 +276,9 @@ impl NodeConfig {
             if anywhere && endpoint.advertise.is_none() {
                 return Err(Invalid::NotAdvertised(key));
             }
+            if let Some(address) = endpoint.advertise.as_ref().filter(|it| !is_address(it)) {
+                return Err(Invalid::Advertise(key, address.clone()));
+            }
             for (other_key, other) in &endpoints[..place] {
                 if endpoint.listen == other.listen && endpoint.listen.port() != 0 {
                     return Err(Invalid::SameAddress(other_key, key));
@@ -287,6 +301,22 @@ impl NodeConfig {
         }
         Ok(())
     }
+}
+
+/// Whether it is `host:port`: a name, an IPv4 address or an IPv6 address in brackets, and a port above 0.
+fn is_address(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return false;
+    };
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-._".contains(letter);
+    let bracketed = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let good = match bracketed {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => (1..=HOST_LENGTH_MAX).contains(&host.len()) && host.chars().all(plain),
+    };
+    good && port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
 fn absolute(key: &'static str, path: &Path) -> Result<(), Invalid> {

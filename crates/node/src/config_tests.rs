@@ -124,6 +124,25 @@ fn senseless_values_are_refused() {
         refused(&|c| c.api.listen = c.peers.listen),
         Invalid::SameAddress("peers", "api")
     );
+    for address in [
+        "no port here",
+        "host",
+        ":1",
+        "host:0",
+        "host:65536",
+        "[::1",
+        "[x]:1",
+        "a b:1",
+    ] {
+        assert_eq!(
+            refused(&|c| c.portal.advertise = Some(address.into())),
+            Invalid::Advertise("portal", address.into())
+        );
+        assert_eq!(
+            refused(&|c| c.metadata.addresses.push(address.into())),
+            Invalid::MetadataAddress(address.into())
+        );
+    }
     assert_eq!(
         refused(&|c| c.portal.advertise = None),
         Invalid::NotAdvertised("portal")

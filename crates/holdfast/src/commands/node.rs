@@ -22,7 +22,7 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
 
 pub(crate) async fn list(global: &Global, output: &Output) -> Result<(), Failure> {
     let list = client(global).nodes().await?;
-    output.result(&list, || text(&list));
+    output.result(&list, || text(&list))?;
     Ok(())
 }
 

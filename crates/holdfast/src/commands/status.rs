@@ -9,7 +9,7 @@ use crate::output::Output;
 
 pub(crate) async fn show(global: &Global, output: &Output) -> Result<(), Failure> {
     let status = client(global).status().await?;
-    output.result(&status, || text(&status));
+    output.result(&status, || text(&status))?;
     Ok(())
 }
 

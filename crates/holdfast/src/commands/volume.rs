@@ -26,7 +26,7 @@ pub(crate) async fn run(
     match command {
         VolumeCommand::List => {
             let list = client.volumes().await?;
-            output.result(&list, || list_text(&list));
+            output.result(&list, || list_text(&list))?;
         }
         VolumeCommand::Create(create) => {
             let request = VolumeCreate {
@@ -35,19 +35,22 @@ pub(crate) async fn run(
                 policy: create.policy,
             };
             let volume = client.create_volume(&request).await?;
-            output.result(&volume, || volume_text(&volume));
+            output.result(&volume, || volume_text(&volume))?;
         }
-        VolumeCommand::Show { name } => show(&client, output, &name).await?,
+        VolumeCommand::Show { name } => show(&client, output, name.as_str()).await?,
         VolumeCommand::Grow { name, size } => {
             let request = VolumeGrow {
                 bytes: size.bytes(),
             };
-            let volume = client.grow_volume(&name, request).await?;
-            output.result(&volume, || volume_text(&volume));
+            let volume = client.grow_volume(name.as_str(), request).await?;
+            output.result(&volume, || volume_text(&volume))?;
         }
         VolumeCommand::Delete { name } => {
-            client.delete_volume(&name).await?;
-            output.result(&Deleted { deleted: &name }, || format!("deleted {name}\n"));
+            client.delete_volume(name.as_str()).await?;
+            let deleted = Deleted {
+                deleted: name.as_str(),
+            };
+            output.result(&deleted, || format!("deleted {name}\n"))?;
         }
     }
     Ok(())
@@ -55,7 +58,7 @@ pub(crate) async fn run(
 
 async fn show(client: &ApiClient, output: &Output, name: &str) -> Result<(), Failure> {
     let volume = client.volume(name).await?;
-    output.result(&volume, || volume_text(&volume));
+    output.result(&volume, || volume_text(&volume))?;
     Ok(())
 }
 

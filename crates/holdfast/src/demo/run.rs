@@ -64,12 +64,21 @@ pub(crate) async fn run(options: &DemoOptions, output: Output) -> Result<(), Fai
         settings,
         services,
         output,
+        has_result: false,
     };
     let ended = match demo.begin(cluster, &program) {
         Ok(()) => demo.serve(&mut signals).await,
         Err(failure) => Err(Ended::Failed(failure)),
     };
-    demo.end(ended, &mut signals).await
+    let has_result = demo.has_result;
+    let ended = demo.end(ended, &mut signals).await;
+    ended.map_err(|failure| {
+        if has_result {
+            failure.told_on_stdout()
+        } else {
+            failure
+        }
+    })
 }
 
 /// Everything that runs.
@@ -78,6 +87,8 @@ struct Demo {
     services: Services,
     nodes: Vec<DemoProcess>,
     output: Output,
+    /// It has served everything, and said so on stdout.
+    has_result: bool,
 }
 
 /// Why the demo is over.
@@ -143,8 +154,9 @@ impl Demo {
         }
         let mut file = self.file(&controller).await?;
         self.write(&file)?;
+        self.has_result = true;
         self.output
-            .result(&file, || summary(&self.settings.layout, &file));
+            .result(&file, || summary(&self.settings.layout, &file))?;
         loop {
             tokio::select! {
                 (place, event) = next_event(&mut self.nodes) => {
