@@ -64,7 +64,7 @@ pub enum Notice {
     Spoiled(SliceId, u64),
     /// A block that failed its checksum was replaced by another replica's.
     Repaired(SliceId, u32),
-    /// A block fails its checksum, and no other replica has it.
+    /// A block fails its checksum, and no other replica can mend it.
     Lost(SliceId, u32),
     /// This node's replica is not what the record says it is (an emptied, replaced or damaged
     /// store): it joins anew.
@@ -150,7 +150,7 @@ impl fmt::Display for Notice {
             }
             Self::Lost(slice, block) => write!(
                 formatter,
-                "block {block} of slice {slice} fails its checksum and no replica has it"
+                "block {block} of slice {slice} fails its checksum, and no other replica can mend it"
             ),
             Self::NotThatReplica(slice) => write!(
                 formatter,

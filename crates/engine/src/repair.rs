@@ -4,12 +4,17 @@
 //! Invariants:
 //! - a bad block is never returned as data, and never as zeros;
 //! - what is put in place has the checksum on record, where that is known;
-//! - a block is tried at every other in-sync replica before it is called lost.
+//! - a block is tried at every other in-sync replica before it is called lost, and again as long as
+//!   one of them may have it: it cannot be reached, or its copy cannot be put in place yet;
+//! - what was read of a replica that has ceased to be in sync meanwhile is told to nobody: its
+//!   contents may be gone, and nothing is put in place there.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use holdfast_model::{BlockRange, Change, NodeId};
+use holdfast_model::{
+    BLOCK_SIZE, BlockIndex, BlockRange, Change, Epoch, NodeId, Sequence, SliceId,
+};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{BlockRead, StoreToken, View};
 use holdfast_wire::{BlockContent, Content, Fetch, Fetched, OutcomeCode};
@@ -20,12 +25,13 @@ use crate::storage::{Read, Reader, Use, contents_of};
 
 /// How often a read is begun anew because of repaired blocks, before they count as lost.
 const ATTEMPTS_MAX: u32 = 4;
-/// When a replica is asked again that could not say what its blocks are: an entry on them was not
-/// known to be committed there, or it had not begun the epoch.
+/// When the replicas are asked again after one could not say what its blocks are (an entry on them
+/// was not known to be committed there, or it had not begun the epoch), or after what it said could
+/// not be put in place here: it was of an earlier point than the page, or of a later one.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// How often that is done. Commits are told within a heartbeat; a host waits for longer than this.
 const ASK_AGAIN_MAX: u32 = 100;
-/// Fetches under way at most; reads beyond them return their bad blocks.
+/// Fetches under way at most; reads beyond them wait as well.
 const FETCHES_MAX: usize = 1024;
 
 /// A read that waits for another replica's blocks.
@@ -38,6 +44,17 @@ struct Fetching {
     asked: NodeId,
     /// Whom it can be asked of after that.
     others: Vec<NodeId>,
+}
+
+/// What came of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Repaired {
+    /// It is in place.
+    Placed,
+    /// It cannot be put in place, but a later one may be.
+    NotYet,
+    /// It is bad as well, or not asked for.
+    Nothing,
 }
 
 /// Reads that wait for repair.
@@ -65,38 +82,56 @@ impl Engine {
             .iter()
             .any(|block| matches!(block, BlockRead::Bad { .. }));
         let repairs = !matches!(read.reader, Reader::Peer { .. });
-        if bad && repairs && read.attempts < ATTEMPTS_MAX {
+        if !bad || !repairs {
+            self.deliver(&read, blocks);
+        } else if read.attempts < ATTEMPTS_MAX {
             let others = self.repairers(&read);
             self.fetch(read, blocks, others);
         } else {
-            self.deliver(&read, blocks);
+            self.give_up(&read, blocks);
         }
     }
 
+    /// Whom to ask, the last one first: each time another one.
     fn repairers(&self, read: &Read) -> Vec<NodeId> {
-        let replica = self.replicas.get(&read.slice);
+        let mut fellows = self.fellows(read.slice);
+        if !fellows.is_empty() {
+            let first = read.asked_again as usize % fellows.len();
+            fellows.rotate_left(first);
+        }
+        fellows
+    }
+
+    fn fellows(&self, slice: SliceId) -> Vec<NodeId> {
+        let replica = self.replicas.get(&slice);
         let in_sync = replica.filter(|replica| replica.in_sync_epoch().is_some());
         in_sync
             .map(holdfast_replica::Replica::fellows)
             .unwrap_or_default()
     }
 
-    /// Asks the next of `others` for a read's bad blocks; if there is none, they are lost.
+    fn in_sync_epoch(&self, slice: SliceId) -> Option<Epoch> {
+        let replica = self.replicas.get(&slice)?;
+        replica.in_sync_epoch().filter(|_| self.is_alive())
+    }
+
+    /// Asks the next of `others` for a read's bad blocks; if there is none, they are lost, unless
+    /// somebody cannot be asked just now.
     fn fetch(&mut self, read: Read, blocks: Vec<BlockRead>, mut others: Vec<NodeId>) {
-        let epoch = self
-            .replicas
-            .get(&read.slice)
-            .and_then(|replica| replica.in_sync_epoch());
-        others.retain(|node| self.world.peers.link(*node).is_some());
-        let room = self.repairs.fetching.len() < FETCHES_MAX;
-        let (Some(asked), Some(epoch), true) = (others.pop(), epoch, room) else {
-            let wanted = read.reader != Reader::Mending;
-            for (block, found) in read.range.blocks().zip(&blocks) {
-                if wanted && matches!(found, BlockRead::Bad { .. }) {
-                    self.world.notices.push(Notice::Lost(read.slice, block.0));
-                }
-            }
+        let reachable = |node: &NodeId| self.world.peers.link(*node).is_some();
+        others.retain(reachable);
+        let may_wait = !self.fellows(read.slice).iter().all(reachable);
+        let Some(epoch) = self.in_sync_epoch(read.slice) else {
             self.deliver(&read, blocks);
+            return;
+        };
+        let has_room = self.repairs.fetching.len() < FETCHES_MAX;
+        let Some(asked) = others.pop().filter(|_| has_room) else {
+            if (may_wait || !has_room) && read.asked_again < ASK_AGAIN_MAX {
+                self.ask_again(read);
+            } else {
+                self.give_up(&read, blocks);
+            }
             return;
         };
         self.repairs.next_number += 1;
@@ -131,12 +166,9 @@ impl Engine {
             number,
             range,
         } = *fetch;
-        let here = self
-            .replicas
-            .get(&slice)
-            .and_then(|replica| replica.in_sync_epoch());
+        let here = self.in_sync_epoch(slice);
         let store = self.world.storage.store();
-        let known = here == Some(epoch) && self.is_alive() && !store.is_dirty(slice, range);
+        let known = here == Some(epoch) && !store.is_dirty(slice, range);
         let as_of = store.committed(slice);
         if known {
             let reader = Reader::Peer {
@@ -182,17 +214,19 @@ impl Engine {
             .fetching
             .remove(&fetched.number)
             .expect("it was just found");
-        if fetched.contents.is_empty() && fetching.read.asked_again < ASK_AGAIN_MAX {
-            fetching.read.asked_again += 1;
-            let due = self.world.now + ASK_AGAIN;
-            self.repairs.later.push_back((due, fetching.read));
-            return;
+        let is_the_same = self.in_sync_epoch(fetched.slice) == Some(fetched.epoch);
+        let mut not_yet = !is_the_same || fetched.contents.is_empty();
+        let mut placed = false;
+        let contents = fetched.contents.iter().filter(|_| is_the_same);
+        for content in contents {
+            for repaired in self.repair(&fetching, content, fetched.as_of) {
+                not_yet |= repaired == Repaired::NotYet;
+                placed |= repaired == Repaired::Placed;
+            }
         }
-        let mut repaired = false;
-        for content in &fetched.contents {
-            repaired |= self.repair(&fetching, content, fetched.as_of);
-        }
-        if repaired {
+        if not_yet && fetching.read.asked_again < ASK_AGAIN_MAX {
+            self.ask_again(fetching.read);
+        } else if placed {
             fetching.read.attempts += 1;
             self.world.storage.read(self.world.now, fetching.read);
         } else {
@@ -200,54 +234,58 @@ impl Engine {
         }
     }
 
-    /// Puts in place what is good for it; true if anything was.
-    fn repair(
+    fn ask_again(&mut self, mut read: Read) {
+        read.asked_again += 1;
+        let due = self.world.now + ASK_AGAIN;
+        self.repairs.later.push_back((due, read));
+    }
+
+    /// Puts in place what is good for it.
+    fn repair(&mut self, fetching: &Fetching, content: &Content, as_of: Sequence) -> Vec<Repaired> {
+        let blocks = content.range.blocks().enumerate();
+        blocks
+            .map(|(place, block)| self.repair_block(fetching, content, place, block, as_of))
+            .collect()
+    }
+
+    fn repair_block(
         &mut self,
         fetching: &Fetching,
         content: &Content,
-        as_of: holdfast_model::Sequence,
-    ) -> bool {
+        place: usize,
+        block: BlockIndex,
+        as_of: Sequence,
+    ) -> Repaired {
         let (slice, start) = (fetching.read.slice, fetching.read.range.start());
-        let mut repaired = false;
-        for (place, block) in content.range.blocks().enumerate() {
-            let found = block
-                .0
-                .checked_sub(start)
-                .and_then(|offset| fetching.blocks.get(offset as usize));
-            let Some(BlockRead::Bad { checksum }) = found else {
-                continue;
-            };
-            let change = match &content.content {
-                BlockContent::Data { data, checksums } => {
-                    let size = holdfast_model::BLOCK_SIZE;
-                    if checksum.is_some_and(|checksum| checksum != checksums[place]) {
-                        // Another version: perhaps this one was overwritten meanwhile.
-                        repaired = true;
-                        continue;
-                    }
-                    Change::Write {
-                        start: block,
-                        data: data.slice(place * size..(place + 1) * size),
-                        checksums: alloc::vec![checksums[place]],
-                    }
+        let found = block
+            .0
+            .checked_sub(start)
+            .and_then(|offset| fetching.blocks.get(offset as usize));
+        let Some(BlockRead::Bad { checksum }) = found else {
+            return Repaired::Nothing;
+        };
+        let change = match &content.content {
+            BlockContent::Data { data, checksums }
+                if checksum.is_none_or(|checksum| checksum == checksums[place]) =>
+            {
+                Change::Write {
+                    start: block,
+                    data: data.slice(place * BLOCK_SIZE..(place + 1) * BLOCK_SIZE),
+                    checksums: alloc::vec![checksums[place]],
                 }
-                BlockContent::Zero if checksum.is_none() => {
-                    Change::Clear(BlockRange::single(block))
-                }
-                BlockContent::Zero => {
-                    repaired = true;
-                    continue;
-                }
-                BlockContent::Bad => continue,
-            };
-            repaired = true;
-            let now = self.world.now;
-            let room = self.world.storage.reserve(slice, BlockRange::single(block));
-            if room && self.world.storage.repair(now, slice, change, as_of) {
-                self.world.notices.push(Notice::Repaired(slice, block.0));
             }
+            BlockContent::Zero if checksum.is_none() => Change::Clear(BlockRange::single(block)),
+            // Another version: perhaps this one was overwritten meanwhile, here or there.
+            BlockContent::Data { .. } | BlockContent::Zero => return Repaired::NotYet,
+            BlockContent::Bad => return Repaired::Nothing,
+        };
+        let now = self.world.now;
+        let room = self.world.storage.reserve(slice, BlockRange::single(block));
+        if !room || !self.world.storage.repair(now, slice, change, as_of) {
+            return Repaired::NotYet;
         }
-        repaired
+        self.world.notices.push(Notice::Repaired(slice, block.0));
+        Repaired::Placed
     }
 
     /// Begins reads anew whose time has come.
@@ -284,14 +322,29 @@ impl Engine {
         }
     }
 
+    /// Nobody has a read's bad blocks.
+    fn give_up(&mut self, read: &Read, blocks: Vec<BlockRead>) {
+        let wanted = read.reader != Reader::Mending && self.in_sync_epoch(read.slice).is_some();
+        for (block, found) in read.range.blocks().zip(&blocks) {
+            if wanted && matches!(found, BlockRead::Bad { .. }) {
+                self.world.notices.push(Notice::Lost(read.slice, block.0));
+            }
+        }
+        self.deliver(read, blocks);
+    }
+
     /// Brings what was read to whoever wanted it.
     fn deliver(&mut self, read: &Read, blocks: Vec<BlockRead>) {
+        let in_sync = self.in_sync_epoch(read.slice);
         let (slice, contents) = (read.slice, contents_of(read.range, blocks));
         match read.reader {
             Reader::Replica(token) => {
                 self.with_replica(slice, |replica, context| {
                     replica.handle_read(context, token, contents);
                 });
+            }
+            Reader::Part(command) if in_sync.is_none() => {
+                self.command_finished(slice, command, OutcomeCode::NotPrimary, Vec::new());
             }
             Reader::Part(command) => {
                 self.command_finished(slice, command, OutcomeCode::Done, contents);
@@ -302,6 +355,11 @@ impl Engine {
                 epoch,
                 as_of,
             } => {
+                let contents = if in_sync == Some(epoch) {
+                    contents
+                } else {
+                    Vec::new()
+                };
                 let fetched = Fetched {
                     slice,
                     epoch,

@@ -84,10 +84,13 @@ impl Run {
     /// A cluster that is about to boot.
     #[must_use]
     pub fn new(plan: &RunPlan, prng: &mut Prng, trace: Trace) -> Self {
-        let rots = plan
-            .faults
-            .iter()
-            .any(|(_, fault)| matches!(fault, Fault::Rot(_) | Fault::LoseWrites(_)));
+        let rots = |fault: &Fault| {
+            matches!(
+                fault,
+                Fault::Rot(_) | Fault::RotPages(_) | Fault::LoseWrites(_)
+            )
+        };
+        let rots = plan.faults.iter().any(|(_, fault)| rots(fault));
         Self {
             cluster: Cluster::new(plan.cluster.clone(), prng, trace),
             rotten: rots.then_some(plan.victim),

@@ -51,6 +51,7 @@ impl Cluster {
                     rot_entry(disk);
                 }
             }
+            Fault::RotPages(_) if is_spare => state.disks.iter_mut().for_each(rot_pages),
             Fault::LoseWrites(_) if is_spare => state.disks.iter_mut().for_each(lose_writes),
             _ => {}
         }
@@ -81,6 +82,19 @@ fn rot_some(disk: &mut SimDisk) {
         let superblock = Superblock::decode(&disk.peek(0, SUPERBLOCK_BYTES as u32));
         let second = superblock.map(|superblock| superblock.layout.table_offsets[1]);
         if second.is_ok_and(|second| sector < second) {
+            disk.rot(sector);
+        }
+    }
+}
+
+/// Bits change in some of the sectors of pages.
+fn rot_pages(disk: &mut SimDisk) {
+    let Ok(superblock) = Superblock::decode(&disk.peek(0, 4096)) else {
+        return;
+    };
+    let layout = superblock.layout;
+    for _ in 0..ROTTEN_SECTORS {
+        if let Some(sector) = disk.draw_sector(layout.slots_offset, layout.table_offsets[1]) {
             disk.rot(sector);
         }
     }

@@ -54,6 +54,8 @@ pub enum Fault {
     RollBack(NodeId),
     /// Some sectors of a node's devices change on their own, with the same exception.
     Rot(NodeId),
+    /// Some sectors of pages do, and of nothing else, with the same exception.
+    RotPages(NodeId),
     /// Some writes to pages on a node's devices were never done, or done elsewhere, with the same
     /// exception.
     LoseWrites(NodeId),
@@ -90,6 +92,7 @@ impl Cluster {
             | Fault::CopyDisks(node)
             | Fault::RollBack(node)
             | Fault::Rot(node)
+            | Fault::RotPages(node)
             | Fault::LoseWrites(node) => self.device_fault(node, fault),
         }
         Ok(())
