@@ -8,6 +8,7 @@
 //!   for as long as anything is;
 //! - whoever forwarded a command hears of its end over the link over which it last asked.
 
+mod budget;
 mod drive;
 mod forwarded;
 mod outcome;
@@ -19,7 +20,7 @@ use holdfast_iscsi::target::TaskId;
 use holdfast_model::{CommandId, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_stdx::{Duration, Instant};
 
-use crate::event::LinkId;
+use self::budget::Forwards;
 use crate::part::{Owner, Part, Whereabouts};
 
 /// A slice that nobody has tried for so long may have been served meanwhile.
@@ -38,8 +39,7 @@ pub(crate) struct Parts {
     hold: Duration,
     /// Slices whose parts nobody takes: since when, and when one was last tried.
     stopped: BTreeMap<SliceId, (Instant, Instant)>,
-    /// Commands of other nodes, and who asked last.
-    forwards: BTreeMap<CommandId, (NodeId, LinkId)>,
+    forwards: Forwards,
 }
 
 impl Parts {
@@ -76,7 +76,7 @@ impl Parts {
 
     /// Parts that were with a node come back, to be sent again.
     pub(crate) fn link_lost(&mut self, now: Instant, node: NodeId) {
-        self.forwards.retain(|_, (from, _)| *from != node);
+        self.forwards.forget(node);
         self.recall(
             now,
             |at| matches!(at, Whereabouts::There { node: at, .. } if at == node),
@@ -191,6 +191,7 @@ mod tests {
     use holdfast_model::{BlockRange, VolumeId};
 
     use super::*;
+    use crate::event::LinkId;
     use crate::part::PartKind;
 
     const SLICE: SliceId = SliceId {

@@ -11,9 +11,6 @@ use crate::engine::Engine;
 use crate::event::LinkId;
 use crate::part::Whereabouts;
 
-/// Commands of other nodes under way here at most: beyond it they are told to come again.
-const FORWARDS_MAX: usize = 16 << 10;
-
 impl Engine {
     /// Another node forwards a command.
     pub(crate) fn handle_forward(&mut self, peer: NodeId, link: LinkId, forward: Forward) {
@@ -24,11 +21,15 @@ impl Engine {
             repeated,
             kind,
         } = forward;
-        if self.parts.forwards.len() >= FORWARDS_MAX {
+        let bytes = match &kind {
+            ForwardKind::Read(range) => range.bytes(),
+            ForwardKind::Write { data, .. } => data.len() as u64,
+            ForwardKind::Clear(_) => 0,
+        };
+        if !self.parts.forwards.take(command, (peer, link), bytes) {
             self.answer(peer, slice, command, OutcomeCode::Busy, Vec::new());
             return;
         }
-        self.parts.forwards.insert(command, (peer, link));
         let now = self.world.now;
         let expires = heartbeat + FORWARD_AGE;
         if heartbeat > now || now > expires {
@@ -61,12 +62,10 @@ impl Engine {
     /// Another node asks what became of a command that it has given up.
     pub(crate) fn handle_settle(&mut self, peer: NodeId, link: LinkId, settle: Settle) {
         let Settle { slice, command } = settle;
-        let known = self.parts.forwards.contains_key(&command);
-        if !known && self.parts.forwards.len() >= FORWARDS_MAX {
+        if !self.parts.forwards.take(command, (peer, link), 0) {
             self.answer(peer, slice, command, OutcomeCode::NotPrimary, Vec::new());
             return;
         }
-        self.parts.forwards.insert(command, (peer, link));
         let asked = self.with_replica(slice, |replica, context| replica.settle(context, command));
         if asked.is_none() {
             self.command_finished(slice, command, OutcomeCode::NotPrimary, Vec::new());
@@ -115,7 +114,7 @@ impl Engine {
             if self.parts.whereabouts(command) == Some(Whereabouts::Here) {
                 self.part_outcome(slice, command, outcome, contents);
             }
-        } else if let Some((peer, link)) = self.parts.forwards.remove(&command)
+        } else if let Some((peer, link)) = self.parts.forwards.end(command)
             && self.world.peers.current(peer, link).is_some()
         {
             self.answer(peer, slice, command, outcome, contents);
