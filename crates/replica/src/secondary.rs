@@ -132,6 +132,13 @@ impl Replica {
             self.refuse(context, peer, begin.epoch, Refusal::StaleEpoch);
             return;
         }
+        // Before anything is looked at, or noted: the store does nothing for the slice until then.
+        if self.is_dropping() {
+            self.step_down(context);
+            self.record = Some(record);
+            self.begin_when_dropped(context, peer, begin);
+            return;
+        }
         let mine = record
             .replica(self.me.node)
             .filter(|mine| mine.store == self.me.store);
@@ -146,12 +153,8 @@ impl Replica {
         }
         self.step_down(context);
         self.record = Some(record);
-        if self.is_dropping() || begin.role == BeginRole::JoiningFull && self.drop_contents(context)
-        {
-            self.role = Role::Outside {
-                offer: context.now() + JOIN_RETRY,
-            };
-            self.begin_later = Some((peer, begin.clone()));
+        if begin.role == BeginRole::JoiningFull && self.drop_contents(context) {
+            self.begin_when_dropped(context, peer, begin);
             return;
         }
         match begin.role {
@@ -160,6 +163,13 @@ impl Replica {
             BeginRole::JoiningFull => self.begin_joining(context, peer, begin, true),
         }
         self.adjust_marks();
+    }
+
+    fn begin_when_dropped(&mut self, context: &dyn Context, peer: NodeId, begin: &Begin) {
+        self.role = Role::Outside {
+            offer: context.now() + JOIN_RETRY,
+        };
+        self.begin_later = Some((peer, begin.clone()));
     }
 
     /// Whether more is committed here than the primary has ever had: it led without the entries that
