@@ -5,7 +5,9 @@
 //!
 //! Invariants:
 //! - a record that cannot be read is skipped and told, never guessed;
-//! - a slice's record replaces one of the same or an older revision only.
+//! - a slice's record replaces one of the same or an older revision only;
+//! - of metadata that has gone back, or is another cluster's, nothing is believed, least of all that
+//!   something is deleted, and nothing is changed in it: an outcome of what is proposed is unknown.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -17,12 +19,14 @@ use holdfast_model::metadata::{
     OperationResult, Revision, Selector, Transaction, TransactionOutcome, WatchEvent,
 };
 use holdfast_model::record::{
-    NODES_PREFIX, NodeRecord, Record, SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX, VolumeRecord,
+    CLUSTER_KEY, NODES_PREFIX, NodeRecord, Record, SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX,
+    VolumeRecord,
 };
-use holdfast_model::{Incarnation, NodeId, SliceId, VolumeId};
+use holdfast_model::{ClusterId, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_replica::Proposed;
 use holdfast_stdx::{Bytes, Duration, Instant};
 
+use crate::past::{Astray, Past};
 use crate::registration::{Registration, Step};
 
 /// Everything of ours in the metadata.
@@ -58,6 +62,8 @@ pub(crate) enum Change {
     Slice { slice: SliceId, fresh: bool },
     /// A proposal ended.
     Proposed(SliceId, Proposed),
+    /// The metadata is not followed any more, or again if there is no reason.
+    Astray(Option<Astray>),
 }
 
 /// The view, and the requests under way.
@@ -70,8 +76,10 @@ pub(crate) struct Cluster {
     pub(crate) unreadable: BTreeSet<String>,
     registration: Option<Registration>,
     registered: bool,
-    requests: BTreeMap<MetadataToken, Purpose>,
     refreshing: BTreeSet<SliceId>,
+    /// What was asked for what, and the highest revision that had been seen then.
+    requests: BTreeMap<MetadataToken, (Purpose, Revision)>,
+    past: Past,
     watch: Option<MetadataToken>,
     next_token: u64,
     retry: Option<Instant>,
@@ -81,8 +89,9 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Registers this node, then reads everything.
-    pub(crate) fn start(&mut self, own: NodeRecord) {
+    /// Registers this node, which holds slices of these volumes, then reads everything.
+    pub(crate) fn start(&mut self, cluster: ClusterId, own: NodeRecord, held: BTreeSet<VolumeId>) {
+        self.past = Past::new(cluster, held);
         self.registration = Some(Registration::new(own));
         self.introduce();
     }
@@ -122,13 +131,19 @@ impl Cluster {
     pub(crate) fn refresh(&mut self, slice: SliceId) {
         if self.refreshing.insert(slice) {
             let range = Operation::Range(Selector::Key(SliceRecord::key(slice)));
-            self.transact(Purpose::Refresh(slice), vec![], vec![range]);
+            let cluster = Operation::Range(Selector::Key(CLUSTER_KEY.into()));
+            self.transact(Purpose::Refresh(slice), vec![], vec![range, cluster]);
         }
     }
 
     /// Asks for a slice's record to be replaced, if it is still the one that is known here. One that is
     /// deleted is not made again.
     pub(crate) fn propose(&mut self, slice: SliceId, value: Bytes) {
+        if self.past.astray().is_some() {
+            let unknown = Change::Proposed(slice, Proposed::Unknown);
+            self.changes.push_back(unknown);
+            return;
+        }
         let Some((_, equals)) = self.slices.get(&slice) else {
             self.changes
                 .push_back(Change::Proposed(slice, Proposed::Rejected));
@@ -157,11 +172,24 @@ impl Cluster {
             self.handle_watch(now, answer);
             return;
         }
-        let Some(purpose) = self.requests.remove(&token) else {
+        let Some((purpose, asked_at)) = self.requests.remove(&token) else {
             return;
         };
         if let Purpose::Refresh(slice) = purpose {
             self.refreshing.remove(&slice);
+        }
+        let before = self.past.astray();
+        let is_ours = match &answer {
+            MetadataAnswer::Transacted(outcome) => self.judge(&purpose, outcome, asked_at),
+            _ => true,
+        };
+        let after = self.past.astray();
+        if after.is_some() != before.is_some() {
+            self.changes.push_back(Change::Astray(after));
+        }
+        if !is_ours {
+            self.not_ours(now, purpose);
+            return;
         }
         match (purpose, answer) {
             (Purpose::List, MetadataAnswer::Transacted(outcome)) => self.listed(outcome),
@@ -185,10 +213,54 @@ impl Cluster {
         }
     }
 
+    /// Whether an answer is to be believed.
+    fn judge(
+        &mut self,
+        purpose: &Purpose,
+        outcome: &TransactionOutcome,
+        asked_at: Revision,
+    ) -> bool {
+        let place = match purpose {
+            Purpose::List => 0,
+            Purpose::Introduce | Purpose::Refresh(_) => 1,
+            Purpose::Register | Purpose::Propose(..) | Purpose::Watch => {
+                return self.past.follow(outcome.revision, asked_at)
+                    && self.past.astray().is_none();
+            }
+        };
+        let cluster = match outcome.results.get(place) {
+            Some(OperationResult::Range(found)) => {
+                found.iter().find(|pair| pair.key == CLUSTER_KEY)
+            }
+            _ => None,
+        };
+        self.past.judge(outcome.revision, asked_at, cluster)
+    }
+
+    /// An answer is not to be believed. Everything is read again until the right metadata is back.
+    fn not_ours(&mut self, now: Instant, purpose: Purpose) {
+        match purpose {
+            Purpose::Introduce | Purpose::Register => self.register_retry = Some(now + RETRY),
+            Purpose::Propose(slice, _) => {
+                let unknown = Change::Proposed(slice, Proposed::Unknown);
+                self.changes.push_back(unknown);
+            }
+            Purpose::List | Purpose::Refresh(_) | Purpose::Watch => {}
+        }
+        if self.registered && !self.is_listing() {
+            self.retry = Some(now + RETRY);
+        }
+    }
+
+    fn is_listing(&self) -> bool {
+        let mut purposes = self.requests.values();
+        purposes.any(|(purpose, _)| matches!(purpose, Purpose::List))
+    }
+
     fn ask(&mut self, purpose: Purpose, request: MetadataRequest) -> MetadataToken {
         self.next_token += 1;
         let token = MetadataToken(self.next_token);
-        self.requests.insert(token, purpose);
+        self.requests.insert(token, (purpose, self.past.seen()));
         self.out.push_back((token, request));
         token
     }
@@ -212,7 +284,8 @@ impl Cluster {
     fn introduce(&mut self) {
         self.register_retry = None;
         let range = self.own().range();
-        self.transact(Purpose::Introduce, vec![], vec![range]);
+        let cluster = Operation::Range(Selector::Key(CLUSTER_KEY.into()));
+        self.transact(Purpose::Introduce, vec![], vec![range, cluster]);
     }
 
     fn introduced(&mut self, outcome: &TransactionOutcome) {
@@ -258,6 +331,9 @@ impl Cluster {
         for key in gone.collect::<Vec<_>>() {
             self.delete(key);
         }
+        if let Some(watch) = self.watch.take() {
+            self.out.push_back((watch, MetadataRequest::Unwatch));
+        }
         let from = Revision(outcome.revision.0 + 1);
         let selector = Selector::Prefix(PREFIX.into());
         let watch = self.ask(Purpose::Watch, MetadataRequest::Watch { selector, from });
@@ -267,7 +343,10 @@ impl Cluster {
 
     fn handle_watch(&mut self, now: Instant, answer: MetadataAnswer) {
         match answer {
-            MetadataAnswer::Watched { events, .. } => {
+            // What is missed is read again when the right metadata is back.
+            MetadataAnswer::Watched { .. } if self.past.astray().is_some() => {}
+            MetadataAnswer::Watched { revision, events } => {
+                self.past.follow(revision, Revision(0));
                 for event in events {
                     match event {
                         WatchEvent::Put(pair) => drop(self.put(&pair, false)),
@@ -331,6 +410,7 @@ impl Cluster {
                 self.changes.push_back(Change::Volume);
             }),
             Key::Slice(slice) => SliceRecord::decode(&pair.value).map(|record| {
+                self.past.hold(slice.volume);
                 let known = self.slices.get(&slice).map(|(_, revision)| *revision);
                 if known.is_none_or(|known| known <= pair.mod_revision) {
                     self.slices.insert(slice, (record, pair.mod_revision));

@@ -411,6 +411,10 @@ impl Engine {
                 self.directory_changed();
             }
             Change::Slice { slice, fresh } => self.slice_changed(*slice, *fresh),
+            Change::Astray(astray) => {
+                let notice = astray.map_or(Notice::MetadataFollowed, Notice::MetadataAstray);
+                self.world.notices.push(notice);
+            }
             Change::Proposed(slice, proposed) => {
                 self.with_replica(*slice, |replica, context| {
                     replica.handle_proposed(context, *proposed);

@@ -23,6 +23,7 @@ mod notice;
 mod operation;
 mod part;
 mod parts;
+mod past;
 mod peers;
 mod portal;
 mod registration;
@@ -39,5 +40,6 @@ pub use event::{
     PortalEvent,
 };
 pub use notice::{Notice, Severity};
+pub use past::Astray;
 pub use status::{NodeStatus, ReplicaStatus};
 pub use view::ReplicaView;

@@ -122,7 +122,8 @@ impl Engine {
     }
 
     pub(crate) fn opened(&mut self, recovered: Recovered) {
-        self.world.cluster.start(NodeRecord {
+        let held = recovered.slices.keys().map(|slice| slice.volume).collect();
+        let own = NodeRecord {
             schema: 1,
             node: self.config.node,
             name: self.config.name.clone(),
@@ -132,7 +133,8 @@ impl Engine {
             portal: self.config.portal.clone(),
             peer: self.config.peer.clone(),
             api: self.config.api.clone(),
-        });
+        };
+        self.world.cluster.start(self.config.cluster, own, held);
         self.life = Life::Open;
         self.recovered = Some(recovered);
     }

@@ -4,6 +4,8 @@ use core::fmt;
 
 use holdfast_model::{DiskId, Epoch, NodeId, SliceId};
 
+use crate::Astray;
+
 /// How much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -72,6 +74,11 @@ pub enum Notice {
     /// The metadata names an epoch older than one that the replica here was part of: it has gone back,
     /// and nothing is done by it.
     MetadataBehind(SliceId, Epoch),
+    /// The metadata is another cluster's, or has gone back: nothing is believed of it, and nothing
+    /// changed in it, until the right one is back.
+    MetadataAstray(Astray),
+    /// The right metadata is back.
+    MetadataFollowed,
     /// A device failed; every replica of this node is out.
     DeviceFailed(DiskId),
 }
@@ -85,6 +92,7 @@ impl Notice {
             | Self::Leads(..)
             | Self::Joining { .. }
             | Self::InSync(..)
+            | Self::MetadataFollowed
             | Self::HandedOver { slow: false, .. } => Severity::Info,
             Self::PeerDown(_)
             | Self::StoodStill { .. }
@@ -94,7 +102,10 @@ impl Notice {
             | Self::HandedOver { .. }
             | Self::Repaired(..)
             | Self::NotThatReplica(_) => Severity::Warning,
-            Self::Lost(..) | Self::MetadataBehind(..) | Self::DeviceFailed(..) => Severity::Error,
+            Self::Lost(..)
+            | Self::MetadataBehind(..)
+            | Self::MetadataAstray(_)
+            | Self::DeviceFailed(..) => Severity::Error,
         }
     }
 }
@@ -161,6 +172,13 @@ impl fmt::Display for Notice {
                 "the metadata has gone back: it says epoch {epoch} of slice {slice}, of which this \
                  node has seen a later one"
             ),
+            Self::MetadataAstray(why) => write!(
+                formatter,
+                "the metadata is not the one that this node belongs to, or has gone back: {why}; nothing \
+                 is deleted or changed: stop the metadata, and bring back its newest state (this node \
+                 goes on by itself then)"
+            ),
+            Self::MetadataFollowed => formatter.write_str("the metadata is the right one again"),
             Self::DeviceFailed(disk) => write!(
                 formatter,
                 "device {} failed: every replica of this node is out",

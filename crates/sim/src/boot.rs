@@ -1,7 +1,7 @@
 //! How a cluster comes into being: its record, its nodes, its volumes, in the way of the control
 //! plane.
 
-use holdfast_control::{Inventory, VolumeName, VolumeSize, create};
+use holdfast_control::{Inventory, Plan, VolumeName, VolumeSize, create, delete};
 use holdfast_metadata::machine::Output;
 use holdfast_metadata::{ClientId, Machine};
 use holdfast_model::VolumeId;
@@ -61,6 +61,16 @@ pub(crate) fn create_volume(machine: &mut Machine, volume: &VolumePlan, out: &mu
         volume.policy,
     )
     .expect("there are nodes enough");
+    carry_out(machine, plan, out);
+}
+
+/// Deletes a volume.
+pub(crate) fn delete_volume(machine: &mut Machine, volume: &VolumePlan, out: &mut Output) {
+    let plan = delete(&inventory(machine), &volume_name(&volume.name)).expect("there is a volume");
+    carry_out(machine, plan, out);
+}
+
+fn carry_out(machine: &mut Machine, plan: Plan, out: &mut Output) {
     for transaction in plan.transactions {
         let outcome = transact(machine, transaction, out);
         assert!(outcome.succeeded, "nobody else makes volumes");

@@ -177,6 +177,11 @@ impl Cluster {
         self.agreement.machine()
     }
 
+    /// Somebody makes a backup of the metadata.
+    pub(crate) fn save_metadata(&mut self) {
+        self.agreement.save();
+    }
+
     /// Lets things happen until `end`.
     ///
     /// # Errors

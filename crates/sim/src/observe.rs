@@ -34,8 +34,20 @@ impl Cluster {
 
     /// Makes the volumes.
     pub(crate) fn create_volumes(&mut self) -> Result<(), Failure> {
+        self.save_metadata();
         for volume in self.plan.volumes.clone() {
             self.change_metadata(|machine, out| boot::create_volume(machine, &volume, out))?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the volumes.
+    ///
+    /// # Errors
+    /// [`Failure`] if that is against an invariant.
+    pub fn delete_volumes(&mut self) -> Result<(), Failure> {
+        for volume in self.plan.volumes.clone() {
+            self.change_metadata(|machine, out| boot::delete_volume(machine, &volume, out))?;
         }
         Ok(())
     }

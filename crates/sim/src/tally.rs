@@ -25,6 +25,8 @@ pub struct Tally {
     pub repaired: u64,
     /// A block was lost.
     pub lost: u64,
+    /// The metadata was not followed any more.
+    pub astray: u64,
 }
 
 impl Tally {
@@ -39,12 +41,14 @@ impl Tally {
             Notice::DeviceFailed(_) => self.devices_failed += 1,
             Notice::Repaired(..) => self.repaired += 1,
             Notice::Lost(..) => self.lost += 1,
+            Notice::MetadataAstray(_) => self.astray += 1,
             Notice::PeerUp(_)
             | Notice::PeerDown(_)
             | Notice::Deposed(..)
             | Notice::Spoiled(..)
             | Notice::InSync(..)
             | Notice::MetadataBehind(..)
+            | Notice::MetadataFollowed
             | Notice::NotThatReplica(_) => {}
         }
     }
@@ -60,6 +64,7 @@ impl Tally {
         self.devices_failed += other.devices_failed;
         self.repaired += other.repaired;
         self.lost += other.lost;
+        self.astray += other.astray;
     }
 }
 

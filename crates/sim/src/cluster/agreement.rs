@@ -17,7 +17,7 @@ use holdfast_model::metadata::{
 use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 
 use super::node::ProcessId;
-use super::{Cluster, Happening};
+use super::{Cluster, Fault, Happening};
 use crate::failure::Failure;
 use crate::network::Place;
 use crate::pipe::Pipe;
@@ -43,6 +43,10 @@ pub(super) struct Agreement {
     ghosts: BTreeMap<(ProcessId, MetadataToken), MetadataRequest>,
     /// One answer in so many is lost; zero for none.
     pub(super) lost_one_in: u64,
+    /// A backup.
+    saved: Option<Machine>,
+    /// The right one, while another is in its place.
+    right: Option<Machine>,
 }
 
 /// A process's session.
@@ -70,7 +74,14 @@ impl Agreement {
             clients: 0,
             ghosts: BTreeMap::new(),
             lost_one_in: 0,
+            saved: None,
+            right: None,
         }
+    }
+
+    /// Somebody makes a backup.
+    pub(super) fn save(&mut self) {
+        self.saved = Some(self.machine.clone());
     }
 
     pub(super) fn machine(&self) -> &Machine {
@@ -294,6 +305,28 @@ impl Cluster {
             self.agreement.ghosts.insert((process, token), request);
             self.schedule(after, Happening::Asked(process, token));
         }
+    }
+
+    /// Something is done to the metadata while it is off, for a moment: every session breaks.
+    pub(super) fn metadata_fault(&mut self, fault: Fault) -> Result<(), Failure> {
+        let processes: Vec<ProcessId> = self.agreement.sessions.keys().copied().collect();
+        for process in processes {
+            self.metadata_lost(process)?;
+        }
+        self.agreement.ghosts.clear();
+        let agreement = &mut self.agreement;
+        let machine = match fault {
+            Fault::RollBackMetadata => agreement.saved.clone(),
+            Fault::EmptyMetadata => Some(Machine::new(HistoryLimits::default())),
+            _ => agreement.right.take(),
+        };
+        if let Some(machine) = machine {
+            let before = std::mem::replace(&mut agreement.machine, machine);
+            if fault != Fault::RestoreMetadata {
+                agreement.right.get_or_insert(before);
+            }
+        }
+        Ok(())
     }
 
     /// The session of a process breaks: its watches end, its requests are in doubt.

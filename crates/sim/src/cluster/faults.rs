@@ -45,6 +45,12 @@ pub enum Fault {
     FailDisks(NodeId),
     /// One answer of the metadata in so many is lost; zero: none is.
     LoseAnswers(u64),
+    /// The metadata is as somebody saved it before there was a volume.
+    RollBackMetadata,
+    /// The metadata is empty.
+    EmptyMetadata,
+    /// The metadata is as it was before it was rolled back, or emptied.
+    RestoreMetadata,
     /// A node, which is off, has new, empty devices; unless it holds the only good copy of a slice.
     Wipe(NodeId),
     /// Somebody copies a node's devices.
@@ -84,6 +90,9 @@ impl Cluster {
             Fault::Mend(from, to) => self.mend(from, to),
             Fault::Slow(slowness) => self.network.slowness = slowness,
             Fault::LoseAnswers(one_in) => self.agreement.lost_one_in = one_in,
+            Fault::RollBackMetadata | Fault::EmptyMetadata | Fault::RestoreMetadata => {
+                return self.metadata_fault(fault);
+            }
             Fault::StickDisks(node)
             | Fault::UnstickDisks(node)
             | Fault::SlowDisks(node, _)

@@ -1,0 +1,206 @@
+//! What this node knows of the past of its metadata: whether what answers now is what it belongs
+//! to, and has not gone back (a backup was restored, or its directory was emptied).
+//!
+//! It refuses to say what is to be done about it: an operator must bring the right metadata back.
+//!
+//! Invariants:
+//! - the highest revision that was seen never falls;
+//! - metadata that does not know the cluster, or that has yet to make a volume of which this node
+//!   holds slices, is not ours, or not any more, whatever its revision: so a restart, after which
+//!   no revision is known, is survived as well.
+
+use alloc::collections::BTreeSet;
+use core::fmt;
+
+use holdfast_model::metadata::{KeyValue, Revision};
+use holdfast_model::record::{ClusterRecord, Record};
+use holdfast_model::{ClusterId, VolumeId};
+
+/// Why the metadata is not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Astray {
+    /// Its revision is lower than one that was seen before.
+    Behind {
+        /// What it says.
+        revision: Revision,
+        /// What was seen.
+        seen: Revision,
+    },
+    /// It has no record of the cluster that can be read, and there are slices here.
+    NoCluster,
+    /// It is another cluster's.
+    OtherCluster(ClusterId),
+    /// This node holds slices of a volume that it has yet to make.
+    Unborn(VolumeId),
+}
+
+impl fmt::Display for Astray {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Behind { revision, seen } => write!(
+                formatter,
+                "it is at revision {}, and was at {} before",
+                revision.0, seen.0
+            ),
+            Self::NoCluster => formatter.write_str("it has no record of the cluster"),
+            Self::OtherCluster(cluster) => write!(formatter, "it is of cluster {cluster}"),
+            Self::Unborn(volume) => write!(
+                formatter,
+                "it has not made volume {volume} yet, of which this node holds slices"
+            ),
+        }
+    }
+}
+
+/// What is known.
+#[derive(Debug, Default)]
+pub(crate) struct Past {
+    cluster: ClusterId,
+    seen: Revision,
+    /// Volumes of which there have been slices here.
+    held: BTreeSet<VolumeId>,
+    astray: Option<Astray>,
+}
+
+impl Past {
+    /// Of a node of this cluster that holds slices of these volumes.
+    pub(crate) fn new(cluster: ClusterId, held: BTreeSet<VolumeId>) -> Self {
+        Self {
+            cluster,
+            held,
+            ..Self::default()
+        }
+    }
+
+    /// The highest revision that was seen.
+    pub(crate) fn seen(&self) -> Revision {
+        self.seen
+    }
+
+    /// Why the metadata is not followed, if it is not.
+    pub(crate) fn astray(&self) -> Option<Astray> {
+        self.astray
+    }
+
+    /// There are slices of a volume.
+    pub(crate) fn hold(&mut self, volume: VolumeId) {
+        self.held.insert(volume);
+    }
+
+    /// The metadata is at a revision. What was asked when `asked_at` was the highest that had been
+    /// seen is answered as of a later one, or the metadata has gone back; true if it has not.
+    pub(crate) fn follow(&mut self, revision: Revision, asked_at: Revision) -> bool {
+        if revision < asked_at {
+            let seen = self.seen;
+            self.astray = Some(Astray::Behind { revision, seen });
+            return false;
+        }
+        self.seen = self.seen.max(revision);
+        true
+    }
+
+    /// Judges the metadata by its revision and its record of the cluster, which decides whether it is
+    /// followed from now on; true if it is.
+    pub(crate) fn judge(
+        &mut self,
+        revision: Revision,
+        asked_at: Revision,
+        cluster: Option<&KeyValue>,
+    ) -> bool {
+        if !self.follow(revision, asked_at) {
+            return false;
+        }
+        if revision < self.seen {
+            // A watch has overtaken it: it may not know of the newest volume.
+            return self.astray.is_none();
+        }
+        let record = cluster.and_then(|pair| ClusterRecord::decode(&pair.value).ok());
+        self.astray = match record {
+            // A cluster that is about to be made.
+            None if self.held.is_empty() => None,
+            None => Some(Astray::NoCluster),
+            Some(record) if record.cluster != self.cluster => {
+                Some(Astray::OtherCluster(record.cluster))
+            }
+            Some(record) => self
+                .held
+                .range(record.next_volume..)
+                .next()
+                .map(|volume| Astray::Unborn(*volume)),
+        };
+        self.astray.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use holdfast_model::metadata::LeaseId;
+    use holdfast_model::record::CLUSTER_KEY;
+
+    use super::*;
+
+    fn record(cluster: u128, next_volume: u64) -> KeyValue {
+        let record = ClusterRecord {
+            schema: 1,
+            cluster: ClusterId(cluster),
+            next_volume: VolumeId(next_volume),
+        };
+        KeyValue {
+            key: CLUSTER_KEY.to_string(),
+            value: record.encode(),
+            create_revision: Revision(1),
+            mod_revision: Revision(1),
+            version: 1,
+            lease: LeaseId(0),
+        }
+    }
+
+    fn past(held: &[u64]) -> Past {
+        Past::new(ClusterId(5), held.iter().copied().map(VolumeId).collect())
+    }
+
+    #[test]
+    fn a_lower_revision_than_was_seen_is_not_followed_until_it_is_reached_again() {
+        let mut past = past(&[]);
+        assert!(past.judge(Revision(9), Revision(0), Some(&record(5, 1))));
+        assert!(!past.judge(Revision(8), past.seen(), Some(&record(5, 1))));
+        let (revision, seen) = (Revision(8), Revision(9));
+        assert_eq!(past.astray(), Some(Astray::Behind { revision, seen }));
+        assert_eq!(past.seen(), Revision(9));
+        assert!(past.judge(Revision(9), past.seen(), Some(&record(5, 1))));
+        assert_eq!(past.astray(), None);
+    }
+
+    #[test]
+    fn an_answer_that_was_overtaken_by_a_watch_is_not_of_the_past() {
+        let mut past = past(&[]);
+        assert!(past.follow(Revision(9), Revision(7)));
+        assert!(past.follow(Revision(8), Revision(7)));
+        assert_eq!(past.seen(), Revision(9));
+        past.hold(VolumeId(1));
+        assert!(past.judge(Revision(8), Revision(7), Some(&record(5, 1))));
+    }
+
+    #[test]
+    fn metadata_of_nobody_or_of_somebody_else_is_not_followed_by_a_node_that_holds_slices() {
+        assert!(past(&[]).judge(Revision(1), Revision(0), None));
+        let mut holder = past(&[3]);
+        assert!(!holder.judge(Revision(1), Revision(0), None));
+        assert_eq!(holder.astray(), Some(Astray::NoCluster));
+        let other = record(6, 4);
+        assert!(!past(&[]).judge(Revision(1), Revision(0), Some(&other)));
+        assert!(!holder.judge(Revision(1), Revision(0), Some(&other)));
+        assert_eq!(holder.astray(), Some(Astray::OtherCluster(ClusterId(6))));
+    }
+
+    #[test]
+    fn metadata_that_has_yet_to_make_a_volume_that_is_here_has_gone_back() {
+        let mut past = past(&[2]);
+        past.hold(VolumeId(3));
+        assert!(past.judge(Revision(1), Revision(0), Some(&record(5, 4))));
+        assert!(!past.judge(Revision(1), Revision(0), Some(&record(5, 3))));
+        assert_eq!(past.astray(), Some(Astray::Unborn(VolumeId(3))));
+    }
+}
