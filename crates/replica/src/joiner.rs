@@ -112,10 +112,9 @@ impl Replica {
         for content in &copy.contents {
             for part in joiner.missing(content.range) {
                 let change = change_of(content, part);
-                let has_room = match &change {
-                    Some(Change::Write { .. }) => context.reserve(part),
-                    _ => true,
-                };
+                // A page with nothing but bad blocks has its place too.
+                let is_clear = matches!(change, Some(Change::Clear(_)));
+                let has_room = is_clear || context.reserve(part);
                 match has_room.then(|| context.install(part, change)).flatten() {
                     Some(token) => tokens.push(token),
                     None => refused = true,

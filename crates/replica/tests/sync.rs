@@ -88,6 +88,31 @@ fn a_full_sync_that_is_interrupted_goes_on_where_it_was() {
     assert_eq!(lab.contents(2).len(), 20);
 }
 
+/// What the source cannot read is bad at the copy too, which must have room to say so: the page may
+/// have nothing else in it.
+#[test]
+fn a_source_with_bad_blocks_is_copied_with_them() {
+    let mut lab = apart(0);
+    lab.replace_disks(2);
+    for page in 0..4 {
+        lab.write(1, page * 64, 2, 5);
+    }
+    let source = lab.nodes.get_mut(&node(1)).expect("it exists");
+    source.world.bad.extend([64, 128, 129]);
+    lab.start(2);
+    lab.pass_until(LONG, "node 2 is in sync", |lab| lab.is_in_sync(2));
+    assert_eq!(lab.nodes[&node(1)].world.bad, lab.nodes[&node(2)].world.bad);
+    // Whoever writes them anew has them again, everywhere.
+    lab.write(1, 64, 1, 6);
+    lab.write(1, 128, 2, 7);
+    for number in [1, 2] {
+        let world = &lab.nodes[&node(number)].world;
+        assert!(world.bad.is_empty());
+        assert_eq!(world.contents()[&64], 6);
+        assert_eq!(world.contents()[&129], 7);
+    }
+}
+
 #[test]
 fn another_change_of_configuration_does_not_begin_a_sync_anew() {
     let mut lab = Lab::new(3, 1);

@@ -112,6 +112,14 @@ impl Cluster {
             .sum()
     }
 
+    /// Blocks that a node, if it runs, knows to be bad.
+    #[must_use]
+    pub fn bad_blocks(&self, node: NodeId) -> u64 {
+        let process = self.nodes[&node].process.iter();
+        let replicas = process.flat_map(|process| process.engine.status().replicas);
+        replicas.map(|replica| replica.bad_blocks).sum()
+    }
+
     /// What hosts asked and were told.
     #[must_use]
     pub fn history(&self) -> &History {

@@ -513,3 +513,30 @@ fn without_metadata_everything_goes_on_as_long_as_nothing_else_breaks() {
     }
     story.ends_well();
 }
+
+/// The only copy has blocks that cannot be read: whoever is brought up to date from it has them all,
+/// the bad ones as bad.
+#[test]
+fn a_lone_copy_with_bad_blocks_is_copied_all_the_same() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(2 * SECOND);
+        story.busy(false);
+        story.wait(SECOND);
+        let (primary, secondary) = (story.primary(), story.secondary());
+        story.now(Fault::Kill(secondary));
+        story.wait(2 * SECOND);
+        story.now(Fault::Wipe(secondary));
+        for _ in 0..100 {
+            story.now(Fault::RotForGood(primary));
+        }
+        story.now(Fault::Start(secondary));
+        story.wait(SECOND);
+        story.run.converge().expect("the copy is made");
+        assert!(story.run.cluster.tally().joined_full > 0, "seed {seed}");
+        let bad = |node| story.run.cluster.bad_blocks(node);
+        assert!(bad(primary) > 0, "seed {seed}: nothing was bad");
+        assert_eq!(bad(primary), bad(secondary), "seed {seed}");
+    }
+}

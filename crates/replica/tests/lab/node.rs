@@ -1,6 +1,6 @@
 //! A node of the lab: a store in memory, and what its replica wants done.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use holdfast_model::{
     BLOCK_SIZE, BlockRange, Change, CommandId, Entry, Epoch, Incarnation, NodeId, PageIndex,
@@ -36,6 +36,10 @@ pub(crate) struct World {
     stable: Sequence,
     /// Committed blocks; a block of zeros is not there.
     blocks: BTreeMap<u32, u8>,
+    /// Committed blocks that cannot be read.
+    pub(crate) bad: BTreeSet<u32>,
+    /// Pages for which room was asked and given.
+    promised: BTreeSet<PageIndex>,
     state: Option<Bytes>,
     /// Something durable was lost, and has not been made good.
     hole: bool,
@@ -68,6 +72,7 @@ struct Kept {
     prepared: (Epoch, Sequence),
     committed: Sequence,
     blocks: BTreeMap<u32, u8>,
+    bad: BTreeSet<u32>,
     state: Option<Bytes>,
     hole: bool,
 }
@@ -108,6 +113,7 @@ impl World {
             prepared,
             committed,
             blocks,
+            bad,
             state,
             hole,
         } = self.kept.clone();
@@ -126,7 +132,7 @@ impl World {
                 .collect(),
         };
         (self.log, self.prepared, self.committed) = (log, prepared, committed);
-        (self.stable, self.blocks, self.state) = (committed, blocks, state);
+        (self.stable, self.blocks, self.bad, self.state) = (committed, blocks, bad, state);
         self.hole = hole;
         found
     }
@@ -193,6 +199,7 @@ impl World {
             prepared: self.prepared,
             committed: self.committed,
             blocks: self.blocks.clone(),
+            bad: self.bad.clone(),
             state: self.state.clone(),
             hole: self.hole,
         };
@@ -220,6 +227,7 @@ impl World {
     }
 
     fn put(&mut self, block: u32, value: u8) {
+        self.bad.remove(&block);
         if value == 0 {
             self.blocks.remove(&block);
         } else {
@@ -230,6 +238,7 @@ impl World {
     fn read(&mut self, range: BlockRange, prepared: bool) -> Token {
         let mut view = Self {
             blocks: self.blocks.clone(),
+            bad: self.bad.clone(),
             ..Self::default()
         };
         if prepared {
@@ -240,6 +249,7 @@ impl World {
         let contents = range.blocks().map(|block| Content {
             range: BlockRange::single(block),
             content: match view.blocks.get(&block.0) {
+                _ if view.bad.contains(&block.0) => BlockContent::Bad,
                 Some(value) => {
                     let data = Bytes::from(vec![*value; BLOCK_SIZE]);
                     let Change::Write {
@@ -305,9 +315,19 @@ impl Context for FakeContext<'_> {
     }
 
     fn install(&mut self, range: BlockRange, change: Option<Change>) -> Option<Token> {
+        let fills = !matches!(change, Some(Change::Clear(_)));
+        for (page, _) in range.by_page().filter(|_| fills) {
+            let is_promised = self.world.promised.contains(&page);
+            assert!(is_promised, "room is reserved before {range:?} is filled");
+        }
         match change {
             Some(change) => self.world.apply(&change),
-            None => panic!("block {range:?} is bad"),
+            None => {
+                for block in range.blocks() {
+                    self.world.blocks.remove(&block.0);
+                    self.world.bad.insert(block.0);
+                }
+            }
         }
         Some(self.world.operation(self.now))
     }
@@ -320,6 +340,8 @@ impl Context for FakeContext<'_> {
     fn drop_contents(&mut self) -> Token {
         self.world.log.clear();
         self.world.blocks.clear();
+        self.world.bad.clear();
+        self.world.promised.clear();
         self.world.state = None;
         self.world.hole = false;
         (self.world.prepared, self.world.committed) = Default::default();
@@ -368,7 +390,7 @@ impl Context for FakeContext<'_> {
 
     fn allocated(&self) -> Vec<(PageIndex, u64)> {
         let mut pages: BTreeMap<PageIndex, u64> = BTreeMap::new();
-        for block in self.world.blocks.keys() {
+        for block in self.world.blocks.keys().chain(&self.world.bad) {
             for (page, part) in BlockRange::new(*block, 1).by_page() {
                 *pages.entry(page).or_default() |= part.page_mask();
             }
@@ -376,9 +398,14 @@ impl Context for FakeContext<'_> {
         pages.into_iter().collect()
     }
 
-    fn reserve(&mut self, _range: BlockRange) -> bool {
+    fn reserve(&mut self, range: BlockRange) -> bool {
         let room = self.world.room.unwrap_or(usize::MAX);
-        self.world.blocks.len() < room
+        let granted = self.world.blocks.len() < room;
+        if granted {
+            let pages = range.by_page().map(|(page, _)| page);
+            self.world.promised.extend(pages);
+        }
+        granted
     }
 
     fn read_prepared(&mut self, range: BlockRange) -> Token {

@@ -1,7 +1,8 @@
 //! What goes wrong with a node's devices.
 //!
 //! Invariant: what they lose for good, or bring back wrong, is somewhere else: an in-sync replica of
-//! every slice is on the devices that the record knows.
+//! every slice is on the devices that the record knows. One fault says in its name that it does not
+//! care.
 
 use holdfast_format::{SUPERBLOCK_BYTES, Superblock};
 use holdfast_model::NodeId;
@@ -45,12 +46,8 @@ impl Cluster {
             Fault::Wipe(_) if is_off && is_spare => state.replace_disks(),
             Fault::CopyDisks(_) => state.copy_disks(),
             Fault::RollBack(_) if is_off && is_spare => state.roll_back_disks(),
-            Fault::Rot(_) if is_spare => {
-                for disk in &mut state.disks {
-                    rot_some(disk);
-                    rot_entry(disk);
-                }
-            }
+            Fault::Rot(_) if is_spare => state.disks.iter_mut().for_each(rot),
+            Fault::RotForGood(_) => state.disks.iter_mut().for_each(rot),
             Fault::RotPages(_) if is_spare => state.disks.iter_mut().for_each(rot_pages),
             Fault::LoseWrites(_) if is_spare => state.disks.iter_mut().for_each(lose_writes),
             _ => {}
@@ -69,6 +66,11 @@ impl Cluster {
             others.any(|replica| self.nodes[&replica.node].store == replica.store)
         })
     }
+}
+
+fn rot(disk: &mut SimDisk) {
+    rot_some(disk);
+    rot_entry(disk);
 }
 
 /// Bits change in some of the sectors that hold anything. One superblock stays: without both there is

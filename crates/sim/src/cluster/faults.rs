@@ -62,6 +62,8 @@ pub enum Fault {
     Rot(NodeId),
     /// Some sectors of pages do, and of nothing else, with the same exception.
     RotPages(NodeId),
+    /// The same without exception: what only this node holds is lost.
+    RotForGood(NodeId),
     /// Some writes to pages on a node's devices were never done, or done elsewhere, with the same
     /// exception.
     LoseWrites(NodeId),
@@ -102,6 +104,7 @@ impl Cluster {
             | Fault::RollBack(node)
             | Fault::Rot(node)
             | Fault::RotPages(node)
+            | Fault::RotForGood(node)
             | Fault::LoseWrites(node) => self.device_fault(node, fault),
         }
         Ok(())
