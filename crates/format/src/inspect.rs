@@ -22,7 +22,7 @@ pub fn kind(body: &Body) -> &'static str {
         Body::Install { .. } => "install",
         Body::BeginEpoch { .. } => "begin epoch",
         Body::Position { .. } => "position",
-        Body::Mended => "mended",
+        Body::Mended(_) => "mended",
         Body::State(_) => "state",
         Body::Pages(_) => "pages",
         Body::Checkpoint(_) => "checkpoint",
@@ -61,7 +61,7 @@ pub fn describe(body: &Body) -> String {
             let damaged = if *damaged { ", damaged" } else { "" };
             format!("position {epoch} {sequence}{restart}{damaged}")
         }
-        Body::Mended => String::from("mended"),
+        Body::Mended(holes) => format!("mended, {} holes", holes.len()),
         Body::State(state) => format!("state, {} bytes", state.len()),
         Body::Pages(changes) => {
             let come = changes.iter().filter(|change| change.present).count();

@@ -12,8 +12,8 @@ use holdfast_model::PAGE_SIZE;
 use crate::device::DeviceLayout;
 use crate::group::{GroupBytes, StampBytes};
 use crate::record_bytes::{
-    BeginEpochBytes, ChangeBytes, CommandBytes, EntryHeadBytes, InstallHeadBytes, ListBytes,
-    PositionBytes, RecordBytes,
+    BeginEpochBytes, ChangeBytes, CommandBytes, EntryHeadBytes, HoleBytes, InstallHeadBytes,
+    ListBytes, PositionBytes, RecordBytes,
 };
 use crate::segment::SegmentBytes;
 use crate::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, SuperblockBytes};
@@ -118,7 +118,8 @@ pub fn structures() -> Vec<Structure> {
         structure!("install", InstallHeadBytes: as_of),
         structure!("begin epoch", BeginEpochBytes: epoch after),
         structure!("position", PositionBytes: epoch sequence flags reserved),
-        structure!("list (state, pages, checkpoint, commands)", ListBytes: count checksum),
+        structure!("list (mended, state, pages, checkpoint, commands)", ListBytes: count checksum),
+        structure!("hole", HoleBytes: first_group next_group),
         structure!("command", CommandBytes: node reserved incarnation number sequence),
         structure!("page table entry", EntryBytes: magic checksum nonce version slot state tier
         reserved_a layer volume slice page page_version shard reserved_b written mask bad

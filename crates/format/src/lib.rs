@@ -39,7 +39,7 @@ pub use group::{
 };
 pub use page_set::PageSet;
 pub use patient::PatientRead;
-pub use record::{Body, Install, PageChange, Record, STATE_BYTES_MAX};
+pub use record::{Body, Hole, Install, PageChange, Record, STATE_BYTES_MAX};
 pub use segment::{SegmentError, SegmentHeader};
 pub use superblock::{
     SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, USE_COUNTER_MAX,

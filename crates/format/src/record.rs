@@ -17,6 +17,10 @@ pub const COMMANDS_PER_RECORD_MAX: usize = 512;
 /// Changes of the set of pages in one record at most; more are worth a checkpoint.
 pub const PAGE_CHANGES_MAX: usize = 1024;
 
+/// Holes that one record names at most: a journal with more of them is not worth filling, the slice
+/// begins anew.
+pub const HOLES_PER_RECORD_MAX: usize = 64;
+
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -60,8 +64,9 @@ pub enum Body {
         /// A part of this slice's journal has been lost, and nobody has filled the hole.
         damaged: bool,
     },
-    /// The holes that were found before this have been filled.
-    Mended,
+    /// What the slice had lost before is there again. Names the holes that were known then: one that
+    /// came into being later is not filled by it, wherever it is.
+    Mended(Vec<Hole>),
     /// The replica's own state; the latest one counts.
     State(Bytes),
     /// Pages that the slice has from now on, or has no longer.
@@ -72,6 +77,23 @@ pub enum Body {
     Commands(Vec<(CommandId, Sequence)>),
     /// The slice is gone, with everything that was said of it before.
     DropSlice,
+}
+
+/// Consecutive groups of a partition that had been durable and cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hole {
+    /// The first one that is missing.
+    pub first_group: u64,
+    /// The group after the last one that is missing.
+    pub next_group: u64,
+}
+
+impl Hole {
+    /// Whether all that is missing in `other` is missing here.
+    #[must_use]
+    pub fn covers(&self, other: &Hole) -> bool {
+        self.first_group <= other.first_group && self.next_group >= other.next_group
+    }
 }
 
 /// The contents of a copy.

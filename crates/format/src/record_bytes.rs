@@ -15,7 +15,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::bytes::all_zero;
 use crate::page_set::{PAGE_SET_BYTES, PageSet};
 use crate::record::{
-    Body, COMMANDS_PER_RECORD_MAX, Install, PAGE_CHANGES_MAX, PageChange, Record, STATE_BYTES_MAX,
+    Body, COMMANDS_PER_RECORD_MAX, HOLES_PER_RECORD_MAX, Hole, Install, PAGE_CHANGES_MAX,
+    PageChange, Record, STATE_BYTES_MAX,
 };
 
 macro_rules! structure {
@@ -95,6 +96,13 @@ structure!(
     }
 );
 structure!(
+    /// One element of a list of holes: the first group that is missing, and the one after the last.
+    HoleBytes, 16, {
+        first_group: U64,
+        next_group: U64,
+    }
+);
+structure!(
     /// One element of a list of commands.
     CommandBytes, 32, {
         node: U16,
@@ -150,7 +158,8 @@ pub(crate) fn size(record: &Record) -> (usize, usize) {
         Body::Install { .. } => (size_of::<InstallHeadBytes>() + size_of::<ChangeBytes>(), 0),
         Body::BeginEpoch { .. } => (size_of::<BeginEpochBytes>(), 0),
         Body::Position { .. } => (size_of::<PositionBytes>(), 0),
-        Body::Mended | Body::DropSlice => (0, 0),
+        Body::DropSlice => (0, 0),
+        Body::Mended(holes) => (list + size_of::<HoleBytes>() * holes.len(), 0),
         Body::State(state) => (list + state.len(), 0),
         Body::Pages(changes) => (list + 2 * changes.len(), 0),
         Body::Checkpoint(_) => (list + PAGE_SET_BYTES, 0),
@@ -187,7 +196,7 @@ fn kind(body: &Body) -> u8 {
         Body::Install { .. } => KIND_INSTALL,
         Body::BeginEpoch { .. } => KIND_BEGIN_EPOCH,
         Body::Position { .. } => KIND_POSITION,
-        Body::Mended => KIND_MENDED,
+        Body::Mended(_) => KIND_MENDED,
         Body::State(_) => KIND_STATE,
         Body::Pages(_) => KIND_PAGES,
         Body::Checkpoint(_) => KIND_CHECKPOINT,
@@ -238,7 +247,8 @@ fn encode_body(body: &Body, data_block: u32, header: &mut Vec<u8>) {
             };
             header.extend_from_slice(raw.as_bytes());
         }
-        Body::Mended | Body::DropSlice => {}
+        Body::DropSlice => {}
+        Body::Mended(holes) => encode_holes(holes, header),
         Body::State(state) => {
             assert!(state.len() <= STATE_BYTES_MAX, "a state is bounded");
             encode_list(state.len(), state, header);
@@ -297,6 +307,22 @@ fn encode_pages(changes: &[PageChange], header: &mut Vec<u8>) {
     encode_list(changes.len(), &bytes, header);
 }
 
+fn encode_holes(holes: &[Hole], header: &mut Vec<u8>) {
+    assert!(
+        holes.len() <= HOLES_PER_RECORD_MAX,
+        "a record's holes are bounded"
+    );
+    let mut bytes = Vec::with_capacity(size_of::<HoleBytes>() * holes.len());
+    for hole in holes {
+        let raw = HoleBytes {
+            first_group: U64::new(hole.first_group),
+            next_group: U64::new(hole.next_group),
+        };
+        bytes.extend_from_slice(raw.as_bytes());
+    }
+    encode_list(holes.len(), &bytes, header);
+}
+
 fn encode_commands(commands: &[(CommandId, Sequence)], header: &mut Vec<u8>) {
     assert!(
         commands.len() <= COMMANDS_PER_RECORD_MAX,
@@ -346,7 +372,7 @@ pub(crate) fn decode(bytes: &[u8], data: &Bytes) -> Option<(Record, usize, Vec<u
                 damaged: raw.flags.get() & FLAG_DAMAGED != 0,
             }
         }
-        KIND_MENDED => Body::Mended,
+        KIND_MENDED => Body::Mended(decode_holes(&mut body)?),
         KIND_STATE => {
             let (_, bytes) = take_list(&mut body, STATE_BYTES_MAX, 1)?;
             Body::State(Bytes::copy_from_slice(bytes))
@@ -507,6 +533,16 @@ fn decode_checkpoint(bytes: &mut &[u8]) -> Option<PageSet> {
     }
     let set = PageSet::decode(list)?;
     (set.len() == head.count.get()).then_some(set)
+}
+
+fn decode_holes(bytes: &mut &[u8]) -> Option<Vec<Hole>> {
+    let (_, list) = take_list(bytes, HOLES_PER_RECORD_MAX, size_of::<HoleBytes>())?;
+    let holes = <[HoleBytes]>::ref_from_bytes(list).ok()?;
+    let holes = holes.iter().map(|raw| Hole {
+        first_group: raw.first_group.get(),
+        next_group: raw.next_group.get(),
+    });
+    Some(holes.collect())
 }
 
 fn decode_commands(bytes: &mut &[u8]) -> Option<Vec<(CommandId, Sequence)>> {

@@ -10,7 +10,7 @@ use holdfast_model::{
 use holdfast_stdx::{Bytes, Prng};
 
 use crate::record_bytes::{decode, encode, size};
-use crate::{Body, Install, PageChange, PageSet, Record};
+use crate::{Body, Hole, Install, PageChange, PageSet, Record};
 
 fn every_kind() -> Vec<Record> {
     let mut set = PageSet::new();
@@ -66,7 +66,17 @@ fn every_kind() -> Vec<Record> {
             restart: true,
             damaged: false,
         },
-        Body::Mended,
+        Body::Mended(Vec::new()),
+        Body::Mended(vec![
+            Hole {
+                first_group: 7,
+                next_group: 8,
+            },
+            Hole {
+                first_group: 1 << 40,
+                next_group: u64::MAX,
+            },
+        ]),
         Body::State(Bytes::from_static(b"some state")),
         Body::State(Bytes::new()),
         Body::Pages(vec![

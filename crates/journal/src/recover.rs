@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use holdfast_format::{HEADER_BLOCK, PatientRead, ReadRecord};
+use holdfast_format::{HEADER_BLOCK, Hole, PatientRead, ReadRecord};
 use holdfast_model::{DiskCompletion, DiskOp, DiskRequest, DiskToken};
 use holdfast_stdx::Bytes;
 
@@ -43,6 +43,8 @@ pub enum Found {
     Hole {
         /// Their partition.
         partition: u16,
+        /// Which they are; `None` if no group of the partition is left to tell.
+        hole: Option<Hole>,
     },
     /// The chain's end.
     End {
@@ -206,6 +208,7 @@ impl Recovery {
     fn conclude(&self, found: &mut Vec<Found>) {
         found.extend(self.empty.iter().map(|partition| Found::Hole {
             partition: *partition,
+            hole: None,
         }));
         found.extend(
             self.suspects

@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use holdfast_format::{Body, DeviceLayout, DeviceRole, Record, SegmentHeader};
+use holdfast_format::{Body, DeviceLayout, DeviceRole, Hole, Record, SegmentHeader};
 use holdfast_model::{
     BlockIndex, Change, DiskCompletion, DiskError, DiskId, DiskOp, DiskRequest, Entry, Epoch,
     Fence, Sequence, SliceId, StoreId, VolumeId,
@@ -144,8 +144,16 @@ fn sequences(found: &[Found]) -> Vec<u64> {
         .collect()
 }
 
+fn holes(found: &[Found]) -> Vec<Option<Hole>> {
+    let holes = found.iter().filter_map(|found| match found {
+        Found::Hole { partition: 0, hole } => Some(*hole),
+        _ => None,
+    });
+    holes.collect()
+}
+
 fn has_hole(found: &[Found]) -> bool {
-    found.contains(&Found::Hole { partition: 0 })
+    !holes(found).is_empty()
 }
 
 fn is_suspect(found: &[Found]) -> bool {
@@ -230,7 +238,11 @@ fn a_bad_header_in_the_middle_is_a_hole() {
     memory.bytes[offsets[1] as usize + 100] ^= 1;
     let (_, found) = recover(&mut memory, 2);
     assert_eq!(sequences(&found), [1, 3, 4]);
-    assert!(has_hole(&found));
+    let missing = Hole {
+        first_group: 2,
+        next_group: 3,
+    };
+    assert_eq!(holes(&found), [Some(missing)]);
     assert!(!is_suspect(&found));
 }
 
@@ -311,7 +323,7 @@ fn a_chain_of_which_nothing_is_left_is_a_hole() {
     }
     let (_, found) = recover(&mut memory, 2);
     assert!(sequences(&found).is_empty());
-    assert!(has_hole(&found));
+    assert_eq!(holes(&found), [None]);
 }
 
 #[test]

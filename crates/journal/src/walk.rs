@@ -10,7 +10,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use holdfast_format::group::ReadGroup;
-use holdfast_format::{HEADER_BLOCK, Looks};
+use holdfast_format::{HEADER_BLOCK, Hole, Looks};
 use holdfast_stdx::Bytes;
 
 use crate::chain::{group_of, next_group_of};
@@ -163,6 +163,10 @@ impl Walk {
         if group > self.position.expected {
             found.push(Found::Hole {
                 partition: self.partition,
+                hole: Some(Hole {
+                    first_group: self.position.expected,
+                    next_group: group,
+                }),
             });
         }
         self.position = Position {

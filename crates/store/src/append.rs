@@ -242,8 +242,12 @@ impl Core {
     }
 
     pub(crate) fn mend(&mut self, now: Instant, id: SliceId, token: StoreToken) {
-        self.make_slice(id).damaged = false;
-        self.log_plain(now, id, Body::Mended, Purpose::Other, token);
+        let slice = self.make_slice(id);
+        slice.damaged = false;
+        let partition = usize::from(slice.partition);
+        // Those of this opening: there can be no others that anybody knew of.
+        let known = self.partitions[partition].holes.clone();
+        self.log_plain(now, id, Body::Mended(known), Purpose::Other, token);
     }
 
     pub(crate) fn log_plain(

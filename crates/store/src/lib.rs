@@ -56,6 +56,8 @@ mod overlay;
 mod read;
 mod rebuild;
 mod recovered;
+#[cfg(test)]
+mod recovered_tests;
 mod requests;
 mod slice;
 mod space;

@@ -12,7 +12,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use holdfast_format::{Body, Record};
+use holdfast_format::{Body, Hole, Record};
 use holdfast_journal::{GroupNumber, Journal, Written};
 use holdfast_model::{CommandId, DiskCompletion, DiskRequest, Epoch, Sequence, SliceId};
 use holdfast_pages::{Pages, PagesEvent};
@@ -123,6 +123,8 @@ pub(crate) struct PartitionState {
     pub(crate) carried: Vec<(ItemId, GroupNumber)>,
     /// Slices of the partition that are being dropped.
     pub(crate) dropping: u32,
+    /// Holes in its chain that were found when the store was opened.
+    pub(crate) holes: Vec<Hole>,
 }
 
 /// An open store.

@@ -17,7 +17,7 @@ use crate::machine::{
     Core, Lane, PartitionState, Pending, Purpose, RecentCommand, Waiter, partition_of,
 };
 use crate::read::Reads;
-use crate::recovered::{Outcome, Redo, Sliver, Slivers};
+use crate::recovered::{Outcome, Redo, Sliver, Slivers, named};
 use crate::requests::Requests;
 use crate::slice::Slice;
 
@@ -72,7 +72,8 @@ impl Core {
             let slice = core.rebuild_slice(now, id, sliver, suspect);
             recovered.slices.insert(id, slice);
         }
-        for partition in 0..partitions {
+        for (partition, holes) in (0..partitions).zip(slivers.holes) {
+            core.partitions[usize::from(partition)].holes = named(holes);
             core.journal.force(partition);
         }
         core.awaited = Some(Awaited {
@@ -91,9 +92,9 @@ impl Core {
             .filter(|id| !slivers.slices.contains_key(id))
             .collect();
         for id in unknown {
-            let hole = slivers.holes[usize::from(partition_of(id, partitions))];
-            if hole && !slivers.dropped.contains(&id) {
-                slivers.slices.insert(id, Sliver::new(true));
+            let holes = &slivers.holes[usize::from(partition_of(id, partitions))];
+            if !holes.is_empty() && !slivers.dropped.contains_key(&id) {
+                slivers.slices.insert(id, Sliver::lost());
             } else {
                 self.pages.prove(id, &holdfast_format::PageSet::new(), true);
             }
@@ -119,7 +120,7 @@ impl Core {
         slice.absent = outcome.committed.1.max(sliver.committed);
         slice.state = sliver.state.clone();
         slice.kept = sliver.kept;
-        slice.damaged = sliver.damaged;
+        slice.damaged = sliver.is_damaged();
         slice.logged = core::mem::take(&mut sliver.pages);
         if !sliver.pages_certain {
             for (page, _) in self.pages.pages(id) {

@@ -3,13 +3,16 @@
 //! Invariants:
 //! - an entry is void if an epoch began below it later, if its log was restarted, or if an entry of
 //!   a later epoch took its sequence;
-//! - what is not certain is not claimed: after a hole a slice is damaged until it has been mended,
-//!   and its prepared point goes no further than entries are there without a gap.
+//! - what is not certain is not claimed: with a hole a slice is damaged until that very hole has been
+//!   mended, and its prepared point goes no further than entries are there without a gap;
+//! - a hole that came into being after a slice was mended, or filled anew, is a new one, although what
+//!   it took stood before.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use holdfast_format::{Body, Install, PageSet, ReadRecord};
+use holdfast_format::record::HOLES_PER_RECORD_MAX;
+use holdfast_format::{Body, Hole, Install, PageSet, ReadRecord};
 use holdfast_journal::{Found, GroupNumber};
 use holdfast_model::{Change, CommandId, Entry, Epoch, Sequence, SliceId};
 use holdfast_stdx::Bytes;
@@ -35,7 +38,10 @@ pub(crate) struct Sliver {
     /// Whether `pages` is all that was logged.
     pub(crate) pages_certain: bool,
     pub(crate) committed: Sequence,
-    pub(crate) damaged: bool,
+    /// A record says so, or what the records say does not fit together.
+    damaged: bool,
+    /// Holes that may have had something of the slice, and that nobody has filled.
+    holes: Vec<Hole>,
     pub(crate) kept: Kept,
     pub(crate) commands: Vec<(CommandId, Sequence)>,
     /// Epochs of the entries and points that were found.
@@ -66,9 +72,10 @@ pub(crate) struct Outcome {
 #[derive(Debug)]
 pub(crate) struct Slivers {
     pub(crate) slices: BTreeMap<SliceId, Sliver>,
-    /// Slices whose end is the last thing that was said of them.
-    pub(crate) dropped: Vec<SliceId>,
-    pub(crate) holes: Vec<bool>,
+    /// Slices whose end is the last thing that was said of them, with the holes since.
+    pub(crate) dropped: BTreeMap<SliceId, Vec<Hole>>,
+    /// Of each partition.
+    pub(crate) holes: Vec<Vec<Hole>>,
     pub(crate) suspects: Vec<bool>,
 }
 
@@ -76,8 +83,8 @@ impl Slivers {
     pub(crate) fn new(partitions: u16) -> Self {
         Self {
             slices: BTreeMap::new(),
-            dropped: Vec::new(),
-            holes: alloc::vec![false; usize::from(partitions)],
+            dropped: BTreeMap::new(),
+            holes: alloc::vec![Vec::new(); usize::from(partitions)],
             suspects: alloc::vec![false; usize::from(partitions)],
         }
     }
@@ -90,17 +97,21 @@ impl Slivers {
                 redo,
                 read,
             } => self.take_record(partition, group, redo, read),
-            Found::Hole { partition } => {
-                self.holes[usize::from(partition)] = true;
-                let partitions = self.holes.len() as u16;
-                for (id, slice) in &mut self.slices {
-                    if partition_of(*id, partitions) == partition {
-                        slice.damaged = true;
-                        slice.pages_certain = false;
-                    }
-                }
-            }
+            Found::Hole { partition, hole } => self.take_hole(partition, hole.unwrap_or(UNNAMED)),
             Found::End { partition, suspect } => self.suspects[usize::from(partition)] = suspect,
+        }
+    }
+
+    fn take_hole(&mut self, partition: u16, hole: Hole) {
+        add_hole(&mut self.holes[usize::from(partition)], hole);
+        let partitions = self.holes.len() as u16;
+        let is_there = |id: &SliceId| partition_of(*id, partitions) == partition;
+        for (_, slice) in self.slices.iter_mut().filter(|(id, _)| is_there(id)) {
+            add_hole(&mut slice.holes, hole);
+            slice.pages_certain = false;
+        }
+        for (_, holes) in self.dropped.iter_mut().filter(|(id, _)| is_there(id)) {
+            add_hole(holes, hole);
         }
     }
 
@@ -108,24 +119,29 @@ impl Slivers {
         let id = read.record.slice;
         if matches!(read.record.body, Body::DropSlice) {
             self.slices.remove(&id);
-            self.dropped.push(id);
+            self.dropped.insert(id, Vec::new());
             return;
         }
-        let hole = self.holes[usize::from(partition)];
-        self.dropped.retain(|dropped| *dropped != id);
-        let slice = self.slices.entry(id).or_insert_with(|| Sliver::new(hole));
+        let dropped = self.dropped.remove(&id);
+        let slice = self.slices.entry(id).or_insert_with(|| {
+            // What was lost before the slice's end does not matter any more.
+            let all = &self.holes[usize::from(partition)];
+            Sliver::new(dropped.unwrap_or_else(|| all.clone()))
+        });
         slice.take(group, redo, read);
     }
 }
 
 impl Sliver {
-    pub(crate) fn new(hole: bool) -> Self {
+    /// A slice of which nothing has been found yet, and that may have lost something in `holes`.
+    pub(crate) fn new(holes: Vec<Hole>) -> Self {
         Self {
             state: None,
             pages: PageSet::new(),
-            pages_certain: !hole,
+            pages_certain: holes.is_empty(),
             committed: Sequence::ZERO,
-            damaged: hole,
+            damaged: false,
+            holes,
             kept: Kept::default(),
             commands: Vec::new(),
             epochs: BTreeMap::new(),
@@ -134,6 +150,16 @@ impl Sliver {
             prepared: Sequence::ZERO,
             gap: None,
         }
+    }
+
+    /// A slice of which nothing was found, in a partition with a hole.
+    pub(crate) fn lost() -> Self {
+        Self::new(alloc::vec![UNNAMED])
+    }
+
+    /// Whether something of the slice is lost, as far as can be told.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damaged || !self.holes.is_empty()
     }
 
     fn take(&mut self, group: GroupNumber, redo: bool, read: ReadRecord) {
@@ -167,9 +193,13 @@ impl Sliver {
                 self.prepared = self.prepared.max(sequence);
                 self.committed = self.committed.max(sequence);
             }
-            Body::Mended => {
+            Body::Mended(filled) => {
                 self.damaged = false;
-                self.gap = None;
+                let is_filled = |hole: &Hole| filled.iter().any(|known| known.covers(hole));
+                self.holes.retain(|hole| !is_filled(hole));
+                if self.holes.is_empty() {
+                    self.gap = None;
+                }
             }
             Body::State(state) => {
                 self.kept.state = Some(group);
@@ -235,7 +265,7 @@ impl Sliver {
 
     pub(crate) fn finish(&mut self) -> Outcome {
         let found = self.committed;
-        let gap = self.gap.filter(|_| self.damaged);
+        let gap = self.gap.filter(|_| self.is_damaged());
         let limit = gap.unwrap_or(self.prepared);
         let committed = found.min(limit);
         let mut settled = core::mem::take(&mut self.apart);
@@ -276,7 +306,7 @@ impl Sliver {
             prepared: outcome.prepared,
             committed: outcome.committed.1,
             stable: outcome.committed.1,
-            intact: !self.damaged,
+            intact: !self.is_damaged(),
             tail_suspect,
             commands,
         }
@@ -287,6 +317,26 @@ impl Sliver {
             .range(..=sequence)
             .next_back()
             .map_or(Epoch::ZERO, |(_, epoch)| *epoch)
+    }
+}
+
+/// Groups of which nobody knows the numbers: no record names them.
+const UNNAMED: Hole = Hole {
+    first_group: 0,
+    next_group: u64::MAX,
+};
+
+/// Of all that were found, the holes that a record can name.
+pub(crate) fn named(holes: Vec<Hole>) -> Vec<Hole> {
+    holes.into_iter().filter(|hole| *hole != UNNAMED).collect()
+}
+
+/// Adds a hole. Beyond those that one record can name there is but one more, which cannot be filled.
+fn add_hole(holes: &mut Vec<Hole>, hole: Hole) {
+    if holes.len() < HOLES_PER_RECORD_MAX {
+        holes.push(hole);
+    } else if holes.len() == HOLES_PER_RECORD_MAX {
+        holes.push(UNNAMED);
     }
 }
 

@@ -207,8 +207,9 @@ impl Store {
         })
     }
 
-    /// What a hole in the journal had lost of the slice is there again, from peers: the next
-    /// recovery finds it intact. Ends with `Durable`.
+    /// What holes in the journal, those that were found when the store was opened, had lost of the
+    /// slice is there again, from peers: the next recovery finds it intact, unless there are others
+    /// then. Ends with `Durable`.
     pub fn mend(&mut self, now: Instant, slice: SliceId, token: StoreToken, out: &mut Output) {
         self.act(now, out, |core| core.mend(now, slice, token));
     }

@@ -45,7 +45,7 @@ pub struct SurveyedSlice {
 impl SurveyedSlice {
     /// A slice of which the journal says nothing, in a partition with a hole: as damaged as can be.
     fn unknown(partition: u16, tail_suspect: bool) -> Self {
-        Self::new(Sliver::new(true), partition, tail_suspect)
+        Self::new(Sliver::lost(), partition, tail_suspect)
     }
 
     fn new(mut sliver: Sliver, partition: u16, tail_suspect: bool) -> Self {
@@ -76,7 +76,7 @@ pub struct Surveyed {
     pub slices: BTreeMap<SliceId, SurveyedSlice>,
     /// Slices whose end is the last thing that was said of them.
     pub dropped: Vec<SliceId>,
-    holes: Vec<bool>,
+    has_hole: Vec<bool>,
     suspects: Vec<bool>,
 }
 
@@ -85,9 +85,9 @@ impl Surveyed {
     /// pages are left over, which gives `None`; unless its records may have been lost in a hole.
     pub fn slice_with_pages(&mut self, id: SliceId) -> Option<&mut SurveyedSlice> {
         if !self.slices.contains_key(&id) {
-            let partition = partition_of(id, self.holes.len() as u16);
+            let partition = partition_of(id, self.has_hole.len() as u16);
             let place = usize::from(partition);
-            if !self.holes[place] || self.dropped.contains(&id) {
+            if !self.has_hole[place] || self.dropped.contains(&id) {
                 return None;
             }
             let unknown = SurveyedSlice::unknown(partition, self.suspects[place]);
@@ -132,8 +132,8 @@ impl Survey {
         });
         Surveyed {
             slices: slices.collect(),
-            dropped,
-            holes,
+            dropped: dropped.into_keys().collect(),
+            has_hole: holes.iter().map(|holes| !holes.is_empty()).collect(),
             suspects,
         }
     }
@@ -200,6 +200,13 @@ mod tests {
         }
     }
 
+    fn hole(partition: u16) -> Found {
+        Found::Hole {
+            partition,
+            hole: None,
+        }
+    }
+
     fn write(sequence: u64, start: u32, blocks: usize) -> Body {
         let data = Bytes::from(alloc::vec![7; blocks * holdfast_model::BLOCK_SIZE]);
         Body::Entry(Entry {
@@ -246,13 +253,13 @@ mod tests {
         let partition = partition_of(SLICE, 2);
         assert_eq!(Survey::new(2).finish().slice_with_pages(SLICE), None);
         let mut survey = Survey::new(2);
-        survey.take(Found::Hole { partition });
+        survey.take(hole(partition));
         let mut surveyed = survey.finish();
         let slice = surveyed.slice_with_pages(SLICE).expect("it may be one");
         assert!(!slice.recovered.intact);
         assert!(!slice.pages_certain);
         let mut survey = Survey::new(2);
-        survey.take(Found::Hole { partition });
+        survey.take(hole(partition));
         survey.take(record(9, false, Body::DropSlice));
         assert_eq!(survey.finish().slice_with_pages(SLICE), None);
     }

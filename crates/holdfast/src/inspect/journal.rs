@@ -169,7 +169,7 @@ impl Replay {
                     Found::End { partition, suspect } => {
                         told[usize::from(*partition)].is_suspect = *suspect;
                     }
-                    Found::Hole { partition } => {
+                    Found::Hole { partition, .. } => {
                         let told = &mut told[usize::from(*partition)];
                         told.is_empty |= told.records == 0;
                     }

@@ -1,0 +1,192 @@
+use alloc::vec::Vec;
+
+use holdfast_format::record::HOLES_PER_RECORD_MAX;
+use holdfast_format::{Body, Hole, ReadRecord, Record};
+use holdfast_journal::{Found, GroupNumber};
+use holdfast_model::{Change, Entry, Epoch, Fence, Sequence, SliceId, VolumeId};
+use holdfast_stdx::Bytes;
+
+use crate::event::RecoveredSlice;
+use crate::recovered::{Slivers, named};
+
+const SLICE: SliceId = SliceId {
+    volume: VolumeId(1),
+    index: 0,
+};
+
+/// A journal of one partition, written down group by group.
+struct Walk {
+    slivers: Slivers,
+    group: u64,
+}
+
+impl Walk {
+    fn new() -> Self {
+        Self {
+            slivers: Slivers::new(1),
+            group: 1,
+        }
+    }
+
+    /// The next group, of one record.
+    fn say(&mut self, body: Body) {
+        let found = Found::Record {
+            partition: 0,
+            group: GroupNumber(self.group),
+            redo: true,
+            read: ReadRecord {
+                record: Record {
+                    slice: SLICE,
+                    committed: Sequence(0),
+                    body,
+                },
+                bad: Vec::new(),
+            },
+        };
+        self.group += 1;
+        self.slivers.take(found);
+    }
+
+    fn write(&mut self, sequence: u64) {
+        self.say(Body::Entry(Entry {
+            epoch: Epoch(1),
+            sequence: Sequence(sequence),
+            fence: Fence(0),
+            command: Default::default(),
+            change: Change::Nothing,
+        }));
+    }
+
+    /// The opening of a store that finds its slice damaged.
+    fn says_damaged(&mut self) {
+        self.say(Body::Position {
+            epoch: Epoch(1),
+            sequence: Sequence(0),
+            restart: false,
+            damaged: true,
+        });
+    }
+
+    /// So many of the next groups cannot be read.
+    fn lose(&mut self, count: u64) -> Hole {
+        let hole = Hole {
+            first_group: self.group,
+            next_group: self.group + count,
+        };
+        self.group += count;
+        self.slivers.take(Found::Hole {
+            partition: 0,
+            hole: Some(hole),
+        });
+        hole
+    }
+
+    fn finish(mut self) -> Option<RecoveredSlice> {
+        let mut slice = self.slivers.slices.remove(&SLICE)?;
+        let outcome = slice.finish();
+        Some(slice.recovered(&outcome, false))
+    }
+
+    fn is_intact(self) -> bool {
+        self.finish().expect("the slice is there").intact
+    }
+}
+
+#[test]
+fn a_hole_that_was_known_is_mended() {
+    let mut walk = Walk::new();
+    walk.write(1);
+    let hole = walk.lose(2);
+    walk.write(3);
+    walk.says_damaged();
+    // A sync: the log begins anew where its primary was.
+    walk.say(Body::Position {
+        epoch: Epoch(2),
+        sequence: Sequence(9),
+        restart: true,
+        damaged: true,
+    });
+    walk.say(Body::Mended([hole].into()));
+    walk.write(10);
+    let found = walk.finish().expect("the slice is there");
+    assert!(found.intact);
+    assert_eq!(found.prepared.1, Sequence(10));
+}
+
+/// Every completed sync says that the slice is whole. What rots afterwards, in groups that were
+/// written before, nobody has filled.
+#[test]
+fn a_hole_that_came_into_being_later_is_not_mended() {
+    let mut walk = Walk::new();
+    walk.write(1);
+    walk.lose(1);
+    walk.say(Body::Mended(Vec::new()));
+    assert!(!walk.is_intact());
+
+    let mut walk = Walk::new();
+    walk.write(1);
+    let known = walk.lose(1);
+    walk.says_damaged();
+    walk.lose(1);
+    walk.says_damaged();
+    walk.say(Body::Mended([known].into()));
+    assert!(!walk.is_intact());
+}
+
+#[test]
+fn a_known_hole_that_has_grown_is_not_mended() {
+    let mut walk = Walk::new();
+    walk.write(1);
+    let mut known = walk.lose(3);
+    known.next_group -= 1;
+    walk.say(Body::Mended([known].into()));
+    assert!(!walk.is_intact());
+}
+
+#[test]
+fn entries_after_a_hole_that_nobody_filled_are_not_counted_on() {
+    let mut walk = Walk::new();
+    walk.write(1);
+    walk.lose(1);
+    walk.write(3);
+    walk.say(Body::Mended(Vec::new()));
+    let found = walk.finish().expect("the slice is there");
+    assert!(!found.intact);
+    assert_eq!(found.prepared.1, Sequence(1));
+}
+
+#[test]
+fn what_was_lost_before_a_slice_ended_does_not_matter() {
+    let mut walk = Walk::new();
+    walk.write(1);
+    walk.lose(1);
+    walk.say(Body::DropSlice);
+    walk.write(1);
+    assert!(walk.is_intact());
+
+    let mut walk = Walk::new();
+    walk.write(1);
+    walk.say(Body::DropSlice);
+    walk.lose(1);
+    walk.write(1);
+    assert!(!walk.is_intact());
+}
+
+#[test]
+fn more_holes_than_a_record_names_are_not_mended() {
+    for (holes, intact) in [
+        (HOLES_PER_RECORD_MAX, true),
+        (HOLES_PER_RECORD_MAX + 1, false),
+    ] {
+        let mut walk = Walk::new();
+        for _ in 0..holes {
+            walk.say(Body::State(Bytes::new()));
+            walk.lose(1);
+        }
+        let known = named(walk.slivers.holes[0].clone());
+        assert_eq!(known.len(), HOLES_PER_RECORD_MAX);
+        walk.says_damaged();
+        walk.say(Body::Mended(known));
+        assert_eq!(walk.is_intact(), intact, "{holes} holes");
+    }
+}
