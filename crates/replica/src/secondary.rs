@@ -311,7 +311,8 @@ impl Replica {
             return;
         }
         if entry.sequence > prepared.1 {
-            if entry.sequence != prepared.1.next() || entry.epoch > prepare.epoch {
+            let follows = entry.sequence == prepared.1.next() && entry.epoch >= prepared.0;
+            if !follows || entry.epoch > prepare.epoch {
                 context.reset_link(peer);
                 return;
             }

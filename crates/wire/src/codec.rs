@@ -3,12 +3,20 @@
 use alloc::vec::Vec;
 
 use holdfast_model::{
-    BlockIndex, BlockRange, CommandId, Epoch, Fence, Incarnation, Sequence, SliceId, StoreId,
-    VolumeId,
+    BLOCK_SIZE, BlockIndex, BlockRange, CommandId, ENTRY_BYTES_MAX, Epoch, Fence, Incarnation,
+    Sequence, SliceId, StoreId, VolumeId,
 };
 use holdfast_stdx::Instant;
 
 use crate::WireError;
+
+/// Blocks that a message is about at most, but for those to be cleared: what an entry holds. Commands
+/// are cut into parts of that, copies and repairs are smaller.
+pub(crate) const BLOCKS_MAX: usize = ENTRY_BYTES_MAX / BLOCK_SIZE;
+
+/// Epochs, sequences and incarnations at most: they begin at zero and are counted one by one, so none
+/// gets anywhere near. Beyond the last one there would be no next.
+pub(crate) const COUNTER_MAX: u64 = 1 << 62;
 
 /// Appends fields to a body.
 #[derive(Default)]
@@ -129,12 +137,21 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// A number that is counted up one by one.
+    fn counter(&mut self) -> Result<u64, WireError> {
+        let counter = self.u64()?;
+        if counter > COUNTER_MAX {
+            return Err(WireError::Malformed);
+        }
+        Ok(counter)
+    }
+
     pub(crate) fn epoch(&mut self) -> Result<Epoch, WireError> {
-        self.u64().map(Epoch)
+        self.counter().map(Epoch)
     }
 
     pub(crate) fn sequence(&mut self) -> Result<Sequence, WireError> {
-        self.u64().map(Sequence)
+        self.counter().map(Sequence)
     }
 
     pub(crate) fn fence(&mut self) -> Result<Fence, WireError> {
@@ -142,7 +159,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn incarnation(&mut self) -> Result<Incarnation, WireError> {
-        self.u64().map(Incarnation)
+        self.counter().map(Incarnation)
     }
 
     pub(crate) fn store(&mut self) -> Result<StoreId, WireError> {
@@ -160,6 +177,15 @@ impl<'a> Reader<'a> {
     pub(crate) fn range(&mut self) -> Result<BlockRange, WireError> {
         let (start, count) = (self.u32()?, self.u32()?);
         BlockRange::checked(start, count).ok_or(WireError::Malformed)
+    }
+
+    /// A range of at most [`BLOCKS_MAX`] blocks.
+    pub(crate) fn part(&mut self) -> Result<BlockRange, WireError> {
+        let range = self.range()?;
+        if range.count() as usize > BLOCKS_MAX {
+            return Err(WireError::Malformed);
+        }
+        Ok(range)
     }
 
     pub(crate) fn block(&mut self) -> Result<BlockIndex, WireError> {

@@ -9,6 +9,7 @@ use holdfast_model::{
 use holdfast_stdx::{Instant, Prng};
 
 use super::*;
+use crate::codec::{BLOCKS_MAX, COUNTER_MAX};
 use crate::message::*;
 use crate::{Lane, hello::Hello};
 
@@ -314,6 +315,100 @@ fn bodies_that_lie_about_their_lengths_are_refused() {
             let _ = read(&bytes);
         }
     }
+}
+
+/// Blocks that no command of ours is about in one piece, and numbers after which there is no next
+/// one: whoever reads them could not go on.
+#[test]
+fn what_no_honest_node_says_is_refused() {
+    let (slice, epoch, number, as_of) = (SLICE, Epoch(7), 11, Sequence(8));
+    let most = BLOCKS_MAX as u32;
+    let zeros = |ranges: &[(u32, u32)]| -> Vec<Content> {
+        let ranges = ranges.iter();
+        let zeros = ranges.map(|(start, count)| Content {
+            range: BlockRange::new(*start, *count),
+            content: BlockContent::Zero,
+        });
+        zeros.collect()
+    };
+    let with_range = |range: BlockRange| -> Vec<Message> {
+        let zeros = zeros(&[(range.start(), range.count())]);
+        let fetched = Fetched {
+            slice,
+            epoch,
+            number,
+            as_of,
+            contents: zeros.clone(),
+        };
+        let copy = Copy {
+            slice,
+            epoch,
+            number,
+            as_of,
+            contents: zeros.clone(),
+        };
+        let fetch = Fetch {
+            slice,
+            epoch,
+            number,
+            range,
+        };
+        let reserve = Reserve {
+            slice,
+            epoch,
+            number,
+            range,
+        };
+        vec![
+            fetched.into(),
+            copy.into(),
+            fetch.into(),
+            reserve.into(),
+            forward(ForwardKind::Read(range)).into(),
+            forwarded(OutcomeCode::Done, zeros).into(),
+        ]
+    };
+    for message in with_range(BlockRange::new(300, most)) {
+        assert_eq!(read(&joined(&encode(&message))), Ok(message));
+    }
+    let mut refused = with_range(BlockRange::new(300, most + 1));
+    refused.extend(with_range(BlockRange::slice()));
+    let in_two = zeros(&[(0, most), (1000, 1)]);
+    refused.push(forwarded(OutcomeCode::Done, in_two).into());
+    let ends = [u64::MAX, COUNTER_MAX + 1];
+    for end in ends {
+        let committed = Sequence(end);
+        let stable = Sequence(0);
+        refused.push(
+            Commit {
+                slice,
+                epoch,
+                committed,
+                stable,
+            }
+            .into(),
+        );
+        let epoch = Epoch(end);
+        refused.push(Query { slice, epoch }.into());
+    }
+    let tails = [
+        vec![(Epoch(5), Sequence(8))],
+        vec![(Epoch(8), Sequence(9))],
+        vec![(Epoch(5), Sequence(9)), (Epoch(5), Sequence(10))],
+        vec![(Epoch(5), Sequence(9)), (Epoch(6), Sequence(9))],
+        vec![(Epoch(6), Sequence(9)), (Epoch(5), Sequence(10))],
+    ];
+    for tail in tails {
+        let begin = begin(Role::InSync);
+        refused.push(Begin { tail, ..begin }.into());
+    }
+    for message in refused {
+        let read = read(&joined(&encode(&message)));
+        assert_eq!(read, Err(WireError::Malformed), "{message:?}");
+    }
+    // What is cleared may be as long as it likes.
+    let clear = Message::from(forward(ForwardKind::Clear(BlockRange::slice())));
+    assert_eq!(read(&joined(&encode(&clear))), Ok(clear));
 }
 
 #[test]

@@ -174,6 +174,12 @@ impl Lab {
         state.store = StoreId(state.store.0 + 100);
     }
 
+    /// A node may reset its links from now on.
+    pub(crate) fn expect_resets(&mut self, number: u16) {
+        let state = self.nodes.get_mut(&node(number)).expect("it exists");
+        state.world.expects_resets = true;
+    }
+
     /// Asks for whole blocks to become zeros.
     pub(crate) fn clear(&mut self, number: u16, block: u32, count: u32) -> CommandId {
         self.next_command += 1;

@@ -62,6 +62,9 @@ pub(crate) struct World {
     pub(crate) copied_bytes: u64,
     /// The metadata does not hear of this node, nor it of the metadata.
     pub(crate) metadata_away: bool,
+    /// Whether somebody is about to break the protocol, and the links that were reset for it.
+    pub(crate) expects_resets: bool,
+    pub(crate) resets: Vec<NodeId>,
     /// Blocks that can be written to; all, if none is named.
     pub(crate) room: Option<usize>,
 }
@@ -435,7 +438,12 @@ impl Context for FakeContext<'_> {
     }
 
     fn reset_link(&mut self, node: NodeId) {
-        panic!("a replica resets its link to {node}: the other one breaks the protocol");
+        let expected = self.world.expects_resets;
+        assert!(
+            expected,
+            "a replica resets its link to {node}: the other one breaks the protocol"
+        );
+        self.world.resets.push(node);
     }
 
     fn propose(&mut self, record: Bytes) {

@@ -9,12 +9,12 @@ mod log;
 
 use alloc::vec::Vec;
 
-use holdfast_model::{BLOCK_SIZE, ENTRY_BYTES_MAX};
+use holdfast_model::BLOCK_SIZE;
 use holdfast_stdx::{Bytes, crc32c};
 
 use super::{BlockContent, Content};
 use crate::WireError;
-use crate::codec::{Reader, Writer};
+use crate::codec::{BLOCKS_MAX, Reader, Writer};
 
 const CONTENT_BYTES_MIN: usize = 8 + 1;
 
@@ -58,7 +58,7 @@ fn write_data(data: &Bytes, checksums: &[u32], body: &mut Writer, payload: &mut 
 
 fn read_data(body: &mut Reader<'_>, payload: &mut Payload) -> Result<(Bytes, Vec<u32>), WireError> {
     let count = body.count(4)?;
-    if count == 0 || count > ENTRY_BYTES_MAX / BLOCK_SIZE {
+    if count == 0 || count > BLOCKS_MAX {
         return Err(WireError::Malformed);
     }
     let checksums = (0..count)
@@ -95,10 +95,15 @@ fn write_contents(contents: &[Content], body: &mut Writer, payload: &mut Vec<Byt
     }
 }
 
+/// Contents of at most [`BLOCKS_MAX`] blocks, all together.
 fn read_contents(body: &mut Reader<'_>, payload: &mut Payload) -> Result<Vec<Content>, WireError> {
+    let mut left = BLOCKS_MAX;
     (0..body.count(CONTENT_BYTES_MIN)?)
         .map(|_| {
-            let range = body.range()?;
+            let range = body.part()?;
+            left = left
+                .checked_sub(range.count() as usize)
+                .ok_or(WireError::Malformed)?;
             let content = match body.u8()? {
                 0 => {
                     let (data, checksums) = read_data(body, payload)?;

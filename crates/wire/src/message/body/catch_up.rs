@@ -78,7 +78,7 @@ impl Body for Reserve {
             slice: body.slice()?,
             epoch: body.epoch()?,
             number: body.u64()?,
-            range: body.range()?,
+            range: body.part()?,
         })
     }
 }
@@ -114,7 +114,7 @@ impl Body for Fetch {
             slice: body.slice()?,
             epoch: body.epoch()?,
             number: body.u64()?,
-            range: body.range()?,
+            range: body.part()?,
         })
     }
 }

@@ -50,7 +50,7 @@ impl Body for Forward {
                 ForwardKind::Write { offset, data }
             }
             1 => ForwardKind::Clear(body.range()?),
-            2 => ForwardKind::Read(body.range()?),
+            2 => ForwardKind::Read(body.part()?),
             _ => return Err(WireError::Malformed),
         };
         Ok(Self {

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use holdfast_model::{BlockRange, Change, Entry};
+use holdfast_model::{BlockRange, Change, Entry, Epoch, Sequence};
 use holdfast_stdx::Bytes;
 
 use super::{Body, Payload, read_bool, read_data, write_data};
@@ -29,6 +29,27 @@ fn read_record(body: &mut Reader<'_>) -> Result<Bytes, WireError> {
         return Err(WireError::TooLong);
     }
     Ok(Bytes::copy_from_slice(body.take(length)?))
+}
+
+/// The runs of entries above `committed` that are there when `epoch` begins.
+fn read_tail(
+    body: &mut Reader<'_>,
+    epoch: Epoch,
+    committed: Sequence,
+) -> Result<Vec<(Epoch, Sequence)>, WireError> {
+    let count = body.count(RUN_BYTES)?;
+    let mut tail: Vec<(Epoch, Sequence)> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let run = (body.epoch()?, body.sequence()?);
+        let follows = tail
+            .last()
+            .is_none_or(|before| before.0 < run.0 && before.1 < run.1);
+        if !follows || run.0 > epoch || run.1 <= committed {
+            return Err(WireError::Malformed);
+        }
+        tail.push(run);
+    }
+    Ok(tail)
 }
 
 impl Body for HandOver {
@@ -78,9 +99,7 @@ impl Body for Begin {
             _ => return Err(WireError::Malformed),
         };
         let committed = body.sequence()?;
-        let tail = (0..body.count(RUN_BYTES)?)
-            .map(|_| Ok((body.epoch()?, body.sequence()?)))
-            .collect::<Result<_, WireError>>()?;
+        let tail = read_tail(body, epoch, committed)?;
         let (stable, sync) = (body.sequence()?, body.epoch()?);
         let record = read_record(body)?;
         Ok(Self {
