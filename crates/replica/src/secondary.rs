@@ -230,6 +230,8 @@ impl Replica {
         };
         self.keep(context, state, Wait::Other);
         self.recent.give_up_above(kept);
+        // Of whom the record leaves out the others forget nothing: the marks come first.
+        self.adjust_marks();
         self.window.advance(begin.stable);
         // What the journal's bad end may have held comes from the primary now.
         self.suspect_until = None;

@@ -113,6 +113,34 @@ fn a_source_with_bad_blocks_is_copied_with_them() {
     }
 }
 
+/// Who is told to begin an epoch before it hears of the record marks what a replica lacks that is
+/// left out, before it forgets those changes that all others have for good.
+#[test]
+fn a_mark_is_made_before_the_changes_are_forgotten_that_it_is_of() {
+    let mut lab = Lab::new(3, 1);
+    for page in 0..40 {
+        lab.write(1, page * 64, 1, 1);
+    }
+    lab.deaf = Some(node(2));
+    lab.kill(3);
+    // With this the two others know the last write to be committed, durably, and node 3 does not.
+    lab.clear(1, 0, 1);
+    lab.pass(SECOND);
+    assert!(!lab.is_in_sync(3));
+    lab.deaf = None;
+    lab.kill(1);
+    lab.pass(3 * SECOND);
+    assert!(lab.leads(2));
+    lab.start(3);
+    lab.pass_until(LONG, "node 3 is in sync", |lab| lab.is_in_sync(3));
+    assert_eq!(lab.contents(2), lab.contents(3));
+    assert!(
+        lab.copied_bytes() <= 2 * BLOCK,
+        "{}",
+        lab.copied_bytes() / BLOCK
+    );
+}
+
 #[test]
 fn another_change_of_configuration_does_not_begin_a_sync_anew() {
     let mut lab = Lab::new(3, 1);
