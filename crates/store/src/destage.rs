@@ -132,7 +132,7 @@ impl Core {
                 if jobs.len() >= ROUND_PAGES_MAX || bytes >= ROUND_BYTES_MAX {
                     return (taken, jobs);
                 }
-                if chosen.contains(&key) {
+                if chosen.contains(&key) || self.reads.holds(key) {
                     continue;
                 }
                 let (job, parts) = self.job(key);

@@ -1,4 +1,10 @@
 //! Reads: what memory has, then what pages have, verified.
+//!
+//! Invariants:
+//! - all blocks of a read are of one moment, at which it was planned: if a page was written while it
+//!   was being read, everything is planned again;
+//! - that ends: from the second plan on no round of destage takes the pages of the read, so only the
+//!   round that is under way then can come in between once more.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -26,6 +32,12 @@ struct ReadState {
     blocks: Vec<Option<BlockRead>>,
     /// Blocks that are not known yet.
     left: u32,
+    /// Pages that the page store is reading.
+    parts: u32,
+    /// One of them has changed: what is known is not of one moment.
+    torn: bool,
+    /// Destage leaves its pages alone.
+    holds: bool,
 }
 
 #[derive(Debug, Default)]
@@ -33,7 +45,33 @@ pub(crate) struct Reads {
     live: BTreeMap<u64, ReadState>,
     /// Which read and page a part under way in the page store belongs to.
     parts: BTreeMap<u64, (u64, PageIndex)>,
+    /// Pages that destage leaves alone, and for how many reads.
+    held: BTreeMap<PageKey, u32>,
     next: u64,
+}
+
+impl Reads {
+    /// Whether a read waits for the page to stay as it is.
+    pub(crate) fn holds(&self, key: PageKey) -> bool {
+        self.held.contains_key(&key)
+    }
+
+    fn hold(&mut self, slice: SliceId, range: BlockRange) {
+        for (page, _) in range.by_page() {
+            *self.held.entry(PageKey { slice, page }).or_default() += 1;
+        }
+    }
+
+    fn let_go(&mut self, slice: SliceId, range: BlockRange) {
+        for (page, _) in range.by_page() {
+            let key = PageKey { slice, page };
+            let count = self.held.get_mut(&key).expect("the page is held");
+            *count -= 1;
+            if *count == 0 {
+                self.held.remove(&key);
+            }
+        }
+    }
 }
 
 impl Core {
@@ -54,10 +92,23 @@ impl Core {
             range,
             view,
             token,
-            blocks: vec![None; range.count() as usize],
-            left: range.count(),
+            blocks: Vec::new(),
+            left: 0,
+            parts: 0,
+            torn: false,
+            holds: false,
         };
         self.reads.live.insert(number, state);
+        self.plan_read(now, number, out);
+    }
+
+    /// Plans all of a read, as if it had just been asked for.
+    fn plan_read(&mut self, now: Instant, number: u64, out: &mut Output) {
+        let read = self.reads.live.get_mut(&number).expect("the read is live");
+        let range = read.range;
+        read.blocks = vec![None; range.count() as usize];
+        read.left = range.count();
+        read.torn = false;
         for (page, part) in range.by_page() {
             self.plan(now, number, page, part.page_mask(), out);
         }
@@ -110,6 +161,8 @@ impl Core {
         let part = self.reads.next;
         self.reads.next += 1;
         self.reads.parts.insert(part, (number, page));
+        let read = self.reads.live.get_mut(&number).expect("the read is live");
+        read.parts += 1;
         let mut requests = Vec::new();
         let mut events = Vec::new();
         self.pages
@@ -149,15 +202,14 @@ impl Core {
         read.left -= 1;
     }
 
-    /// The page store has read what it was asked for. What was written meanwhile is planned again:
-    /// each time that happens a round of destage has ended, so it does not go on for ever.
+    /// The page store has read what it was asked for. If something was written meanwhile, the read is
+    /// planned again when the page store is done with it.
     pub(crate) fn page_read_done(&mut self, now: Instant, done: PageReadDone, out: &mut Output) {
         let (number, page) = self
             .reads
             .parts
             .remove(&done.id)
             .expect("a part belongs to a read");
-        let mut again = 0;
         for (block, outcome) in done.blocks {
             match outcome {
                 BlockOutcome::Data { data, checksum } => {
@@ -166,13 +218,24 @@ impl Core {
                 BlockOutcome::Bad(checksum) => {
                     self.fill(number, page, block, BlockRead::Bad { checksum });
                 }
-                BlockOutcome::Changed => again |= 1 << block,
+                BlockOutcome::Changed => {
+                    let read = self.reads.live.get_mut(&number).expect("the read is live");
+                    read.torn = true;
+                }
             }
         }
-        if again != 0 {
-            self.plan(now, number, page, again, out);
+        let read = self.reads.live.get_mut(&number).expect("the read is live");
+        read.parts -= 1;
+        if !read.torn {
+            self.finish_read(number, out);
+        } else if read.parts == 0 {
+            if !read.holds {
+                read.holds = true;
+                let (slice, range) = (read.slice, read.range);
+                self.reads.hold(slice, range);
+            }
+            self.plan_read(now, number, out);
         }
-        self.finish_read(number, out);
     }
 
     fn finish_read(&mut self, number: u64, out: &mut Output) {
@@ -185,6 +248,9 @@ impl Core {
             return;
         }
         let read = self.reads.live.remove(&number).expect("it was just there");
+        if read.holds {
+            self.reads.let_go(read.slice, read.range);
+        }
         let blocks = read
             .blocks
             .into_iter()

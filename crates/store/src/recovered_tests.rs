@@ -87,7 +87,7 @@ impl Walk {
         Some(slice.recovered(&outcome, false))
     }
 
-    fn is_intact(self) -> bool {
+    fn ends_intact(self) -> bool {
         self.finish().expect("the slice is there").intact
     }
 }
@@ -121,7 +121,7 @@ fn a_hole_that_came_into_being_later_is_not_mended() {
     walk.write(1);
     walk.lose(1);
     walk.say(Body::Mended(Vec::new()));
-    assert!(!walk.is_intact());
+    assert!(!walk.ends_intact());
 
     let mut walk = Walk::new();
     walk.write(1);
@@ -130,7 +130,7 @@ fn a_hole_that_came_into_being_later_is_not_mended() {
     walk.lose(1);
     walk.says_damaged();
     walk.say(Body::Mended([known].into()));
-    assert!(!walk.is_intact());
+    assert!(!walk.ends_intact());
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_known_hole_that_has_grown_is_not_mended() {
     let mut known = walk.lose(3);
     known.next_group -= 1;
     walk.say(Body::Mended([known].into()));
-    assert!(!walk.is_intact());
+    assert!(!walk.ends_intact());
 }
 
 #[test]
@@ -162,14 +162,14 @@ fn what_was_lost_before_a_slice_ended_does_not_matter() {
     walk.lose(1);
     walk.say(Body::DropSlice);
     walk.write(1);
-    assert!(walk.is_intact());
+    assert!(walk.ends_intact());
 
     let mut walk = Walk::new();
     walk.write(1);
     walk.say(Body::DropSlice);
     walk.lose(1);
     walk.write(1);
-    assert!(!walk.is_intact());
+    assert!(!walk.ends_intact());
 }
 
 #[test]
@@ -187,6 +187,6 @@ fn more_holes_than_a_record_names_are_not_mended() {
         assert_eq!(known.len(), HOLES_PER_RECORD_MAX);
         walk.says_damaged();
         walk.say(Body::Mended(known));
-        assert_eq!(walk.is_intact(), intact, "{holes} holes");
+        assert_eq!(walk.ends_intact(), intact, "{holes} holes");
     }
 }

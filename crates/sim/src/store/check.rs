@@ -76,6 +76,7 @@ impl Host {
             return Ok(());
         }
         let mut bad = Vec::new();
+        let mut seen = Vec::new();
         for (block, read) in reading.range.blocks().zip(blocks) {
             let tag = match read {
                 BlockRead::Zero => 0,
@@ -99,6 +100,19 @@ impl Host {
                     model.at(block.0, to),
                 ));
             }
+            if model.has(block.0) {
+                seen.push((block.0, tag));
+            }
+        }
+        let is_of = |at: u64| {
+            let at = Sequence(at);
+            seen.iter().all(|(block, tag)| model.at(*block, at) == *tag)
+        };
+        if !(reading.from.0..=to.0).any(is_of) {
+            return Err(format!(
+                "{slice} {:?} reads as it never was from {} to {to}",
+                reading.range, reading.from
+            ));
         }
         self.report.bad_blocks += bad.len() as u64;
         for block in bad {

@@ -3,7 +3,7 @@
 //!
 //! Checked after every read and every recovery:
 //! - what was reported durable is there, with the right bytes, and what was void does not return;
-//! - a read is of a state that the view allows, and bad only where the medium was made bad;
+//! - a read is of one state that the view allows, and bad only where the medium was made bad;
 //! - the pages said to be there are those of the model, and no slot is lost or given twice;
 //! - after a failed write nothing else is reported.
 

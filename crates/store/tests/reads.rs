@@ -1,0 +1,237 @@
+//! Reads during which pages are written.
+
+use std::collections::VecDeque;
+
+use holdfast_model::{
+    BLOCK_SIZE, BlockIndex, BlockRange, Change, ClusterId, DiskCompletion, DiskId, DiskOp,
+    DiskRequest, Entry, Epoch, Fence, NodeId, Sequence, SliceId, StoreId, Tier, VolumeId,
+};
+use holdfast_stdx::{Bytes, Duration, Instant};
+use holdfast_store::{
+    BlockRead, DeviceGeometry, FormatConfig, Output, Store, StoreConfig, StoreEvent, StoreIdentity,
+    StoreToken, View,
+};
+
+const SLICE: SliceId = SliceId {
+    volume: VolumeId(1),
+    index: 0,
+};
+/// The last block of a page and the first one of the next.
+const ACROSS: BlockRange = BlockRange::new(63, 2);
+const JOURNAL_BYTES: u64 = 8 * (256 << 10);
+const DEVICE_BYTES: usize = (2 << 20) + JOURNAL_BYTES as usize + 8 * ((256 << 10) + 1024) + 4096;
+
+/// A store on a device in memory, which does what it is asked at once, or when it is told to.
+struct Bench {
+    store: Store,
+    out: Output,
+    now: Instant,
+    device: Vec<u8>,
+    sequence: Sequence,
+    reads: Vec<Vec<u8>>,
+    opened: bool,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let geometry = DeviceGeometry {
+            disk: DiskId(0),
+            bytes: DEVICE_BYTES as u64,
+            sector: 512,
+            tier: Tier::Flash,
+        };
+        let config = StoreConfig {
+            change_bytes_max: 8 * BLOCK_SIZE,
+            destage_after: Duration::from_millis(1),
+            commit_after: Duration::from_millis(1),
+            format: FormatConfig {
+                partitions: 1,
+                segment_bytes: 256 << 10,
+                journal_bytes: Some(JOURNAL_BYTES),
+            },
+            ..StoreConfig::default()
+        };
+        let identity = StoreIdentity {
+            cluster: ClusterId(1),
+            store: StoreId(2),
+            node: NodeId(3),
+            nonce: 4,
+        };
+        let now = Instant::from_nanos(1);
+        let mut out = Output::default();
+        let store = Store::create(now, config, &[geometry], identity, &mut out);
+        let mut bench = Self {
+            store,
+            out,
+            now,
+            device: vec![0; DEVICE_BYTES],
+            sequence: Sequence::ZERO,
+            reads: Vec::new(),
+            opened: false,
+        };
+        bench.work();
+        assert!(bench.opened);
+        bench
+    }
+
+    /// Does everything that the store asks of its device.
+    fn work(&mut self) {
+        loop {
+            self.take_events();
+            let Some(request) = self.out.requests.pop_front() else {
+                return;
+            };
+            self.complete(request);
+        }
+    }
+
+    fn take_events(&mut self) {
+        for event in self.out.events.drain(..) {
+            match event {
+                StoreEvent::Opened(_) => self.opened = true,
+                StoreEvent::ReadDone { blocks, .. } => {
+                    let value = |block: BlockRead| match block {
+                        BlockRead::Data { data, .. } => data[0],
+                        BlockRead::Zero => 0,
+                        BlockRead::Bad { .. } => panic!("a block is bad"),
+                    };
+                    self.reads.push(blocks.into_iter().map(value).collect());
+                }
+                StoreEvent::Durable { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// The device does one request.
+    fn complete(&mut self, request: DiskRequest) {
+        let mut bytes = Bytes::new();
+        match request.op {
+            DiskOp::Read { offset, length } => {
+                let range = offset as usize..offset as usize + length as usize;
+                bytes = Bytes::copy_from_slice(&self.device[range]);
+            }
+            DiskOp::Write { offset, parts, .. } => {
+                let mut at = offset as usize;
+                for part in parts {
+                    self.device[at..at + part.len()].copy_from_slice(&part);
+                    at += part.len();
+                }
+            }
+            DiskOp::Flush | DiskOp::Discard { .. } => {}
+        }
+        let completion = DiskCompletion {
+            token: request.token,
+            result: Ok(bytes),
+        };
+        self.store.handle_disk(self.now, completion, &mut self.out);
+    }
+
+    /// Time passes until the store has nothing to do, for a second at most.
+    fn rest(&mut self) {
+        self.work();
+        let end = self.now + Duration::from_secs(1);
+        while let Some(due) = self.store.next_timeout().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.store.handle_timeout(self.now, &mut self.out);
+            self.work();
+            if self.store.usage().dirty_bytes == 0 {
+                return;
+            }
+        }
+        self.now = end;
+    }
+
+    /// Writes and commits, and lets it become a part of its pages if nothing is in the way.
+    fn write(&mut self, range: BlockRange, value: u8) {
+        self.sequence = self.sequence.next();
+        let data = Bytes::from(vec![value; range.bytes() as usize]);
+        let entry = Entry {
+            epoch: Epoch(1),
+            sequence: self.sequence,
+            fence: Fence(0),
+            command: Default::default(),
+            change: Change::write(BlockIndex(range.start()), data),
+        };
+        self.store.reserve(SLICE, range).expect("there is room");
+        let before = Sequence(self.sequence.0 - 1);
+        let token = StoreToken(self.sequence.0);
+        self.store
+            .append(self.now, SLICE, entry, before, token, &mut self.out);
+        self.work();
+        self.store.set_committed(self.now, SLICE, self.sequence);
+        self.rest();
+    }
+
+    /// Begins a read; the device has not done what that takes.
+    fn begin_read(&mut self, range: BlockRange) -> VecDeque<DiskRequest> {
+        let token = StoreToken(0);
+        let view = View::Committed;
+        self.store
+            .read(self.now, SLICE, range, view, token, &mut self.out);
+        self.take_requests()
+    }
+
+    fn take_requests(&mut self) -> VecDeque<DiskRequest> {
+        self.take_events();
+        std::mem::take(&mut self.out.requests)
+    }
+
+    fn is_destaged(&self) -> bool {
+        self.store.usage().dirty_bytes == 0
+    }
+}
+
+/// A read of which the first page was done before a write of both pages was put in place, and the
+/// second one after.
+fn torn(bench: &mut Bench) -> VecDeque<DiskRequest> {
+    bench.write(ACROSS, 1);
+    assert!(bench.is_destaged());
+    let mut requests = bench.begin_read(ACROSS);
+    assert_eq!(requests.len(), 2, "{requests:?}");
+    let first = requests.pop_front().expect("there are two");
+    bench.complete(first);
+    bench.write(ACROSS, 2);
+    assert!(bench.is_destaged());
+    assert!(bench.reads.is_empty());
+    requests
+}
+
+#[test]
+fn a_read_is_of_one_moment_whatever_is_put_in_place_meanwhile() {
+    let mut bench = Bench::new();
+    for request in torn(&mut bench) {
+        bench.complete(request);
+    }
+    bench.work();
+    assert_eq!(bench.reads, [[2, 2]]);
+}
+
+#[test]
+fn a_read_that_had_to_be_planned_again_is_not_overtaken_for_ever() {
+    let mut bench = Bench::new();
+    for request in torn(&mut bench) {
+        bench.complete(request);
+    }
+    let again = bench.take_requests();
+    assert_eq!(again.len(), 2, "{again:?}");
+    // What is written now stays in memory until the read is done; other pages do not care.
+    bench.write(ACROSS, 3);
+    assert!(!bench.is_destaged());
+    let dirty = bench.store.usage().dirty_bytes;
+    bench.write(BlockRange::new(300, 1), 4);
+    assert_eq!(bench.store.usage().dirty_bytes, dirty);
+    for request in again {
+        bench.complete(request);
+    }
+    bench.work();
+    assert_eq!(bench.reads, [[2, 2]]);
+    bench.rest();
+    assert!(bench.is_destaged());
+    let requests = bench.begin_read(ACROSS);
+    for request in requests {
+        bench.complete(request);
+    }
+    bench.work();
+    assert_eq!(bench.reads[1], [3, 3]);
+}
