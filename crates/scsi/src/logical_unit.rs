@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use holdfast_model::{ClusterId, VolumeId};
 use holdfast_stdx::Bytes;
 
-use crate::cdb::{Cdb, Command, Verification};
+use crate::cdb::{Cdb, Command, Direction, Verification};
 use crate::geometry::BlockSpan;
 use crate::nexus::{Nexus, UnitAttention};
 use crate::sense::{AdditionalSense, Sense, SenseKey};
@@ -141,19 +141,30 @@ impl LogicalUnit {
         {
             return steps.refuse(attention.sense());
         }
+        let direction = cdb.direction();
+        let data = Data {
+            out: data_out,
+            out_expected: data_out_expected,
+            in_expected: data_in_expected,
+            steps,
+        };
         match cdb.command() {
             Err(sense) => steps.refuse(sense),
-            Ok(command) => self.execute(
-                command,
-                nexus,
-                luns,
-                Data {
-                    out: data_out,
-                    out_expected: data_out_expected,
-                    in_expected: data_in_expected,
-                    steps,
-                },
-            ),
+            // Its data was to be sent, and none will come: what is not done is not GOOD. That R and
+            // W contradict the CDB is nothing that RFC 7143 11.3.1 has an answer for; FCP-4 9.4.2
+            // gives this sense to what contradicts it otherwise.
+            Ok(_) if direction == Direction::Out && data.is_to_be_sent_back() => {
+                Outcome::Done(Response::check_condition(DATA_MISFIT))
+            }
+            // The reverse changes nothing, so that it is done, as the conformance suite of libiscsi
+            // wants it (Read10Invalid); that nothing was moved, the residual count tells.
+            Ok(command) if direction == Direction::In && data_out_expected > 0 => {
+                match self.execute(command, nexus, luns, data) {
+                    Outcome::Done(response) => Outcome::Done(response.moved(0)),
+                    medium @ Outcome::Medium(..) => medium,
+                }
+            }
+            Ok(command) => self.execute(command, nexus, luns, data),
         }
     }
 
@@ -298,19 +309,24 @@ struct Data {
     steps: Steps,
 }
 
-/// The initiator's and the CDB's idea of the Data-Out differ in a way that nothing can be done
+/// The initiator's and the CDB's idea of the data differ in a way that nothing can be done
 /// about.
-const DATA_OUT_MISFIT: Sense =
+const DATA_MISFIT: Sense =
     Sense::illegal_request(AdditionalSense::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT);
 
 impl Data {
+    /// The initiator takes data, and sends none.
+    const fn is_to_be_sent_back(&self) -> bool {
+        self.out_expected == 0 && self.in_expected > 0
+    }
+
     /// What there is, if that is a whole number of blocks: of a write whose initiator meant to
     /// send less than the CDB wants, so much is done as was sent (a residual count tells so).
     fn whole_blocks(self) -> Result<Vec<Bytes>, Sense> {
         let block_bytes = self.steps.geometry.block_length().bytes();
         match data::length(&self.out).is_multiple_of(block_bytes) {
             true => Ok(self.out),
-            false => Err(DATA_OUT_MISFIT),
+            false => Err(DATA_MISFIT),
         }
     }
 
@@ -318,7 +334,7 @@ impl Data {
     fn complete(self) -> Result<Vec<Bytes>, Sense> {
         match self.out_expected >= self.steps.data_out_length {
             true => Ok(self.out),
-            false => Err(DATA_OUT_MISFIT),
+            false => Err(DATA_MISFIT),
         }
     }
 
@@ -327,7 +343,7 @@ impl Data {
     fn exact(self) -> Result<Vec<Bytes>, Sense> {
         match self.out_expected == self.steps.data_out_length {
             true => Ok(self.out),
-            false => Err(DATA_OUT_MISFIT),
+            false => Err(DATA_MISFIT),
         }
     }
 }

@@ -1,7 +1,12 @@
 //! What is refused for bits that ask for something which is not to be had.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
+use holdfast_stdx::Bytes;
+
 use super::bench::{Bench, assert_illegal, sense, sixteen, ten, twelve};
-use crate::{AdditionalSense, FieldPointer};
+use crate::{AdditionalSense, Cdb, FieldPointer, Outcome, Request};
 
 fn assert_refused(cdb: &[u8], byte: u16, bit: Option<u8>) {
     let mut bench = Bench::new();
@@ -74,4 +79,56 @@ fn commands_of_later_issues_are_unknown() {
     let mut cdb = [0; 16];
     cdb[..2].copy_from_slice(&[0xA3, 0x0A]);
     assert_illegal(&bench.run(&cdb), AdditionalSense::INVALID_FIELD_IN_CDB);
+}
+
+/// As the initiator's flags say that data moves one way, and the CDB the other.
+fn misdirected(cdb: &[u8], data_out_expected: u64, data_in_expected: u64) -> Outcome {
+    let mut bench = Bench::new();
+    let cdb = Cdb::parse(cdb, bench.unit.geometry());
+    let data_out = match data_out_expected.min(cdb.data_out_length()) {
+        0 => Vec::new(),
+        length => vec![Bytes::from(vec![1; length as usize])],
+    };
+    let request = Request {
+        cdb,
+        data_out,
+        data_out_expected,
+        data_in_expected,
+        luns: &[],
+    };
+    bench.unit.begin(&mut bench.nexus, request)
+}
+
+#[test]
+fn data_in_the_wrong_direction() {
+    let additional = AdditionalSense::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT;
+    let mut unmap = ten(0x42, 0, 0, 24);
+    unmap[8] = 24;
+    for cdb in [
+        ten(0x2A, 0, 0, 1),
+        ten(0x2E, 0, 0, 1),
+        ten(0x2F, 0x02, 0, 1),
+        ten(0x41, 0, 0, 1),
+        unmap,
+    ] {
+        let Outcome::Done(response) = misdirected(&cdb, 0, 512) else {
+            panic!("{cdb:x?} is carried out");
+        };
+        assert_illegal(&response, additional);
+        assert_eq!(response.transfer_length, 0, "{cdb:x?}");
+    }
+    let inquiry = [0x12, 0, 0, 0, 96, 0];
+    for cdb in [&ten(0x28, 0, 0, 1)[..], &ten(0x25, 0, 0, 0), &inquiry] {
+        let Outcome::Done(response) = misdirected(cdb, 512, 0) else {
+            panic!("{cdb:x?} reads the medium");
+        };
+        assert!(response.sense.is_none(), "{cdb:x?}");
+        assert_eq!(response.transfer_length, 0, "{cdb:x?}");
+    }
+    // Without data there is no direction, but too little of it: an overflow, not a mistake.
+    let write = misdirected(&ten(0x2A, 0, 0, 1), 0, 0);
+    assert!(matches!(write, Outcome::Done(response) if response.transfer_length == 512));
+    // Who moves nothing may say what it wants.
+    let ready = misdirected(&[0; 6], 0, 512);
+    assert!(matches!(ready, Outcome::Done(response) if response.sense.is_none()));
 }
