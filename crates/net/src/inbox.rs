@@ -3,7 +3,7 @@
 //! Invariants:
 //! - what one task leaves stays in order;
 //! - a reader leaves one batch, and waits for the loop to take it before it reads on: what the
-//!   engine has not seen is bounded by the number of connections, and by [`TURN_BYTES_MAX`].
+//!   engine has not seen is bounded by the number of connections, and by what its owner takes in a turn.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -11,21 +11,22 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::sync::Notify;
 
-use crate::limits::TURN_BYTES_MAX;
-
 /// What has happened, in order, and who waits for it.
 pub(crate) struct Inbox<T> {
     items: RefCell<VecDeque<T>>,
     bytes: Cell<usize>,
+    bytes_max: usize,
     waker: RefCell<Option<Waker>>,
     taken: Notify,
 }
 
 impl<T> Inbox<T> {
-    pub(crate) fn new() -> Self {
+    /// One whose readers leave no more in a turn once `bytes_max` are there.
+    pub(crate) fn new(bytes_max: usize) -> Self {
         Self {
             items: RefCell::new(VecDeque::new()),
             bytes: Cell::new(0),
+            bytes_max,
             waker: RefCell::new(None),
             taken: Notify::new(),
         }
@@ -42,7 +43,7 @@ impl<T> Inbox<T> {
 
     /// Whether another batch may be read in this turn.
     pub(crate) fn has_room(&self) -> bool {
-        self.bytes.get() < TURN_BYTES_MAX
+        self.bytes.get() < self.bytes_max
     }
 
     /// Waits until the loop has taken everything that is here now.

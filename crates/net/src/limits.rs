@@ -36,11 +36,20 @@ pub(crate) const PORTAL_QUEUE_BYTES_MAX: usize = 128 << 20;
 
 /// What a lane reads at once: many small messages in one call; large ones are read in place.
 pub(crate) const LANE_READ_BYTES: usize = 64 << 10;
-/// What the portal reads at once.
+/// What the portal reads at once from one connection, at most and at least.
 pub(crate) const PORTAL_READ_BYTES: usize = 256 << 10;
+pub(crate) const PORTAL_READ_BYTES_MIN: usize = 16 << 10;
+/// What it reads at once from all connections: the more there are, the less from each.
+pub(crate) const PORTAL_READ_BYTES_SUM: usize = 16 << 20;
 /// From this length on what was read is handed on in the buffer it was read into; below, it is
-/// copied, so that no small piece keeps a large buffer alive.
-pub(crate) const PORTAL_KEEP_BYTES_MIN: usize = PORTAL_READ_BYTES / 2;
+/// copied, so that no piece keeps a buffer alive that is much larger.
+pub(crate) const PORTAL_KEEP_BYTES_MIN: usize = PORTAL_READ_BYTES / 8 * 7;
+/// Bytes that the portal hands to the engine in one turn.
+pub(crate) const PORTAL_TURN_BYTES_MAX: usize = 8 << 20;
+/// What was read from connections before the engine wanted nothing more of them, in sum. A
+/// connection that exceeds it is cut off: those that read what they are sent are not paused for
+/// long.
+pub(crate) const PORTAL_HELD_BYTES_MAX: usize = 8 << 20;
 
 /// Bytes after a hello's header at most; it has 73.
 pub(crate) const HELLO_BYTES_MAX: usize = 512;

@@ -26,7 +26,7 @@ use crate::complaints::Complaints;
 use crate::inbox::Inbox;
 use crate::limits::{
     CONTROL_QUEUE_BYTES_MAX, DATA_QUEUE_BYTES_MAX, LAST_WORDS_TIME_MAX, LINK_PROBE,
-    LINK_UNANSWERED_MAX, UNGREETED_MAX,
+    LINK_UNANSWERED_MAX, TURN_BYTES_MAX, UNGREETED_MAX,
 };
 use crate::stream::{Patience, Stream};
 use crate::task::Task;
@@ -138,7 +138,7 @@ impl Peers {
             node,
             identity: None,
             shared: Rc::new(Shared {
-                inbox: Inbox::new(),
+                inbox: Inbox::new(TURN_BYTES_MAX),
                 admitted: RefCell::default(),
                 link_nonce: Cell::new(0),
             }),

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use holdfast_engine::{ConnectionId, PortalCommand, PortalEvent};
-use holdfast_stdx::{Bytes, BytesMut};
+use holdfast_stdx::{BufMut, Bytes, BytesMut};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -24,8 +24,9 @@ use crate::accept::{Place, Places, accept};
 use crate::complaints::Complaints;
 use crate::inbox::Inbox;
 use crate::limits::{
-    CLOSE_TIME_MAX, PORTAL_KEEP_BYTES_MIN, PORTAL_PROBE, PORTAL_QUEUE_BYTES_MAX, PORTAL_READ_BYTES,
-    PORTAL_UNANSWERED_MAX,
+    CLOSE_TIME_MAX, PORTAL_HELD_BYTES_MAX, PORTAL_KEEP_BYTES_MIN, PORTAL_PROBE,
+    PORTAL_QUEUE_BYTES_MAX, PORTAL_READ_BYTES, PORTAL_READ_BYTES_MIN, PORTAL_READ_BYTES_SUM,
+    PORTAL_TURN_BYTES_MAX, PORTAL_UNANSWERED_MAX,
 };
 use crate::stream::{Patience, Stream};
 use crate::task::Task;
@@ -62,6 +63,8 @@ struct Shared {
     inbox: Inbox<Item>,
     /// Where all connections read into, one at a time.
     buffer: RefCell<BytesMut>,
+    /// How much each reads at once.
+    read_bytes: Cell<usize>,
 }
 
 /// All connections of initiators.
@@ -70,6 +73,8 @@ pub(crate) struct Portal {
     places: Places,
     acceptors: Vec<Task>,
     connections: HashMap<ConnectionId, Connection>,
+    /// Bytes that `held` of all connections have.
+    held_bytes: usize,
     drawn: u64,
     /// What the engine is to be told.
     events: VecDeque<PortalEvent>,
@@ -107,12 +112,14 @@ impl Portal {
     pub(crate) fn new(connections_max: usize) -> Self {
         Self {
             shared: Rc::new(Shared {
-                inbox: Inbox::new(),
+                inbox: Inbox::new(PORTAL_TURN_BYTES_MAX),
                 buffer: RefCell::default(),
+                read_bytes: Cell::new(PORTAL_READ_BYTES),
             }),
             places: Places::new(connections_max),
             acceptors: Vec::new(),
             connections: HashMap::new(),
+            held_bytes: 0,
             drawn: 0,
             events: VecDeque::new(),
             dirty: Vec::new(),
@@ -247,10 +254,18 @@ impl Portal {
             closing: false,
         };
         self.connections.insert(connection, state);
+        self.share_reading();
         self.events.push_back(PortalEvent::Connected {
             connection,
             from: from.to_string(),
         });
+    }
+
+    /// How much is read at once depends on how many there are.
+    fn share_reading(&self) {
+        let share = PORTAL_READ_BYTES_SUM / self.connections.len().max(1);
+        let share = share.clamp(PORTAL_READ_BYTES_MIN, PORTAL_READ_BYTES);
+        self.shared.read_bytes.set(share);
     }
 
     fn received(&mut self, connection: ConnectionId, bytes: Bytes) {
@@ -259,7 +274,12 @@ impl Portal {
         };
         if state.gate.paused.get() {
             assert!(state.held.is_none(), "a paused connection is not read from");
+            self.held_bytes += bytes.len();
             state.held = Some(bytes);
+            if self.held_bytes > PORTAL_HELD_BYTES_MAX {
+                tracing::warn!("aborted a connection: too many are not read from");
+                self.abort(connection);
+            }
         } else if !state.closing {
             let event = PortalEvent::Received { connection, bytes };
             self.events.push_back(event);
@@ -273,6 +293,7 @@ impl Portal {
         state.gate.paused.set(false);
         state.gate.opened.notify_one();
         if let Some(bytes) = state.held.take() {
+            self.held_bytes -= bytes.len();
             self.received(connection, bytes);
         }
     }
@@ -302,7 +323,9 @@ impl Portal {
     }
 
     fn ended(&mut self, connection: ConnectionId, error: Option<&io::Error>) {
-        if self.connections.remove(&connection).is_some() {
+        if let Some(state) = self.connections.remove(&connection) {
+            self.held_bytes -= state.held.map_or(0, |bytes| bytes.len());
+            self.share_reading();
             if let Some(error) = error {
                 tracing::debug!("connection of an initiator: {error}");
             }
@@ -317,7 +340,8 @@ impl Shared {
         let mut buffer = self.buffer.borrow_mut();
         assert!(buffer.is_empty(), "what was read has been taken");
         buffer.reserve(PORTAL_READ_BYTES);
-        let Some(count) = stream.read(&mut *buffer)? else {
+        let mut room = (&mut *buffer).limit(self.read_bytes.get());
+        let Some(count) = stream.read(&mut room)? else {
             return Ok(None);
         };
         if count >= PORTAL_KEEP_BYTES_MIN {

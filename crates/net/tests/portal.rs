@@ -311,3 +311,83 @@ fn connections_are_bounded_and_places_come_free() {
         connected(&mut node).await;
     });
 }
+
+/// So many initiators, and what they are called.
+async fn many(node: &mut TestNode, count: usize) -> Vec<(TcpStream, ConnectionId)> {
+    let mut all = Vec::new();
+    for _ in 0..count {
+        all.push(connected(node).await);
+    }
+    all
+}
+
+fn with_places(connections_max: usize) -> TestNode {
+    let mut node = TestNode::closed(
+        1,
+        &TestOptions {
+            connections_max,
+            ..TestOptions::default()
+        },
+    );
+    node.network
+        .open(holdfast_model::StoreId(1), holdfast_model::Incarnation(1))
+        .unwrap();
+    node
+}
+
+#[test]
+fn the_more_initiators_there_are_the_less_is_read_of_each() {
+    run(async {
+        let mut node = with_places(256);
+        let mut all = many(&mut node, 200).await;
+        let (initiator, connection) = &mut all[100];
+        let connection = *connection;
+        let sent = pattern(1 << 20);
+        let writing = initiator.write_all(&sent);
+        let (written, (bytes, largest)) =
+            tokio::join!(writing, received(&mut node, connection, sent.len()));
+        written.unwrap();
+        assert_eq!(bytes, sent);
+        assert!(largest <= (16 << 20) / 200, "{largest} bytes at once");
+    });
+}
+
+#[test]
+fn what_waits_for_paused_connections_is_bounded_in_sum() {
+    run(async {
+        let mut node = with_places(256);
+        let mut all = many(&mut node, 250).await;
+        let piece = pattern(60 << 10);
+        let pause = |node: &mut TestNode, connection| {
+            node.network
+                .portal_command(PortalCommand::Pause { connection });
+        };
+        for (_, connection) in &all {
+            pause(&mut node, *connection);
+        }
+        let mut gone = Vec::new();
+        for (initiator, connection) in &mut all {
+            initiator.write_all(&piece).await.unwrap();
+            node.network.portal_command(PortalCommand::Resume {
+                connection: *connection,
+            });
+            // It is read before the engine wants nothing more, and not handed on.
+            tokio::time::sleep(Duration::from_millis(4)).await;
+            pause(&mut node, *connection);
+            let wait = Duration::from_millis(4);
+            while let Ok(event) = tokio::time::timeout(wait, node.next_portal()).await {
+                match event {
+                    PortalEvent::Closed { connection } => gone.push(connection),
+                    other => panic!("{other:?} of a paused connection"),
+                }
+            }
+        }
+        assert!(!gone.is_empty(), "too much is held");
+        assert!(gone.len() < 200, "{gone:?}: it is a bound, not a ban");
+        let first = all[0].1;
+        node.network
+            .portal_command(PortalCommand::Resume { connection: first });
+        let (bytes, _) = received(&mut node, first, piece.len()).await;
+        assert_eq!(bytes, piece, "what was held is not lost");
+    });
+}
