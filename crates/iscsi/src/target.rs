@@ -22,6 +22,7 @@ mod data_out;
 mod directory;
 mod event;
 mod limits;
+mod load;
 mod login;
 mod logout;
 mod management;
@@ -41,10 +42,11 @@ pub use self::directory::{
     Portal, PortalAddress, PortalAddressError, TargetDirectory, TargetEntry,
 };
 pub use self::event::{
-    CloseReason, Command, ConnectionId, SessionId, TargetCommand, TargetEvent, TargetOutput,
-    TaskId, TaskManagement, TaskManagementFunction, TaskManagementId, TaskManagementOutcome,
+    CloseReason, Command, ConnectionId, EndedTasks, SessionId, TargetCommand, TargetEvent,
+    TargetOutput, TaskId, TaskManagement, TaskManagementFunction, TaskManagementId,
+    TaskManagementOutcome,
 };
-pub use self::limits::{Limits, WINDOW_MIN};
+pub use self::limits::{Limits, NARROW_SEGMENT_MAX, NARROW_WINDOW_MAX, OUTPUT_MIN, WINDOW_MIN};
 
 use self::connection::{Connection, Flow, Phase};
 use self::nexus::Shared;
@@ -150,6 +152,7 @@ impl Target {
         {
             self.close(connection, CloseReason::InputOverflow, out);
         }
+        self.note_input(connection, out);
         self.settle(now, out);
     }
 
@@ -158,10 +161,9 @@ impl Target {
     /// takes, with an answer that goes to it, and when another session's end is confirmed.
     #[must_use]
     pub fn wants_input(&self, connection: ConnectionId) -> bool {
-        let limits = self.shared.limits();
         self.connections
             .get(&connection)
-            .is_some_and(|it| it.wants_input(limits))
+            .is_some_and(|it| it.wants_input(&self.shared))
     }
 
     /// The socket has taken `bytes` more of what was to be sent.
@@ -173,16 +175,19 @@ impl Target {
         out: &mut TargetOutput,
     ) {
         let Some(place) = self.connections.get_mut(&connection) else {
+            self.shared.load.note_lingering(connection, Some(bytes));
             return;
         };
         // Output that moves is a sign of life while input is not read; else it is not, for sockets
         // take a while to notice that nobody is there.
-        if !place.wants_input(self.shared.limits()) {
+        if !place.wants_input(&self.shared) {
             place.note_heard(now);
         }
         place.wire.handle_sent(bytes);
+        self.shared.load.note_taken(bytes);
         place.pump_answers(&mut self.shared, out);
         self.process(now, connection, out);
+        self.note_input(connection, out);
         self.settle(now, out);
     }
 
@@ -194,6 +199,7 @@ impl Target {
         out: &mut TargetOutput,
     ) {
         self.remove(connection, CloseReason::PeerClosed, out);
+        self.shared.load.note_lingering(connection, None);
         self.settle(now, out);
     }
 
@@ -266,21 +272,25 @@ impl Target {
         place.request_logout(now, seconds, &mut self.shared, out);
         let deadline = place.next_deadline(self.shared.limits());
         self.set_deadline(connection, deadline);
+        self.settle(now, out);
     }
 
     /// Ends all commands of all sessions on `target`, or on one of its units, that another node was
-    /// told to end; returns those that were given to the layer above. They are never answered.
+    /// told to end.
     pub fn abort_tasks(
         &mut self,
         now: Instant,
         target: &IscsiName,
         unit: Option<u16>,
         out: &mut TargetOutput,
-    ) -> Vec<TaskId> {
+    ) -> EndedTasks {
         let aborted = self.abort_on_target(target, unit);
         self.shared.budget.release(aborted.reserved);
         self.settle(now, out);
-        aborted.tasks
+        EndedTasks {
+            tasks: aborted.tasks,
+            sessions: aborted.sessions,
+        }
     }
 
     /// What there is to offer is now `directory`. Sessions of targets that are not in it end.
@@ -346,6 +356,11 @@ impl Target {
         }
     }
 
+    fn note_output(&mut self, out: &mut TargetOutput) {
+        let sent = core::mem::take(&mut out.sent_bytes);
+        self.shared.load.note_output(sent);
+    }
+
     /// Closes from our side: the driver is told.
     fn close(&mut self, id: ConnectionId, reason: CloseReason, out: &mut TargetOutput) {
         if self.remove(id, reason, out) {
@@ -363,10 +378,17 @@ impl Target {
         };
         self.shared
             .move_deadline(id, connection.deadline.take(), None);
+        let unsent = connection.wire.unsent();
+        self.shared.load.linger(id, unsent);
+        self.shared.load.note_input(connection.noted_input, 0);
         match connection.phase {
-            Phase::Login(_) => self.shared.logins -= 1,
+            Phase::Login(login) => {
+                self.shared.logins -= 1;
+                self.shared.load.give_back(login.allowance);
+            }
             Phase::Opening(opening) => {
                 self.shared.logins -= 1;
+                self.shared.load.give_back(opening.allowance);
                 self.shared.stop_waiting(id, &opening);
             }
             Phase::Full(session) => self.shared.end_session(*session, reason, out),
@@ -374,6 +396,18 @@ impl Target {
             Phase::LoggingOut(_) => {}
         }
         true
+    }
+
+    /// Closes a connection whose input has become too much for all of them.
+    fn note_input(&mut self, id: ConnectionId, out: &mut TargetOutput) {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        let after = connection.input_bytes();
+        let before = core::mem::replace(&mut connection.noted_input, after);
+        if !self.shared.load.note_input(before, after) {
+            self.close(id, CloseReason::InputOverflow, out);
+        }
     }
 
     fn set_deadline(&mut self, id: ConnectionId, deadline: Option<Instant>) {
@@ -385,11 +419,13 @@ impl Target {
 
     /// Runs after every event: room that became free goes to those who wait for it.
     fn settle(&mut self, now: Instant, out: &mut TargetOutput) {
+        self.note_output(out);
         while let Some(id) = self.shared.budget.next_waiter() {
             if let Some(connection) = self.connections.get_mut(&id) {
                 connection.pump(&mut self.shared, out);
             }
         }
+        self.note_output(out);
         self.shared.assert_consistent(now, self.connections.len());
     }
 }

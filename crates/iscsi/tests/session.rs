@@ -11,7 +11,7 @@ use holdfast_iscsi::initiator::{
 };
 use holdfast_iscsi::negotiation::{Digest, Preferences};
 use holdfast_iscsi::pdu::{LoginStatus, Residual, TaskManagementCode};
-use holdfast_iscsi::target::{CloseReason, Limits, TaskManagementFunction};
+use holdfast_iscsi::target::{CloseReason, EndedTasks, Limits, TaskManagementFunction};
 use holdfast_iscsi::{PortalGroupTag, SerialNumber};
 use holdfast_scsi::{Lun, TaskAttribute};
 use holdfast_stdx::{Bytes, Duration, Prng};
@@ -729,4 +729,33 @@ fn commands_that_are_too_long_are_refused() {
     assert_eq!(world.delivered, 0);
     let completion = world.complete(host, write_10(0, 8, vec![Bytes::from(vec![1; 8 * 512])]));
     assert_eq!(completion.status, 0);
+}
+
+#[test]
+fn who_lost_commands_is_named() {
+    let mut world = World::new(1);
+    world.answers = Answers::Held;
+    let hosts: Vec<usize> = (0..3)
+        .map(|host| {
+            let config = world.config(host);
+            world.log_in(config)
+        })
+        .collect();
+    world.submit(hosts[0], read_10(0, 8));
+    world.run();
+    let had_one = world.held[0].session;
+    let code = TaskManagementCode::ClearTaskSet;
+    world
+        .with_host(hosts[1], |initiator, _, out| {
+            initiator.manage(CommandTag(99), code, lun(), out)
+        })
+        .unwrap();
+    world.run();
+    assert_eq!(world.management.len(), 1);
+    assert_eq!(world.management[0].sessions, [had_one]);
+    assert_ne!(world.management[0].session, had_one);
+    // Another node's wish finds nobody any more.
+    let ended =
+        world.with_target(|target, now, out| target.abort_tasks(now, &name(TARGET), Some(0), out));
+    assert_eq!(ended, EndedTasks::default());
 }

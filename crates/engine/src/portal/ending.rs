@@ -17,7 +17,7 @@ use holdfast_model::NodeId;
 use holdfast_scsi::UnitAttention;
 use holdfast_stdx::Instant;
 
-use super::{Portal, Task};
+use super::{Portal, Session, Task};
 use crate::event::LinkId;
 use crate::volume::Volumes;
 
@@ -69,6 +69,17 @@ pub(super) struct Endings {
     over_for_peers: Vec<(EndedFor, bool)>,
 }
 
+impl Session {
+    /// Raises on a unit, or on all.
+    fn raise(&mut self, unit: Option<u16>, attention: UnitAttention) {
+        for (number, nexus) in &mut self.units {
+            if unit.is_none_or(|unit| unit == *number) {
+                nexus.raise(attention);
+            }
+        }
+    }
+}
+
 impl Portal {
     pub(crate) fn take_wide(&mut self) -> Vec<Wide> {
         core::mem::take(&mut self.endings.wide)
@@ -100,8 +111,13 @@ impl Portal {
         }
         if let Some(reset) = wide {
             let unit = unit.and_then(holdfast_scsi::Lun::number);
-            let cleared_by = (!reset).then_some(request.session);
-            self.raise_unit_ended(&target, unit, reset, cleared_by);
+            if reset {
+                self.raise_reset(&target, unit);
+            } else {
+                let mut sessions = request.sessions.clone();
+                sessions.retain(|session| *session != request.session);
+                self.raise_cleared(&sessions, unit);
+            }
             self.endings.wide.push(Wide {
                 request: request.request,
                 target,
@@ -128,11 +144,15 @@ impl Portal {
         if self.endings.endings.iter().filter(of_peer).count() >= ENDINGS_PER_PEER_MAX {
             return;
         }
-        self.raise_unit_ended(target, Some(unit), reset, None);
-        let tasks = self
+        let ended = self
             .target
             .abort_tasks(now, target, Some(unit), &mut self.out);
-        self.end_tasks(now, For::Peer(wanted_by), tasks, 0);
+        if reset {
+            self.raise_reset(target, Some(unit));
+        } else {
+            self.raise_cleared(&ended.sessions, Some(unit));
+        }
+        self.end_tasks(now, For::Peer(wanted_by), ended.tasks, 0);
         self.settle(now, volumes);
     }
 
@@ -185,29 +205,20 @@ impl Portal {
         self.finish_endings(now);
     }
 
-    /// Tells initiators that their commands on a unit were ended: those of all sessions, or of all
-    /// but the one that wanted it (SAM-5 5.14.3, 7.3, 7.7).
-    fn raise_unit_ended(
-        &mut self,
-        target: &IscsiName,
-        unit: Option<u16>,
-        reset: bool,
-        wanted_by: Option<SessionId>,
-    ) {
-        let attention = if reset {
-            UnitAttention::Reset
-        } else {
-            UnitAttention::CommandsCleared
-        };
-        let sessions = self.sessions.iter_mut();
-        for (id, session) in sessions.filter(|(_, session)| session.nexus.target == *target) {
-            if wanted_by == Some(*id) {
-                continue;
-            }
-            for (number, nexus) in &mut session.units {
-                if unit.is_none_or(|unit| unit == *number) {
-                    nexus.raise(attention);
-                }
+    /// Tells every initiator that a unit was reset, or all of a target's (SAM-5 7.7).
+    fn raise_reset(&mut self, target: &IscsiName, unit: Option<u16>) {
+        let sessions = self.sessions.values_mut();
+        for session in sessions.filter(|session| session.nexus.target == *target) {
+            session.raise(unit, UnitAttention::Reset);
+        }
+    }
+
+    /// Tells initiators that another cleared commands of theirs: those that had any (SAM-5 5.14.3,
+    /// 7.3), for who had none has lost nothing.
+    fn raise_cleared(&mut self, sessions: &[SessionId], unit: Option<u16>) {
+        for id in sessions {
+            if let Some(session) = self.sessions.get_mut(id) {
+                session.raise(unit, UnitAttention::CommandsCleared);
             }
         }
     }

@@ -3,23 +3,26 @@
 //!
 //! Invariants:
 //! - no part is empty;
-//! - parts shorter than [`COPY_BELOW`] are copied behind one another, so that neither the list nor
-//!   what it keeps alive grows out of proportion to the bytes in it.
+//! - a part is copied unless it is nearly all of the buffer that it was read into, and short parts
+//!   are gathered: what a payload keeps alive is at most 8/7 of what is in it, and [`COPY_BELOW`].
 
 use alloc::vec::Vec;
 
 use holdfast_stdx::{Bytes, BytesMut};
 
-/// Parts shorter than this are copied: a part keeps the whole chunk alive that it was read with,
-/// and has an entry in a list. Drivers read in chunks of 64 KiB, so what is held is at most 32 times
-/// what was sent.
+/// Parts shorter than this are copied: each has an entry in a list.
 const COPY_BELOW: usize = 2048;
+
+/// Whether `length` bytes may keep a buffer of `buffer` bytes alive: seven of eight are in use.
+pub(super) const fn is_worth_its_buffer(length: usize, buffer: usize) -> bool {
+    length >= buffer - buffer / 8
+}
 
 /// Bytes in order, in parts.
 #[derive(Clone, Debug, Default)]
 pub struct Payload {
     parts: Vec<Bytes>,
-    tail: BytesMut,
+    tail: Vec<u8>,
     length: usize,
 }
 
@@ -42,15 +45,24 @@ impl Payload {
         self.length == 0
     }
 
-    /// Adds `part` at the end.
+    /// Adds `part` at the end, which has its buffer for itself.
     pub fn push(&mut self, part: Bytes) {
+        let (buffer, more) = (part.len(), self.tail.len() / 8);
+        self.push_part(part, buffer, more);
+    }
+
+    /// Adds `part`, which lies in a buffer of `buffer` bytes; some `more` bytes will follow it.
+    pub(super) fn push_part(&mut self, part: Bytes, buffer: usize, more: usize) {
         self.length += part.len();
-        if part.len() < COPY_BELOW {
-            self.tail.extend_from_slice(&part);
-        } else {
+        if part.len() >= COPY_BELOW && is_worth_its_buffer(part.len(), buffer) {
             self.seal();
             self.parts.push(part);
+            return;
         }
+        if self.tail.capacity() - self.tail.len() < part.len() {
+            self.tail.reserve_exact(part.len() + more);
+        }
+        self.tail.extend_from_slice(&part);
     }
 
     /// Adds all of `other` at the end.
@@ -82,9 +94,15 @@ impl Payload {
     }
 
     fn seal(&mut self) {
-        if !self.tail.is_empty() {
-            self.parts.push(core::mem::take(&mut self.tail).freeze());
+        if self.tail.is_empty() {
+            return;
         }
+        let tail = core::mem::take(&mut self.tail);
+        self.parts
+            .push(match is_worth_its_buffer(tail.len(), tail.capacity()) {
+                true => Bytes::from(tail),
+                false => Bytes::copy_from_slice(&tail),
+            });
     }
 }
 

@@ -1,8 +1,10 @@
 //! Cuts a stream of bytes into PDUs (RFC 7143 11.2).
 //!
 //! Invariants:
-//! - payloads are handed on as they were read, without copying, save short pieces
-//!   ([`Payload`]);
+//! - payloads are handed on as they were read, without copying, save what would keep a buffer alive
+//!   that is much larger ([`Payload`]);
+//! - small chunks are gathered, and what is left of a large one when the rest of a PDU is waited for
+//!   is copied: what is held is in proportion to what is buffered;
 //! - a PDU is yielded when all of it is here, and its length is judged before any of its data is
 //!   waited for: what is buffered is less than one PDU of the permitted length, and the chunk that
 //!   came last;
@@ -61,12 +63,26 @@ pub enum FrameError {
     DataDigest(Header),
 }
 
+/// Chunks shorter than this are gathered: each has an entry in a list, and a buffer.
+const GATHER_BELOW: usize = 1024;
+
+#[derive(Debug)]
+struct Chunk {
+    bytes: Bytes,
+    /// How long the buffer is that it keeps alive.
+    buffer: usize,
+}
+
 /// Takes chunks, yields PDUs.
 #[derive(Debug)]
 pub struct PduReader {
     framing: Framing,
-    chunks: VecDeque<Bytes>,
+    chunks: VecDeque<Chunk>,
+    /// Small chunks that came last.
+    tail: BytesMut,
     buffered: usize,
+    /// Bytes of the buffers that `chunks` lie in.
+    held: usize,
     /// The header of the PDU that is being waited for.
     header: Option<Header>,
     failed: Option<FrameError>,
@@ -75,11 +91,13 @@ pub struct PduReader {
 impl PduReader {
     /// A reader at the beginning of a stream.
     #[must_use]
-    pub const fn new(framing: Framing) -> Self {
+    pub fn new(framing: Framing) -> Self {
         Self {
             framing,
             chunks: VecDeque::new(),
+            tail: BytesMut::new(),
             buffered: 0,
+            held: 0,
             header: None,
             failed: None,
         }
@@ -98,12 +116,25 @@ impl PduReader {
         self.framing
     }
 
-    /// Takes the next bytes of the stream.
+    /// Takes the next bytes of the stream, which have their buffer for themselves.
     pub fn push(&mut self, chunk: Bytes) {
-        if !chunk.is_empty() && self.failed.is_none() {
-            self.buffered += chunk.len();
-            self.chunks.push_back(chunk);
+        if chunk.is_empty() || self.failed.is_some() {
+            return;
         }
+        self.buffered += chunk.len();
+        if chunk.len() < GATHER_BELOW {
+            self.tail.extend_from_slice(&chunk);
+            return;
+        }
+        self.seal();
+        let buffer = chunk.len();
+        self.put(chunk, buffer);
+    }
+
+    /// Bytes of memory that wait with what is [`buffered`](Self::buffered).
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.held + self.tail.capacity()
     }
 
     /// Bytes that wait to become a PDU.
@@ -121,12 +152,43 @@ impl PduReader {
             return Err(error);
         }
         let result = self.advance();
-        if let Err(error) = result {
-            self.failed = Some(error);
-            self.chunks.clear();
-            self.buffered = 0;
+        match result {
+            Ok(Some(_)) => {}
+            Ok(None) => self.compact(),
+            Err(error) => {
+                self.failed = Some(error);
+                self.chunks.clear();
+                self.tail = BytesMut::new();
+                (self.buffered, self.held) = (0, 0);
+            }
         }
         result
+    }
+
+    fn put(&mut self, bytes: Bytes, buffer: usize) {
+        self.held += buffer;
+        self.chunks.push_back(Chunk { bytes, buffer });
+    }
+
+    /// What was gathered becomes a chunk.
+    fn seal(&mut self) {
+        if !self.tail.is_empty() {
+            let tail = core::mem::take(&mut self.tail);
+            let buffer = tail.capacity();
+            self.put(tail.freeze(), buffer);
+        }
+    }
+
+    /// Lets go of a buffer of which little is left. Only the first chunk was taken from.
+    fn compact(&mut self) {
+        if let Some(front) = self.chunks.front_mut()
+            && front.bytes.len() < front.buffer / 2
+        {
+            self.held -= front.buffer;
+            front.bytes = Bytes::copy_from_slice(&front.bytes);
+            front.buffer = front.bytes.len();
+            self.held += front.buffer;
+        }
     }
 
     fn advance(&mut self) -> Result<Option<RawPdu>, FrameError> {
@@ -147,14 +209,16 @@ impl PduReader {
         self.header = None;
         if digest == 0 {
             let mut data = Payload::new();
-            self.take(data_length, |part| data.push(part));
-            self.take(padded - data_length, |_| ());
+            self.take(data_length, |part, buffer, more| {
+                data.push_part(part, buffer, more);
+            });
+            self.take(padded - data_length, |_, _, _| ());
             return Ok(Some(RawPdu { header, data }));
         }
         // The digest covers the padding (RFC 7143 11.2.3); copied together here, because our CRC
         // is of one piece.
         let mut whole = BytesMut::with_capacity(padded);
-        self.take(padded, |part| whole.extend_from_slice(&part));
+        self.take(padded, |part, _, _| whole.extend_from_slice(&part));
         if self.take_digest() != crc32c(&whole) {
             return Err(FrameError::DataDigest(header));
         }
@@ -183,7 +247,7 @@ impl PduReader {
         }
         let mut bytes = [0; HEADER_LENGTH + ADDITIONAL_LENGTH_MAX];
         let mut filled = 0;
-        self.take(HEADER_LENGTH + additional, |part| {
+        self.take(HEADER_LENGTH + additional, |part, _, _| {
             bytes[filled..filled + part.len()].copy_from_slice(&part);
             filled += part.len();
         });
@@ -202,19 +266,19 @@ impl PduReader {
     }
 
     fn peek_byte(&self, mut offset: usize) -> Option<u8> {
-        for chunk in &self.chunks {
-            if let Some(byte) = chunk.get(offset) {
+        for Chunk { bytes, .. } in &self.chunks {
+            if let Some(byte) = bytes.get(offset) {
                 return Some(*byte);
             }
-            offset -= chunk.len();
+            offset -= bytes.len();
         }
-        None
+        self.tail.get(offset).copied()
     }
 
     fn take_digest(&mut self) -> u32 {
         let mut bytes = [0; DIGEST_LENGTH];
         let mut filled = 0;
-        self.take(DIGEST_LENGTH, |part| {
+        self.take(DIGEST_LENGTH, |part, _, _| {
             bytes[filled..filled + part.len()].copy_from_slice(&part);
             filled += part.len();
         });
@@ -222,21 +286,27 @@ impl PduReader {
         u32::from_le_bytes(bytes)
     }
 
-    /// Hands the next `length` bytes, which must be here, to `sink`.
-    fn take(&mut self, mut length: usize, mut sink: impl FnMut(Bytes)) {
+    /// Hands the next `length` bytes, which must be here, to `sink`: part by part, with the length
+    /// of the buffer that the part lies in and of what follows the part.
+    fn take(&mut self, mut length: usize, mut sink: impl FnMut(Bytes, usize, usize)) {
         assert!(length <= self.buffered, "only what is here is taken");
         self.buffered -= length;
         while length > 0 {
+            if self.chunks.is_empty() {
+                self.seal();
+            }
             let front = self
                 .chunks
                 .front_mut()
                 .expect("what is buffered lies in chunks");
-            let part = front.split_to(length.min(front.len()));
+            let part = front.bytes.split_to(length.min(front.bytes.len()));
+            let buffer = front.buffer;
             length -= part.len();
-            if !front.has_remaining() {
+            if !front.bytes.has_remaining() {
+                self.held -= buffer;
                 self.chunks.pop_front();
             }
-            sink(part);
+            sink(part, buffer, length);
         }
     }
 }

@@ -491,3 +491,68 @@ fn large_payloads_are_not_copied() {
     let received = reader.next_pdu().unwrap().unwrap().data.into_parts();
     assert_eq!(received[0].as_ptr(), data.as_ptr(), "taken as it is");
 }
+
+const LARGE: Framing = Framing {
+    data_length_max: 1 << 18,
+    ..Framing::LOGIN
+};
+
+/// A chunk as a driver reads it: `payload` bytes of data in a PDU, and a PDU of what is left.
+fn chunk_with(payload: usize, length: usize) -> Bytes {
+    let (header, _) = nop(&mut Prng::from_seed(1));
+    let mut parts = Vec::new();
+    for data in [payload, length - payload - 96] {
+        let data = vec![Bytes::from(vec![1; data])];
+        frame(header, data, LARGE, &mut parts);
+    }
+    Bytes::from(parts.concat())
+}
+
+#[test]
+fn a_payload_keeps_no_buffer_alive_that_is_much_larger() {
+    for payload in [4, 2048, 2560, 65_536, 200_000] {
+        let chunk = chunk_with(payload, 256 << 10);
+        let mut reader = PduReader::new(LARGE);
+        reader.push(chunk.clone());
+        let kept = reader.next_pdu().unwrap().unwrap().data;
+        reader.next_pdu().unwrap().unwrap();
+        assert!(reader.next_pdu().unwrap().is_none());
+        assert_eq!(kept.len(), payload);
+        assert!(chunk.is_unique(), "{payload} bytes keep 256 KiB alive");
+        let parts = kept.into_parts();
+        assert_eq!(parts.concat(), vec![1; payload]);
+    }
+}
+
+#[test]
+fn what_waits_keeps_no_buffer_alive_that_is_much_larger() {
+    let chunk = chunk_with(1000, 256 << 10);
+    let mut reader = PduReader::new(LARGE);
+    reader.push(chunk.clone());
+    let (header, _) = nop(&mut Prng::from_seed(1));
+    reader.push(Bytes::from([&header.0[..], &vec![0; 2000]].concat()));
+    while reader.next_pdu().unwrap().is_some() {}
+    assert!(chunk.is_unique());
+    assert!(reader.held_bytes() <= 2 * reader.buffered() + 2048);
+}
+
+#[test]
+fn single_bytes_that_wait_are_gathered() {
+    let (mut header, _) = nop(&mut Prng::from_seed(1));
+    header.0[5..8].copy_from_slice(&[0, 0x20, 0]);
+    let mut reader = PduReader::new(framing(false, false));
+    for byte in header.0.iter().copied().chain([5; 8191]) {
+        reader.push(Bytes::from(vec![byte]));
+        assert!(reader.next_pdu().unwrap().is_none());
+        assert!(
+            reader.held_bytes() <= 2 * reader.buffered() + 128,
+            "{} are held for {}",
+            reader.held_bytes(),
+            reader.buffered()
+        );
+    }
+    reader.push(Bytes::from_static(&[5]));
+    let data = reader.next_pdu().unwrap().unwrap().data.into_parts();
+    assert_eq!(data.concat(), vec![5; 8192]);
+    assert_eq!(data.len(), 1);
+}

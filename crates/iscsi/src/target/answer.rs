@@ -77,7 +77,7 @@ impl Session {
             .left
             .min(parameters.send_segment_max)
             .min(parameters.burst_max - answer.in_burst)
-            .min(DATA_IN_MAX);
+            .min(shared.load.piece_max(DATA_IN_MAX));
         let (offset, number) = (answer.sent, answer.next);
         let data = answer.take(length);
         answer.next = number.next();
@@ -131,7 +131,7 @@ impl Session {
         tag: InitiatorTaskTag,
         code: u8,
         wire: &mut Wire,
-        shared: &Shared,
+        shared: &mut Shared,
         out: &mut TargetOutput,
     ) {
         let reply = Reply::TaskManagement(TaskManagementResponse {
@@ -165,7 +165,7 @@ impl Connection {
             return;
         };
         let before = session.reserved;
-        let limit = shared.limits().output_bytes_max;
+        let limit = shared.load.output_max();
         while self.wire.unsent() < limit && session.send_next(&mut self.wire, shared, out) {}
         if session.reserved < before {
             self.pump(shared, out);

@@ -218,7 +218,7 @@ impl Session {
         &mut self,
         tag: InitiatorTaskTag,
         wire: &mut Wire,
-        shared: &Shared,
+        shared: &mut Shared,
         out: &mut TargetOutput,
     ) {
         loop {

@@ -20,7 +20,7 @@ use crate::target::login::{Login, Opening};
 use crate::target::logout::LoggingOut;
 use crate::target::nexus::Shared;
 use crate::target::session::{Admission, Held, Session};
-use crate::target::{CloseReason, ConnectionId, Limits, SessionInfo, TargetCommand, TargetOutput};
+use crate::target::{CloseReason, ConnectionId, SessionInfo, TargetCommand, TargetOutput};
 
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -31,6 +31,8 @@ pub(super) struct Connection {
     pub(super) last_heard: Instant,
     /// When the initiator was asked whether it is there, if it has given no sign of life since.
     pub(super) pinged: Option<Instant>,
+    /// Input as it was noted last.
+    pub(super) noted_input: usize,
     /// As it stands in the machine's list of deadlines.
     pub(super) deadline: Option<Instant>,
 }
@@ -97,11 +99,15 @@ impl Wire {
         if let Some(TargetCommand::Send { connection, parts }) = out.commands.back_mut()
             && *connection == self.id
         {
-            self.unsent += frame(reply.encode(), data, self.framing, parts);
+            let length = frame(reply.encode(), data, self.framing, parts);
+            self.unsent += length;
+            out.sent_bytes += length;
             return;
         }
         let mut parts = Vec::new();
-        self.unsent += frame(reply.encode(), data, self.framing, &mut parts);
+        let length = frame(reply.encode(), data, self.framing, &mut parts);
+        self.unsent += length;
+        out.sent_bytes += length;
         out.commands.push_back(TargetCommand::Send {
             connection: self.id,
             parts,
@@ -142,13 +148,15 @@ impl Connection {
             phase: Phase::Login(Box::default()),
             last_heard: now,
             pinged: None,
+            noted_input: 0,
             deadline: None,
         }
     }
 
-    pub(super) const fn wants_input(&self, limits: &Limits) -> bool {
+    /// Not at the bound either: there no answer is sent, and those of what came would pile up.
+    pub(super) const fn wants_input(&self, shared: &Shared) -> bool {
         matches!(self.phase, Phase::Login(_) | Phase::Full(_))
-            && self.wire.unsent <= limits.output_bytes_max
+            && self.wire.unsent < shared.load.output_max()
     }
 
     pub(super) const fn is_in_login(&self) -> bool {
@@ -182,6 +190,16 @@ impl Connection {
         })
     }
 
+    /// Memory of input that is no command's data.
+    pub(super) fn input_bytes(&self) -> usize {
+        let phase = match &self.phase {
+            Phase::Login(login) => login.held_bytes(),
+            Phase::Full(session) => session.waiting_bytes(),
+            Phase::Opening(_) | Phase::LoggingOut(_) => 0,
+        };
+        self.reader.held_bytes() + phase
+    }
+
     pub(super) fn held_bytes(&self) -> usize {
         let phase = match &self.phase {
             Phase::Login(login) => login.held_bytes(),
@@ -198,7 +216,7 @@ impl Connection {
         shared: &mut Shared,
         out: &mut TargetOutput,
     ) -> Flow {
-        if !self.wants_input(shared.limits()) {
+        if !self.wants_input(shared) {
             return Flow::Wait;
         }
         match self.next(shared, out) {
@@ -304,7 +322,7 @@ impl Connection {
         &mut self,
         header: &Header,
         reason: RejectReason,
-        shared: &Shared,
+        shared: &mut Shared,
         out: &mut TargetOutput,
     ) {
         let Phase::Full(session) = &mut self.phase else {
@@ -370,7 +388,13 @@ impl Connection {
 
     /// RFC 7143 11.18: a NOP-Out with a task tag is answered with its data; one without is an answer
     /// to ours, or nothing.
-    fn handle_nop(&mut self, nop: &NopOut, data: Payload, shared: &Shared, out: &mut TargetOutput) {
+    fn handle_nop(
+        &mut self,
+        nop: &NopOut,
+        data: Payload,
+        shared: &mut Shared,
+        out: &mut TargetOutput,
+    ) {
         let Phase::Full(session) = &mut self.phase else {
             unreachable!("requests are handled in the full feature phase");
         };
@@ -389,7 +413,7 @@ impl Connection {
     }
 
     /// Asks the initiator whether it is there (RFC 7143 11.19).
-    pub(super) fn ping(&mut self, now: Instant, shared: &Shared, out: &mut TargetOutput) {
+    pub(super) fn ping(&mut self, now: Instant, shared: &mut Shared, out: &mut TargetOutput) {
         let Phase::Full(session) = &mut self.phase else {
             return;
         };

@@ -32,6 +32,8 @@ pub struct TargetOutput {
     pub commands: VecDeque<TargetCommand>,
     /// For the layer above.
     pub events: VecDeque<TargetEvent>,
+    /// Bytes that were given to sockets and that the machine has not noted yet.
+    pub(super) sent_bytes: usize,
 }
 
 /// What the driver is to do with a connection.
@@ -153,6 +155,17 @@ pub struct TaskManagement {
     /// answered; what has not been begun should not be, what has been must be over before the
     /// function is.
     pub tasks: Vec<TaskId>,
+    /// Sessions that lost commands by it, whether or not those were given to the layer above.
+    pub sessions: Vec<SessionId>,
+}
+
+/// Commands that were ended for another node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EndedTasks {
+    /// Those that were given to the layer above. They are never answered.
+    pub tasks: Vec<TaskId>,
+    /// Sessions that lost commands, whether or not those were given to the layer above.
+    pub sessions: Vec<SessionId>,
 }
 
 /// What task management asks for (RFC 7143 11.5.1), where the machine cannot do it alone.

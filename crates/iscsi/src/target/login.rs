@@ -21,6 +21,7 @@ use crate::pdu::{
 };
 use crate::serial::SerialNumber;
 use crate::target::connection::{Flow, Phase, Wire};
+use crate::target::load::Allowance;
 use crate::target::nexus::{Claim, Shared};
 use crate::target::session::Session;
 use crate::target::{CloseReason, ConnectionId, Target, TargetEvent, TargetOutput};
@@ -50,6 +51,8 @@ pub(super) struct Login {
     parameters: Parameters,
     /// The target has said how long data segments may be that it takes.
     has_declared: bool,
+    /// From when it is known who it is.
+    pub(super) allowance: Allowance,
 }
 
 /// What every request of a login repeats.
@@ -78,9 +81,17 @@ pub(super) struct Opening {
     kind: Kind,
     parameters: Parameters,
     has_declared: bool,
+    pub(super) allowance: Allowance,
 }
 
 impl Opening {
+    /// Whether the session would send data unasked although there is no room for it: its initiator
+    /// has not negotiated what it was to be told.
+    fn is_beyond_its_place(&self) -> bool {
+        let sends_unasked = self.parameters.immediate_data || !self.parameters.initial_r2t;
+        matches!(self.kind, Kind::Normal(_)) && !self.allowance.is_wide && sends_unasked
+    }
+
     /// The nexus that the session will be on, if it is not for discovery.
     pub(super) fn nexus(&self, group: PortalGroupTag) -> Option<Nexus> {
         match &self.kind {
@@ -210,7 +221,7 @@ impl Login {
         &mut self,
         request: &LoginRequest,
         data: Payload,
-        shared: &Shared,
+        shared: &mut Shared,
     ) -> Result<Step, LoginStatus> {
         self.check_header(request)?;
         self.requests += 1;
@@ -238,7 +249,8 @@ impl Login {
         }
         if request.current == LoginStage::OperationalNegotiation && !self.has_declared {
             self.has_declared = true;
-            let length = shared.limits().data_segment_max.to_string();
+            let length = shared.limits().segment_max(self.allowance.is_wide);
+            let length = length.to_string();
             put_pair(&mut answer, Key::MaxRecvDataSegmentLength.name(), &length);
         }
         if answer.len() > ANSWER_BYTES_MAX {
@@ -283,7 +295,7 @@ impl Login {
         request: &LoginRequest,
         pairs: &[Pair<'_>],
         answer: &mut String,
-        shared: &Shared,
+        shared: &mut Shared,
     ) -> Result<(), LoginStatus> {
         let value_of = |key: Key| {
             pairs
@@ -329,6 +341,10 @@ impl Login {
             );
         }
         self.initiator = Some(initiator);
+        // Discovery has no commands, and its texts are short.
+        if kind != Kind::Discovery {
+            self.allowance = shared.load.take_place();
+        }
         self.kind = Some(kind);
         Ok(())
     }
@@ -366,9 +382,10 @@ impl Login {
             | Key::ChapChallenge
             | Key::ChapName
             | Key::ChapResponse => Answer::Reject,
-            _ => self
-                .parameters
-                .answer(key, pair.value, &shared.preferences()),
+            _ => {
+                self.parameters
+                    .answer(key, pair.value, &shared.preferences(self.allowance.is_wide))
+            }
         };
         put_answer(answer, pair.key, &result);
         Ok(())
@@ -397,6 +414,7 @@ impl Login {
             kind: self.kind.expect(expect),
             parameters: self.parameters,
             has_declared: self.has_declared,
+            allowance: self.allowance,
         }
     }
 }
@@ -449,6 +467,9 @@ impl Target {
             None => Claim::Free,
         };
         match claim {
+            _ if opening.is_beyond_its_place() => {
+                self.refuse_opening(id, LoginStatus::OutOfResources, out);
+            }
             // A session in place of another needs no more room than that had.
             Claim::Free if self.shared.session_count() >= self.shared.limits().sessions_max => {
                 self.refuse_opening(id, LoginStatus::OutOfResources, out);
@@ -505,15 +526,17 @@ impl Target {
             });
         }
         let parameters = opening.parameters;
-        let mut session = Session::new(identity, tsih, begun.connection, parameters, begun.first);
-        let sequence = session.sequence(&mut connection.wire, &self.shared, true);
+        let allowance = core::mem::take(&mut opening.allowance);
+        let agreed = (parameters, allowance);
+        let mut session = Session::new(identity, tsih, begun.connection, agreed, begun.first);
+        let sequence = session.sequence(&mut connection.wire, &mut self.shared, true);
         let response = opening.response(LoginStatus::Success, tsih, sequence);
         let text = Bytes::from(core::mem::take(&mut opening.answer));
         connection
             .wire
             .send(&Reply::Login(response), [text].into(), out);
         // What was negotiated holds from the next PDU on, both ways.
-        let declared = self.shared.limits().data_segment_max as usize;
+        let declared = self.shared.limits().segment_max(allowance.is_wide) as usize;
         let framing = Framing {
             header_digest: parameters.header_digest,
             data_digest: parameters.data_digest,
@@ -541,5 +564,6 @@ impl Target {
     ) {
         self.open(now, id, out);
         self.process(now, id, out);
+        self.note_input(id, out);
     }
 }

@@ -45,7 +45,7 @@ impl Target {
             // ErrorRecoveryLevel 2 only (RFC 7143 11.14.1).
             LogoutReason::RemoveForRecovery => Some(LogoutResponseCode::RecoveryNotSupported),
         };
-        let sequence = session.sequence(&mut connection.wire, &self.shared, true);
+        let sequence = session.sequence(&mut connection.wire, &mut self.shared, true);
         let logging_out = LoggingOut {
             tag: request.task_tag,
             sequence,

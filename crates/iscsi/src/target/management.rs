@@ -31,20 +31,25 @@ impl Target {
         request: &TaskManagementRequest,
         out: &mut TargetOutput,
     ) {
-        let immediate_max = self.shared.limits().immediate_max;
+        let management_max = self.shared.limits().management_max;
         let pending = self
             .shared
             .requests
             .values()
             .filter(|it| it.connection == id)
             .count();
-        if pending >= immediate_max {
+        if pending >= management_max {
             let connection = self
                 .connections
                 .get_mut(&id)
                 .expect("it has just been handled");
             let header = Request::TaskManagement(*request).encode();
-            connection.reject(&header, RejectReason::TooManyImmediate, &self.shared, out);
+            connection.reject(
+                &header,
+                RejectReason::TooManyImmediate,
+                &mut self.shared,
+                out,
+            );
             return;
         }
         match self.begin_management(id, request) {
@@ -167,6 +172,7 @@ impl Target {
                 session: identity.session,
                 function,
                 tasks: aborted.tasks,
+                sessions: aborted.sessions,
             }));
     }
 

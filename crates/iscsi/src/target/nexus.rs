@@ -12,12 +12,13 @@ use holdfast_stdx::Instant;
 use crate::negotiation::Preferences;
 use crate::pdu::InitiatorTaskTag;
 use crate::target::budget::Budget;
+use crate::target::load::{Allowance, Load};
 use crate::target::login::Opening;
 use crate::target::session::{Identity, Session};
 use crate::target::task::TaskState;
 use crate::target::{
     CloseReason, ConnectionId, Limits, SessionId, TargetConfig, TargetDirectory, TargetEvent,
-    TargetOutput, TaskId, TaskManagementFunction, TaskManagementId, WINDOW_MIN,
+    TargetOutput, TaskId, TaskManagementFunction, TaskManagementId,
 };
 use crate::{IscsiName, Isid, Nexus, PortalGroupTag, Tsih};
 
@@ -32,6 +33,7 @@ pub(super) struct Shared {
     pub(super) requests: BTreeMap<TaskManagementId, PendingRequest>,
     deadlines: BTreeSet<(Instant, ConnectionId)>,
     pub(super) budget: Budget,
+    pub(super) load: Load,
     /// Connections that have not finished their login.
     pub(super) logins: usize,
     /// The time of the last event.
@@ -63,6 +65,8 @@ struct NexusState {
     waiting: Option<ConnectionId>,
     /// A logout that waits for its commands.
     logging_out: Option<ConnectionId>,
+    /// What it has of the windows' room, once it has ended: its commands' data is still there.
+    allowance: Allowance,
 }
 
 /// A task management request that the layer above has.
@@ -83,8 +87,9 @@ pub(super) struct DrainEnd {
 }
 
 impl Shared {
-    pub(super) const fn new(config: TargetConfig, directory: TargetDirectory) -> Self {
-        let budget = Budget::new(config.limits.total_bytes_max);
+    pub(super) fn new(config: TargetConfig, directory: TargetDirectory) -> Self {
+        let config_limits = config.limits;
+        let budget = Budget::new(config_limits.total_bytes_max);
         Self {
             config,
             directory,
@@ -95,6 +100,7 @@ impl Shared {
             requests: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             budget,
+            load: Load::new(config_limits),
             logins: 0,
             now: Instant::ZERO,
             session: 0,
@@ -116,29 +122,21 @@ impl Shared {
         self.directory.targets.contains_key(name)
     }
 
-    /// What this side wants of a session.
-    pub(super) const fn preferences(&self) -> Preferences {
+    /// What this side wants of a session, wide or narrow.
+    pub(super) const fn preferences(&self, is_wide: bool) -> Preferences {
         let limits = &self.config.limits;
         Preferences {
             header_digests: Preferences::DIGESTS,
             data_digests: Preferences::DIGESTS,
-            // Unsolicited data saves a round trip, and the window bounds it.
-            initial_r2t: false,
-            immediate_data: true,
-            receive_segment_max: limits.data_segment_max,
+            // Unsolicited data saves a round trip, and the window bounds it; beyond what that has
+            // room for, all data is asked for.
+            initial_r2t: !is_wide,
+            immediate_data: is_wide,
+            receive_segment_max: limits.segment_max(is_wide),
             burst_max: limits.burst_max,
             first_burst_max: limits.first_burst_max,
             ready_to_transfer_max: limits.ready_to_transfer_max as u32,
         }
-    }
-
-    /// How many numbered commands a session may have, so that the unsolicited data of all is
-    /// bounded.
-    pub(super) fn window_share(&self, unsolicited_max: u32) -> u32 {
-        let limits = self.limits();
-        let all = self.tsihs.len().max(1) as u64 * u64::from(unsolicited_max);
-        let share = u32::try_from(limits.window_bytes_max / all).unwrap_or(u32::MAX);
-        share.clamp(WINDOW_MIN, limits.window)
     }
 
     /// Input that may wait in a connection: the largest PDU that is taken, and what a driver reads
@@ -219,6 +217,7 @@ impl Shared {
             reserved: 0,
             waiting: None,
             logging_out: None,
+            allowance: Allowance::default(),
         };
         let previous = self.nexuses.insert(nexus.clone(), state);
         assert!(previous.is_none(), "a nexus has one session");
@@ -236,6 +235,7 @@ impl Shared {
         let held = self.tsihs.remove(&session.tsih);
         assert!(held.is_some(), "a session has its TSIH");
         let Some(identity) = session.identity else {
+            self.load.give_back(session.allowance);
             assert_eq!(session.reserved, 0, "discovery has no commands");
             return;
         };
@@ -254,6 +254,7 @@ impl Shared {
         let connection = state.connection.take();
         let connection = connection.expect("a session ends once");
         state.reserved = with_layer_above;
+        state.allowance = session.allowance;
         self.requests.retain(|_, pending| {
             let is_gone = pending.connection == connection;
             if is_gone {
@@ -287,6 +288,7 @@ impl Shared {
         let nexus = self.sessions.remove(&session).expect("it was there");
         let state = self.nexuses.remove(&nexus).expect("it was there");
         self.budget.release(state.reserved);
+        self.load.give_back(state.allowance);
         Some(DrainEnd {
             waiting: state.waiting,
             logging_out: state.logging_out,

@@ -14,6 +14,7 @@ use crate::negotiation::Parameters;
 use crate::pdu::{InitiatorTaskTag, Payload, Request, Sequence};
 use crate::serial::SerialNumber;
 use crate::target::connection::Wire;
+use crate::target::load::Allowance;
 use crate::target::nexus::{DeliveredTasks, Shared};
 use crate::target::task::{Task, TaskState};
 use crate::target::text::TextExchange;
@@ -22,7 +23,7 @@ use crate::{ConnectionIdentifier, Nexus, Tsih};
 
 /// Data of requests that came before their turn. On one connection nobody sends out of order
 /// (RFC 7143 4.2.2.1), so this is for stray ones.
-const HELD_BYTES_MAX: usize = 1 << 20;
+const HELD_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Session {
@@ -40,6 +41,7 @@ pub(super) struct Session {
     /// Tasks and task management requests that are not.
     pub(super) immediate: usize,
     pub(super) reserved: u64,
+    pub(super) allowance: Allowance,
     pub(super) text: Option<TextExchange>,
     /// When the connection is closed, if the initiator was asked to log out.
     pub(super) logout_deadline: Option<Instant>,
@@ -69,6 +71,8 @@ pub(super) struct Aborted {
     /// Bytes that they have reserved in the budget of all connections, which are to be released
     /// when the layer above is done with them.
     pub(super) reserved: u64,
+    /// Sessions that had any.
+    pub(super) sessions: Vec<SessionId>,
 }
 
 /// The command window (RFC 7143 4.2.2.1).
@@ -108,6 +112,11 @@ impl Window {
             held: BTreeMap::new(),
             held_bytes: 0,
         }
+    }
+
+    /// Numbers that the initiator may use still.
+    pub(super) const fn open(&self) -> u32 {
+        self.max.0.wrapping_sub(self.expected.0).wrapping_add(1)
     }
 
     /// Takes a request's number, if it is its turn.
@@ -158,7 +167,7 @@ impl Session {
         identity: Option<Identity>,
         tsih: Tsih,
         cid: ConnectionIdentifier,
-        parameters: Parameters,
+        (parameters, allowance): (Parameters, Allowance),
         first: SerialNumber,
     ) -> Self {
         Self {
@@ -173,6 +182,7 @@ impl Session {
             numbered: 0,
             immediate: 0,
             reserved: 0,
+            allowance,
             text: None,
             logout_deadline: None,
         }
@@ -183,15 +193,20 @@ impl Session {
     pub(super) fn sequence(
         &mut self,
         wire: &mut Wire,
-        shared: &Shared,
+        shared: &mut Shared,
         is_status: bool,
     ) -> Sequence {
-        let share = shared.window_share(self.parameters.unsolicited_max());
+        let unsolicited = self.parameters.unsolicited_max();
+        let share = shared.load.window(self.allowance, unsolicited);
         let room = share.saturating_sub(self.numbered);
         let max = self.window.expected.plus(room).previous();
         if self.window.max.precedes(max) {
             self.window.max = max;
         }
+        let commands = self.window.open() + self.numbered;
+        shared
+            .load
+            .note_window(&mut self.allowance, commands, unsolicited);
         Sequence {
             status: wire.take_status_number(is_status),
             expected_command: self.window.expected,
@@ -242,6 +257,9 @@ impl Session {
             .filter(|task| !matches!(task.state, TaskState::Answering(_)) && matches(task))
             .map(|task| task.tag)
             .collect();
+        if let Some(identity) = self.identity.as_ref().filter(|_| !tags.is_empty()) {
+            aborted.sessions.push(identity.session);
+        }
         for tag in tags {
             let task = self.remove(tag);
             aborted.reserved += task.reserved;
@@ -252,10 +270,15 @@ impl Session {
         }
     }
 
+    /// Bytes of input that is no command's data.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        let text = self.text.as_ref().map_or(0, TextExchange::held_bytes);
+        self.window.held_bytes + text
+    }
+
     /// Bytes of data that the session holds.
     pub(super) fn held_bytes(&self) -> usize {
         let tasks: usize = self.tasks.values().map(Task::held_bytes).sum();
-        let text = self.text.as_ref().map_or(0, TextExchange::held_bytes);
-        tasks + self.window.held_bytes + text
+        tasks + self.waiting_bytes()
     }
 }

@@ -23,7 +23,7 @@ use crate::target::session::Session;
 use crate::target::{TargetEntry, TargetOutput};
 
 /// The longest piece of an answer in one PDU, whatever the initiator takes.
-const PIECE_MAX: usize = 64 << 10;
+const PIECE_MAX: u32 = 64 << 10;
 
 /// An exchange that goes on.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Session {
         wire: &mut Wire,
         pdu: &TextRequest,
         text: &[u8],
-        shared: &Shared,
+        shared: &mut Shared,
         out: &mut TargetOutput,
     ) -> Option<RejectReason> {
         let mut exchange = match self.take_exchange(wire, pdu) {
@@ -81,7 +81,10 @@ impl Session {
             // While an answer goes on, its initiator has only to ask for more.
             return Some(RejectReason::ProtocolError);
         }
-        let limit = (self.parameters.send_segment_max as usize).min(PIECE_MAX);
+        let limit = shared
+            .load
+            .piece_max(self.parameters.send_segment_max.min(PIECE_MAX))
+            as usize;
         let length = limit.min(exchange.answer.len());
         let piece = exchange.answer.split_to(length);
         let more = !exchange.answer.is_empty();
@@ -119,7 +122,7 @@ impl Session {
         piece: Bytes,
         more: bool,
         is_final: bool,
-        shared: &Shared,
+        shared: &mut Shared,
         out: &mut TargetOutput,
     ) {
         let transfer_tag = if is_final {
@@ -148,9 +151,11 @@ impl Session {
             Some(Key::SendTargets) => self.send_targets(pair.value, answer, shared),
             // The one parameter that may change in the full feature phase (RFC 7143 13.12).
             Some(key @ Key::MaxRecvDataSegmentLength) => {
-                let result = self
-                    .parameters
-                    .answer(key, pair.value, &shared.preferences());
+                let result = self.parameters.answer(
+                    key,
+                    pair.value,
+                    &shared.preferences(self.allowance.is_wide),
+                );
                 put_answer(answer, pair.key, &result);
             }
             // A declaration (RFC 7143 13.7).

@@ -60,7 +60,7 @@ impl Target {
             }
             Some(_) => {}
             None if connection.last_heard + limits.ping_after <= now => {
-                connection.ping(now, &self.shared, out);
+                connection.ping(now, &mut self.shared, out);
             }
             None => {}
         }
