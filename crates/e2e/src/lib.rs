@@ -19,5 +19,6 @@ pub mod host;
 pub mod image;
 pub mod ports;
 pub mod process;
+pub mod raw;
 
 pub use demo::{Demo, DemoOptions, scenario};

@@ -5,17 +5,17 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use holdfast_e2e::demo::NODE_MEMORY_MAX;
 use holdfast_e2e::host::Host;
+use holdfast_e2e::raw::{
+    HEADER, RawSession, Refused, connect, login_header, login_with, try_login,
+};
 use holdfast_e2e::{DemoOptions, scenario};
 use holdfast_lab::verify::LoadConfig;
-use holdfast_lab::{Isid, Session, SessionConfig};
 
 /// Longest that a portal may keep a connection that sends nonsense.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// Bytes of a PDU's header.
-const HEADER: usize = 48;
 
 #[test]
 fn nodes_survive_nonsense() {
@@ -30,13 +30,22 @@ fn nodes_survive_nonsense() {
         let portals: Vec<SocketAddr> = demo.file().nodes.iter().map(|node| node.portal).collect();
         let target = demo.file().volume("demo")?.target.clone();
         for portal in &portals {
+            serves(*portal, &target)?;
             for seed in 0..50 {
-                send(*portal, &garbage(seed))?;
+                send(connect(*portal)?, &garbage(seed))?;
+                serves(*portal, &target)?;
             }
             for bytes in nonsense(&target) {
-                send(*portal, &bytes)?;
+                send(connect(*portal)?, &bytes)?;
+                serves(*portal, &target)?;
+            }
+            for (bytes, port) in nonsense_in_a_session().iter().zip(0..) {
+                let session = log_in(*portal, &target, port)?;
+                send(session.into_stream(), bytes)?;
+                serves(*portal, &target)?;
             }
             hold_half_open(*portal)?;
+            serves(*portal, &target)?;
             load.wait_for(20)?;
         }
         for (node, pid) in demo.node_names().iter().zip(&pids) {
@@ -50,36 +59,73 @@ fn nodes_survive_nonsense() {
     });
 }
 
-/// Logins that are none: each is refused with a status or closed, and none is answered as if it
-/// were right.
+/// Logins that are none: each is refused with the status that says why (RFC 7143 11.13.5), by a
+/// portal that takes right ones before and after.
 #[test]
 fn wrong_logins_are_refused() {
     scenario(DemoOptions::default(), |demo| {
-        let portal = demo.file().nodes[0].portal;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()?;
-        let initiator = holdfast_lab::IscsiName::parse("iqn.2026-11.io.holdfast.e2e:wrong")?;
-        let unknown = holdfast_lab::IscsiName::parse("iqn.2026-11.io.holdfast:none")?;
-        let kind = holdfast_lab::SessionKind::Normal(unknown);
-        let config = SessionConfig::new(portal, initiator, Isid([0x80, 0, 0, 9, 0, 0]), kind);
-        let refused = runtime.block_on(Session::connect(config));
-        ensure!(refused.is_err(), "a target that is not there was found");
+        let target = demo.file().volume("demo")?.target.clone();
+        let portals: Vec<SocketAddr> = demo.file().nodes.iter().map(|node| node.portal).collect();
+        let normal = format!("SessionType=Normal\0TargetName={target}\0");
+        let wrong = [
+            // There is no such target; its name is none.
+            (
+                "InitiatorName=iqn.a:b\0SessionType=Normal\0TargetName=iqn.a:none\0".to_owned(),
+                [2, 3],
+            ),
+            (
+                "InitiatorName=iqn.a:b\0SessionType=Normal\0TargetName=?\0".to_owned(),
+                [2, 3],
+            ),
+            // Something is missing: who asks, what is asked for.
+            (normal.clone(), [2, 7]),
+            (
+                "InitiatorName=iqn.a:b\0SessionType=Normal\0".to_owned(),
+                [2, 7],
+            ),
+            // A kind of session that there is none of.
+            (
+                "InitiatorName=iqn.a:b\0SessionType=Neither\0".to_owned(),
+                [2, 9],
+            ),
+            // A text that is none, and a key twice.
+            ("InitiatorName".to_owned(), [2, 0]),
+            (
+                format!("InitiatorName=iqn.a:b\0{normal}MaxConnections=1\0MaxConnections=1\0"),
+                [2, 0],
+            ),
+        ];
+        for portal in portals {
+            for (text, status) in &wrong {
+                serves(portal, &target)?;
+                let answer = try_login(portal, &login_with(text))?;
+                ensure!(
+                    answer.as_ref().err() == Some(&Refused(*status)),
+                    "{text:?} is answered with {answer:?}"
+                );
+                serves(portal, &target)?;
+            }
+        }
         Ok(())
     });
 }
 
-fn connect(portal: SocketAddr) -> Result<TcpStream> {
-    let stream = TcpStream::connect(portal).context("connect to a portal")?;
-    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-    stream.set_write_timeout(Some(Duration::from_secs(5)))?;
-    Ok(stream)
+fn log_in(portal: SocketAddr, target: &str, port: u16) -> Result<RawSession> {
+    RawSession::open(portal, target, port)?
+        .map_err(|refused| anyhow::anyhow!("a right login is refused: {refused:?}"))
+}
+
+/// A portal takes a right login and reads a block.
+fn serves(portal: SocketAddr, target: &str) -> Result<()> {
+    const PORT: u16 = 0x7FFF;
+    let block = log_in(portal, target, PORT)?.read_block()?;
+    ensure!(block.len() == 512, "a block has 512 bytes");
+    Ok(())
 }
 
 /// Sends bytes and then the end, and reads whatever comes until the portal closes.
-fn send(portal: SocketAddr, bytes: &[u8]) -> Result<()> {
-    let mut stream = connect(portal)?;
+fn send(mut stream: TcpStream, bytes: &[u8]) -> Result<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
     // The portal may close before all is sent.
     let _ = stream.write_all(bytes);
     let _ = stream.shutdown(std::net::Shutdown::Write);
@@ -109,7 +155,7 @@ fn hold_half_open(portal: SocketAddr) -> Result<()> {
     let mut held = Vec::new();
     for count in 0..HEADER {
         let mut stream = connect(portal)?;
-        let _ = stream.write_all(&login(0, 0)[..count]);
+        let _ = stream.write_all(&login_header(0, 0)[..count]);
         held.push(stream);
     }
     Ok(())
@@ -128,31 +174,13 @@ fn garbage(seed: u64) -> Vec<u8> {
         .collect()
 }
 
-/// The header of a login request with these lengths (RFC 7143 11.12).
-fn login(additional_words: u8, data: u32) -> Vec<u8> {
-    let mut header = vec![0; HEADER];
-    header[0] = 0x43;
-    header[1] = 0x87;
-    header[4] = additional_words;
-    header[5..8].copy_from_slice(&data.to_be_bytes()[1..]);
-    header[8] = 0x80;
-    header
-}
-
-fn login_with(text: &str) -> Vec<u8> {
-    let mut bytes = login(0, text.len() as u32);
-    bytes.extend(text.as_bytes());
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes
-}
-
 fn nonsense(target: &str) -> Vec<Vec<u8>> {
     let mut all = vec![
         // The longest segment there is, and none of it.
-        login(0, 0xFF_FFFF),
-        login(255, 0xFF_FFFF),
+        login_header(0, 0xFF_FFFF),
+        login_header(255, 0xFF_FFFF),
         // The same with some of it.
-        [login(255, 0xFF_FFFF), vec![0; 100_000]].concat(),
+        [login_header(255, 0xFF_FFFF), vec![0; 100_000]].concat(),
         // A text without an end, without a separator, without a key.
         login_with("InitiatorName"),
         login_with("=\0=\0=\0"),
@@ -179,11 +207,38 @@ fn nonsense(target: &str) -> Vec<Vec<u8>> {
     }
     // Every operation code before a login.
     for opcode in 0..=0xFF {
-        let mut bytes = login(0, 0);
+        let mut bytes = login_header(0, 0);
         bytes[0] = opcode;
         all.push(bytes);
     }
     // Half a header.
-    all.push(login(0, 0)[..20].to_vec());
+    all.push(login_header(0, 0)[..20].to_vec());
+    all
+}
+
+/// What makes no sense in a session either: every operation code, garbage, lengths, parts of PDUs.
+fn nonsense_in_a_session() -> Vec<Vec<u8>> {
+    let mut all: Vec<Vec<u8>> = (0..50).map(garbage).collect();
+    for opcode in 0..=0xFF {
+        let mut bytes = vec![0; HEADER];
+        bytes[0] = opcode;
+        bytes[1] = 0x80;
+        all.push(bytes.clone());
+        // With all that there is to set, and the longest lengths.
+        bytes[1..].fill(0xFF);
+        all.push(bytes.clone());
+        bytes.resize(100_000, 0xFF);
+        all.push(bytes);
+    }
+    // A command that takes back what it says, and Data-Out that belongs to nothing.
+    let mut command = vec![0; HEADER];
+    command[0] = 0x01;
+    command[1] = 0xE1;
+    command[20..24].fill(0xFF);
+    command[27] = 1;
+    all.push(command.clone());
+    command[0] = 0x05;
+    all.push(command[..30].to_vec());
+    all.push(command);
     all
 }

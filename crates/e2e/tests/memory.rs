@@ -5,7 +5,8 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use holdfast_e2e::demo::NODE_MEMORY_MAX;
 use holdfast_e2e::host::{Host, HostLoad};
-use holdfast_e2e::{DemoOptions, scenario};
+use holdfast_e2e::raw::RawSession;
+use holdfast_e2e::{Demo, DemoOptions, scenario};
 use holdfast_lab::verify::LoadConfig;
 
 /// A host on each, with sessions to every node.
@@ -42,16 +43,79 @@ fn a_node_that_is_asked_for_too_much_takes_what_it_said() {
             load.wait_for(1)?;
             load.stop()?;
         }
-        for node in demo.node_names() {
-            let (now, most) = demo.memory(&node)?;
-            ensure!(
-                most <= NODE_MEMORY_MAX,
-                "{node} has taken {most} bytes, and has {now} now"
-            );
-            println!("{node}: {} MiB at most", most >> 20);
-        }
-        Ok(())
+        check_memory(demo)
     });
+}
+
+/// Sessions of strangers, who fill their windows with writes that begin and never end.
+const STRANGERS: u16 = 400;
+/// Blocks of such a write: one more than comes with it.
+const BLOCKS: u8 = 129;
+/// What a stranger sends in one go with each small write, to be thrown away.
+const FILLING: usize = 240 << 10;
+/// Bytes that a small write begins with.
+const SMALL: usize = 2560;
+
+#[test]
+fn strangers_who_fill_their_windows_take_no_more() {
+    scenario(DemoOptions::default(), |demo| {
+        let host = Host::open(demo, "demo")?;
+        let load = host.load(host.ledger(1), config(1));
+        let target = demo.file().volume("demo")?.target.clone();
+        let portals: Vec<_> = demo.file().nodes.iter().map(|node| node.portal).collect();
+        let mut sessions = Vec::new();
+        let mut sent = 0;
+        // Much with each write, at one node.
+        for port in 0..STRANGERS {
+            if let Ok(mut session) = RawSession::open(portals[0], &target, port)? {
+                let data = vec![7; session.immediate_max.min(65_024)];
+                sent += fill_window(&mut session, &data, 0)?;
+                sessions.push(session);
+            }
+        }
+        // Little with each, and between them what fills the buffers that it comes in, at another.
+        for port in 0..STRANGERS / 4 {
+            if let Ok(mut session) = RawSession::open(portals[1], &target, port)? {
+                let data = vec![7; session.immediate_max.min(SMALL)];
+                let filling = FILLING.min(session.segment_max);
+                sent += fill_window(&mut session, &data, filling)?;
+                sessions.push(session);
+            }
+        }
+        println!("{} sessions sent {} MiB", sessions.len(), sent >> 20);
+        ensure!(sessions.len() > usize::from(STRANGERS), "they were let in");
+        load.wait_for(100)?;
+        check_memory(demo)?;
+        drop(sessions);
+        load.wait_for(100)?;
+        let (_, mut ledger) = load.stop()?;
+        host.verify(&mut ledger)
+    });
+}
+
+fn fill_window(session: &mut RawSession, data: &[u8], filling: usize) -> Result<usize> {
+    let mut sent = 0;
+    while session.window() > 0 {
+        let cdb = [0x2A, 0, 0, 0, 0, 0, 0, 0, BLOCKS, 0];
+        let mut bytes = session.command(&cdb, 0x21, u32::from(BLOCKS) * 512, data);
+        if filling > 0 {
+            bytes.extend(session.nop(&vec![0; filling]));
+        }
+        session.send(&bytes)?;
+        sent += bytes.len();
+    }
+    Ok(sent)
+}
+
+fn check_memory(demo: &mut Demo) -> Result<()> {
+    for node in demo.node_names() {
+        let (now, most) = demo.memory(&node)?;
+        ensure!(
+            most <= NODE_MEMORY_MAX,
+            "{node} has taken {most} bytes, and has {now} now"
+        );
+    }
+    Ok(())
 }
 
 fn config(seed: u64) -> LoadConfig {

@@ -46,7 +46,19 @@ fn a_node_catches_up_by_what_has_changed() {
                 "{CHANGED_BYTES} bytes changed, {moved} were moved to {node}"
             );
             // Alone it has to serve what it has caught up with.
+            let other = beside_node(demo, &node)?;
+            demo.kill(&other)?;
             check(&host, 4096, CHANGED_BLOCKS, 4096, 2 + u64::from(leads))?;
+            let slices = demo.volume("demo")?.slices;
+            ensure!(
+                slices
+                    .iter()
+                    .all(|slice| slice.primary.as_ref() == Some(&node)),
+                "{node} did not serve: {slices:?}"
+            );
+            demo.start_node(&other)?;
+            demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+            host.wait_for_all_paths()?;
         }
         Ok(())
     });
@@ -125,6 +137,14 @@ fn replica(demo: &Demo, leads: bool) -> Result<String> {
     let is_primary = |node: &&String| slice.primary.as_ref() == Some(*node);
     let node = slice.in_sync.iter().find(|node| is_primary(node) == leads);
     node.cloned().context("find the replica")
+}
+
+/// The other node that holds the one slice.
+fn beside_node(demo: &Demo, node: &str) -> Result<String> {
+    let volume = demo.volume("demo")?;
+    let slice = volume.slices.first().context("a volume has slices")?;
+    let other = slice.in_sync.iter().find(|other| *other != node);
+    other.cloned().context("find the other replica")
 }
 
 /// The content of piece `index`.
