@@ -214,8 +214,9 @@ impl Replica {
                         stable: Sequence::ZERO,
                         sync: Epoch::ZERO,
                     },
+                    // Copies that were brought long ago may be among what is lost, and no sequence tells.
                     Standing::Whole | Standing::Damaged { .. } => Standing::Damaged {
-                        stable: found.committed,
+                        stable: Sequence::ZERO,
                     },
                 };
                 replica.keep(context, State { standing, ..state }, Wait::Other);
