@@ -188,7 +188,7 @@ impl Cluster {
             self.changes.push_back(Change::Astray(after));
         }
         if !is_ours {
-            self.not_ours(now, purpose);
+            self.not_ours(now, &purpose);
             return;
         }
         match (purpose, answer) {
@@ -238,11 +238,11 @@ impl Cluster {
     }
 
     /// An answer is not to be believed. Everything is read again until the right metadata is back.
-    fn not_ours(&mut self, now: Instant, purpose: Purpose) {
+    fn not_ours(&mut self, now: Instant, purpose: &Purpose) {
         match purpose {
             Purpose::Introduce | Purpose::Register => self.register_retry = Some(now + RETRY),
             Purpose::Propose(slice, _) => {
-                let unknown = Change::Proposed(slice, Proposed::Unknown);
+                let unknown = Change::Proposed(*slice, Proposed::Unknown);
                 self.changes.push_back(unknown);
             }
             Purpose::List | Purpose::Refresh(_) | Purpose::Watch => {}

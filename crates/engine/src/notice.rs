@@ -110,6 +110,12 @@ impl Notice {
     }
 }
 
+/// Why a replica is left out though its node answers.
+const TOO_SLOW: &str = ": its disk takes too long";
+/// Why a slice is handed over.
+const HERE_TOO_SLOW: &str = "because the disk here takes too long";
+const MEANT: &str = "which is to lead it";
+
 impl fmt::Display for Notice {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -127,22 +133,14 @@ impl fmt::Display for Notice {
                 )
             }
             Self::Removed { slice, node, slow } => {
-                let why = if *slow {
-                    ": its disk takes too long"
-                } else {
-                    ""
-                };
+                let why = if *slow { TOO_SLOW } else { "" };
                 write!(
                     formatter,
                     "took {node} out of the in-sync replicas of slice {slice}{why}"
                 )
             }
             Self::HandedOver { slice, node, slow } => {
-                let why = if *slow {
-                    "because the disk here takes too long"
-                } else {
-                    "which is to lead it"
-                };
+                let why = if *slow { HERE_TOO_SLOW } else { MEANT };
                 write!(formatter, "hands slice {slice} over to {node}, {why}")
             }
             Self::Joining { slice, node, full } => {

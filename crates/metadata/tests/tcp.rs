@@ -389,7 +389,7 @@ async fn converse(server: SocketAddr, sent: &[u8]) -> Vec<u8> {
     // The server may hang up before it has taken everything.
     let _ = stream.write_all(sent).await;
     let mut received = Vec::new();
-    let _ = tokio::time::timeout(Duration::from_secs(8), stream.read_to_end(&mut received))
+    let _ = timeout(Duration::from_secs(8), stream.read_to_end(&mut received))
         .await
         .expect("the server hangs up");
     received
@@ -485,7 +485,7 @@ async fn a_guest_that_does_not_listen_is_hung_up_on() {
         }
         unreachable!("the guest is hung up on")
     };
-    let asked = tokio::time::timeout(Duration::from_secs(15), asked).await;
+    let asked = timeout(Duration::from_secs(15), asked).await;
     assert!(asked.is_ok(), "the server hangs up");
     writer.put("/still", "well").await;
 }

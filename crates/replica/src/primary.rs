@@ -229,22 +229,7 @@ impl Replica {
             resumes || record.epoch > state.withdrawn,
             "it leads no epoch it withdrew from"
         );
-        // Whoever leads has all that is committed: what joined before it was in sync is over.
-        if matches!(state.standing, Standing::Joining { .. }) {
-            let token = context.mend();
-            self.waits.push_back((token, Wait::Other));
-        }
-        let state = State {
-            epoch: record.epoch,
-            withdrawn: state.withdrawn,
-            standing: Standing::Whole,
-            clean: None,
-        };
-        self.keep(context, state, Wait::Other);
-        let (_, prepared) = context.prepared();
-        let token = context.begin_epoch(record.epoch, prepared);
-        self.waits
-            .push_back((token, Wait::Begin(record.epoch, prepared)));
+        let prepared = self.begin_leading(context, record.epoch);
         let in_sync = record.in_sync().filter(|node| *node != self.me.node);
         let missed_from = now.max(self.patient_until);
         let members = in_sync.filter_map(|node| {
@@ -282,6 +267,27 @@ impl Replica {
         for node in self.member_nodes() {
             self.greet_member(context, node);
         }
+    }
+
+    /// Records that an epoch begins under this replica, after what is prepared here.
+    fn begin_leading(&mut self, context: &mut dyn Context, epoch: Epoch) -> Sequence {
+        let state = self.state.unwrap_or(State::NEW);
+        // Whoever leads has all that is committed: what joined before it was in sync is over.
+        if matches!(state.standing, Standing::Joining { .. }) {
+            let token = context.mend();
+            self.waits.push_back((token, Wait::Other));
+        }
+        let state = State {
+            epoch,
+            withdrawn: state.withdrawn,
+            standing: Standing::Whole,
+            clean: None,
+        };
+        self.keep(context, state, Wait::Other);
+        let (_, prepared) = context.prepared();
+        let token = context.begin_epoch(epoch, prepared);
+        self.waits.push_back((token, Wait::Begin(epoch, prepared)));
+        prepared
     }
 
     fn member_nodes(&self) -> Vec<NodeId> {

@@ -10,6 +10,7 @@ use holdfast_model::record::{Membership, SliceRecord};
 use holdfast_model::{Epoch, NodeId, Sequence, StoreId};
 use holdfast_wire::JoinRequest;
 
+use super::Primary;
 use super::catch_up::CatchUp;
 use super::member::{Loss, Member};
 use crate::candidate::Proposal;
@@ -261,21 +262,7 @@ impl Replica {
         if let Kind::HandOver { to, .. } = kind {
             record.primary = to;
         }
-        // What another primary had begun is not gone on with: who joined there offers itself anew.
-        let joins_on = |joining: NodeId| {
-            let is_fed = primary
-                .members
-                .get(&joining)
-                .is_some_and(Member::is_joining);
-            kind == Kind::Join(joining) || (is_fed && !matches!(kind, Kind::HandOver { .. }))
-        };
-        for replica in &mut record.replicas {
-            if let Membership::Joining { stable } = replica.membership
-                && !joins_on(replica.node)
-            {
-                replica.membership = Membership::Absent { stable };
-            }
-        }
+        leave_out_strangers(&mut record, primary, kind);
         let next = record.epoch.next();
         let sync = offer.map(|offer| self.sync_of(node, &offer, next));
         record.epoch = next;
@@ -311,6 +298,20 @@ impl Replica {
             }
             Kind::HandOver { .. } => unreachable!("who hands over has no next epoch"),
         });
+    }
+}
+
+/// What another primary had begun is not gone on with: who joined there offers itself anew.
+fn leave_out_strangers(record: &mut SliceRecord, primary: &Primary, kind: Kind) {
+    let hands_over = matches!(kind, Kind::HandOver { .. });
+    let is_fed = |node: &NodeId| primary.members.get(node).is_some_and(Member::is_joining);
+    for replica in &mut record.replicas {
+        let goes_on = kind == Kind::Join(replica.node) || (is_fed(&replica.node) && !hands_over);
+        if let Membership::Joining { stable } = replica.membership
+            && !goes_on
+        {
+            replica.membership = Membership::Absent { stable };
+        }
     }
 }
 
