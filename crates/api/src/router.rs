@@ -198,6 +198,7 @@ fn named(name: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
     let Path(name) = name.map_err(|rejection| {
         let detail = format!("the path is not understood: {}", rejection.body_text());
         Problem::new(ProblemKind::Invalid, &detail)
+            .hint("a name has lower-case letters, digits, '-' and '.'")
     })?;
     Ok(name)
 }

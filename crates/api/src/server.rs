@@ -15,6 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio_io_timeout::TimeoutStream;
 
 use crate::{Problem, ProblemKind};
 
@@ -23,6 +24,8 @@ use crate::{Problem, ProblemKind};
 pub const CONNECTIONS_MAX: usize = 128;
 /// How long a connection may be idle between requests, or take to send a request's head.
 const IDLE_MAX: Duration = Duration::from_secs(10);
+/// How long a client may take to receive anything of an answer.
+const SEND_MAX: Duration = Duration::from_secs(10);
 /// How long a request may take. Making the largest volume takes a few seconds.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
 /// Bytes of requests that a connection buffers at most.
@@ -52,11 +55,16 @@ pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
 }
 
 async fn converse(stream: TcpStream, router: Router) {
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(SEND_MAX));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE_MAX)
         .max_buf_size(BUFFER_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(
+            TokioIo::new(Box::pin(stream)),
+            TowerToHyperService::new(router),
+        );
     // Whatever ended it, there is nobody to tell.
     let _ = connection.await;
 }

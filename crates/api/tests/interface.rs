@@ -220,6 +220,25 @@ async fn what_answers_may_be_something_else() {
     assert!(error.to_string().contains("not Holdfast's API"), "{error}");
 }
 
+/// Clients that ask, and never read what they are told, leave in the end.
+#[tokio::test]
+async fn clients_that_do_not_listen_keep_nobody_out() {
+    let (url, _) = start(Remembering::default()).await;
+    let address = url.to_string().replace("http://", "");
+    let request = "GET /api/v1/openapi.json HTTP/1.1\r\nhost: a\r\n\r\n".repeat(200);
+    let mut deaf = Vec::new();
+    for _ in 0..server::CONNECTIONS_MAX {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        deaf.push(stream);
+    }
+    let asked = raw(
+        &url,
+        "GET /api/v1/local HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n",
+    );
+    assert!(asked.await.starts_with("HTTP/1.1 200"));
+}
+
 /// Sends, and reads until the server hangs up.
 async fn raw(url: &ApiUrl, request: &str) -> String {
     let address = url.to_string().replace("http://", "");
@@ -227,7 +246,7 @@ async fn raw(url: &ApiUrl, request: &str) -> String {
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     let read = stream.read_to_string(&mut answer);
-    tokio::time::timeout(Duration::from_secs(15), read)
+    tokio::time::timeout(Duration::from_secs(40), read)
         .await
         .expect("the server hangs up")
         .unwrap();
@@ -249,6 +268,11 @@ async fn bad_requests_are_told_what_is_wrong() {
     let long = format!("{{\"name\":\"{}\"}}", "x".repeat(100 << 10));
     for (request, status, says) in [
         (post("{}", json), "400", "missing field `name`"),
+        (
+            "GET /api/v1/volumes/%FF HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n".to_owned(),
+            "400",
+            "the path is not understood",
+        ),
         (
             post("{\"name\":\"a\",\"bytes\":1,\"policy\":\"raid7\"}", json),
             "400",

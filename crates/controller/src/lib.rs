@@ -25,7 +25,7 @@ use holdfast_model::metadata::{
     Compare, LeaseId, MetadataError, Operation, Revision, Selector, Transaction,
 };
 use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, Record};
-use holdfast_model::{ClusterId, VolumeId};
+use holdfast_model::{ClusterId, NodeId, VolumeId};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -133,16 +133,18 @@ impl Controller {
         Ok(())
     }
 
-    /// Whether every volume is served at every node's portal.
+    /// Which volumes are not served at which of these nodes' portals.
     ///
     /// # Errors
     /// [`Problem`] if the metadata does not answer.
-    pub async fn serves_everything(&self) -> Result<bool, Problem> {
+    pub async fn unserved(&self, nodes: &[NodeId]) -> Result<Vec<(String, NodeId)>, Problem> {
         let (inventory, reports) = self.look().await?;
-        Ok(inventory
-            .volumes
-            .keys()
-            .all(|volume| reports.serve_everywhere(&inventory, *volume)))
+        let volumes = inventory.volumes.values().map(|volume| &volume.record);
+        let everywhere = volumes.flat_map(|volume| nodes.iter().map(move |node| (volume, *node)));
+        let lacking = everywhere.filter(|(volume, node)| !reports.serves(*node, volume.volume));
+        Ok(lacking
+            .map(|(volume, node)| (volume.name.clone(), node))
+            .collect())
     }
 
     /// Whether no volume has ever been made.

@@ -86,11 +86,16 @@ impl Reports {
 
     /// Whether all nodes of the inventory are up and serve the volume at their portals.
     pub(crate) fn serve_everywhere(&self, inventory: &Inventory, volume: VolumeId) -> bool {
-        inventory.nodes.keys().all(|node| {
-            self.nodes
-                .get(node)
-                .is_some_and(|report| report.serving.contains(&volume))
-        })
+        inventory
+            .nodes
+            .keys()
+            .all(|node| self.serves(*node, volume))
+    }
+
+    /// Whether a node is up and serves a volume at its portal.
+    pub(crate) fn serves(&self, node: NodeId, volume: VolumeId) -> bool {
+        let report = self.nodes.get(&node);
+        report.is_some_and(|report| report.serving.contains(&volume))
     }
 }
 

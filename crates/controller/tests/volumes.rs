@@ -149,7 +149,10 @@ async fn volumes_come_grow_and_go() {
         "no node has taken it up"
     );
     nodes.iter().for_each(|node| node.serve(1, 2));
-    assert!(controller.serves_everything().await.unwrap());
+    let everywhere = [NodeId(1), NodeId(2)];
+    assert_eq!(controller.unserved(&everywhere).await.unwrap(), []);
+    let nowhere = ("demo".to_owned(), NodeId(3));
+    assert_eq!(controller.unserved(&[NodeId(3)]).await.unwrap(), [nowhere]);
     let volume = controller.volume("demo").await.unwrap();
     assert_eq!(
         (volume.health, volume.used_bytes),

@@ -309,6 +309,21 @@ fn what_was_first_told_holds() {
     ];
     // Begun, and not gone far: the first portal is taken.
     fails(&[&start[..], &["--nodes", "4", "--device-size", "2GiB"]].concat());
+    // A node has been there, and the metadata that it belongs to is not there any more.
+    let node = folder.path().join("n1");
+    std::fs::create_dir_all(&node).unwrap();
+    std::fs::write(node.join("node.toml"), "").unwrap();
+    let metadata = folder.path().join("metadata");
+    if metadata.exists() {
+        std::fs::remove_dir_all(&metadata).unwrap();
+    }
+    let talk = fails(&start);
+    assert!(
+        talk.contains("metadata is gone") && talk.contains("--fresh"),
+        "{talk}"
+    );
+    assert!(!metadata.exists(), "nothing is founded in its place");
+    std::fs::remove_dir_all(&node).unwrap();
     let talk = fails(&[&start[..], &["--nodes", "3"]].concat());
     assert!(
         talk.contains("has 4 nodes") && talk.contains("--fresh --nodes 3"),

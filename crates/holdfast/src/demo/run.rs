@@ -9,7 +9,7 @@ use std::time::Duration;
 use holdfast_api::Api;
 use holdfast_api::documents::{NodeState, VolumeCreate, VolumeSummary};
 use holdfast_controller::Controller;
-use holdfast_model::ByteSize;
+use holdfast_model::{ByteSize, NodeId};
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::time::{Instant, sleep};
@@ -48,6 +48,7 @@ pub(crate) async fn run(options: &DemoOptions, output: Output) -> Result<(), Fai
     let cluster = claim.mark(nodes, settings.device_bytes)?.cluster;
     let file = settings.layout.file_path();
     DemoFile::remove(&file).map_err(|error| unwritable(&file, &error))?;
+    check_metadata(&settings.layout)?;
     let services = Services::start(&settings.layout, cluster).await?;
     check_volumes(&services.controller(), &settings.volumes).await?;
     for node in settings.layout.nodes() {
@@ -385,7 +386,7 @@ fn default_directory() -> Result<PathBuf, Failure> {
 /// Ends the nodes that an earlier demo has left running: what they have is erased.
 async fn end_leftovers(layout: &Layout) -> Result<(), Failure> {
     for node in 1..=NODES_MAX {
-        while let Some(process) = running(layout, holdfast_model::NodeId(node))? {
+        while let Some(process) = running(layout, NodeId(node))? {
             process.signal(Signal::KILL);
             process.ended().await;
         }
@@ -413,6 +414,27 @@ async fn check_volumes(controller: &Controller, wanted: &[VolumeSpec]) -> Result
     Ok(())
 }
 
+/// Nodes that have been here before go with the metadata of then: without it nobody knows what their
+/// devices hold.
+fn check_metadata(layout: &Layout) -> Result<(), Failure> {
+    let metadata = layout.metadata_directory();
+    let is_empty = match std::fs::read_dir(&metadata) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
+    let has_nodes = layout
+        .nodes()
+        .any(|node| layout.node_config_path(node).exists());
+    if !(is_empty && has_nodes) {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "{} is gone: it says what is on the nodes' devices",
+        metadata.display()
+    ))
+    .hint("put it back from where it went; --fresh erases everything and begins anew"))
+}
+
 /// Waits for the nodes, makes the volumes, and waits until all are served everywhere.
 async fn prepare(
     controller: &Controller,
@@ -426,17 +448,18 @@ async fn prepare(
             talk = Instant::now() + WAITING_TALK;
         }
     };
-    let wanted = settings.layout.nodes().count();
+    let wanted: Vec<NodeId> = settings.layout.nodes().collect();
     loop {
         let nodes = controller.nodes().await?.nodes;
-        let up = nodes
-            .iter()
-            .filter(|node| node.state == NodeState::Up)
-            .count();
-        if up >= wanted {
+        let is_up = |node: &&NodeId| {
+            let mut up = nodes.iter().filter(|it| it.state == NodeState::Up);
+            up.any(|it| it.node == node.0)
+        };
+        let up = wanted.iter().filter(is_up).count();
+        if up == wanted.len() {
             break;
         }
-        patience(&format!("{up} of {wanted} nodes are up"));
+        patience(&format!("{up} of {} nodes are up", wanted.len()));
         sleep(READY_POLL).await;
     }
     let mut volumes = settings.volumes.clone();
@@ -452,11 +475,22 @@ async fn prepare(
         };
         controller.create_volume(request).await?;
     }
-    while !controller.serves_everything().await? {
-        patience("not every volume is served at every portal; `holdfast volume list` tells more");
+    loop {
+        let unserved = controller.unserved(&wanted).await?;
+        let Some((volume, node)) = unserved.first() else {
+            return Ok(());
+        };
+        let (node, more) = (Layout::node_name(*node), unserved.len() - 1);
+        let more = if more > 0 {
+            format!(", nor {more} more")
+        } else {
+            String::new()
+        };
+        patience(&format!(
+            "volume {volume} is not served at {node}{more}; {node}'s log tells why"
+        ));
         sleep(READY_POLL).await;
     }
-    Ok(())
 }
 
 fn too_early(node: &DemoProcess, how: &str) -> Failure {
