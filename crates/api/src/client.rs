@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use axum::http::{Method, Request, StatusCode, header};
+use holdfast_model::host_and_port;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
@@ -47,24 +48,11 @@ impl std::str::FromStr for ApiUrl {
         let error = || UrlError(text.to_owned());
         let rest = text.strip_prefix("http://").ok_or_else(error)?;
         let authority = rest.strip_suffix('/').unwrap_or(rest);
-        let (host, port) = authority.rsplit_once(':').ok_or_else(error)?;
-        let plain = |letter: char| letter.is_ascii_alphanumeric() || "-._".contains(letter);
-        let bracketed = host
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'));
-        let good = match bracketed {
-            Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
-            None => !host.is_empty() && host.chars().all(plain),
-        };
-        let port = port.parse().map_err(|_| error())?;
-        if good {
-            Ok(Self {
-                host: host.to_owned(),
-                port,
-            })
-        } else {
-            Err(error())
-        }
+        let (host, port) = host_and_port(authority).ok_or_else(error)?;
+        Ok(Self {
+            host: host.to_owned(),
+            port,
+        })
     }
 }
 

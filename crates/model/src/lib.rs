@@ -9,6 +9,7 @@ extern crate alloc;
 
 pub mod address;
 pub mod disk;
+pub mod endpoint;
 pub mod entry;
 pub mod id;
 pub mod metadata;
@@ -21,6 +22,7 @@ pub use address::{
     PAGES_PER_SLICE, PageIndex, SLICE_SIZE,
 };
 pub use disk::{DiskCompletion, DiskError, DiskId, DiskOp, DiskRequest, DiskToken};
+pub use endpoint::host_and_port;
 pub use entry::{Change, ENTRY_BYTES_MAX, Entry};
 pub use id::{
     ClusterId, CommandId, Epoch, Fence, Incarnation, NodeId, Sequence, SliceId, StoreId, VolumeId,

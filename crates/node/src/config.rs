@@ -17,8 +17,6 @@ use serde::{Deserialize, Serialize};
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Letters in a name at most; it stands in log lines and tables.
 const NAME_LENGTH_MAX: usize = 63;
-/// Letters of a host's name at most (RFC 1035, section 2.3.4).
-const HOST_LENGTH_MAX: usize = 253;
 /// Nodes of a cluster.
 const NODE_MAX: u16 = 64;
 /// Devices of a node: five groups of eight.
@@ -303,20 +301,8 @@ impl NodeConfig {
     }
 }
 
-/// Whether it is `host:port`: a name, an IPv4 address or an IPv6 address in brackets, and a port above 0.
 fn is_address(text: &str) -> bool {
-    let Some((host, port)) = text.rsplit_once(':') else {
-        return false;
-    };
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-._".contains(letter);
-    let bracketed = host
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
-    let good = match bracketed {
-        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
-        None => (1..=HOST_LENGTH_MAX).contains(&host.len()) && host.chars().all(plain),
-    };
-    good && port.parse::<u16>().is_ok_and(|port| port > 0)
+    holdfast_model::host_and_port(text).is_some()
 }
 
 fn absolute(key: &'static str, path: &Path) -> Result<(), Invalid> {
