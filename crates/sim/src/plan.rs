@@ -311,10 +311,22 @@ impl RunPlan {
         self.add(end, Fault::Start(node));
     }
 
-    /// A node does not reach another one, or not both ways.
+    /// A node does not reach another one, or not both ways; or again and again for moments, long enough
+    /// that one of them is taken out, and short enough that it may serve reads still.
     fn part(&mut self, span: Span, node: NodeId, prng: &mut Prng) {
-        if let Some(other) = self.other(node, prng) {
-            self.cut_some(span, Place::Node(node), Place::Node(other), prng);
+        let Some(other) = self.other(node, prng) else {
+            return;
+        };
+        let (node, other) = (Place::Node(node), Place::Node(other));
+        if prng.chance(1, 2) {
+            self.cut_some(span, node, other, prng);
+            return;
+        }
+        let mut start = span.start;
+        for _ in 0..prng.between(3, 8) {
+            let end = start + Duration::from_millis(prng.between(150, 500));
+            self.cut_both(Span { start, end }, node, other);
+            start = end + Duration::from_millis(prng.between(300, 900));
         }
     }
 
