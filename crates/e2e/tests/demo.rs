@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use holdfast_e2e::cli::{FAILED, USAGE, fails, json};
 use holdfast_e2e::demo::READY_WITHIN;
 use holdfast_e2e::host::Host;
+use holdfast_e2e::process::wait_until;
 use holdfast_e2e::{Demo, DemoOptions, binary, scenario};
 use holdfast_lab::verify::LoadConfig;
 use serde_json::Value;
@@ -24,7 +25,11 @@ fn a_clean_stop_changes_no_epoch_and_moves_no_data() {
         let node = demo.node_names().remove(0);
         demo.kill(&node)?;
         demo.start_node(&node)?;
+        // The record may not have noticed its death: it leads anew, in a new epoch, in a moment.
         demo.wait_until_whole("demo", READY_WITHIN)?;
+        wait_until("the volume is served", READY_WITHIN, || {
+            Ok(demo.volume("demo")?.health == "healthy")
+        })?;
         let settled = demo.volume("demo")?;
         demo.stop()?;
         let took = demo.start_again()?;
