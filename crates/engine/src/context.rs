@@ -25,7 +25,7 @@ pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) finished: Vec<(SliceId, CommandId, OutcomeCode)>,
     pub(crate) notices: Vec<Notice>,
-    /// Bytes that have been copied to joining replicas since the start, by slice.
+    /// Bytes that have been copied to joining replicas since the start.
     pub(crate) bytes_moved: u64,
     /// Slices led here that bring replicas up to date.
     pub(crate) syncing: BTreeSet<SliceId>,

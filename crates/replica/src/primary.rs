@@ -315,8 +315,10 @@ impl Replica {
         let sequence = entry.sequence;
         primary.pending.push_back((sequence, command));
         primary.unfinished.push_back((sequence, now));
-        let in_sync: Vec<NodeId> = primary.in_sync_members().map(|(node, _)| node).collect();
-        primary.admission.note_pages(&entry.change, &in_sync);
+        let members = primary.members.iter();
+        let in_sync = members.filter(|(_, member)| member.is_in_sync());
+        let in_sync = in_sync.map(|(node, _)| *node);
+        primary.admission.note_pages(&entry.change, in_sync);
         if let Some(range) = entry.change.range() {
             self.note_change(sequence, range);
         }

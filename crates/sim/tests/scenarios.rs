@@ -95,6 +95,7 @@ fn metadata_that_goes_back_deletes_nothing() {
 
 /// Three nodes, a mirrored volume of which one slice is used, and busy hosts.
 struct Story {
+    seed: u64,
     run: Run,
 }
 
@@ -102,7 +103,7 @@ impl Story {
     fn new(seed: u64, policy: Policy) -> Self {
         let mut prng = Prng::from_seed(seed);
         let plan = Self::plan(&mut prng, policy);
-        Self::told(&plan, &mut prng)
+        Self::told(seed, &plan, &mut prng)
     }
 
     /// The devices of the node that leads the slice rot all the time, and changes are put in their
@@ -117,7 +118,7 @@ impl Story {
         plan.faults = (3..40)
             .map(|number| (number * Duration::from_millis(200), Fault::RotPages(victim)))
             .collect();
-        let mut story = Self::told(&plan, &mut prng);
+        let mut story = Self::told(seed, &plan, &mut prng);
         for (after, fault) in &plan.faults {
             story.run.cluster.plan_fault(*after, *fault);
         }
@@ -154,8 +155,9 @@ impl Story {
         }
     }
 
-    fn told(plan: &RunPlan, prng: &mut Prng) -> Self {
+    fn told(seed: u64, plan: &RunPlan, prng: &mut Prng) -> Self {
         let mut story = Self {
+            seed,
             run: Run::new(plan, prng, Trace::Off),
         };
         story.run.boot().expect("the cluster boots");
@@ -176,6 +178,15 @@ impl Story {
 
     fn now(&mut self, fault: Fault) {
         self.run.cluster.plan_fault(Duration::ZERO, fault);
+    }
+
+    /// Something goes wrong; within `span` no busy host waits for long.
+    fn suffers_briefly(&mut self, fault: Fault, span: Duration) {
+        self.run.cluster.watch_stall();
+        self.now(fault);
+        self.wait(span);
+        let (seed, stall) = (self.seed, self.run.cluster.stall());
+        assert!(stall < 3 * SECOND / 2, "seed {seed}: stalled for {stall:?}");
     }
 
     fn primary(&self) -> NodeId {
@@ -232,11 +243,7 @@ fn a_killed_primary_is_replaced_within_its_stall() {
         story.busy(true);
         story.wait(SECOND);
         let primary = story.primary();
-        story.run.cluster.watch_stall();
-        story.now(Fault::Kill(primary));
-        story.wait(4 * SECOND);
-        let stall = story.run.cluster.stall();
-        assert!(stall < 3 * SECOND / 2, "seed {seed}: stalled for {stall:?}");
+        story.suffers_briefly(Fault::Kill(primary), 4 * SECOND);
         assert_ne!(story.primary(), primary);
         story.now(Fault::Start(primary));
         story.wait(2 * SECOND);
@@ -251,11 +258,7 @@ fn a_primary_without_power_is_replaced_within_its_stall() {
         story.busy(true);
         story.wait(SECOND);
         let primary = story.primary();
-        story.run.cluster.watch_stall();
-        story.now(Fault::LosePower(primary));
-        story.wait(4 * SECOND);
-        let stall = story.run.cluster.stall();
-        assert!(stall < 3 * SECOND / 2, "seed {seed}: stalled for {stall:?}");
+        story.suffers_briefly(Fault::LosePower(primary), 4 * SECOND);
         story.now(Fault::Start(primary));
         story.wait(2 * SECOND);
         story.ends_well();
@@ -308,17 +311,12 @@ fn a_primary_that_stands_still_is_replaced_and_does_no_harm() {
         story.busy(true);
         story.wait(SECOND);
         let node = story.primary();
-        story.run.cluster.watch_stall();
-        let between = seed % 2 == 0;
-        let span = 10 * SECOND;
-        story.now(Fault::Freeze {
+        let freeze = Fault::Freeze {
             node,
-            span,
-            between,
-        });
-        story.wait(9 * SECOND);
-        let stall = story.run.cluster.stall();
-        assert!(stall < 3 * SECOND / 2, "seed {seed}: stalled for {stall:?}");
+            span: 10 * SECOND,
+            between: seed % 2 == 0,
+        };
+        story.suffers_briefly(freeze, 9 * SECOND);
         assert_ne!(story.primary(), node);
         story.wait(4 * SECOND);
         assert!(story.run.cluster.tally().stood_still > 0, "seed {seed}");
@@ -334,17 +332,12 @@ fn a_node_with_nothing_but_sessions_stands_still_and_does_no_harm() {
         story.busy(true);
         story.wait(SECOND);
         let node = story.bystander();
-        story.run.cluster.watch_stall();
-        let between = seed % 2 == 0;
-        let span = 10 * SECOND;
-        story.now(Fault::Freeze {
+        let freeze = Fault::Freeze {
             node,
-            span,
-            between,
-        });
-        story.wait(14 * SECOND);
-        let stall = story.run.cluster.stall();
-        assert!(stall < 3 * SECOND / 2, "seed {seed}: stalled for {stall:?}");
+            span: 10 * SECOND,
+            between: seed % 2 == 0,
+        };
+        story.suffers_briefly(freeze, 14 * SECOND);
         assert_eq!(story.epochs()[0], epochs[0], "seed {seed}");
         story.ends_well();
     }

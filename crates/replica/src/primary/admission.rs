@@ -130,10 +130,10 @@ impl Admission {
 
     /// A change is numbered: its pages have their place at the in-sync members for good. Those that may
     /// lose it by the change have to be asked for again.
-    pub(crate) fn note_pages(&mut self, change: &Change, in_sync: &[NodeId]) {
+    pub(crate) fn note_pages(&mut self, change: &Change, in_sync: impl Iterator<Item = NodeId>) {
         if let (Some(range), Change::Write { .. }) = (change.range(), change) {
             for node in in_sync {
-                let placed = self.placed.entry(*node).or_default();
+                let placed = self.placed.entry(node).or_default();
                 placed.extend(range.by_page().map(|(page, _)| page));
             }
         }

@@ -4,7 +4,7 @@
 //! every slice is on the devices that the record knows. One fault says in its name that it does not
 //! care.
 
-use holdfast_format::{SUPERBLOCK_BYTES, Superblock};
+use holdfast_format::{DeviceLayout, SUPERBLOCK_BYTES, Superblock};
 use holdfast_model::NodeId;
 use holdfast_model::record::{Membership, ReplicaRecord};
 
@@ -68,6 +68,12 @@ impl Cluster {
     }
 }
 
+/// Where everything is on a device that has been formatted.
+fn layout_of(disk: &SimDisk) -> Option<DeviceLayout> {
+    let superblock = Superblock::decode(&disk.peek(0, SUPERBLOCK_BYTES as u32));
+    superblock.ok().map(|superblock| superblock.layout)
+}
+
 fn rot(disk: &mut SimDisk) {
     rot_some(disk);
     rot_entry(disk);
@@ -77,13 +83,14 @@ fn rot(disk: &mut SimDisk) {
 /// no store to repair. Nor does the second copy of the table rot by itself: writes to the first one may
 /// be lost, and with both nobody could tell that an entry is an old one.
 fn rot_some(disk: &mut SimDisk) {
+    let Some(layout) = layout_of(disk) else {
+        return;
+    };
     for _ in 0..ROTTEN_SECTORS {
         let Some(sector) = disk.draw_sector(SUPERBLOCK_BYTES as u64, disk.bytes()) else {
             return;
         };
-        let superblock = Superblock::decode(&disk.peek(0, SUPERBLOCK_BYTES as u32));
-        let second = superblock.map(|superblock| superblock.layout.table_offsets[1]);
-        if second.is_ok_and(|second| sector < second) {
+        if sector < layout.table_offsets[1] {
             disk.rot(sector);
         }
     }
@@ -91,10 +98,9 @@ fn rot_some(disk: &mut SimDisk) {
 
 /// Bits change in some of the sectors of pages.
 fn rot_pages(disk: &mut SimDisk) {
-    let Ok(superblock) = Superblock::decode(&disk.peek(0, 4096)) else {
+    let Some(layout) = layout_of(disk) else {
         return;
     };
-    let layout = superblock.layout;
     for _ in 0..ROTTEN_SECTORS {
         if let Some(sector) = disk.draw_sector(layout.slots_offset, layout.table_offsets[1]) {
             disk.rot(sector);
@@ -104,11 +110,11 @@ fn rot_pages(disk: &mut SimDisk) {
 
 /// Both copies of an entry of the table rot: a page is lost with them.
 fn rot_entry(disk: &mut SimDisk) {
-    let Ok(superblock) = Superblock::decode(&disk.peek(0, 4096)) else {
+    let Some(layout) = layout_of(disk) else {
         return;
     };
-    let [first, second] = superblock.layout.table_offsets;
-    let end = first + superblock.layout.table_bytes();
+    let [first, second] = layout.table_offsets;
+    let end = first + layout.table_bytes();
     if let Some(entry) = disk.draw_sector(first, end) {
         disk.rot(entry);
         disk.rot(entry - first + second);
@@ -119,10 +125,9 @@ fn rot_entry(disk: &mut SimDisk) {
 /// done to another such place. Not to the journal: a journal that forgets its end without a trace has
 /// forgotten what it acknowledged, and no replica that leads alone could tell.
 fn lose_writes(disk: &mut SimDisk) {
-    let Ok(superblock) = Superblock::decode(&disk.peek(0, 4096)) else {
+    let Some(layout) = layout_of(disk) else {
         return;
     };
-    let layout = superblock.layout;
     let (start, end) = (layout.table_offsets[0], layout.table_offsets[1]);
     for number in 0..LOST_WRITES {
         let Some(from) = disk.draw_sector(start, end) else {
