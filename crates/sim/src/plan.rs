@@ -145,7 +145,7 @@ impl RunPlan {
     fn add_episode(&mut self, prng: &mut Prng) {
         let node = NodeId(prng.between(1, self.cluster.nodes.into()) as u16);
         let span = self.draw_span(prng);
-        match prng.below(18) {
+        match prng.below(20) {
             0 | 1 => self.down(span, Fault::Kill(node), node),
             2 => self.down(span, Fault::LosePower(node), node),
             3 => self.all_down(span, Fault::LosePower, 800, prng),
@@ -163,6 +163,7 @@ impl RunPlan {
             13 => self.roll_back(span),
             14 | 15 => self.slow_disks(span, node, prng),
             16 => self.strand(span.start, node, prng),
+            17 | 18 => self.disturb_sync(span.start, node, prng),
             _ => self.end_badly(span, node, prng),
         }
     }
@@ -317,16 +318,63 @@ impl RunPlan {
         let Some(other) = self.other(node, prng) else {
             return;
         };
-        let (node, other) = (Place::Node(node), Place::Node(other));
         if prng.chance(1, 2) {
-            self.cut_some(span, node, other, prng);
+            self.cut_some(span, Place::Node(node), Place::Node(other), prng);
             return;
         }
+        let reset = prng.chance(1, 2);
         let mut start = span.start;
         for _ in 0..prng.between(3, 8) {
             let end = start + Duration::from_millis(prng.between(150, 500));
-            self.cut_both(Span { start, end }, node, other);
+            self.cut_both(Span { start, end }, Place::Node(node), Place::Node(other));
+            if reset {
+                self.add(start, Fault::Reset(node, other));
+            }
             start = end + Duration::from_millis(prng.between(300, 900));
+        }
+    }
+
+    /// A node is away for long enough to be taken out. When it is back, another one hears no answers of
+    /// the metadata for a while, so that it does not know whether the first one is in sync by now;
+    /// meanwhile it does not reach it either, and may be killed.
+    fn disturb_sync(&mut self, start: Duration, node: NodeId, prng: &mut Prng) {
+        let Some(other) = self.other(node, prng) else {
+            return;
+        };
+        let mut after = |from, least, most| from + Duration::from_millis(prng.between(least, most));
+        let back = after(start, 500, 2000);
+        let deaf = after(back, 0, 300);
+        let deaf = Span {
+            start: deaf,
+            end: after(deaf, 500, 2000),
+        };
+        let apart = after(deaf.start, 0, 400);
+        let apart = Span {
+            start: apart,
+            end: after(apart, 200, 2000),
+        };
+        let away = after(apart.start, 10, 300);
+        let away = Span {
+            start: away,
+            end: after(away, 300, 3000),
+        };
+        self.down(Span { start, end: back }, Fault::Kill(node), node);
+        if prng.chance(1, 2) {
+            // What it lacks takes a while to bring.
+            let slowness = Duration::from_millis(prng.between(2, 30));
+            self.add(
+                back + Duration::from_nanos(1),
+                Fault::SlowDisks(node, slowness),
+            );
+            self.add(deaf.end, Fault::SlowDisks(node, Duration::ZERO));
+        }
+        self.cut(deaf, Place::Metadata, Place::Node(other));
+        self.cut_some(apart, Place::Node(other), Place::Node(node), prng);
+        if prng.chance(1, 2) {
+            self.add(apart.start, Fault::Reset(other, node));
+        }
+        if prng.chance(2, 3) {
+            self.down(away, Fault::Kill(other), other);
         }
     }
 

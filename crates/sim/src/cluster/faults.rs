@@ -33,6 +33,9 @@ pub enum Fault {
     Cut(Place, Place),
     /// It is passable again.
     Mend(Place, Place),
+    /// What connects the first node to the second is reset, as the first one sees it; the second
+    /// hears of it if the way passes.
+    Reset(NodeId, NodeId),
     /// Messages may take as much longer as this; zero: they do not.
     Slow(Duration),
     /// A node's devices answer nothing until they come unstuck, or its process ends.
@@ -90,6 +93,7 @@ impl Cluster {
             } => self.freeze(node, span, between),
             Fault::Cut(from, to) => self.cut(from, to),
             Fault::Mend(from, to) => self.mend(from, to),
+            Fault::Reset(node, peer) => return self.reset_link(node, peer),
             Fault::Slow(slowness) => self.network.slowness = slowness,
             Fault::LoseAnswers(one_in) => self.agreement.lost_one_in = one_in,
             Fault::RollBackMetadata | Fault::EmptyMetadata | Fault::RestoreMetadata => {

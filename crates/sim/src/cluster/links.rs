@@ -286,6 +286,16 @@ impl Cluster {
         Ok(())
     }
 
+    /// A node's kernel tells it that its connections to a peer are gone.
+    pub(super) fn reset_link(&mut self, node: NodeId, peer: NodeId) -> Result<(), Failure> {
+        let process = self.node(node).process.as_ref();
+        let known = process.and_then(|process| Some((process.id, *process.links.get(&peer)?)));
+        match known {
+            Some((process, link)) => self.close_end(link, self.end_of(link, process)),
+            None => Ok(()),
+        }
+    }
+
     /// A process gives its link to a peer up. Its engine knows: it is told all the same, after what
     /// it is doing now.
     pub(super) fn drop_link(&mut self, process: ProcessId, peer: NodeId) {
