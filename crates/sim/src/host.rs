@@ -306,7 +306,12 @@ impl Host {
             let Some(path) = self.choose_path(operation) else {
                 continue;
             };
-            self.send_over(now, number, path, history, acts);
+            if !self.send_over(now, number, path, history, acts)
+                && let Some(operation) = self.operations.get_mut(&number)
+            {
+                // The session takes no more for now.
+                operation.retry = now + LATER;
+            }
         }
     }
 
@@ -321,6 +326,7 @@ impl Host {
             .find(|path| self.paths[*path].is_up())
     }
 
+    /// Sends an operation over a path, if its session takes one more.
     fn send_over(
         &mut self,
         now: Instant,
@@ -328,7 +334,7 @@ impl Host {
         path: usize,
         history: &mut History,
         acts: &mut Acts,
-    ) {
+    ) -> bool {
         let operation = self
             .operations
             .get_mut(&number)
@@ -336,7 +342,7 @@ impl Host {
         let mut out = InitiatorOutput::default();
         let request = operation.work.request(operation.sectors);
         if !self.paths[path].submit(CommandTag(number), request, &mut out) {
-            return;
+            return false;
         }
         if let Some(before) = operation.unanswered.take() {
             history.give_up(before);
@@ -357,6 +363,7 @@ impl Host {
             aborted: None,
         });
         self.take(now, path, out, history, acts);
+        true
     }
 
     /// Gives up what takes too long.

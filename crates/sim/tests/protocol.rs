@@ -74,6 +74,37 @@ fn resets_reach_commands_on_other_nodes_and_do_not_wait_for_ever() {
     assert!(answered > 30, "{answered}");
 }
 
+/// A session that ends leaves commands that are not over yet: a reset that comes later waits for those
+/// too. Here nodes stand still, and drop their sessions, while another one's disks hold writes up.
+#[test]
+fn resets_wait_for_what_ended_sessions_have_left() {
+    for seed in 0..4 {
+        let mut prng = Prng::from_seed(seed);
+        let mut plan = plan(&mut prng, 3, Policy::Mirror2);
+        for host in &mut plan.cluster.hosts {
+            host.resets = Some(Duration::from_millis(60));
+            host.depth = 3;
+            host.pause = Duration::from_millis(10);
+        }
+        for round in 0..6 {
+            let stuck = NodeId(1 + round % 3);
+            let still = NodeId(1 + (round + 1) % 3);
+            let start = Duration::from_millis(1000 + 1800 * u64::from(round));
+            let after = |milliseconds| start + Duration::from_millis(milliseconds);
+            let freeze = Fault::Freeze {
+                node: still,
+                span: Duration::from_millis(450),
+                between: false,
+            };
+            plan.faults.push((start, Fault::StickDisks(stuck)));
+            plan.faults.push((after(20), freeze));
+            plan.faults.push((after(900), Fault::UnstickDisks(stuck)));
+        }
+        let report = go(&plan, &mut prng);
+        assert!(report.hosts.resets >= 20, "seed {seed}: {report}");
+    }
+}
+
 /// Hosts that hardly ever pause, so that a stall shows.
 fn eager(plan: &mut RunPlan) {
     for host in &mut plan.cluster.hosts {

@@ -2,7 +2,8 @@
 //! were asked to end.
 //!
 //! Invariants:
-//! - an ending is confirmed when every command concerned is over, on every node;
+//! - an ending is confirmed when every command concerned is over, on every node, those included that
+//!   an earlier ending, or the end of a session, has left;
 //! - if one of them was let go without anybody knowing what became of it, the ending is rejected.
 
 use alloc::collections::BTreeSet;
@@ -13,7 +14,7 @@ use holdfast_iscsi::target::{
     SessionId, TaskId, TaskManagement, TaskManagementFunction as Function, TaskManagementId,
     TaskManagementOutcome,
 };
-use holdfast_model::NodeId;
+use holdfast_model::{NodeId, VolumeId};
 use holdfast_scsi::UnitAttention;
 use holdfast_stdx::Instant;
 
@@ -120,15 +121,30 @@ impl Portal {
             }
             self.endings.wide.push(Wide {
                 request: request.request,
-                target,
+                target: target.clone(),
                 unit,
                 reset,
             });
         }
-        let tasks = request.tasks.clone();
+        let mut tasks = request.tasks.clone();
+        if !matches!(request.function, Function::AbortTask(_)) {
+            let unit = unit.and_then(holdfast_scsi::Lun::number);
+            let of = wide.is_none().then_some(request.session);
+            tasks.extend(self.left(&volumes.of(&target, unit), of));
+        }
         // One elsewhere: until it is known how many there are.
         let elsewhere = usize::from(wide.is_some());
         self.end_tasks(now, For::Initiator(request.request), tasks, elsewhere);
+    }
+
+    /// Tasks of volumes, of one session or of all, that were ended before and are not over yet.
+    fn left(&self, volumes: &[VolumeId], of: Option<SessionId>) -> Vec<TaskId> {
+        let tasks = self.tasks.iter().filter(|(_, task)| {
+            task.aborted
+                && volumes.contains(&task.volume)
+                && of.is_none_or(|session| session == task.session)
+        });
+        tasks.map(|(id, _)| *id).collect()
     }
 
     /// Another node wants all commands of a unit ended.
@@ -152,7 +168,9 @@ impl Portal {
         } else {
             self.raise_cleared(&ended.sessions, Some(unit));
         }
-        self.end_tasks(now, For::Peer(wanted_by), ended.tasks, 0);
+        let mut tasks = ended.tasks;
+        tasks.extend(self.left(&volumes.of(target, Some(unit)), None));
+        self.end_tasks(now, For::Peer(wanted_by), tasks, 0);
         self.settle(now, volumes);
     }
 
@@ -228,8 +246,9 @@ impl Portal {
         let Some(task) = self.tasks.get_mut(&id) else {
             return false;
         };
-        task.aborted = true;
-        self.dropped.push(id);
+        if !core::mem::replace(&mut task.aborted, true) {
+            self.dropped.push(id);
+        }
         true
     }
 
