@@ -432,6 +432,41 @@ fn a_reset_ends_the_commands_of_all_sessions_on_the_unit() {
     assert_eq!(world.complete(two, test_unit_ready()).status, 0);
 }
 
+/// The other initiator hears nothing of the reset's ending its command (there is no TASK ABORTED status
+/// here); it finds out when it aborts it.
+#[test]
+fn a_command_that_another_session_reset_is_over_when_its_abort_finds_nothing() {
+    let mut world = World::new(12);
+    world.answers = Answers::Held;
+    let (one, two) = (world.config(1), world.config(2));
+    let (one, two) = (world.log_in(one), world.log_in(two));
+    let ended = world.submit(two, test_unit_ready());
+    world.run();
+    let code = TaskManagementCode::LogicalUnitReset;
+    world
+        .with_host(one, |initiator, _, out| {
+            initiator.manage(CommandTag(99), code, lun(), out)
+        })
+        .unwrap();
+    world.answers = Answers::AtOnce;
+    // Sent behind the reset: it does not end with it.
+    let kept = world.submit(one, test_unit_ready());
+    world.run();
+    assert_eq!(world.hosts[one].completions[&kept].status, 0);
+    world
+        .with_host(two, |initiator, _, out| initiator.abort(ended, out))
+        .unwrap();
+    world.run();
+    let done = InitiatorEvent::TaskManagementDone {
+        tag: ended,
+        response: 1,
+    };
+    assert!(world.hosts[two].events.contains(&done));
+    world.with_host(two, |initiator, _, _| {
+        assert_eq!(initiator.outstanding(), 0);
+    });
+}
+
 #[test]
 fn task_management_that_cannot_be() {
     let mut world = World::new(11);

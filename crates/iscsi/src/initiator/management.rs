@@ -9,7 +9,10 @@ use holdfast_scsi::Lun;
 
 use super::transfer::Pending;
 use super::{CommandTag, Initiator, InitiatorEvent, InitiatorOutput, SubmitError};
-use crate::pdu::{InitiatorTaskTag, Request, TaskManagementCode, TaskManagementRequest};
+use crate::pdu::{
+    InitiatorTaskTag, Request, TaskManagementCode, TaskManagementRequest,
+    TaskManagementResponseCode,
+};
 use crate::serial::SerialNumber;
 
 impl Initiator {
@@ -72,6 +75,7 @@ impl Initiator {
                 tag,
                 code,
                 lun,
+                number: self.next_command,
                 aborts,
             },
         );
@@ -98,21 +102,26 @@ impl Initiator {
             tag,
             code,
             lun,
+            number,
             aborts,
         }) = self.pending.remove(&task_tag)
         else {
             return;
         };
-        // What was ended is not answered any more; of an abort that came too late, the answer
-        // came before.
-        if response == 0 {
+        // What was ended is not answered any more; what was sent after the request is. Of a command
+        // that the target does not know (RFC 7143 11.6.1), the answer came before, or it was ended
+        // for somebody else.
+        let is_abort = code == TaskManagementCode::AbortTask;
+        if response == 0
+            || is_abort && response == TaskManagementResponseCode::TaskDoesNotExist.code()
+        {
             self.pending.retain(|other, pending| match pending {
                 Pending::Command(command) => !match code {
                     TaskManagementCode::AbortTask => aborts == Some(*other),
                     TaskManagementCode::TargetWarmReset | TaskManagementCode::TargetColdReset => {
-                        true
+                        command.number().precedes(number)
                     }
-                    _ => command.lun() == lun,
+                    _ => command.lun() == lun && command.number().precedes(number),
                 },
                 _ => true,
             });

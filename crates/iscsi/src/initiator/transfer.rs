@@ -26,6 +26,8 @@ pub(super) enum Pending {
         tag: CommandTag,
         code: TaskManagementCode,
         lun: Lun,
+        /// That of the next command: what it ends was sent before.
+        number: SerialNumber,
         /// The command that it is about, if it is about one.
         aborts: Option<InitiatorTaskTag>,
     },
