@@ -122,6 +122,8 @@ struct Current {
     sent: Instant,
     /// When the abort was sent.
     aborted: Option<Instant>,
+    /// A reset was sent after it over the same path.
+    ends_with_reset: bool,
 }
 
 /// What a host has seen.
@@ -361,6 +363,7 @@ impl Host {
             attempt,
             sent: now,
             aborted: None,
+            ends_with_reset: false,
         });
         self.take(now, path, out, history, acts);
         true
@@ -489,7 +492,7 @@ impl Host {
                     tag: RESET,
                     response,
                 } => {
-                    self.unit_was_reset(now, path, response, acts);
+                    self.unit_was_reset(now, response, acts);
                 }
                 InitiatorEvent::TaskManagementDone { tag, response } => {
                     self.aborted(now, path, tag.0, response);

@@ -32,18 +32,16 @@ impl Host {
         if self.paths[path].reset_unit(RESET, &mut out) {
             acts.acts.push(Act::ResetSent);
             self.resetting = Some(path);
+            let under_way = self.operations.values_mut();
+            for current in under_way.filter_map(|operation| operation.current.as_mut()) {
+                current.ends_with_reset = current.path == path;
+            }
         }
         self.take(now, path, out, history, acts);
     }
 
-    /// A reset was answered: what was under way over the same path is not answered any more.
-    pub(super) fn unit_was_reset(
-        &mut self,
-        now: Instant,
-        path: usize,
-        response: u8,
-        acts: &mut Acts,
-    ) {
+    /// A reset was answered: what was sent over the same path before is not answered any more.
+    pub(super) fn unit_was_reset(&mut self, now: Instant, response: u8, acts: &mut Acts) {
         self.resetting = None;
         if response != 0 {
             return;
@@ -51,7 +49,7 @@ impl Host {
         self.counts.resets += 1;
         acts.acts.push(Act::ResetDone);
         for operation in self.operations.values_mut() {
-            if operation.current.take_if(|it| it.path == path).is_some() {
+            if operation.current.take_if(|it| it.ends_with_reset).is_some() {
                 operation.retry = now;
             }
         }
