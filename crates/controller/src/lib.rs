@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod desk;
+mod pace;
 mod problem;
 mod reports;
 mod view;
@@ -30,6 +31,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use self::desk::Desk;
+use self::pace::Pace;
 use self::reports::Reports;
 
 pub use self::reports::REPORT_TIME_MAX;
@@ -221,7 +223,11 @@ impl Controller {
         let plan = make(&inventory, &reports)
             .map_err(|error| Attempt::Refused(problem::plan(name, error)))?;
         let done = !plan.is_empty();
+        let mut pace = Pace::default();
         for transaction in plan {
+            if let Err(error) = pace.follow(&self.desk, &transaction).await {
+                return Err(Attempt::Again(problem::metadata(error)));
+            }
             match self.desk.transact(transaction).await {
                 Ok(outcome) if outcome.succeeded => {}
                 Ok(_) => return Err(Attempt::Again(problem::conflict(name))),

@@ -16,8 +16,8 @@ use holdfast_metadata::{Embedded, HistoryLimits, Session, Store};
 use holdfast_model::metadata::{
     LeaseId, MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, Selector,
 };
-use holdfast_model::record::{NAMES_PREFIX, NodeRecord, Record, SLICES_PREFIX};
-use holdfast_model::{ClusterId, Incarnation, NodeId, Policy, StoreId};
+use holdfast_model::record::{NAMES_PREFIX, NodeRecord, Record, SLICES_PREFIX, SliceRecord};
+use holdfast_model::{ClusterId, Incarnation, NodeId, Policy, SLICE_SIZE, StoreId};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -268,6 +268,52 @@ async fn what_cannot_be_is_refused_with_a_hint() {
     let stranger = Controller::new(ClusterId(2), store.session(), None);
     let problem = stranger.volumes().await.unwrap_err();
     assert!(problem.detail.contains("is that of cluster"), "{problem:?}");
+}
+
+/// Takes up new slices, some at a time, as nodes do; returns how many it has found waiting at most.
+async fn take_up(session: Session, slices: usize) -> usize {
+    let mut user = User::new(session);
+    let (mut taken, mut waiting_max) = (0, 0);
+    while taken < slices {
+        let found = user
+            .range(Selector::Prefix(SLICES_PREFIX.to_owned()))
+            .await
+            .1;
+        let new = found
+            .into_iter()
+            .filter(|pair| pair.create_revision == pair.mod_revision);
+        let new: Vec<_> = new.collect();
+        waiting_max = waiting_max.max(new.len());
+        for pair in new.into_iter().take(10) {
+            let mut record = SliceRecord::decode(&pair.value).unwrap();
+            record.epoch = record.epoch.next();
+            let put = Operation::Put {
+                key: pair.key,
+                value: record.encode(),
+                lease: LeaseId::default(),
+            };
+            user.perform(put).await;
+            taken += 1;
+        }
+    }
+    waiting_max
+}
+
+#[tokio::test]
+async fn a_large_volume_is_made_no_faster_than_its_slices_are_taken_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let _nodes = [Node::start(1, &store).await, Node::start(2, &store).await];
+    let taking = tokio::spawn(take_up(store.session(), 300));
+    let request = wanted("large", 300 * SLICE_SIZE, Policy::Mirror2);
+    let volume = controller.create_volume(request).await.unwrap();
+    assert_eq!(volume.slices.len(), 300);
+    let waiting_max = taking.await.unwrap();
+    assert!(
+        (1..=127).contains(&waiting_max),
+        "{waiting_max} were waiting"
+    );
 }
 
 #[tokio::test]
