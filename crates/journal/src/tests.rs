@@ -291,6 +291,22 @@ fn a_bad_segment_header_hides_nothing_and_unused_ones_are_healed() {
     assert!(SegmentHeader::decode(header, StoreId(1), 2, index).is_ok());
 }
 
+/// Without the header and the first group, the first one left is not where a segment's first group is.
+#[test]
+fn a_segment_that_has_lost_its_beginning_hides_nothing_else() {
+    let (mut memory, offsets) = with_groups(4);
+    let header = offsets[0] - 4096;
+    memory.bytes[header as usize] ^= 1;
+    memory.bytes[offsets[0] as usize] ^= 1;
+    let (_, found) = recover(&mut memory, 2);
+    assert_eq!(sequences(&found), [2, 3, 4]);
+    let missing = Hole {
+        first_group: 1,
+        next_group: 2,
+    };
+    assert_eq!(holes(&found), [Some(missing)]);
+}
+
 #[test]
 fn a_journal_that_is_newer_than_the_superblocks_is_refused() {
     let (mut memory, _) = with_groups(1);

@@ -100,8 +100,17 @@ impl Walk {
             // The chain breaks here. Something later in the segment shows a hole; something in the
             // next segment too, when that is walked; nothing at all is the end.
             let after = self.position.cursor + HEADER_BLOCK;
-            let later = next_group_of(place, self.partition, segment, bytes, after)
-                .filter(|(_, group)| group.header.durable_up_to >= self.position.expected);
+            // After a hole nobody knows where in the segment the expected group is.
+            let sought = self
+                .position
+                .previous
+                .is_none()
+                .then_some(self.position.expected);
+            let later = next_group_of(place, self.partition, segment, bytes, after).filter(
+                |(_, ReadGroup { header, .. })| {
+                    Some(header.group) == sought || header.durable_up_to >= self.position.expected
+                },
+            );
             match later {
                 Some((offset, group)) => self.skip_to(group.header.group, offset, found),
                 None if next_first.is_some() => break,
