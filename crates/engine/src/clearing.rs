@@ -2,9 +2,10 @@
 //!
 //! Every other node is asked to end what its portal has. One that does not answer is waited out:
 //! what had arrived there before is numbered, or never will be, when a command's lifetime and the
-//! longest age of a forward are over. Then every slice's primary is asked to say when everything
-//! that was numbered until then is committed. Where none can be asked, the clearing ends unsettled,
-//! when commands are not held any longer either.
+//! longest age of a forward are over. So is one that has started a moment ago: it does not know what
+//! its former process had. Then every slice's primary is asked to say when everything that was
+//! numbered until then is committed, for a process that has ended may have left entries that are not.
+//! Where none can be asked, the clearing ends unsettled, when commands are not held any longer either.
 //!
 //! Invariants:
 //! - a clearing ends, and once.
@@ -34,7 +35,7 @@ struct Clearing {
     begun: Instant,
     /// Nodes that have not said that they are done.
     unheard: BTreeSet<NodeId>,
-    /// Slices whose primaries are being asked, once lifetimes are over.
+    /// Slices whose primaries are being asked, once nothing more is numbered.
     barriers: Option<usize>,
     settled: bool,
 }
@@ -62,15 +63,29 @@ impl Clearings {
         }
     }
 
+    /// Clearings whose commands are all numbered by now, or never will be.
+    fn take_numbered(&mut self, now: Instant) -> Vec<(u64, VolumeId, Instant)> {
+        let asking = self
+            .clearings
+            .iter_mut()
+            .filter(|(_, it)| it.barriers.is_none());
+        let numbered = asking.filter(|(_, it)| {
+            it.unheard.is_empty() && it.settled || now.since(it.begun) >= LIFETIMES_OVER
+        });
+        let taken = numbered.map(|(number, it)| {
+            it.barriers = Some(0);
+            it.settled = true;
+            (*number, it.volume, it.begun)
+        });
+        taken.collect()
+    }
+
     /// Clearings of which nothing is left to be waited for.
     fn take_over(&mut self) -> Vec<Clearing> {
         if self.clearings.is_empty() {
             return Vec::new();
         }
-        let is_over = |clearing: &Clearing| match clearing.barriers {
-            Some(left) => left == 0,
-            None => clearing.unheard.is_empty() && clearing.settled,
-        };
+        let is_over = |clearing: &Clearing| clearing.barriers == Some(0);
         let clearings = core::mem::take(&mut self.clearings);
         let (over, rest): (BTreeMap<_, _>, BTreeMap<_, _>) =
             clearings.into_iter().partition(|(_, it)| is_over(it));
@@ -100,13 +115,18 @@ impl Engine {
                 begun: now,
                 unheard: unheard.clone(),
                 barriers: None,
-                settled: true,
+                settled: !self.may_have_left_commands(),
             };
             self.clearings.clearings.insert(number, clearing);
             for node in &unheard {
                 self.ask_to_end(*node, number);
             }
         }
+    }
+
+    /// Whether commands that this node had before it last started may yet be numbered.
+    fn may_have_left_commands(&self) -> bool {
+        self.world.now.since(self.started) < LIFETIMES_OVER
     }
 
     fn ask_to_end(&mut self, node: NodeId, number: u64) {
@@ -157,6 +177,7 @@ impl Engine {
 
     pub(crate) fn tasks_ended(&mut self, wanted_by: EndedFor, settled: bool) {
         let EndedFor { node, link, number } = wanted_by;
+        let settled = settled && !self.may_have_left_commands();
         if self.world.peers.current(node, link).is_some() {
             let answer = TasksEnded { number, settled };
             self.world.peers.send(node, answer.into());
@@ -175,16 +196,7 @@ impl Engine {
     /// any.
     pub(crate) fn consider_clearings(&mut self) -> bool {
         let now = self.world.now;
-        let clearings = self.clearings.clearings.iter_mut();
-        let waited_out: Vec<(u64, VolumeId, Instant)> = clearings
-            .filter(|(_, it)| it.barriers.is_none() && now.since(it.begun) >= LIFETIMES_OVER)
-            .map(|(number, it)| {
-                it.barriers = Some(0);
-                it.settled = true;
-                (*number, it.volume, it.begun)
-            })
-            .collect();
-        for (number, volume, begun) in waited_out {
+        for (number, volume, begun) in self.clearings.take_numbered(now) {
             let slices = self.world.cluster.slices.keys();
             let slices: Vec<SliceId> = slices
                 .filter(|slice| slice.volume == volume)

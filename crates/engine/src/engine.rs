@@ -64,6 +64,7 @@ pub struct Engine {
     pub(crate) recovered: Option<Recovered>,
     pub(crate) timers: BTreeSet<(Instant, SliceId)>,
     pub(crate) timer_of: BTreeMap<SliceId, Instant>,
+    pub(crate) started: Instant,
     last_handled: Instant,
     pub(crate) life: Life,
     /// The driver has been told that peers and initiators may be let in.
@@ -109,6 +110,7 @@ impl Engine {
             recovered: None,
             timers: BTreeSet::new(),
             timer_of: BTreeMap::new(),
+            started: now,
             last_handled: now,
             life: Life::Opening,
             announced: false,

@@ -12,7 +12,7 @@ use holdfast_sim::volumes::VolumePlan;
 use holdfast_stdx::{Duration, Prng};
 
 fn plan(prng: &mut Prng, nodes: u16, policy: Policy) -> RunPlan {
-    let mut hosts: Vec<HostPlan> = (0..2).map(|_| HostPlan::draw(0, prng)).collect();
+    let mut hosts: Vec<HostPlan> = (0..2).map(|_| HostPlan::draw(0, false, prng)).collect();
     for host in &mut hosts {
         host.resets = None;
     }
@@ -74,11 +74,13 @@ fn resets_reach_commands_on_other_nodes_and_do_not_wait_for_ever() {
     assert!(answered > 30, "{answered}");
 }
 
-/// A session that ends leaves commands that are not over yet: a reset that comes later waits for those
-/// too. Here nodes stand still, and drop their sessions, while another one's disks hold writes up.
+/// A session that ends leaves commands that are not over yet, and so does a process: a reset that comes
+/// later waits for those too. Here nodes stand still, and drop their sessions, or are killed and started
+/// again, while another one's disks hold writes up.
 #[test]
-fn resets_wait_for_what_ended_sessions_have_left() {
-    for seed in 0..4 {
+fn resets_wait_for_what_ended_sessions_and_processes_have_left() {
+    let mut answered = 0;
+    for seed in 0..8 {
         let mut prng = Prng::from_seed(seed);
         let mut plan = plan(&mut prng, 3, Policy::Mirror2);
         for host in &mut plan.cluster.hosts {
@@ -97,12 +99,19 @@ fn resets_wait_for_what_ended_sessions_have_left() {
                 between: false,
             };
             plan.faults.push((start, Fault::StickDisks(stuck)));
-            plan.faults.push((after(20), freeze));
+            if seed % 2 == 0 {
+                plan.faults.push((after(20), freeze));
+            } else {
+                plan.faults.push((after(20), Fault::Kill(still)));
+                plan.faults.push((after(40), Fault::Start(still)));
+            }
             plan.faults.push((after(900), Fault::UnstickDisks(stuck)));
         }
         let report = go(&plan, &mut prng);
-        assert!(report.hosts.resets >= 20, "seed {seed}: {report}");
+        assert!(report.hosts.resets >= 2, "seed {seed}: {report}");
+        answered += report.hosts.resets;
     }
+    assert!(answered > 100, "{answered}");
 }
 
 /// Hosts that hardly ever pause, so that a stall shows.
