@@ -53,13 +53,18 @@ pub struct HostPlan {
 }
 
 impl HostPlan {
-    /// A host as they come.
-    pub fn draw(volume: usize, prng: &mut Prng) -> Self {
+    /// A host as they come, or one in a hurry.
+    pub fn draw(volume: usize, hurried: bool, prng: &mut Prng) -> Self {
+        let pause = if hurried {
+            prng.between(2, 8)
+        } else {
+            prng.between(10, 60)
+        };
         Self {
             volume,
             only: None,
             depth: prng.between(1, 3) as usize,
-            pause: Duration::from_millis(prng.between(10, 60)),
+            pause: Duration::from_millis(pause),
             timeout: Duration::from_millis(prng.between(5000, 8000)),
             patience: Duration::from_millis(prng.between(3300, 5000)),
             aborts: prng.chance(1, 2),

@@ -61,14 +61,19 @@ impl RunPlan {
         let policy = *prng.choose(&policies);
         let hosts = prng.between(1, 3);
         let mut volume = VolumePlan::new("disk", policy);
-        if prng.chance(1, 4) {
+        let crowded = prng.chance(1, 5);
+        if crowded {
+            volume.crowd();
+        } else if prng.chance(1, 4) {
             volume.add_large_area();
         }
         let cluster = ClusterPlan {
             nodes,
             node: NodePlan::draw(prng),
             volumes: vec![volume],
-            hosts: (0..hosts).map(|_| HostPlan::draw(0, prng)).collect(),
+            hosts: (0..hosts)
+                .map(|_| HostPlan::draw(0, crowded, prng))
+                .collect(),
         };
         let load = Duration::from_millis(prng.between(3000, 9000));
         let victim = NodeId(prng.between(1, nodes.into()) as u16);

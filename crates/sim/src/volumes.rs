@@ -50,6 +50,11 @@ impl VolumePlan {
         }
     }
 
+    /// Lets hosts meet at a single block of each slice: what one of them reads, another has just written.
+    pub fn crowd(&mut self) {
+        self.areas = vec![(0, 1), (SLICE_SIZE / BLOCK_SIZE as u64 + 3, 1)];
+    }
+
     /// Lets hosts write more at a time than one entry of a log holds.
     pub fn add_large_area(&mut self) {
         let page = (PAGE_SIZE / BLOCK_SIZE) as u64;

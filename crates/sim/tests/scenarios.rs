@@ -133,7 +133,7 @@ impl Story {
             pause: Duration::from_millis(12),
             reads: 40,
             resets: None,
-            ..HostPlan::draw(0, prng)
+            ..HostPlan::draw(0, false, prng)
         };
         // Hosts that know one path tell how long nothing is served: the others may wait, with all
         // their commands, for a node that does not answer.
