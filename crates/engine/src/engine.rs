@@ -239,14 +239,20 @@ impl Engine {
         } else {
             self.world.syncing.remove(&slice);
         }
-        let next = replica.next_timeout();
-        if let Some(before) = self.timer_of.remove(&slice) {
-            self.timers.remove(&(before, slice));
-        }
-        if let Some(next) = next {
-            let next = next.max(self.world.now + TICK);
-            self.timers.insert((next, slice));
-            self.timer_of.insert(slice, next);
+        let due = replica
+            .next_timeout()
+            .map(|next| next.max(self.world.now + TICK));
+        let before = self.timer_of.get(&slice).copied();
+        // One that comes too early costs less than one that is moved by every heartbeat.
+        if due.is_none() || before.is_none_or(|before| due.is_some_and(|due| due < before)) {
+            if let Some(before) = before {
+                self.timer_of.remove(&slice);
+                self.timers.remove(&(before, slice));
+            }
+            if let Some(due) = due {
+                self.timers.insert((due, slice));
+                self.timer_of.insert(slice, due);
+            }
         }
         Some(result)
     }

@@ -414,7 +414,9 @@ impl Replica {
             && primary.epoch == grant.epoch
         {
             primary.granted(peer, echo);
-            self.maintain(context);
+            if !self.is_quiet(context) {
+                self.maintain(context);
+            }
         }
     }
 

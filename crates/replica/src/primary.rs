@@ -199,12 +199,22 @@ impl Primary {
         self.stopping == Stopping::Done || !self.began
     }
 
+    /// When the first member counts as lost, if nothing is heard of it until then.
+    fn fails_at(&self) -> Option<Instant> {
+        self.members.values().filter_map(Member::fails_at).min()
+    }
+
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let members = self.members.values().filter_map(Member::fails_at);
+        let members = self.fails_at();
         let change = self.change.iter().map(|change| change.proposal.retry);
         let gate = (self.commit_gate > Instant::ZERO).then_some(self.commit_gate);
         let admission = self.admission.next_expiry();
-        members.chain(change).chain(gate).chain(admission).min()
+        members
+            .into_iter()
+            .chain(change)
+            .chain(gate)
+            .chain(admission)
+            .min()
     }
 }
 
@@ -327,6 +337,30 @@ impl Replica {
         let token = context.append(entry.clone(), committed);
         self.waits.push_back((token, Wait::Append(sequence)));
         self.send_entry(context, &entry);
+    }
+
+    /// Whether this replica leads where it should, and nothing is under way or wanted: what a primary
+    /// does after every event would come to nothing.
+    pub(crate) fn is_quiet(&self, context: &dyn Context) -> bool {
+        let Role::Primary(primary) = &self.role else {
+            return false;
+        };
+        let at_home = self
+            .record
+            .as_ref()
+            .is_some_and(|record| record.preferred == self.me.node);
+        let mut members = primary.members.values();
+        primary.is_serving()
+            && at_home
+            && !self.stopping
+            && primary.change.is_none()
+            && primary.offers.is_empty()
+            && primary.unfinished.is_empty()
+            && primary.pending.is_empty()
+            && primary.settling.is_empty()
+            && primary.admission.is_empty()
+            && primary.fails_at().is_none_or(|due| context.now() < due)
+            && members.all(|member| member.is_in_sync() && member.has_begun())
     }
 
     /// What a primary does after every event.
