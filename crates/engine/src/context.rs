@@ -155,7 +155,7 @@ impl Context for SliceContext<'_> {
     }
 
     fn hurry(&mut self, node: NodeId) {
-        self.world.peers.hurry(node);
+        self.world.peers.hurry(node, self.slice);
     }
 
     fn reset_link(&mut self, node: NodeId) {

@@ -1,36 +1,57 @@
 //! Heartbeats: what every node tells every other all the time, and what leases are made of.
 
+use alloc::vec::Vec;
+
 use holdfast_model::NodeId;
+use holdfast_replica::Replica;
 use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::Heartbeat;
 
 use crate::context::milliseconds;
 use crate::engine::Engine;
 use crate::event::LinkId;
+use crate::peers::About;
 
 impl Engine {
     /// Sends the heartbeats that are due.
     pub(crate) fn beat(&mut self) {
         let now = self.world.now;
-        for (peer, heard) in self.world.peers.due(now) {
-            let heartbeat = self.heartbeat(now, peer, heard);
+        for (peer, heard, about) in self.world.peers.due(now) {
+            let heartbeat = self.heartbeat(now, peer, heard, &about);
             self.world.peers.send(peer, heartbeat.into());
         }
     }
 
-    fn heartbeat(&mut self, now: Instant, peer: NodeId, heard: Instant) -> Heartbeat {
+    fn heartbeat(
+        &mut self,
+        now: Instant,
+        peer: NodeId,
+        heard: Instant,
+        about: &About,
+    ) -> Heartbeat {
         let oldest = self.world.storage.store().oldest_unfinished_append();
         let mut heartbeat = Heartbeat {
             sent: now,
             echo: heard,
             append_age_ms: oldest.map_or(0, |since| milliseconds(now.since(since))),
-            claims: alloc::vec::Vec::new(),
-            grants: alloc::vec::Vec::new(),
+            claims: Vec::new(),
+            grants: Vec::new(),
         };
-        if self.is_alive() {
-            for replica in self.replicas.values_mut() {
-                heartbeat.claims.extend(replica.claim(now, peer));
-                heartbeat.grants.extend(replica.grant(now, peer));
+        if !self.is_alive() {
+            return heartbeat;
+        }
+        let mut speak = |replica: &mut Replica| {
+            heartbeat.claims.extend(replica.claim(now, peer));
+            heartbeat.grants.extend(replica.grant(now, peer));
+        };
+        match about {
+            About::All => self.replicas.values_mut().for_each(speak),
+            About::Some(slices) => {
+                for slice in slices {
+                    if let Some(replica) = self.replicas.get_mut(slice) {
+                        speak(replica);
+                    }
+                }
             }
         }
         heartbeat

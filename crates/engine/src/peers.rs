@@ -5,8 +5,9 @@
 //! - a heartbeat is made when it is sent, never queued before.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
 
-use holdfast_model::{Incarnation, NodeId, StoreId};
+use holdfast_model::{Incarnation, NodeId, SliceId, StoreId};
 use holdfast_replica::Peer;
 use holdfast_replica::timing::HEARTBEAT;
 use holdfast_stdx::{Duration, Instant};
@@ -15,13 +16,24 @@ use holdfast_wire::Message;
 use crate::event::{LinkId, PeerCommand};
 
 /// A link that is up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) id: LinkId,
     pub(crate) peer: Peer,
     /// When the peer sent the newest heartbeat that came, by its clock.
     pub(crate) heard: Instant,
     heartbeat_due: Instant,
+    /// Slices whose claims or grants do not wait for that.
+    urgent: BTreeSet<SliceId>,
+}
+
+/// What a heartbeat is to be about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    /// All slices that the two nodes share.
+    All,
+    /// These: a heartbeat says nothing of those that it does not name.
+    Some(BTreeSet<SliceId>),
 }
 
 /// All links.
@@ -52,6 +64,7 @@ impl Peers {
             peer,
             heard: Instant::ZERO,
             heartbeat_due: now,
+            urgent: BTreeSet::new(),
         };
         self.links.insert(node, link);
     }
@@ -96,9 +109,10 @@ impl Peers {
         }
     }
 
-    pub(crate) fn hurry(&mut self, node: NodeId) {
+    /// Sends what there is to say to a node about a slice without waiting for the next heartbeat.
+    pub(crate) fn hurry(&mut self, node: NodeId, slice: SliceId) {
         if let Some(link) = self.links.get_mut(&node) {
-            link.heartbeat_due = Instant::ZERO;
+            link.urgent.insert(slice);
         }
     }
 
@@ -107,12 +121,15 @@ impl Peers {
     }
 
     /// The peers that are to be sent a heartbeat now, with what to echo to each.
-    pub(crate) fn due(&mut self, now: Instant) -> alloc::vec::Vec<(NodeId, Instant)> {
-        let mut due = alloc::vec::Vec::new();
+    pub(crate) fn due(&mut self, now: Instant) -> Vec<(NodeId, Instant, About)> {
+        let mut due = Vec::new();
         for (node, link) in &mut self.links {
+            let urgent = core::mem::take(&mut link.urgent);
             if link.heartbeat_due <= now {
                 link.heartbeat_due = now + HEARTBEAT;
-                due.push((*node, link.heard));
+                due.push((*node, link.heard, About::All));
+            } else if !urgent.is_empty() {
+                due.push((*node, link.heard, About::Some(urgent)));
             }
         }
         due
