@@ -453,9 +453,20 @@ fn a_command_that_another_session_reset_is_over_when_its_abort_finds_nothing() {
     let kept = world.submit(one, test_unit_ready());
     world.run();
     assert_eq!(world.hosts[one].completions[&kept].status, 0);
+    world.answers = Answers::Held;
     world
         .with_host(two, |initiator, _, out| initiator.abort(ended, out))
         .unwrap();
+    world.run();
+    let is_done =
+        |event: &InitiatorEvent| matches!(event, InitiatorEvent::TaskManagementDone { .. });
+    assert!(
+        !world.hosts[two].events.iter().any(is_done),
+        "it is only ended, and not over before the layer above says so"
+    );
+    let request = world.management.pop().unwrap();
+    assert_eq!(request.function, TaskManagementFunction::AbortUnknownTask);
+    world.finish_management(&request);
     world.run();
     let done = InitiatorEvent::TaskManagementDone {
         tag: ended,

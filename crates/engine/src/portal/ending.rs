@@ -96,7 +96,7 @@ impl Portal {
         };
         let target = session.nexus.target.clone();
         let (unit, wide) = match request.function {
-            Function::AbortTask(_) => (None, None),
+            Function::AbortTask(_) | Function::AbortUnknownTask => (None, None),
             Function::AbortTaskSet(lun) => (Some(lun), None),
             Function::ClearTaskSet(lun) => (Some(lun), Some(false)),
             Function::LogicalUnitReset(lun) => (Some(lun), Some(true)),

@@ -173,6 +173,9 @@ pub struct EndedTasks {
 pub enum TaskManagementFunction {
     /// End one command.
     AbortTask(TaskId),
+    /// End a command that there is not: it has been answered, or was ended before, perhaps for another
+    /// session. It may not be over yet: done when all commands of this session that were ended are.
+    AbortUnknownTask,
     /// End all commands of this session on the unit.
     AbortTaskSet(Lun),
     /// End all commands on the unit.

@@ -88,7 +88,13 @@ impl Target {
         let mut aborted = Aborted::default();
         let function = match code {
             TaskManagementCode::AbortTask => {
-                session.abort_one(request, &mut self.shared.tasks, &mut aborted)?;
+                match session.abort_one(request, &mut self.shared.tasks, &mut aborted) {
+                    Ok(()) => {}
+                    Err(Code::TaskDoesNotExist) => {
+                        return Ok((Function::AbortUnknownTask, aborted));
+                    }
+                    Err(code) => return Err(code),
+                }
                 let Some(task) = aborted.tasks.first() else {
                     // The layer above never saw it.
                     self.shared.budget.release(aborted.reserved);
@@ -187,6 +193,9 @@ impl Target {
         };
         self.shared.budget.release(pending.reserved);
         let code = match outcome {
+            TaskManagementOutcome::Complete if pending.function == Function::AbortUnknownTask => {
+                Code::TaskDoesNotExist
+            }
             TaskManagementOutcome::Complete => Code::Complete,
             TaskManagementOutcome::LunDoesNotExist => Code::LunDoesNotExist,
             TaskManagementOutcome::Rejected => Code::Rejected,
