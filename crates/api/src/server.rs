@@ -26,7 +26,7 @@ pub const CONNECTIONS_MAX: usize = 128;
 const IDLE_MAX: Duration = Duration::from_secs(10);
 /// How long a client may take to receive anything of an answer.
 const SEND_MAX: Duration = Duration::from_secs(10);
-/// How long a request may take. Making the largest volume takes a few seconds.
+/// How long a request may take. Making the largest volume takes about 20 s, and 40 s if nodes are slow.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
 /// Bytes of requests that a connection buffers at most.
 const BUFFER_BYTES_MAX: usize = 16 << 10;

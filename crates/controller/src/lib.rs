@@ -223,11 +223,9 @@ impl Controller {
         let plan = make(&inventory, &reports)
             .map_err(|error| Attempt::Refused(problem::plan(name, error)))?;
         let done = !plan.is_empty();
-        let mut pace = Pace::default();
+        let mut pace = Pace::new();
         for transaction in plan {
-            if let Err(error) = pace.follow(&self.desk, &transaction).await {
-                return Err(Attempt::Again(problem::metadata(error)));
-            }
+            pace.follow(&self.desk, &transaction).await;
             match self.desk.transact(transaction).await {
                 Ok(outcome) if outcome.succeeded => {}
                 Ok(_) => return Err(Attempt::Again(problem::conflict(name))),

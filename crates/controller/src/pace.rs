@@ -5,13 +5,13 @@
 //!
 //! Invariants:
 //! - of the slices of one plan, those of one transaction at most have not been taken up, unless their
-//!   nodes take longer than [`TAKE_UP_MAX`];
-//! - nodes that are down make a plan slow, but do not stop it.
+//!   nodes take longer than [`TAKE_UP_MAX`], or all of them longer than [`WAIT_MAX`];
+//! - nodes that are down, or metadata that cannot say, make a plan slow, but do not stop it.
 
 use std::time::Duration;
 
 use holdfast_model::metadata::{
-    MetadataError, Operation, OperationResult, Selector, Transaction, TransactionOutcome,
+    Operation, OperationResult, Selector, Transaction, TransactionOutcome,
 };
 use holdfast_model::record::SLICES_PREFIX;
 use tokio::time::Instant;
@@ -20,26 +20,30 @@ use crate::desk::Desk;
 
 /// For how long a transaction's slices are waited for.
 const TAKE_UP_MAX: Duration = Duration::from_millis(500);
+/// For how long all of them together are: whoever wants the volume waits, and does not for ever.
+const WAIT_MAX: Duration = Duration::from_secs(20);
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(5);
 
 /// What a plan has made that may not have been taken up yet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pace {
+    /// For how long may be waited still.
+    left: Duration,
     /// The keys of the last transaction's slices.
     made: Vec<String>,
 }
 
 impl Pace {
+    pub(crate) fn new() -> Self {
+        Self {
+            left: WAIT_MAX,
+            made: Vec::new(),
+        }
+    }
+
     /// A transaction is about to follow: if it makes slices, waits for those of the last one.
-    ///
-    /// # Errors
-    /// [`MetadataError`] if the metadata does not answer.
-    pub(crate) async fn follow(
-        &mut self,
-        desk: &Desk,
-        transaction: &Transaction,
-    ) -> Result<(), MetadataError> {
+    pub(crate) async fn follow(&mut self, desk: &Desk, transaction: &Transaction) {
         let made = transaction
             .success
             .iter()
@@ -49,10 +53,11 @@ impl Pace {
             });
         let made: Vec<String> = made.collect();
         if made.is_empty() {
-            return Ok(());
+            return;
         }
         let mut waiting = std::mem::replace(&mut self.made, made);
-        let deadline = Instant::now() + TAKE_UP_MAX;
+        let begun = Instant::now();
+        let deadline = begun + TAKE_UP_MAX.min(self.left);
         while !waiting.is_empty() && Instant::now() < deadline {
             let ranges = waiting
                 .iter()
@@ -61,12 +66,14 @@ impl Pace {
                 success: ranges.collect(),
                 ..Transaction::default()
             };
-            waiting = untouched(desk.transact(look).await?);
+            if let Ok(outcome) = desk.transact(look).await {
+                waiting = untouched(outcome);
+            }
             if !waiting.is_empty() {
                 tokio::time::sleep(POLL).await;
             }
         }
-        Ok(())
+        self.left = self.left.saturating_sub(begun.elapsed());
     }
 }
 

@@ -15,6 +15,7 @@ use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, HistoryLimits, Session, Store};
 use holdfast_model::metadata::{
     LeaseId, MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, Selector,
+    Transaction,
 };
 use holdfast_model::record::{NAMES_PREFIX, NodeRecord, Record, SLICES_PREFIX, SliceRecord};
 use holdfast_model::{ClusterId, Incarnation, NodeId, Policy, SLICE_SIZE, StoreId};
@@ -284,17 +285,22 @@ async fn take_up(session: Session, slices: usize) -> usize {
             .filter(|pair| pair.create_revision == pair.mod_revision);
         let new: Vec<_> = new.collect();
         waiting_max = waiting_max.max(new.len());
-        for pair in new.into_iter().take(10) {
+        let puts = new.into_iter().take(50).map(|pair| {
             let mut record = SliceRecord::decode(&pair.value).unwrap();
             record.epoch = record.epoch.next();
-            let put = Operation::Put {
+            Operation::Put {
                 key: pair.key,
                 value: record.encode(),
                 lease: LeaseId::default(),
-            };
-            user.perform(put).await;
-            taken += 1;
-        }
+            }
+        });
+        let success: Vec<_> = puts.collect();
+        taken += success.len();
+        let all = Transaction {
+            success,
+            ..Transaction::default()
+        };
+        user.transact(all).await.unwrap();
     }
     waiting_max
 }
