@@ -108,6 +108,10 @@ impl Portal {
         core::mem::take(&mut self.dropped)
     }
 
+    pub(crate) fn is_aborted(&self, task: TaskId) -> bool {
+        self.tasks.get(&task).is_some_and(|task| task.aborted)
+    }
+
     pub(crate) fn take_commands(&mut self) -> impl Iterator<Item = PortalCommand> {
         self.commands.drain(..)
     }

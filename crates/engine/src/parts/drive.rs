@@ -26,6 +26,13 @@ impl Engine {
             kind,
             arrived,
         } = new;
+        if self.portal.is_aborted(task) {
+            // It came together with its end, and has not been begun.
+            let (now, never) = (self.world.now, Err(MediumError::Aborted));
+            self.portal
+                .part_ended(now, &self.volumes, task, place, never, true);
+            return;
+        }
         let command = self.parts.new_command();
         let owner = Owner::Task { task, place };
         self.parts

@@ -32,6 +32,10 @@ impl Engine {
                 }
             },
             OutcomeCode::Expired => {
+                if part.given_up.is_some() {
+                    // Only who holds the lease can tell.
+                    self.parts.note_served(slice);
+                }
                 self.part_expired(command);
                 return;
             }
