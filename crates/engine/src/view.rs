@@ -39,13 +39,20 @@ impl Engine {
     }
 
     /// The commands that write to a volume and that are not over here: the parts of the portal's,
-    /// and what replicas have not committed.
+    /// and what replicas have not committed, or do not know to be.
     pub fn writes_under_way(&self, volume: VolumeId) -> Vec<CommandId> {
         let replicas = self
             .replicas
             .iter()
             .filter(|(slice, _)| slice.volume == volume);
-        let replicas = replicas.flat_map(|(_, replica)| replica.commands());
+        let replicas = replicas.flat_map(|(slice, replica)| {
+            let committed = self.world.storage.store().committed(*slice);
+            let entries = self.entries_above(*slice, committed);
+            let logged = entries
+                .map(|entry| entry.command)
+                .filter(|command| *command != CommandId::default());
+            replica.commands().into_iter().chain(logged)
+        });
         self.parts.writes_of(volume).chain(replicas).collect()
     }
 
