@@ -414,7 +414,9 @@ impl Replica {
             && primary.epoch == grant.epoch
         {
             primary.granted(peer, echo);
-            if !self.is_quiet(context) {
+            if self.is_quiet(context) {
+                self.note_append_ages(context);
+            } else {
                 self.maintain(context);
             }
         }

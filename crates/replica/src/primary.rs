@@ -339,8 +339,8 @@ impl Replica {
         self.send_entry(context, &entry);
     }
 
-    /// Whether this replica leads where it should, and nothing is under way or wanted: what a primary
-    /// does after every event would come to nothing.
+    /// Whether this replica leads where it should, and nothing is under way or wanted: of what a primary
+    /// does after every event only a look at the disks is left.
     pub(crate) fn is_quiet(&self, context: &dyn Context) -> bool {
         let Role::Primary(primary) = &self.role else {
             return false;
