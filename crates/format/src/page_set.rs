@@ -57,9 +57,13 @@ impl PageSet {
 
     /// The pages, in order.
     pub fn iter(&self) -> impl Iterator<Item = PageIndex> {
-        (0..PAGES_PER_SLICE)
-            .map(PageIndex)
-            .filter(|page| self.contains(*page))
+        let filled = self.words.iter().zip((0..).step_by(64));
+        filled
+            .filter(|(word, _)| **word != 0)
+            .flat_map(|(word, first)| {
+                let pages = (first..first + 64).map(PageIndex);
+                pages.filter(move |page| word & place(*page).1 != 0)
+            })
     }
 
     /// The set as it is kept.
