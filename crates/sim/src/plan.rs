@@ -153,8 +153,8 @@ impl RunPlan {
         match prng.below(20) {
             0 | 1 => self.down(span, Fault::Kill(node), node),
             2 => self.down(span, Fault::LosePower(node), node),
-            3 => self.all_down(span, Fault::LosePower, 800, prng),
-            4 => self.all_down(span, Fault::Kill, 200, prng),
+            3 => self.blackout(span, node, prng),
+            4 => self.all_down(span, Fault::Kill, prng),
             5 | 6 => self.freeze(span, node, prng),
             7 => self.part(span, node, prng),
             8 => self.isolate(span, node),
@@ -196,19 +196,25 @@ impl RunPlan {
         (1..=self.cluster.nodes).map(NodeId)
     }
 
-    /// All nodes are down, and come back one after the other.
-    fn all_down(
-        &mut self,
-        span: Span,
-        fault: impl Fn(NodeId) -> Fault,
-        late_ms_max: u64,
-        prng: &mut Prng,
-    ) {
+    /// All nodes are down, and come back one after the other; at times so late that the others do not
+    /// wait for them.
+    fn all_down(&mut self, span: Span, fault: impl Fn(NodeId) -> Fault, prng: &mut Prng) {
+        let late_ms_max = *prng.choose(&[200, 800, 5000]);
         for node in self.nodes() {
             let late = Duration::from_millis(prng.below(late_ms_max));
             let end = span.end + late;
             self.down(Span { end, ..span }, fault(node), node);
         }
+    }
+
+    /// All nodes lose power, perhaps when one of them has had slow disks for a moment.
+    fn blackout(&mut self, span: Span, node: NodeId, prng: &mut Prng) {
+        if prng.chance(2, 3) {
+            let before = Duration::from_millis(prng.between(20, 400)).min(span.start);
+            let slowness = Duration::from_millis(*prng.choose(&[50, 400, 1500]));
+            self.add(span.start - before, Fault::SlowDisks(node, slowness));
+        }
+        self.all_down(span, Fault::LosePower, prng);
     }
 
     /// A node stands still.
@@ -348,12 +354,14 @@ impl RunPlan {
         };
         let mut after = |from, least, most| from + Duration::from_millis(prng.between(least, most));
         let back = after(start, 500, 2000);
-        let deaf = after(back, 0, 300);
+        // About 50 ms after its start a node joins; without slow disks it is in sync 2 ms later.
+        let slow = after(back, 40, 60);
+        let deaf = after(back, 45, 160);
         let deaf = Span {
             start: deaf,
             end: after(deaf, 500, 2000),
         };
-        let apart = after(deaf.start, 0, 400);
+        let apart = after(deaf.start, 0, 300);
         let apart = Span {
             start: apart,
             end: after(apart, 200, 2000),
@@ -364,13 +372,9 @@ impl RunPlan {
             end: after(away, 300, 3000),
         };
         self.down(Span { start, end: back }, Fault::Kill(node), node);
-        if prng.chance(1, 2) {
-            // What it lacks takes a while to bring.
-            let slowness = Duration::from_millis(prng.between(2, 30));
-            self.add(
-                back + Duration::from_nanos(1),
-                Fault::SlowDisks(node, slowness),
-            );
+        if prng.chance(3, 4) {
+            let slowness = Duration::from_millis(prng.between(5, 40));
+            self.add(slow, Fault::SlowDisks(node, slowness));
             self.add(deaf.end, Fault::SlowDisks(node, Duration::ZERO));
         }
         self.cut(deaf, Place::Metadata, Place::Node(other));
