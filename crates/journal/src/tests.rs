@@ -291,18 +291,51 @@ fn a_bad_segment_header_hides_nothing_and_unused_ones_are_healed() {
     assert!(SegmentHeader::decode(header, StoreId(1), 2, index).is_ok());
 }
 
+/// Spoils the header of the segment that begins with this group, and the group's.
+fn behead(memory: &mut Memory, first_group: u64) {
+    assert!((first_group - 4096).is_multiple_of(u64::from(SEGMENT)));
+    for offset in [first_group - 4096, first_group] {
+        memory.bytes[offset as usize] ^= 1;
+    }
+}
+
 /// Without the header and the first group, the first one left is not where a segment's first group is.
 #[test]
 fn a_segment_that_has_lost_its_beginning_hides_nothing_else() {
     let (mut memory, offsets) = with_groups(4);
-    let header = offsets[0] - 4096;
-    memory.bytes[header as usize] ^= 1;
-    memory.bytes[offsets[0] as usize] ^= 1;
-    let (_, found) = recover(&mut memory, 2);
-    assert_eq!(sequences(&found), [2, 3, 4]);
+    behead(&mut memory, offsets[0]);
+    let (mut journal, found) = recover(&mut memory, 2);
     let missing = Hole {
         first_group: 1,
         next_group: 2,
+    };
+    assert_eq!(sequences(&found), [2, 3, 4]);
+    assert_eq!(holes(&found), [Some(missing)]);
+    // The header stays bad. What is appended later is behind the rest, and found as well.
+    journal.append(0, entry(5, 2), 5);
+    let (_, group, _) = write(&mut journal, &mut memory);
+    assert_eq!(group, GroupNumber(5));
+    let (_, found) = recover(&mut memory, 3);
+    assert_eq!(sequences(&found), [2, 3, 4, 5]);
+    assert_eq!(holes(&found), [Some(missing)]);
+}
+
+#[test]
+fn a_later_segment_that_has_lost_its_beginning_hides_nothing_else() {
+    let (mut memory, offsets) = with_groups(40);
+    let begins = |offset: &u64| (offset - 4096).is_multiple_of(u64::from(SEGMENT));
+    let second = 1 + offsets[1..]
+        .iter()
+        .position(begins)
+        .expect("40 groups fill one");
+    behead(&mut memory, offsets[second]);
+    let (_, found) = recover(&mut memory, 2);
+    let lost = second as u64 + 1;
+    let left: Vec<u64> = (1..=40).filter(|sequence| *sequence != lost).collect();
+    assert_eq!(sequences(&found), left);
+    let missing = Hole {
+        first_group: lost,
+        next_group: lost + 1,
     };
     assert_eq!(holes(&found), [Some(missing)]);
 }
