@@ -92,6 +92,7 @@ impl RunPlan {
             Weather::Storm,
             Weather::Storm,
             Weather::Rot,
+            Weather::Rot,
         ]);
         let episodes = match weather {
             Weather::Calm => prng.between(0, 1),
@@ -122,7 +123,7 @@ impl RunPlan {
             };
             self.add(when, fault);
         }
-        for _ in 0..prng.between(0, 2) {
+        for _ in 0..prng.between(0, 3) {
             let start = Duration::from_millis(prng.between(100, load - 200));
             let end = start + Duration::from_millis(prng.between(1, 1500));
             let kind = if prng.chance(1, 2) {

@@ -13,6 +13,8 @@ use crate::disk::SimDisk;
 
 /// Sectors of a device that rot at a time.
 const ROTTEN_SECTORS: usize = 12;
+/// Entries of a device's table that are lost at a time.
+const LOST_ENTRIES: usize = 3;
 /// Writes to a device that turn out to be lost at a time.
 const LOST_WRITES: usize = 6;
 
@@ -76,7 +78,9 @@ fn layout_of(disk: &SimDisk) -> Option<DeviceLayout> {
 
 fn rot(disk: &mut SimDisk) {
     rot_some(disk);
-    rot_entry(disk);
+    for _ in 0..LOST_ENTRIES {
+        rot_entry(disk);
+    }
 }
 
 /// Bits change in some of the sectors that hold anything. One superblock stays: without both there is
