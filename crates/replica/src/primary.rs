@@ -12,6 +12,7 @@
 mod admission;
 mod catch_up;
 mod change;
+mod lease;
 mod member;
 mod settle;
 
@@ -19,11 +20,9 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_model::record::Membership;
-use holdfast_model::{
-    Change as EntryChange, CommandId, Entry, Epoch, Fence, NodeId, Sequence, SliceId,
-};
+use holdfast_model::{Change as EntryChange, CommandId, Entry, Epoch, Fence, NodeId, Sequence};
 use holdfast_stdx::{Duration, Instant};
-use holdfast_wire::{Claim, Commit, OutcomeCode, Resign};
+use holdfast_wire::{Commit, OutcomeCode, Resign};
 
 use admission::Admission;
 pub use admission::{Operation, WriteKind};
@@ -32,9 +31,8 @@ pub(crate) use change::{Change, Kind};
 use member::Member;
 
 use crate::conduct::Fault;
-use crate::hand_over::lease_end;
 use crate::state::{Standing, State};
-use crate::timing::{DRIFT, LEASE, SILENT_FOR_READS};
+use crate::timing::{DRIFT, LEASE};
 use crate::{Context, Milestone, Replica, Role, Wait};
 
 /// How far a clean stop is.
@@ -122,61 +120,6 @@ impl Primary {
     /// its first entry in any case.
     pub(crate) fn takes_writes(&self) -> bool {
         self.stopping != Stopping::Done
-    }
-
-    pub(crate) fn may_read(&self, now: Instant) -> bool {
-        self.is_serving() && now < self.lease_until()
-    }
-
-    /// Until when every in-sync replica has granted the lease. One that may be in sync by now has not
-    /// missed this node for longer than since its change was proposed.
-    fn lease_until(&self) -> Instant {
-        let in_sync = self.in_sync_members();
-        let ends = in_sync.map(|(_, member)| lease_end(member.lease_from));
-        let completing = self.completing().map(|(_, since)| since + LEASE);
-        let ends = ends.chain(completing);
-        ends.min().unwrap_or(Instant::from_nanos(u64::MAX))
-    }
-
-    /// The replica that counts as in sync as soon as the metadata says so, and since when that may be.
-    fn completing(&self) -> Option<(NodeId, Instant)> {
-        let change = self.change.as_ref()?;
-        match change.kind {
-            Kind::Complete(node) => Some((node, change.proposal.first_made)),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn claim(&mut self, slice: SliceId, now: Instant, peer: NodeId) -> Option<Claim> {
-        let own = self.lease_until().since(now).min(LEASE);
-        let serving = self.is_serving() && self.change.is_none();
-        let member = self
-            .members
-            .get_mut(&peer)
-            .filter(|member| member.is_in_sync())?;
-        let silent = member.silent_for(now) > SILENT_FOR_READS;
-        let lease = if serving && member.has_begun() && !silent {
-            own
-        } else {
-            now.since(now)
-        };
-        if !lease.is_zero() {
-            member.read_lease_until = member.read_lease_until.max(now + lease + DRIFT);
-        }
-        let read_lease_us = lease.as_micros() as u32;
-        Some(Claim {
-            slice,
-            epoch: self.epoch,
-            read_lease_us,
-        })
-    }
-
-    pub(crate) fn granted(&mut self, peer: NodeId, echo: Instant) {
-        if let Some(member) = self.members.get_mut(&peer)
-            && member.is_in_sync()
-        {
-            member.lease_from = member.lease_from.max(Some(echo));
-        }
     }
 
     pub(crate) fn joining(&self) -> Vec<(NodeId, u64, u64)> {
@@ -337,30 +280,6 @@ impl Replica {
         let token = context.append(entry.clone(), committed);
         self.waits.push_back((token, Wait::Append(sequence)));
         self.send_entry(context, &entry);
-    }
-
-    /// Whether this replica leads where it should, and nothing is under way or wanted: of what a primary
-    /// does after every event only a look at the disks is left.
-    pub(crate) fn is_quiet(&self, context: &dyn Context) -> bool {
-        let Role::Primary(primary) = &self.role else {
-            return false;
-        };
-        let at_home = self
-            .record
-            .as_ref()
-            .is_some_and(|record| record.preferred == self.me.node);
-        let mut members = primary.members.values();
-        primary.is_serving()
-            && at_home
-            && !self.stopping
-            && primary.change.is_none()
-            && primary.offers.is_empty()
-            && primary.unfinished.is_empty()
-            && primary.pending.is_empty()
-            && primary.settling.is_empty()
-            && primary.admission.is_empty()
-            && primary.fails_at().is_none_or(|due| context.now() < due)
-            && members.all(|member| member.is_in_sync() && member.has_begun())
     }
 
     /// What a primary does after every event.
