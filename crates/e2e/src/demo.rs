@@ -309,6 +309,8 @@ impl Demo {
         wait_until("everything is dead", KILL_PATIENCE, || {
             Ok(self.running().next().is_none())
         })?;
+        // Else the next start could be taken for ready by what this one has left.
+        std::fs::remove_file(self.path("demo.json")).context("remove demo.json")?;
         Ok(())
     }
 
