@@ -310,7 +310,7 @@ impl Demo {
             Ok(self.running().next().is_none())
         })?;
         // Else the next start could be taken for ready by what this one has left.
-        std::fs::remove_file(self.path("demo.json")).context("remove demo.json")?;
+        fs::remove_file(self.path("demo.json")).context("remove demo.json")?;
         Ok(())
     }
 
