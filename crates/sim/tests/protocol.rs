@@ -167,7 +167,7 @@ fn stall_of_hand_over(run: &mut Run) -> Duration {
 #[test]
 fn a_slice_goes_home_without_a_stall() {
     let mut stalls = Vec::new();
-    for seed in 0..9 {
+    for seed in 0..15 {
         let mut prng = Prng::from_seed(seed);
         let mut plan = plan(&mut prng, 3, Policy::Mirror2);
         eager(&mut plan);
@@ -182,8 +182,8 @@ fn a_slice_goes_home_without_a_stall() {
         finish(run);
     }
     stalls.sort_unstable();
-    assert!(stalls[4] < Duration::from_millis(3), "{stalls:?}");
-    assert!(stalls[8] < Duration::from_millis(40), "{stalls:?}");
+    assert!(stalls[7] < Duration::from_millis(3), "{stalls:?}");
+    assert!(stalls[14] < Duration::from_millis(40), "{stalls:?}");
 }
 
 /// A primary whose devices end nothing is not dead: it hands its slices over, in about the time that
