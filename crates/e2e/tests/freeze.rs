@@ -14,8 +14,6 @@ const STALL_MAX: Duration = Duration::from_secs(3);
 const SYNC_PATIENCE: Duration = Duration::from_secs(60);
 /// A host gives a command up after this: some must be repeated elsewhere within the freeze.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
-/// A node that has just started takes nobody for lost: that is not what is looked at here.
-const START_PATIENCE: Duration = Duration::from_secs(2);
 
 #[test]
 fn a_frozen_primary_is_replaced_and_comes_back() {
@@ -68,7 +66,6 @@ fn freeze_under_load(
     };
     let load = host.load(host.ledger(1), config);
     load.wait_for(300)?;
-    sleep(START_PATIENCE);
     load.restart_stalls();
     demo.freeze(node)?;
     sleep(FREEZE);

@@ -133,7 +133,8 @@ pub struct Replica {
     begin_later: Option<(NodeId, Begin)>,
     /// Entries up to here are durable here.
     durable: Sequence,
-    /// Until then nobody is taken for lost: this node has only just started.
+    /// Until then nobody is taken for lost, for this node has only just started; if it follows a primary,
+    /// until that one is there.
     patient_until: Instant,
     /// The journal's last group was bad: until then nobody leads without hearing all others.
     suspect_until: Option<Instant>,

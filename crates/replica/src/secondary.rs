@@ -271,6 +271,8 @@ impl Replica {
             Role::Secondary(secondary) if secondary.epoch == epoch => {
                 secondary.begun = true;
                 secondary.acknowledged = kept;
+                // The primary is back. If it is lost now, that has nothing to do with the start here.
+                self.patient_until = Instant::ZERO;
                 (secondary.primary, kept)
             }
             Role::Joiner(joiner) if joiner.epoch == epoch => {
