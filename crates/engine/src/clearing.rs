@@ -5,15 +5,18 @@
 //! longest age of a forward are over. So is one that has started a moment ago: it does not know what
 //! its former process had. Then every slice's primary is asked to say when everything that was
 //! numbered until then is committed, for a process that has ended may have left entries that are not.
-//! Where none can be asked, the clearing ends unsettled, when commands are not held any longer either.
+//! Where one cannot be asked in time, the clearing ends unsettled.
 //!
 //! Invariants:
-//! - a clearing ends, and once.
+//! - a clearing ends, and once;
+//! - it asks a bounded number of primaries at a time, and none any more once it is unsettled.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use holdfast_iscsi::target::TaskManagementId;
+use holdfast_model::metadata::Revision;
+use holdfast_model::record::SliceRecord;
 use holdfast_model::{NodeId, SliceId, VolumeId};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::{EndTasks, TasksEnded};
@@ -26,6 +29,22 @@ use crate::portal::{EndedFor, Wide};
 /// forward's age, each by a clock that may differ from ours in rate by 1/32.
 const LIFETIMES_OVER: Duration = Duration::from_millis(4200);
 
+/// How long a clearing lasts at most: twice what a takeover may need once all are numbered, and less
+/// than initiators wait for a reset (Linux 15 s and more).
+pub(crate) const CLEARING_MAX: Duration = Duration::from_secs(10);
+
+/// Primaries that are asked at a time, for one clearing.
+const BARRIERS_MAX: usize = 256;
+
+/// How far the asking of a volume's primaries is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Barriers {
+    /// Who have not answered.
+    under_way: usize,
+    /// The first slice that none has been asked about; none is left if there is no number.
+    next: Option<u32>,
+}
+
 /// A unit's commands are being ended.
 #[derive(Debug)]
 struct Clearing {
@@ -35,8 +54,8 @@ struct Clearing {
     begun: Instant,
     /// Nodes that have not said that they are done.
     unheard: BTreeSet<NodeId>,
-    /// Slices whose primaries are being asked, once nothing more is numbered.
-    barriers: Option<usize>,
+    /// The slices' primaries are asked once nothing more is numbered.
+    barriers: Option<Barriers>,
     settled: bool,
 }
 
@@ -58,26 +77,49 @@ impl Clearings {
         if let Some(clearing) = self.clearings.get_mut(&number)
             && let Some(barriers) = &mut clearing.barriers
         {
-            *barriers -= 1;
+            barriers.under_way -= 1;
             clearing.settled &= settled;
         }
     }
 
-    /// Clearings whose commands are all numbered by now, or never will be.
-    fn take_numbered(&mut self, now: Instant) -> Vec<(u64, VolumeId, Instant)> {
-        let asking = self
-            .clearings
-            .iter_mut()
-            .filter(|(_, it)| it.barriers.is_none());
-        let numbered = asking.filter(|(_, it)| {
-            it.unheard.is_empty() && it.settled || now.since(it.begun) >= LIFETIMES_OVER
-        });
-        let taken = numbered.map(|(number, it)| {
-            it.barriers = Some(0);
-            it.settled = true;
-            (*number, it.volume, it.begun)
-        });
-        taken.collect()
+    /// Clearings whose commands are all numbered by now, or never will be, begin to ask the primaries.
+    fn note_numbered(&mut self, now: Instant) {
+        let asking = self.clearings.values_mut();
+        for clearing in asking.filter(|it| it.barriers.is_none()) {
+            let heard = clearing.unheard.is_empty() && clearing.settled;
+            if heard || now.since(clearing.begun) >= LIFETIMES_OVER {
+                clearing.settled = true;
+                clearing.barriers = Some(Barriers {
+                    under_way: 0,
+                    next: Some(0),
+                });
+            }
+        }
+    }
+
+    /// The primary to be asked next, if there is one: for which clearing, since when that is under way,
+    /// and of which slice.
+    fn next_barrier(
+        &mut self,
+        slices: &BTreeMap<SliceId, (SliceRecord, Revision)>,
+    ) -> Option<(u64, Instant, SliceId)> {
+        for (number, clearing) in &mut self.clearings {
+            let (volume, begun) = (clearing.volume, clearing.begun);
+            let Some(barriers) = clearing.barriers.as_mut().filter(|_| clearing.settled) else {
+                continue;
+            };
+            let Some(index) = barriers.next.filter(|_| barriers.under_way < BARRIERS_MAX) else {
+                continue;
+            };
+            let mut rest = slices.range(SliceId { volume, index }..).map(|(id, _)| *id);
+            let slice = rest.next().filter(|slice| slice.volume == volume);
+            barriers.next = slice.and_then(|slice| slice.index.checked_add(1));
+            if let Some(slice) = slice {
+                barriers.under_way += 1;
+                return Some((*number, begun, slice));
+            }
+        }
+        None
     }
 
     /// Clearings of which nothing is left to be waited for.
@@ -85,7 +127,11 @@ impl Clearings {
         if self.clearings.is_empty() {
             return Vec::new();
         }
-        let is_over = |clearing: &Clearing| clearing.barriers == Some(0);
+        let is_over = |clearing: &Clearing| {
+            clearing.barriers.is_some_and(|barriers| {
+                barriers.under_way == 0 && (barriers.next.is_none() || !clearing.settled)
+            })
+        };
         let clearings = core::mem::take(&mut self.clearings);
         let (over, rest): (BTreeMap<_, _>, BTreeMap<_, _>) =
             clearings.into_iter().partition(|(_, it)| is_over(it));
@@ -196,18 +242,11 @@ impl Engine {
     /// any.
     pub(crate) fn consider_clearings(&mut self) -> bool {
         let now = self.world.now;
-        for (number, volume, begun) in self.clearings.take_numbered(now) {
-            let slices = self.world.cluster.slices.keys();
-            let slices: Vec<SliceId> = slices
-                .filter(|slice| slice.volume == volume)
-                .copied()
-                .collect();
-            if let Some(clearing) = self.clearings.clearings.get_mut(&number) {
-                clearing.barriers = Some(slices.len());
-            }
-            for slice in slices {
-                self.begin_barrier(number, slice, begun);
-            }
+        self.clearings.note_numbered(now);
+        while let Some((number, begun, slice)) =
+            self.clearings.next_barrier(&self.world.cluster.slices)
+        {
+            self.begin_barrier(number, slice, begun);
         }
         let over = self.clearings.take_over();
         for clearing in &over {

@@ -18,6 +18,7 @@ use holdfast_scsi::{ByteRange, MediumError};
 use holdfast_stdx::{Bytes, BytesMut, Duration, Instant};
 use holdfast_wire::ForwardKind;
 
+use crate::clearing::CLEARING_MAX;
 use crate::event::LinkId;
 
 /// For how long after its sending a forward may still be numbered: its age is counted from a
@@ -133,6 +134,15 @@ impl Part {
             in_doubt: is_barrier,
             exposed_until: Instant::ZERO,
         }
+    }
+
+    /// When it ends whatever has become of it, if nothing is held for longer than `hold`.
+    pub(crate) fn held_until(&self, hold: Duration) -> Instant {
+        let hold = match self.owner {
+            Owner::Task { .. } => hold,
+            Owner::Clearing(_) => hold.min(CLEARING_MAX),
+        };
+        self.arrived + hold
     }
 
     /// How long to wait before it is tried again: a slice that is being handed over is served again

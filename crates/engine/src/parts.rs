@@ -179,7 +179,7 @@ impl Parts {
 
 /// When a part is next looked at.
 fn appointment(part: &Part, hold: Duration) -> Instant {
-    let end = part.arrived + hold;
+    let end = part.held_until(hold);
     match part.whereabouts {
         Whereabouts::Waiting { retry } => retry.min(end),
         Whereabouts::Here | Whereabouts::There { .. } => end,
@@ -199,12 +199,15 @@ mod tests {
         index: 0,
     };
     const START: Instant = Instant::from_nanos(1_000_000_000);
+    const TASK: Owner = Owner::Task {
+        task: TaskId(1),
+        place: 0,
+    };
 
-    fn parts(kind: PartKind) -> (Parts, CommandId) {
+    fn parts(owner: Owner, kind: PartKind) -> (Parts, CommandId) {
         let mut parts = Parts::new(Duration::from_secs(30));
         parts.name(NodeId(1), Incarnation(1));
         let command = parts.new_command();
-        let owner = Owner::Clearing(1);
         parts.insert(Part::new(command, owner, SLICE, kind, START));
         (parts, command)
     }
@@ -218,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_write_whose_link_is_lost_is_in_doubt_until_somebody_knows() {
-        let (mut parts, command) = parts(PartKind::Clear(BlockRange::new(0, 1)));
+        let (mut parts, command) = parts(TASK, PartKind::Clear(BlockRange::new(0, 1)));
         assert!(parts.parts[&command].is_settled(), "nobody was asked");
         parts.place(command, there());
         assert!(!parts.parts[&command].is_settled());
@@ -233,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_read_is_never_in_doubt() {
-        let (mut parts, command) = parts(PartKind::Read(BlockRange::new(0, 1)));
+        let (mut parts, command) = parts(TASK, PartKind::Read(BlockRange::new(0, 1)));
         parts.place(command, there());
         parts.link_lost(START, NodeId(2));
         assert!(parts.parts[&command].is_settled());
@@ -241,7 +244,7 @@ mod tests {
 
     #[test]
     fn what_somebody_has_is_looked_at_when_it_has_been_held_for_too_long() {
-        let (mut parts, command) = parts(PartKind::Clear(BlockRange::new(0, 1)));
+        let (mut parts, command) = parts(TASK, PartKind::Clear(BlockRange::new(0, 1)));
         parts.place(command, Whereabouts::Here);
         assert_eq!(parts.next_timeout(), Some(START + Duration::from_secs(30)));
         parts.replicas_failed(START);
@@ -251,8 +254,20 @@ mod tests {
     }
 
     #[test]
+    fn a_reset_is_not_held_as_long_as_a_command() {
+        let (parts, _) = parts(Owner::Clearing(1), PartKind::Barrier);
+        let part = parts.parts.values().next().expect("it is there");
+        let end = part.held_until(parts.hold);
+        assert_eq!(end, START + Duration::from_secs(10));
+        assert_eq!(
+            part.held_until(Duration::from_secs(1)),
+            START + Duration::from_secs(1)
+        );
+    }
+
+    #[test]
     fn a_slice_that_nobody_tried_for_a_while_counts_as_stopped_anew() {
-        let (mut parts, _) = parts(PartKind::Barrier);
+        let (mut parts, _) = parts(Owner::Clearing(1), PartKind::Barrier);
         let second = Duration::from_secs(1);
         for after in 0..=4 {
             let now = START + after * second;

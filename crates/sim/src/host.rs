@@ -142,8 +142,10 @@ pub struct HostCounts {
     pub medium_errors: u64,
     /// Answers that there is no room.
     pub no_space: u64,
-    /// Resets of the unit that were answered.
+    /// Resets of the unit that were done.
     pub resets: u64,
+    /// Resets of the unit that were refused, for nobody could tell whether all was over.
+    pub resets_refused: u64,
 }
 
 /// A host.

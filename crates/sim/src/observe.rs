@@ -93,6 +93,7 @@ impl Cluster {
             sum.medium_errors += host.counts.medium_errors;
             sum.no_space += host.counts.no_space;
             sum.resets += host.counts.resets;
+            sum.resets_refused += host.counts.resets_refused;
         }
         sum
     }

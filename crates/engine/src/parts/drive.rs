@@ -124,7 +124,7 @@ impl Engine {
             return;
         };
         let age = now.since(part.arrived);
-        if age >= self.config.hold {
+        if now >= part.held_until(self.config.hold) {
             let settled = part.is_settled();
             self.end_part(command, Err(MediumError::NotReady), settled);
             return;

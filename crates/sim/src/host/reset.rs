@@ -44,6 +44,7 @@ impl Host {
     pub(super) fn unit_was_reset(&mut self, now: Instant, response: u8, acts: &mut Acts) {
         self.resetting = None;
         if response != 0 {
+            self.counts.resets_refused += 1;
             return;
         }
         self.counts.resets += 1;
