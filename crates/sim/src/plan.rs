@@ -158,7 +158,8 @@ impl RunPlan {
             4 => self.all_down(span, Fault::Kill, prng),
             5 | 6 => self.freeze(span, node, prng),
             7 => self.part(span, node, prng),
-            8 => self.isolate(span, node),
+            8 if prng.chance(1, 2) => self.isolate(span, node),
+            8 => self.shun(span.start, node, prng),
             9 => self.cut_some(span, Place::Node(node), Place::Metadata, prng),
             10 => {
                 let host = prng.below(self.cluster.hosts.len() as u64) as u16;
@@ -228,6 +229,22 @@ impl RunPlan {
         self.add(start, fault);
         // The plan ends when it is over.
         self.add(end, Fault::Start(node));
+    }
+
+    /// A node reaches only hosts, again and again: long enough that it is taken out, and does not hear so.
+    fn shun(&mut self, mut start: Duration, node: NodeId, prng: &mut Prng) {
+        let reset = prng.chance(1, 2);
+        for _ in 0..prng.between(1, 5) {
+            let end = start + Duration::from_millis(prng.between(150, 900));
+            for other in self.nodes().filter(|other| *other != node) {
+                if reset {
+                    self.reset_before(start, node, other);
+                }
+                self.cut_both(Span { start, end }, Place::Node(node), Place::Node(other));
+            }
+            self.cut_both(Span { start, end }, Place::Node(node), Place::Metadata);
+            start = end + Duration::from_millis(prng.between(600, 1500));
+        }
     }
 
     /// A node reaches nobody.
@@ -340,7 +357,7 @@ impl RunPlan {
             let end = start + Duration::from_millis(prng.between(150, 500));
             self.cut_both(Span { start, end }, Place::Node(node), Place::Node(other));
             if reset {
-                self.add(start, Fault::Reset(node, other));
+                self.reset_before(start, node, other);
             }
             start = end + Duration::from_millis(prng.between(300, 900));
         }
@@ -381,7 +398,7 @@ impl RunPlan {
         self.cut(deaf, Place::Metadata, Place::Node(other));
         self.cut_some(apart, Place::Node(other), Place::Node(node), prng);
         if prng.chance(1, 2) {
-            self.add(apart.start, Fault::Reset(other, node));
+            self.reset_before(apart.start, other, node);
         }
         if prng.chance(2, 3) {
             self.down(away, Fault::Kill(other), other);
@@ -392,6 +409,12 @@ impl RunPlan {
     fn other(&self, node: NodeId, prng: &mut Prng) -> Option<NodeId> {
         let others: Vec<NodeId> = self.nodes().filter(|other| *other != node).collect();
         (!others.is_empty()).then(|| *prng.choose(&others))
+    }
+
+    /// The link between two nodes is reset, so shortly before something else that both hear of it.
+    fn reset_before(&mut self, what: Duration, one: NodeId, other: NodeId) {
+        let when = what.saturating_sub(Duration::from_millis(1));
+        self.add(when, Fault::Reset(one, other));
     }
 
     fn cut_some(&mut self, span: Span, one: Place, other: Place, prng: &mut Prng) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use holdfast_model::record::Membership;
 use holdfast_model::{Epoch, NodeId, Policy};
 use holdfast_sim::HostPlan;
 use holdfast_sim::cluster::{ClusterPlan, Fault, NodePlan};
@@ -174,6 +175,19 @@ impl Story {
     fn wait(&mut self, span: Duration) {
         let end = self.run.cluster.now() + span;
         self.run.cluster.run_until(end).expect("nothing breaks");
+    }
+
+    /// Waits until the record says so of a node's replica; false if it does not within a second.
+    fn wait_until(&mut self, says: impl Fn(Membership) -> bool, node: NodeId) -> bool {
+        for _ in 0..10_000 {
+            let records = self.run.cluster.records();
+            let replica = records[0].replica(node);
+            if replica.is_some_and(|replica| says(replica.membership)) {
+                return true;
+            }
+            self.wait(Duration::from_micros(100));
+        }
+        false
     }
 
     fn now(&mut self, fault: Fault) {
@@ -373,6 +387,41 @@ fn what_sat_in_the_sockets_of_a_node_that_stood_still_never_lands() {
     assert!(average > 4096, "{average}");
 }
 
+/// A reset of a unit that nobody can serve is refused before its initiator has lost patience, again and
+/// again, and done when the unit is back.
+#[test]
+fn a_reset_of_what_nobody_serves_is_refused_in_time() {
+    for seed in 0..SEEDS {
+        let mut prng = Prng::from_seed(seed);
+        let mut plan = Story::plan(&mut prng, Policy::Mirror2);
+        for host in &mut plan.cluster.hosts {
+            host.resets = Some(SECOND / 4);
+        }
+        let mut story = Story::told(seed, &plan, &mut prng);
+        let nodes = [story.primary(), story.secondary()];
+        story.busy(true);
+        story.wait(SECOND);
+        for node in nodes {
+            story.now(Fault::Kill(node));
+        }
+        story.wait(SECOND);
+        let before = story.run.cluster.host_counts();
+        story.wait(32 * SECOND);
+        let counts = story.run.cluster.host_counts();
+        assert_eq!(counts.resets, before.resets, "seed {seed}: nobody can tell");
+        // Two at least of each host that reaches the third node.
+        let refused = counts.resets_refused - before.resets_refused;
+        assert!(refused >= 6, "seed {seed}: {refused}");
+        for node in nodes {
+            story.now(Fault::Start(node));
+        }
+        story.wait(12 * SECOND);
+        let after = story.run.cluster.host_counts();
+        assert!(after.resets > counts.resets, "seed {seed}");
+        story.ends_well();
+    }
+}
+
 #[test]
 fn a_clean_stop_and_start_of_all_changes_no_epoch_and_moves_no_data() {
     for seed in 0..SEEDS {
@@ -531,5 +580,103 @@ fn a_lone_copy_with_bad_blocks_is_copied_all_the_same() {
         let bad = |node| story.run.cluster.bad_blocks(node);
         assert!(bad(primary) > 0, "seed {seed}: nothing was bad");
         assert_eq!(bad(primary), bad(secondary), "seed {seed}");
+    }
+}
+
+/// A replica is brought up to date, and its primary does not hear that the metadata counts it as in sync.
+/// From then on nothing commits without it: when the primary loses it, and dies, it leads.
+#[test]
+fn nothing_commits_without_a_replica_that_has_just_been_brought_up_to_date() {
+    let mut seen = 0;
+    for seed in 0..6 * SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(SECOND);
+        let (primary, other) = (story.primary(), story.secondary());
+        story.now(Fault::Kill(other));
+        story.wait(2 * SECOND);
+        story.now(Fault::Start(other));
+        if !story.wait_until(
+            |membership| matches!(membership, Membership::Joining { .. }),
+            other,
+        ) {
+            continue;
+        }
+        // It has to hear that the other one joins before it may hear nothing any more.
+        story.wait(Duration::from_millis(seed));
+        story.now(Fault::Cut(Place::Metadata, Place::Node(primary)));
+        let in_sync = |membership| membership == Membership::InSync;
+        if story.wait_until(in_sync, other) && story.primary() == primary {
+            story.now(Fault::Reset(primary, other));
+            story.wait(Duration::from_millis(1));
+            story.now(Fault::Cut(Place::Node(primary), Place::Node(other)));
+            story.now(Fault::Cut(Place::Node(other), Place::Node(primary)));
+            story.wait(SECOND / 10);
+            story.now(Fault::Kill(primary));
+            story.wait(2 * SECOND);
+            if story.primary() == other {
+                seen += 1;
+            }
+        }
+        for (from, to) in [(primary, other), (other, primary)] {
+            story.now(Fault::Mend(Place::Node(from), Place::Node(to)));
+        }
+        story.now(Fault::Mend(Place::Metadata, Place::Node(primary)));
+        story.now(Fault::Start(primary));
+        story.wait(SECOND);
+        story.ends_well();
+    }
+    eprintln!("seen {seen}");
+    assert!(seen >= 3, "{seen}");
+}
+
+/// A replica that hears neither nodes nor the metadata, and that hosts still reach, serves what it may
+/// have of old only as long as nobody writes without it.
+#[test]
+fn a_replica_that_only_hosts_reach_serves_nothing_stale() {
+    for seed in 0..4 * SEEDS {
+        let mut prng = Prng::from_seed(seed);
+        let mut plan = Story::plan(&mut prng, Policy::Mirror2);
+        plan.cluster.volumes[0].areas = vec![(0, 4), (1000, 2)];
+        // A host on each path that reads, and one that writes: it waits while its node is alone.
+        let host = |path, reads| HostPlan {
+            only: Some(path),
+            reads,
+            pause: Duration::from_millis(4),
+            ..plan.cluster.hosts[0].clone()
+        };
+        plan.cluster.hosts = (0..6)
+            .map(|it| host(it / 2, 100 * (it as u64 % 2)))
+            .collect();
+        let mut story = Story::told(seed, &plan, &mut prng);
+        story.busy(true);
+        for _ in 0..4 {
+            story.wait(SECOND);
+            let alone = story.secondary();
+            let nodes = story.run.cluster.node_ids().into_iter();
+            let others = nodes.filter(|node| *node != alone);
+            let others: Vec<NodeId> = others.collect();
+            if seed % 2 == 0 {
+                for other in &others {
+                    story.now(Fault::Reset(alone, *other));
+                }
+                // All hear of it before nobody hears anything any more.
+                story.wait(Duration::from_millis(1));
+            }
+            let places = others.into_iter().map(Place::Node);
+            let places: Vec<Place> = places.chain([Place::Metadata]).collect();
+            for place in &places {
+                story.now(Fault::Cut(Place::Node(alone), *place));
+                story.now(Fault::Cut(*place, Place::Node(alone)));
+            }
+            story.wait(SECOND);
+            for place in &places {
+                story.now(Fault::Mend(Place::Node(alone), *place));
+                story.now(Fault::Mend(*place, Place::Node(alone)));
+            }
+            let in_sync = |membership| membership == Membership::InSync;
+            assert!(story.wait_until(in_sync, alone), "seed {seed}");
+        }
+        story.ends_well();
     }
 }
