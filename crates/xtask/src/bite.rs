@@ -2,13 +2,15 @@
 //!
 //! A mistake is a patch in `crates/sim/bugs`, with a sentence about it before the first diff. It is
 //! applied to a copy of the working tree, in the build directory, so that nothing of the tree is
-//! touched; the copy is built, and runs seeds until one fails.
+//! touched; the copy is built, and runs seeds until one fails. Where none does, the simulator's stories
+//! are told: what goes wrong only in one order of events is led there by them.
 //!
 //! Invariants:
 //! - a patch that no longer applies is named before anything is built;
-//! - a mistake that no seed finds is an error, and so is a tree that fails without any.
+//! - a mistake that nothing finds is an error, and so is a tree that fails without any.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,9 +30,24 @@ struct Bug {
     about: String,
 }
 
-/// What a seed said.
+/// Who found a mistake.
+enum Finder {
+    Seed(u64),
+    Story(String),
+}
+
+impl fmt::Display for Finder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Seed(seed) => write!(formatter, "seed {seed}"),
+            Self::Story(name) => write!(formatter, "the story `{name}`"),
+        }
+    }
+}
+
+/// What was found.
 struct Found {
-    seed: u64,
+    by: Finder,
     what: String,
 }
 
@@ -44,9 +61,9 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
     let mut missed = Vec::new();
     for bug in &bugs {
         match copy.look_for(bug, seeds)? {
-            Some(Found { seed, what }) => {
+            Some(Found { by, what }) => {
                 println!(
-                    "| {}: {} | {seed} | {what} |",
+                    "| {}: {} | {by} | {what} |",
                     bug.name,
                     bug.about.trim_end_matches('.')
                 );
@@ -171,8 +188,8 @@ impl Copy {
 
     fn must_be_sound(&self) -> Result<()> {
         self.build().context("build without a mistake")?;
-        if let Some(Found { seed, what }) = self.simulate(SEEDS_SOUND)? {
-            bail!("seed {seed} fails without any mistake: {what}");
+        if let Some(Found { by, what }) = self.simulate(SEEDS_SOUND)? {
+            bail!("{by} fails without any mistake: {what}");
         }
         Ok(())
     }
@@ -180,7 +197,10 @@ impl Copy {
     fn look_for(&self, bug: &Bug, seeds: u64) -> Result<Option<Found>> {
         ensure!(self.apply(&bug.patch, &[])?, "{} does not apply", bug.name);
         let built = self.build();
-        let found = built.and_then(|()| self.simulate(seeds));
+        let found = built.and_then(|()| match self.simulate(seeds)? {
+            None => self.tell_stories(),
+            found => Ok(found),
+        });
         ensure!(
             self.apply(&bug.patch, &["--reverse"])?,
             "{} cannot be taken out of the copy again",
@@ -215,13 +235,49 @@ impl Copy {
             let (seed, rest) = line.strip_prefix("seed ")?.split_once(" failed at ")?;
             let (_, what) = rest.split_once(": ")?;
             let seed = seed.parse().ok()?;
-            let what = what.chars().take(WORDS).collect();
-            Some(Found { seed, what })
+            Some(Found {
+                by: Finder::Seed(seed),
+                what: shortened(what),
+            })
         });
         let found = failed.with_context(|| format!("it ended with {}: {said}", run.status))?;
         Ok(Some(found))
     }
+
+    /// Tells the simulator's stories, until one fails.
+    fn tell_stories(&self) -> Result<Option<Found>> {
+        let told = Command::new(env!("CARGO"))
+            .args(["test", "--release", "--locked", "--quiet", "-p", STORIES.0])
+            .args(["--test", STORIES.1, "--", "--test-threads", "1"])
+            .current_dir(&self.tree)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env("RUST_BACKTRACE", "0")
+            .output()
+            .context("run cargo")?;
+        if told.status.success() {
+            return Ok(None);
+        }
+        let said = String::from_utf8_lossy(&told.stdout) + String::from_utf8_lossy(&told.stderr);
+        let mut lines = said.lines();
+        let failed = lines.find_map(|line| {
+            let (name, rest) = line.strip_prefix("thread '")?.split_once('\'')?;
+            rest.contains(" panicked at ").then(|| name.to_owned())
+        });
+        let by =
+            failed.with_context(|| format!("the stories ended with {}: {said}", told.status))?;
+        Ok(Some(Found {
+            by: Finder::Story(by),
+            what: shortened(lines.next().unwrap_or_default()),
+        }))
+    }
 }
 
-/// Characters of what a seed says that fit into a table.
+/// Where stories are told: the package, and its tests.
+const STORIES: (&str, &str) = ("holdfast-sim", "scenarios");
+
+fn shortened(what: &str) -> String {
+    what.chars().take(WORDS).collect()
+}
+
+/// Characters of what a finder says that fit into a table.
 const WORDS: usize = 100;
