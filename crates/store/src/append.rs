@@ -120,11 +120,13 @@ impl Core {
     /// find them: the oldest group with one of them is pinned, and given back to be unpinned then.
     fn void_above(&mut self, id: SliceId, after: Sequence) -> Option<GroupNumber> {
         let slice = self.slices.get(&id).expect("the slice exists");
-        if after < slice.prepared.1 {
-            let epoch = self.epoch_at(slice, after);
-            self.slice_mut(id).prepared = (epoch, after);
+        if after >= slice.prepared.1 {
+            // There are none. Thousands of slices may begin an epoch at a time.
+            return None;
         }
+        let epoch = self.epoch_at(slice, after);
         let slice = self.slice_mut(id);
+        slice.prepared = (epoch, after);
         slice.durable = slice.durable.min(after);
         let voided = slice.log.split_off(&after.next());
         let partition = slice.partition;
