@@ -27,8 +27,13 @@ use crate::signals::Signals;
 
 /// How long a clean stop may take before the process ends anyway.
 const STOP_TIME_MAX: Duration = Duration::from_secs(10);
-/// How old the snapshot may be that the API shows.
+/// Between two snapshots for the API, where they cost little.
 const REPORT_INTERVAL: Duration = Duration::from_millis(250);
+/// Between two snapshots at most, whatever they cost: with the asking, what the API shows is no older than
+/// 2 s.
+const REPORT_INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// Between two snapshots passes as much time as one takes, so many times: there may be thousands of slices.
+const REPORT_REST: u32 = 20;
 /// Answers of the metadata that one turn takes; the others wait their turn.
 const ANSWERS_MAX: usize = 64;
 
@@ -79,9 +84,7 @@ impl Reactor {
             // Requests begin now, and not only when everything has had its turn.
             self.disks.poll(&mut batch.completions);
             if Instant::now() >= self.report_due {
-                let report = self.reporter.report(&self.engine.status());
-                self.report.send_replace(report);
-                self.report_due = Instant::now() + REPORT_INTERVAL;
+                self.make_report();
             }
             // The tasks of the sockets have their turn, whatever is ready here.
             tokio::task::yield_now().await;
@@ -100,6 +103,15 @@ impl Reactor {
             }
             self.handle(&mut batch);
         }
+    }
+
+    fn make_report(&mut self) {
+        let begun = Instant::now();
+        let report = self.reporter.report(&self.engine.status());
+        self.report.send_replace(report);
+        let rest = begun.elapsed() * REPORT_REST;
+        let rest = rest.clamp(REPORT_INTERVAL, REPORT_INTERVAL_MAX);
+        self.report_due = Instant::now() + rest;
     }
 
     /// Waits until something has happened, then takes everything that has; at the latest at

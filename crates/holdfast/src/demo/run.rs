@@ -29,6 +29,9 @@ use crate::output::{Output, table};
 
 /// How often it is looked whether everything is served.
 const READY_POLL: Duration = Duration::from_millis(50);
+/// Between two looks passes as much time as one takes, so many times: to look at a large volume keeps the
+/// nodes from what they are waited for.
+const READY_REST: u32 = 3;
 /// After how long, and then how often, it is told what is not served yet.
 const WAITING_TALK: Duration = Duration::from_secs(10);
 
@@ -450,6 +453,7 @@ async fn prepare(
     };
     let wanted: Vec<NodeId> = settings.layout.nodes().collect();
     loop {
+        let begun = Instant::now();
         let nodes = controller.nodes().await?.nodes;
         let is_up = |node: &&NodeId| {
             let mut up = nodes.iter().filter(|it| it.state == NodeState::Up);
@@ -460,7 +464,7 @@ async fn prepare(
             break;
         }
         patience(&format!("{up} of {} nodes are up", wanted.len()));
-        sleep(READY_POLL).await;
+        rest_after(begun).await;
     }
     let mut volumes = settings.volumes.clone();
     if volumes.is_empty() && controller.is_new().await? {
@@ -476,6 +480,7 @@ async fn prepare(
         controller.create_volume(request).await?;
     }
     loop {
+        let begun = Instant::now();
         let unserved = controller.unserved(&wanted).await?;
         let Some((volume, node)) = unserved.first() else {
             return Ok(());
@@ -489,8 +494,13 @@ async fn prepare(
         patience(&format!(
             "volume {volume} is not served at {node}{more}; {node}'s log tells why"
         ));
-        sleep(READY_POLL).await;
+        rest_after(begun).await;
     }
+}
+
+async fn rest_after(begun: Instant) {
+    let rest = begun.elapsed() * READY_REST;
+    sleep(rest.max(READY_POLL)).await;
 }
 
 fn too_early(node: &DemoProcess, how: &str) -> Failure {
