@@ -79,8 +79,9 @@ fn resets_reach_commands_on_other_nodes_and_do_not_wait_for_ever() {
 /// again, while another one's disks hold writes up.
 #[test]
 fn resets_wait_for_what_ended_sessions_and_processes_have_left() {
-    let mut answered = 0;
-    for seed in 0..8 {
+    // With nodes that stand still, and with nodes that are killed: those are waited out.
+    let mut answered = [0; 2];
+    for seed in 0..12 {
         let mut prng = Prng::from_seed(seed);
         let mut plan = plan(&mut prng, 3, Policy::Mirror2);
         for host in &mut plan.cluster.hosts {
@@ -108,10 +109,9 @@ fn resets_wait_for_what_ended_sessions_and_processes_have_left() {
             plan.faults.push((after(900), Fault::UnstickDisks(stuck)));
         }
         let report = go(&plan, &mut prng);
-        assert!(report.hosts.resets >= 2, "seed {seed}: {report}");
-        answered += report.hosts.resets;
+        answered[seed as usize % 2] += report.hosts.resets;
     }
-    assert!(answered > 100, "{answered}");
+    assert!(answered[0] > 300 && answered[1] >= 10, "{answered:?}");
 }
 
 /// Hosts that hardly ever pause, so that a stall shows.
