@@ -14,6 +14,7 @@ use holdfast_wire::{Message, OutcomeCode};
 use crate::Notice;
 use crate::cluster::Cluster;
 use crate::peers::Peers;
+use crate::queue::Queue;
 use crate::storage::Storage;
 
 /// Everything that replicas act upon, and where they leave what they say.
@@ -27,8 +28,22 @@ pub(crate) struct World {
     pub(crate) notices: Vec<Notice>,
     /// Bytes that have been copied to joining replicas since the start.
     pub(crate) bytes_moved: u64,
+    /// How long the oldest append has been under way, as of the beginning of this event.
+    pub(crate) append_age: Duration,
     /// Slices led here that bring replicas up to date.
     pub(crate) syncing: BTreeSet<SliceId>,
+    pub(crate) queue: Queue,
+}
+
+impl World {
+    /// Takes note of the time.
+    pub(crate) fn wake(&mut self, now: Instant) {
+        self.now = now;
+        let store = self.storage.store();
+        let oldest = store.is_open().then(|| store.oldest_unfinished_append());
+        let oldest = oldest.flatten();
+        self.append_age = oldest.map_or(Duration::ZERO, |since| now.since(since));
+    }
 }
 
 /// Slices that bring replicas up to date at a time, at most: each keeps a map of its pages (400 KiB if
@@ -142,8 +157,7 @@ impl Context for SliceContext<'_> {
     }
 
     fn append_age(&self) -> Duration {
-        let oldest = self.world.storage.store().oldest_unfinished_append();
-        oldest.map_or(Duration::ZERO, |since| self.world.now.since(since))
+        self.world.append_age
     }
 
     fn peer(&self, node: NodeId) -> Option<Peer> {
@@ -180,6 +194,10 @@ impl Context for SliceContext<'_> {
 
     fn may_sync(&self) -> bool {
         self.world.syncing.len() < SYNCS_MAX
+    }
+
+    fn may_stand(&mut self) -> bool {
+        self.world.queue.may_begin(self.world.now, self.slice)
     }
 
     fn milestone(&mut self, milestone: Milestone) {

@@ -27,6 +27,7 @@ use crate::mend::Mending;
 use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::portal::Portal;
+use crate::queue::Queue;
 use crate::repair::Repairs;
 use crate::storage::Storage;
 use crate::volume::Volumes;
@@ -92,7 +93,9 @@ impl Engine {
             finished: Vec::new(),
             notices: Vec::new(),
             bytes_moved: 0,
+            append_age: Duration::ZERO,
             syncing: BTreeSet::new(),
+            queue: Queue::default(),
         };
         let portal = Portal::new(config.node, config.portal_limits);
         let parts = Parts::new(config.hold);
@@ -177,6 +180,7 @@ impl Engine {
             self.clearings.next_timeout(),
             self.repairs.next_timeout(),
             self.timers.first().map(|(due, _)| *due),
+            self.world.queue.next_timeout(),
             stop,
             pulse,
         ]
@@ -189,7 +193,7 @@ impl Engine {
     fn wake(&mut self, now: Instant) -> bool {
         let gap = now.since(self.last_handled);
         self.last_handled = now;
-        self.world.now = now;
+        self.world.wake(now);
         if self.life == Life::Stopped {
             return false;
         }
@@ -239,9 +243,12 @@ impl Engine {
         } else {
             self.world.syncing.remove(&slice);
         }
+        let now = self.world.now;
+        self.world.queue.note(now, slice, replica.is_taking_over());
         let due = replica
             .next_timeout()
-            .map(|next| next.max(self.world.now + TICK));
+            .filter(|due| *due > now || !self.world.queue.waits(slice))
+            .map(|due| if due <= now { now + TICK } else { due });
         let before = self.timer_of.get(&slice).copied();
         // One that comes too early costs less than one that is moved by every heartbeat.
         if due.is_none() || before.is_none_or(|before| due.is_some_and(|due| due < before)) {
@@ -372,6 +379,10 @@ impl Engine {
             for (slice, command, outcome) in core::mem::take(&mut self.world.finished) {
                 busy = true;
                 self.command_finished(slice, command, outcome, Vec::new());
+            }
+            while let Some(slice) = self.world.queue.next(self.world.now) {
+                busy = true;
+                self.with_replica(slice, |replica, context| replica.handle_timeout(context));
             }
             let to_reset = core::mem::take(&mut self.world.peers.to_reset);
             for peer in to_reset {
@@ -512,9 +523,9 @@ impl Engine {
     }
 }
 
-/// Between two looks of a replica at what time alone changes: what is overdue and cannot be done
-/// yet must not keep the engine busy.
-const TICK: Duration = Duration::from_millis(5);
+/// Between two looks of a replica at what is overdue and cannot be done yet: of thousands of replicas
+/// that must not keep the engine busy. What makes it possible is mostly an event, and looked at then.
+const TICK: Duration = Duration::from_millis(50);
 
 /// The slice that a message between replicas is about.
 fn slice_of(message: &Message) -> Option<SliceId> {

@@ -26,6 +26,7 @@ mod parts;
 mod past;
 mod peers;
 mod portal;
+mod queue;
 mod registration;
 mod repair;
 mod status;

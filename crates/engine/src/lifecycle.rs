@@ -17,8 +17,9 @@ use crate::engine::{Engine, Output};
 use crate::event::Command;
 use crate::storage::Storage;
 
-/// How long a stopping node waits for the others to have finished with it.
-const STOP: Duration = Duration::from_millis(1500);
+/// How long a stopping node waits for the others to have finished with it. It takes milliseconds where
+/// there are few slices and all nodes answer, and seconds where there are thousands.
+const STOP: Duration = Duration::from_secs(5);
 
 /// How far the engine's life is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +84,7 @@ impl Engine {
         if settled {
             self.replicas.remove(&slice);
             self.world.syncing.remove(&slice);
+            self.world.queue.forget(self.world.now, slice);
             if let Some(timer) = self.timer_of.remove(&slice) {
                 self.timers.remove(&(timer, slice));
             }

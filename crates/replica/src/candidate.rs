@@ -1,5 +1,8 @@
 //! The candidate: a replica that takes its primary for lost, and how it becomes the next one.
 //!
+//! A node that starts, or whose neighbour dies, may have to lead thousands of slices: they stand for it a
+//! few at a time, so that none of them takes so long that others give it up.
+//!
 //! Invariants:
 //! - it has withdrawn from the epoch, durably, before it asks anybody anything;
 //! - it does not lead before every lease that it granted has ended, or was given up;
@@ -73,6 +76,8 @@ impl Proposal {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
+    /// Too many others are at it: nothing has been done yet.
+    Queued,
     /// The withdrawal is not durable yet.
     Withdrawing,
     /// Asking the others; leases that were granted may still run.
@@ -101,9 +106,13 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
+    pub(crate) fn is_queued(&self) -> bool {
+        self.phase == Phase::Queued
+    }
+
     pub(crate) fn next_timeout(&self) -> Instant {
         match self.phase {
-            Phase::Withdrawing => Instant::from_nanos(u64::MAX),
+            Phase::Queued | Phase::Withdrawing => Instant::from_nanos(u64::MAX),
             Phase::Asking {
                 lease_over,
                 asked_until,
@@ -118,7 +127,7 @@ impl Candidate {
 }
 
 impl Replica {
-    /// Begins to try to lead.
+    /// Begins to try to lead, as soon as it may.
     pub(crate) fn stand(&mut self, context: &mut dyn Context) {
         let record = self
             .record
@@ -127,13 +136,27 @@ impl Replica {
         let from = record.epoch;
         self.role = Role::Candidate(Candidate {
             from,
-            phase: Phase::Withdrawing,
+            phase: Phase::Queued,
             replies: BTreeMap::new(),
             stood_back: 0,
             proposal: None,
             leaves_out_reader: false,
             deposes: None,
         });
+        self.press_on(context);
+    }
+
+    /// Its turn has come: it goes on in its own epoch, or withdraws from the one that it wants to end.
+    fn begin_to_stand(&mut self, context: &mut dyn Context) {
+        if self.resumes(context) {
+            self.lead(context, true);
+            return;
+        }
+        let Role::Candidate(candidate) = &mut self.role else {
+            return;
+        };
+        candidate.phase = Phase::Withdrawing;
+        let from = candidate.from;
         let state = self.state.unwrap_or(State::NEW);
         let withdrawn = state.withdrawn.max(from);
         self.keep(
@@ -232,7 +255,8 @@ impl Replica {
             return;
         };
         match candidate.phase {
-            Phase::Withdrawing => {}
+            Phase::Queued if context.may_stand() => self.begin_to_stand(context),
+            Phase::Queued | Phase::Withdrawing => {}
             Phase::Asking {
                 lease_over,
                 asked_until,

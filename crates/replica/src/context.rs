@@ -127,6 +127,9 @@ pub trait Context {
     fn copied(&mut self, bytes: u64);
     /// Whether one more slice that is led here may begin to bring replicas up to date.
     fn may_sync(&self) -> bool;
+    /// Whether one more replica may begin to take over. If not, this one is given time
+    /// ([`handle_timeout`](crate::Replica::handle_timeout)) as soon as it may.
+    fn may_stand(&mut self) -> bool;
     /// Something for people.
     fn milestone(&mut self, milestone: Milestone);
 }

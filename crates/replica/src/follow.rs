@@ -151,8 +151,9 @@ impl Replica {
                 // The primary hands over. It may serve until it says that it has stopped.
                 secondary.is_heir = true;
             } else if primary == self.me.node {
+                // A former primary.
                 self.step_down(context);
-                self.lead_again(context);
+                self.stand(context);
             } else if self.has_withdrawn_from(epoch) {
                 // It can take no part in this epoch any more: only the next one helps.
                 self.step_down(context);
@@ -201,20 +202,17 @@ impl Replica {
         matches!(&self.role, Role::Joiner(joiner) if joiner.epoch == epoch)
     }
 
-    /// A former primary: after a clean stop it goes on in its epoch, else it needs a new one.
-    fn lead_again(&mut self, context: &mut dyn Context) {
+    /// Whether this is a former primary that goes on in its epoch, after a clean stop. Else it needs a new
+    /// one.
+    pub(crate) fn resumes(&self, context: &dyn Context) -> bool {
         let state = self.state.unwrap_or(State::NEW);
         let record = self.record.as_ref().expect("it is named in a record");
         let prepared = context.prepared().1;
-        let resumes = state.epoch == record.epoch
+        record.primary == self.me.node
+            && state.epoch == record.epoch
             && state.withdrawn < record.epoch
             && state.clean == Some(prepared)
-            && context.committed() == prepared;
-        if resumes {
-            self.lead(context, true);
-        } else {
-            self.stand(context);
-        }
+            && context.committed() == prepared
     }
 
     /// Offers this replica to the primary, when it is time.

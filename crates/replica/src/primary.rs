@@ -148,7 +148,8 @@ impl Primary {
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let members = self.fails_at();
+        // One change at a time: who is lost meanwhile is looked at after it.
+        let members = self.fails_at().filter(|_| self.change.is_none());
         let change = self.change.iter().map(|change| change.proposal.retry);
         let gate = (self.commit_gate > Instant::ZERO).then_some(self.commit_gate);
         let admission = self.admission.next_expiry();

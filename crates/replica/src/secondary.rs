@@ -106,7 +106,7 @@ impl Replica {
             return;
         };
         let missed = self.primary_missed_at(secondary);
-        if missed.is_some_and(|missed| missed <= context.now()) {
+        if missed.is_some_and(|missed| missed <= context.now()) && context.may_stand() {
             self.stand(context);
         }
     }

@@ -11,6 +11,7 @@ use holdfast_wire::Claim;
 
 use super::Primary;
 use super::change::Kind;
+use super::member::Member;
 use crate::hand_over::lease_end;
 use crate::timing::{DRIFT, LEASE, SILENT_FOR_READS};
 use crate::{Context, Replica, Role};
@@ -40,12 +41,11 @@ impl Primary {
     }
 
     pub(crate) fn claim(&mut self, slice: SliceId, now: Instant, peer: NodeId) -> Option<Claim> {
+        let is_in_sync = |member: &&Member| member.is_in_sync();
+        self.members.get(&peer).filter(is_in_sync)?;
         let own = self.lease_until().since(now).min(LEASE);
         let serving = self.is_serving() && self.change.is_none();
-        let member = self
-            .members
-            .get_mut(&peer)
-            .filter(|member| member.is_in_sync())?;
+        let member = self.members.get_mut(&peer)?;
         let silent = member.silent_for(now) > SILENT_FOR_READS;
         let lease = if serving && member.has_begun() && !silent {
             own

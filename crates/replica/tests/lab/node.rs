@@ -62,6 +62,8 @@ pub(crate) struct World {
     pub(crate) copied_bytes: u64,
     /// The metadata does not hear of this node, nor it of the metadata.
     pub(crate) metadata_away: bool,
+    /// Too many other slices take over.
+    pub(crate) crowded: bool,
     /// Whether somebody is about to break the protocol, and the links that were reset for it.
     pub(crate) expects_resets: bool,
     pub(crate) resets: Vec<NodeId>,
@@ -460,6 +462,10 @@ impl Context for FakeContext<'_> {
 
     fn copied(&mut self, bytes: u64) {
         self.world.copied_bytes += bytes;
+    }
+
+    fn may_stand(&mut self) -> bool {
+        !self.world.crowded
     }
 
     fn may_sync(&self) -> bool {

@@ -1,0 +1,152 @@
+//! Replicas that take over, a few at a time.
+//!
+//! A node that starts, or whose neighbour dies, may have to lead thousands of slices. Were they all to
+//! stand at once, each would take as long as all of them: long enough that others give it up, and stand
+//! themselves.
+//!
+//! Invariants:
+//! - one that waits goes on as soon as there is room, the lowest slice first;
+//! - one that gets nowhere keeps its place for a bounded time only.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use holdfast_model::SliceId;
+use holdfast_stdx::{Duration, Instant};
+
+/// Replicas that may be at it at a time: enough to keep the disks' group commit and the metadata busy.
+const ROOM: usize = 64;
+/// How long one keeps its place: many times what it takes where nobody has to be waited for.
+const PLACE_KEPT: Duration = Duration::from_millis(500);
+
+/// Who takes over, and who waits to.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    /// Who is at it, since when.
+    standing: BTreeMap<SliceId, Instant>,
+    /// Those of them that keep their places.
+    places: BTreeSet<(Instant, SliceId)>,
+    waiting: BTreeSet<SliceId>,
+}
+
+impl Queue {
+    /// Whether a replica may begin; else it waits for [`next`](Self::next).
+    pub(crate) fn may_begin(&mut self, now: Instant, slice: SliceId) -> bool {
+        let may = self.standing.contains_key(&slice) || self.has_room(now);
+        if !may {
+            self.waiting.insert(slice);
+        }
+        may
+    }
+
+    /// A replica is at it, or not any more.
+    pub(crate) fn note(&mut self, now: Instant, slice: SliceId, stands: bool) {
+        if !stands {
+            if let Some(since) = self.standing.remove(&slice) {
+                self.places.remove(&(since, slice));
+            }
+        } else if !self.standing.contains_key(&slice) {
+            self.waiting.remove(&slice);
+            self.standing.insert(slice, now);
+            self.places.insert((now, slice));
+        }
+    }
+
+    /// A replica is gone.
+    pub(crate) fn forget(&mut self, now: Instant, slice: SliceId) {
+        self.note(now, slice, false);
+        self.waiting.remove(&slice);
+    }
+
+    /// Who may begin now, if somebody waits and there is room.
+    pub(crate) fn next(&mut self, now: Instant) -> Option<SliceId> {
+        if self.waiting.is_empty() || !self.has_room(now) {
+            return None;
+        }
+        self.waiting.pop_first()
+    }
+
+    /// Whether a replica waits.
+    pub(crate) fn waits(&self, slice: SliceId) -> bool {
+        self.waiting.contains(&slice)
+    }
+
+    /// When there may be room for who waits, if nobody is done before.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let (since, _) = self.places.first().filter(|_| !self.waiting.is_empty())?;
+        Some(*since + PLACE_KEPT)
+    }
+
+    fn has_room(&mut self, now: Instant) -> bool {
+        while let Some(place) = self.places.first()
+            && now >= place.0 + PLACE_KEPT
+        {
+            self.places.pop_first();
+        }
+        self.places.len() < ROOM
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_model::VolumeId;
+
+    use super::*;
+
+    const START: Instant = Instant::from_nanos(1_000_000_000);
+
+    fn slice(index: usize) -> SliceId {
+        SliceId {
+            volume: VolumeId(1),
+            index: index as u32,
+        }
+    }
+
+    /// All of `count` want to begin at the start, and those that may do.
+    fn queue(count: usize) -> Queue {
+        let mut queue = Queue::default();
+        for index in 0..count {
+            if queue.may_begin(START, slice(index)) {
+                queue.note(START, slice(index), true);
+            }
+        }
+        queue
+    }
+
+    #[test]
+    fn who_waits_goes_on_when_another_is_done() {
+        let mut queue = queue(ROOM + 2);
+        assert_eq!(queue.next(START), None);
+        assert!(queue.waits(slice(ROOM)));
+        queue.note(START, slice(7), false);
+        assert_eq!(queue.next(START), Some(slice(ROOM)));
+        assert!(queue.may_begin(START, slice(ROOM)));
+        queue.note(START, slice(ROOM), true);
+        assert_eq!(queue.next(START), None);
+        queue.note(START, slice(ROOM), false);
+        assert_eq!(queue.next(START), Some(slice(ROOM + 1)));
+        assert_eq!(queue.next_timeout(), None, "nobody waits");
+    }
+
+    #[test]
+    fn who_gets_nowhere_gives_its_place_up_and_goes_on() {
+        let mut queue = queue(2 * ROOM);
+        assert_eq!(queue.next_timeout(), Some(START + PLACE_KEPT));
+        let later = START + PLACE_KEPT;
+        assert_eq!(queue.next(later), Some(slice(ROOM)));
+        assert!(queue.may_begin(later, slice(3)), "it has begun already");
+        queue.note(later, slice(3), true);
+        assert!(queue.places.is_empty(), "a place is given once");
+    }
+
+    #[test]
+    fn who_is_gone_neither_waits_nor_keeps_a_place() {
+        let mut queue = queue(ROOM + 1);
+        queue.forget(START, slice(0));
+        queue.forget(START, slice(ROOM));
+        assert_eq!(queue.next(START), None);
+        assert_eq!(
+            (queue.places.len(), queue.standing.len()),
+            (ROOM - 1, ROOM - 1)
+        );
+    }
+}

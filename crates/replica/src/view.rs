@@ -1,0 +1,119 @@
+//! What a replica says of itself: to its node, for routing, and for people.
+//!
+//! Invariant: nothing here changes anything.
+
+use alloc::vec::Vec;
+
+use holdfast_model::record::SliceRecord;
+use holdfast_model::{CommandId, Epoch, NodeId};
+use holdfast_stdx::Instant;
+
+use crate::{Replica, Role};
+
+/// How a replica stands, for people and for routing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The slice's epoch, as far as it is known here.
+    pub epoch: Epoch,
+    /// Whether this replica leads and serves.
+    pub leads: bool,
+    /// For replicas that are being brought up to date from here: who, and bytes done of all.
+    pub joining: Vec<(NodeId, u64, u64)>,
+}
+
+impl Replica {
+    /// Whether a read that is planned now may be answered from the committed contents here. A
+    /// secondary must see to it that none of the blocks has an entry not known to be committed.
+    #[must_use]
+    pub fn may_read(&self, now: Instant) -> bool {
+        match &self.role {
+            Role::Primary(primary) => primary.may_read(now),
+            Role::Secondary(secondary) => secondary.may_read(now),
+            _ => false,
+        }
+    }
+
+    /// Whether this replica leads, and its epoch.
+    #[must_use]
+    pub fn leads(&self) -> Option<Epoch> {
+        match &self.role {
+            Role::Primary(primary) if primary.is_serving() => Some(primary.epoch),
+            _ => None,
+        }
+    }
+
+    /// Whether changes may be submitted here: this replica leads, or will in a moment.
+    #[must_use]
+    pub fn takes_writes(&self) -> bool {
+        match &self.role {
+            Role::Primary(primary) => primary.takes_writes(),
+            Role::Secondary(secondary) => secondary.is_heir,
+            _ => false,
+        }
+    }
+
+    /// The epoch in which this replica is in sync and has begun.
+    #[must_use]
+    pub fn in_sync_epoch(&self) -> Option<Epoch> {
+        match &self.role {
+            Role::Primary(primary) if primary.is_serving() => Some(primary.epoch),
+            Role::Secondary(secondary) if secondary.begun => Some(secondary.epoch),
+            _ => None,
+        }
+    }
+
+    /// Whether this replica leads, and brings another one up to date.
+    #[must_use]
+    pub fn is_syncing(&self) -> bool {
+        matches!(&self.role, Role::Primary(primary) if primary.is_syncing())
+    }
+
+    /// Whether this replica is on its way to lead: from its withdrawal until it serves.
+    #[must_use]
+    pub fn is_taking_over(&self) -> bool {
+        match &self.role {
+            Role::Candidate(candidate) => !candidate.is_queued(),
+            Role::Primary(primary) => !primary.is_serving() && !self.stopping,
+            _ => false,
+        }
+    }
+
+    /// The other in-sync replicas' nodes, as the record names them.
+    #[must_use]
+    pub fn fellows(&self) -> Vec<NodeId> {
+        let record = self.record.iter();
+        record
+            .flat_map(SliceRecord::in_sync)
+            .filter(|node| *node != self.me.node)
+            .collect()
+    }
+
+    /// The commands that this replica has been asked to do, or has numbered, and that have not
+    /// ended.
+    #[must_use]
+    pub fn commands(&self) -> Vec<CommandId> {
+        let early = self.early.iter().map(|operation| operation.command);
+        match &self.role {
+            Role::Primary(primary) => primary.commands().chain(early).collect(),
+            _ => early.collect(),
+        }
+    }
+
+    /// How it stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let joining = match &self.role {
+            Role::Primary(primary) => primary.joining(),
+            _ => Vec::new(),
+        };
+        let epoch = self
+            .record
+            .as_ref()
+            .map_or(Epoch::ZERO, |record| record.epoch);
+        Status {
+            epoch,
+            leads: self.leads().is_some(),
+            joining,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Primaries that are lost, and who leads next.
+
+mod lab;
+
+use holdfast_model::Epoch;
+use holdfast_stdx::Duration;
+
+use lab::{Lab, node};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// So many others of a node take over that this one has to wait, or not any more.
+fn crowd(lab: &mut Lab, number: u16, crowded: bool) {
+    let state = lab.nodes.get_mut(&node(number)).expect("it exists");
+    state.world.crowded = crowded;
+    if !crowded {
+        lab.act(node(number), |replica, context| {
+            replica.handle_timeout(context);
+        });
+        lab.settle();
+    }
+}
+
+/// All come back together, and the primary is lost at once: who has just started waits for others to
+/// start, not for one that was there and is gone.
+#[test]
+fn a_primary_lost_right_after_the_start_is_missed() {
+    let mut lab = Lab::new(3, 1);
+    lab.stop_all();
+    for number in 1..=3 {
+        lab.start(number);
+    }
+    lab.pass_until(SECOND / 5, "node 1 leads", |lab| lab.leads(1));
+    lab.kill(1);
+    lab.pass_until(SECOND, "another leads", |lab| lab.leader().is_some());
+}
+
+#[test]
+fn a_secondary_that_has_to_wait_stands_when_it_may() {
+    let mut lab = Lab::new(2, 1);
+    crowd(&mut lab, 2, true);
+    lab.kill(1);
+    lab.pass(3 * SECOND);
+    assert_eq!(lab.leader(), None, "it waits");
+    assert_eq!(lab.record.epoch, Epoch(2), "nothing has been proposed");
+    crowd(&mut lab, 2, false);
+    lab.pass_until(SECOND / 2, "node 2 leads", |lab| lab.leads(2));
+}
+
+#[test]
+fn a_secondary_that_had_to_wait_goes_on_when_its_primary_is_back() {
+    let mut lab = Lab::new(2, 2);
+    crowd(&mut lab, 2, true);
+    lab.disconnect(node(1), node(2));
+    lab.pass(3 * SECOND);
+    lab.connect(node(1), node(2));
+    lab.pass(SECOND);
+    crowd(&mut lab, 2, false);
+    lab.pass(3 * SECOND);
+    assert!(lab.leads(1) && lab.is_in_sync(2));
+    assert_eq!(lab.record.epoch, Epoch(2), "nobody has taken over");
+}
+
+#[test]
+fn a_former_primary_that_has_to_wait_stands_when_it_may() {
+    let mut lab = Lab::new(2, 1);
+    lab.write(1, 0, 1, 1);
+    lab.kill(1);
+    lab.kill(2);
+    crowd(&mut lab, 1, true);
+    lab.start(1);
+    lab.pass(3 * SECOND);
+    assert_eq!(lab.record.epoch, Epoch(2), "nothing has been proposed");
+    crowd(&mut lab, 1, false);
+    lab.pass_until(SECOND, "node 1 leads", |lab| lab.leads(1));
+    assert_eq!(lab.contents(1).get(&0), Some(&1));
+}
