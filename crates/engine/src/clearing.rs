@@ -29,9 +29,9 @@ use crate::portal::{EndedFor, Wide};
 /// forward's age, each by a clock that may differ from ours in rate by 1/32.
 const LIFETIMES_OVER: Duration = Duration::from_millis(4200);
 
-/// How long a clearing lasts at most: twice what a takeover may need once all are numbered, and less
-/// than initiators wait for a reset (Linux 15 s and more).
-pub(crate) const CLEARING_MAX: Duration = Duration::from_secs(10);
+/// How long commands take to end, and a clearing lasts, at most: twice what a takeover may need once all are
+/// numbered, and less than initiators wait for an abort or a reset (Linux 15 s and more).
+pub(crate) const ENDING_MAX: Duration = Duration::from_secs(10);
 
 /// Primaries that are asked at a time, for one clearing.
 const BARRIERS_MAX: usize = 256;

@@ -34,7 +34,13 @@ pub struct EngineConfig {
     /// How long a command is held while nobody serves its slice, before it is refused as NOT
     /// READY.
     pub hold: Duration,
+    /// Replicas that may be on their way to lead at a time, 1 at least.
+    pub takeovers_max: usize,
 }
 
 /// How long a command is held by default.
 pub const HOLD: Duration = Duration::from_secs(30);
+
+/// Replicas on their way to lead at a time by default: enough to keep the group commit of the disks and the
+/// metadata busy.
+pub const TAKEOVERS_MAX: usize = 128;

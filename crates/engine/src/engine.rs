@@ -95,10 +95,10 @@ impl Engine {
             bytes_moved: 0,
             append_age: Duration::ZERO,
             syncing: BTreeSet::new(),
-            queue: Queue::default(),
+            queue: Queue::new(config.takeovers_max),
         };
         let portal = Portal::new(config.node, config.portal_limits);
-        let parts = Parts::new(config.hold);
+        let parts = Parts::default();
         let mut engine = Self {
             config,
             world,
@@ -166,7 +166,7 @@ impl Engine {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let stop = match self.life {
-            Life::Stopping { until } => Some(until),
+            Life::Stopping { until, .. } => Some(until),
             Life::Opening | Life::Open | Life::Stopped => None,
         };
         // A heartbeat's time even without links: else a freeze would go unnoticed.
@@ -237,14 +237,18 @@ impl Engine {
             slice,
             world: &mut self.world,
         };
+        let stopping = matches!(self.life, Life::Stopping { .. });
+        let kept = stopping && !replica.is_stopped();
         let result = act(replica, &mut context);
+        let has_stopped = kept && replica.is_stopped();
         if replica.is_syncing() {
             self.world.syncing.insert(slice);
         } else {
             self.world.syncing.remove(&slice);
         }
         let now = self.world.now;
-        self.world.queue.note(now, slice, replica.is_taking_over());
+        let (stands, may_wait) = (replica.is_taking_over(), replica.may_have_to_stand());
+        self.world.queue.note(now, slice, stands, may_wait);
         let due = replica
             .next_timeout()
             .filter(|due| *due > now || !self.world.queue.waits(slice))
@@ -260,6 +264,9 @@ impl Engine {
                 self.timers.insert((due, slice));
                 self.timer_of.insert(slice, due);
             }
+        }
+        if has_stopped {
+            self.replica_stopped();
         }
         Some(result)
     }

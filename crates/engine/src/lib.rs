@@ -34,7 +34,7 @@ mod storage;
 mod view;
 mod volume;
 
-pub use config::{EngineConfig, HOLD};
+pub use config::{EngineConfig, HOLD, TAKEOVERS_MAX};
 pub use engine::{Engine, Output};
 pub use event::{
     Command, ConnectionId, Event, LinkId, OpenFailure, PeerCommand, PeerEvent, PortalCommand,

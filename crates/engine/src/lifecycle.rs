@@ -17,9 +17,11 @@ use crate::engine::{Engine, Output};
 use crate::event::Command;
 use crate::storage::Storage;
 
-/// How long a stopping node waits for the others to have finished with it. It takes milliseconds where
-/// there are few slices and all nodes answer, and seconds where there are thousands.
-const STOP: Duration = Duration::from_secs(5);
+/// How long a stopping node waits for the others to have finished with one more of its replicas. Where others
+/// go on, they do not finish with those that follow them.
+const STOP_REST: Duration = Duration::from_millis(1500);
+/// How long it waits in all: with thousands of slices it takes seconds.
+const STOP_MAX: Duration = Duration::from_secs(6);
 
 /// How far the engine's life is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +30,8 @@ pub(crate) enum Life {
     Opening,
     /// It works.
     Open,
-    /// The operator wants it to stop.
-    Stopping { until: Instant },
+    /// The operator wants it to stop: when it does whatever is left, as things are, and at the latest.
+    Stopping { until: Instant, at_last: Instant },
     /// Nothing more is asked of anybody.
     Stopped,
 }
@@ -155,18 +157,31 @@ impl Engine {
 
     pub(crate) fn stop(&mut self, now: Instant) {
         if self.life == Life::Opening {
-            self.life = Life::Stopping { until: now };
+            self.life = Life::Stopping {
+                until: now,
+                at_last: now,
+            };
             return;
         }
-        self.life = Life::Stopping { until: now + STOP };
+        self.life = Life::Stopping {
+            until: now + STOP_REST,
+            at_last: now + STOP_MAX,
+        };
         self.portal.drop_all(now, &self.volumes);
         for slice in self.slices() {
             self.with_replica(slice, |replica, context| replica.stop(context));
         }
     }
 
+    /// The others have finished with a replica here: with more of them they may soon.
+    pub(crate) fn replica_stopped(&mut self) {
+        if let Life::Stopping { until, at_last } = &mut self.life {
+            *until = (self.world.now + STOP_REST).min(*at_last);
+        }
+    }
+
     pub(crate) fn consider_stopped(&mut self, out: &mut Output) {
-        let Life::Stopping { until } = self.life else {
+        let Life::Stopping { until, .. } = self.life else {
             return;
         };
         let done = self.replicas.values().all(Replica::is_stopped);

@@ -18,7 +18,6 @@ use holdfast_scsi::{ByteRange, MediumError};
 use holdfast_stdx::{Bytes, BytesMut, Duration, Instant};
 use holdfast_wire::ForwardKind;
 
-use crate::clearing::CLEARING_MAX;
 use crate::event::LinkId;
 
 /// For how long after its sending a forward may still be numbered: its age is counted from a
@@ -104,6 +103,8 @@ pub(crate) struct Part {
     pub(crate) whereabouts: Whereabouts,
     /// Nobody is asked to do it any more; it ends with this error unless it turns out to be done.
     pub(crate) given_up: Option<MediumError>,
+    /// When it ends whatever has become of it.
+    pub(crate) held_until: Instant,
     /// How often nobody took it.
     pub(crate) tries: u32,
     /// It may have been numbered by somebody who has not said so.
@@ -113,13 +114,14 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// A part that nobody has been asked to do yet.
+    /// A part that nobody has been asked to do yet; it is held for so long.
     pub(crate) fn new(
         command: CommandId,
         owner: Owner,
         slice: SliceId,
         kind: PartKind,
         arrived: Instant,
+        hold: Duration,
     ) -> Self {
         let is_barrier = kind == PartKind::Barrier;
         Self {
@@ -130,19 +132,19 @@ impl Part {
             arrived,
             whereabouts: Whereabouts::Waiting { retry: arrived },
             given_up: is_barrier.then_some(MediumError::Aborted),
+            held_until: arrived + hold,
             tries: 0,
             in_doubt: is_barrier,
             exposed_until: Instant::ZERO,
         }
     }
 
-    /// When it ends whatever has become of it, if nothing is held for longer than `hold`.
-    pub(crate) fn held_until(&self, hold: Duration) -> Instant {
-        let hold = match self.owner {
-            Owner::Task { .. } => hold,
-            Owner::Clearing(_) => hold.min(CLEARING_MAX),
-        };
-        self.arrived + hold
+    /// When it is next looked at.
+    pub(crate) fn appointment(&self) -> Instant {
+        match self.whereabouts {
+            Whereabouts::Waiting { retry } => retry.min(self.held_until),
+            Whereabouts::Here | Whereabouts::There { .. } => self.held_until,
+        }
     }
 
     /// How long to wait before it is tried again: a slice that is being handed over is served again

@@ -35,22 +35,12 @@ pub(crate) struct Parts {
     parts: BTreeMap<CommandId, Part>,
     /// When each part is next looked at: it is tried again, or has been held for too long.
     appointments: BTreeSet<(Instant, CommandId)>,
-    /// How long a part is held.
-    hold: Duration,
     /// Slices whose parts nobody takes: since when, and when one was last tried.
     stopped: BTreeMap<SliceId, (Instant, Instant)>,
     forwards: Forwards,
 }
 
 impl Parts {
-    /// Nothing is under way, and nothing will be held for longer than `hold`.
-    pub(crate) fn new(hold: Duration) -> Self {
-        Self {
-            hold,
-            ..Self::default()
-        }
-    }
-
     /// Says in whose name commands are numbered.
     pub(crate) fn name(&mut self, node: NodeId, incarnation: Incarnation) {
         self.node = node.0;
@@ -114,19 +104,27 @@ impl Parts {
 
     fn insert(&mut self, part: Part) {
         let command = part.command;
-        self.appointments.insert((self.appointment(&part), command));
+        self.appointments.insert((part.appointment(), command));
         let previous = self.parts.insert(command, part);
         assert!(previous.is_none(), "a command's id is its own");
     }
 
     fn place(&mut self, command: CommandId, whereabouts: Whereabouts) {
-        let Some(part) = self.parts.get(&command) else {
+        self.change(command, |part| part.whereabouts = whereabouts);
+    }
+
+    /// What is left of an aborted command is held until then at most: somebody waits for its end.
+    fn hold_until(&mut self, command: CommandId, until: Instant) {
+        self.change(command, |part| part.held_until = part.held_until.min(until));
+    }
+
+    fn change(&mut self, command: CommandId, change: impl FnOnce(&mut Part)) {
+        let Some(part) = self.parts.get_mut(&command) else {
             return;
         };
-        let before = self.appointment(part);
-        let part = self.parts.get_mut(&command).expect("it was just there");
-        part.whereabouts = whereabouts;
-        let after = appointment(part, self.hold);
+        let before = part.appointment();
+        change(part);
+        let after = part.appointment();
         if before != after {
             self.appointments.remove(&(before, command));
             self.appointments.insert((after, command));
@@ -135,13 +133,8 @@ impl Parts {
 
     fn remove(&mut self, command: CommandId) -> Option<Part> {
         let part = self.parts.remove(&command)?;
-        self.appointments
-            .remove(&(self.appointment(&part), command));
+        self.appointments.remove(&(part.appointment(), command));
         Some(part)
-    }
-
-    fn appointment(&self, part: &Part) -> Instant {
-        appointment(part, self.hold)
     }
 
     fn is_own(&self, command: CommandId) -> bool {
@@ -177,15 +170,6 @@ impl Parts {
     }
 }
 
-/// When a part is next looked at.
-fn appointment(part: &Part, hold: Duration) -> Instant {
-    let end = part.held_until(hold);
-    match part.whereabouts {
-        Whereabouts::Waiting { retry } => retry.min(end),
-        Whereabouts::Here | Whereabouts::There { .. } => end,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use holdfast_model::{BlockRange, VolumeId};
@@ -199,16 +183,17 @@ mod tests {
         index: 0,
     };
     const START: Instant = Instant::from_nanos(1_000_000_000);
+    const HOLD: Duration = Duration::from_secs(30);
     const TASK: Owner = Owner::Task {
         task: TaskId(1),
         place: 0,
     };
 
     fn parts(owner: Owner, kind: PartKind) -> (Parts, CommandId) {
-        let mut parts = Parts::new(Duration::from_secs(30));
+        let mut parts = Parts::default();
         parts.name(NodeId(1), Incarnation(1));
         let command = parts.new_command();
-        parts.insert(Part::new(command, owner, SLICE, kind, START));
+        parts.insert(Part::new(command, owner, SLICE, kind, START, HOLD));
         (parts, command)
     }
 
@@ -254,15 +239,17 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_is_not_held_as_long_as_a_command() {
-        let (parts, _) = parts(Owner::Clearing(1), PartKind::Barrier);
-        let part = parts.parts.values().next().expect("it is there");
-        let end = part.held_until(parts.hold);
-        assert_eq!(end, START + Duration::from_secs(10));
-        assert_eq!(
-            part.held_until(Duration::from_secs(1)),
-            START + Duration::from_secs(1)
-        );
+    fn what_is_left_of_an_aborted_command_is_held_for_less_time_and_never_for_more() {
+        let (mut parts, command) = parts(TASK, PartKind::Clear(BlockRange::new(0, 1)));
+        parts.place(command, there());
+        assert_eq!(parts.next_timeout(), Some(START + HOLD));
+        let sooner = START + Duration::from_secs(12);
+        parts.hold_until(command, sooner);
+        assert_eq!(parts.next_timeout(), Some(sooner));
+        parts.hold_until(command, START + HOLD);
+        assert_eq!(parts.next_timeout(), Some(sooner));
+        parts.remove(command);
+        assert_eq!(parts.next_timeout(), None);
     }
 
     #[test]

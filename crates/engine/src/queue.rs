@@ -8,19 +8,21 @@
 //! - one that waits goes on as soon as there is room, the lowest slice first;
 //! - one that gets nowhere keeps its place for a bounded time only.
 
+use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use holdfast_model::SliceId;
 use holdfast_stdx::{Duration, Instant};
 
-/// Replicas that may be at it at a time: enough to keep the disks' group commit and the metadata busy.
-const ROOM: usize = 64;
-/// How long one keeps its place: many times what it takes where nobody has to be waited for.
-const PLACE_KEPT: Duration = Duration::from_millis(500);
+/// How long one keeps its place: several times what it takes where nobody has to be waited for, and so
+/// short that thousands that have to wait hold nobody up for long.
+const PLACE_KEPT: Duration = Duration::from_millis(50);
 
 /// Who takes over, and who waits to.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Queue {
+    /// How many may be at it at a time.
+    room: usize,
     /// Who is at it, since when.
     standing: BTreeMap<SliceId, Instant>,
     /// Those of them that keep their places.
@@ -29,6 +31,17 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    /// Nobody is at it, and `room` may be.
+    pub(crate) fn new(room: usize) -> Self {
+        assert!(room > 0, "somebody must be able to take over");
+        Self {
+            room,
+            standing: BTreeMap::new(),
+            places: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+        }
+    }
+
     /// Whether a replica may begin; else it waits for [`next`](Self::next).
     pub(crate) fn may_begin(&mut self, now: Instant, slice: SliceId) -> bool {
         let may = self.standing.contains_key(&slice) || self.has_room(now);
@@ -38,23 +51,24 @@ impl Queue {
         may
     }
 
-    /// A replica is at it, or not any more.
-    pub(crate) fn note(&mut self, now: Instant, slice: SliceId, stands: bool) {
+    /// A replica is at it, or not any more; and it may have to be, or has no reason to.
+    pub(crate) fn note(&mut self, now: Instant, slice: SliceId, stands: bool, may_wait: bool) {
+        if !may_wait {
+            self.waiting.remove(&slice);
+        }
         if !stands {
             if let Some(since) = self.standing.remove(&slice) {
                 self.places.remove(&(since, slice));
             }
-        } else if !self.standing.contains_key(&slice) {
-            self.waiting.remove(&slice);
-            self.standing.insert(slice, now);
+        } else if let Entry::Vacant(entry) = self.standing.entry(slice) {
+            entry.insert(now);
             self.places.insert((now, slice));
         }
     }
 
     /// A replica is gone.
     pub(crate) fn forget(&mut self, now: Instant, slice: SliceId) {
-        self.note(now, slice, false);
-        self.waiting.remove(&slice);
+        self.note(now, slice, false, false);
     }
 
     /// Who may begin now, if somebody waits and there is room.
@@ -82,7 +96,7 @@ impl Queue {
         {
             self.places.pop_first();
         }
-        self.places.len() < ROOM
+        self.places.len() < self.room
     }
 }
 
@@ -92,6 +106,7 @@ mod tests {
 
     use super::*;
 
+    const ROOM: usize = 64;
     const START: Instant = Instant::from_nanos(1_000_000_000);
 
     fn slice(index: usize) -> SliceId {
@@ -103,10 +118,10 @@ mod tests {
 
     /// All of `count` want to begin at the start, and those that may do.
     fn queue(count: usize) -> Queue {
-        let mut queue = Queue::default();
+        let mut queue = Queue::new(ROOM);
         for index in 0..count {
             if queue.may_begin(START, slice(index)) {
-                queue.note(START, slice(index), true);
+                queue.note(START, slice(index), true, false);
             }
         }
         queue
@@ -117,12 +132,12 @@ mod tests {
         let mut queue = queue(ROOM + 2);
         assert_eq!(queue.next(START), None);
         assert!(queue.waits(slice(ROOM)));
-        queue.note(START, slice(7), false);
+        queue.note(START, slice(7), false, false);
         assert_eq!(queue.next(START), Some(slice(ROOM)));
         assert!(queue.may_begin(START, slice(ROOM)));
-        queue.note(START, slice(ROOM), true);
+        queue.note(START, slice(ROOM), true, false);
         assert_eq!(queue.next(START), None);
-        queue.note(START, slice(ROOM), false);
+        queue.note(START, slice(ROOM), false, false);
         assert_eq!(queue.next(START), Some(slice(ROOM + 1)));
         assert_eq!(queue.next_timeout(), None, "nobody waits");
     }
@@ -134,8 +149,17 @@ mod tests {
         let later = START + PLACE_KEPT;
         assert_eq!(queue.next(later), Some(slice(ROOM)));
         assert!(queue.may_begin(later, slice(3)), "it has begun already");
-        queue.note(later, slice(3), true);
+        queue.note(later, slice(3), true, false);
         assert!(queue.places.is_empty(), "a place is given once");
+    }
+
+    #[test]
+    fn who_has_no_reason_to_wait_any_more_waits_no_more() {
+        let mut queue = queue(ROOM + 1);
+        queue.note(START, slice(ROOM), false, true);
+        assert!(queue.waits(slice(ROOM)));
+        queue.note(START, slice(ROOM), false, false);
+        assert!(!queue.waits(slice(ROOM)));
     }
 
     #[test]

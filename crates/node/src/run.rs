@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use holdfast_api::Api;
 use holdfast_disk::{DeviceSpec, Disks, FileSpec, OpenErrorReason, Options, StartError};
-use holdfast_engine::{Engine, EngineConfig, HOLD, NodeStatus, Output};
+use holdfast_engine::{Engine, EngineConfig, HOLD, NodeStatus, Output, TAKEOVERS_MAX};
 use holdfast_iscsi::target::Limits;
 use holdfast_model::{DiskId, StoreId};
 use holdfast_net::{Listener, Network, NetworkConfig};
@@ -206,6 +206,7 @@ fn engine_config(
         store: StoreConfig::default(),
         portal_limits,
         hold: HOLD,
+        takeovers_max: TAKEOVERS_MAX,
     })
 }
 

@@ -99,6 +99,8 @@ pub(crate) struct Candidate {
     replies: BTreeMap<NodeId, (Epoch, Sequence)>,
     stood_back: u32,
     pub(crate) proposal: Option<Proposal>,
+    /// The last primary was there, and is lost: it need not be waited for as one that has yet to come back.
+    misses_primary: bool,
     /// Somebody other than the last primary is left out, and may serve reads for a while.
     pub(crate) leaves_out_reader: bool,
     /// In whose place it proposes itself.
@@ -128,7 +130,7 @@ impl Candidate {
 
 impl Replica {
     /// Begins to try to lead, as soon as it may.
-    pub(crate) fn stand(&mut self, context: &mut dyn Context) {
+    pub(crate) fn stand(&mut self, context: &mut dyn Context, misses_primary: bool) {
         let record = self
             .record
             .as_ref()
@@ -140,6 +142,7 @@ impl Replica {
             replies: BTreeMap::new(),
             stood_back: 0,
             proposal: None,
+            misses_primary,
             leaves_out_reader: false,
             deposes: None,
         });
@@ -251,19 +254,21 @@ impl Replica {
         let now = context.now();
         let fellows = self.fellows();
         let patient = now < self.patient_until;
+        let primary = self.record.as_ref().map(|record| record.primary);
         let Role::Candidate(candidate) = &mut self.role else {
             return;
         };
         match candidate.phase {
-            Phase::Queued if context.may_stand() => self.begin_to_stand(context),
+            Phase::Queued if !self.stopping && context.may_stand() => self.begin_to_stand(context),
             Phase::Queued | Phase::Withdrawing => {}
             Phase::Asking {
                 lease_over,
                 asked_until,
             } => {
                 let heard = fellows.iter().all(|fellow| {
+                    let was_there = candidate.misses_primary && Some(*fellow) == primary;
                     candidate.replies.contains_key(fellow)
-                        || (!patient && context.peer(*fellow).is_none())
+                        || ((!patient || was_there) && context.peer(*fellow).is_none())
                 });
                 if now >= lease_over && (heard || now >= asked_until) {
                     self.decide(context);

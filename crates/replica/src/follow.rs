@@ -153,11 +153,11 @@ impl Replica {
             } else if primary == self.me.node {
                 // A former primary.
                 self.step_down(context);
-                self.stand(context);
+                self.stand(context, false);
             } else if self.has_withdrawn_from(epoch) {
                 // It can take no part in this epoch any more: only the next one helps.
                 self.step_down(context);
-                self.stand(context);
+                self.stand(context, false);
             } else if !self.follows(epoch, primary) {
                 self.step_down(context);
                 self.follow(context, epoch, primary);

@@ -135,8 +135,7 @@ pub struct Replica {
     begin_later: Option<(NodeId, Begin)>,
     /// Entries up to here are durable here.
     durable: Sequence,
-    /// Until then nobody is taken for lost, for this node has only just started; if it follows a primary,
-    /// until that one is there.
+    /// Until then nobody is taken for lost who has not been there: this node has only just started.
     patient_until: Instant,
     /// The journal's last group was bad: until then nobody leads without hearing all others.
     suspect_until: Option<Instant>,
@@ -373,6 +372,8 @@ impl Replica {
     /// What a heartbeat to `peer` grants for this slice.
     pub fn grant(&mut self, now: Instant, peer: NodeId) -> Option<Grant> {
         match &self.role {
+            // To one that it takes for lost it grants nothing: it would have to wait for the end of that.
+            Role::Secondary(secondary) if self.misses_primary(now, secondary) => None,
             Role::Secondary(secondary) if secondary.primary == peer && secondary.begun => {
                 self.last_grant = Some(now);
                 Some(Grant {

@@ -138,6 +138,11 @@ impl Primary {
         named.chain(self.admission.commands())
     }
 
+    /// Whether the epoch's first entry is not committed yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.first_entry.is_some()
+    }
+
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopping == Stopping::Done || !self.began
     }

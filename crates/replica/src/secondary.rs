@@ -98,16 +98,28 @@ impl Replica {
         } else {
             GRACE
         };
-        Some((secondary.proof + patience).max(self.patient_until))
+        let missed = secondary.proof + patience;
+        // One that was there is not one that has yet to come back.
+        Some(if secondary.begun {
+            missed
+        } else {
+            missed.max(self.patient_until)
+        })
+    }
+
+    /// Whether the secondary takes the primary for lost.
+    pub(crate) fn misses_primary(&self, now: Instant, secondary: &Secondary) -> bool {
+        let missed = self.primary_missed_at(secondary);
+        missed.is_some_and(|missed| missed <= now)
     }
 
     pub(crate) fn watch_primary(&mut self, context: &mut dyn Context) {
         let Role::Secondary(secondary) = &self.role else {
             return;
         };
-        let missed = self.primary_missed_at(secondary);
-        if missed.is_some_and(|missed| missed <= context.now()) && context.may_stand() {
-            self.stand(context);
+        let was_there = secondary.begun;
+        if self.misses_primary(context.now(), secondary) && context.may_stand() {
+            self.stand(context, was_there);
         }
     }
 
@@ -271,8 +283,6 @@ impl Replica {
             Role::Secondary(secondary) if secondary.epoch == epoch => {
                 secondary.begun = true;
                 secondary.acknowledged = kept;
-                // The primary is back. If it is lost now, that has nothing to do with the start here.
-                self.patient_until = Instant::ZERO;
                 (secondary.primary, kept)
             }
             Role::Joiner(joiner) if joiner.epoch == epoch => {

@@ -30,8 +30,8 @@ pub const JOIN_RETRY: Duration = Duration::from_millis(300);
 pub const METADATA_RETRY: Duration = Duration::from_millis(200);
 /// How long a candidate stands back for one that is further.
 pub const STAND_BACK: Duration = Duration::from_millis(250);
-/// For so long after its start a node takes nobody for lost, or until it has begun to follow a primary:
-/// when all come back together, they wait for each other rather than go on without.
+/// For so long after its start a node takes nobody for lost who has not been there: when all come back
+/// together, they wait for each other rather than go on without.
 pub const START_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a replica whose journal ended in a bad group waits for all others before it leads
 /// without having heard them.

@@ -68,12 +68,23 @@ impl Replica {
         matches!(&self.role, Role::Primary(primary) if primary.is_syncing())
     }
 
-    /// Whether this replica is on its way to lead: from its withdrawal until it serves.
+    /// Whether this replica is on its way to lead: from its withdrawal until its epoch's first entry is
+    /// committed.
     #[must_use]
     pub fn is_taking_over(&self) -> bool {
         match &self.role {
             Role::Candidate(candidate) => !candidate.is_queued(),
-            Role::Primary(primary) => !primary.is_serving() && !self.stopping,
+            Role::Primary(primary) => primary.is_new() && !self.stopping,
+            _ => false,
+        }
+    }
+
+    /// Whether this replica wants to lead as soon as it may, or will if its primary is lost.
+    #[must_use]
+    pub fn may_have_to_stand(&self) -> bool {
+        match &self.role {
+            Role::Candidate(candidate) => candidate.is_queued(),
+            Role::Secondary(_) => true,
             _ => false,
         }
     }

@@ -75,3 +75,32 @@ fn a_former_primary_that_has_to_wait_stands_when_it_may() {
     lab.pass_until(SECOND, "node 1 leads", |lab| lab.leads(1));
     assert_eq!(lab.contents(1).get(&0), Some(&1));
 }
+
+/// The primary hears, and is not heard. What it would be granted meanwhile would have to end first.
+#[test]
+fn who_waits_to_take_over_grants_nothing() {
+    let mut lab = Lab::new(2, 2);
+    crowd(&mut lab, 2, true);
+    lab.cut.insert((node(1), node(2)));
+    lab.pass(2 * SECOND);
+    crowd(&mut lab, 2, false);
+    lab.pass_until(SECOND / 4, "node 2 is to lead", |lab| {
+        lab.record.primary == node(2)
+    });
+}
+
+/// All come back together, one of them late, and the primary is lost: the late one is waited for.
+#[test]
+fn who_has_yet_to_come_back_is_waited_for_although_the_primary_is_lost() {
+    let mut lab = Lab::new(3, 1);
+    lab.stop_all();
+    lab.start(1);
+    lab.start(2);
+    lab.pass(SECOND / 2);
+    lab.kill(1);
+    lab.pass(SECOND / 2);
+    assert_eq!(lab.leader(), None, "node 3 may come back");
+    lab.start(3);
+    lab.pass_until(SECOND / 2, "another leads", |lab| lab.leader().is_some());
+    assert!(lab.is_in_sync(2) && lab.is_in_sync(3) && !lab.is_in_sync(1));
+}

@@ -11,6 +11,7 @@ use holdfast_stdx::Instant;
 use holdfast_store::View;
 use holdfast_wire::{Forward, OutcomeCode, Settle};
 
+use crate::clearing::ENDING_MAX;
 use crate::engine::Engine;
 use crate::event::LinkId;
 use crate::part::{Owner, Part, PartKind, Whereabouts};
@@ -35,8 +36,9 @@ impl Engine {
         }
         let command = self.parts.new_command();
         let owner = Owner::Task { task, place };
+        let hold = self.config.hold;
         self.parts
-            .insert(Part::new(command, owner, slice, kind, arrived));
+            .insert(Part::new(command, owner, slice, kind, arrived, hold));
         self.drive(command);
     }
 
@@ -44,7 +46,8 @@ impl Engine {
     pub(crate) fn begin_barrier(&mut self, number: u64, slice: SliceId, arrived: Instant) {
         let command = self.parts.new_command();
         let owner = Owner::Clearing(number);
-        let part = Part::new(command, owner, slice, PartKind::Barrier, arrived);
+        let hold = self.config.hold.min(ENDING_MAX);
+        let part = Part::new(command, owner, slice, PartKind::Barrier, arrived, hold);
         self.parts.insert(part);
         self.drive(command);
     }
@@ -105,6 +108,7 @@ impl Engine {
             };
             if part.kind.is_write() {
                 part.given_up = Some(MediumError::Aborted);
+                self.parts.hold_until(command, self.world.now + ENDING_MAX);
                 self.settle_part(command, MediumError::Aborted);
             } else {
                 self.end_part(command, Err(MediumError::Aborted), true);
@@ -124,7 +128,7 @@ impl Engine {
             return;
         };
         let age = now.since(part.arrived);
-        if now >= part.held_until(self.config.hold) {
+        if now >= part.held_until {
             let settled = part.is_settled();
             self.end_part(command, Err(MediumError::NotReady), settled);
             return;

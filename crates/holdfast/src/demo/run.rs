@@ -29,6 +29,8 @@ use crate::output::{Output, table};
 
 /// How often it is looked whether everything is served.
 const READY_POLL: Duration = Duration::from_millis(50);
+/// Between two looks at most.
+const READY_POLL_MAX: Duration = Duration::from_secs(1);
 /// Between two looks passes as much time as one takes, so many times: to look at a large volume keeps the
 /// nodes from what they are waited for.
 const READY_REST: u32 = 3;
@@ -500,7 +502,7 @@ async fn prepare(
 
 async fn rest_after(begun: Instant) {
     let rest = begun.elapsed() * READY_REST;
-    sleep(rest.max(READY_POLL)).await;
+    sleep(rest.clamp(READY_POLL, READY_POLL_MAX)).await;
 }
 
 fn too_early(node: &DemoProcess, how: &str) -> Failure {

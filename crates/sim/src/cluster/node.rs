@@ -41,6 +41,8 @@ pub struct NodePlan {
     pub latency: Latency,
     /// How long a command is held while nobody serves it.
     pub hold: Duration,
+    /// Replicas that may take over at a time.
+    pub takeovers_max: usize,
 }
 
 impl NodePlan {
@@ -69,6 +71,7 @@ impl NodePlan {
             },
             latency: Latency::default(),
             hold: HOLD,
+            takeovers_max: *prng.choose(&[1, 1, 2]),
         }
     }
 }
@@ -218,6 +221,7 @@ impl Node {
             store: self.plan.store,
             portal_limits: Limits::default(),
             hold: self.plan.hold,
+            takeovers_max: self.plan.takeovers_max,
         };
         let mut out = Output::default();
         let engine = Engine::new(config, self.clock.shows(now), &mut out);
