@@ -299,6 +299,8 @@ impl Sliver {
     /// and the commands along.
     pub(crate) fn recovered(&mut self, outcome: &Outcome, tail_suspect: bool) -> RecoveredSlice {
         let mut commands = core::mem::take(&mut self.commands);
+        // Of entries that are gone: they were not committed, or their number is of no use.
+        commands.retain(|(_, sequence)| *sequence <= outcome.prepared.1);
         commands.sort_unstable();
         commands.dedup();
         RecoveredSlice {
