@@ -626,7 +626,6 @@ fn nothing_commits_without_a_replica_that_has_just_been_brought_up_to_date() {
         story.wait(SECOND);
         story.ends_well();
     }
-    eprintln!("seen {seen}");
     assert!(seen >= 3, "{seen}");
 }
 
@@ -679,4 +678,46 @@ fn a_replica_that_only_hosts_reach_serves_nothing_stale() {
         }
         story.ends_well();
     }
+}
+
+/// A replica is copied in full, and killed in the middle of it; meanwhile its devices rot, and its journal
+/// with them. What had been copied is not taken for what is there.
+#[test]
+fn copies_that_a_journal_has_lost_are_made_again() {
+    let mut damaged = 0;
+    for seed in 0..10 * SEEDS {
+        let victim = Story::new(seed, Policy::Mirror2).secondary();
+        let mut prng = Prng::from_seed(seed);
+        let mut plan = Story::plan(&mut prng, Policy::Mirror2);
+        plan.victim = victim;
+        plan.cluster.node.store.destage_after = 10 * SECOND;
+        let page = 64;
+        plan.cluster.volumes[0].areas = (0..24).map(|it| (it * page, 4)).collect();
+        plan.faults = vec![(SECOND, Fault::Rot(victim))];
+        let mut story = Story::told(seed, &plan, &mut prng);
+        story.busy(true);
+        story.wait(2 * SECOND);
+        story.now(Fault::Kill(victim));
+        story.wait(SECOND);
+        story.now(Fault::Wipe(victim));
+        story.now(Fault::SlowDisks(victim, SECOND / 50));
+        story.now(Fault::Start(victim));
+        let joins = |membership| matches!(membership, Membership::Joining { .. });
+        assert!(story.wait_until(joins, victim), "seed {seed}");
+        story.wait(Duration::from_millis(10 + 5 * seed));
+        if !story.wait_until(joins, victim) {
+            continue;
+        }
+        story.now(Fault::Kill(victim));
+        story.wait(SECOND / 10);
+        for _ in 0..4 {
+            story.now(Fault::Rot(victim));
+        }
+        story.now(Fault::SlowDisks(victim, Duration::ZERO));
+        story.now(Fault::Start(victim));
+        story.wait(2 * SECOND);
+        damaged += 1;
+        story.ends_well();
+    }
+    assert!(damaged >= 10, "{damaged}");
 }
