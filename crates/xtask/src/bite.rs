@@ -191,6 +191,9 @@ impl Copy {
         if let Some(Found { by, what }) = self.simulate(SEEDS_SOUND)? {
             bail!("{by} fails without any mistake: {what}");
         }
+        if let Some(Found { by, what }) = self.tell_stories()? {
+            bail!("{by} fails without any mistake: {what}");
+        }
         Ok(())
     }
 
@@ -210,15 +213,28 @@ impl Copy {
     }
 
     fn build(&self) -> Result<()> {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--release", "--locked", "--quiet"])
-            .args(["-p", "holdfast-sim", "--bin", "holdfast-sim"])
-            .current_dir(&self.tree)
-            .env("CARGO_TARGET_DIR", &self.target)
+        let built = self
+            .cargo("build", &["--bin", "holdfast-sim"])
             .status()
             .context("run cargo")?;
         ensure!(built.success(), "it does not build");
         Ok(())
+    }
+
+    /// Cargo, about to do something with the simulator. What is built often is built in pieces.
+    fn cargo(&self, what: &str, more: &[&str]) -> Command {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo
+            .args([what, "--release", "--locked", "--quiet"])
+            .args(["-p", "holdfast-sim"])
+            .args(more)
+            .current_dir(&self.tree)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env("CARGO_INCREMENTAL", "1")
+            .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "64")
+            .env("RUST_BACKTRACE", "0");
+        cargo
     }
 
     /// Runs seeds from 0 until one fails.
@@ -246,34 +262,39 @@ impl Copy {
 
     /// Tells the simulator's stories, until one fails.
     fn tell_stories(&self) -> Result<Option<Found>> {
-        let told = Command::new(env!("CARGO"))
-            .args(["test", "--release", "--locked", "--quiet", "-p", STORIES.0])
-            .args(["--test", STORIES.1, "--", "--test-threads", "1"])
-            .current_dir(&self.tree)
-            .env("CARGO_TARGET_DIR", &self.target)
-            .env("RUST_BACKTRACE", "0")
+        let built = self
+            .cargo("test", &["--test", STORIES, "--no-run"])
+            .status()
+            .context("run cargo")?;
+        ensure!(built.success(), "the stories do not build");
+        let told = self
+            .cargo("test", &["--test", STORIES, "--"])
+            .args(["--test-threads", "1", "--format", "pretty"])
             .output()
             .context("run cargo")?;
         if told.status.success() {
             return Ok(None);
         }
-        let said = String::from_utf8_lossy(&told.stdout) + String::from_utf8_lossy(&told.stderr);
-        let mut lines = said.lines();
-        let failed = lines.find_map(|line| {
-            let (name, rest) = line.strip_prefix("thread '")?.split_once('\'')?;
-            rest.contains(" panicked at ").then(|| name.to_owned())
+        let said = String::from_utf8_lossy(&told.stdout);
+        let failed = said.lines().find_map(|line| {
+            let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
+            Some(name.to_owned())
         });
         let by =
             failed.with_context(|| format!("the stories ended with {}: {said}", told.status))?;
+        // What it said follows the line that tells where.
+        let panicked = format!("thread '{by}'");
+        let mut lines = said.lines();
+        lines.find(|line| line.starts_with(&panicked));
         Ok(Some(Found {
-            by: Finder::Story(by),
             what: shortened(lines.next().unwrap_or_default()),
+            by: Finder::Story(by),
         }))
     }
 }
 
-/// Where stories are told: the package, and its tests.
-const STORIES: (&str, &str) = ("holdfast-sim", "scenarios");
+/// The simulator's test where stories are told.
+const STORIES: &str = "scenarios";
 
 fn shortened(what: &str) -> String {
     what.chars().take(WORDS).collect()
