@@ -256,13 +256,25 @@ impl Demo {
             .with_context(|| format!("at the end: {:?}", self.volume(name)))
     }
 
-    /// Stops everything cleanly.
+    /// Stops everything cleanly, as a service manager does.
     ///
     /// # Errors
     /// The demo does not stop, ends with an error, or leaves something behind.
     pub fn stop(&mut self) -> Result<()> {
+        self.stop_by(Signal::TERM)
+    }
+
+    /// Stops everything cleanly, as Ctrl-C does.
+    ///
+    /// # Errors
+    /// As [`stop`](Self::stop).
+    pub fn interrupt(&mut self) -> Result<()> {
+        self.stop_by(Signal::INT)
+    }
+
+    fn stop_by(&mut self, how: Signal) -> Result<()> {
         let mut parent = self.parent.take().context("the demo runs")?;
-        signal(parent.id(), &self.directory(), Signal::TERM)?;
+        signal(parent.id(), &self.directory(), how)?;
         let status = wait_for(&mut parent, STOP_PATIENCE);
         if status.is_err() {
             self.parent = Some(parent);

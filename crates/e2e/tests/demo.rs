@@ -12,6 +12,9 @@ use holdfast_e2e::{Demo, DemoOptions, binary, scenario};
 use holdfast_lab::verify::LoadConfig;
 use serde_json::Value;
 
+/// Blocks of 512 bytes.
+const BLOCKS_PER_GIB: u64 = (1 << 30) / 512;
+
 #[test]
 fn a_clean_stop_changes_no_epoch_and_moves_no_data() {
     scenario(DemoOptions::default(), |demo| {
@@ -66,7 +69,7 @@ fn nodes_outlive_the_parent_and_are_adopted() {
         host.verify(&mut ledger)?;
         drop(host);
         // What was adopted is stopped too.
-        demo.stop()
+        demo.interrupt()
     });
 }
 
@@ -161,6 +164,46 @@ fn a_volume_named_again_is_nothing_new_and_a_different_one_is_an_error() {
         }
         demo.start_again()?;
         ensure!(demo.volume("demo")?.is_whole(2), "the demo has suffered");
+        Ok(())
+    });
+}
+
+/// Hosts that use a volume notice nothing of its growth; who looks anew has more.
+#[test]
+fn a_volume_grows_while_it_is_used() {
+    scenario(DemoOptions::default(), |demo| {
+        let host = Host::open(demo, "demo")?;
+        let load = host.load(host.ledger(1), LoadConfig::default());
+        load.wait_for(200)?;
+        let api = demo.file().api.clone();
+        let grown: Value = json(&api, &["volume", "grow", "demo", "9GiB"])?;
+        ensure!(grown["bytes"] == 9_u64 << 30, "it said {grown}");
+        // A node that is back is told in the file, and what the volumes are by now.
+        let node = demo.node_names().remove(2);
+        demo.kill(&node)?;
+        demo.start_node(&node)?;
+        demo.wait_until_whole("demo", READY_WITHIN)?;
+        demo.refresh()?;
+        let later = Host::open(demo, "demo")?;
+        let capacity = later.disk().capacity();
+        ensure!(capacity.bytes() == 9 << 30, "it has {capacity:?}");
+        // In the third slice, which there was not before; through each path.
+        for path in 0..3 {
+            let (first, data) = (8 * BLOCKS_PER_GIB + path, vec![path as u8 + 1; 512]);
+            later.run(
+                later
+                    .disk()
+                    .write(first, data.clone().into(), path as usize),
+            )?;
+            let read = later.disk().read(first, 1, path as usize + 1);
+            ensure!(later.run(read)?.data_in.concat() == data, "block {first}");
+        }
+        load.wait_for(200)?;
+        let (_, mut ledger) = load.stop()?;
+        host.verify(&mut ledger)?;
+        let smaller = fails(FAILED, &["--api", &api, "volume", "grow", "demo", "8GiB"])?;
+        ensure!(smaller.contains("9GiB"), "it said {smaller}");
+        ensure!(demo.volume("demo")?.slices.len() == 3, "three slices");
         Ok(())
     });
 }
