@@ -14,8 +14,8 @@ use holdfast_wire::{Message, OutcomeCode};
 use crate::Notice;
 use crate::cluster::Cluster;
 use crate::peers::Peers;
-use crate::queue::Queue;
 use crate::storage::Storage;
+use crate::takeovers::Takeovers;
 
 /// Everything that replicas act upon, and where they leave what they say.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct World {
     pub(crate) append_age: Duration,
     /// Slices led here that bring replicas up to date.
     pub(crate) syncing: BTreeSet<SliceId>,
-    pub(crate) queue: Queue,
+    pub(crate) takeovers: Takeovers,
 }
 
 impl World {
@@ -197,7 +197,7 @@ impl Context for SliceContext<'_> {
     }
 
     fn may_stand(&mut self) -> bool {
-        self.world.queue.may_begin(self.world.now, self.slice)
+        self.world.takeovers.may_begin(self.world.now, self.slice)
     }
 
     fn milestone(&mut self, milestone: Milestone) {

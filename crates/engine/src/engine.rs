@@ -27,9 +27,9 @@ use crate::mend::Mending;
 use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::portal::Portal;
-use crate::queue::Queue;
 use crate::repair::Repairs;
 use crate::storage::Storage;
+use crate::takeovers::Takeovers;
 use crate::volume::Volumes;
 
 /// What an engine wants done, in order.
@@ -95,7 +95,7 @@ impl Engine {
             bytes_moved: 0,
             append_age: Duration::ZERO,
             syncing: BTreeSet::new(),
-            queue: Queue::new(config.takeovers_max),
+            takeovers: Takeovers::new(config.takeovers_max),
         };
         let portal = Portal::new(config.node, config.portal_limits);
         let parts = Parts::default();
@@ -180,7 +180,7 @@ impl Engine {
             self.clearings.next_timeout(),
             self.repairs.next_timeout(),
             self.timers.first().map(|(due, _)| *due),
-            self.world.queue.next_timeout(),
+            self.world.takeovers.next_timeout(),
             stop,
             pulse,
         ]
@@ -248,10 +248,10 @@ impl Engine {
         }
         let now = self.world.now;
         let (stands, may_wait) = (replica.is_taking_over(), replica.may_have_to_stand());
-        self.world.queue.note(now, slice, stands, may_wait);
+        self.world.takeovers.note(now, slice, stands, may_wait);
         let due = replica
             .next_timeout()
-            .filter(|due| *due > now || !self.world.queue.waits(slice))
+            .filter(|due| *due > now || !self.world.takeovers.waits(slice))
             .map(|due| if due <= now { now + TICK } else { due });
         let before = self.timer_of.get(&slice).copied();
         // One that comes too early costs less than one that is moved by every heartbeat.
@@ -387,7 +387,7 @@ impl Engine {
                 busy = true;
                 self.command_finished(slice, command, outcome, Vec::new());
             }
-            while let Some(slice) = self.world.queue.next(self.world.now) {
+            while let Some(slice) = self.world.takeovers.next(self.world.now) {
                 busy = true;
                 self.with_replica(slice, |replica, context| replica.handle_timeout(context));
             }

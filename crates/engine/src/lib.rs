@@ -26,11 +26,12 @@ mod parts;
 mod past;
 mod peers;
 mod portal;
-mod queue;
+
 mod registration;
 mod repair;
 mod status;
 mod storage;
+mod takeovers;
 mod view;
 mod volume;
 

@@ -86,7 +86,7 @@ impl Engine {
         if settled {
             self.replicas.remove(&slice);
             self.world.syncing.remove(&slice);
-            self.world.queue.forget(self.world.now, slice);
+            self.world.takeovers.forget(self.world.now, slice);
             if let Some(timer) = self.timer_of.remove(&slice) {
                 self.timers.remove(&(timer, slice));
             }

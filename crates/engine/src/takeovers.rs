@@ -20,7 +20,7 @@ const PLACE_KEPT: Duration = Duration::from_millis(50);
 
 /// Who takes over, and who waits to.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct Takeovers {
     /// How many may be at it at a time.
     room: usize,
     /// Who is at it, since when.
@@ -30,7 +30,7 @@ pub(crate) struct Queue {
     waiting: BTreeSet<SliceId>,
 }
 
-impl Queue {
+impl Takeovers {
     /// Nobody is at it, and `room` may be.
     pub(crate) fn new(room: usize) -> Self {
         assert!(room > 0, "somebody must be able to take over");
@@ -117,59 +117,59 @@ mod tests {
     }
 
     /// All of `count` want to begin at the start, and those that may do.
-    fn queue(count: usize) -> Queue {
-        let mut queue = Queue::new(ROOM);
+    fn takeovers(count: usize) -> Takeovers {
+        let mut takeovers = Takeovers::new(ROOM);
         for index in 0..count {
-            if queue.may_begin(START, slice(index)) {
-                queue.note(START, slice(index), true, false);
+            if takeovers.may_begin(START, slice(index)) {
+                takeovers.note(START, slice(index), true, false);
             }
         }
-        queue
+        takeovers
     }
 
     #[test]
     fn who_waits_goes_on_when_another_is_done() {
-        let mut queue = queue(ROOM + 2);
-        assert_eq!(queue.next(START), None);
-        assert!(queue.waits(slice(ROOM)));
-        queue.note(START, slice(7), false, false);
-        assert_eq!(queue.next(START), Some(slice(ROOM)));
-        assert!(queue.may_begin(START, slice(ROOM)));
-        queue.note(START, slice(ROOM), true, false);
-        assert_eq!(queue.next(START), None);
-        queue.note(START, slice(ROOM), false, false);
-        assert_eq!(queue.next(START), Some(slice(ROOM + 1)));
-        assert_eq!(queue.next_timeout(), None, "nobody waits");
+        let mut takeovers = takeovers(ROOM + 2);
+        assert_eq!(takeovers.next(START), None);
+        assert!(takeovers.waits(slice(ROOM)));
+        takeovers.note(START, slice(7), false, false);
+        assert_eq!(takeovers.next(START), Some(slice(ROOM)));
+        assert!(takeovers.may_begin(START, slice(ROOM)));
+        takeovers.note(START, slice(ROOM), true, false);
+        assert_eq!(takeovers.next(START), None);
+        takeovers.note(START, slice(ROOM), false, false);
+        assert_eq!(takeovers.next(START), Some(slice(ROOM + 1)));
+        assert_eq!(takeovers.next_timeout(), None, "nobody waits");
     }
 
     #[test]
     fn who_gets_nowhere_gives_its_place_up_and_goes_on() {
-        let mut queue = queue(2 * ROOM);
-        assert_eq!(queue.next_timeout(), Some(START + PLACE_KEPT));
+        let mut takeovers = takeovers(2 * ROOM);
+        assert_eq!(takeovers.next_timeout(), Some(START + PLACE_KEPT));
         let later = START + PLACE_KEPT;
-        assert_eq!(queue.next(later), Some(slice(ROOM)));
-        assert!(queue.may_begin(later, slice(3)), "it has begun already");
-        queue.note(later, slice(3), true, false);
-        assert!(queue.places.is_empty(), "a place is given once");
+        assert_eq!(takeovers.next(later), Some(slice(ROOM)));
+        assert!(takeovers.may_begin(later, slice(3)), "it has begun already");
+        takeovers.note(later, slice(3), true, false);
+        assert!(takeovers.places.is_empty(), "a place is given once");
     }
 
     #[test]
     fn who_has_no_reason_to_wait_any_more_waits_no_more() {
-        let mut queue = queue(ROOM + 1);
-        queue.note(START, slice(ROOM), false, true);
-        assert!(queue.waits(slice(ROOM)));
-        queue.note(START, slice(ROOM), false, false);
-        assert!(!queue.waits(slice(ROOM)));
+        let mut takeovers = takeovers(ROOM + 1);
+        takeovers.note(START, slice(ROOM), false, true);
+        assert!(takeovers.waits(slice(ROOM)));
+        takeovers.note(START, slice(ROOM), false, false);
+        assert!(!takeovers.waits(slice(ROOM)));
     }
 
     #[test]
     fn who_is_gone_neither_waits_nor_keeps_a_place() {
-        let mut queue = queue(ROOM + 1);
-        queue.forget(START, slice(0));
-        queue.forget(START, slice(ROOM));
-        assert_eq!(queue.next(START), None);
+        let mut takeovers = takeovers(ROOM + 1);
+        takeovers.forget(START, slice(0));
+        takeovers.forget(START, slice(ROOM));
+        assert_eq!(takeovers.next(START), None);
         assert_eq!(
-            (queue.places.len(), queue.standing.len()),
+            (takeovers.places.len(), takeovers.standing.len()),
             (ROOM - 1, ROOM - 1)
         );
     }
