@@ -17,7 +17,7 @@ mod view;
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeGrow, VolumeList,
+    Health, LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, Problem, ProblemKind};
 use holdfast_control::{Inventory, InventoryError, PlanError, VolumeName, VolumeSize};
@@ -267,9 +267,12 @@ impl Controller {
             let record = inventory
                 .volume(name.as_str())
                 .ok_or_else(|| problem::plan(name, PlanError::NoSuchVolume))?;
-            let served = reports.serve_everywhere(&inventory, record.record.volume);
+            let volume = view::volume(&inventory, &reports, &record.record);
+            // What nodes report may be from before it grew: then nobody says that its new slices are led.
+            let served = reports.serve_everywhere(&inventory, record.record.volume)
+                && volume.health != Health::Unavailable;
             if served || Instant::now() >= deadline {
-                return Ok(view::volume(&inventory, &reports, &record.record));
+                return Ok(volume);
             }
             tokio::time::sleep(SERVE_POLL).await;
         }

@@ -178,6 +178,7 @@ fn a_volume_grows_while_it_is_used() {
         let api = demo.file().api.clone();
         let grown: Value = json(&api, &["volume", "grow", "demo", "9GiB"])?;
         ensure!(grown["bytes"] == 9_u64 << 30, "it said {grown}");
+        ensure!(grown["health"] != "unavailable", "it said {grown}");
         // A node that is back is told in the file, and what the volumes are by now.
         let node = demo.node_names().remove(2);
         demo.kill(&node)?;
