@@ -142,6 +142,7 @@ impl Copy {
             .output()
             .context("run git")?;
         ensure!(listed.status.success(), "git lists no files");
+        let mut copied = BTreeSet::new();
         for name in String::from_utf8(listed.stdout)?.lines() {
             let Ok(content) = fs::read(root.join(name)) else {
                 continue;
@@ -151,7 +152,9 @@ impl Copy {
                 fs::create_dir_all(to.parent().context("a file lies somewhere")?)?;
                 fs::write(&to, content)?;
             }
+            copied.insert(to);
         }
+        remove_others(&copy.tree, &copied)?;
         Ok(copy)
     }
 
@@ -188,22 +191,16 @@ impl Copy {
 
     fn must_be_sound(&self) -> Result<()> {
         self.build().context("build without a mistake")?;
-        if let Some(Found { by, what }) = self.simulate(SEEDS_SOUND)? {
-            bail!("{by} fails without any mistake: {what}");
+        match self.find(SEEDS_SOUND)? {
+            Some(Found { by, what }) => bail!("{by} fails without any mistake: {what}"),
+            None => Ok(()),
         }
-        if let Some(Found { by, what }) = self.tell_stories()? {
-            bail!("{by} fails without any mistake: {what}");
-        }
-        Ok(())
     }
 
     fn look_for(&self, bug: &Bug, seeds: u64) -> Result<Option<Found>> {
         ensure!(self.apply(&bug.patch, &[])?, "{} does not apply", bug.name);
         let built = self.build();
-        let found = built.and_then(|()| match self.simulate(seeds)? {
-            None => self.tell_stories(),
-            found => Ok(found),
-        });
+        let found = built.and_then(|()| self.find(seeds));
         ensure!(
             self.apply(&bug.patch, &["--reverse"])?,
             "{} cannot be taken out of the copy again",
@@ -235,6 +232,14 @@ impl Copy {
             .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "64")
             .env("RUST_BACKTRACE", "0");
         cargo
+    }
+
+    /// Runs seeds, and tells the stories where none of them fails.
+    fn find(&self, seeds: u64) -> Result<Option<Found>> {
+        match self.simulate(seeds)? {
+            None => self.tell_stories(),
+            found => Ok(found),
+        }
     }
 
     /// Runs seeds from 0 until one fails.
@@ -294,7 +299,20 @@ impl Copy {
 }
 
 /// The simulator's test where stories are told.
-const STORIES: &str = "scenarios";
+const STORIES: &str = "stories";
+
+/// Removes the files below a folder that are not among those named.
+fn remove_others(folder: &Path, named: &BTreeSet<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            remove_others(&path, named)?;
+        } else if !named.contains(&path) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
 
 fn shortened(what: &str) -> String {
     what.chars().take(WORDS).collect()

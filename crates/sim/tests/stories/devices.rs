@@ -1,0 +1,163 @@
+//! Devices that rot, or are emptied.
+
+use holdfast_model::Policy;
+use holdfast_sim::cluster::Fault;
+use holdfast_sim::failure::Failure;
+use holdfast_sim::network::Place;
+use holdfast_stdx::{Duration, Prng};
+
+use crate::story::{SECOND, SEEDS, Story, joining};
+
+/// What a secondary knows to be committed lags behind what its primary has put in place: a copy that is
+/// too old to mend a block is asked for again.
+#[test]
+fn blocks_that_rot_under_load_are_mended_before_anybody_notices() {
+    for seed in 0..24 {
+        let mut story = Story::of_rot(seed, Policy::Mirror2);
+        story.now(Fault::Slow(Duration::from_millis(40)));
+        story.busy(true);
+        story.wait(8 * SECOND);
+        assert!(story.run.cluster.tally().repaired > 0, "seed {seed}");
+        story.ends_well();
+    }
+}
+
+/// A block is fetched from another replica while its volume is deleted: what comes is for nobody.
+#[test]
+fn a_volume_that_is_deleted_while_it_is_mended_is_gone_and_no_more() {
+    for seed in 0..24 {
+        let mut story = Story::of_rot(seed, Policy::Mirror2);
+        story.now(Fault::Slow(Duration::from_millis(40)));
+        story.busy(true);
+        story.wait(2 * SECOND + Duration::from_millis(17 * seed));
+        assert!(story.run.cluster.tally().repaired > 0, "seed {seed}");
+        // The other one does not hear of it, and the disk takes its time to drop everything.
+        let (victim, other) = (story.primary(), story.secondary());
+        story.now(Fault::Cut(Place::Metadata, Place::Node(other)));
+        story.now(Fault::SlowDisks(victim, SECOND / 5));
+        story.now(Fault::RotPages(victim));
+        story.wait(SECOND / 20);
+        let cluster = &mut story.run.cluster;
+        cluster.delete_volumes().expect("nothing forbids it");
+        let end = cluster.now() + 2 * SECOND;
+        while let Err(failure) = cluster.run_until(end) {
+            // Hosts do not like it.
+            assert!(
+                matches!(failure, Failure::Host { .. }),
+                "seed {seed}: {failure}"
+            );
+        }
+    }
+}
+
+/// The only copy has blocks that cannot be read: whoever is brought up to date from it has them all,
+/// the bad ones as bad.
+#[test]
+fn a_lone_copy_with_bad_blocks_is_copied_all_the_same() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(2 * SECOND);
+        story.busy(false);
+        story.wait(SECOND);
+        let (primary, secondary) = (story.primary(), story.secondary());
+        story.now(Fault::Kill(secondary));
+        story.wait(2 * SECOND);
+        story.now(Fault::Wipe(secondary));
+        for _ in 0..100 {
+            story.now(Fault::RotForGood(primary));
+        }
+        story.now(Fault::Start(secondary));
+        story.wait(SECOND);
+        story.run.converge().expect("the copy is made");
+        assert!(story.run.cluster.tally().joined_full > 0, "seed {seed}");
+        let bad = |node| story.run.cluster.bad_blocks(node);
+        assert!(bad(primary) > 0, "seed {seed}: nothing was bad");
+        assert_eq!(bad(primary), bad(secondary), "seed {seed}");
+    }
+}
+
+#[test]
+fn an_emptied_node_that_counts_as_in_sync_is_copied_anew() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(SECOND);
+        let node = if seed % 2 == 0 {
+            story.primary()
+        } else {
+            story.secondary()
+        };
+        // Back before anybody has noticed that it was away.
+        story.now(Fault::Kill(node));
+        story.now(Fault::Wipe(node));
+        story.now(Fault::Start(node));
+        story.wait(3 * SECOND);
+        assert!(story.run.cluster.tally().joined_full > 0, "seed {seed}");
+        story.ends_well();
+    }
+}
+
+/// One copy is away and another one lost for good: the third cannot go on alone, and takes back the
+/// one that was away.
+#[test]
+fn a_copy_lost_for_good_is_replaced_by_one_that_comes_back() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror3);
+        story.busy(true);
+        story.wait(SECOND);
+        let away = story.secondary();
+        story.now(Fault::LosePower(away));
+        story.wait(2 * SECOND);
+        let lost = story.primary();
+        story.now(Fault::Kill(lost));
+        story.now(Fault::Wipe(lost));
+        story.wait(2 * SECOND);
+        story.now(Fault::Start(lost));
+        story.wait(2 * SECOND);
+        story.now(Fault::Start(away));
+        story.wait(2 * SECOND);
+        story.ends_well();
+    }
+}
+
+/// A replica is copied in full, and killed in the middle of it; meanwhile its devices rot, and its journal
+/// with them. What had been copied is not taken for what is there.
+#[test]
+fn copies_that_a_journal_has_lost_are_made_again() {
+    let mut damaged = 0;
+    for seed in 0..10 * SEEDS {
+        let victim = Story::new(seed, Policy::Mirror2).secondary();
+        let mut prng = Prng::from_seed(seed);
+        let mut plan = Story::plan(&mut prng, Policy::Mirror2);
+        plan.victim = victim;
+        plan.cluster.node.store.destage_after = 10 * SECOND;
+        let page = 64;
+        plan.cluster.volumes[0].areas = (0..24).map(|it| (it * page, 4)).collect();
+        plan.faults = vec![(SECOND, Fault::Rot(victim))];
+        let mut story = Story::told(seed, &plan, &mut prng);
+        story.busy(true);
+        story.wait(2 * SECOND);
+        story.now(Fault::Kill(victim));
+        story.wait(SECOND);
+        story.now(Fault::Wipe(victim));
+        story.now(Fault::SlowDisks(victim, SECOND / 50));
+        story.now(Fault::Start(victim));
+        assert!(story.wait_until(joining, victim), "seed {seed}");
+        story.wait(Duration::from_millis(10 + 5 * seed));
+        if !story.wait_until(joining, victim) {
+            continue;
+        }
+        story.now(Fault::Kill(victim));
+        story.wait(SECOND / 10);
+        for _ in 0..4 {
+            story.now(Fault::Rot(victim));
+        }
+        story.now(Fault::SlowDisks(victim, Duration::ZERO));
+        story.now(Fault::Start(victim));
+        story.wait(2 * SECOND);
+        damaged += 1;
+        story.ends_well();
+    }
+    assert!(damaged >= 10, "{damaged}");
+}

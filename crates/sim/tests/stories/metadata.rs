@@ -1,0 +1,59 @@
+//! Metadata that is away, or from another time.
+
+use holdfast_model::Policy;
+use holdfast_sim::cluster::Fault;
+use holdfast_sim::network::Place;
+
+use crate::story::{SECOND, SEEDS, Story};
+
+#[test]
+fn without_metadata_everything_goes_on_as_long_as_nothing_else_breaks() {
+    let mut story = Story::new(1, Policy::Mirror2);
+    let epochs = story.epochs();
+    story.busy(true);
+    story.wait(SECOND);
+    story.run.cluster.watch_stall();
+    for node in story.run.cluster.node_ids() {
+        story.part(Place::Node(node), Place::Metadata);
+    }
+    story.wait(10 * SECOND);
+    assert!(story.run.cluster.stall() < SECOND / 5);
+    assert_eq!(story.epochs(), epochs);
+    for node in story.run.cluster.node_ids() {
+        story.rejoin(Place::Node(node), Place::Metadata);
+    }
+    story.ends_well();
+}
+
+/// A backup of the metadata is brought back that is older than the volume, or none at all: nodes
+/// keep what they hold, whether they run or start again, and go on when the right one is back.
+#[test]
+fn metadata_that_goes_back_deletes_nothing() {
+    for seed in 0..SEEDS {
+        for fault in [Fault::RollBackMetadata, Fault::EmptyMetadata] {
+            let mut story = Story::new(seed, Policy::Mirror2);
+            story.busy(true);
+            story.wait(2 * SECOND);
+            let secondary = story.secondary();
+            story.now(fault);
+            story.wait(3 * SECOND);
+            assert_eq!(
+                story.run.cluster.tally().astray,
+                3,
+                "seed {seed}: {fault:?}"
+            );
+            story.now(Fault::Kill(secondary));
+            story.wait(SECOND);
+            story.now(Fault::Start(secondary));
+            story.wait(3 * SECOND);
+            assert_eq!(
+                story.run.cluster.tally().astray,
+                4,
+                "seed {seed}: {fault:?}"
+            );
+            story.now(Fault::RestoreMetadata);
+            story.wait(3 * SECOND);
+            story.ends_well();
+        }
+    }
+}
