@@ -37,7 +37,7 @@ pub(crate) const ENDING_MAX: Duration = Duration::from_secs(10);
 const BARRIERS_MAX: usize = 256;
 
 /// How far the asking of a volume's primaries is.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Barriers {
     /// Who have not answered.
     under_way: usize,

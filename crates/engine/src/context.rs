@@ -39,9 +39,8 @@ impl World {
     /// Takes note of the time.
     pub(crate) fn wake(&mut self, now: Instant) {
         self.now = now;
-        let store = self.storage.store();
-        let oldest = store.is_open().then(|| store.oldest_unfinished_append());
-        let oldest = oldest.flatten();
+        let open = Some(self.storage.store()).filter(|store| store.is_open());
+        let oldest = open.and_then(|store| store.oldest_unfinished_append());
         self.append_age = oldest.map_or(Duration::ZERO, |since| now.since(since));
     }
 }

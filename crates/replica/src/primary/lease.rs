@@ -6,7 +6,7 @@
 //! - no replica is given a read lease that outlasts the primary's own.
 
 use holdfast_model::{NodeId, SliceId};
-use holdfast_stdx::Instant;
+use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::Claim;
 
 use super::Primary;
@@ -50,7 +50,7 @@ impl Primary {
         let lease = if serving && member.has_begun() && !silent {
             own
         } else {
-            now.since(now)
+            Duration::ZERO
         };
         if !lease.is_zero() {
             member.read_lease_until = member.read_lease_until.max(now + lease + DRIFT);
