@@ -100,10 +100,7 @@ pub enum VolumeSizeError {
     #[error("a volume has at least one block of {BLOCK_SIZE} bytes")]
     Empty,
     /// It is not a multiple of the block size.
-    #[error(
-        "the size of a volume is a multiple of {BLOCK_SIZE} bytes; the next such sizes are {below} \
-         and {above} bytes"
-    )]
+    #[error("the size of a volume is a multiple of {BLOCK_SIZE} bytes; {}", nearest(*below, *above))]
     NotWhole {
         /// The next smaller size.
         below: u64,
@@ -113,6 +110,14 @@ pub enum VolumeSizeError {
     /// It is more than [`SIZE_MAX`].
     #[error("a volume has at most {}", ByteSize(SIZE_MAX))]
     TooLarge,
+}
+
+fn nearest(below: u64, above: u64) -> String {
+    if below == 0 {
+        format!("the smallest has {above} bytes (a number without a unit counts bytes)")
+    } else {
+        format!("the next such sizes are {below} and {above} bytes")
+    }
 }
 
 impl VolumeSize {

@@ -26,6 +26,9 @@ pub enum SizeError {
     /// It does not begin with a whole number.
     #[error("a size begins with a whole number, as in 4GiB")]
     Number,
+    /// It is a number with a fraction.
+    #[error("a size is a whole number of its unit: 1536MiB, not 1.5GiB")]
+    Fraction,
     /// What follows the number is no unit.
     #[error("the units of sizes are B, KiB, MiB, GiB, TiB and PiB")]
     Unit,
@@ -42,6 +45,11 @@ impl FromStr for ByteSize {
             .find(|letter: char| !letter.is_ascii_digit())
             .unwrap_or(text.len());
         let (number, unit) = text.split_at(end);
+        if unit.starts_with(['.', ',']) {
+            return Err(SizeError::Fraction);
+        }
+        // As tables show it.
+        let unit = unit.strip_prefix(' ').unwrap_or(unit);
         if number.is_empty() {
             return Err(SizeError::Number);
         }
@@ -94,6 +102,7 @@ mod tests {
         }
         assert_eq!("4096".parse(), Ok(ByteSize(4096)));
         assert_eq!("4gib".parse(), Ok(ByteSize(4 << 30)));
+        assert_eq!("4 GiB".parse(), Ok(ByteSize(4 << 30)));
     }
 
     #[test]
@@ -105,8 +114,8 @@ mod tests {
             (" 4GiB", SizeError::Number),
             ("4G", SizeError::Unit),
             ("4GB", SizeError::Unit),
-            ("1.5GiB", SizeError::Unit),
-            ("4 GiB", SizeError::Unit),
+            ("1.5GiB", SizeError::Fraction),
+            ("4  GiB", SizeError::Unit),
             ("16777216TiB", SizeError::TooLarge),
             ("99999999999999999999", SizeError::TooLarge),
         ] {
