@@ -53,10 +53,12 @@ pub(crate) struct DemoOptions {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
     nodes: Option<u16>,
     /// The first node's portal; the others follow
-    #[arg(long, default_value_t = 3260, value_name = "PORT")]
+    #[arg(long, default_value_t = 3260, value_name = "PORT",
+          value_parser = clap::value_parser!(u16).range(1..))]
     portal_port: u16,
     /// The demo's API; the nodes' follow, the metadata and the nodes' peers are 100 above
-    #[arg(long, default_value_t = 7460, value_name = "PORT")]
+    #[arg(long, default_value_t = 7460, value_name = "PORT",
+          value_parser = clap::value_parser!(u16).range(1..))]
     api_port: u16,
     /// The size of each node's device, a sparse file [default: 16GiB]
     #[arg(long, value_name = "SIZE")]
@@ -98,7 +100,7 @@ pub(crate) fn run(options: &DemoOptions, output: &Output) -> Result<(), Failure>
 
 /// Ends the process if the options make no sense by themselves.
 fn check(options: &DemoOptions) {
-    let invalid = |what: &str| usage(ErrorKind::ValueValidation, what);
+    let invalid = |what: &str| usage(Some("demo"), ErrorKind::ValueValidation, what);
     for (place, volume) in options.volumes.iter().enumerate() {
         if options.volumes[..place]
             .iter()

@@ -256,6 +256,13 @@ fn a_directory_that_is_no_demos_is_refused() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
+/// A directory that was looked at, and no more: the next start decides anew.
+fn assert_nothing_is_begun(dir: &str) {
+    let entries = std::fs::read_dir(dir).unwrap();
+    let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, [".holdfast-demo.lock"]);
+}
+
 #[test]
 fn a_taken_port_is_told_with_its_holder() {
     let folder = tempfile::tempdir().unwrap();
@@ -287,7 +294,22 @@ fn a_taken_port_is_told_with_its_holder() {
         "{talk}"
     );
     assert!(talk.contains("--portal-port"), "{talk}");
-    assert!(!Path::new(dir).join("demo.json").exists());
+    assert_nothing_is_begun(dir);
+}
+
+#[test]
+fn a_device_that_is_too_small_is_told_before_anything_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap();
+    let out = holdfast(&["demo", "--dir", dir, "--device-size", "1MiB"]);
+    assert_eq!(out.status.code(), Some(2));
+    let talk = String::from_utf8(out.stderr).unwrap();
+    assert!(
+        talk.contains("--device-size 1MiB: a device needs at least"),
+        "{talk}"
+    );
+    assert!(talk.contains("Usage: holdfast demo"), "{talk}");
+    assert_nothing_is_begun(dir);
 }
 
 #[test]
@@ -307,16 +329,18 @@ fn what_was_first_told_holds() {
         "--api-port",
         &api,
     ];
-    // Begun, and not gone far: the first portal is taken.
-    fails(&[&start[..], &["--nodes", "4", "--device-size", "2GiB"]].concat());
+    // Begun, and not gone far.
+    let marker = format!(
+        r#"{{"schema":1,"cluster":"{:032x}","nodes":4,"device_bytes":{}}}"#,
+        7,
+        2_u64 << 30
+    );
+    std::fs::write(folder.path().join(".holdfast-demo"), marker).unwrap();
     // A node has been there, and the metadata that it belongs to is not there any more.
     let node = folder.path().join("n1");
     std::fs::create_dir_all(&node).unwrap();
     std::fs::write(node.join("node.toml"), "").unwrap();
     let metadata = folder.path().join("metadata");
-    if metadata.exists() {
-        std::fs::remove_dir_all(&metadata).unwrap();
-    }
     let talk = fails(&start);
     assert!(
         talk.contains("metadata is gone") && talk.contains("--fresh"),

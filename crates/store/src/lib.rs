@@ -73,4 +73,5 @@ pub use event::{
 };
 pub use read::READ_BLOCKS_MAX;
 pub use store::Store;
+pub use superblocks::device_bytes_min;
 pub use survey::{Survey, Surveyed, SurveyedSlice};

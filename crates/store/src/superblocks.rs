@@ -9,7 +9,7 @@ use holdfast_format::{
     SuperblockError, USE_COUNTER_MAX,
 };
 use holdfast_journal::Journal;
-use holdfast_model::{BLOCK_SIZE, DiskError, ENTRY_BYTES_MAX, Tier};
+use holdfast_model::{BLOCK_SIZE, DiskError, DiskId, ENTRY_BYTES_MAX, Tier};
 use holdfast_stdx::Bytes;
 
 use crate::config::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
@@ -131,6 +131,21 @@ fn plan_with_journal(
         // The share is too small, or leaves no room for a single page.
         _ if config.journal_bytes.is_none() => plan(Some(bytes_min)),
         refused => refused,
+    }
+}
+
+/// Bytes that a store's first device needs at least, in a format.
+#[must_use]
+pub fn device_bytes_min(config: &FormatConfig) -> u64 {
+    let nothing = DeviceGeometry {
+        disk: DiskId(0),
+        bytes: 0,
+        sector: 4096,
+        tier: Tier::Flash,
+    };
+    match plan_with_journal(config, &nothing) {
+        Err(OpenError::TooSmall { bytes_min, .. }) => bytes_min,
+        other => unreachable!("nothing is too small for a store: {other:?}"),
     }
 }
 

@@ -61,6 +61,7 @@ fn a_device_that_is_too_small_is_told_what_a_store_needs() {
         let Err(OpenError::TooSmall { bytes_min, .. }) = planned(config, bytes) else {
             panic!("{bytes} bytes are too small");
         };
+        assert_eq!(device_bytes_min(&config), bytes_min);
         assert!(planned(config, bytes_min).is_ok());
         assert!(matches!(
             planned(config, bytes_min - 1),

@@ -6,13 +6,16 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use holdfast_api::Api;
-use holdfast_api::documents::{NodeState, VolumeCreate, VolumeSummary};
+use holdfast_api::documents::{NodeState, VolumeCreate};
 use holdfast_controller::Controller;
+use holdfast_model::record::VolumeRecord;
 use holdfast_model::{ByteSize, NodeId};
+use holdfast_store::{FormatConfig, device_bytes_min};
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, interval, sleep};
 
 use super::claim::{Claim, Marker};
 use super::file::{DemoFile, DemoVolume};
@@ -37,6 +40,9 @@ const READY_REST: u32 = 3;
 /// After how long, and then how often, it is told what is not served yet.
 const WAITING_TALK: Duration = Duration::from_secs(10);
 
+/// How often it is looked whether `demo.json` still says what is there.
+const FILE_LOOK: Duration = Duration::from_millis(500);
+
 /// Runs the demo until it is told to stop.
 pub(crate) async fn run(options: &DemoOptions, output: Output) -> Result<(), Failure> {
     // From here on a signal waits until it can be obeyed.
@@ -45,24 +51,28 @@ pub(crate) async fn run(options: &DemoOptions, output: Output) -> Result<(), Fai
     let mut claim = Claim::take(&directory)?;
     let kept = claim.marker().filter(|_| !options.fresh).cloned();
     let settings = settle(options, claim.path(), kept.as_ref())?;
+    // What is in the way is told before anything is erased or written.
     if options.fresh {
         end_leftovers(&settings.layout).await?;
+    } else {
+        check_metadata(&settings.layout)?;
+    }
+    check_ports(&settings.layout).await?;
+    if options.fresh {
         claim.erase()?;
     }
     let nodes = settings.layout.nodes().count() as u16;
+    if let Some(kept) = kept.filter(|kept| kept.nodes < nodes) {
+        output.talk(&format!(
+            "the demo had {} nodes: it has {nodes} from now on",
+            kept.nodes
+        ));
+    }
     let cluster = claim.mark(nodes, settings.device_bytes)?.cluster;
     let file = settings.layout.file_path();
     DemoFile::remove(&file).map_err(|error| unwritable(&file, &error))?;
-    check_metadata(&settings.layout)?;
     let services = Services::start(&settings.layout, cluster).await?;
     check_volumes(&services.controller(), &settings.volumes).await?;
-    for node in settings.layout.nodes() {
-        if running(&settings.layout, node)?.is_none() {
-            for used in settings.layout.node_uses(node) {
-                ports::check(&used).await?;
-            }
-        }
-    }
     let program = std::env::current_exe()
         .map_err(|error| Failure::new(format!("find this program: {error}")))?;
     let mut demo = Demo {
@@ -163,21 +173,20 @@ impl Demo {
         self.has_result = true;
         self.output
             .result(&file, || summary(&self.settings.layout, &file))?;
+        let mut look = interval(FILE_LOOK);
         loop {
             tokio::select! {
-                (place, event) = next_event(&mut self.nodes) => {
-                    self.tell(place, &event);
-                    if event == NodeEvent::Back {
-                        // Volumes may have come and gone; without an answer it says what it said.
-                        file = match self.file(&controller).await {
-                            Ok(file) => file,
-                            Err(_) => self.with_nodes(file),
-                        };
-                        self.write(&file)?;
-                    }
-                }
+                (place, event) = next_event(&mut self.nodes) => self.tell(place, &event),
+                _ = look.tick() => {}
                 () = signals.next() => return Err(Ended::Stopped),
                 error = self.services.failed() => return Err(broken(&error)),
+            }
+            // Nodes come back, and volumes come, grow and go. Without an answer it says what it said.
+            let now = self.file(&controller).await;
+            let now = now.unwrap_or_else(|_| self.with_nodes(file.clone()));
+            if now != file {
+                file = now;
+                self.write(&file)?;
             }
         }
     }
@@ -234,8 +243,8 @@ impl Demo {
     }
 
     async fn file(&self, controller: &Controller) -> Result<DemoFile, Failure> {
-        let volumes = controller.volumes().await?.volumes;
-        let volume = |volume: VolumeSummary| DemoVolume {
+        let volumes = controller.volume_records().await?;
+        let volume = |volume: VolumeRecord| DemoVolume {
             name: volume.name,
             target: volume.target,
             lun: volume.lun,
@@ -352,9 +361,17 @@ fn settle(
         (None, Some(kept)) => kept.device_bytes,
         (None, None) => DEVICE_SIZE_DEFAULT.0,
     };
-    let invalid = |what: &str| usage(clap::error::ErrorKind::ValueValidation, what);
+    let invalid = |what: &str| usage(Some("demo"), ErrorKind::ValueValidation, what);
     if let Err(what) = Layout::check_ports(options.portal_port, options.api_port, nodes) {
         invalid(&what);
+    }
+    let bytes_min = device_bytes_min(&FormatConfig::default());
+    if device_bytes < bytes_min {
+        invalid(&format!(
+            "--device-size {}: a device needs at least {}",
+            ByteSize(device_bytes),
+            ByteSize(bytes_min)
+        ));
     }
     let mut volumes = options.volumes.clone();
     if volumes.is_empty() && kept.is_none() {
@@ -414,6 +431,20 @@ async fn check_volumes(controller: &Controller, wanted: &[VolumeSpec]) -> Result
                 found.policy
             ))
             .hint("leave it out, or give it the same size and policy; --fresh begins anew"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether every port is free, but for those of nodes that run already.
+async fn check_ports(layout: &Layout) -> Result<(), Failure> {
+    ports::check(&layout.metadata_use()).await?;
+    ports::check(&layout.api_use()).await?;
+    for node in layout.nodes() {
+        if running(layout, node)?.is_none() {
+            for used in layout.node_uses(node) {
+                ports::check(&used).await?;
+            }
         }
     }
     Ok(())
