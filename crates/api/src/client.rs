@@ -18,7 +18,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::documents::{
-    LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeGrow, VolumeList,
+    Created, LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
+    VolumeList,
 };
 use crate::{Problem, ProblemKind};
 
@@ -177,9 +178,12 @@ impl ApiClient {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn create_volume(&self, request: &VolumeCreate) -> Result<Volume, ClientError> {
-        let body = self.change(Method::POST, "/volumes", Some(request)).await?;
-        decode(&body.0, &body.1)
+    pub async fn create_volume(&self, request: &VolumeCreate) -> Result<Created, ClientError> {
+        let (url, answer) = self.change(Method::POST, "/volumes", Some(request)).await?;
+        Ok(Created {
+            volume: decode(&url, &answer)?,
+            is_new: answer.status == StatusCode::CREATED,
+        })
     }
 
     /// Gives a volume more bytes.
@@ -201,8 +205,10 @@ impl ApiClient {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn delete_volume(&self, name: &str) -> Result<(), ClientError> {
-        self.change(Method::DELETE, &volume_path(name), None::<&()>)
+    pub async fn delete_volume(&self, name: &str, how: VolumeDelete) -> Result<(), ClientError> {
+        let VolumeDelete { force } = how;
+        let path = format!("{}?force={force}", volume_path(name));
+        self.change(Method::DELETE, &path, None::<&()>)
             .await
             .map(|_| ())
     }

@@ -3,9 +3,11 @@
 //! Sizes are in bytes. Nodes are called by their names, but in [`LocalReport`], which is for other
 //! nodes and uses the numbers of the metadata.
 
+use std::fmt;
+
 use holdfast_model::Policy;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// How a volume, or the cluster, is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -36,12 +38,18 @@ impl Health {
 pub struct Status {
     /// The cluster's id, 32 hexadecimal digits.
     pub cluster: String,
-    /// The worst of all volumes' health; degraded at best if a node is down.
+    /// The worst of all volumes' health; degraded at best if a node is down, or has no room left.
     pub health: Health,
     /// Its nodes, counted.
     pub nodes: NodeCounts,
     /// Its volumes, counted.
     pub volumes: VolumeCounts,
+    /// The room on all nodes that answer.
+    pub pool: Room,
+    /// What the volumes would fill if every block of them were written, with all copies.
+    pub promised_bytes: u64,
+    /// What an administrator should know, the worst first.
+    pub alerts: Vec<Alert>,
     /// The revision of the metadata from which this was made.
     pub revision: u64,
 }
@@ -66,6 +74,98 @@ pub struct VolumeCounts {
     pub degraded: u32,
     /// Those that are unavailable.
     pub unavailable: u32,
+}
+
+/// The room for data on a node's devices, or on those of several nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Room {
+    /// All, a multiple of 256 KiB.
+    pub bytes: u64,
+    /// What is taken, or promised to writes under way.
+    pub used_bytes: u64,
+}
+
+/// How much of a room is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RoomLevel {
+    /// Enough.
+    #[default]
+    Roomy,
+    /// A fifth, or less.
+    Low,
+    /// Less than one large write may need.
+    Full,
+}
+
+/// What a write may need at most, and more: 8 pages of 256 KiB.
+const ROOM_FULL_BYTES: u64 = 2 << 20;
+
+impl Room {
+    /// What is left.
+    #[must_use]
+    pub const fn free_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(self.used_bytes)
+    }
+
+    /// How much is taken, in percent; 100 only if it is all.
+    #[must_use]
+    pub const fn used_percent(&self) -> u64 {
+        match (self.used_bytes as u128 * 100).checked_div(self.bytes as u128) {
+            Some(percent) => percent as u64,
+            None => 0,
+        }
+    }
+
+    /// How much is left.
+    #[must_use]
+    pub const fn level(&self) -> RoomLevel {
+        if self.bytes == 0 {
+            RoomLevel::Roomy
+        } else if self.free_bytes() < ROOM_FULL_BYTES {
+            RoomLevel::Full
+        } else if self.used_percent() >= 80 {
+            RoomLevel::Low
+        } else {
+            RoomLevel::Roomy
+        }
+    }
+}
+
+/// How much something matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// It works, with less protection or little room.
+    Warning,
+    /// Something does not work.
+    Error,
+}
+
+/// Something that an administrator should know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Alert {
+    /// How much it matters.
+    pub severity: Severity,
+    /// What it is about: "node n1", "volume demo".
+    pub subject: String,
+    /// What there is to know.
+    pub detail: String,
+}
+
+impl fmt::Display for Alert {
+    /// As people read it: "warning: node n1: down".
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            severity,
+            subject,
+            detail,
+        } = self;
+        let severity = match severity {
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        };
+        write!(formatter, "{severity}: {subject}: {detail}")
+    }
 }
 
 /// Whether a node answers.
@@ -97,6 +197,10 @@ pub struct Node {
     pub replicas: u32,
     /// Slices of which it is the primary.
     pub primaries: u32,
+    /// Sessions of initiators at its portal; null if it is down.
+    pub sessions: Option<u32>,
+    /// The room on its devices; null if it is down.
+    pub room: Option<Room>,
 }
 
 /// The nodes.
@@ -111,6 +215,8 @@ pub struct NodeList {
 pub struct VolumeSummary {
     /// Its name.
     pub name: String,
+    /// Its number, as logs and `inspect` name it: v7/0 is its first slice.
+    pub volume: u64,
     /// Its size.
     pub bytes: u64,
     /// Bytes of pages that have been written, once whatever the copies; null if no node knows.
@@ -124,6 +230,8 @@ pub struct VolumeSummary {
     pub target: String,
     /// Its logical unit number there.
     pub lun: u16,
+    /// Sessions of initiators with its target, at all portals that answer.
+    pub sessions: u32,
 }
 
 /// The volumes.
@@ -182,7 +290,8 @@ pub struct Joining {
 /// What bringing replicas up to date has cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Resync {
-    /// Bytes moved between nodes since the volume was made.
+    /// Bytes of data that were sent to replicas to bring them up to date, since the volume was made.
+    /// Blocks that hold zeros cost nothing.
     pub bytes_moved: u64,
 }
 
@@ -199,12 +308,30 @@ pub struct VolumeCreate {
     pub policy: Policy,
 }
 
+/// What came of the wish for a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// As it is.
+    pub volume: Volume,
+    /// It was made now: there was none like it.
+    pub is_new: bool,
+}
+
 /// A volume's new size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeGrow {
     /// The size, not less than before.
     pub bytes: u64,
+}
+
+/// How a volume is to be deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct VolumeDelete {
+    /// Also if initiators have sessions with its target: they lose it.
+    pub force: bool,
 }
 
 /// A volume's protection, as documents name it.
@@ -232,6 +359,8 @@ pub struct LocalReport {
     pub incarnation: u64,
     /// Its process.
     pub process: u32,
+    /// The room on its devices.
+    pub room: Room,
     /// The volumes that its portal knows.
     pub volumes: Vec<LocalVolume>,
     /// The slices of which it holds a replica.
@@ -239,13 +368,15 @@ pub struct LocalReport {
 }
 
 /// A volume at one portal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LocalVolume {
     /// The volume's id.
     pub volume: u64,
     /// Whether this portal serves it whole: reads and writes of every slice reach a primary that
     /// takes them.
     pub serving: bool,
+    /// Sessions of initiators with its target.
+    pub sessions: u32,
 }
 
 /// A replica of a slice.
@@ -277,6 +408,8 @@ pub struct LocalJoining {
     pub bytes_done: u64,
     /// Bytes that it needs, those that it has among them.
     pub bytes_total: u64,
+    /// Bytes of data that were sent for it.
+    pub bytes_moved: u64,
 }
 
 #[cfg(test)]
@@ -308,6 +441,25 @@ mod tests {
         let text = r#"{"name":"demo","bytes":4294967296,"used_bytes":262144,"policy":"mirror2","health":"degraded","slices":[{"index":0,"epoch":3,"primary":"n1","in_sync":["n1"],"joining":[{"node":"n2","bytes_done":1,"bytes_total":2}]}],"resync":{"bytes_moved":4096}}"#;
         assert_eq!(serde_json::to_string(&volume).unwrap(), text);
         assert_eq!(serde_json::from_str::<Volume>(text).unwrap(), volume);
+    }
+
+    #[test]
+    fn a_room_is_full_before_nothing_is_left() {
+        let room = |used_bytes| Room {
+            bytes: 100 << 20,
+            used_bytes,
+        };
+        assert_eq!(room(79 << 20).level(), RoomLevel::Roomy);
+        assert_eq!(room(80 << 20).level(), RoomLevel::Low);
+        assert_eq!(room(98 << 20).level(), RoomLevel::Low);
+        assert_eq!(room((98 << 20) + 1).level(), RoomLevel::Full);
+        assert_eq!(room((100 << 20) - 1).used_percent(), 99);
+        assert_eq!(room(100 << 20).free_bytes(), 0);
+        assert_eq!(
+            Room::default().level(),
+            RoomLevel::Roomy,
+            "nothing is known yet"
+        );
     }
 
     #[test]

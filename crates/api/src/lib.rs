@@ -21,7 +21,10 @@ pub use client::{ApiClient, ClientError};
 pub use problem::{Problem, ProblemKind};
 pub use router::{openapi, router};
 
-use documents::{LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeGrow, VolumeList};
+use documents::{
+    Created, LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
+    VolumeList,
+};
 
 /// What answers.
 pub trait Api: Send + Sync + 'static {
@@ -41,7 +44,7 @@ pub trait Api: Send + Sync + 'static {
     fn create_volume(
         &self,
         request: VolumeCreate,
-    ) -> impl Future<Output = Result<Volume, Problem>> + Send;
+    ) -> impl Future<Output = Result<Created, Problem>> + Send;
 
     /// Gives a volume more bytes.
     fn grow_volume(
@@ -50,8 +53,13 @@ pub trait Api: Send + Sync + 'static {
         request: VolumeGrow,
     ) -> impl Future<Output = Result<Volume, Problem>> + Send;
 
-    /// Deletes a volume with all its data.
-    fn delete_volume(&self, name: &str) -> impl Future<Output = Result<(), Problem>> + Send;
+    /// Deletes a volume with all its data; [`ProblemKind::VolumeInUse`] if initiators have sessions
+    /// with its target, and it is not to be forced.
+    fn delete_volume(
+        &self,
+        name: &str,
+        how: VolumeDelete,
+    ) -> impl Future<Output = Result<(), Problem>> + Send;
 
     /// What the node behind this interface knows by itself; [`ProblemKind::NoNode`] if there is
     /// none.

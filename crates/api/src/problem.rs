@@ -22,6 +22,9 @@ pub enum ProblemKind {
     /// There is another volume of that name.
     #[serde(rename = "urn:holdfast:problem:volume-exists")]
     VolumeExists,
+    /// Initiators have sessions with the volume's target.
+    #[serde(rename = "urn:holdfast:problem:volume-in-use")]
+    VolumeInUse,
     /// The volume is larger already.
     #[serde(rename = "urn:holdfast:problem:volume-shrinks")]
     VolumeShrinks,
@@ -68,6 +71,7 @@ impl ProblemKind {
             Self::NoSuchVolume | Self::NoNode | Self::NoSuchResource => StatusCode::NOT_FOUND,
             Self::NoSuchMethod => StatusCode::METHOD_NOT_ALLOWED,
             Self::VolumeExists
+            | Self::VolumeInUse
             | Self::VolumeShrinks
             | Self::TooFewNodes
             | Self::ClusterFull
@@ -84,6 +88,7 @@ impl ProblemKind {
             Self::Invalid => "the request is not valid",
             Self::NoSuchVolume => "no such volume",
             Self::VolumeExists => "the volume exists",
+            Self::VolumeInUse => "the volume is in use",
             Self::VolumeShrinks => "volumes do not shrink",
             Self::TooFewNodes => "too few nodes",
             Self::ClusterFull => "the cluster is full",

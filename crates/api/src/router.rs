@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use axum::extract::rejection::{JsonRejection, PathRejection};
-use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
 use utoipa::OpenApi;
 
 use crate::documents::{
-    LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeGrow, VolumeList,
+    Created, LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
+    VolumeList,
 };
 use crate::{Api, Problem, ProblemKind};
 
@@ -117,7 +118,8 @@ async fn volumes<A: Api>(State(api): State<Arc<A>>) -> Result<Json<VolumeList>, 
 ///
 /// A volume that exists already, with the same size and policy, is nothing new.
 #[utoipa::path(post, path = "/api/v1/volumes", request_body = VolumeCreate, responses(
-    (status = 201, body = Volume),
+    (status = 201, body = Volume, description = "The volume was made"),
+    (status = 200, body = Volume, description = "There was one like it already"),
     (status = "default", body = Problem, content_type = "application/problem+json"),
 ))]
 async fn create_volume<A: Api>(
@@ -125,8 +127,13 @@ async fn create_volume<A: Api>(
     request: Result<Json<VolumeCreate>, JsonRejection>,
 ) -> Result<(StatusCode, Json<Volume>), Problem> {
     let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
-    let volume = api.create_volume(request).await?;
-    Ok((StatusCode::CREATED, Json(volume)))
+    let Created { volume, is_new } = api.create_volume(request).await?;
+    let status = if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok((status, Json(volume)))
 }
 
 /// A volume
@@ -170,7 +177,7 @@ async fn grow_volume<A: Api>(
 #[utoipa::path(
     delete,
     path = "/api/v1/volumes/{name}",
-    params(("name" = String, Path, description = "The volume's name")),
+    params(("name" = String, Path, description = "The volume's name"), VolumeDelete),
     responses(
         (status = 204, description = "The volume is gone"),
         (status = "default", body = Problem, content_type = "application/problem+json"),
@@ -179,8 +186,13 @@ async fn grow_volume<A: Api>(
 async fn delete_volume<A: Api>(
     State(api): State<Arc<A>>,
     name: Result<Path<String>, PathRejection>,
+    how: Result<Query<VolumeDelete>, QueryRejection>,
 ) -> Result<StatusCode, Problem> {
-    api.delete_volume(&named(name)?).await?;
+    let Query(how) = how.map_err(|rejection| {
+        Problem::new(ProblemKind::Invalid, rejection.body_text())
+            .hint("what is expected is described by /api/v1/openapi.json")
+    })?;
+    api.delete_volume(&named(name)?, how).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use holdfast_api::client::{ApiUrl, Failure};
 use holdfast_api::documents::{
-    Health, LocalReport, NodeList, Resync, Status, Volume, VolumeCreate, VolumeGrow, VolumeList,
+    Created, Health, LocalReport, NodeList, Resync, Status, Volume, VolumeCreate, VolumeDelete,
+    VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, ApiClient, ClientError, Problem, ProblemKind, openapi, router, server};
 use holdfast_model::Policy;
@@ -65,9 +66,12 @@ impl Api for Remembering {
         Err(Problem::new(ProblemKind::NoSuchVolume, name).hint("look"))
     }
 
-    async fn create_volume(&self, request: VolumeCreate) -> Result<Volume, Problem> {
+    async fn create_volume(&self, request: VolumeCreate) -> Result<Created, Problem> {
         self.ask(format!("create {request:?}"))?;
-        Ok(Self::volume_of(&request.name, request.bytes))
+        Ok(Created {
+            volume: Self::volume_of(&request.name, request.bytes),
+            is_new: request.name == "demo",
+        })
     }
 
     async fn grow_volume(&self, name: &str, request: VolumeGrow) -> Result<Volume, Problem> {
@@ -75,8 +79,9 @@ impl Api for Remembering {
         Ok(Self::volume_of(name, request.bytes))
     }
 
-    async fn delete_volume(&self, name: &str) -> Result<(), Problem> {
-        self.ask(format!("delete {name}"))
+    async fn delete_volume(&self, name: &str, how: VolumeDelete) -> Result<(), Problem> {
+        let force = if how.force { " by force" } else { "" };
+        self.ask(format!("delete {name}{force}"))
     }
 
     async fn local(&self) -> Result<LocalReport, Problem> {
@@ -124,7 +129,13 @@ async fn every_method_reaches_the_implementation() {
         bytes: 4096,
         policy: Policy::Mirror2,
     };
-    assert_eq!(client.create_volume(&request).await.unwrap().bytes, 4096);
+    let created = client.create_volume(&request).await.unwrap();
+    assert_eq!((created.volume.bytes, created.is_new), (4096, true));
+    let again = VolumeCreate {
+        name: "there".to_owned(),
+        ..request
+    };
+    assert!(!client.create_volume(&again).await.unwrap().is_new);
     assert_eq!(
         client
             .grow_volume("demo", VolumeGrow { bytes: 8192 })
@@ -133,14 +144,17 @@ async fn every_method_reaches_the_implementation() {
             .bytes,
         8192
     );
-    client.delete_volume("demo").await.unwrap();
+    let delete = |force| client.delete_volume("demo", VolumeDelete { force });
+    delete(false).await.unwrap();
+    delete(true).await.unwrap();
     client.local().await.unwrap();
     let asked = api.asked.lock().unwrap().join("\n");
     assert_eq!(
         asked,
         "status\nnodes\nvolumes\nvolume a/b ?\n\
          create VolumeCreate { name: \"demo\", bytes: 4096, policy: Mirror2 }\n\
-         grow demo 8192\ndelete demo\nlocal"
+         create VolumeCreate { name: \"there\", bytes: 4096, policy: Mirror2 }\n\
+         grow demo 8192\ndelete demo\ndelete demo by force\nlocal"
     );
 }
 
@@ -156,11 +170,17 @@ async fn urls_are_tried_in_turn() {
     let client = ApiClient::new(vec![none.clone(), bad.clone(), good.clone()], None);
     client.volumes().await.unwrap();
     // A change goes to the first that takes it, and its word is final.
-    let error = client.delete_volume("demo").await.unwrap_err();
+    let error = client
+        .delete_volume("demo", VolumeDelete::default())
+        .await
+        .unwrap_err();
     assert!(matches!(error, ClientError::Problem(problem)
         if problem.kind == ProblemKind::Unavailable));
     let client = ApiClient::new(vec![none.clone(), good], None);
-    client.delete_volume("demo").await.unwrap();
+    client
+        .delete_volume("demo", VolumeDelete::default())
+        .await
+        .unwrap();
     assert_eq!(api.asked.lock().unwrap().last().unwrap(), "delete demo");
     let client = ApiClient::new(vec![none.clone()], None);
     match client.nodes().await {
@@ -190,7 +210,10 @@ async fn a_change_without_an_answer_is_unknown() {
     });
     let (good, api) = start(Remembering::default()).await;
     let client = ApiClient::new(vec![url, good], None);
-    let error = client.delete_volume("demo").await.unwrap_err();
+    let error = client
+        .delete_volume("demo", VolumeDelete::default())
+        .await
+        .unwrap_err();
     assert!(matches!(error, ClientError::Unknown { .. }), "{error:?}");
     assert!(
         api.asked.lock().unwrap().is_empty(),

@@ -17,15 +17,16 @@ mod view;
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    Health, LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeGrow, VolumeList,
+    Created, Health, LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
+    VolumeList,
 };
 use holdfast_api::{Api, Problem, ProblemKind};
 use holdfast_control::{Inventory, InventoryError, PlanError, VolumeName, VolumeSize};
 use holdfast_metadata::Session;
 use holdfast_model::metadata::{
-    Compare, LeaseId, MetadataError, Operation, Revision, Selector, Transaction,
+    Compare, LeaseId, MetadataError, Operation, OperationResult, Revision, Selector, Transaction,
 };
-use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, Record};
+use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, Record, VOLUMES_PREFIX, VolumeRecord};
 use holdfast_model::{ClusterId, NodeId, VolumeId};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -46,6 +47,9 @@ const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 const ABANDONED_AFTER: Duration = Duration::from_secs(2);
 /// How long a new or grown volume may take to be served before it is answered as it is.
 const SERVE_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long sessions may take to end before a volume is not deleted because of them: longer than nodes
+/// take to report that they have.
+const SESSIONS_END_MAX: Duration = Duration::from_secs(3);
 /// How often it is looked at meanwhile.
 const SERVE_POLL: Duration = Duration::from_millis(100);
 
@@ -147,6 +151,34 @@ impl Controller {
         Ok(lacking
             .map(|(volume, node)| (volume.name.clone(), node))
             .collect())
+    }
+
+    /// The records of the volumes, by name.
+    ///
+    /// # Errors
+    /// [`Problem`] if the metadata does not answer, or holds what this version cannot read.
+    pub async fn volume_records(&self) -> Result<Vec<VolumeRecord>, Problem> {
+        let all = Transaction {
+            compare: Vec::new(),
+            success: vec![Operation::Range(Selector::Prefix(VOLUMES_PREFIX.into()))],
+            failure: Vec::new(),
+        };
+        let outcome = self.desk.transact(all).await.map_err(problem::metadata)?;
+        let ranges = outcome
+            .results
+            .into_iter()
+            .filter_map(|result| match result {
+                OperationResult::Range(found) => Some(found),
+                _ => None,
+            });
+        let records = ranges
+            .flatten()
+            .map(|found| VolumeRecord::decode(&found.value));
+        let mut records: Vec<_> = records
+            .collect::<Result<_, _>>()
+            .map_err(|error| Problem::new(ProblemKind::Internal, error))?;
+        records.sort_by(|one: &VolumeRecord, other| one.name.cmp(&other.name));
+        Ok(records)
     }
 
     /// Whether no volume has ever been made.
@@ -259,6 +291,24 @@ impl Controller {
         }
     }
 
+    /// Waits a moment for the sessions with a volume's target to end: who has just logged out is not in
+    /// the way.
+    async fn unused(&self, name: &VolumeName) -> Result<(), Problem> {
+        let deadline = Instant::now() + SESSIONS_END_MAX;
+        loop {
+            let (inventory, reports) = self.look().await?;
+            let volume = inventory.volume(name.as_str());
+            let sessions = volume.map_or(0, |found| reports.sessions_with(found.record.volume));
+            if sessions == 0 {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(problem::in_use(name, sessions));
+            }
+            tokio::time::sleep(SERVE_POLL).await;
+        }
+    }
+
     /// The volume once it is served at every portal that is up, or as it is after a while.
     async fn served(&self, name: &VolumeName) -> Result<Volume, Problem> {
         let deadline = Instant::now() + self.serve_time_max;
@@ -319,7 +369,7 @@ impl Api for Controller {
         Ok(view::volume(&inventory, &reports, &record.record))
     }
 
-    async fn create_volume(&self, request: VolumeCreate) -> Result<Volume, Problem> {
+    async fn create_volume(&self, request: VolumeCreate) -> Result<Created, Problem> {
         let name: VolumeName = request.name.parse().map_err(problem::name)?;
         let size = VolumeSize::new(request.bytes).map_err(problem::size)?;
         let make = |inventory: &Inventory, reports: &Reports| {
@@ -327,10 +377,12 @@ impl Api for Controller {
             let plan = holdfast_control::create(inventory, up, &name, size, request.policy);
             plan.map(|plan| plan.transactions)
         };
-        if self.carry_out(make, &name).await? {
+        let is_new = self.carry_out(make, &name).await?;
+        if is_new {
             tracing::info!(%name, bytes = size.bytes(), policy = %request.policy, "made a volume");
         }
-        self.served(&name).await
+        let volume = self.served(&name).await?;
+        Ok(Created { volume, is_new })
     }
 
     async fn grow_volume(&self, name: &str, request: VolumeGrow) -> Result<Volume, Problem> {
@@ -346,8 +398,11 @@ impl Api for Controller {
         self.served(&name).await
     }
 
-    async fn delete_volume(&self, name: &str) -> Result<(), Problem> {
+    async fn delete_volume(&self, name: &str, how: VolumeDelete) -> Result<(), Problem> {
         let name: VolumeName = name.parse().map_err(problem::name)?;
+        if !how.force {
+            self.unused(&name).await?;
+        }
         let meant = self.inventory().await?;
         let meant = meant
             .volume(name.as_str())

@@ -30,6 +30,19 @@ pub(crate) fn conflict(name: &VolumeName) -> Problem {
     .hint("try again")
 }
 
+pub(crate) fn in_use(name: &VolumeName, sessions: u32) -> Problem {
+    let them = if sessions == 1 {
+        "1 session".to_owned()
+    } else {
+        format!("{sessions} sessions")
+    };
+    Problem::new(
+        ProblemKind::VolumeInUse,
+        format!("volume {name} is in use: initiators have {them} with its target"),
+    )
+    .hint("log them out first; `holdfast volume delete --force` takes it away from them")
+}
+
 pub(crate) fn name(error: NameError) -> Problem {
     Problem::new(ProblemKind::Invalid, error).hint("a good name is, for example, sql-data.01")
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use holdfast_api::ApiClient;
 use holdfast_api::client::ApiUrl;
-use holdfast_api::documents::{LocalReport, LocalSlice};
+use holdfast_api::documents::{LocalReport, LocalSlice, LocalVolume, Room};
 use holdfast_control::Inventory;
 use holdfast_model::record::NodeRecord;
 use holdfast_model::{NodeId, SliceId, VolumeId};
@@ -26,14 +26,15 @@ pub(crate) struct Reports {
 
 #[derive(Clone, Debug)]
 struct Report {
-    /// What the node's portal serves.
-    serving: Vec<VolumeId>,
+    room: Room,
+    /// What the node's portal serves, and to how many.
+    volumes: BTreeMap<VolumeId, LocalVolume>,
     slices: BTreeMap<SliceId, LocalSlice>,
 }
 
 impl Report {
     fn new(report: LocalReport) -> Self {
-        let serving = report.volumes.iter().filter(|volume| volume.serving);
+        let volumes = report.volumes.into_iter();
         let slices = report.slices.into_iter().map(|slice| {
             let id = SliceId {
                 volume: VolumeId(slice.volume),
@@ -42,7 +43,8 @@ impl Report {
             (id, slice)
         });
         Self {
-            serving: serving.map(|volume| VolumeId(volume.volume)).collect(),
+            room: report.room,
+            volumes: volumes.map(|one| (VolumeId(one.volume), one)).collect(),
             slices: slices.collect(),
         }
     }
@@ -95,7 +97,28 @@ impl Reports {
     /// Whether a node is up and serves a volume at its portal.
     pub(crate) fn serves(&self, node: NodeId, volume: VolumeId) -> bool {
         let report = self.nodes.get(&node);
-        report.is_some_and(|report| report.serving.contains(&volume))
+        let volume = report.and_then(|report| report.volumes.get(&volume));
+        volume.is_some_and(|volume| volume.serving)
+    }
+
+    /// The room on a node's devices, if it is up.
+    pub(crate) fn room(&self, node: NodeId) -> Option<Room> {
+        Some(self.nodes.get(&node)?.room)
+    }
+
+    /// Sessions at a node's portal, if it is up.
+    pub(crate) fn sessions_at(&self, node: NodeId) -> Option<u32> {
+        let volumes = self.nodes.get(&node)?.volumes.values();
+        Some(volumes.map(|volume| volume.sessions).sum())
+    }
+
+    /// Sessions with a volume's target, at the portals of all nodes that are up.
+    pub(crate) fn sessions_with(&self, volume: VolumeId) -> u32 {
+        let volumes = self
+            .nodes
+            .values()
+            .filter_map(|report| report.volumes.get(&volume));
+        volumes.map(|volume| volume.sessions).sum()
     }
 }
 

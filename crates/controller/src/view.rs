@@ -3,9 +3,12 @@
 //! The two are read one after the other, so a report may be older or newer than the records. Who is
 //! in sync is taken from the records, who serves from the reports.
 
+use std::cmp::Reverse;
+
 use holdfast_api::documents::{
-    Health, Joining, LocalJoining, LocalSlice, Node, NodeCounts, NodeList, NodeState, Resync,
-    Slice, Status, Volume, VolumeCounts, VolumeList, VolumeSummary,
+    Alert, Health, Joining, LocalJoining, LocalSlice, Node, NodeCounts, NodeList, NodeState,
+    Resync, Room, RoomLevel, Severity, Slice, Status, Volume, VolumeCounts, VolumeList,
+    VolumeSummary,
 };
 use holdfast_control::Inventory;
 use holdfast_model::record::{NodeRecord, SliceRecord, VolumeRecord};
@@ -16,18 +19,32 @@ use crate::reports::Reports;
 pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
     let mut nodes = NodeCounts::default();
     let mut worst = Health::Healthy;
-    for node in inventory.nodes.keys() {
+    let mut pool = Room::default();
+    let mut alerts = Vec::new();
+    for node in inventory.nodes.values() {
         nodes.total += 1;
-        if reports.is_up(*node) {
+        let room = reports.room(node.node);
+        if let Some(room) = room {
             nodes.up += 1;
-        } else {
-            worst = Health::Degraded;
+            pool.bytes += room.bytes;
+            pool.used_bytes += room.used_bytes;
+        }
+        if let Some(alert) = node_alert(node, room) {
+            alerts.push(alert);
+            let enough = room.is_some_and(|room| room.level() < RoomLevel::Full);
+            worst = worst.max(if enough {
+                Health::Healthy
+            } else {
+                Health::Degraded
+            });
         }
     }
     let mut volumes = VolumeCounts::default();
     for volume in inventory.volumes.values() {
-        let health = volume_health(inventory, reports, &volume.record);
+        let healths = slice_healths(inventory, reports, &volume.record);
+        let health = worst_of(&healths);
         worst = worst.max(health);
+        alerts.extend(volume_alert(&volume.record, &healths));
         volumes.total += 1;
         match health {
             Health::Healthy => volumes.healthy += 1,
@@ -35,13 +52,58 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
             Health::Unavailable => volumes.unavailable += 1,
         }
     }
+    alerts.sort_by_key(|alert| Reverse(alert.severity));
+    let records = inventory.volumes.values().map(|volume| &volume.record);
+    let promised = records.map(|record| record.bytes * record.policy.copies() as u64);
     Status {
         cluster: inventory.cluster.record.cluster.to_string(),
         health: worst,
         nodes,
         volumes,
+        pool,
+        promised_bytes: promised.sum(),
+        alerts,
         revision: inventory.revision.0,
     }
+}
+
+/// What there is to know about a node; its room is unknown while it is down.
+fn node_alert(node: &NodeRecord, room: Option<Room>) -> Option<Alert> {
+    let (severity, detail) = match room {
+        None => (Severity::Warning, "down".to_owned()),
+        Some(room) => match room.level() {
+            RoomLevel::Roomy => return None,
+            RoomLevel::Low => {
+                let percent = room.used_percent();
+                (Severity::Warning, format!("{percent} % full"))
+            }
+            RoomLevel::Full => {
+                let detail = "full; writes that need more room are refused";
+                (Severity::Error, detail.to_owned())
+            }
+        },
+    };
+    Some(Alert {
+        severity,
+        subject: format!("node {}", node.name),
+        detail,
+    })
+}
+
+/// What there is to know about a volume whose slices are so.
+fn volume_alert(volume: &VolumeRecord, slices: &[Health]) -> Option<Alert> {
+    let (severity, what) = match worst_of(slices) {
+        Health::Healthy => return None,
+        Health::Degraded => (Severity::Warning, "lack a good copy"),
+        Health::Unavailable => (Severity::Error, "are not served"),
+    };
+    let worst = worst_of(slices);
+    let count = slices.iter().filter(|health| **health == worst).count();
+    Some(Alert {
+        severity,
+        subject: format!("volume {}", volume.name),
+        detail: format!("{count} of {} slices {what}", slices.len()),
+    })
 }
 
 pub(crate) fn nodes(inventory: &Inventory, reports: &Reports) -> NodeList {
@@ -65,6 +127,8 @@ pub(crate) fn nodes(inventory: &Inventory, reports: &Reports) -> NodeList {
             incarnation: record.incarnation.0,
             replicas: slices().filter(holds).count() as u32,
             primaries: slices().filter(leads).count() as u32,
+            sessions: reports.sessions_at(record.node),
+            room: reports.room(record.node),
         }
     };
     NodeList {
@@ -75,12 +139,14 @@ pub(crate) fn nodes(inventory: &Inventory, reports: &Reports) -> NodeList {
 pub(crate) fn volumes(inventory: &Inventory, reports: &Reports) -> VolumeList {
     let summary = |record: &VolumeRecord| VolumeSummary {
         name: record.name.clone(),
+        volume: record.volume.0,
         bytes: record.bytes,
         used_bytes: used_bytes(inventory, reports, record),
         policy: record.policy,
         health: volume_health(inventory, reports, record),
         target: record.target.clone(),
         lun: record.lun,
+        sessions: reports.sessions_with(record.volume),
     };
     let mut volumes: Vec<_> = inventory
         .volumes
@@ -158,11 +224,17 @@ fn slice_health(reports: &Reports, record: &SliceRecord, policy: Policy) -> Heal
 }
 
 fn volume_health(inventory: &Inventory, reports: &Reports, record: &VolumeRecord) -> Health {
-    inventory
-        .slices_of(record)
-        .map(|slice| slice_health(reports, slice, record.policy))
-        .max()
-        .unwrap_or(Health::Unavailable)
+    worst_of(&slice_healths(inventory, reports, record))
+}
+
+fn slice_healths(inventory: &Inventory, reports: &Reports, record: &VolumeRecord) -> Vec<Health> {
+    let slices = inventory.slices_of(record);
+    let healths = slices.map(|slice| slice_health(reports, slice, record.policy));
+    healths.collect()
+}
+
+fn worst_of(slices: &[Health]) -> Health {
+    slices.iter().copied().max().unwrap_or(Health::Unavailable)
 }
 
 /// How far a replica is that the record takes for joining.
@@ -181,7 +253,7 @@ fn bytes_moved(inventory: &Inventory, reports: &Reports, record: &VolumeRecord) 
     let moved = |slice: &SliceRecord| {
         let joining = slice.joining();
         let under_way = joining.filter_map(|node| progress(reports, slice, node));
-        slice.bytes_moved + under_way.map(|joining| joining.bytes_done).sum::<u64>()
+        slice.bytes_moved + under_way.map(|joining| joining.bytes_moved).sum::<u64>()
     };
     inventory.slices_of(record).map(moved).sum()
 }

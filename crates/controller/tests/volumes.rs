@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
-    Health, LocalReport, LocalSlice, LocalVolume, NodeList, NodeState, Status, Volume,
-    VolumeCreate, VolumeGrow, VolumeList,
+    Created, Health, LocalReport, LocalSlice, LocalVolume, NodeList, NodeState, Status, Volume,
+    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, Problem, ProblemKind, router, server};
 use holdfast_controller::Controller;
@@ -23,6 +23,8 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 const CLUSTER: ClusterId = ClusterId(0xC1);
+/// Volumes are deleted that nobody uses.
+const UNUSED: VolumeDelete = VolumeDelete { force: false };
 
 fn open(folder: &Path) -> Embedded {
     Embedded::open(folder, CLUSTER, HistoryLimits::default()).unwrap()
@@ -52,13 +54,13 @@ impl Api for Reporter {
     async fn volume(&self, _: &str) -> Result<Volume, Problem> {
         elsewhere()
     }
-    async fn create_volume(&self, _: VolumeCreate) -> Result<Volume, Problem> {
+    async fn create_volume(&self, _: VolumeCreate) -> Result<Created, Problem> {
         elsewhere()
     }
     async fn grow_volume(&self, _: &str, _: VolumeGrow) -> Result<Volume, Problem> {
         elsewhere()
     }
-    async fn delete_volume(&self, _: &str) -> Result<(), Problem> {
+    async fn delete_volume(&self, _: &str, _: VolumeDelete) -> Result<(), Problem> {
         elsewhere()
     }
     async fn local(&self) -> Result<LocalReport, Problem> {
@@ -107,6 +109,7 @@ impl Node {
         report.volumes.push(LocalVolume {
             volume,
             serving: true,
+            sessions: 0,
         });
         report.slices.extend((0..slices).map(|index| LocalSlice {
             volume,
@@ -141,7 +144,8 @@ async fn volumes_come_grow_and_go() {
     let controller = controller(&store).await;
     let nodes = [Node::start(1, &store).await, Node::start(2, &store).await];
     let request = wanted("demo", 5 << 30, Policy::Mirror2);
-    let volume = controller.create_volume(request.clone()).await.unwrap();
+    let Created { volume, is_new } = controller.create_volume(request.clone()).await.unwrap();
+    assert!(is_new);
     assert_eq!((volume.bytes, volume.slices.len()), (5 << 30, 2));
     assert_eq!(volume.slices[0].in_sync, ["n1", "n2"]);
     assert_eq!(
@@ -161,8 +165,10 @@ async fn volumes_come_grow_and_go() {
     );
     assert_eq!(
         controller.create_volume(request).await.unwrap(),
-        volume,
-        "it is nothing new"
+        Created {
+            volume,
+            is_new: false
+        },
     );
     let grown = controller
         .grow_volume("demo", VolumeGrow { bytes: 9 << 30 })
@@ -182,13 +188,63 @@ async fn volumes_come_grow_and_go() {
         .map(|node| node.state)
         .collect();
     assert_eq!(states, [NodeState::Up, NodeState::Down]);
-    controller.delete_volume("demo").await.unwrap();
+    controller.delete_volume("demo", UNUSED).await.unwrap();
     assert_eq!(controller.volumes().await.unwrap().volumes, []);
     let kind = |result: Result<(), Problem>| result.unwrap_err().kind;
     assert_eq!(
-        kind(controller.delete_volume("demo").await),
+        kind(controller.delete_volume("demo", UNUSED).await),
         ProblemKind::NoSuchVolume
     );
+}
+
+#[tokio::test]
+async fn a_volume_in_use_is_not_deleted_unless_that_is_forced() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let nodes = [Node::start(1, &store).await, Node::start(2, &store).await];
+    for name in ["first", "second"] {
+        let request = wanted(name, 4096, Policy::Mirror2);
+        controller.create_volume(request).await.unwrap();
+    }
+    let set_sessions = |count| {
+        let mut report = nodes[1].reporter.0.lock().unwrap();
+        report.volumes = vec![LocalVolume {
+            volume: 1,
+            serving: true,
+            sessions: count,
+        }];
+    };
+    set_sessions(2);
+    let listed = controller.volumes().await.unwrap().volumes;
+    let sessions: Vec<_> = listed.iter().map(|volume| volume.sessions).collect();
+    assert_eq!(sessions, [2, 0]);
+    let listed = controller.nodes().await.unwrap().nodes;
+    let sessions: Vec<_> = listed.iter().map(|node| node.sessions).collect();
+    assert_eq!(sessions, [Some(0), Some(2)]);
+    let problem = controller.delete_volume("first", UNUSED).await.unwrap_err();
+    assert_eq!(problem.kind, ProblemKind::VolumeInUse);
+    assert!(problem.detail.contains("2 sessions"), "{problem}");
+    assert!(problem.hint.unwrap().contains("--force"));
+    // Nobody uses the other one, and who is just logging out is waited for.
+    controller.delete_volume("second", UNUSED).await.unwrap();
+    let (deleted, ()) = tokio::join!(controller.delete_volume("first", UNUSED), async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        set_sessions(0);
+    });
+    deleted.unwrap();
+    controller
+        .create_volume(wanted("third", 4096, Policy::None))
+        .await
+        .unwrap();
+    nodes[0].reporter.0.lock().unwrap().volumes = vec![LocalVolume {
+        volume: 3,
+        serving: true,
+        sessions: 1,
+    }];
+    let force = VolumeDelete { force: true };
+    controller.delete_volume("third", force).await.unwrap();
+    assert_eq!(controller.volumes().await.unwrap().volumes, []);
 }
 
 #[tokio::test]
@@ -313,8 +369,8 @@ async fn a_large_volume_is_made_no_faster_than_its_slices_are_taken_up() {
     let _nodes = [Node::start(1, &store).await, Node::start(2, &store).await];
     let taking = tokio::spawn(take_up(store.session(), 300));
     let request = wanted("large", 300 * SLICE_SIZE, Policy::Mirror2);
-    let volume = controller.create_volume(request).await.unwrap();
-    assert_eq!(volume.slices.len(), 300);
+    let created = controller.create_volume(request).await.unwrap();
+    assert_eq!(created.volume.slices.len(), 300);
     let waiting_max = taking.await.unwrap();
     assert!(
         (1..=127).contains(&waiting_max),
@@ -340,7 +396,7 @@ async fn many_make_volumes_at_the_same_time() {
     }
     for maker in makers {
         let (shared, own) = maker.await.unwrap();
-        assert_eq!(shared.unwrap().slices.len(), 2);
+        assert_eq!(shared.unwrap().volume.slices.len(), 2);
         own.unwrap();
     }
     let mut user = User::new(store.session());
@@ -411,7 +467,7 @@ async fn lost_answers_are_looked_up() {
                 .create_volume(wanted(&name, 8 << 30, Policy::None))
                 .await
             {
-                Ok(volume) => break assert_eq!(volume.slices.len(), 2),
+                Ok(created) => break assert_eq!(created.volume.slices.len(), 2),
                 Err(problem) => assert_eq!(problem.kind, ProblemKind::Unavailable),
             }
         }
@@ -421,7 +477,7 @@ async fn lost_answers_are_looked_up() {
             .1;
         assert_eq!(slices.len(), 2, "what was cut short is cleared away");
         loop {
-            match controller.delete_volume(&name).await {
+            match controller.delete_volume(&name, UNUSED).await {
                 Ok(()) => break,
                 Err(problem) if problem.kind == ProblemKind::NoSuchVolume => break,
                 Err(problem) => assert_eq!(problem.kind, ProblemKind::Unavailable),

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use holdfast_e2e::cli::{FAILED, USAGE, fails, json};
@@ -12,6 +13,8 @@ use holdfast_e2e::{Demo, DemoOptions, binary, scenario};
 use holdfast_lab::verify::LoadConfig;
 use serde_json::Value;
 
+/// How old what is told may be, at most.
+const TOLD_WITHIN: Duration = Duration::from_secs(3);
 /// Blocks of 512 bytes.
 const BLOCKS_PER_GIB: u64 = (1 << 30) / 512;
 
@@ -165,6 +168,48 @@ fn a_volume_named_again_is_nothing_new_and_a_different_one_is_an_error() {
         demo.start_again()?;
         ensure!(demo.volume("demo")?.is_whole(2), "the demo has suffered");
         Ok(())
+    });
+}
+
+/// A volume that hosts use is not deleted by mistake; the file says what volumes there are.
+#[test]
+fn a_volume_in_use_is_deleted_by_force_only() {
+    scenario(DemoOptions::default(), |demo| {
+        let api = demo.file().api.clone();
+        let _: Value = json(&api, &["volume", "create", "other", "1GiB"])?;
+        wait_until("the file names the new volume", TOLD_WITHIN, || {
+            demo.refresh()?;
+            Ok(demo.file().volumes.len() == 2)
+        })?;
+        let host = Host::open(demo, "other")?;
+        wait_until("all sessions are counted", TOLD_WITHIN, || {
+            let list: Value = json(&api, &["volume", "list"])?;
+            let volumes = list["volumes"].as_array().context("there are volumes")?;
+            let mut sessions = volumes.iter().map(|it| (&it["name"], &it["sessions"]));
+            Ok(sessions.any(|(name, count)| name == "other" && count == 3))
+        })?;
+        let delete = |more: &[&str]| -> Vec<String> {
+            let all = [&["--api", &api, "volume", "delete"], more].concat();
+            all.into_iter().map(str::to_owned).collect()
+        };
+        let said = fails(FAILED, &text(&delete(&["other"])))?;
+        ensure!(said.contains("3 sessions"), "one on each path: {said}");
+        ensure!(said.contains("--force"), "it does not say how: {said}");
+        host.run(host.disk().write(0, vec![7; 512].into(), 0))?;
+        // Nobody uses the other one, and who has just gone is waited for.
+        drop(host);
+        let _: Value = json(&api, &["volume", "delete", "other"])?;
+        let host = Host::open_with(demo, "demo", |config| {
+            config.patience = TOLD_WITHIN;
+        })?;
+        let _: Value = json(&api, &["volume", "delete", "demo", "--force"])?;
+        let written = host.run(host.disk().write(0, vec![7; 512].into(), 0));
+        ensure!(written.is_err(), "it is gone, and takes writes");
+        wait_until("the file names no volume", TOLD_WITHIN, || {
+            demo.refresh()?;
+            Ok(demo.file().volumes.is_empty())
+        })
+        .map(|_| ())
     });
 }
 

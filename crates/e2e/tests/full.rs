@@ -1,13 +1,21 @@
 //! A full pool: the writer is told, readers go on, no replica is dropped, and space that is given
 //! back can be written again.
 
+use std::fs;
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail, ensure};
+use holdfast_e2e::cli::json;
 use holdfast_e2e::host::Host;
-use holdfast_e2e::{DemoOptions, scenario};
+use holdfast_e2e::process::wait_until;
+use holdfast_e2e::{Demo, DemoOptions, scenario};
 use holdfast_lab::command;
 use holdfast_lab::multipath::{CommandError, Problem};
+use serde_json::Value;
 
 const MIB: u64 = 1 << 20;
+/// What nodes report is no older.
+const TOLD_WITHIN: Duration = Duration::from_secs(3);
 /// Logical blocks in a MiB.
 const BLOCKS: u64 = MIB / 512;
 /// Pieces of one MiB that are given back at the end.
@@ -35,6 +43,14 @@ fn a_full_pool_refuses_writes_and_nothing_else() {
             "only {written} MiB of 2 GiB could be written"
         );
         check_refusal(refused)?;
+        // Whoever asks is told, and so is who reads the log.
+        wait_until("the status says that nodes are full", TOLD_WITHIN, || {
+            Ok(full_nodes(demo)? == 2)
+        })?;
+        for node in demo.node_names() {
+            let log = fs::read_to_string(demo.path(&node).join("node.log"))?;
+            ensure!(log.contains("room is full"), "the log of {node} says {log}");
+        }
         let volume = demo.volume("thin")?;
         ensure!(volume.is_whole(2), "a replica was dropped: {volume:?}");
         for index in 0..written {
@@ -53,9 +69,26 @@ fn a_full_pool_refuses_writes_and_nothing_else() {
         for index in 0..GIVEN_BACK / 2 {
             check(&host, 4096 + index, 3)?;
         }
+        wait_until("no node is full any more", TOLD_WITHIN, || {
+            Ok(full_nodes(demo)? == 0)
+        })?;
         ensure!(demo.volume("thin")?.is_whole(2), "a replica was dropped");
         Ok(())
     });
+}
+
+/// Nodes without room, by the alerts of `holdfast status`.
+fn full_nodes(demo: &Demo) -> Result<usize> {
+    let status: Value = json(&demo.file().api, &["status"])?;
+    let alerts = status["alerts"].as_array().context("there are alerts")?;
+    let is_full = |alert: &&Value| {
+        let about_node = alert["subject"]
+            .as_str()
+            .is_some_and(|it| it.starts_with("node "));
+        let detail = alert["detail"].as_str().unwrap_or_default();
+        about_node && alert["severity"] == "error" && detail.starts_with("full")
+    };
+    Ok(alerts.iter().filter(is_full).count())
 }
 
 /// DATA PROTECT, SPACE ALLOCATION FAILED WRITE PROTECT.
@@ -87,7 +120,7 @@ fn write_patiently(host: &Host, index: u64) -> Result<()> {
             Ok(()) => return Ok(()),
             Err(error) => check_refusal(error)?,
         }
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100));
     }
     bail!("space that was given back is not free");
 }

@@ -43,5 +43,5 @@ pub use event::{
 };
 pub use notice::{Notice, Severity};
 pub use past::Astray;
-pub use status::{NodeStatus, ReplicaStatus};
+pub use status::{NodeStatus, ReplicaStatus, Usage, VolumeStatus};
 pub use view::ReplicaView;

@@ -125,8 +125,13 @@ impl Portal {
         self.target.next_timeout()
     }
 
-    pub(crate) fn sessions(&self) -> usize {
-        self.sessions.len()
+    /// Sessions with each target.
+    pub(crate) fn sessions_by_target(&self) -> BTreeMap<&IscsiName, u32> {
+        let mut counts = BTreeMap::new();
+        for session in self.sessions.values().filter(|session| !session.closed) {
+            *counts.entry(&session.nexus.target).or_default() += 1;
+        }
+        counts
     }
 
     pub(crate) fn set_directory(

@@ -3,7 +3,8 @@
 use alloc::vec::Vec;
 
 use holdfast_model::{Epoch, NodeId, SliceId, VolumeId};
-use holdfast_store::Usage;
+use holdfast_replica::Progress;
+pub use holdfast_store::Usage;
 
 use crate::engine::Engine;
 
@@ -16,16 +17,25 @@ pub struct NodeStatus {
     pub registered: bool,
     /// Peers that can be spoken to.
     pub peers: Vec<NodeId>,
-    /// Sessions of initiators.
-    pub sessions: usize,
     /// What the store holds.
     pub usage: Usage,
     /// Bytes that replicas led from here have copied to joining ones since the start.
     pub bytes_moved: u64,
     /// Replicas here.
     pub replicas: Vec<ReplicaStatus>,
-    /// Volumes of which every slice can be reached from this portal.
-    pub served: Vec<VolumeId>,
+    /// The volumes, at this portal.
+    pub volumes: Vec<VolumeStatus>,
+}
+
+/// A volume at this portal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VolumeStatus {
+    /// Which.
+    pub volume: VolumeId,
+    /// Whether every slice of it can be reached from here.
+    pub served: bool,
+    /// Sessions of initiators with its target.
+    pub sessions: u32,
 }
 
 /// A replica here.
@@ -41,8 +51,8 @@ pub struct ReplicaStatus {
     pub pages: u64,
     /// Blocks that are known to be bad here, and have not been mended yet.
     pub bad_blocks: u64,
-    /// For a primary: who is being brought up to date, and bytes done of all.
-    pub joining: Vec<(NodeId, u64, u64)>,
+    /// For a primary: who is being brought up to date, and how far that is.
+    pub joining: Vec<(NodeId, Progress)>,
 }
 
 impl Engine {
@@ -68,40 +78,41 @@ impl Engine {
             open: true,
             registered: self.world.cluster.is_ready(),
             peers: self.world.peers.nodes().collect(),
-            sessions: self.portal.sessions(),
             usage: store.usage(),
             bytes_moved: self.world.bytes_moved,
             replicas: replicas.collect(),
-            served: self.served(),
+            volumes: self.volume_statuses(),
         }
     }
 
-    /// Volumes of which every slice is led from here, or by a peer that can be asked.
-    fn served(&self) -> Vec<VolumeId> {
-        let reaches = |slice: SliceId| {
-            let record = self
-                .world
-                .cluster
-                .slices
-                .get(&slice)
-                .map(|(record, _)| record);
-            record.is_some_and(|record| {
-                if record.primary == self.config.node {
-                    self.replicas
-                        .get(&slice)
-                        .is_some_and(|replica| replica.leads().is_some())
-                } else {
-                    self.world.peers.link(record.primary).is_some()
-                }
-            })
-        };
+    fn volume_statuses(&self) -> Vec<VolumeStatus> {
+        let sessions = self.portal.sessions_by_target();
         let volumes = self.world.cluster.volumes.values();
         volumes
-            .filter(|volume| {
-                let id = volume.volume;
-                (0..volume.slice_count()).all(|index| reaches(SliceId { volume: id, index }))
+            .map(|record| {
+                let id = record.volume;
+                let slices = (0..record.slice_count()).map(|index| SliceId { volume: id, index });
+                let place = self.volumes.place_of(id);
+                let sessions = place.and_then(|(target, _)| sessions.get(target));
+                VolumeStatus {
+                    volume: id,
+                    served: slices.into_iter().all(|slice| self.reaches(slice)),
+                    sessions: sessions.copied().unwrap_or(0),
+                }
             })
-            .map(|volume| volume.volume)
             .collect()
+    }
+
+    /// Whether a slice is led from here, or by a peer that can be asked.
+    fn reaches(&self, slice: SliceId) -> bool {
+        let Some((record, _)) = self.world.cluster.slices.get(&slice) else {
+            return false;
+        };
+        if record.primary == self.config.node {
+            let replica = self.replicas.get(&slice);
+            replica.is_some_and(|replica| replica.leads().is_some())
+        } else {
+            self.world.peers.link(record.primary).is_some()
+        }
     }
 }

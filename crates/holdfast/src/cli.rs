@@ -53,7 +53,7 @@ impl Global {
         let urls = urls.map(|url| {
             url.parse().unwrap_or_else(|error: UrlError| {
                 let what = format!("--api, or HOLDFAST_API: {error}");
-                usage(ErrorKind::ValueValidation, &what)
+                usage(None, ErrorKind::ValueValidation, &what)
             })
         });
         urls.collect()
@@ -110,10 +110,12 @@ impl NodeArguments {
             (Some(config), None) => NodeCommand::Run { config },
             (None, Some(NodeSubcommand::List)) => NodeCommand::List,
             (Some(_), Some(_)) => usage(
+                Some("node"),
                 ErrorKind::ArgumentConflict,
                 "--config runs a node, and goes with no other command",
             ),
             (None, None) => usage(
+                Some("node"),
                 ErrorKind::MissingRequiredArgument,
                 "--config FILE, or a command such as list, is missing",
             ),
@@ -121,9 +123,16 @@ impl NodeArguments {
     }
 }
 
-/// Tells that the command line makes no sense, and ends the process with 2.
-pub(crate) fn usage(kind: ErrorKind, what: &str) -> ! {
-    Cli::command().error(kind, what).exit()
+/// Tells that the command line makes no sense, and ends the process with 2. How the subcommand is used
+/// is told; how `holdfast` is, if there is none.
+pub(crate) fn usage(subcommand: Option<&str>, kind: ErrorKind, what: &str) -> ! {
+    let mut all = Cli::command();
+    all.build();
+    let found = subcommand.and_then(|name| all.find_subcommand_mut(name));
+    match found {
+        Some(subcommand) => subcommand.error(kind, what).exit(),
+        None => all.error(kind, what).exit(),
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -149,6 +158,9 @@ pub(crate) enum VolumeCommand {
     Delete {
         /// The volume's name
         name: VolumeName,
+        /// Also if initiators have sessions with its target: they lose it
+        #[arg(long)]
+        force: bool,
     },
 }
 

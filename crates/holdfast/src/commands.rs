@@ -19,6 +19,7 @@ fn client(global: &Global) -> ApiClient {
     let token = token.map(|token| match token.into_string() {
         Ok(token) if token.chars().all(|letter| letter.is_ascii_graphic()) => token,
         _ => usage(
+            None,
             ErrorKind::ValueValidation,
             "HOLDFAST_TOKEN: a token has letters, digits and signs, no spaces and no line breaks",
         ),

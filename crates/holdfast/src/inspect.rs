@@ -166,8 +166,20 @@ pub(crate) fn run(arguments: &InspectArguments, output: &Output) -> Result<(), F
         Ok(())
     })?;
     match failed.into_iter().next() {
-        None => Ok(()),
+        None => miss(&stores, options.slice),
         Some(failed) => Err(Failure::from(failed.problem).told()),
+    }
+}
+
+/// The slice that is asked for has to be somewhere.
+fn miss(stores: &[StoreLook], wanted: Option<SliceId>) -> Result<(), Failure> {
+    match wanted {
+        Some(slice) if !stores.iter().any(|store| store.report.may_hold(slice)) => {
+            let failure = Failure::new(format!("there is nothing of slice {slice} here"))
+                .hint("without --slice every slice is shown; `holdfast volume show` tells a volume's number");
+            Err(failure.told_on_stdout())
+        }
+        _ => Ok(()),
     }
 }
 
@@ -183,7 +195,7 @@ fn print_layout(output: &Output) -> Result<(), Failure> {
 fn decide(arguments: &InspectArguments) -> Options {
     let mut paths = arguments.words.clone();
     let first = paths.first().expect("a path is required");
-    let conflict = |what: &str| usage(ErrorKind::ArgumentConflict, what);
+    let conflict = |what: &str| usage(Some("inspect"), ErrorKind::ArgumentConflict, what);
     if first == Path::new("layout") {
         conflict("layout goes with no PATH: `holdfast inspect superblock PATH` shows the regions");
     }
@@ -192,7 +204,11 @@ fn decide(arguments: &InspectArguments) -> Options {
         paths.remove(0);
     }
     if paths.is_empty() {
-        usage(ErrorKind::MissingRequiredArgument, "no PATH is given");
+        usage(
+            Some("inspect"),
+            ErrorKind::MissingRequiredArgument,
+            "no PATH is given",
+        );
     }
     let section = section.unwrap_or(Section::All);
     if !section.has_journal() && (arguments.records || arguments.segments) {

@@ -28,6 +28,11 @@ impl Output {
         Self { json }
     }
 
+    /// Whether results are documents, not texts for people.
+    pub(crate) const fn is_for_programs(self) -> bool {
+        self.json
+    }
+
     /// The command's result: the document for programs, or the text for people.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ pub mod ports;
 pub mod predecessor;
 mod reactor;
 mod report;
+mod room;
 mod run;
 mod services;
 mod signals;

@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::clock;
 use crate::error::NodeError;
 use crate::report::Reporter;
+use crate::room::RoomWatch;
 use crate::signals::Signals;
 
 /// How long a clean stop may take before the process ends anyway.
@@ -47,6 +48,7 @@ pub(crate) struct Reactor {
     pub(crate) report: watch::Sender<LocalReport>,
     /// When the report is next made.
     pub(crate) report_due: Instant,
+    pub(crate) room: RoomWatch,
     pub(crate) names: Names,
     pub(crate) out: Output,
 }
@@ -108,6 +110,7 @@ impl Reactor {
     fn make_report(&mut self) {
         let begun = Instant::now();
         let report = self.reporter.report(&self.engine.status());
+        self.room.tell(report.room);
         self.report.send_replace(report);
         let rest = begun.elapsed() * REPORT_REST;
         let rest = rest.clamp(REPORT_INTERVAL, REPORT_INTERVAL_MAX);

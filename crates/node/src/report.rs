@@ -1,7 +1,7 @@
 //! What the node tells its API about itself.
 
-use holdfast_api::documents::{LocalJoining, LocalReport, LocalSlice, LocalVolume};
-use holdfast_engine::{NodeStatus, ReplicaStatus};
+use holdfast_api::documents::{LocalJoining, LocalReport, LocalSlice, LocalVolume, Room};
+use holdfast_engine::{NodeStatus, ReplicaStatus, Usage, VolumeStatus};
 use holdfast_model::{Incarnation, PAGE_SIZE};
 
 use crate::config::NodeConfig;
@@ -34,16 +34,25 @@ impl Reporter {
             name: self.name.clone(),
             incarnation: self.incarnation.0,
             process: std::process::id(),
-            volumes: status
-                .served
-                .iter()
-                .map(|volume| LocalVolume {
-                    volume: volume.0,
-                    serving: true,
-                })
-                .collect(),
+            room: room(&status.usage),
+            volumes: status.volumes.iter().map(volume).collect(),
             slices: status.replicas.iter().map(slice).collect(),
         }
+    }
+}
+
+fn room(usage: &Usage) -> Room {
+    Room {
+        bytes: usage.pages * PAGE_SIZE as u64,
+        used_bytes: (usage.pages_used + usage.pages_reserved) * PAGE_SIZE as u64,
+    }
+}
+
+fn volume(status: &VolumeStatus) -> LocalVolume {
+    LocalVolume {
+        volume: status.volume.0,
+        serving: status.served,
+        sessions: status.sessions,
     }
 }
 
@@ -57,10 +66,11 @@ fn slice(replica: &ReplicaStatus) -> LocalSlice {
         used_bytes: replica.pages * PAGE_SIZE as u64,
         bad_blocks: replica.bad_blocks,
         joining: joining
-            .map(|(node, bytes_done, bytes_total)| LocalJoining {
+            .map(|(node, progress)| LocalJoining {
                 node: node.0,
-                bytes_done: *bytes_done,
-                bytes_total: *bytes_total,
+                bytes_done: progress.bytes_done,
+                bytes_total: progress.bytes_total,
+                bytes_moved: progress.bytes_moved,
             })
             .collect(),
     }

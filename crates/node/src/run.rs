@@ -24,6 +24,7 @@ use crate::error::NodeError;
 use crate::predecessor::{self, Holder};
 use crate::reactor::{Names, Reactor};
 use crate::report::Reporter;
+use crate::room::RoomWatch;
 use crate::services::{ApiParts, Services};
 use crate::signals::Signals;
 use crate::{clock, limits, logging};
@@ -108,6 +109,7 @@ fn run_logged<A: Api>(
             network,
             session,
             reporter,
+            room: RoomWatch::default(),
             report,
             report_due: Instant::now(),
             names: names(config),

@@ -43,7 +43,7 @@ pub use context::{Contents, Context, Milestone, Peer, Token};
 use joiner::Joiner;
 use marks::{Mark, Window};
 use primary::Primary;
-pub use primary::{Operation, WriteKind};
+pub use primary::{Operation, Progress, WriteKind};
 use recent::Recent;
 use secondary::Secondary;
 use state::{Standing, State};

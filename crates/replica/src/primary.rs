@@ -26,6 +26,7 @@ use holdfast_wire::{Commit, OutcomeCode, Resign};
 
 use admission::Admission;
 pub use admission::{Operation, WriteKind};
+pub use catch_up::Progress;
 use change::Offer;
 pub(crate) use change::{Change, Kind};
 use member::Member;
@@ -122,13 +123,10 @@ impl Primary {
         self.stopping != Stopping::Done
     }
 
-    pub(crate) fn joining(&self) -> Vec<(NodeId, u64, u64)> {
+    pub(crate) fn joining(&self) -> Vec<(NodeId, Progress)> {
         self.members
             .iter()
-            .filter_map(|(node, member)| {
-                let catch_up = member.catch_up()?;
-                Some((*node, catch_up.bytes_done(), catch_up.bytes_total()))
-            })
+            .filter_map(|(node, member)| Some((*node, member.catch_up()?.progress())))
             .collect()
     }
 

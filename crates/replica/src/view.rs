@@ -8,7 +8,7 @@ use holdfast_model::record::SliceRecord;
 use holdfast_model::{CommandId, Epoch, NodeId};
 use holdfast_stdx::Instant;
 
-use crate::{Replica, Role};
+use crate::{Progress, Replica, Role};
 
 /// How a replica stands, for people and for routing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub struct Status {
     pub epoch: Epoch,
     /// Whether this replica leads and serves.
     pub leads: bool,
-    /// For replicas that are being brought up to date from here: who, and bytes done of all.
-    pub joining: Vec<(NodeId, u64, u64)>,
+    /// For replicas that are being brought up to date from here: who, and how far they are.
+    pub joining: Vec<(NodeId, Progress)>,
 }
 
 impl Replica {

@@ -97,6 +97,7 @@ fn local(node: u16, slices: Vec<LocalSlice>) -> LocalReport {
         volumes: vec![LocalVolume {
             volume: VOLUME.0,
             serving: true,
+            sessions: 0,
         }],
         slices,
         ..LocalReport::default()
@@ -141,6 +142,8 @@ fn a_healthy_volume_is_told_once_whatever_its_copies() {
     assert_eq!((cluster.health, cluster.revision), (Health::Healthy, 8));
     assert_eq!(cluster.nodes, NodeCounts { total: 3, up: 3 });
     assert_eq!(cluster.volumes.healthy, 1);
+    assert_eq!(cluster.alerts, []);
+    assert_eq!(cluster.promised_bytes, 10 << 30, "two copies");
     assert!(reports.serve_everywhere(&inventory, VOLUME));
     let list = nodes(&inventory, &reports).nodes;
     let counts: Vec<_> = list
@@ -169,6 +172,13 @@ fn a_lost_node_degrades_and_a_lost_primary_stops() {
     );
     let cluster = status(&lost, &reports);
     assert_eq!((cluster.health, cluster.nodes.up), (Health::Degraded, 2));
+    assert_eq!(
+        said(&cluster),
+        [
+            "warning: node n2: down",
+            "warning: volume demo: 1 of 2 slices lack a good copy"
+        ]
+    );
     assert_eq!(nodes(&lost, &reports).nodes[1].state, NodeState::Down);
     // Not yet replaced in the record, and already not there.
     let unnoticed = inventory(vec![slice_record(0, &BOTH), slice_record(1, &BOTH)]);
@@ -197,6 +207,51 @@ fn a_lost_node_degrades_and_a_lost_primary_stops() {
         (cluster.health, cluster.volumes.unavailable),
         (Health::Unavailable, 1)
     );
+    assert_eq!(
+        said(&cluster)[0],
+        "error: volume demo: 1 of 2 slices are not served"
+    );
+}
+
+#[test]
+fn the_room_of_all_nodes_is_told_and_where_it_ends() {
+    let inventory = inventory(vec![slice_record(0, &BOTH), slice_record(1, &BOTH)]);
+    let up = |node, used_bytes| LocalReport {
+        room: Room {
+            bytes: 1 << 30,
+            used_bytes,
+        },
+        ..local(
+            node,
+            vec![
+                local_slice(0, 5, node == 1, 1),
+                local_slice(1, 5, node == 1, 1),
+            ],
+        )
+    };
+    let low = 900 << 20;
+    let reports = Reports::of([up(1, 0), up(2, low), up(3, 5 << 20)]);
+    let cluster = status(&inventory, &reports);
+    let pool = Room {
+        bytes: 3 << 30,
+        used_bytes: 905 << 20,
+    };
+    assert_eq!((cluster.health, cluster.pool), (Health::Healthy, pool));
+    assert_eq!(said(&cluster), ["warning: node n2: 87 % full"]);
+    let listed = nodes(&inventory, &reports).nodes;
+    assert_eq!(listed[1].room.map(|room| room.used_bytes), Some(low));
+    let reports = Reports::of([up(1, 0), up(2, 1 << 30), up(3, 5 << 20)]);
+    let cluster = status(&inventory, &reports);
+    assert_eq!(cluster.health, Health::Degraded);
+    assert_eq!(
+        said(&cluster),
+        ["error: node n2: full; writes that need more room are refused"]
+    );
+}
+
+/// The alerts, as people read them.
+fn said(cluster: &Status) -> Vec<String> {
+    cluster.alerts.iter().map(ToString::to_string).collect()
 }
 
 #[test]
@@ -218,6 +273,7 @@ fn a_returning_replica_is_told_with_its_progress() {
         node: 2,
         bytes_done: 3,
         bytes_total: 4,
+        bytes_moved: 2,
     }];
     let former = local_slice(0, 4, true, 99);
     let reports = Reports::of([
@@ -239,5 +295,5 @@ fn a_returning_replica_is_told_with_its_progress() {
         Some(11),
         "the newer of two that say they serve is asked"
     );
-    assert_eq!(document.resync.bytes_moved, 1003);
+    assert_eq!(document.resync.bytes_moved, 1002);
 }

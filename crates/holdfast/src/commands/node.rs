@@ -9,7 +9,7 @@ use holdfast_node::config::NodeConfig;
 use super::client;
 use crate::cli::Global;
 use crate::failure::Failure;
-use crate::output::{Output, table};
+use crate::output::{Output, bytes, table};
 
 /// Runs a node until it is told to stop.
 pub(crate) fn run(config: &Path) -> Result<(), Failure> {
@@ -42,11 +42,29 @@ fn text(list: &NodeList) -> String {
                 node.api.clone(),
                 node.replicas.to_string(),
                 node.primaries.to_string(),
+                known(node.sessions.map(|count| count.to_string())),
+                known(node.room.map(|room| bytes(room.used_bytes))),
+                known(node.room.map(|room| bytes(room.free_bytes()))),
             ]
         })
         .collect();
     table(
-        ["NODE", "STATE", "PORTAL", "API", "REPLICAS", "PRIMARIES"],
+        [
+            "NODE",
+            "STATE",
+            "PORTAL",
+            "API",
+            "REPLICAS",
+            "PRIMARIES",
+            "SESSIONS",
+            "USED",
+            "FREE",
+        ],
         &rows,
     )
+}
+
+/// What only a node that is up tells.
+fn known(told: Option<String>) -> String {
+    told.unwrap_or_else(|| "-".to_owned())
 }

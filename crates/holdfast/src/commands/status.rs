@@ -5,7 +5,7 @@ use holdfast_api::documents::Status;
 use super::client;
 use crate::cli::Global;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, bytes};
 
 pub(crate) async fn show(global: &Global, output: &Output) -> Result<(), Failure> {
     let status = client(global).status().await?;
@@ -19,6 +19,9 @@ fn text(status: &Status) -> String {
         health,
         nodes,
         volumes,
+        pool,
+        promised_bytes,
+        alerts,
         ..
     } = status;
     let mut text = format!("cluster  {cluster}\nhealth   {}\n", health.as_str());
@@ -37,6 +40,18 @@ fn text(status: &Status) -> String {
     if !parts.is_empty() {
         text.push_str(&format!(" ({})", parts.join(", ")));
     }
-    text.push('\n');
+    text.push_str(&format!(
+        "\npool     {}: {} used, {} free; all volumes with their copies may fill {}\n",
+        bytes(pool.bytes),
+        bytes(pool.used_bytes),
+        bytes(pool.free_bytes()),
+        bytes(*promised_bytes),
+    ));
+    if !alerts.is_empty() {
+        text.push('\n');
+    }
+    for alert in alerts {
+        text.push_str(&format!("{alert}\n"));
+    }
     text
 }

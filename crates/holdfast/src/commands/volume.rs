@@ -1,15 +1,24 @@
 //! `holdfast volume`.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
-use holdfast_api::ApiClient;
-use holdfast_api::documents::{Joining, Slice, Volume, VolumeCreate, VolumeGrow, VolumeList};
+use holdfast_api::documents::{
+    Created, Joining, NodeState, Slice, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    VolumeSummary,
+};
+use holdfast_api::{ApiClient, ClientError};
+use holdfast_control::VolumeSize;
 use serde::Serialize;
 
 use super::client;
 use crate::cli::{Global, VolumeCommand};
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
+
+/// After how long people are told that it goes on.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
 
 /// What `volume delete` says to programs.
 #[derive(Serialize)]
@@ -34,19 +43,31 @@ pub(crate) async fn run(
                 bytes: create.size.bytes(),
                 policy: create.policy,
             };
-            let volume = client.create_volume(&request).await?;
-            output.result(&volume, || volume_text(&volume))?;
+            let creating = client.create_volume(&request);
+            let Created { volume, is_new } = patiently(output, create.size, creating).await?;
+            if is_new {
+                warn_of_promises(&client, output).await;
+            } else {
+                output.talk("there is such a volume already: nothing was changed");
+            }
+            show(&client, output, volume).await?;
         }
-        VolumeCommand::Show { name } => show(&client, output, name.as_str()).await?,
+        VolumeCommand::Show { name } => {
+            let volume = client.volume(name.as_str()).await?;
+            show(&client, output, volume).await?;
+        }
         VolumeCommand::Grow { name, size } => {
             let request = VolumeGrow {
                 bytes: size.bytes(),
             };
-            let volume = client.grow_volume(name.as_str(), request).await?;
-            output.result(&volume, || volume_text(&volume))?;
+            let growing = client.grow_volume(name.as_str(), request);
+            let volume = patiently(output, size, growing).await?;
+            warn_of_promises(&client, output).await;
+            show(&client, output, volume).await?;
         }
-        VolumeCommand::Delete { name } => {
-            client.delete_volume(name.as_str()).await?;
+        VolumeCommand::Delete { name, force } => {
+            let how = VolumeDelete { force };
+            client.delete_volume(name.as_str(), how).await?;
             let deleted = Deleted {
                 deleted: name.as_str(),
             };
@@ -56,10 +77,49 @@ pub(crate) async fn run(
     Ok(())
 }
 
-async fn show(client: &ApiClient, output: &Output, name: &str) -> Result<(), Failure> {
-    let volume = client.volume(name).await?;
-    output.result(&volume, || volume_text(&volume))?;
-    Ok(())
+/// Waits for something to be done, and says so if it takes long: a large volume has thousands of slices.
+async fn patiently<T>(
+    output: &Output,
+    size: VolumeSize,
+    doing: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, Failure> {
+    tokio::pin!(doing);
+    tokio::select! {
+        done = &mut doing => return Ok(done?),
+        () = tokio::time::sleep(SILENCE_MAX) => {
+            let slices = size.slice_count();
+            output.talk(&format!("at work: the nodes take up the volume's {slices} slices"));
+        }
+    }
+    Ok(doing.await?)
+}
+
+/// Says so if the volumes together may fill more than there is. What is done is done, whatever comes of it.
+async fn warn_of_promises(client: &ApiClient, output: &Output) {
+    let Ok(status) = client.status().await else {
+        return;
+    };
+    if status.promised_bytes > status.pool.bytes {
+        output.talk(&format!(
+            "note: all volumes with their copies may fill {}, and the nodes have {}: `holdfast \
+             status` tells when that becomes too little",
+            bytes(status.promised_bytes),
+            bytes(status.pool.bytes),
+        ));
+    }
+}
+
+/// Prints a volume; for people with what they need beside it.
+async fn show(client: &ApiClient, output: &Output, volume: Volume) -> Result<(), Failure> {
+    if output.is_for_programs() {
+        return output.result(&volume, String::new);
+    }
+    let summaries = client.volumes().await?.volumes;
+    let summary = summaries.iter().find(|summary| summary.name == volume.name);
+    let nodes = client.nodes().await?.nodes;
+    let down = nodes.iter().filter(|node| node.state == NodeState::Down);
+    let down: BTreeSet<&str> = down.map(|node| node.name.as_str()).collect();
+    output.result(&volume, || volume_text(&volume, summary, &down))
 }
 
 fn used(used_bytes: Option<u64>) -> String {
@@ -77,26 +137,43 @@ fn list_text(list: &VolumeList) -> String {
                 used(volume.used_bytes),
                 volume.policy.to_string(),
                 volume.health.as_str().to_owned(),
+                volume.sessions.to_string(),
                 volume.target.clone(),
             ]
         })
         .collect();
     table(
-        ["VOLUME", "SIZE", "USED", "POLICY", "HEALTH", "TARGET"],
+        [
+            "VOLUME", "SIZE", "USED", "POLICY", "HEALTH", "SESSIONS", "TARGET",
+        ],
         &rows,
     )
 }
 
-fn volume_text(volume: &Volume) -> String {
-    let mut text = format!(
-        "volume  {}\nsize    {}\nused    {}\npolicy  {}\nhealth  {}\nresync  {} moved\n\n",
-        volume.name,
+fn volume_text(volume: &Volume, summary: Option<&VolumeSummary>, down: &BTreeSet<&str>) -> String {
+    let mut text = format!("volume    {}\n", volume.name);
+    // It may have been deleted meanwhile.
+    if let Some(summary) = summary {
+        text.push_str(&format!(
+            "number    v{}, in logs and for `holdfast inspect`\ntarget    {}, LUN {}\nsessions  {}\n",
+            summary.volume, summary.target, summary.lun, summary.sessions,
+        ));
+    }
+    text.push_str(&format!(
+        "size      {}\nused      {}\npolicy    {}\nhealth    {}\nresync    {} moved\n\n",
         bytes(volume.bytes),
         used(volume.used_bytes),
         volume.policy,
         volume.health.as_str(),
         bytes(volume.resync.bytes_moved),
-    );
+    ));
+    let named = |node: &String| {
+        if down.contains(node.as_str()) {
+            format!("{node} (down)")
+        } else {
+            node.clone()
+        }
+    };
     let rows: Vec<_> = alike(&volume.slices)
         .map(|(indices, slice)| {
             let place = if indices.start() == indices.end() {
@@ -108,8 +185,13 @@ fn volume_text(volume: &Volume) -> String {
             [
                 place,
                 slice.epoch.to_string(),
-                slice.primary.clone(),
-                slice.in_sync.join(" "),
+                named(&slice.primary),
+                slice
+                    .in_sync
+                    .iter()
+                    .map(named)
+                    .collect::<Vec<_>>()
+                    .join(" "),
                 joining.join(" "),
             ]
         })
@@ -185,15 +267,15 @@ mod tests {
             ],
             resync: Resync { bytes_moved: 4096 },
         };
-        let text = volume_text(&volume);
+        let text = volume_text(&volume, None, &BTreeSet::from(["n2"]));
         let (head, slices) = text.split_once("\n\n").unwrap();
-        assert!(head.contains("used    unknown") && head.contains("resync  4 KiB moved"));
+        assert!(head.contains("used      unknown") && head.contains("resync    4 KiB moved"));
         assert_eq!(
             slices,
-            "SLICE  EPOCH  PRIMARY  IN SYNC  JOINING\n\
-             0-2    1      n1       n1 n2\n\
-             3      1      n2       n1 n2\n\
-             4      1      n2       n1 n2    n3 (33 %)\n"
+            "SLICE  EPOCH  PRIMARY    IN SYNC       JOINING\n\
+             0-2    1      n1         n1 n2 (down)\n\
+             3      1      n2 (down)  n1 n2 (down)\n\
+             4      1      n2 (down)  n1 n2 (down)  n3 (33 %)\n"
         );
     }
 }

@@ -76,6 +76,16 @@ pub(crate) struct StoreReport {
     pub(crate) sound: bool,
 }
 
+impl StoreReport {
+    /// Whether the store holds something of a slice, as far as it was looked at.
+    pub(crate) fn may_hold(&self, slice: SliceId) -> bool {
+        let Some(slices) = &self.slices else {
+            return true;
+        };
+        self.pages_uncounted > 0 || slices.iter().any(|report| report.slice == slice)
+    }
+}
+
 #[derive(Debug, Serialize)]
 pub(crate) struct DeviceReport {
     pub(crate) path: String,

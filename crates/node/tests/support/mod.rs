@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
-    LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeGrow, VolumeList,
+    Created, LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
+    VolumeList,
 };
 use holdfast_api::{Api, ApiClient, Problem, ProblemKind};
 use holdfast_control::{Inventory, VolumeName, VolumeSize};
@@ -273,7 +274,7 @@ impl Api for LocalApi {
         elsewhere()
     }
 
-    async fn create_volume(&self, _request: VolumeCreate) -> Result<Volume, Problem> {
+    async fn create_volume(&self, _request: VolumeCreate) -> Result<Created, Problem> {
         elsewhere()
     }
 
@@ -281,7 +282,7 @@ impl Api for LocalApi {
         elsewhere()
     }
 
-    async fn delete_volume(&self, _name: &str) -> Result<(), Problem> {
+    async fn delete_volume(&self, _name: &str, _how: VolumeDelete) -> Result<(), Problem> {
         elsewhere()
     }
 

@@ -9,14 +9,25 @@
 
 use alloc::collections::BTreeMap;
 
-use holdfast_model::{BlockRange, Epoch, NodeId, PageIndex, Sequence};
-use holdfast_wire::{Copied, Copy};
+use holdfast_model::{BLOCK_SIZE, BlockRange, Epoch, NodeId, PageIndex, Sequence};
+use holdfast_wire::{BlockContent, Copied, Copy};
 
 use crate::marks::{Mark, runs};
 use crate::{Contents, Context, Replica, Role, Token};
 
 /// Runs of blocks on their way to a joining replica at a time. Each is 256 KiB at most.
 const COPIES_MAX: usize = 4;
+
+/// How far bringing a replica up to date is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of blocks that the replica lacked and has now.
+    pub bytes_done: u64,
+    /// Bytes of all blocks that it lacked.
+    pub bytes_total: u64,
+    /// Bytes of data that were sent for it: blocks that are zeros, or bad, cost nothing.
+    pub bytes_moved: u64,
+}
 
 /// What is still to be copied.
 #[derive(Debug)]
@@ -32,11 +43,10 @@ pub(crate) struct CatchUp {
     next_page: Option<PageIndex>,
     /// Being read here, as of the committed point then.
     reading: BTreeMap<Token, (BlockRange, Sequence)>,
-    /// Sent, not durable there.
-    sent: BTreeMap<u64, BlockRange>,
+    /// Sent, not durable there: which blocks, and how many of them are data.
+    sent: BTreeMap<u64, (BlockRange, u64)>,
     next_number: u64,
-    bytes_total: u64,
-    bytes_done: u64,
+    progress: Progress,
     /// Nothing is left to copy: it is complete once it has everything up to here.
     complete_at: Option<Sequence>,
 }
@@ -53,8 +63,7 @@ impl CatchUp {
             reading: BTreeMap::new(),
             sent: BTreeMap::new(),
             next_number: 1,
-            bytes_total: 0,
-            bytes_done: 0,
+            progress: Progress::default(),
             complete_at: None,
         }
     }
@@ -78,12 +87,8 @@ impl CatchUp {
         self.complete_at
     }
 
-    pub(crate) fn bytes_total(&self) -> u64 {
-        self.bytes_total
-    }
-
-    pub(crate) fn bytes_done(&self) -> u64 {
-        self.bytes_done
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress
     }
 
     /// The replica is told to begin once more: what was on its way is not any more.
@@ -91,14 +96,14 @@ impl CatchUp {
         *self = Self {
             started: self.started,
             next_number: self.next_number,
-            bytes_done: self.bytes_done,
-            bytes_total: self.bytes_total,
+            progress: self.progress,
             ..Self::new(self.full, self.sync)
         };
     }
 
     fn start(&mut self, mark: &Mark) {
-        self.bytes_total = self.bytes_done + mark.block_count() * holdfast_model::BLOCK_SIZE as u64;
+        let left = mark.block_count() * BLOCK_SIZE as u64;
+        self.progress.bytes_total = self.progress.bytes_done + left;
         self.next_page = Some(PageIndex(0));
         self.started = true;
     }
@@ -215,7 +220,12 @@ impl Replica {
             };
             let number = catch_up.next_number;
             catch_up.next_number += 1;
-            catch_up.sent.insert(number, range);
+            let blocks = contents.iter().map(|run| match run.content {
+                BlockContent::Data { .. } => u64::from(run.range.count()),
+                BlockContent::Zero | BlockContent::Bad => 0,
+            });
+            let data_bytes = blocks.sum::<u64>() * BLOCK_SIZE as u64;
+            catch_up.sent.insert(number, (range, data_bytes));
             context.send(
                 *node,
                 Copy {
@@ -251,9 +261,10 @@ impl Replica {
         let Some(catch_up) = member.catch_up_mut() else {
             return;
         };
-        if let Some(range) = catch_up.sent.remove(&copied.number) {
-            catch_up.bytes_done += range.bytes();
-            context.copied(range.bytes());
+        if let Some((range, data_bytes)) = catch_up.sent.remove(&copied.number) {
+            catch_up.progress.bytes_done += range.bytes();
+            catch_up.progress.bytes_moved += data_bytes;
+            context.copied(data_bytes);
             if let Some(mark) = self.marks.get_mut(&key) {
                 mark.has_copy(range);
             }

@@ -11,7 +11,6 @@ use holdfast_model::{Epoch, NodeId, Sequence, StoreId};
 use holdfast_wire::JoinRequest;
 
 use super::Primary;
-use super::catch_up::CatchUp;
 use super::member::{Loss, Member};
 use crate::candidate::Proposal;
 use crate::conduct::Fault;
@@ -231,7 +230,8 @@ impl Replica {
         let ends_here = |other: &NodeId| matches!(kind, Kind::HandOver { .. }) || *other == node;
         let members = primary.members.iter().filter(|(other, _)| ends_here(other));
         let moved: u64 = members
-            .filter_map(|(_, member)| member.catch_up().map(CatchUp::bytes_done))
+            .filter_map(|(_, member)| member.catch_up())
+            .map(|catch_up| catch_up.progress().bytes_moved)
             .sum();
         let Some(replica) = record
             .replicas
