@@ -402,6 +402,13 @@ impl SimDisk {
         Some(sector * self.sector)
     }
 
+    /// The sectors from `start` to before `end` that hold anything.
+    #[must_use]
+    pub fn sectors_held(&self, start: u64, end: u64) -> Vec<u64> {
+        let held = self.stable.range(start / self.sector..end / self.sector);
+        held.map(|(sector, _)| sector * self.sector).collect()
+    }
+
     /// The sector at `offset` cannot be read until it is written again.
     pub fn make_unreadable(&mut self, offset: u64) {
         self.unreadable.insert(offset / self.sector, ());

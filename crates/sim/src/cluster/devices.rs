@@ -49,6 +49,10 @@ impl Cluster {
             Fault::CopyDisks(_) => state.copy_disks(),
             Fault::RollBack(_) if is_off && is_spare => state.roll_back_disks(),
             Fault::Rot(_) if is_spare => state.disks.iter_mut().for_each(rot),
+            Fault::RotTable(_) if is_spare => state.disks.iter_mut().for_each(rot_table),
+            Fault::RotJournal(_) if is_off && is_spare => {
+                state.disks.iter_mut().for_each(rot_journal);
+            }
             Fault::RotForGood(_) => state.disks.iter_mut().for_each(rot),
             Fault::RotPages(_) if is_spare => state.disks.iter_mut().for_each(rot_pages),
             Fault::LoseWrites(_) if is_spare => state.disks.iter_mut().for_each(lose_writes),
@@ -78,6 +82,10 @@ fn layout_of(disk: &SimDisk) -> Option<DeviceLayout> {
 
 fn rot(disk: &mut SimDisk) {
     rot_some(disk);
+    rot_table(disk);
+}
+
+fn rot_table(disk: &mut SimDisk) {
     for _ in 0..LOST_ENTRIES {
         rot_entry(disk);
     }
@@ -109,6 +117,16 @@ fn rot_pages(disk: &mut SimDisk) {
         if let Some(sector) = disk.draw_sector(layout.slots_offset, layout.table_offsets[1]) {
             disk.rot(sector);
         }
+    }
+}
+
+/// Every sector of the journal that holds anything rots.
+fn rot_journal(disk: &mut SimDisk) {
+    let Some(layout) = layout_of(disk) else {
+        return;
+    };
+    for sector in disk.sectors_held(layout.journal_offset, layout.table_offsets[0]) {
+        disk.rot(sector);
     }
 }
 

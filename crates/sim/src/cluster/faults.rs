@@ -65,7 +65,11 @@ pub enum Fault {
     Rot(NodeId),
     /// Some sectors of pages do, and of nothing else, with the same exception.
     RotPages(NodeId),
-    /// The same without exception: what only this node holds is lost.
+    /// Both copies of some entries of the table do, and the pages are lost, with the same exception.
+    RotTable(NodeId),
+    /// Everything does that the journal of a node, which is off, holds, with the same exception.
+    RotJournal(NodeId),
+    /// The same as [`Fault::Rot`] without exception: what only this node holds is lost.
     RotForGood(NodeId),
     /// Some writes to pages on a node's devices were never done, or done elsewhere, with the same
     /// exception.
@@ -108,6 +112,8 @@ impl Cluster {
             | Fault::RollBack(node)
             | Fault::Rot(node)
             | Fault::RotPages(node)
+            | Fault::RotTable(node)
+            | Fault::RotJournal(node)
             | Fault::RotForGood(node)
             | Fault::LoseWrites(node) => self.device_fault(node, fault),
         }

@@ -161,3 +161,80 @@ fn copies_that_a_journal_has_lost_are_made_again() {
     }
     assert!(damaged >= 10, "{damaged}");
 }
+
+/// Both copies of entries of the table are lost while a node is off: the pages are fetched again, and
+/// do not count as empty.
+#[test]
+fn pages_that_a_table_has_lost_are_fetched_again() {
+    for seed in 0..6 * SEEDS {
+        let mut prng = Prng::from_seed(seed);
+        let mut plan = Story::plan(&mut prng, Policy::Mirror2);
+        plan.cluster.node.store.destage_after = Duration::from_millis(10);
+        let page = 64;
+        plan.cluster.volumes[0].areas = (0..24).map(|it| (it * page, 2)).collect();
+        let mut story = Story::told(seed, &plan, &mut prng);
+        story.busy(true);
+        story.wait(3 * SECOND);
+        let victim = story.secondary();
+        story.now(Fault::Kill(victim));
+        story.now(Fault::RotTable(victim));
+        story.now(Fault::Start(victim));
+        story.wait(SECOND);
+        story.ends_well();
+    }
+}
+
+/// A replica is away, and what it holds is unmapped meanwhile; its journal is lost, and with it all that
+/// it knew of itself. Nothing of what it held is left when it is back.
+#[test]
+fn nothing_old_is_left_below_what_a_full_sync_brings() {
+    for seed in 0..2 * SEEDS {
+        let mut prng = Prng::from_seed(seed);
+        let mut plan = Story::plan(&mut prng, Policy::Mirror2);
+        plan.cluster.volumes[0].areas = (0..24).map(|page| (64 * page, 8)).collect();
+        let mut story = Story::told(seed, &plan, &mut prng);
+        story.busy(true);
+        story.wait(3 * SECOND);
+        let victim = story.secondary();
+        story.now(Fault::LosePower(victim));
+        story.wait(2 * SECOND);
+        story.busy(false);
+        story.wait(SECOND);
+        story.now(Fault::RotJournal(victim));
+        story.now(Fault::Start(victim));
+        story.wait(6 * SECOND);
+        assert!(story.run.cluster.tally().joined_full > 0, "seed {seed}");
+        story.ends_well();
+    }
+}
+
+/// A replica joins while entries are under way that are not committed yet, and is killed before they are
+/// durable: that they came before copies of the same blocks does not make up for them.
+#[test]
+fn a_copy_that_came_too_late_does_not_count() {
+    for seed in 0..10 * SEEDS {
+        let mut prng = Prng::from_seed(seed);
+        let mut plan = Story::plan(&mut prng, Policy::Mirror2);
+        plan.cluster.volumes[0].areas = vec![(0, 3)];
+        let mut story = Story::told(seed, &plan, &mut prng);
+        story.busy(true);
+        story.wait(SECOND);
+        let (primary, other) = (story.primary(), story.secondary());
+        story.now(Fault::Kill(other));
+        story.wait(2 * SECOND);
+        story.now(Fault::SlowDisks(primary, SECOND / 20));
+        story.now(Fault::Start(other));
+        assert!(story.wait_until(joining, other), "seed {seed}");
+        // It has written down that it joins, and nothing else yet.
+        story.wait(Duration::from_micros(300 + 100 * (seed % 8)));
+        story.now(Fault::SlowDisks(other, SECOND / 2));
+        story.wait(SECOND / 50);
+        story.busy(false);
+        story.now(Fault::Kill(other));
+        story.wait(SECOND / 4);
+        story.now(Fault::SlowDisks(primary, Duration::ZERO));
+        story.now(Fault::Start(other));
+        story.wait(SECOND);
+        story.ends_well();
+    }
+}

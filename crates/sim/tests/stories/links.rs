@@ -113,3 +113,33 @@ fn a_replica_that_only_hosts_reach_serves_nothing_stale() {
         story.ends_well();
     }
 }
+
+/// What a node has forwarded is stuck on its way when the node dies. Its hosts repeat everything
+/// elsewhere, and write other things in the same places; then the first ones arrive.
+#[test]
+fn what_a_dead_node_has_forwarded_never_lands() {
+    for seed in 0..6 * SEEDS {
+        let mut prng = Prng::from_seed(seed);
+        let mut plan = Story::plan(&mut prng, Policy::Mirror2);
+        plan.cluster.volumes[0].areas = vec![(0, 2), (1000, 1)];
+        let host = HostPlan {
+            patience: Duration::from_millis(3300),
+            pause: Duration::from_millis(4),
+            reads: 10,
+            ..plan.cluster.hosts[0].clone()
+        };
+        plan.cluster.hosts = vec![host; 5];
+        let mut story = Story::told(seed, &plan, &mut prng);
+        story.busy(true);
+        story.wait(SECOND);
+        let (dead, primary) = (story.bystander(), story.primary());
+        story.now(Fault::Cut(Place::Node(dead), Place::Node(primary)));
+        story.wait(SECOND / 20);
+        story.now(Fault::Kill(dead));
+        story.wait(Duration::from_millis(3500 + 20 * seed));
+        story.now(Fault::Mend(Place::Node(dead), Place::Node(primary)));
+        story.wait(SECOND);
+        story.now(Fault::Start(dead));
+        story.ends_well();
+    }
+}

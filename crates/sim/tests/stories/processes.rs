@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use holdfast_model::Policy;
 use holdfast_sim::cluster::Fault;
 use holdfast_sim::history::Asked;
+use holdfast_sim::network::Place;
 use holdfast_sim::volumes::SECTORS_PER_BLOCK;
-use holdfast_stdx::Prng;
+use holdfast_stdx::{Duration, Prng};
 
 use crate::story::{SECOND, SEEDS, Story};
 
@@ -239,4 +240,26 @@ fn what_sat_in_the_sockets_of_a_node_that_stood_still_never_lands() {
     }
     let average = abandoned_in_all / (3 * SEEDS as usize);
     assert!(average > 4096, "{average}");
+}
+
+/// A primary whose devices are slow loses power, and is back before anybody has noticed: what it had
+/// numbered is on the other devices, and not on its own. It hears its secondary a little later than hosts.
+#[test]
+fn a_primary_that_is_back_at_once_numbers_nothing_twice() {
+    for seed in 0..6 * SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(SECOND);
+        let (primary, secondary) = (story.primary(), story.secondary());
+        let ways = [primary, secondary].map(Place::Node);
+        story.now(Fault::SlowDisks(primary, SECOND / 2));
+        story.wait(Duration::from_millis(50 + 10 * seed));
+        story.now(Fault::LosePower(primary));
+        story.part(ways[0], ways[1]);
+        story.now(Fault::Start(primary));
+        story.wait(SECOND / 10);
+        story.rejoin(ways[0], ways[1]);
+        story.wait(2 * SECOND);
+        story.ends_well();
+    }
 }
