@@ -289,6 +289,34 @@ impl Demo {
         Ok(())
     }
 
+    /// Ctrl-C, and when `node` does not end, Ctrl-C once more. What the demo said.
+    ///
+    /// # Errors
+    /// The demo does not stop, does not end with 1, or leaves something behind.
+    pub fn interrupt_twice(&mut self, node: &str) -> Result<String> {
+        let pid = self.pid(node)?;
+        let mut parent = self.parent.take().context("the demo runs")?;
+        signal(parent.id(), &self.directory(), Signal::INT)?;
+        let mut impatient = Some(Instant::now() + Duration::from_secs(1));
+        // Who is told to stop is told to go on, too: this one stands still again at once.
+        let begun = Instant::now();
+        while signal(pid, &self.directory(), Signal::STOP).is_ok() {
+            ensure!(begun.elapsed() < STOP_PATIENCE, "{node} is not killed");
+            if impatient.take_if(|when| Instant::now() >= *when).is_some() {
+                signal(parent.id(), &self.directory(), Signal::INT)?;
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        let status = wait_for(&mut parent, STOP_PATIENCE)?;
+        ensure!(
+            status.code() == Some(1),
+            "a stop in a hurry ended with {status}"
+        );
+        let left: Vec<u32> = self.running().collect();
+        ensure!(left.is_empty(), "processes {left:?} were left behind");
+        fs::read_to_string(self.scratch("demo.log")).context("read what the demo said")
+    }
+
     /// Kills the parent only.
     ///
     /// # Errors

@@ -76,6 +76,25 @@ fn nodes_outlive_the_parent_and_are_adopted() {
     });
 }
 
+/// A node that does not stop is killed when whoever waits for it has no patience any more. Nothing is lost.
+#[test]
+fn a_second_signal_ends_what_does_not_stop() {
+    scenario(DemoOptions::default(), |demo| {
+        let host = Host::open(demo, "demo")?;
+        let load = host.load(host.ledger(1), LoadConfig::default());
+        load.wait_for(500)?;
+        let (_, mut ledger) = load.stop()?;
+        drop(host);
+        let node = demo.node_names().remove(0);
+        demo.freeze(&node)?;
+        let said = demo.interrupt_twice(&node)?;
+        ensure!(said.contains(&format!("killed {node},")), "it said {said}");
+        let took = demo.start_again()?;
+        ensure!(took <= READY_WITHIN, "serving took {took:?}");
+        Host::open(demo, "demo")?.verify(&mut ledger)
+    });
+}
+
 #[test]
 fn a_node_may_be_started_at_once_after_its_death() {
     scenario(DemoOptions::default(), |demo| {
