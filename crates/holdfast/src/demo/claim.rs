@@ -243,10 +243,12 @@ fn random_cluster() -> io::Result<ClusterId> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::process::FORKING;
     use super::*;
 
     #[test]
     fn a_directory_keeps_what_it_was_told() {
+        let _nobody_forks = FORKING.blocking_lock();
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("a/b");
         let mut claim = Claim::take(&path).unwrap();
@@ -287,6 +289,7 @@ mod tests {
 
     #[test]
     fn only_what_is_ours_is_erased() {
+        let _nobody_forks = FORKING.blocking_lock();
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("precious"), "").unwrap();
         let folder = tempfile::tempdir().unwrap();

@@ -109,6 +109,11 @@ fn has_lock(locks: &str, number: u32, inode: u64) -> bool {
     })
 }
 
+/// For tests that start a process, or give a lock back and look whether it is gone: until it executes its
+/// program, a new process has copies of all files of the old one, and their locks.
+#[cfg(test)]
+pub(super) static FORKING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 #[cfg(test)]
 mod tests {
     use std::process::Command;
@@ -120,6 +125,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_is_signalled_and_waited_for() {
+        let _forks = FORKING.lock().await;
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let process = Process::open(child.id()).unwrap().expect("it runs");
         let waiting = tokio::time::timeout(Duration::from_millis(50), process.ended()).await;
@@ -137,6 +143,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_is_found_by_its_lock() {
+        let _nobody_forks = FORKING.lock().await;
         let folder = tempfile::tempdir().unwrap();
         assert!(Process::of_node(folder.path()).unwrap().is_none());
         let directory = Directory::claim(folder.path()).unwrap();
