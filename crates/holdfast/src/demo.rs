@@ -21,27 +21,20 @@ mod ports;
 mod process;
 mod run;
 mod services;
+mod settings;
+mod signals;
 mod stop;
 
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::error::ErrorKind;
-use holdfast_control::VolumeSize;
-use holdfast_model::{ByteSize, Policy};
+use holdfast_model::ByteSize;
 
-use crate::cli::{VolumeSpec, usage};
+use crate::cli::VolumeSpec;
 use crate::failure::Failure;
 use crate::output::Output;
 
-use self::layout::{Layout, NODES_MAX};
-
-/// Nodes of a first start, unless it is told.
-const NODES_DEFAULT: u16 = 3;
-/// The volume of a first start, unless it is told.
-const VOLUME_DEFAULT: &str = "demo:4GiB:mirror2";
-/// The size of each node's device, unless it is told at the first start.
-const DEVICE_SIZE_DEFAULT: ByteSize = ByteSize(16 << 30);
+use self::layout::NODES_MAX;
 
 /// What the demo is told.
 #[derive(Args, Clone, Debug)]
@@ -72,17 +65,9 @@ pub(crate) struct DemoOptions {
     fresh: bool,
 }
 
-/// What is to be started, all of it decided.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    layout: Layout,
-    device_bytes: u64,
-    volumes: Vec<VolumeSpec>,
-}
-
 /// Runs the demo until it is told to stop.
 pub(crate) fn run(options: &DemoOptions, output: &Output) -> Result<(), Failure> {
-    check(options);
+    settings::check(options);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -96,72 +81,4 @@ pub(crate) fn run(options: &DemoOptions, output: &Output) -> Result<(), Failure>
         .try_init();
     debug_assert!(logged.is_ok(), "nobody else logs in this process");
     runtime.block_on(run::run(options, *output))
-}
-
-/// Ends the process if the options make no sense by themselves.
-fn check(options: &DemoOptions) {
-    let invalid = |what: &str| usage(Some("demo"), ErrorKind::ValueValidation, what);
-    for (place, volume) in options.volumes.iter().enumerate() {
-        if options.volumes[..place]
-            .iter()
-            .any(|other| other.name == volume.name)
-        {
-            invalid(&format!("volume {} is named twice", volume.name));
-        }
-        // Without a number of nodes, a demo that is there already may have enough.
-        let nodes = options.nodes.unwrap_or(NODES_MAX);
-        if let Err(what) = check_policy(volume, nodes) {
-            invalid(&what);
-        }
-    }
-    let most = options.nodes.unwrap_or(1);
-    if let Err(what) = Layout::check_ports(options.portal_port, options.api_port, most) {
-        invalid(&what);
-    }
-}
-
-/// Whether so many nodes are enough.
-fn check_policy(volume: &VolumeSpec, nodes: u16) -> Result<(), String> {
-    let VolumeSpec { name, policy, .. } = volume;
-    if policy.copies() <= usize::from(nodes) {
-        return Ok(());
-    }
-    let fits = Policy::ALL
-        .into_iter()
-        .rev()
-        .find(|policy| policy.copies() <= usize::from(nodes));
-    let fits = fits.expect("one node is enough for no protection");
-    Err(format!(
-        "volume {name}: policy {policy} needs {} nodes, and there are {nodes}\n\n\
-         hint: --nodes {} makes more; --volume {name}:{}:{fits} needs fewer",
-        policy.copies(),
-        policy.copies(),
-        ByteSize(volume.size.bytes()),
-    ))
-}
-
-fn volume_default() -> VolumeSpec {
-    let spec: VolumeSpec = VOLUME_DEFAULT.parse().expect("the default is a volume");
-    assert!(
-        VolumeSize::new(spec.size.bytes()).is_ok(),
-        "the default has a size"
-    );
-    spec
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_policy_that_needs_more_nodes_is_told_with_a_way_out() {
-        let volume = volume_default();
-        assert_eq!(check_policy(&volume, 2), Ok(()));
-        let what = check_policy(&volume, 1).unwrap_err();
-        assert!(
-            what.contains("mirror2 needs 2 nodes, and there are 1"),
-            "{what}"
-        );
-        assert!(what.contains("--volume demo:4GiB:none"), "{what}");
-    }
 }

@@ -1,32 +1,28 @@
 //! The demo from its start to its end.
 
 use std::future::poll_fn;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
 use holdfast_api::Api;
 use holdfast_api::documents::{NodeState, VolumeCreate};
 use holdfast_controller::Controller;
 use holdfast_model::record::VolumeRecord;
 use holdfast_model::{ByteSize, NodeId};
-use holdfast_store::{FormatConfig, device_bytes_min};
 use rustix::process::Signal;
-use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::time::{Instant, interval, sleep};
 
-use super::claim::{Claim, Marker};
+use super::claim::Claim;
 use super::file::{DemoFile, DemoVolume};
 use super::layout::{Layout, NODES_MAX, url};
 use super::node::{DemoProcess, NodeEvent, running};
 use super::services::Services;
-use super::{
-    DEVICE_SIZE_DEFAULT, DemoOptions, NODES_DEFAULT, Settings, check_policy, ports, stop,
-    volume_default,
-};
-use crate::cli::{VolumeSpec, usage};
+use super::settings::{Settings, default_directory, settle, volume_default};
+use super::signals::Signals;
+use super::{DemoOptions, ports, stop};
+use crate::cli::VolumeSpec;
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
@@ -39,7 +35,6 @@ const READY_POLL_MAX: Duration = Duration::from_secs(1);
 const READY_REST: u32 = 3;
 /// After how long, and then how often, it is told what is not served yet.
 const WAITING_TALK: Duration = Duration::from_secs(10);
-
 /// How often it is looked whether `demo.json` still says what is there.
 const FILE_LOOK: Duration = Duration::from_millis(500);
 
@@ -274,42 +269,6 @@ impl Demo {
     }
 }
 
-/// SIGINT, SIGTERM, and the end of the terminal.
-struct Signals {
-    streams: [SignalStream; 3],
-}
-
-impl Signals {
-    fn listen() -> Result<Self, Failure> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| Failure::new(format!("listen for signals: {error}")))
-        };
-        let streams = [
-            listen(SignalKind::interrupt())?,
-            listen(SignalKind::terminate())?,
-            listen(SignalKind::hangup())?,
-        ];
-        Ok(Self { streams })
-    }
-
-    /// Waits for the next. May be cancelled.
-    async fn next(&mut self) {
-        poll_fn(|context| {
-            // Each is asked, so that each wakes this.
-            let ready = self
-                .streams
-                .iter_mut()
-                .map(|stream| stream.poll_recv(context).is_ready());
-            if ready.fold(false, |any, one| any | one) {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        })
-        .await;
-    }
-}
-
 /// The next thing that happens to a node. May be cancelled.
 async fn next_event(nodes: &mut [DemoProcess]) -> (usize, NodeEvent) {
     let mut waiting: Vec<Pin<Box<dyn Future<Output = NodeEvent> + '_>>> = Vec::new();
@@ -325,84 +284,6 @@ async fn next_event(nodes: &mut [DemoProcess]) -> (usize, NodeEvent) {
         Poll::Pending
     })
     .await
-}
-
-/// What is to be started, from what was told now and at the first start.
-fn settle(
-    options: &DemoOptions,
-    directory: &Path,
-    kept: Option<&Marker>,
-) -> Result<Settings, Failure> {
-    let nodes = match (options.nodes, kept) {
-        (Some(nodes), Some(kept)) if nodes < kept.nodes => {
-            return Err(Failure::new(format!(
-                "the demo in {} has {} nodes, and nodes cannot be taken away",
-                directory.display(),
-                kept.nodes
-            ))
-            .hint(format!(
-                "leave --nodes out, or begin anew with --fresh --nodes {nodes}"
-            )));
-        }
-        (Some(nodes), _) => nodes,
-        (None, Some(kept)) => kept.nodes,
-        (None, None) => NODES_DEFAULT,
-    };
-    let device_bytes = match (options.device_size, kept) {
-        (Some(ByteSize(bytes)), Some(kept)) if bytes != kept.device_bytes => {
-            return Err(Failure::new(format!(
-                "the demo in {} has devices of {}, and their size cannot be changed",
-                directory.display(),
-                ByteSize(kept.device_bytes)
-            ))
-            .hint("leave --device-size out, or begin anew with --fresh"));
-        }
-        (Some(ByteSize(bytes)), _) => bytes,
-        (None, Some(kept)) => kept.device_bytes,
-        (None, None) => DEVICE_SIZE_DEFAULT.0,
-    };
-    let invalid = |what: &str| usage(Some("demo"), ErrorKind::ValueValidation, what);
-    if let Err(what) = Layout::check_ports(options.portal_port, options.api_port, nodes) {
-        invalid(&what);
-    }
-    let bytes_min = device_bytes_min(&FormatConfig::default());
-    if device_bytes < bytes_min {
-        invalid(&format!(
-            "--device-size {}: a device needs at least {}",
-            ByteSize(device_bytes),
-            ByteSize(bytes_min)
-        ));
-    }
-    let mut volumes = options.volumes.clone();
-    if volumes.is_empty() && kept.is_none() {
-        volumes.push(volume_default());
-    }
-    for volume in &volumes {
-        if let Err(what) = check_policy(volume, nodes) {
-            invalid(&what);
-        }
-    }
-    let layout = Layout::new(directory, nodes, options.portal_port, options.api_port);
-    Ok(Settings {
-        layout,
-        device_bytes,
-        volumes,
-    })
-}
-
-fn default_directory() -> Result<PathBuf, Failure> {
-    let absolute = |variable: &str| {
-        std::env::var_os(variable)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    absolute("XDG_STATE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
-        .map(|state| state.join("holdfast/demo"))
-        .ok_or_else(|| {
-            Failure::new("neither XDG_STATE_HOME nor HOME says where the state is to be kept")
-                .hint("name a directory with --dir")
-        })
 }
 
 /// Ends the nodes that an earlier demo has left running: what they have is erased.
