@@ -369,4 +369,8 @@ fn what_was_first_told_holds() {
         talk.contains("the portal of node n1"),
         "--fresh begins anew: {talk}"
     );
+    assert!(
+        folder.path().join(".holdfast-demo").exists(),
+        "nothing is erased"
+    );
 }

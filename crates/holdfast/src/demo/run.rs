@@ -36,7 +36,7 @@ const READY_REST: u32 = 3;
 /// After how long, and then how often, it is told what is not served yet.
 const WAITING_TALK: Duration = Duration::from_secs(10);
 /// How often it is looked whether `demo.json` still says what is there.
-const FILE_LOOK: Duration = Duration::from_millis(500);
+const FILE_LOOK: Duration = Duration::from_millis(250);
 
 /// Runs the demo until it is told to stop.
 pub(crate) async fn run(options: &DemoOptions, output: Output) -> Result<(), Failure> {
@@ -46,28 +46,30 @@ pub(crate) async fn run(options: &DemoOptions, output: Output) -> Result<(), Fai
     let mut claim = Claim::take(&directory)?;
     let kept = claim.marker().filter(|_| !options.fresh).cloned();
     let settings = settle(options, claim.path(), kept.as_ref())?;
-    // What is in the way is told before anything is erased or written.
-    if options.fresh {
-        end_leftovers(&settings.layout).await?;
-    } else {
+    // What is in the way is told before anything is ended, erased or written.
+    if !options.fresh {
         check_metadata(&settings.layout)?;
     }
     check_ports(&settings.layout).await?;
     if options.fresh {
+        end_leftovers(&settings.layout).await?;
+        // They may have held ports of others.
+        check_ports(&settings.layout).await?;
         claim.erase()?;
     }
     let nodes = settings.layout.nodes().count() as u16;
-    if let Some(kept) = kept.filter(|kept| kept.nodes < nodes) {
-        output.talk(&format!(
-            "the demo had {} nodes: it has {nodes} from now on",
-            kept.nodes
-        ));
-    }
-    let cluster = claim.mark(nodes, settings.device_bytes)?.cluster;
+    let nodes_before = kept.as_ref().map_or(nodes, |kept| kept.nodes);
+    let cluster = claim.mark(nodes_before, settings.device_bytes)?.cluster;
     let file = settings.layout.file_path();
     DemoFile::remove(&file).map_err(|error| unwritable(&file, &error))?;
     let services = Services::start(&settings.layout, cluster).await?;
     check_volumes(&services.controller(), &settings.volumes).await?;
+    if nodes > nodes_before {
+        claim.mark(nodes, settings.device_bytes)?;
+        output.talk(&format!(
+            "the demo had {nodes_before} nodes: it has {nodes} from now on"
+        ));
+    }
     let program = std::env::current_exe()
         .map_err(|error| Failure::new(format!("find this program: {error}")))?;
     let mut demo = Demo {
@@ -163,25 +165,36 @@ impl Demo {
                 }
             }
         }
-        let mut file = self.file(&controller).await?;
-        self.write(&file)?;
+        let mut file = self.file(demo_volumes(&controller).await?);
+        self.write(&file).map_err(Ended::Broken)?;
         self.has_result = true;
         self.output
             .result(&file, || summary(&self.settings.layout, &file))?;
         let mut look = interval(FILE_LOOK);
+        let mut volumes = file.volumes.clone();
+        let mut is_told = false;
         loop {
             tokio::select! {
                 (place, event) = next_event(&mut self.nodes) => self.tell(place, &event),
-                _ = look.tick() => {}
+                // Without an answer the file says what it said.
+                found = async { look.tick().await; demo_volumes(&controller).await } => {
+                    volumes = found.unwrap_or(volumes);
+                }
                 () = signals.next() => return Err(Ended::Stopped),
                 error = self.services.failed() => return Err(broken(&error)),
             }
-            // Nodes come back, and volumes come, grow and go. Without an answer it says what it said.
-            let now = self.file(&controller).await;
-            let now = now.unwrap_or_else(|_| self.with_nodes(file.clone()));
-            if now != file {
-                file = now;
-                self.write(&file)?;
+            // Nodes come back, and volumes come, grow and go.
+            let now = self.file(volumes.clone());
+            if now == file {
+                continue;
+            }
+            match self.write(&now) {
+                Ok(()) => file = now,
+                // Hosts are served all the same; it is tried again.
+                Err(failure) if !std::mem::replace(&mut is_told, true) => {
+                    self.output.talk(&failure.to_string());
+                }
+                Err(_) => {}
             }
         }
     }
@@ -237,36 +250,33 @@ impl Demo {
         }
     }
 
-    async fn file(&self, controller: &Controller) -> Result<DemoFile, Failure> {
-        let volumes = controller.volume_records().await?;
-        let volume = |volume: VolumeRecord| DemoVolume {
-            name: volume.name,
-            target: volume.target,
-            lun: volume.lun,
-            bytes: volume.bytes,
-            policy: volume.policy,
-        };
-        Ok(self.with_nodes(DemoFile {
+    fn file(&self, volumes: Vec<DemoVolume>) -> DemoFile {
+        DemoFile {
             api: url(self.settings.layout.api()),
             token: None,
             ca: None,
-            nodes: Vec::new(),
-            volumes: volumes.into_iter().map(volume).collect(),
-        }))
-    }
-
-    fn with_nodes(&self, file: DemoFile) -> DemoFile {
-        DemoFile {
             nodes: self.nodes.iter().map(DemoProcess::document).collect(),
-            ..file
+            volumes,
         }
     }
 
-    fn write(&self, file: &DemoFile) -> Result<(), Ended> {
+    fn write(&self, file: &DemoFile) -> Result<(), Failure> {
         let path = self.settings.layout.file_path();
-        file.write(&path)
-            .map_err(|error| Ended::Broken(unwritable(&path, &error)))
+        file.write(&path).map_err(|error| unwritable(&path, &error))
     }
+}
+
+/// The volumes, as the file names them.
+async fn demo_volumes(controller: &Controller) -> Result<Vec<DemoVolume>, Failure> {
+    let volume = |volume: VolumeRecord| DemoVolume {
+        name: volume.name,
+        target: volume.target,
+        lun: volume.lun,
+        bytes: volume.bytes,
+        policy: volume.policy,
+    };
+    let records = controller.volume_records().await?;
+    Ok(records.into_iter().map(volume).collect())
 }
 
 /// The next thing that happens to a node. May be cancelled.
