@@ -166,21 +166,27 @@ pub(crate) fn run(arguments: &InspectArguments, output: &Output) -> Result<(), F
         Ok(())
     })?;
     match failed.into_iter().next() {
-        None => miss(&stores, options.slice),
+        None => miss(&stores, options.slice, output),
         Some(failed) => Err(Failure::from(failed.problem).told()),
     }
 }
 
-/// The slice that is asked for has to be somewhere.
-fn miss(stores: &[StoreLook], wanted: Option<SliceId>) -> Result<(), Failure> {
-    match wanted {
-        Some(slice) if !stores.iter().any(|store| store.report.may_hold(slice)) => {
-            let failure = Failure::new(format!("there is nothing of slice {slice} here"))
-                .hint("without --slice every slice is shown; `holdfast volume show` tells a volume's number");
-            Err(failure.told_on_stdout())
-        }
-        _ => Ok(()),
+/// The slice that is asked for has to be somewhere; where something is missing or damaged, perhaps there.
+fn miss(stores: &[StoreLook], wanted: Option<SliceId>, output: &Output) -> Result<(), Failure> {
+    let Some(slice) = wanted.filter(|slice| !stores.iter().any(|store| store.report.shows(*slice)))
+    else {
+        return Ok(());
+    };
+    if !stores.iter().all(|store| store.report.shows_all()) {
+        output.talk(&format!(
+            "nothing that can be read here is of slice {slice}"
+        ));
+        return Ok(());
     }
+    let failure = Failure::new(format!("there is nothing of slice {slice} here")).hint(
+        "without --slice every slice is shown; `holdfast volume show` tells a volume's number",
+    );
+    Err(failure.told_on_stdout())
 }
 
 fn print_layout(output: &Output) -> Result<(), Failure> {

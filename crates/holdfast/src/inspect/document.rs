@@ -77,12 +77,17 @@ pub(crate) struct StoreReport {
 }
 
 impl StoreReport {
-    /// Whether the store holds something of a slice, as far as it was looked at.
-    pub(crate) fn may_hold(&self, slice: SliceId) -> bool {
-        let Some(slices) = &self.slices else {
-            return true;
-        };
-        self.pages_uncounted > 0 || slices.iter().any(|report| report.slice == slice)
+    /// Whether the store holds something of a slice, as far as can be seen.
+    pub(crate) fn shows(&self, slice: SliceId) -> bool {
+        let mut slices = self.slices.iter().flatten();
+        slices.any(|report| report.slice == slice)
+    }
+
+    /// Whether everything was looked at that could hold a slice, and could be read.
+    pub(crate) fn shows_all(&self) -> bool {
+        let tables = self.devices.iter().all(|device| device.slots.is_some());
+        let whole = self.devices_missing.is_empty() && self.pages_uncounted == 0;
+        whole && tables && self.journal.is_some() && self.sound
     }
 }
 

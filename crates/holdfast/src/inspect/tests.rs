@@ -364,6 +364,31 @@ fn a_store_with_devices_missing_is_looked_at_as_far_as_it_goes() {
     assert_eq!(stores[0].report.devices.len(), 2);
 }
 
+/// That a slice is nowhere is said only where it could be seen.
+#[test]
+fn a_slice_that_is_not_there_is_missed() {
+    let made = typical(&[FIRST_BYTES, SECOND_BYTES]);
+    let missed = |devices: &[Vec<u8>], wanted, section| {
+        let stores = inspect_with(devices, |options| {
+            options.slice = Some(wanted);
+            options.section = section;
+        });
+        miss(&stores, Some(wanted), &Output::new(true)).is_err()
+    };
+    let all = &made.devices;
+    assert!(!missed(all, slice(1), Section::All));
+    assert!(missed(all, slice(99), Section::All));
+    assert!(!missed(all, slice(99), Section::Journal));
+    assert!(
+        !missed(&all[..1], slice(99), Section::All),
+        "a device is missing"
+    );
+    let mut damaged = made.devices.clone();
+    let entry = superblock(&damaged[0]).layout.table_offsets[0] as usize;
+    damaged[0][entry + 100] ^= 1;
+    assert!(!missed(&damaged, slice(99), Section::All));
+}
+
 #[test]
 fn a_copy_that_was_cut_short_is_looked_at() {
     let made = typical(&[FIRST_BYTES]);
