@@ -93,12 +93,13 @@ pub enum RoomLevel {
     Roomy,
     /// A fifth, or less.
     Low,
-    /// Less than one large write may need.
+    /// Less than a large write may need.
     Full,
 }
 
-/// What a write may need at most, and more: 8 pages of 256 KiB.
+/// What a write may need, and more: 8 pages of 256 KiB. A room that is not much larger is full with less.
 const ROOM_FULL_BYTES: u64 = 2 << 20;
+const ROOM_FULL_SHARE: u64 = 16;
 
 impl Room {
     /// What is left.
@@ -119,9 +120,13 @@ impl Room {
     /// How much is left.
     #[must_use]
     pub const fn level(&self) -> RoomLevel {
-        if self.bytes == 0 {
-            RoomLevel::Roomy
-        } else if self.free_bytes() < ROOM_FULL_BYTES {
+        let share = self.bytes / ROOM_FULL_SHARE;
+        let full = if share < ROOM_FULL_BYTES {
+            share
+        } else {
+            ROOM_FULL_BYTES
+        };
+        if self.free_bytes() < full {
             RoomLevel::Full
         } else if self.used_percent() >= 80 {
             RoomLevel::Low
@@ -359,7 +364,11 @@ pub struct LocalReport {
     pub incarnation: u64,
     /// Its process.
     pub process: u32,
-    /// The room on its devices.
+    /// Which report of this start it is, from 1: each is made after the one before.
+    pub number: u64,
+    /// Whether its devices are open, and none has failed.
+    pub open: bool,
+    /// The room on its devices; nothing while they are not open.
     pub room: Room,
     /// The volumes that its portal knows.
     pub volumes: Vec<LocalVolume>,
@@ -458,8 +467,13 @@ mod tests {
         assert_eq!(
             Room::default().level(),
             RoomLevel::Roomy,
-            "nothing is known yet"
+            "nothing is open yet"
         );
+        let smallest = Room {
+            bytes: 8 * 262_144,
+            used_bytes: 0,
+        };
+        assert_eq!(smallest.level(), RoomLevel::Roomy);
     }
 
     #[test]

@@ -50,6 +50,8 @@ const SERVE_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long sessions may take to end before a volume is not deleted because of them: longer than nodes
 /// take to report that they have.
 const SESSIONS_END_MAX: Duration = Duration::from_secs(3);
+/// Between two looks passes as much time as one takes, so many times: they keep nodes from their work.
+const LOOK_REST: u32 = 3;
 /// How often it is looked at meanwhile.
 const SERVE_POLL: Duration = Duration::from_millis(100);
 
@@ -64,8 +66,10 @@ pub struct Controller {
 
 /// What ended an attempt at a plan.
 enum Attempt {
-    /// Others were faster, or it is unknown how it ended: from the beginning, with a fresh look.
+    /// Others were faster: from the beginning, with a fresh look.
     Again(Problem),
+    /// It is unknown how it ended: the same.
+    Unknown(Problem),
     /// It cannot be done.
     Refused(Problem),
 }
@@ -231,17 +235,24 @@ impl Controller {
         make: impl Fn(&Inventory, &Reports) -> Result<Vec<Transaction>, PlanError>,
         name: &VolumeName,
     ) -> Result<bool, Problem> {
+        // What there is nothing to do for any more may have been done by an attempt that nobody answered.
+        let mut may_be_done = false;
         for attempt in 1.. {
             self.wait_for_makers(name).await?;
-            match self.attempt(&make, name).await {
-                Ok(done) => return Ok(done),
+            let problem = match self.attempt(&make, name).await {
+                Ok(done) => return Ok(done || may_be_done),
                 Err(Attempt::Refused(problem)) => return Err(problem),
-                Err(Attempt::Again(problem)) if attempt >= ATTEMPTS_MAX => return Err(problem),
-                Err(Attempt::Again(problem)) => {
-                    tracing::debug!(%problem, %name, "plan anew");
-                    tokio::time::sleep(ATTEMPT_PAUSE * attempt).await;
+                Err(Attempt::Again(problem)) => problem,
+                Err(Attempt::Unknown(problem)) => {
+                    may_be_done = true;
+                    problem
                 }
+            };
+            if attempt >= ATTEMPTS_MAX {
+                return Err(problem);
             }
+            tracing::debug!(%problem, %name, "plan anew");
+            tokio::time::sleep(ATTEMPT_PAUSE * attempt).await;
         }
         unreachable!("the attempts are counted")
     }
@@ -262,7 +273,7 @@ impl Controller {
                 Ok(outcome) if outcome.succeeded => {}
                 Ok(_) => return Err(Attempt::Again(problem::conflict(name))),
                 Err(MetadataError::Unavailable) => {
-                    return Err(Attempt::Again(problem::metadata(
+                    return Err(Attempt::Unknown(problem::metadata(
                         MetadataError::Unavailable,
                     )));
                 }
@@ -293,19 +304,28 @@ impl Controller {
 
     /// Waits a moment for the sessions with a volume's target to end: who has just logged out is not in
     /// the way.
-    async fn unused(&self, name: &VolumeName) -> Result<(), Problem> {
+    async fn unused(&self, name: &VolumeName, volume: VolumeId) -> Result<(), Problem> {
         let deadline = Instant::now() + SESSIONS_END_MAX;
+        let (_, before) = self.look().await?;
         loop {
+            let begun = Instant::now();
             let (inventory, reports) = self.look().await?;
-            let volume = inventory.volume(name.as_str());
-            let sessions = volume.map_or(0, |found| reports.sessions_with(found.record.volume));
-            if sessions == 0 {
+            let sessions = reports.sessions_with(volume);
+            // Nodes report now and then: what they said before is not what is.
+            let unheard = inventory
+                .nodes
+                .values()
+                .find(|node| !reports.is_newer(node.node, &before));
+            if sessions == 0 && unheard.is_none() {
                 return Ok(());
             }
-            if Instant::now() >= deadline {
-                return Err(problem::in_use(name, sessions));
+            if begun >= deadline {
+                return Err(match unheard {
+                    Some(node) if sessions == 0 => problem::may_be_in_use(name, &node.name),
+                    _ => problem::in_use(name, sessions),
+                });
             }
-            tokio::time::sleep(SERVE_POLL).await;
+            tokio::time::sleep(SERVE_POLL.max(begun.elapsed() * LOOK_REST)).await;
         }
     }
 
@@ -400,15 +420,15 @@ impl Api for Controller {
 
     async fn delete_volume(&self, name: &str, how: VolumeDelete) -> Result<(), Problem> {
         let name: VolumeName = name.parse().map_err(problem::name)?;
-        if !how.force {
-            self.unused(&name).await?;
-        }
         let meant = self.inventory().await?;
         let meant = meant
             .volume(name.as_str())
             .ok_or_else(|| problem::plan(&name, PlanError::NoSuchVolume))?
             .record
             .volume;
+        if !how.force {
+            self.unused(&name, meant).await?;
+        }
         // A later attempt must not delete another volume that has the name by then.
         let make = |inventory: &Inventory, _: &Reports| match inventory.volume(name.as_str()) {
             Some(found) if found.record.volume == meant => {

@@ -43,6 +43,14 @@ pub(crate) fn in_use(name: &VolumeName, sessions: u32) -> Problem {
     .hint("log them out first; `holdfast volume delete --force` takes it away from them")
 }
 
+pub(crate) fn may_be_in_use(name: &VolumeName, node: &str) -> Problem {
+    Problem::new(
+        ProblemKind::VolumeInUse,
+        format!("node {node} does not say whether initiators use volume {name} there"),
+    )
+    .hint("start the node first; if it is off, `holdfast volume delete --force`")
+}
+
 pub(crate) fn name(error: NameError) -> Problem {
     Problem::new(ProblemKind::Invalid, error).hint("a good name is, for example, sql-data.01")
 }

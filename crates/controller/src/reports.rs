@@ -26,6 +26,9 @@ pub(crate) struct Reports {
 
 #[derive(Clone, Debug)]
 struct Report {
+    /// Which one of which start of the node it is.
+    number: (u64, u64),
+    open: bool,
     room: Room,
     /// What the node's portal serves, and to how many.
     volumes: BTreeMap<VolumeId, LocalVolume>,
@@ -43,6 +46,8 @@ impl Report {
             (id, slice)
         });
         Self {
+            number: (report.incarnation, report.number),
+            open: report.open,
             room: report.room,
             volumes: volumes.map(|one| (VolumeId(one.volume), one)).collect(),
             slices: slices.collect(),
@@ -86,11 +91,12 @@ impl Reports {
             .filter_map(move |(node, report)| Some((*node, report.slices.get(&slice)?)))
     }
 
-    /// Whether all nodes of the inventory are up and serve the volume at their portals.
+    /// Whether all nodes of the inventory that are up serve the volume at their portals.
     pub(crate) fn serve_everywhere(&self, inventory: &Inventory, volume: VolumeId) -> bool {
         inventory
             .nodes
             .keys()
+            .filter(|node| self.is_up(**node))
             .all(|node| self.serves(*node, volume))
     }
 
@@ -101,6 +107,19 @@ impl Reports {
         volume.is_some_and(|volume| volume.serving)
     }
 
+    /// Whether a node is up, and its devices are open.
+    pub(crate) fn is_open(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|report| report.open)
+    }
+
+    /// Whether a node's report was made after another look, in which it had one too.
+    pub(crate) fn is_newer(&self, node: NodeId, than: &Self) -> bool {
+        let number = |reports: &Self| reports.nodes.get(&node).map(|report| report.number);
+        number(self)
+            .zip(number(than))
+            .is_some_and(|(now, then)| now > then)
+    }
+
     /// The room on a node's devices, if it is up.
     pub(crate) fn room(&self, node: NodeId) -> Option<Room> {
         Some(self.nodes.get(&node)?.room)
@@ -109,7 +128,8 @@ impl Reports {
     /// Sessions at a node's portal, if it is up.
     pub(crate) fn sessions_at(&self, node: NodeId) -> Option<u32> {
         let volumes = self.nodes.get(&node)?.volumes.values();
-        Some(volumes.map(|volume| volume.sessions).sum())
+        let sessions = volumes.map(|volume| volume.sessions);
+        Some(sessions.fold(0, u32::saturating_add))
     }
 
     /// Sessions with a volume's target, at the portals of all nodes that are up.
@@ -118,7 +138,8 @@ impl Reports {
             .nodes
             .values()
             .filter_map(|report| report.volumes.get(&volume));
-        volumes.map(|volume| volume.sessions).sum()
+        let sessions = volumes.map(|volume| volume.sessions);
+        sessions.fold(0, u32::saturating_add)
     }
 }
 

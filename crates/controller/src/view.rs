@@ -26,17 +26,14 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
         let room = reports.room(node.node);
         if let Some(room) = room {
             nodes.up += 1;
-            pool.bytes += room.bytes;
-            pool.used_bytes += room.used_bytes;
+            pool.bytes = pool.bytes.saturating_add(room.bytes);
+            pool.used_bytes = pool.used_bytes.saturating_add(room.used_bytes);
         }
-        if let Some(alert) = node_alert(node, room) {
-            alerts.push(alert);
-            let enough = room.is_some_and(|room| room.level() < RoomLevel::Full);
-            worst = worst.max(if enough {
-                Health::Healthy
-            } else {
-                Health::Degraded
-            });
+        alerts.extend(node_alert(node, reports));
+        let fit =
+            reports.is_open(node.node) && room.is_some_and(|room| room.level() < RoomLevel::Full);
+        if !fit {
+            worst = worst.max(Health::Degraded);
         }
     }
     let mut volumes = VolumeCounts::default();
@@ -67,10 +64,14 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
     }
 }
 
-/// What there is to know about a node; its room is unknown while it is down.
-fn node_alert(node: &NodeRecord, room: Option<Room>) -> Option<Alert> {
-    let (severity, detail) = match room {
+/// What there is to know about a node.
+fn node_alert(node: &NodeRecord, reports: &Reports) -> Option<Alert> {
+    let (severity, detail) = match reports.room(node.node) {
         None => (Severity::Warning, "down".to_owned()),
+        Some(_) if !reports.is_open(node.node) => {
+            let detail = "its devices are not open, or have failed; its log tells";
+            (Severity::Error, detail.to_owned())
+        }
         Some(room) => match room.level() {
             RoomLevel::Roomy => return None,
             RoomLevel::Low => {
@@ -78,7 +79,7 @@ fn node_alert(node: &NodeRecord, room: Option<Room>) -> Option<Alert> {
                 (Severity::Warning, format!("{percent} % full"))
             }
             RoomLevel::Full => {
-                let detail = "full; writes that need more room are refused";
+                let detail = "full; writes that need more room than is left are refused";
                 (Severity::Error, detail.to_owned())
             }
         },
@@ -92,12 +93,12 @@ fn node_alert(node: &NodeRecord, room: Option<Room>) -> Option<Alert> {
 
 /// What there is to know about a volume whose slices are so.
 fn volume_alert(volume: &VolumeRecord, slices: &[Health]) -> Option<Alert> {
-    let (severity, what) = match worst_of(slices) {
+    let worst = worst_of(slices);
+    let (severity, what) = match worst {
         Health::Healthy => return None,
         Health::Degraded => (Severity::Warning, "lack a good copy"),
         Health::Unavailable => (Severity::Error, "are not served"),
     };
-    let worst = worst_of(slices);
     let count = slices.iter().filter(|health| **health == worst).count();
     Some(Alert {
         severity,

@@ -64,7 +64,9 @@ impl Api for Reporter {
         elsewhere()
     }
     async fn local(&self) -> Result<LocalReport, Problem> {
-        Ok(self.0.lock().unwrap().clone())
+        let mut report = self.0.lock().unwrap();
+        report.number += 1;
+        Ok(report.clone())
     }
 }
 
@@ -188,7 +190,12 @@ async fn volumes_come_grow_and_go() {
         .map(|node| node.state)
         .collect();
     assert_eq!(states, [NodeState::Up, NodeState::Down]);
-    controller.delete_volume("demo", UNUSED).await.unwrap();
+    // Whether anybody uses it there is not known.
+    let problem = controller.delete_volume("demo", UNUSED).await.unwrap_err();
+    assert_eq!(problem.kind, ProblemKind::VolumeInUse);
+    assert!(problem.detail.contains("node n2"), "{problem}");
+    let force = VolumeDelete { force: true };
+    controller.delete_volume("demo", force).await.unwrap();
     assert_eq!(controller.volumes().await.unwrap().volumes, []);
     let kind = |result: Result<(), Problem>| result.unwrap_err().kind;
     assert_eq!(
@@ -467,7 +474,10 @@ async fn lost_answers_are_looked_up() {
                 .create_volume(wanted(&name, 8 << 30, Policy::None))
                 .await
             {
-                Ok(created) => break assert_eq!(created.volume.slices.len(), 2),
+                Ok(created) => {
+                    assert!(created.is_new, "this very request has made it");
+                    break assert_eq!(created.volume.slices.len(), 2);
+                }
                 Err(problem) => assert_eq!(problem.kind, ProblemKind::Unavailable),
             }
         }

@@ -86,8 +86,13 @@ fn a_second_signal_ends_what_does_not_stop() {
         let (_, mut ledger) = load.stop()?;
         drop(host);
         let node = demo.node_names().remove(0);
-        demo.freeze(&node)?;
-        let said = demo.interrupt_twice(&node)?;
+        let said = loop {
+            demo.freeze(&node)?;
+            match demo.interrupt_twice(&node)? {
+                Some(said) => break said,
+                None => demo.start_again()?,
+            };
+        };
         ensure!(said.contains(&format!("killed {node},")), "it said {said}");
         let took = demo.start_again()?;
         ensure!(took <= READY_WITHIN, "serving took {took:?}");
@@ -222,8 +227,10 @@ fn a_volume_in_use_is_deleted_by_force_only() {
             config.patience = TOLD_WITHIN;
         })?;
         let _: Value = json(&api, &["volume", "delete", "demo", "--force"])?;
-        let written = host.run(host.disk().write(0, vec![7; 512].into(), 0));
-        ensure!(written.is_err(), "it is gone, and takes writes");
+        wait_until("it takes no writes any more", TOLD_WITHIN, || {
+            let written = host.run(host.disk().write(0, vec![7; 512].into(), 0));
+            Ok(written.is_err())
+        })?;
         wait_until("the file names no volume", TOLD_WITHIN, || {
             demo.refresh()?;
             Ok(demo.file().volumes.is_empty())
@@ -243,12 +250,15 @@ fn a_volume_grows_while_it_is_used() {
         let grown: Value = json(&api, &["volume", "grow", "demo", "9GiB"])?;
         ensure!(grown["bytes"] == 9_u64 << 30, "it said {grown}");
         ensure!(grown["health"] != "unavailable", "it said {grown}");
-        // A node that is back is told in the file, and what the volumes are by now.
+        // A node that is back is told in the file, and what the volumes are by then.
         let node = demo.node_names().remove(2);
         demo.kill(&node)?;
         demo.start_node(&node)?;
         demo.wait_until_whole("demo", READY_WITHIN)?;
-        demo.refresh()?;
+        wait_until("the file says how large it is", TOLD_WITHIN, || {
+            demo.refresh()?;
+            Ok(demo.file().volume("demo")?.bytes == 9 << 30)
+        })?;
         let later = Host::open(demo, "demo")?;
         let capacity = later.disk().capacity();
         ensure!(capacity.bytes() == 9 << 30, "it has {capacity:?}");

@@ -11,6 +11,8 @@ pub(crate) struct Reporter {
     node: u16,
     name: String,
     incarnation: Incarnation,
+    /// Reports that were made.
+    made: u64,
 }
 
 impl Reporter {
@@ -19,6 +21,7 @@ impl Reporter {
             node: config.node.0,
             name: config.name.clone(),
             incarnation: Incarnation::ZERO,
+            made: 0,
         }
     }
 
@@ -28,12 +31,15 @@ impl Reporter {
     }
 
     /// The report for this state of the engine.
-    pub(crate) fn report(&self, status: &NodeStatus) -> LocalReport {
+    pub(crate) fn report(&mut self, status: &NodeStatus) -> LocalReport {
+        self.made += 1;
         LocalReport {
             node: self.node,
             name: self.name.clone(),
             incarnation: self.incarnation.0,
             process: std::process::id(),
+            number: self.made,
+            open: status.open,
             room: room(&status.usage),
             volumes: status.volumes.iter().map(volume).collect(),
             slices: status.replicas.iter().map(slice).collect(),

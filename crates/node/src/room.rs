@@ -29,6 +29,10 @@ impl RoomWatch {
 
     /// Writes it into the log.
     pub(crate) fn tell(&mut self, room: Room) {
+        if room.bytes == 0 {
+            // The devices are not open yet, or have failed.
+            return;
+        }
         let percent = room.used_percent();
         let (free_bytes, bytes) = (room.free_bytes(), room.bytes);
         match self.note(room) {
@@ -42,8 +46,8 @@ impl RoomWatch {
             Some(RoomLevel::Full) => tracing::error!(
                 free_bytes,
                 bytes,
-                "the room is full: writes that need more are refused; unmap what is not needed, or \
-                 delete volumes"
+                "the room is full: writes that need more than is left are refused; unmap what is not \
+                 needed, or delete volumes"
             ),
         }
     }

@@ -90,7 +90,7 @@ fn run_logged<A: Api>(
         .build_local(LocalOptions::default())?;
     let ended = runtime.block_on(async {
         let signals = Signals::listen()?;
-        let reporter = Reporter::new(config);
+        let mut reporter = Reporter::new(config);
         let (report, told) = watch::channel(reporter.report(&NodeStatus::default()));
         // The thread of the services ends with this.
         let Services {

@@ -100,6 +100,7 @@ fn local(node: u16, slices: Vec<LocalSlice>) -> LocalReport {
             sessions: 0,
         }],
         slices,
+        open: true,
         ..LocalReport::default()
     }
 }
@@ -167,16 +168,19 @@ fn a_lost_node_degrades_and_a_lost_primary_stops() {
         Health::Degraded
     );
     assert!(
-        !reports.serve_everywhere(&lost, VOLUME),
-        "one portal is down"
+        reports.serve_everywhere(&lost, VOLUME),
+        "every portal that is up"
     );
+    let mut deaf = local(3, Vec::new());
+    deaf.volumes[0].serving = false;
+    assert!(!Reports::of([deaf]).serve_everywhere(&lost, VOLUME));
     let cluster = status(&lost, &reports);
     assert_eq!((cluster.health, cluster.nodes.up), (Health::Degraded, 2));
     assert_eq!(
         said(&cluster),
         [
             "warning: node n2: down",
-            "warning: volume demo: 1 of 2 slices lack a good copy"
+            "warning: volume demo: 2 of 2 slices lack a good copy"
         ]
     );
     assert_eq!(nodes(&lost, &reports).nodes[1].state, NodeState::Down);
@@ -245,7 +249,24 @@ fn the_room_of_all_nodes_is_told_and_where_it_ends() {
     assert_eq!(cluster.health, Health::Degraded);
     assert_eq!(
         said(&cluster),
-        ["error: node n2: full; writes that need more room are refused"]
+        ["error: node n2: full; writes that need more room than is left are refused"]
+    );
+}
+
+#[test]
+fn a_node_whose_devices_have_failed_is_up_and_not_well() {
+    let inventory = inventory(vec![slice_record(0, &BOTH), slice_record(1, &BOTH)]);
+    let slices = |leads| vec![local_slice(0, 5, leads, 1), local_slice(1, 5, leads, 1)];
+    let failed = LocalReport {
+        open: false,
+        ..local(3, Vec::new())
+    };
+    let reports = Reports::of([local(1, slices(true)), local(2, slices(false)), failed]);
+    let cluster = status(&inventory, &reports);
+    assert_eq!(cluster.health, Health::Degraded);
+    assert_eq!(
+        said(&cluster),
+        ["error: node n3: its devices are not open, or have failed; its log tells"]
     );
 }
 

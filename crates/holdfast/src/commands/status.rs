@@ -40,8 +40,13 @@ fn text(status: &Status) -> String {
     if !parts.is_empty() {
         text.push_str(&format!(" ({})", parts.join(", ")));
     }
+    let some = if nodes.up < nodes.total {
+        " on the nodes that are up"
+    } else {
+        ""
+    };
     text.push_str(&format!(
-        "\npool     {}: {} used, {} free; all volumes with their copies may fill {}\n",
+        "\npool     {}{some}: {} used, {} free; all volumes with their copies may fill {}\n",
         bytes(pool.bytes),
         bytes(pool.used_bytes),
         bytes(pool.free_bytes()),

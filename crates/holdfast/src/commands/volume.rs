@@ -9,7 +9,6 @@ use holdfast_api::documents::{
     VolumeSummary,
 };
 use holdfast_api::{ApiClient, ClientError};
-use holdfast_control::VolumeSize;
 use serde::Serialize;
 
 use super::client;
@@ -19,6 +18,9 @@ use crate::output::{Output, bytes, table};
 
 /// After how long people are told that it goes on.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
+
+/// How long may be asked for what people are told beside a result.
+const EXTRAS_MAX: Duration = Duration::from_secs(3);
 
 /// What `volume delete` says to programs.
 #[derive(Serialize)]
@@ -44,13 +46,13 @@ pub(crate) async fn run(
                 policy: create.policy,
             };
             let creating = client.create_volume(&request);
-            let Created { volume, is_new } = patiently(output, create.size, creating).await?;
+            let Created { volume, is_new } = patiently(output, creating).await?;
+            show(&client, output, volume).await?;
             if is_new {
                 warn_of_promises(&client, output).await;
             } else {
-                output.talk("there is such a volume already: nothing was changed");
+                output.talk("there was such a volume already: nothing was changed");
             }
-            show(&client, output, volume).await?;
         }
         VolumeCommand::Show { name } => {
             let volume = client.volume(name.as_str()).await?;
@@ -61,9 +63,9 @@ pub(crate) async fn run(
                 bytes: size.bytes(),
             };
             let growing = client.grow_volume(name.as_str(), request);
-            let volume = patiently(output, size, growing).await?;
-            warn_of_promises(&client, output).await;
+            let volume = patiently(output, growing).await?;
             show(&client, output, volume).await?;
+            warn_of_promises(&client, output).await;
         }
         VolumeCommand::Delete { name, force } => {
             let how = VolumeDelete { force };
@@ -80,26 +82,30 @@ pub(crate) async fn run(
 /// Waits for something to be done, and says so if it takes long: a large volume has thousands of slices.
 async fn patiently<T>(
     output: &Output,
-    size: VolumeSize,
     doing: impl Future<Output = Result<T, ClientError>>,
 ) -> Result<T, Failure> {
     tokio::pin!(doing);
     tokio::select! {
         done = &mut doing => return Ok(done?),
         () = tokio::time::sleep(SILENCE_MAX) => {
-            let slices = size.slice_count();
-            output.talk(&format!("at work: the nodes take up the volume's {slices} slices"));
+            output.talk("waiting until the volume is made and served: large ones take a while");
         }
     }
     Ok(doing.await?)
 }
 
-/// Says so if the volumes together may fill more than there is. What is done is done, whatever comes of it.
+/// Says so to people if the volumes together may fill more than there is. What is done is done, whatever
+/// comes of it.
 async fn warn_of_promises(client: &ApiClient, output: &Output) {
-    let Ok(status) = client.status().await else {
+    if output.is_for_programs() {
+        return;
+    }
+    let Ok(status) = client.clone().within(EXTRAS_MAX).status().await else {
         return;
     };
-    if status.promised_bytes > status.pool.bytes {
+    // Who is down has room, too; nobody knows how much.
+    let all_up = status.nodes.up == status.nodes.total;
+    if all_up && status.promised_bytes > status.pool.bytes {
         output.talk(&format!(
             "note: all volumes with their copies may fill {}, and the nodes have {}: `holdfast \
              status` tells when that becomes too little",
@@ -114,9 +120,14 @@ async fn show(client: &ApiClient, output: &Output, volume: Volume) -> Result<(),
     if output.is_for_programs() {
         return output.result(&volume, String::new);
     }
-    let summaries = client.volumes().await?.volumes;
+    // The volume itself is told in any case.
+    let client = client.clone().within(EXTRAS_MAX);
+    let summaries = client
+        .volumes()
+        .await
+        .map_or(Vec::new(), |list| list.volumes);
     let summary = summaries.iter().find(|summary| summary.name == volume.name);
-    let nodes = client.nodes().await?.nodes;
+    let nodes = client.nodes().await.map_or(Vec::new(), |list| list.nodes);
     let down = nodes.iter().filter(|node| node.state == NodeState::Down);
     let down: BTreeSet<&str> = down.map(|node| node.name.as_str()).collect();
     output.result(&volume, || volume_text(&volume, summary, &down))
@@ -152,7 +163,7 @@ fn list_text(list: &VolumeList) -> String {
 
 fn volume_text(volume: &Volume, summary: Option<&VolumeSummary>, down: &BTreeSet<&str>) -> String {
     let mut text = format!("volume    {}\n", volume.name);
-    // It may have been deleted meanwhile.
+    // It may have been deleted meanwhile, or nobody told.
     if let Some(summary) = summary {
         text.push_str(&format!(
             "number    v{}, in logs and for `holdfast inspect`\ntarget    {}, LUN {}\nsessions  {}\n",
