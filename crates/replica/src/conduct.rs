@@ -41,8 +41,11 @@ struct Record {
     faults: u32,
     last: Instant,
     rests_until: Instant,
-    /// It was slow, and is not back.
-    slow: bool,
+    /// How many of its faults were slowness.
+    slow_faults: u32,
+    /// It was slow, and is not to join before this: how often it was gone is no matter, for as long as it
+    /// is out a copy is missing.
+    joins_from: Option<Instant>,
     /// It was in sync then: others may not be taken out for the same.
     was_in_sync: bool,
 }
@@ -63,12 +66,15 @@ impl Conduct {
     pub(crate) fn fault(&mut self, now: Instant, node: NodeId, fault: Fault) {
         let record = self.record(now, node);
         if now.since(record.last) > FORGIVEN_AFTER {
-            record.faults = 0;
+            (record.faults, record.slow_faults) = (0, 0);
         }
         record.faults = record.faults.saturating_add(1);
         record.last = now;
-        record.rests_until = now + record.rest();
-        record.slow |= fault != Fault::Gone;
+        record.rests_until = now + rest(record.faults);
+        if fault != Fault::Gone {
+            record.slow_faults = record.slow_faults.saturating_add(1);
+            record.joins_from = Some(now + rest(record.slow_faults));
+        }
         record.was_in_sync |= fault == Fault::SlowInSync;
     }
 
@@ -77,7 +83,8 @@ impl Conduct {
             faults: 0,
             last: now,
             rests_until: now,
-            slow: false,
+            slow_faults: 0,
+            joins_from: None,
             was_in_sync: false,
         })
     }
@@ -85,8 +92,8 @@ impl Conduct {
     /// A node is in sync again, or is found to be: its rest begins now.
     pub(crate) fn is_back(&mut self, now: Instant, node: NodeId) {
         let record = self.record(now, node);
-        record.rests_until = now + record.rest();
-        (record.slow, record.was_in_sync) = (false, false);
+        record.rests_until = now + rest(record.faults);
+        (record.joins_from, record.was_in_sync) = (None, false);
     }
 
     /// If the preferred primary is in sync, its rest begins now.
@@ -118,8 +125,8 @@ impl Conduct {
 
     /// Whether a node that wants to join has to wait: it was slow, and has not had its rest.
     pub(crate) fn waits(&self, now: Instant, node: NodeId) -> bool {
-        let record = self.nodes.get(&node);
-        record.is_some_and(|record| record.slow && now < record.rests_until)
+        let from = self.nodes.get(&node).and_then(|record| record.joins_from);
+        from.is_some_and(|from| now < from)
     }
 
     /// Whether anybody who was in sync is out because it was slow.
@@ -128,11 +135,10 @@ impl Conduct {
     }
 }
 
-impl Record {
-    fn rest(&self) -> Duration {
-        let doublings = self.faults.saturating_sub(1).min(16);
-        (REST * (1 << doublings)).min(REST_MAX)
-    }
+/// How long a node rests after so many faults.
+fn rest(faults: u32) -> Duration {
+    let doublings = faults.saturating_sub(1).min(16);
+    (REST * (1 << doublings)).min(REST_MAX)
 }
 
 #[cfg(test)]
@@ -159,6 +165,24 @@ mod tests {
         assert!(!conduct.is_anybody_out());
         assert!(!conduct.has_rested(now, NODE));
         assert!(conduct.has_rested(now + REST_MAX, NODE));
+    }
+
+    /// A copy is missing while a node rests: that is not made longer by deaths that had other reasons.
+    #[test]
+    fn who_was_gone_often_and_slow_once_joins_soon() {
+        let mut conduct = Conduct::default();
+        let start = Instant::from_nanos(1);
+        for _ in 0..6 {
+            conduct.fault(start, NODE, Fault::Gone);
+        }
+        conduct.fault(start, NODE, Fault::SlowInSync);
+        assert!(conduct.waits(start, NODE));
+        assert!(!conduct.waits(start + REST, NODE));
+        // To lead is another matter.
+        assert!(!conduct.has_rested(start + REST, NODE));
+        // It was slow, and is gone: it waits no longer for that either.
+        conduct.fault(start, NODE, Fault::Gone);
+        assert!(!conduct.waits(start + REST, NODE));
     }
 
     #[test]
