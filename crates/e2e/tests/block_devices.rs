@@ -1,6 +1,7 @@
-//! The same on loop devices: what nodes get in earnest are block devices, not files.
+//! The same on loop devices, because what nodes get in earnest are block devices and not files; and the
+//! same without io_uring, which some systems refuse.
 //!
-//! Needs root and the kernel's loop devices. Where there can be none it says aloud that it did not
+//! Loop devices need root and the kernel's loop devices. Where there can be none it says aloud that it did not
 //! run, and why; if there could be some and they cannot be had, it fails.
 
 use std::fs;
@@ -88,6 +89,23 @@ fn the_same_on_loop_devices() {
         demo.stop()?;
         drop(devices);
         result
+    });
+}
+
+#[test]
+fn the_same_by_threads() {
+    scenario(DemoOptions::default(), |demo| {
+        for node in demo.node_names() {
+            let path = demo.path(&node).join("node.toml");
+            let config = fs::read_to_string(&path)?;
+            demo.kill(&node)?;
+            fs::write(&path, format!("disk_driver = \"threads\"\n{config}"))?;
+            demo.start_node(&node)?;
+            demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+            let log = fs::read_to_string(demo.path(&node).join("node.log"))?;
+            ensure!(log.contains("driven by Threads"), "{node} says {log}");
+        }
+        use_it(demo)
     });
 }
 

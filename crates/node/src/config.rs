@@ -10,6 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use holdfast_disk::DriverChoice;
 use holdfast_model::{ClusterId, NodeId, Tier};
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,9 @@ pub struct NodeConfig {
     pub api: Endpoint,
     /// Where the cluster's metadata is.
     pub metadata: MetadataConfig,
+    /// What drives its devices.
+    #[serde(default, skip_serializing_if = "DiskDriver::is_auto")]
+    pub disk_driver: DiskDriver,
     /// Its devices; the journal is on the first.
     pub devices: Vec<DeviceConfig>,
     /// Its log.
@@ -83,6 +87,39 @@ pub struct MetadataConfig {
     /// What admits the node; empty for nothing.
     #[serde(default)]
     pub token: String,
+}
+
+/// What drives a node's devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DiskDriver {
+    /// io_uring, and threads where the system refuses it.
+    #[default]
+    Auto,
+    /// io_uring; where the system refuses it, the node does not start.
+    Ring,
+    /// Threads.
+    Threads,
+}
+
+impl DiskDriver {
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_auto(&self) -> bool {
+        *self == Self::Auto
+    }
+
+    /// The same for the disks.
+    #[must_use]
+    pub const fn choice(self) -> DriverChoice {
+        match self {
+            Self::Auto => DriverChoice::RingOrThreads,
+            Self::Ring => DriverChoice::Ring,
+            Self::Threads => DriverChoice::Threads,
+        }
+    }
 }
 
 /// A device of a node.

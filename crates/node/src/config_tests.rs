@@ -50,6 +50,16 @@ fn the_documented_file_is_read_and_written_back() {
     assert_eq!(config.devices[0].tier, Tier::Flash);
     assert_eq!(config.devices[1].tier, Tier::Capacity);
     assert_eq!(config.log.bytes_max, LOG_BYTES_MAX);
+    assert_eq!(config.disk_driver, DiskDriver::Auto);
+    for (name, driver) in [
+        ("auto", DriverChoice::RingOrThreads),
+        ("ring", DriverChoice::Ring),
+        ("threads", DriverChoice::Threads),
+    ] {
+        let text = format!("disk_driver = \"{name}\"\n{TEXT}");
+        let config: NodeConfig = toml::from_str(&text).unwrap();
+        assert_eq!(config.disk_driver.choice(), driver);
+    }
     let again: NodeConfig = toml::from_str(&config.to_toml()).unwrap();
     assert_eq!(again, config);
 }

@@ -152,8 +152,12 @@ fn open_disks(config: &NodeConfig) -> Result<Disks, NodeError> {
         size_min: u64::from(SECTOR_MAX),
     };
     let specs: Vec<DeviceSpec> = config.devices.iter().map(spec).collect();
+    let options = Options {
+        driver: config.disk_driver.choice(),
+        ..Options::default()
+    };
     let disks = predecessor::attempt(
-        || Disks::open(&specs, Options::default()),
+        || Disks::open(&specs, options.clone()),
         |error| match error {
             StartError::Open(error) => holder_of_device(&error.reason),
             _ => None,

@@ -8,7 +8,9 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use holdfast_model::{ClusterId, NodeId, Tier};
-use holdfast_node::config::{DeviceConfig, Endpoint, LogConfig, MetadataConfig, NodeConfig};
+use holdfast_node::config::{
+    DeviceConfig, DiskDriver, Endpoint, LogConfig, MetadataConfig, NodeConfig,
+};
 
 /// Nodes of a demo at most.
 pub(crate) const NODES_MAX: u16 = 7;
@@ -189,6 +191,7 @@ impl Layout {
                 addresses: vec![self.metadata().to_string()],
                 token: String::new(),
             },
+            disk_driver: DiskDriver::Auto,
             devices: vec![device],
             log: LogConfig::default(),
             directory,

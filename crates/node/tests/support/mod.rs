@@ -26,7 +26,9 @@ use holdfast_model::metadata::{
 use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, Record};
 use holdfast_model::{ClusterId, NodeId, Policy, Tier, VolumeId};
 use holdfast_node::ApiParts;
-use holdfast_node::config::{DeviceConfig, Endpoint, LogConfig, MetadataConfig, NodeConfig};
+use holdfast_node::config::{
+    DeviceConfig, DiskDriver, Endpoint, LogConfig, MetadataConfig, NodeConfig,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::{Builder, Runtime};
 
@@ -125,6 +127,7 @@ impl Bench {
                 addresses: vec![self.metadata.to_string()],
                 token: String::new(),
             },
+            disk_driver: DiskDriver::Auto,
             devices: vec![DeviceConfig {
                 path: directory.join("device"),
                 file_bytes: Some(DEVICE_BYTES),
