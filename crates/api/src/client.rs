@@ -27,6 +27,11 @@ use crate::{Problem, ProblemKind};
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long an answer may take: a little more than a server gives itself.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(65);
+/// How long one to a question may take: servers ask nodes for a second, and the largest volume takes some
+/// more.
+const READ_TIME_MAX: Duration = Duration::from_secs(15);
+/// The same while there is somebody else to ask.
+const READ_TIME_MAX_OF_MANY: Duration = Duration::from_secs(4);
 /// Bytes in an answer at most: the largest volume has 16,384 slices.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
@@ -223,8 +228,15 @@ impl ApiClient {
 
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let mut last = None;
-        for url in &self.urls {
-            match self.attempt(url, &Method::GET, path, Bytes::new()).await {
+        for (place, url) in self.urls.iter().enumerate() {
+            let patience = if place + 1 < self.urls.len() {
+                READ_TIME_MAX_OF_MANY
+            } else {
+                READ_TIME_MAX
+            };
+            let patience = patience.min(self.answer_time_max);
+            let asked = self.attempt(url, &Method::GET, path, Bytes::new(), patience);
+            match asked.await {
                 Ok(body) => match decode(url, &body) {
                     Err(ClientError::Problem(problem))
                         if problem.kind == ProblemKind::Unavailable =>
@@ -258,7 +270,9 @@ impl ApiClient {
         });
         let mut last = None;
         for url in &self.urls {
-            match self.attempt(url, &method, path, body.clone()).await {
+            let patience = self.answer_time_max;
+            let asked = self.attempt(url, &method, path, body.clone(), patience);
+            match asked.await {
                 Ok(answer) => return problem_of(&answer).map_or(Ok((url.clone(), answer)), Err),
                 Err(Attempt::NotSent(reason)) => {
                     last = Some(ClientError::Unreachable {
@@ -283,6 +297,7 @@ impl ApiClient {
         method: &Method,
         path: &str,
         body: Bytes,
+        patience: Duration,
     ) -> Result<Answer, Attempt> {
         let host = url.host.trim_matches(['[', ']']);
         let connected = timeout(CONNECT_TIME_MAX, TcpStream::connect((host, url.port))).await;
@@ -306,7 +321,7 @@ impl ApiClient {
             let invalid = std::io::Error::from(std::io::ErrorKind::InvalidInput);
             Attempt::NotSent(invalid.into())
         })?;
-        match timeout(self.answer_time_max, converse(stream, request)).await {
+        match timeout(patience, converse(stream, request)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(failure)) => Err(Attempt::Sent(failure)),
             Err(_) => Err(Attempt::Sent(Failure::TooSlow)),

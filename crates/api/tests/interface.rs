@@ -195,6 +195,20 @@ async fn urls_are_tried_in_turn() {
     }
 }
 
+/// Who accepts and says nothing does not keep a question from those who would answer.
+#[tokio::test]
+async fn a_question_goes_on_from_who_is_silent() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url: ApiUrl = format!("http://{}", silent.local_addr().unwrap())
+        .parse()
+        .unwrap();
+    let (good, _) = start(Remembering::default()).await;
+    let client = ApiClient::new(vec![url, good], None);
+    let begun = std::time::Instant::now();
+    client.nodes().await.unwrap();
+    assert!(begun.elapsed() < std::time::Duration::from_secs(15));
+}
+
 #[tokio::test]
 async fn a_change_without_an_answer_is_unknown() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
