@@ -167,7 +167,7 @@ impl Controller {
             success: vec![Operation::Range(Selector::Prefix(VOLUMES_PREFIX.into()))],
             failure: Vec::new(),
         };
-        let outcome = self.desk.transact(all).await.map_err(problem::metadata)?;
+        let outcome = self.desk.transact(all).await.map_err(problem::unread)?;
         let ranges = outcome
             .results
             .into_iter()
@@ -198,7 +198,7 @@ impl Controller {
             .desk
             .transact(Inventory::query())
             .await
-            .map_err(problem::metadata)?;
+            .map_err(problem::unread)?;
         let inventory = Inventory::from_outcome(outcome).map_err(|error| match error {
             InventoryError::NoCluster => {
                 Problem::new(ProblemKind::Unavailable, error).hint("start the cluster's first node")

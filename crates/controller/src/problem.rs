@@ -22,6 +22,21 @@ pub(crate) fn metadata(error: MetadataError) -> Problem {
     }
 }
 
+/// For what was only read.
+pub(crate) fn unread(error: MetadataError) -> Problem {
+    match error {
+        MetadataError::Unavailable => Problem::new(
+            ProblemKind::Unavailable,
+            "the metadata store does not answer",
+        )
+        .hint(
+            "nodes go on serving their volumes meanwhile; start the store again (a demo's is in \
+             `holdfast demo` itself), and try again",
+        ),
+        other => metadata(other),
+    }
+}
+
 pub(crate) fn conflict(name: &VolumeName) -> Problem {
     Problem::new(
         ProblemKind::Conflict,

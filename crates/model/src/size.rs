@@ -30,7 +30,7 @@ pub enum SizeError {
     #[error("a size is a whole number of its unit: 1536MiB, not 1.5GiB")]
     Fraction,
     /// What follows the number is no unit.
-    #[error("the units of sizes are B, KiB, MiB, GiB, TiB and PiB")]
+    #[error("the units of sizes are B, KiB, MiB, GiB, TiB and PiB: 1GiB, not 1G")]
     Unit,
     /// It is beyond 64 bits.
     #[error("the size is too large")]

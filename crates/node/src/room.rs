@@ -47,7 +47,7 @@ impl RoomWatch {
                 free_bytes,
                 bytes,
                 "the room is full: writes that need more than is left are refused; unmap what is not \
-                 needed, or delete volumes"
+                 needed (that is free within 16 s), or delete volumes"
             ),
         }
     }
