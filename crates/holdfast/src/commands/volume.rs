@@ -47,7 +47,7 @@ pub(crate) async fn run(
             };
             let creating = client.create_volume(&request);
             let Created { volume, is_new } = patiently(output, creating).await?;
-            show(&client, output, volume).await?;
+            show(&client, output, volume, Table::Left).await?;
             if is_new {
                 warn_of_promises(&client, output).await;
             } else {
@@ -56,7 +56,7 @@ pub(crate) async fn run(
         }
         VolumeCommand::Show { name } => {
             let volume = client.volume(name.as_str()).await?;
-            show(&client, output, volume).await?;
+            show(&client, output, volume, Table::Shown).await?;
         }
         VolumeCommand::Grow { name, size } => {
             let request = VolumeGrow {
@@ -64,7 +64,7 @@ pub(crate) async fn run(
             };
             let growing = client.grow_volume(name.as_str(), request);
             let volume = patiently(output, growing).await?;
-            show(&client, output, volume).await?;
+            show(&client, output, volume, Table::Left).await?;
             warn_of_promises(&client, output).await;
         }
         VolumeCommand::Delete { name, force } => {
@@ -74,6 +74,12 @@ pub(crate) async fn run(
                 deleted: name.as_str(),
             };
             output.result(&deleted, || format!("deleted {name}\n"))?;
+            if force && !output.is_for_programs() {
+                output.talk(
+                    "note: a host that has not been told looks for it still, and would take a new \
+                     volume of that name for it",
+                );
+            }
         }
     }
     Ok(())
@@ -115,8 +121,20 @@ async fn warn_of_promises(client: &ApiClient, output: &Output) {
     }
 }
 
+/// Whether a volume's slices are shown to people: there may be thousands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Table {
+    Shown,
+    Left,
+}
+
 /// Prints a volume; for people with what they need beside it.
-async fn show(client: &ApiClient, output: &Output, volume: Volume) -> Result<(), Failure> {
+async fn show(
+    client: &ApiClient,
+    output: &Output,
+    volume: Volume,
+    table: Table,
+) -> Result<(), Failure> {
     if output.is_for_programs() {
         return output.result(&volume, String::new);
     }
@@ -130,7 +148,13 @@ async fn show(client: &ApiClient, output: &Output, volume: Volume) -> Result<(),
     let nodes = client.nodes().await.map_or(Vec::new(), |list| list.nodes);
     let down = nodes.iter().filter(|node| node.state == NodeState::Down);
     let down: BTreeSet<&str> = down.map(|node| node.name.as_str()).collect();
-    output.result(&volume, || volume_text(&volume, summary, &down))
+    output.result(&volume, || {
+        let head = volume_head(&volume, summary);
+        match table {
+            Table::Left => head,
+            Table::Shown => head + "\n" + &slices_text(&volume, &down),
+        }
+    })
 }
 
 fn used(used_bytes: Option<u64>) -> String {
@@ -161,7 +185,7 @@ fn list_text(list: &VolumeList) -> String {
     )
 }
 
-fn volume_text(volume: &Volume, summary: Option<&VolumeSummary>, down: &BTreeSet<&str>) -> String {
+fn volume_head(volume: &Volume, summary: Option<&VolumeSummary>) -> String {
     let mut text = format!("volume    {}\n", volume.name);
     // It may have been deleted meanwhile, or nobody told.
     if let Some(summary) = summary {
@@ -171,13 +195,17 @@ fn volume_text(volume: &Volume, summary: Option<&VolumeSummary>, down: &BTreeSet
         ));
     }
     text.push_str(&format!(
-        "size      {}\nused      {}\npolicy    {}\nhealth    {}\nresync    {} moved\n\n",
+        "size      {}\nused      {}\npolicy    {}\nhealth    {}\nresync    {} moved\n",
         bytes(volume.bytes),
         used(volume.used_bytes),
         volume.policy,
         volume.health.as_str(),
         bytes(volume.resync.bytes_moved),
     ));
+    text
+}
+
+fn slices_text(volume: &Volume, down: &BTreeSet<&str>) -> String {
     let named = |node: &String| {
         if down.contains(node.as_str()) {
             format!("{node} (down)")
@@ -207,11 +235,7 @@ fn volume_text(volume: &Volume, summary: Option<&VolumeSummary>, down: &BTreeSet
             ]
         })
         .collect();
-    text.push_str(&table(
-        ["SLICE", "EPOCH", "PRIMARY", "IN SYNC", "JOINING"],
-        &rows,
-    ));
-    text
+    table(["SLICE", "EPOCH", "PRIMARY", "IN SYNC", "JOINING"], &rows)
 }
 
 fn progress(joining: &Joining) -> String {
@@ -278,8 +302,8 @@ mod tests {
             ],
             resync: Resync { bytes_moved: 4096 },
         };
-        let text = volume_text(&volume, None, &BTreeSet::from(["n2"]));
-        let (head, slices) = text.split_once("\n\n").unwrap();
+        let head = volume_head(&volume, None);
+        let slices = slices_text(&volume, &BTreeSet::from(["n2"]));
         assert!(head.contains("used      unknown") && head.contains("resync    4 KiB moved"));
         assert_eq!(
             slices,
