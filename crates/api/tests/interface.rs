@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails so")]
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_api::client::{ApiUrl, Failure};
 use holdfast_api::documents::{
@@ -204,9 +204,9 @@ async fn a_question_goes_on_from_who_is_silent() {
         .unwrap();
     let (good, _) = start(Remembering::default()).await;
     let client = ApiClient::new(vec![url, good], None);
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     client.nodes().await.unwrap();
-    assert!(begun.elapsed() < std::time::Duration::from_secs(15));
+    assert!(begun.elapsed() < Duration::from_secs(15));
 }
 
 #[tokio::test]
