@@ -4,7 +4,7 @@ use holdfast_model::Policy;
 use holdfast_sim::cluster::Fault;
 use holdfast_sim::failure::Failure;
 use holdfast_sim::network::Place;
-use holdfast_stdx::{Duration, Prng};
+use holdfast_stdx::Duration;
 
 use crate::story::{SECOND, SEEDS, Story, joining};
 
@@ -128,14 +128,13 @@ fn copies_that_a_journal_has_lost_are_made_again() {
     let mut damaged = 0;
     for seed in 0..10 * SEEDS {
         let victim = Story::new(seed, Policy::Mirror2).secondary();
-        let mut prng = Prng::from_seed(seed);
-        let mut plan = Story::plan(&mut prng, Policy::Mirror2);
-        plan.victim = victim;
-        plan.cluster.node.store.destage_after = 10 * SECOND;
-        let page = 64;
-        plan.cluster.volumes[0].areas = (0..24).map(|it| (it * page, 4)).collect();
-        plan.faults = vec![(SECOND, Fault::Rot(victim))];
-        let mut story = Story::told(seed, &plan, &mut prng);
+        let mut story = Story::with(seed, Policy::Mirror2, |plan| {
+            plan.victim = victim;
+            plan.cluster.node.store.destage_after = 10 * SECOND;
+            let page = 64;
+            plan.cluster.volumes[0].areas = (0..24).map(|it| (it * page, 4)).collect();
+            plan.faults = vec![(SECOND, Fault::Rot(victim))];
+        });
         story.busy(true);
         story.wait(2 * SECOND);
         story.now(Fault::Kill(victim));
@@ -167,12 +166,11 @@ fn copies_that_a_journal_has_lost_are_made_again() {
 #[test]
 fn pages_that_a_table_has_lost_are_fetched_again() {
     for seed in 0..6 * SEEDS {
-        let mut prng = Prng::from_seed(seed);
-        let mut plan = Story::plan(&mut prng, Policy::Mirror2);
-        plan.cluster.node.store.destage_after = Duration::from_millis(10);
-        let page = 64;
-        plan.cluster.volumes[0].areas = (0..24).map(|it| (it * page, 2)).collect();
-        let mut story = Story::told(seed, &plan, &mut prng);
+        let mut story = Story::with(seed, Policy::Mirror2, |plan| {
+            plan.cluster.node.store.destage_after = Duration::from_millis(10);
+            let page = 64;
+            plan.cluster.volumes[0].areas = (0..24).map(|it| (it * page, 2)).collect();
+        });
         story.busy(true);
         story.wait(3 * SECOND);
         let victim = story.secondary();
@@ -189,10 +187,9 @@ fn pages_that_a_table_has_lost_are_fetched_again() {
 #[test]
 fn nothing_old_is_left_below_what_a_full_sync_brings() {
     for seed in 0..2 * SEEDS {
-        let mut prng = Prng::from_seed(seed);
-        let mut plan = Story::plan(&mut prng, Policy::Mirror2);
-        plan.cluster.volumes[0].areas = (0..24).map(|page| (64 * page, 8)).collect();
-        let mut story = Story::told(seed, &plan, &mut prng);
+        let mut story = Story::with(seed, Policy::Mirror2, |plan| {
+            plan.cluster.volumes[0].areas = (0..24).map(|page| (64 * page, 8)).collect();
+        });
         story.busy(true);
         story.wait(3 * SECOND);
         let victim = story.secondary();
@@ -213,10 +210,9 @@ fn nothing_old_is_left_below_what_a_full_sync_brings() {
 #[test]
 fn a_copy_that_came_too_late_does_not_count() {
     for seed in 0..10 * SEEDS {
-        let mut prng = Prng::from_seed(seed);
-        let mut plan = Story::plan(&mut prng, Policy::Mirror2);
-        plan.cluster.volumes[0].areas = vec![(0, 3)];
-        let mut story = Story::told(seed, &plan, &mut prng);
+        let mut story = Story::with(seed, Policy::Mirror2, |plan| {
+            plan.cluster.volumes[0].areas = vec![(0, 3)];
+        });
         story.busy(true);
         story.wait(SECOND);
         let (primary, other) = (story.primary(), story.secondary());

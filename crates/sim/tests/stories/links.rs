@@ -4,7 +4,7 @@ use holdfast_model::Policy;
 use holdfast_sim::HostPlan;
 use holdfast_sim::cluster::Fault;
 use holdfast_sim::network::Place;
-use holdfast_stdx::{Duration, Prng};
+use holdfast_stdx::Duration;
 
 use crate::story::{SECOND, SEEDS, Story, in_sync, joining};
 
@@ -73,20 +73,19 @@ fn nothing_commits_without_a_replica_that_has_just_been_brought_up_to_date() {
 #[test]
 fn a_replica_that_only_hosts_reach_serves_nothing_stale() {
     for seed in 0..4 * SEEDS {
-        let mut prng = Prng::from_seed(seed);
-        let mut plan = Story::plan(&mut prng, Policy::Mirror2);
-        plan.cluster.volumes[0].areas = vec![(0, 4), (1000, 2)];
-        // A host on each path that reads, and one that writes: it waits while its node is alone.
-        let host = |path, reads| HostPlan {
-            only: Some(path),
-            reads,
-            pause: Duration::from_millis(4),
-            ..plan.cluster.hosts[0].clone()
-        };
-        plan.cluster.hosts = (0..6)
-            .map(|it| host(it / 2, 100 * (it as u64 % 2)))
-            .collect();
-        let mut story = Story::told(seed, &plan, &mut prng);
+        let mut story = Story::with(seed, Policy::Mirror2, |plan| {
+            plan.cluster.volumes[0].areas = vec![(0, 4), (1000, 2)];
+            // A host on each path that reads, and one that writes: it waits while its node is alone.
+            let host = |path, reads| HostPlan {
+                only: Some(path),
+                reads,
+                pause: Duration::from_millis(4),
+                ..plan.cluster.hosts[0].clone()
+            };
+            plan.cluster.hosts = (0..6)
+                .map(|it| host(it / 2, 100 * (it as u64 % 2)))
+                .collect();
+        });
         story.busy(true);
         for _ in 0..4 {
             story.wait(SECOND);
@@ -119,17 +118,16 @@ fn a_replica_that_only_hosts_reach_serves_nothing_stale() {
 #[test]
 fn what_a_dead_node_has_forwarded_never_lands() {
     for seed in 0..6 * SEEDS {
-        let mut prng = Prng::from_seed(seed);
-        let mut plan = Story::plan(&mut prng, Policy::Mirror2);
-        plan.cluster.volumes[0].areas = vec![(0, 2), (1000, 1)];
-        let host = HostPlan {
-            patience: Duration::from_millis(3300),
-            pause: Duration::from_millis(4),
-            reads: 10,
-            ..plan.cluster.hosts[0].clone()
-        };
-        plan.cluster.hosts = vec![host; 5];
-        let mut story = Story::told(seed, &plan, &mut prng);
+        let mut story = Story::with(seed, Policy::Mirror2, |plan| {
+            plan.cluster.volumes[0].areas = vec![(0, 2), (1000, 1)];
+            let host = HostPlan {
+                patience: Duration::from_millis(3300),
+                pause: Duration::from_millis(4),
+                reads: 10,
+                ..plan.cluster.hosts[0].clone()
+            };
+            plan.cluster.hosts = vec![host; 5];
+        });
         story.busy(true);
         story.wait(SECOND);
         let (dead, primary) = (story.bystander(), story.primary());

@@ -7,7 +7,7 @@ use holdfast_sim::cluster::Fault;
 use holdfast_sim::history::Asked;
 use holdfast_sim::network::Place;
 use holdfast_sim::volumes::SECTORS_PER_BLOCK;
-use holdfast_stdx::{Duration, Prng};
+use holdfast_stdx::Duration;
 
 use crate::story::{SECOND, SEEDS, Story};
 
@@ -143,12 +143,11 @@ fn a_clean_stop_and_start_of_all_changes_no_epoch_and_moves_no_data() {
 #[test]
 fn a_reset_of_what_nobody_serves_is_refused_in_time() {
     for seed in 0..SEEDS {
-        let mut prng = Prng::from_seed(seed);
-        let mut plan = Story::plan(&mut prng, Policy::Mirror2);
-        for host in &mut plan.cluster.hosts {
-            host.resets = Some(SECOND / 4);
-        }
-        let mut story = Story::told(seed, &plan, &mut prng);
+        let mut story = Story::with(seed, Policy::Mirror2, |plan| {
+            for host in &mut plan.cluster.hosts {
+                host.resets = Some(SECOND / 4);
+            }
+        });
         let nodes = [story.primary(), story.secondary()];
         story.busy(true);
         story.wait(SECOND);

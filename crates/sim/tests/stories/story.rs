@@ -23,31 +23,40 @@ pub(crate) struct Story {
 
 impl Story {
     pub(crate) fn new(seed: u64, policy: Policy) -> Self {
+        Self::with(seed, policy, |_| ())
+    }
+
+    /// The same, with another plan.
+    pub(crate) fn with(seed: u64, policy: Policy, change: impl FnOnce(&mut RunPlan)) -> Self {
         let mut prng = Prng::from_seed(seed);
-        let plan = Self::plan(&mut prng, policy);
-        Self::told(seed, &plan, &mut prng)
+        let mut plan = Self::plan(&mut prng, policy);
+        change(&mut plan);
+        let mut story = Self {
+            seed,
+            run: Run::new(&plan, &mut prng, Trace::Off),
+        };
+        story.run.boot().expect("the cluster boots");
+        story
     }
 
     /// The devices of the node that leads the slice rot all the time, and changes are put in their
     /// places before a secondary has heard that they are committed.
     pub(crate) fn of_rot(seed: u64, policy: Policy) -> Self {
         let victim = Self::new(seed, policy).primary();
-        let mut prng = Prng::from_seed(seed);
-        let mut plan = Self::plan(&mut prng, policy);
-        plan.victim = victim;
-        plan.cluster.node.store.destage_after = Duration::from_millis(10);
-        plan.cluster.volumes[0].areas = vec![(0, 8), (1000, 24)];
-        plan.faults = (3..40)
-            .map(|number| (number * Duration::from_millis(200), Fault::RotPages(victim)))
-            .collect();
-        let mut story = Self::told(seed, &plan, &mut prng);
-        for (after, fault) in &plan.faults {
-            story.run.cluster.plan_fault(*after, *fault);
+        let rot = |number: u32| (number * Duration::from_millis(200), Fault::RotPages(victim));
+        let mut story = Self::with(seed, policy, |plan| {
+            plan.victim = victim;
+            plan.cluster.node.store.destage_after = Duration::from_millis(10);
+            plan.cluster.volumes[0].areas = vec![(0, 8), (1000, 24)];
+            plan.faults = (3..40).map(rot).collect();
+        });
+        for (after, fault) in (3..40).map(rot) {
+            story.run.cluster.plan_fault(after, fault);
         }
         story
     }
 
-    pub(crate) fn plan(prng: &mut Prng, policy: Policy) -> RunPlan {
+    fn plan(prng: &mut Prng, policy: Policy) -> RunPlan {
         let mut volume = VolumePlan::new("disk", policy);
         volume.areas = vec![(0, 8), (62, 4), (253, 6), (1000, 24)];
         let host = HostPlan {
@@ -75,15 +84,6 @@ impl Story {
             faults: Vec::new(),
             victim: NodeId(1),
         }
-    }
-
-    pub(crate) fn told(seed: u64, plan: &RunPlan, prng: &mut Prng) -> Self {
-        let mut story = Self {
-            seed,
-            run: Run::new(plan, prng, Trace::Off),
-        };
-        story.run.boot().expect("the cluster boots");
-        story
     }
 
     pub(crate) fn busy(&mut self, busy: bool) {
