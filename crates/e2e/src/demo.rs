@@ -28,6 +28,8 @@ const DIRECTORY: &str = "demo";
 pub const NODE_MEMORY_MAX: u64 = (256 + 16) << 20;
 /// How soon everything serves, as the contract says.
 pub const READY_WITHIN: Duration = Duration::from_secs(10);
+/// How old what the API and `demo.json` tell may be, and a little more.
+pub const TOLD_WITHIN: Duration = Duration::from_secs(3);
 /// How long the harness waits for that: a slow machine is not a hang.
 const READY_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a clean stop may take.

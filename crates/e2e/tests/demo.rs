@@ -2,30 +2,32 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use holdfast_e2e::cli::{FAILED, USAGE, fails, json};
-use holdfast_e2e::demo::READY_WITHIN;
+use holdfast_e2e::demo::{READY_WITHIN, TOLD_WITHIN};
 use holdfast_e2e::host::Host;
 use holdfast_e2e::process::wait_until;
 use holdfast_e2e::{Demo, DemoOptions, binary, scenario};
-use holdfast_lab::verify::LoadConfig;
+use holdfast_lab::verify::{Ledger, LoadConfig};
 use serde_json::Value;
 
-/// How old what is told may be, at most.
-const TOLD_WITHIN: Duration = Duration::from_secs(3);
 /// Blocks of 512 bytes.
 const BLOCKS_PER_GIB: u64 = (1 << 30) / 512;
+
+/// What a host has written that is gone again.
+fn written(demo: &Demo) -> Result<Ledger> {
+    let host = Host::open(demo, "demo")?;
+    let load = host.load(host.ledger(1), LoadConfig::default());
+    load.wait_for(500)?;
+    let (_, ledger) = load.stop()?;
+    Ok(ledger)
+}
 
 #[test]
 fn a_clean_stop_changes_no_epoch_and_moves_no_data() {
     scenario(DemoOptions::default(), |demo| {
-        let host = Host::open(demo, "demo")?;
-        let load = host.load(host.ledger(1), LoadConfig::default());
-        load.wait_for(500)?;
-        let (_, mut ledger) = load.stop()?;
-        drop(host);
+        let mut ledger = written(demo)?;
         let before = demo.volume("demo")?;
         // A node that was started by hand is stopped with the others.
         let node = demo.node_names().remove(0);
@@ -80,11 +82,7 @@ fn nodes_outlive_the_parent_and_are_adopted() {
 #[test]
 fn a_second_signal_ends_what_does_not_stop() {
     scenario(DemoOptions::default(), |demo| {
-        let host = Host::open(demo, "demo")?;
-        let load = host.load(host.ledger(1), LoadConfig::default());
-        load.wait_for(500)?;
-        let (_, mut ledger) = load.stop()?;
-        drop(host);
+        let mut ledger = written(demo)?;
         let node = demo.node_names().remove(0);
         let said = loop {
             demo.freeze(&node)?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use holdfast_e2e::cli::json;
+use holdfast_e2e::demo::TOLD_WITHIN;
 use holdfast_e2e::host::Host;
 use holdfast_e2e::process::wait_until;
 use holdfast_e2e::{Demo, DemoOptions, scenario};
@@ -14,8 +15,6 @@ use holdfast_lab::multipath::{CommandError, Problem};
 use serde_json::Value;
 
 const MIB: u64 = 1 << 20;
-/// What nodes report is no older.
-const TOLD_WITHIN: Duration = Duration::from_secs(3);
 /// Logical blocks in a MiB.
 const BLOCKS: u64 = MIB / 512;
 /// Pieces of one MiB that are given back at the end.
