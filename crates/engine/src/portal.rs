@@ -125,11 +125,11 @@ impl Portal {
         self.target.next_timeout()
     }
 
-    /// Sessions with each target.
-    pub(crate) fn sessions_by_target(&self) -> BTreeMap<&IscsiName, u32> {
+    /// Sessions with each target, by its name.
+    pub(crate) fn sessions_by_target(&self) -> BTreeMap<&str, u32> {
         let mut counts = BTreeMap::new();
         for session in self.sessions.values().filter(|session| !session.closed) {
-            *counts.entry(&session.nexus.target).or_default() += 1;
+            *counts.entry(session.nexus.target.as_str()).or_default() += 1;
         }
         counts
     }

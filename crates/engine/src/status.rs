@@ -1,6 +1,5 @@
 //! How a node stands, for its API: a snapshot that costs little.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use holdfast_model::{Epoch, NodeId, SliceId, VolumeId};
@@ -87,23 +86,17 @@ impl Engine {
     }
 
     fn volume_statuses(&self) -> Vec<VolumeStatus> {
-        let by_target = self.portal.sessions_by_target();
-        let sessions: BTreeMap<VolumeId, u32> = by_target
-            .iter()
-            .flat_map(|(target, count)| {
-                let volumes = self.volumes.of(target, None).into_iter();
-                volumes.map(|volume| (volume, *count))
-            })
-            .collect();
+        let sessions = self.portal.sessions_by_target();
         let volumes = self.world.cluster.volumes.values();
         volumes
             .map(|record| {
-                let id = record.volume;
-                let slices = (0..record.slice_count()).map(|index| SliceId { volume: id, index });
+                let volume = record.volume;
+                let sessions = sessions.get(record.target.as_str()).copied();
                 VolumeStatus {
-                    volume: id,
-                    served: slices.into_iter().all(|slice| self.reaches(slice)),
-                    sessions: sessions.get(&id).copied().unwrap_or(0),
+                    volume,
+                    served: (0..record.slice_count())
+                        .all(|index| self.reaches(SliceId { volume, index })),
+                    sessions: sessions.unwrap_or(0),
                 }
             })
             .collect()
