@@ -47,7 +47,7 @@ pub(crate) async fn run(
             };
             let creating = client.create_volume(&request);
             let Created { volume, is_new } = patiently(output, creating).await?;
-            show(&client, output, volume, Table::Left).await?;
+            show_changed(&client, output, &volume).await?;
             if is_new {
                 warn_of_promises(&client, output).await;
             } else {
@@ -56,7 +56,7 @@ pub(crate) async fn run(
         }
         VolumeCommand::Show { name } => {
             let volume = client.volume(name.as_str()).await?;
-            show(&client, output, volume, Table::Shown).await?;
+            show(&client, output, &volume).await?;
         }
         VolumeCommand::Grow { name, size } => {
             let request = VolumeGrow {
@@ -64,7 +64,7 @@ pub(crate) async fn run(
             };
             let growing = client.grow_volume(name.as_str(), request);
             let volume = patiently(output, growing).await?;
-            show(&client, output, volume, Table::Left).await?;
+            show_changed(&client, output, &volume).await?;
             warn_of_promises(&client, output).await;
         }
         VolumeCommand::Delete { name, force } => {
@@ -121,40 +121,35 @@ async fn warn_of_promises(client: &ApiClient, output: &Output) {
     }
 }
 
-/// Whether a volume's slices are shown to people: there may be thousands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Table {
-    Shown,
-    Left,
+/// Prints a volume that was changed; for people without its slices, of which there may be thousands.
+async fn show_changed(client: &ApiClient, output: &Output, volume: &Volume) -> Result<(), Failure> {
+    if output.is_for_programs() {
+        return output.result(volume, String::new);
+    }
+    let summary = summary(client, volume).await;
+    output.result(volume, || volume_head(volume, summary.as_ref()))
 }
 
 /// Prints a volume; for people with what they need beside it.
-async fn show(
-    client: &ApiClient,
-    output: &Output,
-    volume: Volume,
-    table: Table,
-) -> Result<(), Failure> {
+async fn show(client: &ApiClient, output: &Output, volume: &Volume) -> Result<(), Failure> {
     if output.is_for_programs() {
-        return output.result(&volume, String::new);
+        return output.result(volume, String::new);
     }
-    // The volume itself is told in any case.
-    let client = client.clone().within(EXTRAS_MAX);
-    let summaries = client
-        .volumes()
-        .await
-        .map_or(Vec::new(), |list| list.volumes);
-    let summary = summaries.iter().find(|summary| summary.name == volume.name);
-    let nodes = client.nodes().await.map_or(Vec::new(), |list| list.nodes);
+    let summary = summary(client, volume).await;
+    let nodes = client.clone().within(EXTRAS_MAX).nodes().await;
+    let nodes = nodes.map_or(Vec::new(), |list| list.nodes);
     let down = nodes.iter().filter(|node| node.state == NodeState::Down);
     let down: BTreeSet<&str> = down.map(|node| node.name.as_str()).collect();
-    output.result(&volume, || {
-        let head = volume_head(&volume, summary);
-        match table {
-            Table::Left => head,
-            Table::Shown => head + "\n" + &slices_text(&volume, &down),
-        }
+    output.result(volume, || {
+        volume_head(volume, summary.as_ref()) + "\n" + &slices_text(volume, &down)
     })
+}
+
+/// What the list says of a volume. The volume itself is told in any case.
+async fn summary(client: &ApiClient, volume: &Volume) -> Option<VolumeSummary> {
+    let list = client.clone().within(EXTRAS_MAX).volumes().await.ok()?;
+    let mut volumes = list.volumes.into_iter();
+    volumes.find(|summary| summary.name == volume.name)
 }
 
 fn used(used_bytes: Option<u64>) -> String {
