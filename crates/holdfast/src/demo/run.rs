@@ -171,20 +171,19 @@ impl Demo {
         self.output
             .result(&file, || summary(&self.settings.layout, &file))?;
         let mut look = interval(FILE_LOOK);
-        let mut volumes = file.volumes.clone();
         let mut is_told = false;
         loop {
-            tokio::select! {
-                (place, event) = next_event(&mut self.nodes) => self.tell(place, &event),
-                // Without an answer the file says what it said.
-                found = async { look.tick().await; demo_volumes(&controller).await } => {
-                    volumes = found.unwrap_or(volumes);
+            let volumes = tokio::select! {
+                (place, event) = next_event(&mut self.nodes) => {
+                    self.tell(place, &event);
+                    None
                 }
+                found = async { look.tick().await; demo_volumes(&controller).await } => found.ok(),
                 () = signals.next() => return Err(Ended::Stopped),
                 error = self.services.failed() => return Err(broken(&error)),
-            }
-            // Nodes come back, and volumes come, grow and go.
-            let now = self.file(volumes.clone());
+            };
+            // Nodes come back, and volumes come, grow and go. Without an answer it says what it said.
+            let now = self.file(volumes.unwrap_or_else(|| file.volumes.clone()));
             if now == file {
                 continue;
             }
