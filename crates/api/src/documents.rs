@@ -119,14 +119,8 @@ impl Room {
 
     /// How much is left.
     #[must_use]
-    pub const fn level(&self) -> RoomLevel {
-        let share = self.bytes / ROOM_FULL_SHARE;
-        let full = if share < ROOM_FULL_BYTES {
-            share
-        } else {
-            ROOM_FULL_BYTES
-        };
-        if self.free_bytes() < full {
+    pub fn level(&self) -> RoomLevel {
+        if self.free_bytes() < ROOM_FULL_BYTES.min(self.bytes / ROOM_FULL_SHARE) {
             RoomLevel::Full
         } else if self.used_percent() >= 80 {
             RoomLevel::Low
