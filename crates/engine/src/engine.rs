@@ -344,6 +344,8 @@ impl Engine {
             Message::TasksEnded(answer) => self.handle_tasks_ended(peer, answer),
             Message::Fetch(fetch) => self.handle_fetch(peer, &fetch),
             Message::Fetched(fetched) => self.handle_fetched(peer, &fetched),
+            // Nobody asks yet, and whoever asks nobody is told nothing.
+            Message::Digest(_) | Message::Digests(_) => {}
             message => {
                 if let Some(slice) = slice_of(&message) {
                     self.with_replica(slice, |replica, context| {
@@ -558,6 +560,8 @@ fn slice_of(message: &Message) -> Option<SliceId> {
         | Message::EndTasks(_)
         | Message::TasksEnded(_)
         | Message::Fetch(_)
-        | Message::Fetched(_) => None,
+        | Message::Fetched(_)
+        | Message::Digest(_)
+        | Message::Digests(_) => None,
     }
 }

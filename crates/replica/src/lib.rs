@@ -265,7 +265,9 @@ impl Replica {
             | Message::EndTasks(_)
             | Message::TasksEnded(_)
             | Message::Fetch(_)
-            | Message::Fetched(_) => unreachable!("these are the engine's"),
+            | Message::Fetched(_)
+            | Message::Digest(_)
+            | Message::Digests(_) => unreachable!("these are the engine's"),
         }
         self.maintain(context);
     }

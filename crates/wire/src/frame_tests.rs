@@ -4,7 +4,7 @@ use alloc::vec;
 
 use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, ClusterId, CommandId, Entry, Epoch, Fence,
-    Incarnation, NodeId, Sequence, SliceId, StoreId, VolumeId,
+    Incarnation, NodeId, PAGES_PER_SLICE, PageIndex, Sequence, SliceId, StoreId, VolumeId,
 };
 use holdfast_stdx::{Instant, Prng};
 
@@ -250,7 +250,32 @@ fn every_message() -> Vec<Message> {
             contents: contents(),
         }
         .into(),
+        Digest {
+            slice,
+            epoch,
+            number,
+            page: PageIndex(PAGES_PER_SLICE - 1),
+            blocks: 1 << 63 | 0b101,
+        }
+        .into(),
+        digests(&[
+            BlockDigest::Data(ContentHash([0xa5; 32])),
+            BlockDigest::Zero,
+            BlockDigest::Bad,
+        ])
+        .into(),
+        digests(&[]).into(),
     ]
+}
+
+fn digests(digests: &[BlockDigest]) -> Digests {
+    Digests {
+        slice: SLICE,
+        epoch: Epoch(7),
+        number: 11,
+        as_of: Sequence(8),
+        digests: digests.to_vec(),
+    }
 }
 
 fn joined(parts: &[Bytes]) -> Vec<u8> {
@@ -305,7 +330,7 @@ fn a_changed_bit_anywhere_is_noticed() {
 #[test]
 fn bodies_that_lie_about_their_lengths_are_refused() {
     let mut prng = Prng::from_seed(3);
-    for opcode in 0..24 {
+    for opcode in 0..26 {
         for _ in 0..500 {
             let mut body = vec![0; prng.below(120) as usize];
             prng.fill(&mut body);
@@ -402,10 +427,22 @@ fn what_no_honest_node_says_is_refused() {
         let begin = begin(Role::InSync);
         refused.push(Begin { tail, ..begin }.into());
     }
+    let digest = |page, blocks| Digest {
+        slice,
+        epoch,
+        number,
+        page: PageIndex(page),
+        blocks,
+    };
+    refused.push(digest(0, 0).into());
+    refused.push(digest(PAGES_PER_SLICE, 1).into());
+    refused.push(digests(&[BlockDigest::Zero; 65]).into());
     for message in refused {
         let read = read(&joined(&encode(&message)));
         assert_eq!(read, Err(WireError::Malformed), "{message:?}");
     }
+    let page = Message::from(digests(&[BlockDigest::Data(ContentHash([1; 32])); 64]));
+    assert_eq!(read(&joined(&encode(&page))), Ok(page));
     // What is cleared may be as long as it likes.
     let clear = Message::from(forward(ForwardKind::Clear(BlockRange::slice())));
     assert_eq!(read(&joined(&encode(&clear))), Ok(clear));

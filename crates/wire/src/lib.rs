@@ -22,8 +22,8 @@ pub use frame::{
 };
 pub use hello::{Hello, Lane};
 pub use message::{
-    Begin, BlockContent, Claim, Commit, Content, Copied, Copy, EndTasks, Fetch, Fetched, Forward,
-    ForwardKind, Forwarded, Grant, HandOver, Heartbeat, JoinRequest, Message, OutcomeCode, Prepare,
-    Prepared, Query, QueryReply, Refusal, Refused, Reserve, Reserved, Resign, Role, Settle,
-    TasksEnded,
+    Begin, BlockContent, BlockDigest, Claim, Commit, Content, ContentHash, Copied, Copy, Digest,
+    Digests, EndTasks, Fetch, Fetched, Forward, ForwardKind, Forwarded, Grant, HandOver, Heartbeat,
+    JoinRequest, Message, OutcomeCode, Prepare, Prepared, Query, QueryReply, Refusal, Refused,
+    Reserve, Reserved, Resign, Role, Settle, TasksEnded,
 };

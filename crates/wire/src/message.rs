@@ -4,7 +4,9 @@ mod body;
 
 use alloc::vec::Vec;
 
-use holdfast_model::{BlockRange, CommandId, Entry, Epoch, Sequence, SliceId, StoreId, VolumeId};
+use holdfast_model::{
+    BlockRange, CommandId, Entry, Epoch, PageIndex, Sequence, SliceId, StoreId, VolumeId,
+};
 use holdfast_stdx::{Bytes, Instant};
 
 use body::{Body, Payload};
@@ -412,6 +414,56 @@ pub struct Fetched {
     pub contents: Vec<Content>,
 }
 
+/// The BLAKE3 hash (256 bits) of a block's 4096 bytes. Blocks with the same hash are taken for the
+/// same; a checksum would not do, for it is made against accidents and other contents are easily found
+/// for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContentHash(pub [u8; 32]);
+
+/// What is in a block, in short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockDigest {
+    /// Data, read from media or held in memory, with a checksum that was right.
+    Data(ContentHash),
+    /// Zeros, that is nothing.
+    Zero,
+    /// Data that fails its checksum at the sender.
+    Bad,
+}
+
+/// Asks what a replica has in some blocks of a page, in short: to compare copies, or to find out what
+/// need not be copied. Whoever asks sees to it that the answer can be compared with what it has: by
+/// the epoch, and by what has changed since the point that the answer names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch in which both take part.
+    pub epoch: Epoch,
+    /// Names the question in its answer.
+    pub number: u64,
+    /// The page.
+    pub page: PageIndex,
+    /// Which of its blocks, the first in the lowest bit; at least one.
+    pub blocks: u64,
+}
+
+/// What is in the blocks that were asked for, in their order; nothing if the receiver cannot tell,
+/// because a change of them is not known to be committed there, or because it is not in that epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Digests {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The question.
+    pub number: u64,
+    /// The committed point as of which they were read.
+    pub as_of: Sequence,
+    /// One for each block.
+    pub digests: Vec<BlockDigest>,
+}
+
 /// The messages and their opcodes. An opcode, once given, is never given to another message.
 macro_rules! messages {
     ($($(#[$meta:meta])* $opcode:literal $name:ident),* $(,)?) => {
@@ -501,6 +553,10 @@ messages! {
     21 TasksEnded,
     /// Lead.
     22 HandOver,
+    /// What is in these blocks, in short?
+    23 Digest,
+    /// This.
+    24 Digests,
 }
 
 impl Message {
