@@ -194,6 +194,7 @@ impl Engine {
         let gap = now.since(self.last_handled);
         self.last_handled = now;
         self.world.wake(now);
+        self.look_at_stalls(gap);
         if self.life == Life::Stopped {
             return false;
         }
@@ -424,6 +425,9 @@ impl Engine {
         }
         for command in self.portal.take_commands() {
             out.push(Command::Portal(command));
+        }
+        for stall in self.portal.stalls.take_over() {
+            out.push(Command::Stalled(stall));
         }
     }
 

@@ -15,7 +15,7 @@ use holdfast_stdx::Bytes;
 use holdfast_store::OpenError;
 use holdfast_wire::Message;
 
-use crate::Notice;
+use crate::{Notice, Stall};
 
 /// A connection at the portal; drawn by the driver, never used twice in one start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -140,6 +140,8 @@ pub enum Command {
     OpenFailed(OpenFailure),
     /// Something that people should read.
     Notice(Notice),
+    /// Commands of hosts waited, and none was done for a while; that is over.
+    Stalled(Stall),
     /// Everything is written and handed over: the process may end. After this, and only then,
     /// nothing more is asked.
     Stopped,

@@ -57,9 +57,11 @@ impl Engine {
     }
 
     pub(crate) fn handle_heartbeat(&mut self, peer: NodeId, link: LinkId, heartbeat: &Heartbeat) {
+        let now = self.world.now;
         let Some(current) = self.world.peers.current(peer, link) else {
             return;
         };
+        current.heard_at = now;
         current.heard = current.heard.max(heartbeat.sent);
         current.peer.append_age = Duration::from_millis(heartbeat.append_age_ms.into());
         let echo = heartbeat.echo;

@@ -20,15 +20,16 @@ mod heartbeat;
 mod lifecycle;
 mod mend;
 mod notice;
+mod obstacle;
 mod operation;
 mod part;
 mod parts;
 mod past;
 mod peers;
 mod portal;
-
 mod registration;
 mod repair;
+mod stall;
 mod status;
 mod storage;
 mod takeovers;
@@ -43,5 +44,6 @@ pub use event::{
 };
 pub use notice::{Notice, Severity};
 pub use past::Astray;
+pub use stall::{STALL_MIN, Stall, StallCause};
 pub use status::{NodeStatus, ReplicaStatus, Usage, VolumeStatus};
 pub use view::ReplicaView;

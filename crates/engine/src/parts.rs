@@ -51,6 +51,11 @@ impl Parts {
         self.appointments.first().map(|(when, _)| *when)
     }
 
+    /// Every part that is under way.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Part> {
+        self.parts.values()
+    }
+
     /// The writes under way to a volume.
     pub(crate) fn writes_of(&self, volume: VolumeId) -> impl Iterator<Item = CommandId> {
         let parts = self.parts.values();

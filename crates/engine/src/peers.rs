@@ -22,6 +22,8 @@ pub(crate) struct Link {
     pub(crate) peer: Peer,
     /// When the peer sent the newest heartbeat that came, by its clock.
     pub(crate) heard: Instant,
+    /// When that came, by the clock here; or when the link came up.
+    pub(crate) heard_at: Instant,
     heartbeat_due: Instant,
     /// Slices whose claims or grants do not wait for that.
     urgent: BTreeSet<SliceId>,
@@ -63,6 +65,7 @@ impl Peers {
             id,
             peer,
             heard: Instant::ZERO,
+            heard_at: now,
             heartbeat_due: now,
             urgent: BTreeSet::new(),
         };

@@ -19,14 +19,15 @@ use holdfast_iscsi::target::{
 use holdfast_iscsi::{IscsiName, Nexus as IscsiNexus, PortalGroupTag};
 use holdfast_model::{NodeId, SliceId, VolumeId};
 use holdfast_scsi::{
-    Cdb, Continuation, MediumError, MediumOperation, Nexus, Outcome, Request, UnitAttention,
-    respond_absent,
+    Cdb, Continuation, MediumData, MediumError, MediumOperation, Nexus, Outcome, Request,
+    UnitAttention, respond_absent,
 };
 use holdfast_stdx::Instant;
 
 use crate::event::{ConnectionId, PortalCommand, PortalEvent};
 use crate::operation::{Operation, Piece};
 use crate::part::PartKind;
+use crate::stall::{Left, Stalls};
 use crate::volume::Volumes;
 use ending::Endings;
 pub(crate) use ending::{EndedFor, Wide};
@@ -77,6 +78,7 @@ pub(crate) struct Portal {
     new_parts: Vec<NewPart>,
     dropped: Vec<TaskId>,
     commands: VecDeque<PortalCommand>,
+    pub(crate) stalls: Stalls,
 }
 
 impl Portal {
@@ -96,6 +98,7 @@ impl Portal {
             new_parts: Vec::new(),
             dropped: Vec::new(),
             commands: VecDeque::new(),
+            stalls: Stalls::default(),
         }
     }
 
@@ -106,6 +109,12 @@ impl Portal {
     /// Tasks that were aborted: what of them was not begun is not to be.
     pub(crate) fn take_dropped(&mut self) -> Vec<TaskId> {
         core::mem::take(&mut self.dropped)
+    }
+
+    /// Whether somebody waits for a command: this session, if one is named.
+    pub(crate) fn is_awaited(&self, task: TaskId, by: Option<SessionId>) -> bool {
+        let task = self.tasks.get(&task).filter(|task| !task.aborted);
+        task.is_some_and(|task| by.is_none_or(|session| session == task.session))
     }
 
     pub(crate) fn is_aborted(&self, task: TaskId) -> bool {
@@ -232,8 +241,11 @@ impl Portal {
             return;
         }
         let operation = core::mem::take(&mut task.operation);
-        match task.continuation.complete(operation.result()) {
+        let result = operation.result();
+        let left = left(&result);
+        match task.continuation.complete(result) {
             Outcome::Done(response) => {
+                self.stalls.end(now, task.volume, task.session, left);
                 self.target.respond(now, id, response, &mut self.out);
             }
             Outcome::Medium(operation, continuation) => {
@@ -358,8 +370,25 @@ impl Portal {
                     aborted: false,
                     settled: true,
                 };
+                let initiator = &session.nexus.initiator;
+                self.stalls
+                    .begin(now, volume.id, request.session, initiator);
                 self.begin(now, request.task, task, operation);
             }
         }
+    }
+}
+
+/// What an operation's end is to whoever waited for it.
+fn left(result: &Result<MediumData, MediumError>) -> Left {
+    match result {
+        Ok(_) => Left::Served,
+        Err(MediumError::NotReady | MediumError::Busy | MediumError::Aborted) => Left::Refused,
+        Err(
+            MediumError::Lost { .. }
+            | MediumError::Write
+            | MediumError::NoSpace
+            | MediumError::Internal,
+        ) => Left::Failed,
     }
 }

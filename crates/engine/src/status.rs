@@ -6,6 +6,7 @@ use holdfast_model::{Epoch, NodeId, SliceId, VolumeId};
 use holdfast_replica::Progress;
 pub use holdfast_store::Usage;
 
+use crate::Stall;
 use crate::engine::Engine;
 
 /// A node's view of itself.
@@ -25,6 +26,8 @@ pub struct NodeStatus {
     pub replicas: Vec<ReplicaStatus>,
     /// The volumes, at this portal.
     pub volumes: Vec<VolumeStatus>,
+    /// Volumes of which no command has been done here for a while though some wait.
+    pub stalled: Vec<Stall>,
 }
 
 /// A volume at this portal.
@@ -82,6 +85,7 @@ impl Engine {
             bytes_moved: self.world.bytes_moved,
             replicas: replicas.collect(),
             volumes: self.volume_statuses(),
+            stalled: self.portal.stalls.lasting(self.world.now),
         }
     }
 

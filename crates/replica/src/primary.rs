@@ -87,6 +87,19 @@ impl Primary {
             .map(|(node, member)| (*node, member))
     }
 
+    /// The replicas without which nothing commits.
+    pub(crate) fn needed_members(&self) -> impl Iterator<Item = (NodeId, &Member)> {
+        let members = self.members.iter();
+        members
+            .filter(|(_, member)| member.is_needed())
+            .map(|(node, member)| (*node, member))
+    }
+
+    /// Whether nothing commits because a replica that was left out may still be read.
+    pub(crate) fn waits_for_readers(&self, now: Instant) -> bool {
+        now < self.commit_gate
+    }
+
     /// Whether a replica is being brought up to date.
     pub(crate) fn is_syncing(&self) -> bool {
         self.members.values().any(Member::is_joining)

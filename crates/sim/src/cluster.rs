@@ -19,7 +19,7 @@ mod summary;
 
 use std::collections::BTreeMap;
 
-use holdfast_engine::{ConnectionId, Engine, Event, LinkId, Output};
+use holdfast_engine::{ConnectionId, Engine, Event, LinkId, Output, Stall};
 use holdfast_metadata::Machine;
 use holdfast_model::metadata::MetadataToken;
 use holdfast_model::record::CLUSTER_KEY;
@@ -102,6 +102,30 @@ pub struct ClusterPlan {
     pub hosts: Vec<HostPlan>,
 }
 
+/// A stall that an engine told of.
+#[derive(Clone, Debug)]
+pub struct SeenStall {
+    /// Whose portal it was.
+    pub node: NodeId,
+    /// When it was told, truly.
+    pub told: Instant,
+    /// What was told; its times are by the node's clock.
+    pub stall: Stall,
+}
+
+/// A host sends a command, or hears that it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostWord {
+    /// When, truly.
+    pub at: Instant,
+    /// Which host.
+    pub host: usize,
+    /// Over which path.
+    pub path: usize,
+    /// Whether it is done.
+    pub done: bool,
+}
+
 /// A cluster.
 #[derive(Debug)]
 pub struct Cluster {
@@ -118,6 +142,10 @@ pub struct Cluster {
     invariants: Invariants,
     /// What engines told of.
     pub(crate) tally: Tally,
+    /// The stalls that engines told of, and when.
+    pub(crate) stalls: Vec<SeenStall>,
+    /// What hosts sent and were told.
+    pub(crate) host_words: Vec<HostWord>,
     /// When a host's command was last done, and the longest time without, since the hosts are busy.
     pub(crate) last_done: Instant,
     pub(crate) stall: Duration,
@@ -154,6 +182,8 @@ impl Cluster {
             connections: Connections::default(),
             invariants: Invariants::default(),
             tally: Tally::default(),
+            stalls: Vec::new(),
+            host_words: Vec::new(),
             last_done: Instant::ZERO,
             stall: Duration::ZERO,
             prng: prng.fork(),

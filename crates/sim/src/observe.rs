@@ -1,12 +1,12 @@
 //! What is seen of a cluster from outside: whether it is whole, and how it got there.
 
-use holdfast_engine::ReplicaView;
+use holdfast_engine::{ReplicaView, Stall};
 use holdfast_model::NodeId;
 use holdfast_model::record::{Membership, SliceRecord};
 use holdfast_stdx::Duration;
 
 use crate::boot;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, HostWord, SeenStall};
 use crate::failure::Failure;
 use crate::history::History;
 use crate::host::HostCounts;
@@ -131,6 +131,27 @@ impl Cluster {
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.tally
+    }
+
+    /// The stalls that engines told of, in their order.
+    #[must_use]
+    pub fn stalls(&self) -> &[SeenStall] {
+        &self.stalls
+    }
+
+    /// The volumes of which no command is done at a node's portal though some wait.
+    #[must_use]
+    pub fn stalled(&self, node: NodeId) -> Vec<Stall> {
+        let process = self.nodes[&node].process.iter();
+        process
+            .flat_map(|process| process.engine.status().stalled)
+            .collect()
+    }
+
+    /// When hosts sent commands, and when they heard that they are done, in that order.
+    #[must_use]
+    pub fn host_words(&self) -> &[HostWord] {
+        &self.host_words
     }
 
     /// The longest time in which no command was done, from now on.

@@ -116,7 +116,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn primary_of(&self, slice: SliceId) -> Option<NodeId> {
+    pub(crate) fn primary_of(&self, slice: SliceId) -> Option<NodeId> {
         let record = self.world.cluster.slices.get(&slice);
         record.map(|(record, _)| record.primary)
     }

@@ -20,6 +20,7 @@ use holdfast_stdx::Instant;
 
 use super::{Portal, Session, Task};
 use crate::event::LinkId;
+use crate::stall::Left;
 use crate::volume::Volumes;
 
 /// Endings that another node may have under way here; beyond it, it waits them out.
@@ -212,8 +213,10 @@ impl Portal {
     }
 
     fn end_tasks(&mut self, now: Instant, wanted_by: For, tasks: Vec<TaskId>, elsewhere: usize) {
-        let waiting: BTreeSet<TaskId> =
-            tasks.into_iter().filter(|task| self.abort(*task)).collect();
+        let waiting: BTreeSet<TaskId> = tasks
+            .into_iter()
+            .filter(|task| self.abort(now, *task))
+            .collect();
         self.endings.endings.push(Ending {
             wanted_by,
             waiting,
@@ -242,12 +245,14 @@ impl Portal {
     }
 
     /// Aborts a task; false if there is none any more.
-    fn abort(&mut self, id: TaskId) -> bool {
+    fn abort(&mut self, now: Instant, id: TaskId) -> bool {
         let Some(task) = self.tasks.get_mut(&id) else {
             return false;
         };
         if !core::mem::replace(&mut task.aborted, true) {
             self.dropped.push(id);
+            self.stalls
+                .end(now, task.volume, task.session, Left::Refused);
         }
         true
     }
@@ -256,8 +261,9 @@ impl Portal {
         let tasks = self.tasks.iter().filter(|(_, task)| task.session == id);
         let tasks: Vec<TaskId> = tasks.map(|(task, _)| *task).collect();
         for task in tasks {
-            self.abort(task);
+            self.abort(now, task);
         }
+        self.stalls.forget(now, id);
         let session = self.sessions.get_mut(&id);
         session.expect("what closes was open").closed = true;
         self.finish_session(now, id);

@@ -242,12 +242,17 @@ impl Member {
         Some(if slow { Loss::Slow } else { Loss::Gone })
     }
 
+    /// Whether it grants the lease.
+    pub(crate) fn grants(&self, now: Instant) -> bool {
+        now < lease_end(self.lease_from)
+    }
+
     /// Whether it answers, and grants the lease.
     pub(crate) fn is_well(&self, now: Instant) -> bool {
         self.has_begun()
             && !self.refused
             && self.silent_for(now) < SILENT_FOR_READS
-            && now < lease_end(self.lease_from)
+            && self.grants(now)
     }
 
     /// Whether it must be told the committed point, which from then on counts as told.

@@ -4,7 +4,7 @@ use holdfast_engine::{Command, PeerCommand};
 use holdfast_stdx::Duration;
 
 use super::node::ProcessId;
-use super::{Cluster, Happening, summary};
+use super::{Cluster, Happening, SeenStall, summary};
 use crate::failure::Failure;
 use crate::network::Place;
 
@@ -38,6 +38,11 @@ impl Cluster {
                     self.end_process(process);
                 }
                 Command::Notice(notice) => self.tally.count(&notice),
+                Command::Stalled(stall) => self.stalls.push(SeenStall {
+                    node: process.node,
+                    told: self.now,
+                    stall,
+                }),
                 Command::Stopped => self.stopped(process),
             }
         }

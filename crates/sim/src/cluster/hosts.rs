@@ -6,7 +6,7 @@ use holdfast_engine::ConnectionId;
 use holdfast_model::{CommandId, VolumeId};
 use holdfast_stdx::Bytes;
 
-use super::{Cluster, Happening};
+use super::{Cluster, Happening, HostWord};
 use crate::failure::Failure;
 use crate::history::{Asked, History, News, Sectors};
 use crate::host::{Act, Acts, Host};
@@ -107,6 +107,14 @@ impl Cluster {
                 News::Done(_) => "has done",
                 News::GivenUp(_) => "gives up",
             };
+            if !matches!(news, News::GivenUp(_)) {
+                self.host_words.push(HostWord {
+                    at: self.now,
+                    host: attempt.host,
+                    path,
+                    done: matches!(news, News::Done(_)),
+                });
+            }
             let number = number.0;
             self.line(
                 Place::Host(host),

@@ -88,6 +88,7 @@ pub(super) fn command(command: &Command) -> impl Display + '_ {
         Command::Opened { incarnation, .. } => write!(f, "opened, {incarnation}"),
         Command::OpenFailed(failure) => write!(f, "cannot open: {}", failure.0),
         Command::Notice(notice) => write!(f, "notice: {notice}"),
+        Command::Stalled(stall) => write!(f, "stalled: {stall}"),
         Command::Stopped => f.write_str("stopped"),
     })
 }

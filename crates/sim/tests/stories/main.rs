@@ -4,4 +4,5 @@ mod devices;
 mod links;
 mod metadata;
 mod processes;
+mod stalls;
 mod story;
