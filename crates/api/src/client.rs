@@ -18,8 +18,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::documents::{
-    Created, LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
-    VolumeList,
+    Created, LocalReport, LocalStalls, NodeList, StallList, StallQuery, Status, Volume,
+    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use crate::{Problem, ProblemKind};
 
@@ -226,6 +226,28 @@ impl ApiClient {
         self.read("/local").await
     }
 
+    /// The stalls of a volume, or of all.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn stalls(
+        &self,
+        volume: Option<&str>,
+        query: StallQuery,
+    ) -> Result<StallList, ClientError> {
+        let of = volume.map(volume_path).unwrap_or_default();
+        self.read(&format!("{of}/stalls?{}", query_of(query))).await
+    }
+
+    /// The stalls that the node at the URL keeps.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn local_stalls(&self, query: StallQuery) -> Result<LocalStalls, ClientError> {
+        self.read(&format!("/local/stalls?{}", query_of(query)))
+            .await
+    }
+
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let mut last = None;
         for (place, url) in self.urls.iter().enumerate() {
@@ -355,6 +377,15 @@ async fn converse(stream: TcpStream, request: Request<Full<Bytes>>) -> Result<An
             exchange.await
         }
     }
+}
+
+fn query_of(query: StallQuery) -> String {
+    let StallQuery {
+        limit,
+        since_ms,
+        initiators,
+    } = query;
+    format!("limit={limit}&since_ms={since_ms}&initiators={initiators}")
 }
 
 fn volume_path(name: &str) -> String {

@@ -6,8 +6,15 @@
 use std::fmt;
 
 use holdfast_model::Policy;
+
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+
+mod stalls;
+
+pub use stalls::{
+    LocalStall, LocalStalls, STALLS_DEFAULT, STALLS_MAX, Stall, StallCause, StallList, StallQuery,
+};
 
 /// How a volume, or the cluster, is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -368,6 +375,9 @@ pub struct LocalReport {
     pub volumes: Vec<LocalVolume>,
     /// The slices of which it holds a replica.
     pub slices: Vec<LocalSlice>,
+    /// Volumes of which no command is done at its portal though some wait.
+    #[serde(default)]
+    pub stalled: Vec<LocalStall>,
 }
 
 /// A volume at one portal.

@@ -22,8 +22,8 @@ pub use problem::{Problem, ProblemKind};
 pub use router::{openapi, router};
 
 use documents::{
-    Created, LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
-    VolumeList,
+    Created, LocalReport, LocalStalls, NodeList, StallList, StallQuery, Status, Volume,
+    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 
 /// What answers.
@@ -64,4 +64,21 @@ pub trait Api: Send + Sync + 'static {
     /// What the node behind this interface knows by itself; [`ProblemKind::NoNode`] if there is
     /// none.
     fn local(&self) -> impl Future<Output = Result<LocalReport, Problem>> + Send;
+
+    /// The stalls of a volume, or of all volumes, at all portals: the newest first.
+    fn stalls(
+        &self,
+        volume: Option<&str>,
+        query: StallQuery,
+    ) -> impl Future<Output = Result<StallList, Problem>> + Send;
+
+    /// The stalls that the node behind this interface keeps; [`ProblemKind::NoNode`] if there is none.
+    fn local_stalls(
+        &self,
+        query: StallQuery,
+    ) -> impl Future<Output = Result<LocalStalls, Problem>> + Send;
+
+    /// The metrics of the node behind this interface, in the text format of Prometheus (OpenMetrics);
+    /// [`ProblemKind::NoNode`] if there is none.
+    fn metrics(&self) -> impl Future<Output = Result<String, Problem>> + Send;
 }

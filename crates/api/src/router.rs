@@ -10,8 +10,8 @@ use axum::{Json, Router};
 use utoipa::OpenApi;
 
 use crate::documents::{
-    Created, LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
-    VolumeList,
+    Created, LocalReport, LocalStalls, NodeList, STALLS_MAX, StallList, StallQuery, Status, Volume,
+    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use crate::{Api, Problem, ProblemKind};
 
@@ -32,7 +32,11 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         volume,
         grow_volume,
         delete_volume,
-        local
+        stalls,
+        volume_stalls,
+        local,
+        local_stalls,
+        metrics
     )
 )]
 struct Document;
@@ -58,9 +62,13 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
                 .patch(grow_volume::<A>)
                 .delete(delete_volume::<A>),
         )
-        .route("/local", get(local::<A>));
+        .route("/volumes/{name}/stalls", get(volume_stalls::<A>))
+        .route("/stalls", get(stalls::<A>))
+        .route("/local", get(local::<A>))
+        .route("/local/stalls", get(local_stalls::<A>));
     Router::new()
         .nest("/api/v1", v1)
+        .route("/metrics", get(metrics::<A>))
         .fallback(nothing_here)
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -188,10 +196,7 @@ async fn delete_volume<A: Api>(
     name: Result<Path<String>, PathRejection>,
     how: Result<Query<VolumeDelete>, QueryRejection>,
 ) -> Result<StatusCode, Problem> {
-    let Query(how) = how.map_err(|rejection| {
-        Problem::new(ProblemKind::Invalid, rejection.body_text())
-            .hint("what is expected is described by /api/v1/openapi.json")
-    })?;
+    let how = asked(how)?;
     api.delete_volume(&named(name)?, how).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -203,6 +208,85 @@ async fn delete_volume<A: Api>(
 ))]
 async fn local<A: Api>(State(api): State<Arc<A>>) -> Result<Json<LocalReport>, Problem> {
     api.local().await.map(Json)
+}
+
+/// The stalls of all volumes
+///
+/// Times of more than 100 ms in which commands waited at a portal and none was done.
+#[utoipa::path(get, path = "/api/v1/stalls", params(StallQuery), responses(
+    (status = 200, body = StallList),
+    (status = "default", body = Problem, content_type = "application/problem+json"),
+))]
+async fn stalls<A: Api>(
+    State(api): State<Arc<A>>,
+    query: Result<Query<StallQuery>, QueryRejection>,
+) -> Result<Json<StallList>, Problem> {
+    api.stalls(None, stall_query(query)?).await.map(Json)
+}
+
+/// The stalls of a volume
+#[utoipa::path(
+    get,
+    path = "/api/v1/volumes/{name}/stalls",
+    params(("name" = String, Path, description = "The volume's name"), StallQuery),
+    responses(
+        (status = 200, body = StallList),
+        (status = "default", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn volume_stalls<A: Api>(
+    State(api): State<Arc<A>>,
+    name: Result<Path<String>, PathRejection>,
+    query: Result<Query<StallQuery>, QueryRejection>,
+) -> Result<Json<StallList>, Problem> {
+    let (name, query) = (named(name)?, stall_query(query)?);
+    api.stalls(Some(&name), query).await.map(Json)
+}
+
+/// The stalls that the node behind this interface keeps
+#[utoipa::path(get, path = "/api/v1/local/stalls", params(StallQuery), responses(
+    (status = 200, body = LocalStalls),
+    (status = "default", body = Problem, content_type = "application/problem+json"),
+))]
+async fn local_stalls<A: Api>(
+    State(api): State<Arc<A>>,
+    query: Result<Query<StallQuery>, QueryRejection>,
+) -> Result<Json<LocalStalls>, Problem> {
+    api.local_stalls(stall_query(query)?).await.map(Json)
+}
+
+/// What Prometheus wants to be told that it is.
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The metrics of the node behind this interface
+#[utoipa::path(get, path = "/metrics", responses(
+    (status = 200, body = String, content_type = "application/openmetrics-text"),
+    (status = "default", body = Problem, content_type = "application/problem+json"),
+))]
+async fn metrics<A: Api>(
+    State(api): State<Arc<A>>,
+) -> Result<([(&'static str, &'static str); 1], String), Problem> {
+    let text = api.metrics().await?;
+    Ok(([("content-type", METRICS_TYPE)], text))
+}
+
+/// Which stalls a query asks for.
+fn stall_query(query: Result<Query<StallQuery>, QueryRejection>) -> Result<StallQuery, Problem> {
+    let query = asked(query)?;
+    if (1..=STALLS_MAX).contains(&query.limit) {
+        return Ok(query);
+    }
+    let detail = format!("limit is {}, and not 1 to {STALLS_MAX}", query.limit);
+    Err(Problem::new(ProblemKind::Invalid, &detail).hint("a node keeps no more than that"))
+}
+
+/// What a query asks.
+fn asked<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
+    let Query(query) = query.map_err(|rejection| {
+        Problem::new(ProblemKind::Invalid, rejection.body_text())
+            .hint("what is expected is described by /api/v1/openapi.json")
+    })?;
+    Ok(query)
 }
 
 /// What a path names.

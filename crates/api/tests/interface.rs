@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use holdfast_api::client::{ApiUrl, Failure};
 use holdfast_api::documents::{
-    Created, Health, LocalReport, NodeList, Resync, Status, Volume, VolumeCreate, VolumeDelete,
-    VolumeGrow, VolumeList,
+    Created, Health, LocalReport, LocalStalls, NodeList, Resync, StallList, StallQuery, Status,
+    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, ApiClient, ClientError, Problem, ProblemKind, openapi, router, server};
 use holdfast_model::Policy;
@@ -88,6 +88,24 @@ impl Api for Remembering {
         self.ask("local".to_owned())?;
         Ok(LocalReport::default())
     }
+
+    async fn stalls(&self, volume: Option<&str>, query: StallQuery) -> Result<StallList, Problem> {
+        self.ask(format!(
+            "stalls {volume:?} {} {}",
+            query.limit, query.initiators
+        ))?;
+        Ok(StallList::default())
+    }
+
+    async fn local_stalls(&self, query: StallQuery) -> Result<LocalStalls, Problem> {
+        self.ask(format!("local stalls since {}", query.since_ms))?;
+        Ok(LocalStalls::default())
+    }
+
+    async fn metrics(&self) -> Result<String, Problem> {
+        self.ask("metrics".to_owned())?;
+        Ok("# EOF\n".to_owned())
+    }
 }
 
 async fn start(api: Remembering) -> (ApiUrl, Arc<Remembering>) {
@@ -148,13 +166,28 @@ async fn every_method_reaches_the_implementation() {
     delete(false).await.unwrap();
     delete(true).await.unwrap();
     client.local().await.unwrap();
+    let query = StallQuery {
+        limit: 7,
+        initiators: true,
+        since_ms: 9,
+    };
+    client.stalls(None, query).await.unwrap();
+    client.stalls(Some("demo"), query).await.unwrap();
+    client.local_stalls(query).await.unwrap();
+    for limit in [0, 1025] {
+        match client.stalls(None, StallQuery { limit, ..query }).await {
+            Err(ClientError::Problem(problem)) => assert_eq!(problem.kind, ProblemKind::Invalid),
+            other => panic!("so many are too many, or too few, not {other:?}"),
+        }
+    }
     let asked = api.asked.lock().unwrap().join("\n");
     assert_eq!(
         asked,
         "status\nnodes\nvolumes\nvolume a/b ?\n\
          create VolumeCreate { name: \"demo\", bytes: 4096, policy: Mirror2 }\n\
          create VolumeCreate { name: \"there\", bytes: 4096, policy: Mirror2 }\n\
-         grow demo 8192\ndelete demo\ndelete demo by force\nlocal"
+         grow demo 8192\ndelete demo\ndelete demo by force\nlocal\n\
+         stalls None 7 true\nstalls Some(\"demo\") 7 true\nlocal stalls since 9"
     );
 }
 
@@ -255,6 +288,21 @@ async fn what_answers_may_be_something_else() {
     });
     let error = ApiClient::new(vec![url], None).nodes().await.unwrap_err();
     assert!(error.to_string().contains("not Holdfast's API"), "{error}");
+}
+
+/// Prometheus asks with its own words, and wants its own.
+#[tokio::test]
+async fn metrics_are_told_as_prometheus_reads_them() {
+    let (url, _) = start(Remembering::default()).await;
+    let address = url.to_string().replace("http://", "");
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = b"GET /metrics HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.contains("content-type: application/openmetrics-text; version=1.0.0"));
+    assert!(answer.ends_with("\r\n\r\n# EOF\n"), "{answer}");
 }
 
 /// Clients that ask, and never read what they are told, leave in the end.

@@ -12,13 +12,15 @@ mod desk;
 mod pace;
 mod problem;
 mod reports;
+mod stalls;
 mod view;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    Created, Health, LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
-    VolumeList,
+    Created, Health, LocalReport, LocalStall, LocalStalls, NodeList, StallList, StallQuery, Status,
+    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, Problem, ProblemKind};
 use holdfast_control::{Inventory, InventoryError, PlanError, VolumeName, VolumeSize};
@@ -34,6 +36,7 @@ use tokio::time::Instant;
 use self::desk::Desk;
 use self::pace::Pace;
 use self::reports::Reports;
+use self::stalls::Kept;
 
 pub use self::reports::REPORT_TIME_MAX;
 
@@ -61,6 +64,7 @@ pub struct Controller {
     cluster: ClusterId,
     desk: Desk,
     local: Option<watch::Receiver<LocalReport>>,
+    kept: Option<Kept>,
     serve_time_max: Duration,
 }
 
@@ -90,7 +94,22 @@ impl Controller {
             cluster,
             desk,
             local,
+            kept: None,
             serve_time_max: SERVE_TIME_MAX,
+        }
+    }
+
+    /// With what the node in this process keeps of stalls, and counts.
+    #[must_use]
+    pub fn keeping(
+        self,
+        stalls: watch::Receiver<VecDeque<LocalStall>>,
+        metrics: impl Fn(&LocalReport) -> String + Send + Sync + 'static,
+    ) -> Self {
+        let metrics = Box::new(metrics);
+        Self {
+            kept: Some(Kept { stalls, metrics }),
+            ..self
         }
     }
 
@@ -218,6 +237,14 @@ impl Controller {
                 .hint("look at the addresses of the metadata in the configuration"));
         }
         Ok(inventory)
+    }
+
+    /// The node in this process: what it says of itself, and what it keeps.
+    fn node_here(&self) -> Result<(LocalReport, &Kept), Problem> {
+        match (&self.local, &self.kept) {
+            (Some(local), Some(kept)) => Ok((local.borrow().clone(), kept)),
+            _ => Err(problem::no_node()),
+        }
     }
 
     /// What the metadata holds, and what the nodes say to it.
@@ -444,10 +471,35 @@ impl Api for Controller {
     async fn local(&self) -> Result<LocalReport, Problem> {
         match &self.local {
             Some(local) => Ok(local.borrow().clone()),
-            None => Err(
-                Problem::new(ProblemKind::NoNode, "there is no node in this process")
-                    .hint("ask a node's own API; `holdfast node list` tells where they answer"),
-            ),
+            None => Err(problem::no_node()),
         }
+    }
+
+    async fn stalls(&self, volume: Option<&str>, query: StallQuery) -> Result<StallList, Problem> {
+        let inventory = self.inventory().await?;
+        let volume = match volume {
+            Some(name) => {
+                let name: VolumeName = name.parse().map_err(problem::name)?;
+                let found = inventory.volume(name.as_str());
+                let found = found.ok_or_else(|| problem::plan(&name, PlanError::NoSuchVolume))?;
+                Some(found.record.volume)
+            }
+            None => None,
+        };
+        let question = stalls::question(volume, query);
+        let local = self.node_here().ok();
+        let local = local.map(|(report, kept)| kept.answer(&report, question));
+        let answers = stalls::collect(&inventory, local, question).await;
+        Ok(stalls::document(&inventory, &answers, volume, query.limit))
+    }
+
+    async fn local_stalls(&self, query: StallQuery) -> Result<LocalStalls, Problem> {
+        let (report, kept) = self.node_here()?;
+        Ok(kept.answer(&report, query))
+    }
+
+    async fn metrics(&self) -> Result<String, Problem> {
+        let (report, kept) = self.node_here()?;
+        Ok((kept.metrics)(&report))
     }
 }

@@ -37,6 +37,11 @@ pub(crate) fn unread(error: MetadataError) -> Problem {
     }
 }
 
+pub(crate) fn no_node() -> Problem {
+    Problem::new(ProblemKind::NoNode, "there is no node in this process")
+        .hint("ask a node's own API; `holdfast node list` tells where they answer")
+}
+
 pub(crate) fn conflict(name: &VolumeName) -> Problem {
     Problem::new(
         ProblemKind::Conflict,

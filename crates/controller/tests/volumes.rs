@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
-    Created, Health, LocalReport, LocalSlice, LocalVolume, NodeList, NodeState, Status, Volume,
-    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, Health, LocalReport, LocalSlice, LocalStall, LocalStalls, LocalVolume, NodeList,
+    NodeState, StallCause, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
+    VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, Problem, ProblemKind, router, server};
 use holdfast_controller::Controller;
@@ -68,6 +69,38 @@ impl Api for Reporter {
         report.number += 1;
         Ok(report.clone())
     }
+    async fn stalls(&self, _: Option<&str>, _: StallQuery) -> Result<StallList, Problem> {
+        elsewhere()
+    }
+    async fn local_stalls(&self, query: StallQuery) -> Result<LocalStalls, Problem> {
+        let report = self.0.lock().unwrap();
+        let stalls = stalls_of(report.node).into_iter();
+        let wanted = stalls.filter(|stall| query.wants(stall));
+        Ok(LocalStalls {
+            node: report.node,
+            lasting: report.stalled.clone(),
+            stalls: wanted.take(query.limit as usize).collect(),
+        })
+    }
+    async fn metrics(&self) -> Result<String, Problem> {
+        elsewhere()
+    }
+}
+
+/// Two stalls of each node, one of each of two volumes.
+fn stalls_of(node: u16) -> Vec<LocalStall> {
+    let stall = |volume: u64| LocalStall {
+        began_ms: 1000 * volume + u64::from(node),
+        length_ms: 100,
+        volume,
+        initiator: None,
+        cause: StallCause::NodeLost,
+        node: Some(9),
+        slice: Some(0),
+        waiting_max: 1,
+        served: true,
+    };
+    vec![stall(2), stall(1)]
 }
 
 struct Node {
@@ -137,6 +170,49 @@ fn wanted(name: &str, bytes: u64, policy: Policy) -> VolumeCreate {
         bytes,
         policy,
     }
+}
+
+#[tokio::test]
+async fn stalls_of_all_nodes_are_told_together_and_silent_nodes_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = Controller::new(CLUSTER, store.session(), None);
+    controller.found().await.unwrap();
+    let nodes = [Node::start(1, &store).await, Node::start(2, &store).await];
+    let lasting = LocalStall {
+        began_ms: 17,
+        ..stalls_of(1)[0].clone()
+    };
+    nodes[0].reporter.0.lock().unwrap().stalled = vec![lasting];
+    let query = StallQuery::default();
+    let list = controller.stalls(None, query).await.unwrap();
+    let told: Vec<_> = list
+        .stalls
+        .iter()
+        .map(|it| (it.portal.as_str(), it.began_ms, it.lasting))
+        .collect();
+    let expected = [
+        ("n1", 17, true),
+        ("n2", 2002, false),
+        ("n1", 2001, false),
+        ("n2", 1002, false),
+        ("n1", 1001, false),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(
+        (list.stalls[0].volume.as_str(), list.silent.len()),
+        ("v2", 0)
+    );
+    assert_eq!(list.stalls[0].node.as_deref(), Some("n9"));
+    let two = StallQuery { limit: 2, ..query };
+    assert_eq!(controller.stalls(None, two).await.unwrap().stalls.len(), 2);
+    let problem = controller.stalls(Some("none"), query).await.unwrap_err();
+    assert_eq!(problem.kind, ProblemKind::NoSuchVolume);
+    nodes[1].server.abort();
+    let list = controller.stalls(None, query).await.unwrap();
+    assert_eq!((list.stalls.len(), list.silent), (3, vec!["n2".to_owned()]));
+    let problem = controller.local_stalls(query).await.unwrap_err();
+    assert_eq!(problem.kind, ProblemKind::NoNode);
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! The command line. It is a contract: other tools rely on it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use holdfast_api::client::{ApiUrl, UrlError};
+use holdfast_api::documents::{STALLS_DEFAULT, STALLS_MAX};
 use holdfast_control::{VolumeName, VolumeSize};
 use holdfast_model::{ByteSize, Policy};
 
@@ -73,6 +75,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: VolumeCommand,
     },
+    /// List the times in which commands waited and none was done, and why
+    Stalls(StallArguments),
     /// Look into a node's devices, while the node does not run
     Inspect(InspectArguments),
 }
@@ -176,6 +180,39 @@ pub(crate) struct VolumeCreateArguments {
     pub(crate) policy: Policy,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct StallArguments {
+    /// Of this volume only
+    pub(crate) volume: Option<VolumeName>,
+    /// Of the last so many seconds, minutes, hours or days, for example 90s, 15m, 6h, 7d
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub(crate) since: Option<Duration>,
+    /// How many at most, the newest first
+    #[arg(long, default_value_t = STALLS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(STALLS_MAX)))]
+    pub(crate) limit: u32,
+    /// Each initiator's as well, not only those in which nobody was served at a portal
+    #[arg(long)]
+    pub(crate) initiators: bool,
+}
+
+/// A span of time as people write it.
+fn age(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no span of time such as 90s, 15m, 6h or 7d");
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return Err(wrong()),
+    };
+    let count: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    count
+        .checked_mul(seconds)
+        .map(Duration::from_secs)
+        .ok_or_else(wrong)
+}
+
 /// A volume's size as people write it.
 pub(crate) fn size(text: &str) -> Result<VolumeSize, String> {
     let ByteSize(bytes) = text
@@ -258,6 +295,36 @@ mod tests {
             NodeCommand::Run { config } => assert_eq!(config, PathBuf::from("/d/n1/node.toml")),
             NodeCommand::List => panic!("it runs"),
         }
+    }
+
+    #[test]
+    fn ages_are_read() {
+        for (text, seconds) in [("90s", 90), ("15m", 900), ("6h", 21_600), ("7d", 604_800)] {
+            assert_eq!(age(text), Ok(Duration::from_secs(seconds)));
+        }
+        for text in [
+            "",
+            "s",
+            "5",
+            "-1s",
+            "5 m",
+            "1w",
+            "18446744073709551615d",
+            "1µ",
+        ] {
+            assert!(age(text).unwrap_err().contains("15m"), "{text}");
+        }
+        match parsed("holdfast stalls demo --since 1h --limit 5 --initiators")
+            .unwrap()
+            .command
+        {
+            Command::Stalls(stalls) => {
+                assert_eq!((stalls.limit, stalls.initiators), (5, true));
+                assert_eq!(stalls.since, Some(Duration::from_secs(3600)));
+            }
+            other => panic!("it is about stalls, not {other:?}"),
+        }
+        assert!(parsed("holdfast stalls --limit 0").is_err());
     }
 
     #[test]

@@ -29,6 +29,9 @@ fn main() -> ExitCode {
             NodeCommand::List => within_runtime(commands::node::list(&global, &output)),
         },
         Command::Status => within_runtime(commands::status::show(&global, &output)),
+        Command::Stalls(arguments) => {
+            within_runtime(commands::stalls::show(&global, &output, &arguments))
+        }
         Command::Volume { command } => {
             within_runtime(commands::volume::run(&global, &output, command))
         }

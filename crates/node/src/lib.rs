@@ -9,6 +9,7 @@ pub mod directory;
 mod error;
 pub mod limits;
 pub mod logging;
+mod metrics;
 pub mod ports;
 pub mod predecessor;
 mod reactor;
@@ -17,7 +18,10 @@ mod room;
 mod run;
 mod services;
 mod signals;
+mod stalls;
 
 pub use error::NodeError;
+pub use metrics::Metrics;
 pub use run::{LOG_FILE, run};
 pub use services::ApiParts;
+pub use stalls::{Ledger, STALLS_FILE};

@@ -25,6 +25,7 @@ use crate::error::NodeError;
 use crate::report::Reporter;
 use crate::room::RoomWatch;
 use crate::signals::Signals;
+use crate::stalls::StallSender;
 
 /// How long a clean stop may take before the process ends anyway.
 const STOP_TIME_MAX: Duration = Duration::from_secs(10);
@@ -49,6 +50,7 @@ pub(crate) struct Reactor {
     /// When the report is next made.
     pub(crate) report_due: Instant,
     pub(crate) room: RoomWatch,
+    pub(crate) stalls: StallSender,
     pub(crate) names: Names,
     pub(crate) out: Output,
 }
@@ -183,6 +185,12 @@ impl Reactor {
                     return Err(self.names.store_error(failure));
                 }
                 Command::Notice(notice) => tell(&notice),
+                Command::Stalled(stall) => {
+                    if stall.initiator.is_none() {
+                        tracing::warn!("{stall}");
+                    }
+                    self.stalls.told(&stall);
+                }
                 Command::Stopped => stopped = true,
             }
         }

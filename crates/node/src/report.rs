@@ -1,10 +1,15 @@
 //! What the node tells its API about itself.
 
-use holdfast_api::documents::{LocalJoining, LocalReport, LocalSlice, LocalVolume, Room};
+use std::time::SystemTime;
+
+use holdfast_api::documents::{
+    LocalJoining, LocalReport, LocalSlice, LocalStall, LocalVolume, Room,
+};
 use holdfast_engine::{NodeStatus, ReplicaStatus, Usage, VolumeStatus};
 use holdfast_model::{Incarnation, PAGE_SIZE};
 
 use crate::config::NodeConfig;
+use crate::{clock, stalls};
 
 /// What does not change while the node runs.
 pub(crate) struct Reporter {
@@ -43,8 +48,17 @@ impl Reporter {
             room: room(&status.usage),
             volumes: status.volumes.iter().map(volume).collect(),
             slices: status.replicas.iter().map(slice).collect(),
+            stalled: stalled(status),
         }
     }
+}
+
+fn stalled(status: &NodeStatus) -> Vec<LocalStall> {
+    let (now, wall) = (clock::now(), SystemTime::now());
+    let stalled = status.stalled.iter();
+    stalled
+        .map(|stall| stalls::local(stall, now, wall))
+        .collect()
 }
 
 fn room(usage: &Usage) -> Room {

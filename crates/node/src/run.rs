@@ -95,6 +95,7 @@ fn run_logged<A: Api>(
         // The thread of the services ends with this.
         let Services {
             session,
+            stalls,
             stop: _stop,
         } = Services::start(config, api, told, make_api)?;
         let mut out = Output::default();
@@ -110,6 +111,7 @@ fn run_logged<A: Api>(
             session,
             reporter,
             room: RoomWatch::default(),
+            stalls,
             report,
             report_due: Instant::now(),
             names: names(config),

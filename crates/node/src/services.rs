@@ -19,6 +19,8 @@ use tokio::sync::{oneshot, watch};
 
 use crate::config::NodeConfig;
 use crate::error::NodeError;
+use crate::metrics::Metrics;
+use crate::stalls::{self, Ledger, StallSender};
 
 /// What a node's API is made from.
 pub struct ApiParts {
@@ -28,11 +30,17 @@ pub struct ApiParts {
     pub session: Session,
     /// What the node knows by itself, renewed four times a second.
     pub report: watch::Receiver<LocalReport>,
+    /// The stalls that it keeps.
+    pub stalls: watch::Receiver<Ledger>,
+    /// What it counts.
+    pub metrics: Metrics,
 }
 
 /// The data path's end of what runs beside it. Dropping it ends the thread.
 pub(crate) struct Services {
     pub(crate) session: Session,
+    /// Where ended stalls go.
+    pub(crate) stalls: StallSender,
     pub(crate) stop: oneshot::Sender<()>,
 }
 
@@ -60,18 +68,30 @@ impl Services {
             })
         };
         let Client { session, status } = metadata();
+        let metrics = Metrics::new(&config.name);
+        let path = stalls::file_in(&config.directory);
+        let (stalls, keeper, shown) = stalls::keep(path, metrics.clone());
         let parts = ApiParts {
             cluster: config.cluster,
             session: metadata().session,
             report,
+            stalls: shown,
+            metrics,
         };
         drop(within);
         let (stop, stopped) = oneshot::channel::<()>();
-        let services = move || run(&runtime, || make_api(parts), listener, status, stopped);
+        let beside = async {
+            tokio::join!(tell(status), keeper.run());
+        };
+        let services = move || run(&runtime, || make_api(parts), listener, beside, stopped);
         thread::Builder::new()
             .name("services".into())
             .spawn(services)?;
-        Ok(Self { session, stop })
+        Ok(Self {
+            session,
+            stalls,
+            stop,
+        })
     }
 }
 
@@ -79,7 +99,7 @@ fn run<A: Api>(
     runtime: &Runtime,
     make_api: impl FnOnce() -> A,
     listener: TcpListener,
-    status: watch::Receiver<Status>,
+    beside: impl Future<Output = ()>,
     stopped: oneshot::Receiver<()>,
 ) {
     runtime.block_on(async {
@@ -87,7 +107,7 @@ fn run<A: Api>(
         tokio::select! {
             // The other end is dropped, never used.
             _ = stopped => {}
-            () = tell(status) => {}
+            () = beside => {}
             never = holdfast_api::server::serve(listener, router) => match never {},
         }
     });

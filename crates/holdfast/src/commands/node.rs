@@ -15,7 +15,9 @@ use crate::output::{Output, bytes, table};
 pub(crate) fn run(config: &Path) -> Result<(), Failure> {
     let config = NodeConfig::read(config).map_err(Failure::new)?;
     holdfast_node::run(&config, |parts| {
+        let metrics = parts.metrics;
         Controller::new(parts.cluster, parts.session, Some(parts.report))
+            .keeping(parts.stalls, move |report| metrics.text(report))
     })
     .map_err(Failure::new)
 }

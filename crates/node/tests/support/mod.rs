@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
-    Created, LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
-    VolumeList,
+    Created, LocalReport, LocalStalls, NodeList, StallList, StallQuery, Status, Volume,
+    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, ApiClient, Problem, ProblemKind};
 use holdfast_control::{Inventory, VolumeName, VolumeSize};
@@ -291,5 +291,20 @@ impl Api for LocalApi {
 
     async fn local(&self) -> Result<LocalReport, Problem> {
         Ok(self.0.report.borrow().clone())
+    }
+
+    async fn stalls(&self, _: Option<&str>, _: StallQuery) -> Result<StallList, Problem> {
+        elsewhere()
+    }
+
+    async fn local_stalls(&self, _: StallQuery) -> Result<LocalStalls, Problem> {
+        Ok(LocalStalls {
+            stalls: self.0.stalls.borrow().iter().cloned().collect(),
+            ..LocalStalls::default()
+        })
+    }
+
+    async fn metrics(&self) -> Result<String, Problem> {
+        Ok(self.0.metrics.text(&self.0.report.borrow()))
     }
 }

@@ -1,0 +1,137 @@
+//! The stall ledgers of all nodes as one.
+//!
+//! Invariants:
+//! - what a node does not answer is not silently left out: the node is named;
+//! - an answer is bounded by what was asked for.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use holdfast_api::ApiClient;
+use holdfast_api::client::ApiUrl;
+use holdfast_api::documents::{
+    LocalReport, LocalStall, LocalStalls, STALLS_MAX, Stall, StallList, StallQuery,
+};
+use holdfast_control::Inventory;
+use holdfast_model::record::NodeRecord;
+use holdfast_model::{NodeId, VolumeId};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::reports::REPORT_TIME_MAX;
+
+/// What the node in this process keeps and counts.
+pub(crate) struct Kept {
+    pub(crate) stalls: watch::Receiver<VecDeque<LocalStall>>,
+    pub(crate) metrics: Box<dyn Fn(&LocalReport) -> String + Send + Sync>,
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Kept").finish_non_exhaustive()
+    }
+}
+
+impl Kept {
+    /// What the node in this process, whose report this is, keeps of what is asked for.
+    pub(crate) fn answer(&self, report: &LocalReport, query: StallQuery) -> LocalStalls {
+        let wanted = |stall: &&LocalStall| query.wants(stall);
+        let limit = query.limit as usize;
+        let ledger = self.stalls.borrow();
+        let newest = ledger.iter().rev().filter(wanted).take(limit);
+        LocalStalls {
+            node: report.node,
+            lasting: report.stalled.iter().take(limit).cloned().collect(),
+            stalls: newest.cloned().collect(),
+        }
+    }
+}
+
+/// Asks all nodes; `local` is what the one in this process answers.
+pub(crate) async fn collect(
+    inventory: &Inventory,
+    local: Option<LocalStalls>,
+    query: StallQuery,
+) -> BTreeMap<NodeId, LocalStalls> {
+    let here = local.as_ref().map(|local| NodeId(local.node));
+    let others = inventory.nodes.values();
+    let mut asked = JoinSet::new();
+    for node in others.filter(|node| Some(node.node) != here) {
+        asked.spawn(ask(node.clone(), query));
+    }
+    let answers = asked.join_all().await.into_iter().flatten();
+    let answers = answers.chain(local);
+    answers
+        .map(|answer| (NodeId(answer.node), answer))
+        .collect()
+}
+
+async fn ask(node: NodeRecord, query: StallQuery) -> Option<LocalStalls> {
+    let url: ApiUrl = node.api.parse().ok()?;
+    let client = ApiClient::new(vec![url], None);
+    let stalls = tokio::time::timeout(REPORT_TIME_MAX, client.local_stalls(query))
+        .await
+        .ok()?
+        .ok()?;
+    (stalls.node == node.node.0).then_some(stalls)
+}
+
+/// What each node is asked so that nothing is missing that `query` asks about one volume.
+pub(crate) fn question(volume: Option<VolumeId>, query: StallQuery) -> StallQuery {
+    match volume {
+        Some(_) => StallQuery {
+            limit: STALLS_MAX,
+            ..query
+        },
+        None => query,
+    }
+}
+
+/// The document that names everything, the newest first.
+pub(crate) fn document(
+    inventory: &Inventory,
+    answers: &BTreeMap<NodeId, LocalStalls>,
+    volume: Option<VolumeId>,
+    limit: u32,
+) -> StallList {
+    let mut stalls: Vec<Stall> = Vec::new();
+    for (portal, answer) in answers {
+        let lasting = answer.lasting.iter().map(|stall| (stall, true));
+        let over = answer.stalls.iter().map(|stall| (stall, false));
+        let of_volume = |stall: &LocalStall| volume.is_none_or(|volume| volume.0 == stall.volume);
+        let wanted = lasting.chain(over).filter(|(stall, _)| of_volume(stall));
+        stalls.extend(wanted.map(|(stall, lasts)| named(inventory, *portal, stall, lasts)));
+    }
+    stalls.sort_by_key(|stall| Reverse((stall.lasting, stall.began_ms)));
+    stalls.truncate(limit as usize);
+    let silent = inventory.nodes.values();
+    let silent = silent.filter(|node| !answers.contains_key(&node.node));
+    StallList {
+        stalls,
+        silent: silent.map(|node| node.name.clone()).collect(),
+    }
+}
+
+fn named(inventory: &Inventory, portal: NodeId, stall: &LocalStall, lasting: bool) -> Stall {
+    let name = |node: NodeId| {
+        let record = inventory.nodes.get(&node);
+        record.map_or_else(|| node.to_string(), |record| record.name.clone())
+    };
+    let volume = VolumeId(stall.volume);
+    let record = inventory.volumes.get(&volume);
+    Stall {
+        began_ms: stall.began_ms,
+        length_ms: stall.length_ms,
+        lasting,
+        portal: name(portal),
+        // One that is deleted has no name any more.
+        volume: record.map_or_else(|| volume.to_string(), |it| it.record.name.clone()),
+        initiator: stall.initiator.clone(),
+        cause: stall.cause,
+        node: stall.node.map(|node| name(NodeId(node))),
+        slice: stall.slice,
+        waiting_max: stall.waiting_max,
+        served: stall.served,
+    }
+}

@@ -1,0 +1,257 @@
+//! What a node tells Prometheus, in OpenMetrics' text.
+//!
+//! A metric is counted where it happens, or taken from the node's report when it is asked for; a new one
+//! is a field here, registered once. Units are bytes and seconds. Labels have few values: a volume is
+//! called as logs call it, and initiators are not told apart (the ledger of stalls does that).
+//!
+//! Invariants:
+//! - whoever counts never waits: counters are atomic, or belong to the services' thread;
+//! - no label has a value that a host or a peer makes up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+
+use holdfast_api::documents::{LocalReport, LocalStall};
+use holdfast_model::VolumeId;
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+/// Bounds of the lengths of stalls, in seconds: below the least there are none, 0.5 and 1 are what the
+/// death of a node may cost, 3 is a write's lifetime, 30 how long commands are held.
+const STALL_BOUNDS: [f64; 9] = [0.15, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0, 10.0, 30.0];
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Volume {
+    volume: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Cause {
+    cause: &'static str,
+}
+
+type Total = Counter<u64, AtomicU64>;
+type Seconds = Counter<f64, AtomicU64>;
+type Level = Gauge<i64, AtomicI64>;
+type StallHistogram = Family<Cause, Histogram, fn() -> Histogram>;
+
+/// All metrics of a node.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    stall: StallHistogram,
+    volume_stalls: Family<Volume, Total>,
+    volume_stalled: Family<Volume, Seconds>,
+    stalls_lost: Total,
+    volumes_stalled: Level,
+    open: Level,
+    pool: Level,
+    pool_used: Level,
+    bad_blocks: Level,
+    sessions: Level,
+    primaries: Level,
+}
+
+impl Metrics {
+    /// The metrics of a node, all zero.
+    #[must_use]
+    pub fn new(node: &str) -> Self {
+        let mut registry = Registry::with_prefix("holdfast");
+        let build = Info::new(vec![
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("node", node.to_owned()),
+        ]);
+        registry.register("build", "What runs here", build);
+        let stall: StallHistogram = Family::new_with_constructor(|| Histogram::new(STALL_BOUNDS));
+        registry.register_with_unit(
+            "stall",
+            "Lengths of the times in which commands waited for a volume at this portal and none was done",
+            Unit::Seconds,
+            stall.clone(),
+        );
+        let mut metrics = Self {
+            registry: Arc::default(),
+            stall,
+            volume_stalls: Family::default(),
+            volume_stalled: Family::default(),
+            stalls_lost: Total::default(),
+            volumes_stalled: Level::default(),
+            open: Level::default(),
+            pool: Level::default(),
+            pool_used: Level::default(),
+            bad_blocks: Level::default(),
+            sessions: Level::default(),
+            primaries: Level::default(),
+        };
+        metrics.register_counters(&mut registry);
+        metrics.register_levels(&mut registry);
+        metrics.registry = Arc::new(registry);
+        metrics
+    }
+
+    fn register_counters(&self, registry: &mut Registry) {
+        registry.register(
+            "volume_stalls",
+            "Stalls of a volume at this portal",
+            self.volume_stalls.clone(),
+        );
+        registry.register_with_unit(
+            "volume_stalled",
+            "Time for which a volume was stalled at this portal",
+            Unit::Seconds,
+            self.volume_stalled.clone(),
+        );
+        registry.register(
+            "stalls_lost",
+            "Stalls that came too fast to be kept in the ledger",
+            self.stalls_lost.clone(),
+        );
+    }
+
+    fn register_levels(&self, registry: &mut Registry) {
+        let levels = [
+            (
+                "volumes_stalled",
+                "Volumes that are stalled at this portal now",
+                &self.volumes_stalled,
+            ),
+            (
+                "open",
+                "Whether the devices are open, and none has failed",
+                &self.open,
+            ),
+            (
+                "bad_blocks",
+                "Blocks of 4 KiB that are known to be bad here",
+                &self.bad_blocks,
+            ),
+            (
+                "sessions",
+                "Sessions of initiators at this portal",
+                &self.sessions,
+            ),
+            (
+                "primaries",
+                "Slices that are served from here",
+                &self.primaries,
+            ),
+        ];
+        for (name, help, level) in levels {
+            registry.register(name, help, level.clone());
+        }
+        let bytes = [
+            ("pool", "The room on the devices", &self.pool),
+            (
+                "pool_used",
+                "What of it is taken, or promised",
+                &self.pool_used,
+            ),
+        ];
+        for (name, help, level) in bytes {
+            registry.register_with_unit(name, help, Unit::Bytes, level.clone());
+        }
+    }
+
+    /// A stall has ended. Those of single initiators are part of others, or not the volume's.
+    pub(crate) fn stalled(&self, stall: &LocalStall) {
+        if stall.initiator.is_some() {
+            return;
+        }
+        let seconds = stall.length_ms as f64 / 1000.0;
+        let volume = Volume {
+            volume: VolumeId(stall.volume).to_string(),
+        };
+        let cause = Cause {
+            cause: stall.cause.as_str(),
+        };
+        self.stall.get_or_create(&cause).observe(seconds);
+        self.volume_stalls.get_or_create(&volume).inc();
+        self.volume_stalled.get_or_create(&volume).inc_by(seconds);
+    }
+
+    /// A stall could not be kept.
+    pub(crate) fn stall_lost(&self) {
+        self.stalls_lost.inc();
+    }
+
+    /// All of them, as of this report of the node.
+    #[must_use]
+    pub fn text(&self, report: &LocalReport) -> String {
+        let level = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let sessions = report.volumes.iter().map(|it| u64::from(it.sessions));
+        let bad_blocks = report.slices.iter().map(|it| it.bad_blocks);
+        let primaries = report.slices.iter().filter(|it| it.serving).count();
+        self.volumes_stalled.set(level(report.stalled.len() as u64));
+        self.open.set(i64::from(report.open));
+        self.pool.set(level(report.room.bytes));
+        self.pool_used.set(level(report.room.used_bytes));
+        self.bad_blocks.set(level(bad_blocks.sum()));
+        self.sessions.set(level(sessions.sum()));
+        self.primaries.set(level(primaries as u64));
+        let mut text = String::new();
+        text::encode(&mut text, &self.registry).expect("a string takes whatever is written");
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_api::documents::{Room, StallCause};
+
+    use super::*;
+
+    #[test]
+    fn what_was_counted_is_told_in_base_units() {
+        let metrics = Metrics::new("n1");
+        let stall = LocalStall {
+            began_ms: 1,
+            length_ms: 700,
+            volume: 7,
+            initiator: None,
+            cause: StallCause::NodeLost,
+            node: Some(2),
+            slice: Some(0),
+            waiting_max: 1,
+            served: true,
+        };
+        metrics.stalled(&stall);
+        metrics.stalled(&LocalStall {
+            initiator: Some("iqn.2026-11.example:host".to_owned()),
+            ..stall
+        });
+        metrics.stall_lost();
+        let report = LocalReport {
+            open: true,
+            room: Room {
+                bytes: 4096,
+                used_bytes: 1024,
+            },
+            stalled: vec![stall],
+            ..LocalReport::default()
+        };
+        let text = metrics.text(&report);
+        for line in [
+            "# TYPE holdfast_stall_seconds histogram",
+            "holdfast_stall_seconds_sum{cause=\"node-lost\"} 0.7",
+            "holdfast_stall_seconds_count{cause=\"node-lost\"} 1",
+            "holdfast_stall_seconds_bucket{le=\"0.5\",cause=\"node-lost\"} 0",
+            "holdfast_stall_seconds_bucket{le=\"0.75\",cause=\"node-lost\"} 1",
+            "holdfast_volume_stalls_total{volume=\"v7\"} 1",
+            "holdfast_volume_stalled_seconds_total{volume=\"v7\"} 0.7",
+            "holdfast_stalls_lost_total 1",
+            "holdfast_volumes_stalled 1",
+            "holdfast_open 1",
+            "holdfast_pool_bytes 4096",
+            "holdfast_pool_used_bytes 1024",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} in:\n{text}");
+        }
+        assert!(text.contains("holdfast_build_info{version="));
+        assert!(text.ends_with("# EOF\n"));
+    }
+}
