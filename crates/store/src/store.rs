@@ -10,6 +10,7 @@ use holdfast_model::{
 };
 use holdfast_stdx::{Bytes, Instant};
 
+use crate::changed::ChangedPage;
 use crate::config::{DeviceGeometry, StoreConfig, StoreIdentity};
 use crate::event::{Expected, InstallRefused, NoSpace, Output, StoreToken, Usage, View};
 use crate::machine::Core;
@@ -297,6 +298,13 @@ impl Store {
     /// zeros (bad ones count as not zeros).
     pub fn allocated(&self, slice: SliceId) -> impl Iterator<Item = (PageIndex, u64)> {
         self.core().allocated(slice).into_iter()
+    }
+
+    /// The pages that are there and of which blocks may have changed above `sequence`, in order:
+    /// whoever has everything up to that lacks nothing else, but that pages are gone.
+    #[must_use]
+    pub fn changed_above(&self, slice: SliceId, sequence: Sequence) -> Vec<ChangedPage> {
+        self.core().changed_above(slice, sequence)
     }
 
     /// The pages that have committed blocks which are known to be bad, with one bit for each: found
