@@ -10,31 +10,9 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use holdfast_format::PageKey;
-use holdfast_model::{PageIndex, Sequence, SliceId};
+use holdfast_model::{ChangedPage, PageIndex, Sequence, SliceId};
 
 use crate::machine::Core;
-
-/// A page of which blocks may have changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChangedPage {
-    /// Which page.
-    pub page: PageIndex,
-    /// The blocks that may have changed, one bit each.
-    pub blocks: u64,
-    /// Whether each of them was written or cleared. If not, some block of the page was, and nobody
-    /// knows which.
-    pub is_exact: bool,
-}
-
-impl ChangedPage {
-    fn whole(page: PageIndex) -> Self {
-        Self {
-            page,
-            blocks: u64::MAX,
-            is_exact: false,
-        }
-    }
-}
 
 impl Core {
     pub(crate) fn changed_above(&self, id: SliceId, sequence: Sequence) -> Vec<ChangedPage> {
@@ -46,9 +24,8 @@ impl Core {
             .pages
             .pages(id)
             .filter(|(_, view)| !view.has_slot || view.lost != 0 || view.written > sequence);
-        let mut changed: BTreeMap<PageIndex, ChangedPage> = written
-            .map(|(page, _)| (page, ChangedPage::whole(page)))
-            .collect();
+        let mut changed: BTreeMap<PageIndex, ChangedPage> =
+            written.map(|(page, _)| (page, whole(page))).collect();
         for page in slice.overlay.keys().copied() {
             let blocks = self.blocks_above(id, page, sequence);
             if blocks == 0 {
@@ -62,7 +39,7 @@ impl Core {
                     blocks,
                     is_exact,
                 },
-                false => ChangedPage::whole(page),
+                false => whole(page),
             });
         }
         changed.into_values().collect()
@@ -81,5 +58,14 @@ impl Core {
             .map(|part| part.mask)
             .chain(items)
             .fold(0, |blocks, mask| blocks | mask)
+    }
+}
+
+/// A page of which some block may have changed, nobody knows which.
+fn whole(page: PageIndex) -> ChangedPage {
+    ChangedPage {
+        page,
+        blocks: u64::MAX,
+        is_exact: false,
     }
 }

@@ -68,7 +68,6 @@ mod superblocks;
 mod survey;
 mod trim;
 
-pub use changed::ChangedPage;
 pub use config::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
 pub use event::{
     BlockRead, Expected, InstallRefused, NoSpace, OpenError, Output, Recovered, RecoveredSlice,

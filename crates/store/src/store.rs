@@ -6,11 +6,10 @@ use alloc::vec::Vec;
 
 use holdfast_format::Install;
 use holdfast_model::{
-    BlockRange, Change, DiskCompletion, Entry, Epoch, PageIndex, Sequence, SliceId,
+    BlockRange, Change, ChangedPage, DiskCompletion, Entry, Epoch, PageIndex, Sequence, SliceId,
 };
 use holdfast_stdx::{Bytes, Instant};
 
-use crate::changed::ChangedPage;
 use crate::config::{DeviceGeometry, StoreConfig, StoreIdentity};
 use crate::event::{Expected, InstallRefused, NoSpace, Output, StoreToken, Usage, View};
 use crate::machine::Core;

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_model::{BLOCKS_PER_PAGE, PageIndex, Sequence, SliceId};
-use holdfast_store::ChangedPage;
+use holdfast_model::{BLOCKS_PER_PAGE, ChangedPage, PageIndex, Sequence, SliceId};
 
 use super::model::ModelSlice;
 use super::run::{Check, Host};
