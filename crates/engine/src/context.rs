@@ -4,9 +4,9 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use holdfast_model::{
-    BlockRange, Change, CommandId, Entry, Epoch, NodeId, PageIndex, Sequence, SliceId,
+    BlockRange, Change, ChangedPage, CommandId, Entry, Epoch, NodeId, PageIndex, Sequence, SliceId,
 };
-use holdfast_replica::{Context, Milestone, Peer, Token};
+use holdfast_replica::{Context, Milestone, NotInstalled, Peer, Token};
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_store::View;
 use holdfast_wire::{Message, OutcomeCode};
@@ -84,7 +84,11 @@ impl Context for SliceContext<'_> {
             .put_state(self.world.now, self.slice, state)
     }
 
-    fn install(&mut self, range: BlockRange, change: Option<Change>) -> Option<Token> {
+    fn install(
+        &mut self,
+        range: BlockRange,
+        change: Option<Change>,
+    ) -> Result<Token, NotInstalled> {
         let as_of = self.committed();
         self.world
             .storage
@@ -135,6 +139,11 @@ impl Context for SliceContext<'_> {
 
     fn allocated(&self) -> Vec<(PageIndex, u64)> {
         self.world.storage.store().allocated(self.slice).collect()
+    }
+
+    fn changed_above(&self, sequence: Sequence) -> Vec<ChangedPage> {
+        let store = self.world.storage.store();
+        store.changed_above(self.slice, sequence)
     }
 
     fn reserve(&mut self, range: BlockRange) -> bool {

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use holdfast_model::{NodeId, SliceId};
 use holdfast_replica::timing::{HEARTBEAT, LEASE};
-use holdfast_replica::{Me, Replica};
+use holdfast_replica::{Me, Peer, Replica};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{Recovered, Store, StoreEvent};
 use holdfast_wire::Message;
@@ -288,13 +288,20 @@ impl Engine {
                 link,
                 store,
                 incarnation,
+                version,
             } => {
                 let now = self.world.now;
                 if self.world.peers.link(peer).is_some() {
                     self.world.peers.down(peer);
                     self.peer_down(peer);
                 }
-                self.world.peers.up(now, peer, link, store, incarnation);
+                let known = Peer {
+                    store,
+                    incarnation,
+                    version,
+                    append_age: Duration::ZERO,
+                };
+                self.world.peers.up(now, peer, link, known);
                 self.world.notices.push(Notice::PeerUp(peer));
                 for slice in self.slices() {
                     self.with_replica(slice, |replica, context| {
@@ -549,6 +556,9 @@ fn slice_of(message: &Message) -> Option<SliceId> {
         Message::JoinRequest(it) => Some(it.slice),
         Message::Copy(it) => Some(it.slice),
         Message::Copied(it) => Some(it.slice),
+        Message::Holdings(it) => Some(it.slice),
+        Message::Digest(it) => Some(it.slice),
+        Message::Digests(it) => Some(it.slice),
         Message::Reserve(it) => Some(it.slice),
         Message::Reserved(it) => Some(it.slice),
         Message::Heartbeat(_)

@@ -116,6 +116,7 @@ impl Replica {
             return false;
         }
         let token = context.drop_contents();
+        self.is_useless = false;
         self.waits.push_back((token, Wait::Drop));
         self.durable = Sequence::ZERO;
         true
@@ -247,7 +248,7 @@ impl Replica {
                 slice,
                 store,
                 stable,
-                usable: true,
+                usable: self.state.is_some() && !self.is_useless,
                 sync,
             }
             .into(),

@@ -4,7 +4,7 @@ use alloc::vec;
 
 use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, ClusterId, CommandId, Entry, Epoch, Fence,
-    Incarnation, NodeId, Sequence, SliceId, StoreId, VolumeId,
+    Incarnation, NodeId, PageIndex, Sequence, SliceId, StoreId, VolumeId,
 };
 use holdfast_stdx::{Instant, Prng};
 
@@ -131,6 +131,33 @@ fn every_message() -> Vec<Message> {
         begin(Role::InSync).into(),
         begin(Role::JoiningFast).into(),
         begin(Role::JoiningFull).into(),
+        begin(Role::JoiningCompared).into(),
+        Holdings {
+            slice,
+            epoch,
+            pages: [0, 1, 9, 16_383].map(PageIndex).to_vec(),
+        }
+        .into(),
+        Digest {
+            slice,
+            epoch,
+            number,
+            page: PageIndex(16_383),
+            blocks: 1 << 63 | 0b101,
+        }
+        .into(),
+        Digests {
+            slice,
+            epoch,
+            number,
+            as_of,
+            digests: vec![
+                BlockDigest::Zero,
+                BlockDigest::Data([7; 16]),
+                BlockDigest::Bad,
+            ],
+        }
+        .into(),
         prepare(Change::write(BlockIndex(63), data())).into(),
         prepare(Change::Clear(range)).into(),
         prepare(Change::Nothing).into(),
@@ -310,7 +337,7 @@ fn bodies_that_lie_about_their_lengths_are_refused() {
             let mut body = vec![0; prng.below(120) as usize];
             prng.fill(&mut body);
             let payload = vec![0; prng.below(9000) as usize];
-            let bytes = joined(&frame(opcode, body, vec![Bytes::from(payload)], 0));
+            let bytes = joined(&frame((1, opcode), body, vec![Bytes::from(payload)], 0));
             // Refused or read, but never a panic and never more memory than was sent.
             let _ = read(&bytes);
         }
@@ -413,7 +440,7 @@ fn what_no_honest_node_says_is_refused() {
 
 #[test]
 fn other_versions_and_endless_frames_are_refused() {
-    let mut header: [u8; FRAME_HEADER_BYTES] = frame(1, Vec::new(), Vec::new(), 0)[0][..]
+    let mut header: [u8; FRAME_HEADER_BYTES] = frame((1, 1), Vec::new(), Vec::new(), 0)[0][..]
         .try_into()
         .expect("the first part is it");
     let seal = |header: &mut [u8; FRAME_HEADER_BYTES]| {
@@ -432,6 +459,25 @@ fn other_versions_and_endless_frames_are_refused() {
         .try_into()
         .expect("it was cut to a header's length");
     assert_eq!(FrameHeader::parse(request), Err(WireError::Magic));
+}
+
+/// Whoever speaks version 1 reads what has been there since.
+#[test]
+fn only_what_is_new_needs_the_new_version() {
+    for message in every_message() {
+        let needed = encode(&message)[0][4];
+        let is_new = matches!(
+            &message,
+            Message::Holdings(_) | Message::Digest(_) | Message::Digests(_)
+        );
+        let begins_compared = matches!(&message, Message::Begin(begin)
+            if begin.role == Role::JoiningCompared);
+        assert_eq!(
+            needed,
+            if is_new || begins_compared { 2 } else { 1 },
+            "{message:?}"
+        );
+    }
 }
 
 #[test]
@@ -462,12 +508,14 @@ fn hellos_are_read_as_they_were_written() {
             to: NodeId(1),
             link: 5,
             lane,
+            version: 2,
         };
         let bytes = joined(&hello_to_frame(&hello));
         let header = bytes[..FRAME_HEADER_BYTES]
             .try_into()
             .expect("a frame has a header");
         let header = FrameHeader::parse(header).expect("it was just written");
+        assert_eq!(header.version(), 2);
         let rest = Bytes::copy_from_slice(&bytes[FRAME_HEADER_BYTES..]);
         assert_eq!(hello_from_frame(&header, &rest), Ok(hello));
         assert_eq!(decode(&header, &rest), Err(WireError::Malformed));

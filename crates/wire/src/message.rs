@@ -1,6 +1,7 @@
 //! What nodes say to each other. The order in which it may be said is `docs/replication.md`.
 
 mod body;
+mod compare;
 
 use alloc::vec::Vec;
 
@@ -8,6 +9,7 @@ use holdfast_model::{BlockRange, CommandId, Entry, Epoch, Sequence, SliceId, Sto
 use holdfast_stdx::{Bytes, Instant};
 
 use body::{Body, Payload};
+pub use compare::{BlockDigest, Digest, Digests, Holdings};
 
 use crate::WireError;
 use crate::codec::{Reader, Writer};
@@ -58,6 +60,9 @@ pub enum Role {
     JoiningFast,
     /// Joining with nothing: it drops what it has, all that is allocated will be copied.
     JoiningFull,
+    /// Joining, and keeping what it has, of which nobody knows exactly what has changed: it says which
+    /// pages it has, and is asked for the digests of blocks. Since version 2.
+    JoiningCompared,
 }
 
 /// Begins an epoch at a replica, or begins again on a new link.
@@ -501,6 +506,12 @@ messages! {
     21 TasksEnded,
     /// Lead.
     22 HandOver,
+    /// What a joining replica has.
+    23 Holdings,
+    /// What is in these blocks?
+    24 Digest,
+    /// This.
+    25 Digests,
 }
 
 impl Message {
@@ -512,6 +523,21 @@ impl Message {
                 Lane::Control
             }
             _ => Lane::Data,
+        }
+    }
+
+    /// The version of the protocol that a peer must speak to read it.
+    #[must_use]
+    pub const fn version(&self) -> u16 {
+        match self {
+            Self::Begin(Begin {
+                role: Role::JoiningCompared,
+                ..
+            })
+            | Self::Holdings(_)
+            | Self::Digest(_)
+            | Self::Digests(_) => 2,
+            _ => 1,
         }
     }
 

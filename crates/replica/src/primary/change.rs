@@ -17,6 +17,9 @@ use crate::conduct::Fault;
 use crate::timing::SILENT_FOR_READS;
 use crate::{Context, Milestone, Replica, Role};
 
+/// The version of the protocol from which on replicas say what is in their blocks.
+const DIGESTS_SINCE: u16 = 2;
+
 /// What a change does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -58,11 +61,24 @@ pub(crate) struct Offer {
     sync: Epoch,
 }
 
+/// What is copied to a replica that joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// What its mark names.
+    Marked,
+    /// It has no mark: what differs, of the pages that have changed since it had everything up to here.
+    Compared {
+        /// The point.
+        stable: Sequence,
+    },
+    /// All that is allocated: it begins with nothing.
+    Everything,
+}
+
 /// How a replica that joins is brought up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sync {
-    /// It begins with nothing.
-    pub(crate) full: bool,
+    pub(crate) how: How,
     /// The epoch in which that began.
     pub(crate) epoch: Epoch,
 }
@@ -134,14 +150,22 @@ impl Replica {
     }
 
     /// How a replica is brought up to date that offers itself: as its mark says, if there is one that
-    /// fits, or with nothing.
-    fn sync_of(&self, node: NodeId, offer: &Offer, next: Epoch) -> Sync {
+    /// fits; else by what it has, if that is of use.
+    fn sync_of(&self, context: &dyn Context, node: NodeId, offer: &Offer, next: Epoch) -> Sync {
         let mark = self.marks.get(&(node, offer.store));
         let fits = mark.is_some_and(|mark| mark.fits(offer.stable, offer.sync));
-        let full = !(offer.usable && fits);
-        let goes_on = !full && offer.sync != Epoch::ZERO;
+        let compares = context
+            .peer(node)
+            .is_some_and(|peer| peer.version >= DIGESTS_SINCE);
+        let stable = offer.stable;
+        let how = match offer.usable {
+            true if fits => How::Marked,
+            true if compares => How::Compared { stable },
+            _ => How::Everything,
+        };
+        let goes_on = how == How::Marked && offer.sync != Epoch::ZERO;
         let epoch = if goes_on { offer.sync } else { next };
-        Sync { full, epoch }
+        Sync { how, epoch }
     }
 
     fn due_change(&self, context: &dyn Context) -> Option<Kind> {
@@ -264,7 +288,7 @@ impl Replica {
         }
         leave_out_strangers(&mut record, primary, kind);
         let next = record.epoch.next();
-        let sync = offer.map(|offer| self.sync_of(node, &offer, next));
+        let sync = offer.map(|offer| self.sync_of(context, node, &offer, next));
         record.epoch = next;
         record.bytes_moved += moved;
         record.proposer = (self.me.node, self.me.incarnation);
@@ -290,7 +314,7 @@ impl Replica {
             }
             Kind::Join(node) => Milestone::Joining {
                 node,
-                full: change.sync.is_some_and(|sync| sync.full),
+                full: change.sync.is_some_and(|sync| sync.how == How::Everything),
             },
             Kind::Complete(node) => {
                 self.conduct.is_back(now, node);
