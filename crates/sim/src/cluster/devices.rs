@@ -93,6 +93,8 @@ impl Cluster {
         let state = self.node(node);
         if let Some(aside) = state.aside.take() {
             state.disks = aside.disks;
+            // They may have been stuck when they were set aside.
+            state.disks.iter_mut().for_each(SimDisk::kill);
         }
         true
     }

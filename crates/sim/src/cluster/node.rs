@@ -197,6 +197,10 @@ impl Node {
 
     /// Copies what is on stable storage at this moment.
     pub(crate) fn copy_disks(&mut self) {
+        if self.aside.is_some() {
+            // They are not all its own now.
+            return;
+        }
         let mut disks = self.disks.clone();
         disks.iter_mut().for_each(SimDisk::crash);
         self.copied = Some((disks, self.starts));
