@@ -1,14 +1,15 @@
 //! How a cluster comes into being: its record, its nodes, its volumes, in the way of the control
 //! plane.
 
-use holdfast_control::{Inventory, Plan, VolumeName, VolumeSize, create, delete};
+use holdfast_control::{Inventory, Plan, VolumeName, VolumeSize, create, delete, grow};
 use holdfast_metadata::machine::Output;
 use holdfast_metadata::{ClientId, Machine};
 use holdfast_model::VolumeId;
 use holdfast_model::metadata::{
-    MetadataAnswer, MetadataRequest, MetadataToken, Transaction, TransactionOutcome,
+    MetadataAnswer, MetadataRequest, MetadataToken, Operation, OperationResult, Selector,
+    Transaction, TransactionOutcome,
 };
-use holdfast_model::record::{ClusterRecord, Record, SliceRecord};
+use holdfast_model::record::{ClusterRecord, Record, SLICES_PREFIX, SliceRecord};
 use holdfast_stdx::{Bytes, Instant};
 
 use crate::cluster::CLUSTER;
@@ -44,9 +45,22 @@ pub(crate) fn inventory(machine: &Machine) -> Inventory {
     Inventory::from_outcome(outcome).expect("our own records can be read")
 }
 
-/// Every slice's record.
+/// Every slice's record, also where there is no cluster.
 pub(crate) fn slices(machine: &Machine) -> Vec<SliceRecord> {
-    inventory(machine).slices.into_values().collect()
+    let mut machine = machine.clone();
+    let all = Transaction {
+        success: vec![Operation::Range(Selector::Prefix(SLICES_PREFIX.into()))],
+        ..Transaction::default()
+    };
+    let outcome = transact(&mut machine, all, &mut Output::default());
+    let found = outcome.results.into_iter().flat_map(|result| match result {
+        OperationResult::Range(found) => found,
+        OperationResult::Put | OperationResult::Delete(_) => Vec::new(),
+    });
+    let records = found.map(|pair| SliceRecord::decode(&pair.value));
+    records
+        .collect::<Result<_, _>>()
+        .expect("our own records can be read")
 }
 
 /// Makes a volume on the nodes that are registered. What the watches see is in `out`.
@@ -62,6 +76,26 @@ pub(crate) fn create_volume(machine: &mut Machine, volume: &VolumePlan, out: &mu
     )
     .expect("there are nodes enough");
     carry_out(machine, plan, out);
+}
+
+/// Lets a volume grow to so many bytes. Says whether there is room.
+pub(crate) fn grow_volume(
+    machine: &mut Machine,
+    volume: &VolumePlan,
+    bytes: u64,
+    out: &mut Output,
+) -> bool {
+    let size = VolumeSize::new(bytes).expect("a size of ours is a volume's size");
+    let plan = grow(
+        &inventory(machine),
+        |_| true,
+        &volume_name(&volume.name),
+        size,
+    );
+    plan.is_ok_and(|plan| {
+        carry_out(machine, plan, out);
+        true
+    })
 }
 
 /// Deletes a volume.
@@ -91,6 +125,7 @@ fn transact(
         request,
         &mut own,
     );
+    out.changes.append(&mut own.changes);
     let mut outcome = None;
     for addressed in own.answers {
         match addressed.answer {

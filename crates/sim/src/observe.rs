@@ -7,6 +7,7 @@ use holdfast_stdx::Duration;
 
 use crate::boot;
 use crate::cluster::Cluster;
+use crate::coverage::Coverage;
 use crate::failure::Failure;
 use crate::history::History;
 use crate::host::HostCounts;
@@ -38,6 +39,29 @@ impl Cluster {
         for volume in self.plan.volumes.clone() {
             self.change_metadata(|machine, out| boot::create_volume(machine, &volume, out))?;
         }
+        Ok(())
+    }
+
+    /// A volume grows while it is in use; its hosts use what is new as soon as nodes let them.
+    pub(crate) fn grow(&mut self, volume: usize) -> Result<(), Failure> {
+        let before = self.plan.volumes[volume].clone();
+        let mut after = before.clone();
+        if !after.grow() {
+            return Ok(());
+        }
+        let mut done = false;
+        self.change_metadata(|machine, out| {
+            done = boot::grow_volume(machine, &before, after.bytes, out);
+        })?;
+        if !done {
+            return Ok(());
+        }
+        for host in &mut self.hosts {
+            if self.plan.hosts[host.index].volume == volume {
+                host.focus(after.clone());
+            }
+        }
+        self.plan.volumes[volume] = after;
         Ok(())
     }
 
@@ -94,8 +118,42 @@ impl Cluster {
             sum.no_space += host.counts.no_space;
             sum.resets += host.counts.resets;
             sum.resets_refused += host.counts.resets_refused;
+            sum.attentions += host.counts.attentions;
+            sum.put_off += host.counts.put_off;
+            sum.beyond_end += host.counts.beyond_end;
         }
         sum
+    }
+
+    /// From now on nobody is to blame for a write that lands after its time.
+    pub(crate) fn let_writes_be_late(&mut self) {
+        self.invariants.let_writes_be_late();
+    }
+
+    /// What was reached.
+    #[must_use]
+    pub fn coverage(&self) -> Coverage {
+        let mut coverage = self.watch.coverage.clone();
+        let counts = self.host_counts();
+        for (point, count) in [
+            ("done", counts.done),
+            ("told something else first", counts.attentions),
+            ("later", counts.put_off),
+            ("medium error", counts.medium_errors),
+            ("no room", counts.no_space),
+            ("repeated over another path", counts.repeated),
+            ("reset done", counts.resets),
+            ("reset refused", counts.resets_refused),
+            ("waits for growth", counts.beyond_end),
+        ] {
+            coverage.add("host", point, count);
+        }
+        coverage.reach("nodes", &self.plan.nodes.to_string());
+        coverage.reach("volumes", &self.plan.volumes.len().to_string());
+        for volume in &self.plan.volumes {
+            coverage.reach("policy", volume.policy.as_str());
+        }
+        coverage
     }
 
     /// Whether a node's process runs.
@@ -166,13 +224,13 @@ impl Cluster {
     /// The slices' records.
     #[must_use]
     pub fn records(&self) -> Vec<SliceRecord> {
-        boot::slices(self.metadata())
+        self.slices().cloned().collect()
     }
 
     /// What is not yet as it should be; `None` if everything is.
     pub(crate) fn unconverged(&self) -> Option<String> {
-        for record in self.records() {
-            if let Some(what) = self.slice_unconverged(&record) {
+        for record in self.slices() {
+            if let Some(what) = self.slice_unconverged(record) {
                 return Some(format!("slice {}: {what}; {record:?}", record.slice));
             }
         }

@@ -16,6 +16,7 @@ mod ci;
 mod licences;
 mod metadata;
 mod openapi;
+mod seeds;
 mod tidy;
 
 const USAGE: &str = "\
@@ -28,6 +29,9 @@ usage: cargo xtask <command>
   bite [--seeds N] [BUG]...
                  put known mistakes into a copy of the code, one at a time, and
                  see that the simulator finds each within N seeds
+  seeds [--profile NAME] [--count N] [--jobs N]
+                 run the seeds that come after those in the record of runs, and
+                 print the line to add there
   fix            format the code, write the OpenAPI document anew";
 
 fn main() -> ExitCode {
@@ -40,6 +44,7 @@ fn main() -> ExitCode {
         }
         ["ci", steps @ ..] => ci::run(&root(), steps),
         ["bite", words @ ..] => bite::run(&root(), words),
+        ["seeds", words @ ..] => seeds::run(&root(), words),
         ["tidy"] => tidy::run(&root()),
         ["licences"] => licences::run(&root()),
         ["fix"] => ci::fix(&root()),

@@ -16,7 +16,7 @@ use holdfast_replica::{Me, Operation, Proposed, Replica, WriteKind};
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_wire::{Message, OutcomeCode};
 
-use node::{Node, Outbox};
+use node::{Kept, Node, Outbox};
 
 pub(crate) const SLICE: SliceId = SliceId {
     volume: VolumeId(1),
@@ -164,6 +164,18 @@ impl Lab {
         let state = self.nodes.get_mut(&node(number)).expect("it exists");
         assert!(state.replica.is_none(), "it is off");
         state.world.lose_state();
+    }
+
+    /// Somebody copies what a node's disk holds.
+    pub(crate) fn copy_disk(&self, number: u16) -> Kept {
+        self.nodes[&node(number)].world.copy()
+    }
+
+    /// A node that is off gets a copy of its disk back.
+    pub(crate) fn roll_back_disk(&mut self, number: u16, copy: Kept) {
+        let state = self.nodes.get_mut(&node(number)).expect("it exists");
+        assert!(state.replica.is_none(), "it is off");
+        state.world.roll_back(copy);
     }
 
     /// A node that is off gets new, empty devices.

@@ -76,7 +76,7 @@ pub(crate) struct World {
 }
 
 #[derive(Clone, Default)]
-struct Kept {
+pub(crate) struct Kept {
     log: Vec<Entry>,
     prepared: (Epoch, Sequence),
     committed: Sequence,
@@ -170,6 +170,16 @@ impl World {
     pub(crate) fn lose_state(&mut self) {
         self.kept.state = None;
         self.kept.hole = true;
+    }
+
+    /// What the disk holds, as somebody copies it.
+    pub(crate) fn copy(&self) -> Kept {
+        self.kept.clone()
+    }
+
+    /// The disk is as it was when it was copied.
+    pub(crate) fn roll_back(&mut self, kept: Kept) {
+        self.kept = kept;
     }
 
     /// All that the disk holds is gone.

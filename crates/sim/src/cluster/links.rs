@@ -227,6 +227,7 @@ impl Cluster {
             match item {
                 Item::Frame(frame) => {
                     let message = parsed(&frame)?;
+                    self.watch.message(&message);
                     let peer = source.node;
                     let event = PeerEvent::Received {
                         peer,
