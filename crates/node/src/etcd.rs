@@ -41,6 +41,12 @@ const LAST_WORDS_MAX: u64 = 4 << 10;
 /// Bytes of etcd's database at most, beyond which it takes no change: what Holdfast keeps there stays far
 /// below 256 MiB, the history of an hour comes on top, and etcd recommends at most 8 GiB.
 const QUOTA_BYTES: u64 = 2 << 30;
+/// How often a leader says that it lives, and how long it may say nothing, in milliseconds: half of etcd's
+/// own choice, and the least that it allows for this interval. A machine that dies may take the leader
+/// with it, and what it led stands still until there is another. An election too many, as on a slow
+/// disk, harms nobody: I/O does not wait for etcd.
+const HEARTBEAT_MILLIS: u32 = 100;
+const ELECTION_MILLIS: u32 = 500;
 /// The variable without which older releases refuse to run on other processors than x86-64.
 const PERMISSION: &str = "ETCD_UNSUPPORTED_ARCH";
 /// For how long etcd keeps history: a watch that was away for less goes on where it was.
@@ -113,6 +119,8 @@ impl Plan {
             ("initial-cluster", initial),
             ("initial-cluster-token", format!("holdfast-{cluster}")),
             ("initial-cluster-state", "new".to_owned()),
+            ("heartbeat-interval", HEARTBEAT_MILLIS.to_string()),
+            ("election-timeout", ELECTION_MILLIS.to_string()),
             ("auto-compaction-mode", "periodic".to_owned()),
             ("auto-compaction-retention", HISTORY.to_owned()),
             ("quota-backend-bytes", QUOTA_BYTES.to_string()),

@@ -61,7 +61,7 @@ fn etcd_is_kept_running_adopted_and_ended() {
     // What is left is adopted, if it is what is wanted.
     let pid = again().unwrap();
     supervisor.leave();
-    let adopter = Supervisor::start(first.clone()).unwrap();
+    let adopter = Supervisor::start(first).unwrap();
     assert_eq!(adopter.pid(), Some(pid));
     adopter.leave();
     // Else it makes way.

@@ -27,9 +27,10 @@ use super::proto::{
 };
 use crate::limits;
 
-/// How long a change may take. A leader whose disk is slow takes long; one that is lost answers never,
-/// and what it was sent is unknown sooner or later.
-const CHANGE_PATIENCE: Duration = Duration::from_secs(3);
+/// How long a change may take. What is proposed while the leader is lost is lost with it, and etcd does not
+/// say so for 7 s; a slice whose member died with the leader waits for this. A disk may be so slow that
+/// changes take longer: then their outcome is read.
+const CHANGE_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a read of everything may take: [`RANGE_BYTES_MAX`] over a slow network.
 const READ_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a look may take that only asks whether the member reaches its leader.
