@@ -109,6 +109,22 @@ impl Controller {
     /// # Errors
     /// [`Problem`] if the metadata does not answer, or holds another cluster.
     pub async fn found(&self) -> Result<(), Problem> {
+        self.make_cluster().await?;
+        let inventory = self.inventory().await?;
+        for transaction in holdfast_control::clean_up(&inventory) {
+            self.desk
+                .transact(transaction)
+                .await
+                .map_err(problem::metadata)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the cluster, unless it has been made. Tells whether it was made by this.
+    ///
+    /// # Errors
+    /// [`Problem`] if the metadata does not answer.
+    pub async fn make_cluster(&self) -> Result<bool, Problem> {
         let record = ClusterRecord {
             schema: 1,
             cluster: self.cluster,
@@ -129,18 +145,8 @@ impl Controller {
             success: vec![put],
             failure: vec![Operation::Range(Selector::Key(key()))],
         };
-        self.desk
-            .transact(founding)
-            .await
-            .map_err(problem::metadata)?;
-        let inventory = self.inventory().await?;
-        for transaction in holdfast_control::clean_up(&inventory) {
-            self.desk
-                .transact(transaction)
-                .await
-                .map_err(problem::metadata)?;
-        }
-        Ok(())
+        let outcome = self.desk.transact(founding).await;
+        Ok(outcome.map_err(problem::metadata)?.succeeded)
     }
 
     /// Which volumes are not served at which of these nodes' portals.

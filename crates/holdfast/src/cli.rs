@@ -7,6 +7,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use holdfast_api::client::{ApiUrl, UrlError};
 use holdfast_control::{VolumeName, VolumeSize};
 use holdfast_model::{ByteSize, Policy};
+use holdfast_node::WithEtcd;
 
 use crate::demo::DemoOptions;
 use crate::inspect::InspectArguments;
@@ -66,6 +67,12 @@ pub(crate) enum Command {
     Demo(DemoOptions),
     /// Run a node, or list the nodes of the cluster
     Node(NodeArguments),
+    /// Run a witness, in the foreground: a member of etcd beside two nodes, and nothing else
+    Witness {
+        /// The file that describes it
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
     /// Tell how the cluster is
     Status,
     /// Make, look at and delete volumes
@@ -84,6 +91,9 @@ pub(crate) struct NodeArguments {
     /// Run the node that this file describes, in the foreground
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Run a member of etcd beside it, as the file's section [etcd] says
+    #[arg(long, requires = "config")]
+    with_etcd: bool,
     #[command(subcommand)]
     command: Option<NodeSubcommand>,
 }
@@ -98,7 +108,10 @@ enum NodeSubcommand {
 #[derive(Debug)]
 pub(crate) enum NodeCommand {
     /// Run the node that `config` describes.
-    Run { config: PathBuf },
+    Run {
+        config: PathBuf,
+        with_etcd: WithEtcd,
+    },
     /// List the nodes.
     List,
 }
@@ -107,7 +120,14 @@ impl NodeArguments {
     /// What is to be done; ends the process if that makes no sense.
     pub(crate) fn chosen(self) -> NodeCommand {
         match (self.config, self.command) {
-            (Some(config), None) => NodeCommand::Run { config },
+            (Some(config), None) => {
+                let with_etcd = if self.with_etcd {
+                    WithEtcd::Yes
+                } else {
+                    WithEtcd::No
+                };
+                NodeCommand::Run { config, with_etcd }
+            }
             (None, Some(NodeSubcommand::List)) => NodeCommand::List,
             (Some(_), Some(_)) => usage(
                 Some("node"),
@@ -254,9 +274,20 @@ mod tests {
             other => panic!("it is about nodes, not {other:?}"),
         };
         assert!(matches!(chosen("holdfast node list"), NodeCommand::List));
-        match chosen("holdfast node --config /d/n1/node.toml") {
-            NodeCommand::Run { config } => assert_eq!(config, PathBuf::from("/d/n1/node.toml")),
-            NodeCommand::List => panic!("it runs"),
+        for (line, expected) in [
+            ("holdfast node --config /d/n1/node.toml", WithEtcd::No),
+            (
+                "holdfast node --config /d/n1/node.toml --with-etcd",
+                WithEtcd::Yes,
+            ),
+        ] {
+            match chosen(line) {
+                NodeCommand::Run { config, with_etcd } => {
+                    assert_eq!(config, PathBuf::from("/d/n1/node.toml"));
+                    assert_eq!(with_etcd, expected);
+                }
+                NodeCommand::List => panic!("it runs"),
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! The operator's commands: each asks the API, and prints what it says.
 
+mod found;
 pub(crate) mod node;
 pub(crate) mod status;
 pub(crate) mod volume;

@@ -25,9 +25,10 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Demo(options) => demo::run(&options, &output),
         Command::Node(node) => match node.chosen() {
-            NodeCommand::Run { config } => commands::node::run(&config),
+            NodeCommand::Run { config, with_etcd } => commands::node::run(&config, with_etcd),
             NodeCommand::List => within_runtime(commands::node::list(&global, &output)),
         },
+        Command::Witness { config } => commands::node::witness(&config),
         Command::Status => within_runtime(commands::status::show(&global, &output)),
         Command::Volume { command } => {
             within_runtime(commands::volume::run(&global, &output, command))

@@ -4,6 +4,7 @@
 //! Invariant: nothing here can make the data path wait. The two exchange messages only.
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
@@ -11,13 +12,14 @@ use holdfast_api::Api;
 use holdfast_api::documents::LocalReport;
 use holdfast_metadata::Session;
 use holdfast_metadata::client::{Client, ClientConfig, Status};
+use holdfast_metadata::etcd::EtcdConfig;
 use holdfast_model::ClusterId;
 use holdfast_net::Listener;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 
-use crate::config::NodeConfig;
+use crate::config::{Invalid, MetadataSource, NodeConfig};
 use crate::error::NodeError;
 
 /// What a node's API is made from.
@@ -26,6 +28,9 @@ pub struct ApiParts {
     pub cluster: ClusterId,
     /// A session of its own with the metadata.
     pub session: Session,
+    /// Where the cluster may have to be made, because nobody else does: another session, and the node's
+    /// directory.
+    pub founding: Option<(Session, PathBuf)>,
     /// What the node knows by itself, renewed four times a second.
     pub report: watch::Receiver<LocalReport>,
 }
@@ -52,17 +57,16 @@ impl Services {
         let listener = listener
             .open()
             .map_err(|error| NodeError::listen("api.listen", error))?;
-        let metadata = || {
-            Client::start(ClientConfig {
-                addresses: config.metadata.addresses.clone(),
-                cluster: config.cluster,
-                access_token: config.metadata.token.clone(),
-            })
+        let Client { session, status } = connect(config)?;
+        let founding = match config.metadata_source()? {
+            // Whoever serves the metadata has made the cluster.
+            MetadataSource::Servers { .. } => None,
+            MetadataSource::Etcd(_) => Some((connect(config)?.session, config.directory.clone())),
         };
-        let Client { session, status } = metadata();
         let parts = ApiParts {
             cluster: config.cluster,
-            session: metadata().session,
+            session: connect(config)?.session,
+            founding,
             report,
         };
         drop(within);
@@ -73,6 +77,22 @@ impl Services {
             .spawn(services)?;
         Ok(Self { session, stop })
     }
+}
+
+/// Begins a session with the metadata. Must be called within a tokio runtime.
+///
+/// # Errors
+/// [`Invalid`] if the configuration does not say where the metadata is.
+pub fn connect(config: &NodeConfig) -> Result<Client, Invalid> {
+    let cluster = config.cluster;
+    Ok(match config.metadata_source()? {
+        MetadataSource::Servers { addresses, token } => Client::start(ClientConfig {
+            addresses,
+            cluster,
+            access_token: token,
+        }),
+        MetadataSource::Etcd(endpoints) => Client::start_etcd(&EtcdConfig { endpoints, cluster }),
+    })
 }
 
 fn run<A: Api>(

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 mod bite;
 mod ci;
+mod etcd;
 mod licences;
 mod metadata;
 mod openapi;
@@ -26,6 +27,7 @@ usage: cargo xtask <command>
   ci --list      list the steps of the gate
   tidy           check the house rules
   licences       check the licences of all dependencies
+  etcd           build the etcd that the tests need, unless it is built
   bite [--seeds N] [BUG]...
                  put known mistakes into a copy of the code, one at a time, and
                  see that the simulator finds each within N seeds
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         ["seeds", words @ ..] => seeds::run(&root(), words),
         ["tidy"] => tidy::run(&root()),
         ["licences"] => licences::run(&root()),
+        ["etcd"] => etcd::build(&root()),
         ["fix"] => ci::fix(&root()),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

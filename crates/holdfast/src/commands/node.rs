@@ -1,23 +1,41 @@
-//! `holdfast node`: the daemon, and the list of nodes.
+//! `holdfast node` and `holdfast witness`: the daemons, and the list of nodes.
 
 use std::path::Path;
 
 use holdfast_api::documents::{NodeList, NodeState};
 use holdfast_controller::Controller;
 use holdfast_node::config::NodeConfig;
+use holdfast_node::config::witness::WitnessConfig;
+use holdfast_node::{ApiParts, WithEtcd};
 
-use super::client;
+use super::{client, found};
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
 
 /// Runs a node until it is told to stop.
-pub(crate) fn run(config: &Path) -> Result<(), Failure> {
+pub(crate) fn run(config: &Path, with_etcd: WithEtcd) -> Result<(), Failure> {
     let config = NodeConfig::read(config).map_err(Failure::new)?;
-    holdfast_node::run(&config, |parts| {
-        Controller::new(parts.cluster, parts.session, Some(parts.report))
+    holdfast_node::run(&config, with_etcd, |parts| {
+        let ApiParts {
+            cluster,
+            session,
+            founding,
+            report,
+        } = parts;
+        if let Some((session, directory)) = founding {
+            let controller = Controller::new(cluster, session, None);
+            tokio::spawn(found::found(controller, directory, report.clone()));
+        }
+        Controller::new(cluster, session, Some(report))
     })
     .map_err(Failure::new)
+}
+
+/// Runs a witness until it is told to stop.
+pub(crate) fn witness(config: &Path) -> Result<(), Failure> {
+    let config = WitnessConfig::read(config).map_err(Failure::new)?;
+    holdfast_node::witness::run(&config).map_err(Failure::new)
 }
 
 pub(crate) async fn list(global: &Global, output: &Output) -> Result<(), Failure> {

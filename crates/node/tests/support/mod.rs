@@ -125,8 +125,9 @@ impl Bench {
             api: free_endpoint(),
             metadata: MetadataConfig {
                 addresses: vec![self.metadata.to_string()],
-                token: String::new(),
+                ..MetadataConfig::default()
             },
+            etcd: None,
             disk_driver: DiskDriver::Auto,
             devices: vec![DeviceConfig {
                 path: directory.join("device"),
