@@ -62,6 +62,10 @@ pub enum Notice {
     },
     /// A replica is in sync again.
     InSync(SliceId, NodeId),
+    /// A node is to hold a replica, with nothing in it yet.
+    Named(SliceId, NodeId),
+    /// A replica is not wanted any more.
+    Released(SliceId, NodeId),
     /// So many blocks of a slice were found to be bad when the store was opened.
     Spoiled(SliceId, u64),
     /// A block that failed its checksum was replaced by another replica's.
@@ -92,6 +96,8 @@ impl Notice {
             | Self::Leads(..)
             | Self::Joining { .. }
             | Self::InSync(..)
+            | Self::Named(..)
+            | Self::Released(..)
             | Self::MetadataFollowed
             | Self::HandedOver { slow: false, .. } => Severity::Info,
             Self::PeerDown(_)
@@ -148,6 +154,15 @@ impl fmt::Display for Notice {
                 write!(formatter, "copies {what} slice {slice} to {node}")
             }
             Self::InSync(slice, node) => write!(formatter, "{node} is in sync on slice {slice}"),
+            Self::Named(slice, node) => {
+                write!(formatter, "slice {slice} is to have a replica on {node}")
+            }
+            Self::Released(slice, node) => {
+                write!(
+                    formatter,
+                    "slice {slice} needs no replica on {node} any more"
+                )
+            }
             Self::Spoiled(slice, blocks) => {
                 write!(formatter, "slice {slice}: {blocks} blocks here are bad")
             }

@@ -15,6 +15,7 @@ mod change;
 mod lease;
 mod member;
 mod settle;
+mod wish;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -67,6 +68,8 @@ pub(crate) struct Primary {
     /// Before this, a replica that was left out may still serve reads: nothing commits.
     commit_gate: Instant,
     pub(crate) change: Option<Change>,
+    /// A replica that is to go as soon as it may serve no read any more.
+    leaving: Option<NodeId>,
     /// Replicas that offered themselves, newest offer each.
     offers: BTreeMap<NodeId, Offer>,
     admission: Admission,
@@ -156,9 +159,13 @@ impl Primary {
         let change = self.change.iter().map(|change| change.proposal.retry);
         let gate = (self.commit_gate > Instant::ZERO).then_some(self.commit_gate);
         let admission = self.admission.next_expiry();
+        let leaving = self.leaving.and_then(|node| self.members.get(&node));
+        let release = leaving.map(|member| member.read_lease_until);
+        let release = release.filter(|_| self.change.is_none());
         members
             .into_iter()
             .chain(change)
+            .chain(release)
             .chain(gate)
             .chain(admission)
             .min()
@@ -212,6 +219,7 @@ impl Replica {
             settling: VecDeque::new(),
             commit_gate: gate,
             change: None,
+            leaving: None,
             offers: BTreeMap::new(),
             admission: Admission::default(),
             copies_min: usize::from(record.copies_min),
@@ -520,6 +528,9 @@ impl Replica {
             primary.commit_gate = primary.commit_gate.max(gone.read_lease_until);
         }
         primary.members = members;
+        primary.leaving = None;
+        let named = |node: &NodeId| record.replica(*node).is_some();
+        primary.offers.retain(|node, _| named(node));
         primary.admission.members_changed();
         self.announce_change(context, &change);
         self.adjust_marks();

@@ -159,7 +159,11 @@ impl Replica {
             Membership::Joining { .. } => begin.role != BeginRole::InSync,
             Membership::Absent { .. } => false,
         });
-        if !fits || begin.role == BeginRole::JoiningFast && self.is_beyond(context, begin) {
+        // What the primary counts on was dropped since it was offered: the record did not name this
+        // replica for a while.
+        let is_fast = begin.role == BeginRole::JoiningFast;
+        let lacks = is_fast && self.state.is_none();
+        if !fits || lacks || is_fast && self.is_beyond(context, begin) {
             self.refuse(context, peer, begin.epoch, Refusal::NotThatReplica);
             return;
         }

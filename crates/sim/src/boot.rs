@@ -6,7 +6,8 @@ use holdfast_metadata::machine::Output;
 use holdfast_metadata::{ClientId, Machine};
 use holdfast_model::VolumeId;
 use holdfast_model::metadata::{
-    MetadataAnswer, MetadataRequest, MetadataToken, Transaction, TransactionOutcome,
+    LeaseId, MetadataAnswer, MetadataRequest, MetadataToken, Operation, Transaction,
+    TransactionOutcome,
 };
 use holdfast_model::record::{ClusterRecord, Record, SliceRecord};
 use holdfast_stdx::{Bytes, Instant};
@@ -68,6 +69,20 @@ pub(crate) fn create_volume(machine: &mut Machine, volume: &VolumePlan, out: &mu
 pub(crate) fn delete_volume(machine: &mut Machine, volume: &VolumePlan, out: &mut Output) {
     let plan = delete(&inventory(machine), &volume_name(&volume.name)).expect("there is a volume");
     carry_out(machine, plan, out);
+}
+
+/// Sets a key, as the control plane does when an operator wants something.
+pub(crate) fn put(machine: &mut Machine, key: String, value: Bytes, out: &mut Output) {
+    let put = Operation::Put {
+        key,
+        value,
+        lease: LeaseId(0),
+    };
+    let transaction = Transaction {
+        success: vec![put],
+        ..Transaction::default()
+    };
+    transact(machine, transaction, out);
 }
 
 fn carry_out(machine: &mut Machine, plan: Plan, out: &mut Output) {

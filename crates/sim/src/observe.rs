@@ -2,7 +2,7 @@
 
 use holdfast_engine::ReplicaView;
 use holdfast_model::NodeId;
-use holdfast_model::record::{Membership, SliceRecord};
+use holdfast_model::record::{IntentRecord, Membership, Record, SliceRecord, WishRecord};
 use holdfast_stdx::Duration;
 
 use crate::boot;
@@ -50,6 +50,24 @@ impl Cluster {
             self.change_metadata(|machine, out| boot::delete_volume(machine, &volume, out))?;
         }
         Ok(())
+    }
+
+    /// The control plane wants a slice to be somewhere.
+    ///
+    /// # Errors
+    /// [`Failure`] if that is against an invariant.
+    pub fn wish(&mut self, wish: &WishRecord) -> Result<(), Failure> {
+        let (key, value) = (WishRecord::key(wish.slice), wish.encode());
+        self.change_metadata(|machine, out| boot::put(machine, key, value, out))
+    }
+
+    /// The operator wants something of a node.
+    ///
+    /// # Errors
+    /// [`Failure`] if that is against an invariant.
+    pub fn intend(&mut self, intent: &IntentRecord) -> Result<(), Failure> {
+        let (key, value) = (IntentRecord::key(intent.node), intent.encode());
+        self.change_metadata(|machine, out| boot::put(machine, key, value, out))
     }
 
     /// Hosts begin new commands, or do not any more.
