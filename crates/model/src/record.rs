@@ -278,8 +278,11 @@ pub struct WishRecord {
     pub schema: u32,
     /// Which slice.
     pub slice: SliceId,
-    /// The nodes that are to hold its replicas, and no others.
+    /// The nodes that are to hold its replicas, and in the end no others.
     pub nodes: Vec<NodeId>,
+    /// Nodes whose replicas stay until the control plane has seen that nothing depends on them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<NodeId>,
     /// The one of them that is to lead.
     pub preferred: NodeId,
 }
@@ -300,12 +303,12 @@ impl WishRecord {
     /// Whether it can be meant: somebody holds the slice, nobody twice, and one of them leads.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        let mut nodes = self.nodes.clone();
+        let mut nodes = [&self.nodes[..], &self.kept].concat();
         nodes.sort_unstable();
         nodes.dedup();
-        nodes.len() == self.nodes.len()
+        nodes.len() == self.nodes.len() + self.kept.len()
             && nodes.len() <= REPLICAS_MAX
-            && nodes.contains(&self.preferred)
+            && self.nodes.contains(&self.preferred)
     }
 
     /// Whether a slice's record says what is wished.
@@ -468,6 +471,7 @@ mod tests {
             schema: 1,
             slice: slice_record().slice,
             nodes: vec![NodeId(1), NodeId(3)],
+            kept: vec![],
             preferred: NodeId(3),
         };
         let literal = br#"{"schema":1,"slice":{"volume":3,"index":1},"nodes":[1,3],"preferred":3}"#;
@@ -494,6 +498,7 @@ mod tests {
             schema: 1,
             slice: slice_record().slice,
             nodes: nodes.iter().map(|node| NodeId(*node)).collect(),
+            kept: vec![],
             preferred: NodeId(preferred),
         };
         assert!(wish(&[1, 3], 3).is_sound());

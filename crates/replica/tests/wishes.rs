@@ -95,6 +95,17 @@ fn nobody_goes_before_the_one_who_comes_is_in_sync() {
     settle_as_wished(&mut lab);
 }
 
+#[test]
+fn who_is_kept_goes_when_the_control_plane_has_seen_enough() {
+    let mut lab = two_and_one();
+    lab.wish_keeping(Some((&[2, 3], 3)), &[1]);
+    lab.pass(LONG);
+    assert!(lab.is_in_sync(1) && lab.is_in_sync(3));
+    assert!(lab.leads(3));
+    lab.wish(Some((&[2, 3], 3)));
+    settle_as_wished(&mut lab);
+}
+
 /// Whoever goes may hold what is bad elsewhere.
 #[test]
 fn nobody_goes_while_blocks_are_bad_where_they_are_to_stay() {

@@ -67,7 +67,7 @@ impl Replica {
             return None;
         };
         let now = context.now();
-        let stays = |node: &NodeId| wish.nodes.contains(node);
+        let stays = |node: &NodeId| wish.nodes.contains(node) || wish.kept.contains(node);
         let is_well = |node: &NodeId| {
             let member = primary.members.get(node);
             *node == self.me.node || member.is_some_and(|it| it.is_in_sync() && it.is_well(now))

@@ -127,10 +127,17 @@ impl Lab {
 
     /// The control plane wants the slice to be somewhere, or has nothing to wish.
     pub(crate) fn wish(&mut self, wish: Option<(&[u16], u16)>) {
+        self.wish_keeping(wish, &[]);
+    }
+
+    /// The same, with replicas that are not to go yet.
+    pub(crate) fn wish_keeping(&mut self, wish: Option<(&[u16], u16)>, kept: &[u16]) {
+        let all = |numbers: &[u16]| numbers.iter().map(|number| node(*number)).collect();
         self.wish = wish.map(|(nodes, preferred)| WishRecord {
             schema: 1,
             slice: SLICE,
-            nodes: nodes.iter().map(|number| node(*number)).collect(),
+            nodes: all(nodes),
+            kept: all(kept),
             preferred: node(preferred),
         });
         let nodes: Vec<NodeId> = self.running().collect();

@@ -18,6 +18,7 @@ fn wish_to_move(story: &mut Story, away_from: NodeId) -> WishRecord {
         schema: 1,
         slice: record.slice,
         nodes,
+        kept: Vec::new(),
         preferred: comes,
     };
     story.run.cluster.wish(&wish).expect("it may be wished");
@@ -104,6 +105,7 @@ fn a_slice_moves_though_the_metadata_answers_now_and_then() {
             schema: 1,
             slice: record.slice,
             nodes: all.iter().copied().filter(|it| *it != victim).collect(),
+            kept: Vec::new(),
             preferred: record.primary,
         };
         for nodes in [wish.nodes.clone(), all] {
