@@ -79,6 +79,8 @@ pub const SLICES_PREFIX: &str = "/holdfast/slices/";
 
 /// Where the settings are.
 pub const SETTINGS_KEY: &str = "/holdfast/settings";
+/// Where the one who steers is on record, for as long as its lease lives.
+pub const LEADER_KEY: &str = "/holdfast/leader";
 /// Where the operator's intents for nodes are.
 pub const INTENTS_PREFIX: &str = "/holdfast/intents/";
 /// Where the wishes for slices are.
@@ -392,6 +394,18 @@ impl Default for SettingsRecord {
     }
 }
 
+/// Who plans for the whole cluster, at [`LEADER_KEY`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeaderRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Which node.
+    pub node: NodeId,
+    /// The lease that it holds: another one each time.
+    pub lease: u64,
+}
+
 macro_rules! record {
     ($($name:ident),*) => {
         $(impl Record for $name {
@@ -410,7 +424,8 @@ record!(
     SliceRecord,
     WishRecord,
     IntentRecord,
-    SettingsRecord
+    SettingsRecord,
+    LeaderRecord
 );
 
 #[cfg(test)]
