@@ -28,7 +28,7 @@ mod volume;
 pub use inventory::{Inventory, InventoryError, Versioned};
 pub use members::{
     Order, Part, REPAIR_DELAY_MAX_SECONDS, REPAIR_DELAY_MIN_SECONDS, Refusal, SITE_LENGTH_MAX,
-    Seen, SettingsError, Sight, change_settings, order,
+    Seen, SettingsError, Sight, admit_all, change_settings, order,
 };
 pub use placement::{Placement, TooFewNodes};
 pub use plan::{Plan, PlanError, SLICES_MAX, VOLUMES_MAX, clean_up, create, delete, grow};

@@ -269,6 +269,28 @@ impl Api for LocalApi {
         elsewhere()
     }
 
+    async fn node(&self, _: &str) -> Result<holdfast_api::documents::NodeDetails, Problem> {
+        elsewhere()
+    }
+    async fn change_node(
+        &self,
+        _: &str,
+        _: holdfast_api::documents::NodeChange,
+    ) -> Result<holdfast_api::documents::Node, Problem> {
+        elsewhere()
+    }
+    async fn remove_node(&self, _: &str) -> Result<(), Problem> {
+        elsewhere()
+    }
+    async fn settings(&self) -> Result<holdfast_api::documents::Settings, Problem> {
+        elsewhere()
+    }
+    async fn change_settings(
+        &self,
+        _: holdfast_api::documents::SettingsChange,
+    ) -> Result<holdfast_api::documents::Settings, Problem> {
+        elsewhere()
+    }
     async fn volumes(&self) -> Result<VolumeList, Problem> {
         elsewhere()
     }
