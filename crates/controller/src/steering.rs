@@ -17,8 +17,8 @@ use std::time::Duration;
 use holdfast_control::{Inventory, Seen, Sight, admit_all, steer};
 use holdfast_model::NodeId;
 use holdfast_model::metadata::{
-    Compare, LeaseId, MetadataAnswer, MetadataRequest, Operation, OperationResult, Revision,
-    Selector, Transaction,
+    Compare, LeaseId, MetadataAnswer, MetadataError, MetadataRequest, Operation, OperationResult,
+    Revision, Selector, Transaction,
 };
 use holdfast_model::record::{LEADER_KEY, LeaderRecord, Record};
 use holdfast_stdx::Bytes;
@@ -112,19 +112,38 @@ async fn lead(controller: &Controller, lease: LeaseId, own: &Bytes) -> Over {
     let mut renewed = Instant::now();
     loop {
         let begun = Instant::now();
-        if renewed.elapsed() >= RENEWAL {
-            let answer = controller.desk.ask(MetadataRequest::KeepAlive(lease)).await;
-            match answer {
-                MetadataAnswer::KeptAlive => renewed = Instant::now(),
-                _ if renewed.elapsed() >= TERM => return Over::Deposed,
-                // It is tried again as long as there may be a lease.
-                _ => {}
-            }
-        }
         if let Err(over) = pass(controller, own, &mut heard).await {
             return over;
         }
-        sleep(PASS_PAUSE.max(begun.elapsed() * PASS_REST).min(RENEWAL)).await;
+        let end = Instant::now() + PASS_PAUSE.max(begun.elapsed() * PASS_REST);
+        // However long that is, the lease lives on.
+        while Instant::now() < end || renewed.elapsed() >= RENEWAL {
+            if renewed.elapsed() >= RENEWAL && !renew(controller, lease, &mut renewed).await {
+                return Over::Deposed;
+            }
+            sleep(
+                end.saturating_duration_since(Instant::now())
+                    .min(PASS_PAUSE),
+            )
+            .await;
+        }
+    }
+}
+
+/// Renews the lease, as of before it is asked for; false if it has ended. Without an answer it is tried
+/// again as long as there may be one.
+async fn renew(controller: &Controller, lease: LeaseId, renewed: &mut Instant) -> bool {
+    let asked = Instant::now();
+    match controller.desk.ask(MetadataRequest::KeepAlive(lease)).await {
+        MetadataAnswer::KeptAlive => {
+            *renewed = asked;
+            true
+        }
+        MetadataAnswer::Failed(MetadataError::NoSuchLease) => false,
+        _ => {
+            sleep(PASS_PAUSE).await;
+            renewed.elapsed() < TERM
+        }
     }
 }
 

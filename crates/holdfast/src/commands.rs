@@ -1,6 +1,7 @@
 //! The operator's commands: each asks the API, and prints what it says.
 
 pub(crate) mod node;
+pub(crate) mod settings;
 pub(crate) mod status;
 pub(crate) mod volume;
 

@@ -20,7 +20,7 @@ mod wish;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use holdfast_model::record::Membership;
+use holdfast_model::record::{Membership, SliceRecord};
 use holdfast_model::{Change as EntryChange, CommandId, Entry, Epoch, Fence, NodeId, Sequence};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::{Commit, OutcomeCode, Resign};
@@ -146,6 +146,13 @@ impl Primary {
 
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopping == Stopping::Done || !self.began
+    }
+
+    /// Whoever the record does not name any more has offered nothing.
+    fn forget_unnamed(&mut self, record: &SliceRecord) {
+        self.leaving = None;
+        let named = |node: &NodeId| record.replica(*node).is_some();
+        self.offers.retain(|node, _| named(node));
     }
 
     /// When the first member counts as lost, if nothing is heard of it until then.
@@ -528,9 +535,7 @@ impl Replica {
             primary.commit_gate = primary.commit_gate.max(gone.read_lease_until);
         }
         primary.members = members;
-        primary.leaving = None;
-        let named = |node: &NodeId| record.replica(*node).is_some();
-        primary.offers.retain(|node, _| named(node));
+        primary.forget_unnamed(&record);
         primary.admission.members_changed();
         self.announce_change(context, &change);
         self.adjust_marks();

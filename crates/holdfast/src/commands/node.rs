@@ -1,13 +1,15 @@
-//! `holdfast node`: the daemon, and the list of nodes.
+//! `holdfast node`: the daemon, and who belongs to the cluster.
 
 use std::path::Path;
 
-use holdfast_api::documents::{NodeList, NodeState};
+use holdfast_api::documents::{
+    Node, NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState,
+};
 use holdfast_controller::Controller;
 use holdfast_node::config::NodeConfig;
 
 use super::client;
-use crate::cli::Global;
+use crate::cli::{Global, NodeSubcommand, Switch};
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
 
@@ -15,15 +17,99 @@ use crate::output::{Output, bytes, table};
 pub(crate) fn run(config: &Path) -> Result<(), Failure> {
     let config = NodeConfig::read(config).map_err(Failure::new)?;
     holdfast_node::run(&config, |parts| {
-        Controller::new(parts.cluster, parts.session, Some(parts.report))
+        let controller = Controller::new(parts.cluster, parts.session, Some(parts.report));
+        // It ends with the node.
+        drop(controller.steer());
+        controller
     })
     .map_err(Failure::new)
 }
 
-pub(crate) async fn list(global: &Global, output: &Output) -> Result<(), Failure> {
-    let list = client(global).nodes().await?;
-    output.result(&list, || text(&list))?;
+/// Asks the cluster about nodes, or changes it.
+pub(crate) async fn ask(
+    global: &Global,
+    output: &Output,
+    command: NodeSubcommand,
+) -> Result<(), Failure> {
+    let client = client(global);
+    let (name, order, site) = match command {
+        NodeSubcommand::List => {
+            let list = client.nodes().await?;
+            output.result(&list, || text(&list))?;
+            return Ok(());
+        }
+        NodeSubcommand::Show { name } => {
+            let details = client.node(&name).await?;
+            output.result(&details, || shown(&details))?;
+            return Ok(());
+        }
+        NodeSubcommand::Remove { name } => {
+            client.remove_node(&name).await?;
+            let removed = serde_json::json!({ "removed": name });
+            output.result(&removed, || format!("removed node {name}\n"))?;
+            return Ok(());
+        }
+        NodeSubcommand::Add { name, site } => (name, NodeOrder::Add, site),
+        NodeSubcommand::Drain { name, cancel } => {
+            let order = if cancel {
+                NodeOrder::CancelDrain
+            } else {
+                NodeOrder::Drain
+            };
+            (name, order, None)
+        }
+        NodeSubcommand::Maintenance { switch, name } => {
+            let order = match switch {
+                Switch::On => NodeOrder::MaintenanceOn,
+                Switch::Off => NodeOrder::MaintenanceOff,
+            };
+            (name, order, None)
+        }
+    };
+    let node = client
+        .change_node(&name, &NodeChange { order, site })
+        .await?;
+    output.result(&node, || changed(&node))?;
     Ok(())
+}
+
+/// What became of an order.
+fn changed(node: &Node) -> String {
+    let (name, standing) = (&node.name, node.standing.as_str());
+    let site = node.site.as_ref().map(|site| format!(" in {site}"));
+    let site = site.unwrap_or_default();
+    let left = to_move(node).map(|left| format!("; {left} to move: `holdfast node show {name}`"));
+    format!(
+        "node {name} is {standing}{site}{}\n",
+        left.unwrap_or_default()
+    )
+}
+
+/// What has to go from a node, if anything has.
+fn to_move(node: &Node) -> Option<String> {
+    let left = node.to_move;
+    let slices = if left.slices == 1 { "slice" } else { "slices" };
+    (left.slices > 0).then(|| format!("{} {slices} ({})", left.slices, bytes(left.bytes)))
+}
+
+/// A node, and what is on it.
+fn shown(details: &NodeDetails) -> String {
+    let NodeDetails { node, slices } = details;
+    let mut text = changed(node).replacen(&format!(": `holdfast node show {}`", node.name), "", 1);
+    text.push('\n');
+    let rows: Vec<_> = slices
+        .iter()
+        .map(|slice| {
+            [
+                format!("{}/{}", slice.volume, slice.index),
+                slice.role.as_str().to_owned(),
+                known(slice.used_bytes.map(bytes)),
+                if slice.leaves { "yes" } else { "-" }.to_owned(),
+            ]
+        })
+        .collect();
+    text.push_str(&table(["SLICE", "ROLE", "USED", "LEAVES"], &rows));
+    text
 }
 
 fn text(list: &NodeList) -> String {
@@ -31,13 +117,17 @@ fn text(list: &NodeList) -> String {
         .nodes
         .iter()
         .map(|node| {
-            let state = match node.state {
+            let up = match node.state {
                 NodeState::Up => "up",
                 NodeState::Down => "down",
             };
+            let state = match node.standing {
+                NodeStanding::Active => up.to_owned(),
+                standing => format!("{up}, {}", standing.as_str()),
+            };
             [
                 node.name.clone(),
-                state.to_owned(),
+                state,
                 node.portal.clone(),
                 node.api.clone(),
                 node.replicas.to_string(),
@@ -45,6 +135,7 @@ fn text(list: &NodeList) -> String {
                 known(node.sessions.map(|count| count.to_string())),
                 known(node.room.map(|room| bytes(room.used_bytes))),
                 known(node.room.map(|room| bytes(room.free_bytes()))),
+                known(to_move(node)),
             ]
         })
         .collect();
@@ -59,6 +150,7 @@ fn text(list: &NodeList) -> String {
             "SESSIONS",
             "USED",
             "FREE",
+            "TO MOVE",
         ],
         &rows,
     )
