@@ -139,6 +139,13 @@ impl Cluster {
         replicas.map(|replica| replica.bad_blocks).sum()
     }
 
+    /// Pages that a node's store holds, if it runs.
+    #[must_use]
+    pub fn pages_used(&self, node: NodeId) -> u64 {
+        let process = self.nodes[&node].process.as_ref();
+        process.map_or(0, |process| process.engine.status().usage.pages_used)
+    }
+
     /// What hosts asked and were told.
     #[must_use]
     pub fn history(&self) -> &History {

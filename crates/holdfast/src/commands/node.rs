@@ -75,7 +75,11 @@ pub(crate) async fn ask(
 
 /// What became of an order.
 fn changed(node: &Node) -> String {
-    let (name, standing) = (&node.name, node.standing.as_str());
+    let name = &node.name;
+    let standing = match node.standing {
+        NodeStanding::Maintenance => "in maintenance",
+        standing => standing.as_str(),
+    };
     let site = node.site.as_ref().map(|site| format!(" in {site}"));
     let site = site.unwrap_or_default();
     let left = to_move(node).map(|left| format!("; {left} to move: `holdfast node show {name}`"));

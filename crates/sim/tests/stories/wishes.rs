@@ -89,6 +89,26 @@ fn a_slice_moves_whoever_dies_meanwhile() {
     }
 }
 
+/// What a node held is rebuilt elsewhere while it is off: it drops it when it is back.
+#[test]
+fn what_was_rebuilt_elsewhere_is_dropped() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(3 * SECOND);
+        let goes = story.secondary();
+        assert!(story.run.cluster.pages_used(goes) > 0, "seed {seed}");
+        story.now(Fault::Kill(goes));
+        story.wait(SECOND);
+        let wish = wish_to_move(&mut story, goes);
+        wait_for(&mut story, &wish);
+        story.now(Fault::Start(goes));
+        story.wait(3 * SECOND);
+        assert_eq!(story.run.cluster.pages_used(goes), 0, "seed {seed}");
+        story.ends_well();
+    }
+}
+
 /// Answers get lost, and a request that was given up may arrive late.
 #[test]
 fn a_slice_moves_though_the_metadata_answers_now_and_then() {
