@@ -9,16 +9,19 @@
 #![forbid(unsafe_code)]
 
 mod desk;
+mod members;
 mod pace;
 mod problem;
 mod reports;
+mod steering;
 mod view;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    Created, Health, LocalReport, NodeList, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
-    VolumeList,
+    Created, Health, LocalReport, Node, NodeChange, NodeDetails, NodeList, Settings,
+    SettingsChange, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, Problem, ProblemKind};
 use holdfast_control::{Inventory, InventoryError, PlanError, VolumeName, VolumeSize};
@@ -29,6 +32,7 @@ use holdfast_model::metadata::{
 use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, Record, VOLUMES_PREFIX, VolumeRecord};
 use holdfast_model::{ClusterId, NodeId, VolumeId};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use self::desk::Desk;
@@ -56,10 +60,10 @@ const LOOK_REST: u32 = 3;
 const SERVE_POLL: Duration = Duration::from_millis(100);
 
 /// The control plane of one process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Controller {
     cluster: ClusterId,
-    desk: Desk,
+    desk: Arc<Desk>,
     local: Option<watch::Receiver<LocalReport>>,
     serve_time_max: Duration,
 }
@@ -85,13 +89,20 @@ impl Controller {
         session: Session,
         local: Option<watch::Receiver<LocalReport>>,
     ) -> Self {
-        let desk = Desk::start(session);
+        let desk = Arc::new(Desk::start(session));
         Self {
             cluster,
             desk,
             local,
             serve_time_max: SERVE_TIME_MAX,
         }
+    }
+
+    /// Steers the cluster whenever nobody else does, until the task is aborted or its runtime ends.
+    ///
+    /// Must be called within a tokio runtime.
+    pub fn steer(&self) -> JoinHandle<()> {
+        tokio::spawn(steering::run(self.clone()))
     }
 
     /// With less patience for new volumes to be served.
@@ -381,6 +392,26 @@ impl Api for Controller {
         Ok(view::nodes(&inventory, &reports))
     }
 
+    async fn node(&self, name: &str) -> Result<NodeDetails, Problem> {
+        self.node_details(name).await
+    }
+
+    async fn change_node(&self, name: &str, change: NodeChange) -> Result<Node, Problem> {
+        self.order(name, change).await
+    }
+
+    async fn remove_node(&self, name: &str) -> Result<(), Problem> {
+        self.remove(name).await
+    }
+
+    async fn settings(&self) -> Result<Settings, Problem> {
+        Ok(members::settings(&self.inventory().await?))
+    }
+
+    async fn change_settings(&self, change: SettingsChange) -> Result<Settings, Problem> {
+        self.change(change).await
+    }
+
     async fn volumes(&self) -> Result<VolumeList, Problem> {
         let (inventory, reports) = self.look().await?;
         Ok(view::volumes(&inventory, &reports))
@@ -399,8 +430,8 @@ impl Api for Controller {
         let name: VolumeName = request.name.parse().map_err(problem::name)?;
         let size = VolumeSize::new(request.bytes).map_err(problem::size)?;
         let make = |inventory: &Inventory, reports: &Reports| {
-            let up = |node| reports.is_up(node);
-            let plan = holdfast_control::create(inventory, up, &name, size, request.policy);
+            let room = |node| reports.room_for_more(node);
+            let plan = holdfast_control::create(inventory, room, &name, size, request.policy);
             plan.map(|plan| plan.transactions)
         };
         let is_new = self.carry_out(make, &name).await?;
@@ -415,7 +446,8 @@ impl Api for Controller {
         let name: VolumeName = name.parse().map_err(problem::name)?;
         let size = VolumeSize::new(request.bytes).map_err(problem::size)?;
         let make = |inventory: &Inventory, reports: &Reports| {
-            let plan = holdfast_control::grow(inventory, |node| reports.is_up(node), &name, size);
+            let room = |node| reports.room_for_more(node);
+            let plan = holdfast_control::grow(inventory, room, &name, size);
             plan.map(|plan| plan.transactions)
         };
         if self.carry_out(make, &name).await? {

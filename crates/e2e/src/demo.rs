@@ -239,6 +239,12 @@ impl Demo {
         cli::volume_show(&self.file.api, name)
     }
 
+    /// Where the cluster's API answers.
+    #[must_use]
+    pub fn api(&self) -> &str {
+        &self.file.api
+    }
+
     /// Copies that the policy of volume `name` asks for.
     ///
     /// # Errors

@@ -164,6 +164,14 @@ impl Context for SliceContext<'_> {
             .read_for_replica(now, self.slice, range, View::Committed)
     }
 
+    fn bad_blocks(&self) -> u64 {
+        self.world.storage.bad_blocks(self.slice)
+    }
+
+    fn is_spared(&self, node: NodeId) -> bool {
+        self.world.cluster.is_spared(node)
+    }
+
     fn append_age(&self) -> Duration {
         self.world.append_age
     }
@@ -217,6 +225,8 @@ impl Context for SliceContext<'_> {
             Milestone::HandedOver { node, slow } => Notice::HandedOver { slice, node, slow },
             Milestone::Joining { node, full } => Notice::Joining { slice, node, full },
             Milestone::InSync(node) => Notice::InSync(slice, node),
+            Milestone::Named(node) => Notice::Named(slice, node),
+            Milestone::Released(node) => Notice::Released(slice, node),
             Milestone::NotThatReplica => Notice::NotThatReplica(slice),
             Milestone::MetadataBehind(epoch) => Notice::MetadataBehind(slice, epoch),
         });

@@ -444,6 +444,12 @@ impl Engine {
                 self.directory_changed();
             }
             Change::Slice { slice, fresh } => self.slice_changed(*slice, *fresh),
+            Change::Wish(slice) => self.hand_wish(*slice),
+            Change::Intent => {
+                for slice in self.slices() {
+                    self.with_replica(slice, |replica, context| replica.look_again(context));
+                }
+            }
             Change::Astray(astray) => {
                 let notice = astray.map_or(Notice::MetadataFollowed, Notice::MetadataAstray);
                 self.world.notices.push(notice);
@@ -485,19 +491,24 @@ impl Engine {
             .get(&slice)
             .map(|(record, _)| record.clone());
         let Some(me) = self.me else { return };
-        let is_mine = record
-            .as_ref()
-            .is_some_and(|record| record.replica(me.node).is_some());
-        if is_mine && !self.replicas.contains_key(&slice) {
+        let is_new = !self.replicas.contains_key(&slice);
+        if is_new && (self.world.cluster.names(slice, me.node) || self.is_left_over(slice)) {
             self.make_replica(slice, me);
         }
         self.with_replica(slice, |replica, context| {
             replica.handle_record(context, record, fresh);
         });
-        if !self.world.cluster.slices.contains_key(&slice) {
-            self.forget_replica(slice);
+        if is_new {
+            self.hand_wish(slice);
         }
+        self.forget_replica(slice);
         self.retry_parts_of(slice);
+    }
+
+    /// Tells a replica what is wished of its slice.
+    fn hand_wish(&mut self, slice: SliceId) {
+        let wish = self.world.cluster.wishes.get(&slice).cloned();
+        self.with_replica(slice, |replica, context| replica.handle_wish(context, wish));
     }
 
     fn handle_store(&mut self, event: StoreEvent, out: &mut Output) {
@@ -509,9 +520,7 @@ impl Engine {
                     self.with_replica(slice, |replica, context| {
                         replica.handle_durable(context, holdfast_replica::Token(token.0));
                     });
-                    if !self.world.cluster.slices.contains_key(&slice) {
-                        self.forget_replica(slice);
-                    }
+                    self.forget_replica(slice);
                 }
             }
             StoreEvent::ReadDone { token, blocks } => self.read_done(token, blocks),

@@ -2,6 +2,7 @@
 
 mod found;
 pub(crate) mod node;
+pub(crate) mod settings;
 pub(crate) mod status;
 pub(crate) mod volume;
 

@@ -26,9 +26,14 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::run(&options, &output),
         Command::Node(node) => match node.chosen() {
             NodeCommand::Run { config, with_etcd } => commands::node::run(&config, with_etcd),
-            NodeCommand::List => within_runtime(commands::node::list(&global, &output)),
+            NodeCommand::Ask(command) => {
+                within_runtime(commands::node::ask(&global, &output, command))
+            }
         },
         Command::Witness { config } => commands::node::witness(&config),
+        Command::Settings { command } => {
+            within_runtime(commands::settings::run(&global, &output, &command))
+        }
         Command::Status => within_runtime(commands::status::show(&global, &output)),
         Command::Volume { command } => {
             within_runtime(commands::volume::run(&global, &output, command))

@@ -66,6 +66,10 @@ pub enum Milestone {
     },
     /// This node's replica is in sync.
     InSync(NodeId),
+    /// This node is to hold a replica: it is named in the record, with nothing yet.
+    Named(NodeId),
+    /// This node's replica is not wanted any more: the record does not name it.
+    Released(NodeId),
     /// It is not what the record says that it is.
     NotThatReplica,
     /// The record is of this epoch, and the replica has been part of a later one.
@@ -120,6 +124,11 @@ pub trait Context {
     fn read_prepared(&mut self, range: BlockRange) -> Token;
     /// Reads the committed version of blocks. Ends with `handle_read`.
     fn read_committed(&mut self, range: BlockRange) -> Token;
+
+    /// Blocks that are known to be bad here, and have not been mended yet.
+    fn bad_blocks(&self) -> u64;
+    /// Whether a node is spared: it is not to lead while another can.
+    fn is_spared(&self, node: NodeId) -> bool;
 
     /// How long the oldest append here, of any slice, has been waiting for its disk.
     fn append_age(&self) -> Duration;

@@ -33,7 +33,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use holdfast_model::record::{Membership, SliceRecord};
+use holdfast_model::record::{Membership, SliceRecord, WishRecord};
 use holdfast_model::{CommandId, Epoch, Incarnation, NodeId, Sequence, SliceId, StoreId};
 use holdfast_stdx::{Bytes, Instant};
 use holdfast_wire::{Begin, Claim, Grant, Message, OutcomeCode, Refusal, Refused, Resign};
@@ -128,6 +128,8 @@ pub struct Replica {
     me: Me,
     slice: SliceId,
     record: Option<SliceRecord>,
+    /// Where the slice is to be, if that is not where it is.
+    wish: Option<WishRecord>,
     state: Option<State>,
     role: Role,
     /// Durable operations under way, in their order.
@@ -166,6 +168,7 @@ impl Replica {
             me,
             slice,
             record: None,
+            wish: None,
             state: None,
             role: Role::Outside { offer: now },
             waits: VecDeque::new(),

@@ -163,7 +163,10 @@ impl Replica {
             begin.role,
             BeginRole::JoiningFast | BeginRole::JoiningCompared
         );
-        if !fits || keeps && self.is_beyond(context, begin) {
+        // What the primary counts on was dropped since it was offered: the record did not name this
+        // replica for a while.
+        let lacks = keeps && self.state.is_none();
+        if !fits || lacks || keeps && self.is_beyond(context, begin) {
             self.refuse(context, peer, begin.epoch, Refusal::NotThatReplica);
             return;
         }

@@ -4,12 +4,12 @@
 use holdfast_control::{Inventory, Plan, VolumeName, VolumeSize, create, delete, grow};
 use holdfast_metadata::machine::Output;
 use holdfast_metadata::{ClientId, Machine};
-use holdfast_model::VolumeId;
 use holdfast_model::metadata::{
-    MetadataAnswer, MetadataRequest, MetadataToken, Operation, OperationResult, Selector,
+    LeaseId, MetadataAnswer, MetadataRequest, MetadataToken, Operation, OperationResult, Selector,
     Transaction, TransactionOutcome,
 };
 use holdfast_model::record::{ClusterRecord, Record, SLICES_PREFIX, SliceRecord};
+use holdfast_model::{NodeId, VolumeId};
 use holdfast_stdx::{Bytes, Instant};
 
 use crate::cluster::CLUSTER;
@@ -63,13 +63,16 @@ pub(crate) fn slices(machine: &Machine) -> Vec<SliceRecord> {
         .expect("our own records can be read")
 }
 
+/// How much room each node has, and how much of it is free: the same.
+const ALL_ALIKE: fn(NodeId) -> Option<(u64, u64)> = |_| Some((1 << 30, 1 << 30));
+
 /// Makes a volume on the nodes that are registered. What the watches see is in `out`.
 pub(crate) fn create_volume(machine: &mut Machine, volume: &VolumePlan, out: &mut Output) {
     let size = VolumeSize::new(volume.bytes).expect("a size of ours is a volume's size");
     let inventory = inventory(machine);
     let plan = create(
         &inventory,
-        |_| true,
+        ALL_ALIKE,
         &volume_name(&volume.name),
         size,
         volume.policy,
@@ -88,7 +91,7 @@ pub(crate) fn grow_volume(
     let size = VolumeSize::new(bytes).expect("a size of ours is a volume's size");
     let plan = grow(
         &inventory(machine),
-        |_| true,
+        ALL_ALIKE,
         &volume_name(&volume.name),
         size,
     );
@@ -102,6 +105,20 @@ pub(crate) fn grow_volume(
 pub(crate) fn delete_volume(machine: &mut Machine, volume: &VolumePlan, out: &mut Output) {
     let plan = delete(&inventory(machine), &volume_name(&volume.name)).expect("there is a volume");
     carry_out(machine, plan, out);
+}
+
+/// Sets a key, as the control plane does when an operator wants something.
+pub(crate) fn put(machine: &mut Machine, key: String, value: Bytes, out: &mut Output) {
+    let put = Operation::Put {
+        key,
+        value,
+        lease: LeaseId(0),
+    };
+    let transaction = Transaction {
+        success: vec![put],
+        ..Transaction::default()
+    };
+    transact(machine, transaction, out);
 }
 
 fn carry_out(machine: &mut Machine, plan: Plan, out: &mut Output) {

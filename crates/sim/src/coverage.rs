@@ -105,6 +105,8 @@ pub const POINTS: &[(&str, &[&str])] = &[
             "joining, fast",
             "joining, full",
             "in sync",
+            "named for a copy",
+            "released",
             "spoiled",
             "repaired",
             "lost",

@@ -2,7 +2,7 @@
 
 use holdfast_engine::ReplicaView;
 use holdfast_model::NodeId;
-use holdfast_model::record::{Membership, SliceRecord};
+use holdfast_model::record::{IntentRecord, Membership, Record, SliceRecord, WishRecord};
 use holdfast_stdx::Duration;
 
 use crate::boot;
@@ -74,6 +74,24 @@ impl Cluster {
             self.change_metadata(|machine, out| boot::delete_volume(machine, &volume, out))?;
         }
         Ok(())
+    }
+
+    /// The control plane wants a slice to be somewhere.
+    ///
+    /// # Errors
+    /// [`Failure`] if that is against an invariant.
+    pub fn wish(&mut self, wish: &WishRecord) -> Result<(), Failure> {
+        let (key, value) = (WishRecord::key(wish.slice), wish.encode());
+        self.change_metadata(|machine, out| boot::put(machine, key, value, out))
+    }
+
+    /// The operator wants something of a node.
+    ///
+    /// # Errors
+    /// [`Failure`] if that is against an invariant.
+    pub fn intend(&mut self, intent: &IntentRecord) -> Result<(), Failure> {
+        let (key, value) = (IntentRecord::key(intent.node), intent.encode());
+        self.change_metadata(|machine, out| boot::put(machine, key, value, out))
     }
 
     /// Hosts begin new commands, or do not any more.
@@ -177,6 +195,13 @@ impl Cluster {
         let process = self.nodes[&node].process.iter();
         let replicas = process.flat_map(|process| process.engine.status().replicas);
         replicas.map(|replica| replica.bad_blocks).sum()
+    }
+
+    /// Pages that a node's store holds, if it runs.
+    #[must_use]
+    pub fn pages_used(&self, node: NodeId) -> u64 {
+        let process = self.nodes[&node].process.as_ref();
+        process.map_or(0, |process| process.engine.status().usage.pages_used)
     }
 
     /// What hosts asked and were told.

@@ -49,6 +49,8 @@ impl Tally {
             | Notice::Deposed(..)
             | Notice::Spoiled(..)
             | Notice::InSync(..)
+            | Notice::Named(..)
+            | Notice::Released(..)
             | Notice::MetadataBehind(..)
             | Notice::MetadataFollowed
             | Notice::NotThatReplica(_) => {}

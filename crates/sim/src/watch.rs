@@ -232,6 +232,8 @@ const fn notice_name(notice: &Notice) -> &'static str {
         Notice::Joining { full: false, .. } => "joining, fast",
         Notice::Joining { full: true, .. } => "joining, full",
         Notice::InSync(..) => "in sync",
+        Notice::Named(..) => "named for a copy",
+        Notice::Released(..) => "released",
         Notice::Spoiled(..) => "spoiled",
         Notice::Repaired(..) => "repaired",
         Notice::Lost(..) => "lost",

@@ -410,6 +410,7 @@ async fn prepare(
         patience(&format!("{up} of {} nodes are up", wanted.len()));
         rest_after(begun).await;
     }
+    controller.admit(&wanted).await?;
     let mut volumes = settings.volumes.clone();
     if volumes.is_empty() && controller.is_new().await? {
         // An earlier first start was cut short before its volumes were made.

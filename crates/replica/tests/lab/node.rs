@@ -68,6 +68,8 @@ pub(crate) struct World {
     pub(crate) metadata_away: bool,
     /// Too many other slices take over.
     pub(crate) crowded: bool,
+    /// Nodes that are not to lead.
+    pub(crate) spared: BTreeSet<NodeId>,
     /// Whether somebody is about to break the protocol, and the links that were reset for it.
     pub(crate) expects_resets: bool,
     pub(crate) resets: Vec<NodeId>,
@@ -471,6 +473,14 @@ impl Context for FakeContext<'_> {
 
     fn read_committed(&mut self, range: BlockRange) -> Token {
         self.world.read(range, false)
+    }
+
+    fn bad_blocks(&self) -> u64 {
+        self.world.bad.len() as u64
+    }
+
+    fn is_spared(&self, node: NodeId) -> bool {
+        self.world.spared.contains(&node)
     }
 
     fn append_age(&self) -> Duration {

@@ -5,3 +5,4 @@ mod links;
 mod metadata;
 mod processes;
 mod story;
+mod wishes;
