@@ -18,7 +18,7 @@ extern crate alloc;
 mod balance;
 mod inventory;
 #[cfg(test)]
-mod lab;
+mod lab_tests;
 mod members;
 mod placement;
 mod plan;

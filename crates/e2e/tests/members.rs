@@ -1,5 +1,6 @@
 //! Nodes are put aside, drained and removed, and die for good, while hosts are served.
 
+use std::io::{self, Write};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -59,7 +60,10 @@ fn tell_stall(what: &str, stall: Duration) -> Result<()> {
     } else {
         "beyond"
     };
-    println!("longest stall while {what}: {stall:?}, {aim} the aim of {PLANNED_STALL:?}");
+    writeln!(
+        io::stderr(),
+        "longest stall while {what}: {stall:?}, {aim} the aim of {PLANNED_STALL:?}"
+    )?;
     ensure!(
         stall <= PLANNED_STALL_MAX,
         "{what} stalled hosts for {stall:?}"
@@ -140,8 +144,8 @@ fn a_node_in_maintenance_leads_nothing_and_nobody_waits() {
         let node = primary(demo)?;
         let volume = demo.volume("demo")?;
         let beside = volume.slices.iter().flat_map(|slice| &slice.in_sync);
-        let beside = beside.filter(|other| **other != node);
-        let beside = beside.cloned().next().context("a mirror has two copies")?;
+        let mut beside = beside.filter(|other| **other != node);
+        let beside = beside.next().cloned().context("a mirror has two copies")?;
         load.restart_stalls();
         ask(demo, &["node", "maintenance", "on", &node])?;
         wait_until("another node leads", MOVE_PATIENCE, || {

@@ -7,7 +7,7 @@ use std::string::ToString;
 use holdfast_model::Policy;
 
 use super::*;
-use crate::lab::{Lab, node};
+use crate::lab_tests::{Lab, node};
 
 const SECOND: Duration = Duration::from_secs(1);
 

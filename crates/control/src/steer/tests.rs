@@ -8,7 +8,7 @@ use holdfast_model::Policy;
 use holdfast_stdx::Duration;
 
 use super::*;
-use crate::lab::{Lab, node};
+use crate::lab_tests::{Lab, node};
 use crate::{Order, Refusal};
 
 const HOUR: Duration = Duration::from_secs(3600);
