@@ -9,8 +9,10 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 # Rust links with a C compiler.
 BUILD_PACKAGES := gcc libc6-dev
 # An iSCSI initiator with its conformance suite, disk image tools that speak iSCSI, a target to hold
-# our own initiator against, file systems to put on volumes, loop devices.
-TEST_PACKAGES := libiscsi-bin qemu-utils qemu-block-extra tgt e2fsprogs mount procps
+# our own initiator against, file systems to put on volumes, loop devices, the etcd that Debian has.
+TEST_PACKAGES := libiscsi-bin qemu-utils qemu-block-extra tgt e2fsprogs mount procps etcd-server
+# The present etcd is built from its Go modules, by whichever Go there is.
+TEST_PACKAGES += $(if $(shell command -v go),,golang-go ca-certificates)
 # Options for the demo: make demo ARGS="--nodes 5"
 ARGS ?=
 
@@ -41,7 +43,7 @@ setup-test:
 
 # Installs those of the packages that are missing. Nothing is started: while packages are unpacked
 # a policy says so, unless the machine has a policy of its own. Nor at the next start of the machine,
-# when tgt's service would take the port that the demo wants.
+# when tgt's service would take the port that the demo wants, and etcd's would run for nothing.
 define install
 set -e; \
 if ! command -v dpkg-query >/dev/null; then \
@@ -68,7 +70,11 @@ fi; \
 $$sudo apt-get update -qq; \
 $$sudo env DEBIAN_FRONTEND=noninteractive \
   apt-get install --yes --no-install-recommends -qq $$missing; \
-case $$missing in *tgt*) \
-  if command -v systemctl >/dev/null; then $$sudo systemctl disable --quiet tgt; fi;; \
-esac
+for service in tgt:tgt etcd-server:etcd; do \
+  case $$missing in *$${service%:*}*) \
+    if command -v systemctl >/dev/null; then \
+      $$sudo systemctl disable --quiet $${service#*:}; \
+    fi;; \
+  esac; \
+done
 endef

@@ -18,8 +18,9 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::documents::{
-    Created, LocalReport, LocalStalls, NodeList, StallList, StallQuery, Status, Volume,
-    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList, Settings,
+    SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
+    VolumeList,
 };
 use crate::{Problem, ProblemKind};
 
@@ -161,6 +162,53 @@ impl ApiClient {
     /// [`ClientError`].
     pub async fn nodes(&self) -> Result<NodeList, ClientError> {
         self.read("/nodes").await
+    }
+
+    /// A node, and what is on it.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn node(&self, name: &str) -> Result<NodeDetails, ClientError> {
+        self.read(&path_of("nodes", name)).await
+    }
+
+    /// Does what an operator wants of a node.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn change_node(&self, name: &str, change: &NodeChange) -> Result<Node, ClientError> {
+        let path = path_of("nodes", name);
+        let (url, answer) = self.change(Method::PATCH, &path, Some(change)).await?;
+        decode(&url, &answer)
+    }
+
+    /// Removes a node on which nothing is from the cluster.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn remove_node(&self, name: &str) -> Result<(), ClientError> {
+        let path = path_of("nodes", name);
+        self.change(Method::DELETE, &path, None::<&()>)
+            .await
+            .map(|_| ())
+    }
+
+    /// The settings.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn settings(&self) -> Result<Settings, ClientError> {
+        self.read("/settings").await
+    }
+
+    /// Changes settings.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn change_settings(&self, change: SettingsChange) -> Result<Settings, ClientError> {
+        let changed = self.change(Method::PATCH, "/settings", Some(&change));
+        let (url, answer) = changed.await?;
+        decode(&url, &answer)
     }
 
     /// The volumes.
@@ -389,7 +437,11 @@ fn query_of(query: StallQuery) -> String {
 }
 
 fn volume_path(name: &str) -> String {
-    let mut path = "/volumes/".to_owned();
+    path_of("volumes", name)
+}
+
+fn path_of(kind: &str, name: &str) -> String {
+    let mut path = format!("/{kind}/");
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             path.push(char::from(byte));

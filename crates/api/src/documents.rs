@@ -10,8 +10,13 @@ use holdfast_model::Policy;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+mod members;
 mod stalls;
 
+pub use members::{
+    NodeChange, NodeDetails, NodeOrder, NodeSlice, NodeStanding, ReplicaRole, Settings,
+    SettingsChange, ToMove,
+};
 pub use stalls::{
     LocalStall, LocalStalls, STALLS_DEFAULT, STALLS_MAX, Stall, StallCause, StallList, StallQuery,
 };
@@ -207,6 +212,12 @@ pub struct Node {
     pub sessions: Option<u32>,
     /// The room on its devices; null if it is down.
     pub room: Option<Room>,
+    /// What it is to the cluster.
+    pub standing: NodeStanding,
+    /// Where it stands; null if nobody has told.
+    pub site: Option<String>,
+    /// What has to go from it, or to be rebuilt elsewhere in its place.
+    pub to_move: ToMove,
 }
 
 /// The nodes.

@@ -22,8 +22,9 @@ pub use problem::{Problem, ProblemKind};
 pub use router::{openapi, router};
 
 use documents::{
-    Created, LocalReport, LocalStalls, NodeList, StallList, StallQuery, Status, Volume,
-    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList, Settings,
+    SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
+    VolumeList,
 };
 
 /// What answers.
@@ -33,6 +34,28 @@ pub trait Api: Send + Sync + 'static {
 
     /// The nodes, by their number.
     fn nodes(&self) -> impl Future<Output = Result<NodeList, Problem>> + Send;
+
+    /// A node, and what is on it.
+    fn node(&self, name: &str) -> impl Future<Output = Result<NodeDetails, Problem>> + Send;
+
+    /// Does what an operator wants of a node; [`ProblemKind::Refused`] with the reason.
+    fn change_node(
+        &self,
+        name: &str,
+        change: NodeChange,
+    ) -> impl Future<Output = Result<Node, Problem>> + Send;
+
+    /// Removes a node on which nothing is from the cluster; [`ProblemKind::Refused`] with the reason.
+    fn remove_node(&self, name: &str) -> impl Future<Output = Result<(), Problem>> + Send;
+
+    /// The settings.
+    fn settings(&self) -> impl Future<Output = Result<Settings, Problem>> + Send;
+
+    /// Changes settings. They are in effect at once.
+    fn change_settings(
+        &self,
+        change: SettingsChange,
+    ) -> impl Future<Output = Result<Settings, Problem>> + Send;
 
     /// The volumes, by name.
     fn volumes(&self) -> impl Future<Output = Result<VolumeList, Problem>> + Send;

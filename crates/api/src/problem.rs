@@ -19,6 +19,12 @@ pub enum ProblemKind {
     /// There is no volume of that name.
     #[serde(rename = "urn:holdfast:problem:no-such-volume")]
     NoSuchVolume,
+    /// There is no node of that name.
+    #[serde(rename = "urn:holdfast:problem:no-such-node")]
+    NoSuchNode,
+    /// What is wanted of a node cannot be done, or would cost the last good copy of something.
+    #[serde(rename = "urn:holdfast:problem:refused")]
+    Refused,
     /// There is another volume of that name.
     #[serde(rename = "urn:holdfast:problem:volume-exists")]
     VolumeExists,
@@ -68,9 +74,12 @@ impl ProblemKind {
     const fn status(self) -> StatusCode {
         match self {
             Self::Invalid => StatusCode::BAD_REQUEST,
-            Self::NoSuchVolume | Self::NoNode | Self::NoSuchResource => StatusCode::NOT_FOUND,
+            Self::NoSuchVolume | Self::NoSuchNode | Self::NoNode | Self::NoSuchResource => {
+                StatusCode::NOT_FOUND
+            }
             Self::NoSuchMethod => StatusCode::METHOD_NOT_ALLOWED,
-            Self::VolumeExists
+            Self::Refused
+            | Self::VolumeExists
             | Self::VolumeInUse
             | Self::VolumeShrinks
             | Self::TooFewNodes
@@ -87,6 +96,8 @@ impl ProblemKind {
         match self {
             Self::Invalid => "the request is not valid",
             Self::NoSuchVolume => "no such volume",
+            Self::NoSuchNode => "no such node",
+            Self::Refused => "refused",
             Self::VolumeExists => "the volume exists",
             Self::VolumeInUse => "the volume is in use",
             Self::VolumeShrinks => "volumes do not shrink",

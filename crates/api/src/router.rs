@@ -10,8 +10,9 @@ use axum::{Json, Router};
 use utoipa::OpenApi;
 
 use crate::documents::{
-    Created, LocalReport, LocalStalls, NodeList, STALLS_MAX, StallList, StallQuery, Status, Volume,
-    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList, STALLS_MAX,
+    Settings, SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
+    VolumeGrow, VolumeList,
 };
 use crate::{Api, Problem, ProblemKind};
 
@@ -27,6 +28,11 @@ const BODY_BYTES_MAX: usize = 64 << 10;
     paths(
         status,
         nodes,
+        node,
+        change_node,
+        remove_node,
+        settings,
+        change_settings,
         volumes,
         create_volume,
         volume,
@@ -55,6 +61,13 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
         .route("/openapi.json", get(document))
         .route("/status", get(status::<A>))
         .route("/nodes", get(nodes::<A>))
+        .route(
+            "/nodes/{name}",
+            get(node::<A>)
+                .patch(change_node::<A>)
+                .delete(remove_node::<A>),
+        )
+        .route("/settings", get(settings::<A>).patch(change_settings::<A>))
         .route("/volumes", get(volumes::<A>).post(create_volume::<A>))
         .route(
             "/volumes/{name}",
@@ -111,6 +124,92 @@ async fn status<A: Api>(State(api): State<Arc<A>>) -> Result<Json<Status>, Probl
 ))]
 async fn nodes<A: Api>(State(api): State<Arc<A>>) -> Result<Json<NodeList>, Problem> {
     api.nodes().await.map(Json)
+}
+
+/// A node, and what is on it
+#[utoipa::path(
+    get,
+    path = "/api/v1/nodes/{name}",
+    params(("name" = String, Path, description = "The node's name")),
+    responses(
+        (status = 200, body = NodeDetails),
+        (status = "default", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn node<A: Api>(
+    State(api): State<Arc<A>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Json<NodeDetails>, Problem> {
+    api.node(&named(name)?).await.map(Json)
+}
+
+/// Admit a node, drain it, or put it aside for maintenance
+///
+/// What would cost the last good copy of something, or stop a volume, is refused with the reason.
+#[utoipa::path(
+    patch,
+    path = "/api/v1/nodes/{name}",
+    params(("name" = String, Path, description = "The node's name")),
+    request_body = NodeChange,
+    responses(
+        (status = 200, body = Node),
+        (status = "default", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn change_node<A: Api>(
+    State(api): State<Arc<A>>,
+    name: Result<Path<String>, PathRejection>,
+    request: Result<Json<NodeChange>, JsonRejection>,
+) -> Result<Json<Node>, Problem> {
+    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
+    api.change_node(&named(name)?, request).await.map(Json)
+}
+
+/// Remove a node on which nothing is
+#[utoipa::path(
+    delete,
+    path = "/api/v1/nodes/{name}",
+    params(("name" = String, Path, description = "The node's name")),
+    responses(
+        (status = 204, description = "The node is no part of the cluster any more"),
+        (status = "default", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn remove_node<A: Api>(
+    State(api): State<Arc<A>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<StatusCode, Problem> {
+    api.remove_node(&named(name)?).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The settings
+#[utoipa::path(get, path = "/api/v1/settings", responses(
+    (status = 200, body = Settings),
+    (status = "default", body = Problem, content_type = "application/problem+json"),
+))]
+async fn settings<A: Api>(State(api): State<Arc<A>>) -> Result<Json<Settings>, Problem> {
+    api.settings().await.map(Json)
+}
+
+/// Change settings
+///
+/// They are in effect at once.
+#[utoipa::path(
+    patch,
+    path = "/api/v1/settings",
+    request_body = SettingsChange,
+    responses(
+        (status = 200, body = Settings),
+        (status = "default", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn change_settings<A: Api>(
+    State(api): State<Arc<A>>,
+    request: Result<Json<SettingsChange>, JsonRejection>,
+) -> Result<Json<Settings>, Problem> {
+    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
+    api.change_settings(request).await.map(Json)
 }
 
 /// The volumes

@@ -7,13 +7,19 @@ use std::time::{Duration, Instant};
 
 use holdfast_api::client::{ApiUrl, Failure};
 use holdfast_api::documents::{
-    Created, Health, LocalReport, LocalStalls, NodeList, Resync, StallList, StallQuery, Status,
-    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, Health, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList, NodeOrder,
+    NodeStanding, NodeState, Resync, Settings, SettingsChange, StallList, StallQuery, Status,
+    ToMove, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, ApiClient, ClientError, Problem, ProblemKind, openapi, router, server};
 use holdfast_model::Policy;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+
+const SETTINGS: Settings = Settings {
+    repair_delay_seconds: 60,
+    rebalance: true,
+};
 
 #[derive(Default)]
 struct Remembering {
@@ -28,6 +34,24 @@ impl Remembering {
             return Err(Problem::new(ProblemKind::Unavailable, "not now"));
         }
         Ok(())
+    }
+
+    fn node_of(name: &str) -> Node {
+        Node {
+            name: name.to_owned(),
+            node: 4,
+            state: NodeState::Up,
+            portal: String::new(),
+            api: String::new(),
+            incarnation: 1,
+            replicas: 0,
+            primaries: 0,
+            sessions: None,
+            room: None,
+            standing: NodeStanding::Draining,
+            site: None,
+            to_move: ToMove::default(),
+        }
     }
 
     fn volume_of(name: &str, bytes: u64) -> Volume {
@@ -52,6 +76,31 @@ impl Api for Remembering {
     async fn nodes(&self) -> Result<NodeList, Problem> {
         self.ask("nodes".to_owned())?;
         Ok(NodeList { nodes: Vec::new() })
+    }
+
+    async fn node(&self, name: &str) -> Result<NodeDetails, Problem> {
+        self.ask(format!("node {name}"))?;
+        Err(Problem::new(ProblemKind::NoSuchNode, name))
+    }
+
+    async fn change_node(&self, name: &str, change: NodeChange) -> Result<Node, Problem> {
+        self.ask(format!("{:?} {name} in {:?}", change.order, change.site))?;
+        Ok(Self::node_of(name))
+    }
+
+    async fn remove_node(&self, name: &str) -> Result<(), Problem> {
+        self.ask(format!("remove {name}"))?;
+        Err(Problem::new(ProblemKind::Refused, "it holds something"))
+    }
+
+    async fn settings(&self) -> Result<Settings, Problem> {
+        self.ask("settings".to_owned())?;
+        Ok(SETTINGS)
+    }
+
+    async fn change_settings(&self, change: SettingsChange) -> Result<Settings, Problem> {
+        self.ask(format!("set {:?}", change.repair_delay_seconds))?;
+        Ok(SETTINGS)
     }
 
     async fn volumes(&self) -> Result<VolumeList, Problem> {
@@ -116,6 +165,40 @@ async fn start(api: Remembering) -> (ApiUrl, Arc<Remembering>) {
     let api = Arc::new(api);
     tokio::spawn(server::serve(listener, router(api.clone())));
     (url, api)
+}
+
+#[tokio::test]
+async fn nodes_and_settings_are_asked_for_and_changed() {
+    let (url, api) = start(Remembering::default()).await;
+    let client = ApiClient::new(vec![url], None);
+    let kind = |error: ClientError| match error {
+        ClientError::Problem(problem) => (problem.kind, problem.status),
+        other => panic!("{other}"),
+    };
+    let none = client.node("n4").await.map_err(kind);
+    assert_eq!(none, Err((ProblemKind::NoSuchNode, 404)));
+    let change = NodeChange {
+        order: NodeOrder::CancelDrain,
+        site: Some("a".to_owned()),
+    };
+    let changed = client.change_node("n4", &change).await.unwrap();
+    assert_eq!(changed, Remembering::node_of("n4"));
+    let refused = client.remove_node("n4").await.map_err(kind);
+    assert_eq!(refused, Err((ProblemKind::Refused, 409)));
+    assert_eq!(client.settings().await.unwrap(), SETTINGS);
+    let change = SettingsChange {
+        repair_delay_seconds: Some(60),
+        rebalance: None,
+    };
+    assert_eq!(client.change_settings(change).await.unwrap(), SETTINGS);
+    let asked = [
+        "node n4",
+        "CancelDrain n4 in Some(\"a\")",
+        "remove n4",
+        "settings",
+        "set Some(60)",
+    ];
+    assert_eq!(*api.asked.lock().unwrap(), asked);
 }
 
 /// A port where nobody listens.

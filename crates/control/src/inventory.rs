@@ -5,15 +5,15 @@
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use holdfast_model::metadata::{
     KeyValue, Operation, OperationResult, Revision, Selector, Transaction, TransactionOutcome,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, NAMES_PREFIX, NODES_PREFIX, NameRecord, NodeRecord, Record,
-    SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX, VolumeRecord,
+    CLUSTER_KEY, ClusterRecord, INTENTS_PREFIX, IntentRecord, NAMES_PREFIX, NODES_PREFIX,
+    NameRecord, NodeRecord, Record, SETTINGS_KEY, SLICES_PREFIX, SettingsRecord, SliceRecord,
+    VOLUMES_PREFIX, VolumeRecord, WISHES_PREFIX, WishRecord,
 };
 use holdfast_model::{NodeId, SliceId, VolumeId};
 
@@ -41,6 +41,12 @@ pub struct Inventory {
     pub volumes: BTreeMap<VolumeId, Versioned<VolumeRecord>>,
     /// The slices, those of volumes that are not there (yet, or any more) among them.
     pub slices: BTreeMap<SliceId, SliceRecord>,
+    /// The settings; the defaults, of revision zero, if nobody has set any.
+    pub settings: Versioned<SettingsRecord>,
+    /// What the operator wants of nodes.
+    pub intents: BTreeMap<NodeId, Versioned<IntentRecord>>,
+    /// Where slices are to be.
+    pub wishes: BTreeMap<SliceId, Versioned<WishRecord>>,
 }
 
 /// Why there is no inventory.
@@ -61,10 +67,18 @@ impl Inventory {
     /// The transaction that reads it.
     #[must_use]
     pub fn query() -> Transaction {
-        let all = [NODES_PREFIX, NAMES_PREFIX, VOLUMES_PREFIX, SLICES_PREFIX]
-            .map(|prefix| Operation::Range(Selector::Prefix(prefix.into())));
-        let mut success = vec![Operation::Range(Selector::Key(CLUSTER_KEY.into()))];
-        success.extend(all);
+        let keys = [CLUSTER_KEY, SETTINGS_KEY].map(|key| Selector::Key(key.into()));
+        let prefixes = [
+            NODES_PREFIX,
+            NAMES_PREFIX,
+            VOLUMES_PREFIX,
+            SLICES_PREFIX,
+            INTENTS_PREFIX,
+            WISHES_PREFIX,
+        ]
+        .map(|prefix| Selector::Prefix(prefix.into()));
+        let all = keys.into_iter().chain(prefixes);
+        let success = all.map(Operation::Range).collect();
         Transaction {
             success,
             ..Transaction::default()
@@ -81,8 +95,16 @@ impl Inventory {
             OperationResult::Put | OperationResult::Delete(_) => Err(InventoryError::Answer),
         });
         let ranges: Vec<_> = ranges.collect::<Result<_, _>>()?;
-        let [cluster, nodes, names, volumes, slices] =
-            <[_; 5]>::try_from(ranges).map_err(|_| InventoryError::Answer)?;
+        let [
+            cluster,
+            settings,
+            nodes,
+            names,
+            volumes,
+            slices,
+            intents,
+            wishes,
+        ] = <[_; 8]>::try_from(ranges).map_err(|_| InventoryError::Answer)?;
         let cluster = cluster.first().ok_or(InventoryError::NoCluster)?;
         Ok(Self {
             revision: outcome.revision,
@@ -96,6 +118,19 @@ impl Inventory {
             })?,
             slices: read_all(&slices, |_, slice: Versioned<SliceRecord>| {
                 (slice.record.slice, slice.record)
+            })?,
+            settings: match settings.first() {
+                Some(settings) => read(settings)?,
+                None => Versioned {
+                    record: SettingsRecord::default(),
+                    revision: Revision(0),
+                },
+            },
+            intents: read_all(&intents, |_, intent: Versioned<IntentRecord>| {
+                (intent.record.node, intent)
+            })?,
+            wishes: read_all(&wishes, |_, wish: Versioned<WishRecord>| {
+                (wish.record.slice, wish)
             })?,
         })
     }

@@ -15,14 +15,24 @@
 
 extern crate alloc;
 
+mod balance;
 mod inventory;
+#[cfg(test)]
+mod lab_tests;
+mod members;
 mod placement;
 mod plan;
+mod steer;
 mod volume;
 
 pub use inventory::{Inventory, InventoryError, Versioned};
+pub use members::{
+    Order, Part, REPAIR_DELAY_MAX_SECONDS, REPAIR_DELAY_MIN_SECONDS, Refusal, SITE_LENGTH_MAX,
+    Seen, SettingsError, Sight, admit_all, change_settings, order,
+};
 pub use placement::{Placement, TooFewNodes};
 pub use plan::{Plan, PlanError, SLICES_MAX, VOLUMES_MAX, clean_up, create, delete, grow};
+pub use steer::{MOVES_PER_NODE, STEPS_MAX, TARGET_PATIENCE, steer};
 pub use volume::{
     NAME_LENGTH_MAX, NameError, SIZE_MAX, TARGET_PREFIX, VolumeName, VolumeSize, VolumeSizeError,
 };

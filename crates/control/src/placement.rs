@@ -1,10 +1,11 @@
-//! Which nodes hold the replicas of a new slice.
+//! Which nodes hold the replicas of a slice.
 //!
 //! Invariants:
-//! - replicas of a slice are on different nodes;
+//! - replicas of a slice are on different nodes, and on different sites as far as there are any;
 //! - the same inputs give the same placement;
-//! - new slices go where the fewest are: after any number of them the counts of two nodes that were
-//!   equal before differ by one at most, for replicas and, as far as those allow it, for primaries.
+//! - new slices go where the least is, for the room that there is, and to full nodes last: after any
+//!   number of them the counts of two nodes of the same size that were equal before differ by one at
+//!   most, for replicas and, as far as those allow it, for primaries.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -14,18 +15,110 @@ use holdfast_model::{NodeId, StoreId};
 
 use crate::Inventory;
 
+/// A node with less than one part in so many of its room free is given nothing while others have more.
+const TIGHT_SHARE: u64 = 10;
+/// What one replica weighs on a node of so many bytes is this over the bytes: fine enough to tell
+/// nodes of many terabytes apart.
+const WEIGHT_SCALE: u128 = 1 << 64;
+
 /// How much a node has to do.
 #[derive(Clone, Copy, Debug)]
-struct Load {
+pub(crate) struct Load {
     store: StoreId,
-    replicas: u64,
-    primaries: u64,
+    pub(crate) bytes: u64,
+    pub(crate) free_bytes: u64,
+    pub(crate) replicas: u64,
+    pub(crate) primaries: u64,
+}
+
+impl Load {
+    /// How heavy so many replicas are for the node: what two nodes of the same size hold in the same
+    /// number is equally heavy.
+    pub(crate) fn weight(&self, replicas: u64) -> u128 {
+        u128::from(replicas) * (WEIGHT_SCALE / u128::from(self.bytes.max(1)))
+    }
+
+    pub(crate) fn is_tight(&self) -> bool {
+        self.free_bytes < self.bytes / TIGHT_SHARE
+    }
+}
+
+/// What nodes hold, and lead.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Loads(BTreeMap<NodeId, Load>);
+
+impl Loads {
+    /// The nodes of the inventory for which `room` tells their bytes, and how many are free.
+    pub(crate) fn new(inventory: &Inventory, room: impl Fn(NodeId) -> Option<(u64, u64)>) -> Self {
+        let nodes = inventory.nodes.values();
+        let loads = nodes.filter_map(|node| {
+            let (bytes, free_bytes) = room(node.node)?;
+            let load = Load {
+                store: node.store,
+                bytes,
+                free_bytes,
+                replicas: 0,
+                primaries: 0,
+            };
+            Some((node.node, load))
+        });
+        Self(loads.collect())
+    }
+
+    pub(crate) fn get(&self, node: NodeId) -> Option<&Load> {
+        self.0.get(&node)
+    }
+
+    pub(crate) fn count_replica(&mut self, node: NodeId) {
+        if let Some(load) = self.0.get_mut(&node) {
+            load.replicas += 1;
+        }
+    }
+
+    pub(crate) fn count_primary(&mut self, node: NodeId) {
+        if let Some(load) = self.0.get_mut(&node) {
+            load.primaries += 1;
+        }
+    }
+
+    pub(crate) fn add(&mut self, primary: NodeId, replicas: impl Iterator<Item = NodeId>) {
+        for node in replicas {
+            self.count_replica(node);
+            if node == primary {
+                self.count_primary(node);
+            }
+        }
+    }
+
+    /// The best node for one more replica beside those chosen, among those that `fit`.
+    pub(crate) fn best(
+        &self,
+        inventory: &Inventory,
+        fit: impl Fn(NodeId) -> bool,
+        chosen: &[NodeId],
+    ) -> Option<NodeId> {
+        let fit = self.0.iter().filter(|(node, _)| fit(**node));
+        let order = |node: NodeId, load: &Load| {
+            let meets = chosen.iter().any(|it| share_site(inventory, *it, node));
+            let weight = load.weight(load.replicas);
+            (load.is_tight(), meets, weight, load.primaries, node)
+        };
+        let best = fit.map(|(node, load)| order(*node, load)).min()?;
+        Some(best.4)
+    }
+}
+
+/// Whether two nodes stand in the same site. One whose site nobody has told stands alone.
+pub(crate) fn share_site(inventory: &Inventory, one: NodeId, other: NodeId) -> bool {
+    let site = inventory.site_of(one);
+    site.is_some() && site == inventory.site_of(other)
 }
 
 /// The nodes to choose from, with what they have already.
 #[derive(Clone, Debug)]
-pub struct Placement {
-    loads: BTreeMap<NodeId, Load>,
+pub struct Placement<'a> {
+    inventory: &'a Inventory,
+    loads: Loads,
 }
 
 /// There are not as many nodes as a slice needs.
@@ -35,24 +128,16 @@ pub struct TooFewNodes {
     pub available: usize,
 }
 
-impl Placement {
-    /// Chooses among those nodes of the inventory that are `available`.
+impl<'a> Placement<'a> {
+    /// Chooses among those nodes of the inventory that belong to the cluster, and whose `room` is
+    /// known: their bytes, and how many are free.
     #[must_use]
-    pub fn new(inventory: &Inventory, available: impl Fn(NodeId) -> bool) -> Self {
-        let nodes = inventory.nodes.values().filter(|node| available(node.node));
-        let loads = nodes
-            .map(|node| {
-                (
-                    node.node,
-                    Load {
-                        store: node.store,
-                        replicas: 0,
-                        primaries: 0,
-                    },
-                )
-            })
-            .collect();
-        let mut placement = Self { loads };
+    pub fn new(inventory: &'a Inventory, room: impl Fn(NodeId) -> Option<(u64, u64)>) -> Self {
+        let active = |node| inventory.is_active(node).then(|| room(node)).flatten();
+        let mut placement = Self {
+            inventory,
+            loads: Loads::new(inventory, active),
+        };
         for slice in inventory.slices.values() {
             placement.count(slice);
         }
@@ -65,48 +150,39 @@ impl Placement {
     /// [`TooFewNodes`] if there are fewer than `copies` nodes.
     pub fn place(&mut self, copies: usize) -> Result<(NodeId, Vec<ReplicaRecord>), TooFewNodes> {
         assert!(copies > 0, "a slice has a copy");
-        if self.loads.len() < copies {
-            return Err(TooFewNodes {
-                available: self.loads.len(),
-            });
+        let mut chosen: Vec<NodeId> = Vec::new();
+        while chosen.len() < copies {
+            let fit = |node: NodeId| !chosen.contains(&node);
+            let best = self.loads.best(self.inventory, fit, &chosen);
+            let available = self.loads.0.len();
+            chosen.push(best.ok_or(TooFewNodes { available })?);
         }
-        let mut order: Vec<_> = self
-            .loads
-            .iter()
-            .map(|(node, load)| (load.replicas, load.primaries, *node))
-            .collect();
-        order.sort_unstable();
-        let mut chosen: Vec<_> = order[..copies].iter().map(|(_, _, node)| *node).collect();
         chosen.sort_unstable();
+        let load = |node: &NodeId| self.loads.0[node];
         let primary = *chosen
             .iter()
-            .min_by_key(|node| self.loads[node].primaries)
+            .min_by_key(|node| load(node).primaries)
             .expect("at least one node is chosen");
-        let replicas: Vec<_> = chosen
-            .into_iter()
-            .map(|node| ReplicaRecord {
-                node,
-                store: self.loads[&node].store,
-                membership: Membership::InSync,
-            })
-            .collect();
-        self.add(primary, replicas.iter().map(|replica| replica.node));
+        let replicas = chosen.iter().map(|node| ReplicaRecord {
+            node: *node,
+            store: load(node).store,
+            membership: Membership::InSync,
+        });
+        let replicas: Vec<_> = replicas.collect();
+        self.loads.add(primary, chosen.into_iter());
         Ok((primary, replicas))
     }
 
     fn count(&mut self, slice: &SliceRecord) {
-        // Not who happens to lead: the slice goes back to whom it was meant for.
-        self.add(
-            slice.preferred,
-            slice.replicas.iter().map(|replica| replica.node),
-        );
-    }
-
-    fn add(&mut self, primary: NodeId, replicas: impl Iterator<Item = NodeId>) {
-        for node in replicas {
-            if let Some(load) = self.loads.get_mut(&node) {
-                load.replicas += 1;
-                load.primaries += u64::from(node == primary);
+        // Not where it happens to be, and who happens to lead: where it is meant to be.
+        match self.inventory.wishes.get(&slice.slice) {
+            Some(wish) => {
+                let wish = &wish.record;
+                self.loads.add(wish.preferred, wish.nodes.iter().copied());
+            }
+            None => {
+                let nodes = slice.replicas.iter().map(|replica| replica.node);
+                self.loads.add(slice.preferred, nodes);
             }
         }
     }

@@ -24,10 +24,11 @@ use holdfast_model::metadata::{
     Compare, LeaseId, Operation, Revision, Selector, TRANSACTION_OPERATIONS_MAX, Transaction,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, NameRecord, Record, SliceRecord, VolumeRecord,
+    CLUSTER_KEY, ClusterRecord, NameRecord, Record, SliceRecord, VolumeRecord, WishRecord,
 };
 use holdfast_model::{Epoch, Incarnation, NodeId, Policy, SliceId, VolumeId};
 
+use crate::members;
 use crate::{Inventory, Placement, TooFewNodes, Versioned, VolumeName, VolumeSize};
 
 /// Volumes of a cluster at most: every host sees all of them, and the nodes keep them in memory.
@@ -93,14 +94,14 @@ pub enum PlanError {
     Full,
 }
 
-/// Plans a new volume on nodes that are `available`. There is nothing to do if it exists already,
+/// Plans a new volume on nodes whose `room` is known: their bytes, and how many are free. There is nothing to do if it exists already,
 /// with the same size and policy.
 ///
 /// # Errors
 /// [`PlanError`] if there is another volume of that name, or no room.
 pub fn create(
     inventory: &Inventory,
-    available: impl Fn(NodeId) -> bool,
+    room: impl Fn(NodeId) -> Option<(u64, u64)>,
     name: &VolumeName,
     size: VolumeSize,
     policy: Policy,
@@ -133,7 +134,7 @@ pub fn create(
         equals: name_record,
     };
     let slices = 0..size.slice_count();
-    transactions.extend(make_slices(inventory, available, &volume, slices, &guard)?);
+    transactions.extend(make_slices(inventory, room, &volume, slices, &guard)?);
     transactions.push(Transaction {
         compare: vec![guard, absent(VolumeRecord::key(volume.volume))],
         success: vec![put(VolumeRecord::key(volume.volume), &volume)],
@@ -152,7 +153,7 @@ pub fn create(
 /// [`PlanError`] if there is no such volume, it has more bytes, or there is no room.
 pub fn grow(
     inventory: &Inventory,
-    available: impl Fn(NodeId) -> bool,
+    room: impl Fn(NodeId) -> Option<(u64, u64)>,
     name: &VolumeName,
     size: VolumeSize,
 ) -> Result<Plan, PlanError> {
@@ -182,7 +183,7 @@ pub fn grow(
         key: key.clone(),
         equals: *revision,
     };
-    let mut transactions = make_slices(inventory, available, &volume, from..to, &guard)?;
+    let mut transactions = make_slices(inventory, room, &volume, from..to, &guard)?;
     transactions.push(Transaction {
         compare: vec![guard],
         success: vec![put(key, &volume)],
@@ -215,6 +216,7 @@ pub fn delete(inventory: &Inventory, name: &VolumeName) -> Result<Plan, PlanErro
             Operation::Delete(Selector::Key(key)),
             Operation::Delete(Selector::Key(NameRecord::key(&volume.name))),
             Operation::Delete(Selector::Prefix(SliceRecord::prefix(volume.volume))),
+            Operation::Delete(Selector::Prefix(WishRecord::prefix(volume.volume))),
         ],
         failure: Vec::new(),
     };
@@ -308,6 +310,9 @@ fn take_name(inventory: &Inventory, cluster_at: Revision, volume: &VolumeRecord)
     ];
     let slices = |id: VolumeId| Operation::Delete(Selector::Prefix(SliceRecord::prefix(id)));
     success.extend(former.map(|name| slices(name.record.volume)));
+    // Who comes later is not given anything before it is admitted.
+    let members = members::on_record(inventory, |_| true);
+    success.extend(members.success);
     let mut compare = vec![
         Compare::ModRevision {
             key: CLUSTER_KEY.into(),
@@ -319,6 +324,7 @@ fn take_name(inventory: &Inventory, cluster_at: Revision, volume: &VolumeRecord)
         },
     ];
     compare.extend(former.map(|name| still_unfinished(&name.record)));
+    compare.extend(members.compare);
     Transaction {
         compare,
         success,
@@ -329,12 +335,12 @@ fn take_name(inventory: &Inventory, cluster_at: Revision, volume: &VolumeRecord)
 /// The records of slices that do not exist yet, as many to a transaction as fit.
 fn make_slices(
     inventory: &Inventory,
-    available: impl Fn(NodeId) -> bool,
+    room: impl Fn(NodeId) -> Option<(u64, u64)>,
     volume: &VolumeRecord,
     indices: core::ops::Range<u32>,
     guard: &Compare,
 ) -> Result<Vec<Transaction>, PlanError> {
-    let mut placement = Placement::new(inventory, available);
+    let mut placement = Placement::new(inventory, room);
     let mut records = Vec::new();
     for index in indices {
         let slice = SliceId {
@@ -378,7 +384,9 @@ fn make_slices(
 }
 
 fn too_few(refused: TooFewNodes, inventory: &Inventory, volume: &VolumeRecord) -> PlanError {
-    let (policy, nodes) = (volume.policy, inventory.nodes.len());
+    let policy = volume.policy;
+    let members = inventory.nodes.keys();
+    let nodes = members.filter(|node| inventory.is_active(**node)).count();
     if nodes < policy.copies() {
         PlanError::TooFewNodes { policy, nodes }
     } else {

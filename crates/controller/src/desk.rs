@@ -1,4 +1,4 @@
-//! Transactions as futures, over one session with the metadata.
+//! Requests as futures, over one session with the metadata.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,20 +37,26 @@ impl Desk {
         &self,
         transaction: Transaction,
     ) -> Result<TransactionOutcome, MetadataError> {
+        match self.ask(MetadataRequest::Transact(transaction)).await {
+            MetadataAnswer::Transacted(outcome) => Ok(outcome),
+            MetadataAnswer::Failed(error) => Err(error),
+            // The store answers a question that was not asked.
+            _ => Err(MetadataError::Unavailable),
+        }
+    }
+
+    /// Asks for anything but a watch. Without an answer it may have been done.
+    pub(crate) async fn ask(&self, request: MetadataRequest) -> MetadataAnswer {
         let token = MetadataToken(self.token_last.fetch_add(1, Ordering::Relaxed) + 1);
         let (sender, answer) = oneshot::channel();
         match &mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(waiting) => waiting.insert(token, sender),
-            None => return Err(MetadataError::Unavailable),
+            None => return MetadataAnswer::Failed(MetadataError::Unavailable),
         };
-        self.requests
-            .submit(token, MetadataRequest::Transact(transaction));
-        match answer.await {
-            Ok(MetadataAnswer::Transacted(outcome)) => Ok(outcome),
-            Ok(MetadataAnswer::Failed(error)) => Err(error),
-            // The session has ended, or the store answers a question that was not asked.
-            Ok(_) | Err(_) => Err(MetadataError::Unavailable),
-        }
+        self.requests.submit(token, request);
+        // The session may have ended.
+        let answer = answer.await;
+        answer.unwrap_or(MetadataAnswer::Failed(MetadataError::Unavailable))
     }
 }
 

@@ -9,18 +9,22 @@
 #![forbid(unsafe_code)]
 
 mod desk;
+mod members;
 mod pace;
 mod problem;
 mod reports;
 mod stalls;
+mod steering;
 mod view;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    Created, Health, LocalReport, LocalStall, LocalStalls, NodeList, StallList, StallQuery, Status,
-    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, Health, LocalReport, LocalStall, LocalStalls, Node, NodeChange, NodeDetails, NodeList,
+    Settings, SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
+    VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, Problem, ProblemKind};
 use holdfast_control::{Inventory, InventoryError, PlanError, VolumeName, VolumeSize};
@@ -31,6 +35,7 @@ use holdfast_model::metadata::{
 use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, Record, VOLUMES_PREFIX, VolumeRecord};
 use holdfast_model::{ClusterId, NodeId, VolumeId};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use self::desk::Desk;
@@ -59,10 +64,10 @@ const LOOK_REST: u32 = 3;
 const SERVE_POLL: Duration = Duration::from_millis(100);
 
 /// The control plane of one process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Controller {
     cluster: ClusterId,
-    desk: Desk,
+    desk: Arc<Desk>,
     local: Option<watch::Receiver<LocalReport>>,
     kept: Option<Kept>,
     serve_time_max: Duration,
@@ -89,7 +94,7 @@ impl Controller {
         session: Session,
         local: Option<watch::Receiver<LocalReport>>,
     ) -> Self {
-        let desk = Desk::start(session);
+        let desk = Arc::new(Desk::start(session));
         Self {
             cluster,
             desk,
@@ -106,11 +111,18 @@ impl Controller {
         stalls: watch::Receiver<VecDeque<LocalStall>>,
         metrics: impl Fn(&LocalReport) -> String + Send + Sync + 'static,
     ) -> Self {
-        let metrics = Box::new(metrics);
+        let metrics = Arc::new(metrics);
         Self {
             kept: Some(Kept { stalls, metrics }),
             ..self
         }
+    }
+
+    /// Steers the cluster whenever nobody else does, until the task is aborted or its runtime ends.
+    ///
+    /// Must be called within a tokio runtime.
+    pub fn steer(&self) -> JoinHandle<()> {
+        tokio::spawn(steering::run(self.clone()))
     }
 
     /// With less patience for new volumes to be served.
@@ -128,6 +140,22 @@ impl Controller {
     /// # Errors
     /// [`Problem`] if the metadata does not answer, or holds another cluster.
     pub async fn found(&self) -> Result<(), Problem> {
+        self.make_cluster().await?;
+        let inventory = self.inventory().await?;
+        for transaction in holdfast_control::clean_up(&inventory) {
+            self.desk
+                .transact(transaction)
+                .await
+                .map_err(problem::metadata)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the cluster, unless it has been made. Tells whether it was made by this.
+    ///
+    /// # Errors
+    /// [`Problem`] if the metadata does not answer.
+    pub async fn make_cluster(&self) -> Result<bool, Problem> {
         let record = ClusterRecord {
             schema: 1,
             cluster: self.cluster,
@@ -148,18 +176,8 @@ impl Controller {
             success: vec![put],
             failure: vec![Operation::Range(Selector::Key(key()))],
         };
-        self.desk
-            .transact(founding)
-            .await
-            .map_err(problem::metadata)?;
-        let inventory = self.inventory().await?;
-        for transaction in holdfast_control::clean_up(&inventory) {
-            self.desk
-                .transact(transaction)
-                .await
-                .map_err(problem::metadata)?;
-        }
-        Ok(())
+        let outcome = self.desk.transact(founding).await;
+        Ok(outcome.map_err(problem::metadata)?.succeeded)
     }
 
     /// Which volumes are not served at which of these nodes' portals.
@@ -402,6 +420,26 @@ impl Api for Controller {
         Ok(view::nodes(&inventory, &reports))
     }
 
+    async fn node(&self, name: &str) -> Result<NodeDetails, Problem> {
+        self.node_details(name).await
+    }
+
+    async fn change_node(&self, name: &str, change: NodeChange) -> Result<Node, Problem> {
+        self.order(name, change).await
+    }
+
+    async fn remove_node(&self, name: &str) -> Result<(), Problem> {
+        self.remove(name).await
+    }
+
+    async fn settings(&self) -> Result<Settings, Problem> {
+        Ok(members::settings(&self.inventory().await?))
+    }
+
+    async fn change_settings(&self, change: SettingsChange) -> Result<Settings, Problem> {
+        self.change(change).await
+    }
+
     async fn volumes(&self) -> Result<VolumeList, Problem> {
         let (inventory, reports) = self.look().await?;
         Ok(view::volumes(&inventory, &reports))
@@ -420,8 +458,8 @@ impl Api for Controller {
         let name: VolumeName = request.name.parse().map_err(problem::name)?;
         let size = VolumeSize::new(request.bytes).map_err(problem::size)?;
         let make = |inventory: &Inventory, reports: &Reports| {
-            let up = |node| reports.is_up(node);
-            let plan = holdfast_control::create(inventory, up, &name, size, request.policy);
+            let room = |node| reports.room_for_more(node);
+            let plan = holdfast_control::create(inventory, room, &name, size, request.policy);
             plan.map(|plan| plan.transactions)
         };
         let is_new = self.carry_out(make, &name).await?;
@@ -436,7 +474,8 @@ impl Api for Controller {
         let name: VolumeName = name.parse().map_err(problem::name)?;
         let size = VolumeSize::new(request.bytes).map_err(problem::size)?;
         let make = |inventory: &Inventory, reports: &Reports| {
-            let plan = holdfast_control::grow(inventory, |node| reports.is_up(node), &name, size);
+            let room = |node| reports.room_for_more(node);
+            let plan = holdfast_control::grow(inventory, room, &name, size);
             plan.map(|plan| plan.transactions)
         };
         if self.carry_out(make, &name).await? {

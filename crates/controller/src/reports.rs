@@ -120,6 +120,12 @@ impl Reports {
             .is_some_and(|(now, then)| now > then)
     }
 
+    /// The bytes of a node that can be given more, if it is up, and how many of them are free.
+    pub(crate) fn room_for_more(&self, node: NodeId) -> Option<(u64, u64)> {
+        let room = self.room(node)?;
+        Some((room.bytes, room.free_bytes()))
+    }
+
     /// The room on a node's devices, if it is up.
     pub(crate) fn room(&self, node: NodeId) -> Option<Room> {
         Some(self.nodes.get(&node)?.room)

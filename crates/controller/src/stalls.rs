@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 
 use holdfast_api::ApiClient;
 use holdfast_api::client::ApiUrl;
@@ -22,9 +23,10 @@ use tokio::task::JoinSet;
 use crate::reports::REPORT_TIME_MAX;
 
 /// What the node in this process keeps and counts.
+#[derive(Clone)]
 pub(crate) struct Kept {
     pub(crate) stalls: watch::Receiver<VecDeque<LocalStall>>,
-    pub(crate) metrics: Box<dyn Fn(&LocalReport) -> String + Send + Sync>,
+    pub(crate) metrics: Arc<dyn Fn(&LocalReport) -> String + Send + Sync>,
 }
 
 impl fmt::Debug for Kept {

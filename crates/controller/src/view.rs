@@ -6,12 +6,14 @@
 use std::cmp::Reverse;
 
 use holdfast_api::documents::{
-    Alert, Health, Joining, LocalJoining, LocalSlice, Node, NodeCounts, NodeList, NodeState,
-    Resync, Room, RoomLevel, Severity, Slice, Status, Volume, VolumeCounts, VolumeList,
-    VolumeSummary,
+    Alert, Health, Joining, LocalJoining, LocalSlice, Node, NodeCounts, NodeDetails, NodeList,
+    NodeSlice, NodeStanding, NodeState, ReplicaRole, Resync, Room, RoomLevel, Severity, Slice,
+    Status, ToMove, Volume, VolumeCounts, VolumeList, VolumeSummary,
 };
-use holdfast_control::Inventory;
-use holdfast_model::record::{NodeRecord, SliceRecord, VolumeRecord};
+use holdfast_control::{Inventory, Part};
+use holdfast_model::record::{
+    Membership, NodeRecord, NodeStanding as Wanted, SliceRecord, VolumeRecord,
+};
 use holdfast_model::{NodeId, Policy};
 
 use crate::reports::Reports;
@@ -22,6 +24,14 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
     let mut pool = Room::default();
     let mut alerts = Vec::new();
     for node in inventory.nodes.values() {
+        let standing = standing(inventory, node.node);
+        if standing == NodeStanding::Removed {
+            continue;
+        }
+        if standing == NodeStanding::Waiting {
+            alerts.push(waiting(node));
+            continue;
+        }
         nodes.total += 1;
         let room = reports.room(node.node);
         if let Some(room) = room {
@@ -91,6 +101,62 @@ fn node_alert(node: &NodeRecord, reports: &Reports) -> Option<Alert> {
     })
 }
 
+/// A node that is no part of the cluster yet.
+fn waiting(node: &NodeRecord) -> Alert {
+    let name = &node.name;
+    Alert {
+        severity: Severity::Warning,
+        subject: format!("node {name}"),
+        detail: format!("waits to be admitted: `holdfast node add {name}`"),
+    }
+}
+
+/// What a node is to the cluster.
+fn standing(inventory: &Inventory, node: NodeId) -> NodeStanding {
+    match inventory.part_of(node) {
+        Part::Waiting => NodeStanding::Waiting,
+        Part::Of(Wanted::Active) => NodeStanding::Active,
+        Part::Of(Wanted::Maintenance) => NodeStanding::Maintenance,
+        Part::Of(Wanted::Draining) => NodeStanding::Draining,
+        Part::Of(Wanted::Removed) => NodeStanding::Removed,
+    }
+}
+
+/// Whether a node's replica of a slice is to go, or to be rebuilt elsewhere.
+fn leaves(inventory: &Inventory, node: NodeId, slice: &SliceRecord) -> bool {
+    let wish = inventory.wishes.get(&slice.slice);
+    let part = inventory.part_of(node);
+    matches!(part, Part::Of(Wanted::Draining | Wanted::Removed))
+        || wish.is_some_and(|wish| !wish.record.nodes.contains(&node))
+}
+
+/// A node, and what is on it.
+pub(crate) fn node_details(inventory: &Inventory, reports: &Reports, node: NodeId) -> NodeDetails {
+    let slices = inventory.slices_on(node).map(|record| {
+        let id = record.slice;
+        let membership = record.replica(node).map(|replica| replica.membership);
+        let role = match membership {
+            Some(Membership::InSync) if record.primary == node => ReplicaRole::Primary,
+            Some(Membership::InSync) => ReplicaRole::InSync,
+            Some(Membership::Joining { .. }) => ReplicaRole::Joining,
+            Some(Membership::Absent { .. }) | None => ReplicaRole::Absent,
+        };
+        NodeSlice {
+            volume: inventory.volumes[&id.volume].record.name.clone(),
+            index: id.index,
+            role,
+            used_bytes: slice_used_bytes(reports, record),
+            leaves: leaves(inventory, node, record),
+        }
+    });
+    let mut slices: Vec<_> = slices.collect();
+    slices.sort_by(|one, other| (&one.volume, one.index).cmp(&(&other.volume, other.index)));
+    NodeDetails {
+        node: node_document(inventory, reports, &inventory.nodes[&node]),
+        slices,
+    }
+}
+
 /// What there is to know about a volume whose slices are so.
 fn volume_alert(volume: &VolumeRecord, slices: &[Health]) -> Option<Alert> {
     let worst = worst_of(slices);
@@ -108,32 +174,48 @@ fn volume_alert(volume: &VolumeRecord, slices: &[Health]) -> Option<Alert> {
 }
 
 pub(crate) fn nodes(inventory: &Inventory, reports: &Reports) -> NodeList {
-    let node = |record: &NodeRecord| {
-        let holds = |slice: &&SliceRecord| slice.replica(record.node).is_some();
-        let leads = |slice: &&SliceRecord| slice.primary == record.node;
-        let slices = || {
-            let volumes = inventory.volumes.values();
-            volumes.flat_map(|volume| inventory.slices_of(&volume.record))
-        };
-        Node {
-            name: record.name.clone(),
-            node: record.node.0,
-            state: if reports.is_up(record.node) {
-                NodeState::Up
-            } else {
-                NodeState::Down
-            },
-            portal: record.portal.clone(),
-            api: record.api.clone(),
-            incarnation: record.incarnation.0,
-            replicas: slices().filter(holds).count() as u32,
-            primaries: slices().filter(leads).count() as u32,
-            sessions: reports.sessions_at(record.node),
-            room: reports.room(record.node),
-        }
-    };
+    let nodes = inventory.nodes.values();
     NodeList {
-        nodes: inventory.nodes.values().map(node).collect(),
+        nodes: nodes
+            .map(|record| node_document(inventory, reports, record))
+            .collect(),
+    }
+}
+
+fn node_document(inventory: &Inventory, reports: &Reports, record: &NodeRecord) -> Node {
+    let node = record.node;
+    let (mut replicas, mut primaries) = (0, 0);
+    let mut to_move = ToMove::default();
+    let volumes = inventory.volumes.values();
+    for slice in volumes.flat_map(|volume| inventory.slices_of(&volume.record)) {
+        primaries += u32::from(slice.primary == node);
+        if slice.replica(node).is_none() {
+            continue;
+        }
+        replicas += 1;
+        if leaves(inventory, node, slice) {
+            to_move.slices += 1;
+            to_move.bytes += slice_used_bytes(reports, slice).unwrap_or(0);
+        }
+    }
+    Node {
+        name: record.name.clone(),
+        node: node.0,
+        state: if reports.is_up(node) {
+            NodeState::Up
+        } else {
+            NodeState::Down
+        },
+        portal: record.portal.clone(),
+        api: record.api.clone(),
+        incarnation: record.incarnation.0,
+        replicas,
+        primaries,
+        sessions: reports.sessions_at(node),
+        room: reports.room(node),
+        standing: standing(inventory, node),
+        site: inventory.site_of(node).map(str::to_owned),
+        to_move,
     }
 }
 
@@ -261,18 +343,19 @@ fn bytes_moved(inventory: &Inventory, reports: &Reports, record: &VolumeRecord) 
 
 /// What the serving replicas hold; where none serves, what the fullest of those in sync does.
 fn used_bytes(inventory: &Inventory, reports: &Reports, record: &VolumeRecord) -> Option<u64> {
-    let used = |slice: &SliceRecord| {
-        server(reports, slice)
-            .map(|slice| slice.used_bytes)
-            .or_else(|| {
-                let in_sync = |node: &NodeId| slice.in_sync().any(|one| one == *node);
-                let replicas = reports
-                    .replicas(slice.slice)
-                    .filter(|(node, _)| in_sync(node));
-                replicas.map(|(_, slice)| slice.used_bytes).max()
-            })
-    };
-    inventory.slices_of(record).map(used).sum()
+    let slices = inventory.slices_of(record);
+    slices.map(|slice| slice_used_bytes(reports, slice)).sum()
+}
+
+fn slice_used_bytes(reports: &Reports, slice: &SliceRecord) -> Option<u64> {
+    let served = server(reports, slice).map(|slice| slice.used_bytes);
+    served.or_else(|| {
+        let in_sync = |node: &NodeId| slice.in_sync().any(|one| one == *node);
+        let replicas = reports
+            .replicas(slice.slice)
+            .filter(|(node, _)| in_sync(node));
+        replicas.map(|(_, slice)| slice.used_bytes).max()
+    })
 }
 
 #[cfg(test)]

@@ -1,168 +1,30 @@
 //! The control plane over an embedded store and nodes that only report.
 #![allow(clippy::unwrap_used, reason = "a test fails so")]
 
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+mod support;
+
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
-    Created, Health, LocalReport, LocalSlice, LocalStall, LocalStalls, LocalVolume, NodeList,
-    NodeState, StallCause, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
-    VolumeGrow, VolumeList,
+    Created, Health, LocalStall, LocalVolume, NodeState, StallQuery, VolumeCreate, VolumeDelete,
+    VolumeGrow,
 };
-use holdfast_api::{Api, Problem, ProblemKind, router, server};
+use holdfast_api::{Api, Problem, ProblemKind};
 use holdfast_controller::Controller;
 use holdfast_metadata::suite::User;
-use holdfast_metadata::{Embedded, HistoryLimits, Session, Store};
+use holdfast_metadata::{Session, Store};
 use holdfast_model::metadata::{
     LeaseId, MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, Selector,
     Transaction,
 };
-use holdfast_model::record::{NAMES_PREFIX, NodeRecord, Record, SLICES_PREFIX, SliceRecord};
-use holdfast_model::{ClusterId, Incarnation, NodeId, Policy, SLICE_SIZE, StoreId};
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use holdfast_model::record::{NAMES_PREFIX, Record, SLICES_PREFIX, SliceRecord};
+use holdfast_model::{ClusterId, NodeId, Policy, SLICE_SIZE};
 
-const CLUSTER: ClusterId = ClusterId(0xC1);
+use support::{CLUSTER, Node, controller, open, stalls_of};
+
 /// Volumes are deleted that nobody uses.
 const UNUSED: VolumeDelete = VolumeDelete { force: false };
-
-fn open(folder: &Path) -> Embedded {
-    Embedded::open(folder, CLUSTER, HistoryLimits::default()).unwrap()
-}
-
-/// A node's API without a node: it reports what it is given.
-#[derive(Default)]
-struct Reporter(Mutex<LocalReport>);
-
-fn elsewhere<T>() -> Result<T, Problem> {
-    Err(Problem::new(
-        ProblemKind::Internal,
-        "only reports are asked of it",
-    ))
-}
-
-impl Api for Reporter {
-    async fn status(&self) -> Result<Status, Problem> {
-        elsewhere()
-    }
-    async fn nodes(&self) -> Result<NodeList, Problem> {
-        elsewhere()
-    }
-    async fn volumes(&self) -> Result<VolumeList, Problem> {
-        elsewhere()
-    }
-    async fn volume(&self, _: &str) -> Result<Volume, Problem> {
-        elsewhere()
-    }
-    async fn create_volume(&self, _: VolumeCreate) -> Result<Created, Problem> {
-        elsewhere()
-    }
-    async fn grow_volume(&self, _: &str, _: VolumeGrow) -> Result<Volume, Problem> {
-        elsewhere()
-    }
-    async fn delete_volume(&self, _: &str, _: VolumeDelete) -> Result<(), Problem> {
-        elsewhere()
-    }
-    async fn local(&self) -> Result<LocalReport, Problem> {
-        let mut report = self.0.lock().unwrap();
-        report.number += 1;
-        Ok(report.clone())
-    }
-    async fn stalls(&self, _: Option<&str>, _: StallQuery) -> Result<StallList, Problem> {
-        elsewhere()
-    }
-    async fn local_stalls(&self, query: StallQuery) -> Result<LocalStalls, Problem> {
-        let report = self.0.lock().unwrap();
-        let stalls = stalls_of(report.node).into_iter();
-        let wanted = stalls.filter(|stall| query.wants(stall));
-        Ok(LocalStalls {
-            node: report.node,
-            lasting: report.stalled.clone(),
-            stalls: wanted.take(query.limit as usize).collect(),
-        })
-    }
-    async fn metrics(&self) -> Result<String, Problem> {
-        elsewhere()
-    }
-}
-
-/// Two stalls of each node, one of each of two volumes.
-fn stalls_of(node: u16) -> Vec<LocalStall> {
-    let stall = |volume: u64| LocalStall {
-        began_ms: 1000 * volume + u64::from(node),
-        length_ms: 100,
-        volume,
-        initiator: None,
-        cause: StallCause::NodeLost,
-        node: Some(9),
-        slice: Some(0),
-        waiting_max: 1,
-        served: true,
-    };
-    vec![stall(2), stall(1)]
-}
-
-struct Node {
-    reporter: Arc<Reporter>,
-    server: JoinHandle<()>,
-}
-
-impl Node {
-    async fn start(number: u16, store: &Embedded) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let record = NodeRecord {
-            schema: 1,
-            node: NodeId(number),
-            name: format!("n{number}"),
-            store: StoreId(number.into()),
-            uses: 1,
-            incarnation: Incarnation(1),
-            portal: String::new(),
-            peer: String::new(),
-            api: format!("http://{}", listener.local_addr().unwrap()),
-        };
-        let reporter = Arc::new(Reporter::default());
-        reporter.0.lock().unwrap().node = number;
-        let routes = router(reporter.clone());
-        let server = tokio::spawn(async move {
-            server::serve(listener, routes).await;
-        });
-        let key = NodeRecord::key(record.node);
-        let put = Operation::Put {
-            key,
-            value: record.encode(),
-            lease: LeaseId::default(),
-        };
-        User::new(store.session()).perform(put).await;
-        Self { reporter, server }
-    }
-
-    /// Serves this volume, and leads all of its slices.
-    fn serve(&self, volume: u64, slices: u32) {
-        let mut report = self.reporter.0.lock().unwrap();
-        report.volumes.push(LocalVolume {
-            volume,
-            serving: true,
-            sessions: 0,
-        });
-        report.slices.extend((0..slices).map(|index| LocalSlice {
-            volume,
-            index,
-            epoch: 1,
-            serving: true,
-            used_bytes: 1 << 18,
-            ..LocalSlice::default()
-        }));
-    }
-}
-
-async fn controller(store: &Embedded) -> Controller {
-    let controller = Controller::new(CLUSTER, store.session(), None);
-    let controller = controller.serve_within(Duration::from_millis(50));
-    controller.found().await.unwrap();
-    controller
-}
 
 fn wanted(name: &str, bytes: u64, policy: Policy) -> VolumeCreate {
     VolumeCreate {

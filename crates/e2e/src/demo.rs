@@ -5,6 +5,7 @@
 //! - when a [`Demo`] is dropped, everything that it started has ended; if the test fails, its logs
 //!   are printed and its directory is kept.
 
+mod etcd;
 mod nodes;
 
 use std::fs::{self, File};
@@ -40,7 +41,7 @@ const KILL_PATIENCE: Duration = Duration::from_secs(10);
 const LOG_LINES: usize = 40;
 
 /// Poisoned by a failed test, which is no reason to fail the next.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+pub(crate) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// What `holdfast demo` is told.
 #[derive(Clone, Debug)]
@@ -51,6 +52,8 @@ pub struct DemoOptions {
     pub device_size: &'static str,
     /// `--volume`, each `NAME:SIZE:POLICY`.
     pub volumes: Vec<&'static str>,
+    /// Whether `--metadata etcd`.
+    pub etcd: bool,
 }
 
 impl Default for DemoOptions {
@@ -59,6 +62,7 @@ impl Default for DemoOptions {
             nodes: 3,
             device_size: "16GiB",
             volumes: vec!["demo:4GiB:mirror2"],
+            etcd: false,
         }
     }
 }
@@ -159,6 +163,9 @@ impl Demo {
         option("portal-port", self.ports.portal.to_string());
         option("api-port", self.ports.api.to_string());
         option("device-size", self.options.device_size.to_owned());
+        if self.options.etcd {
+            option("metadata", "etcd".to_owned());
+        }
         for volume in &self.options.volumes {
             option("volume", (*volume).to_owned());
         }
@@ -192,6 +199,7 @@ impl Demo {
                 self.seen.push(node.pid);
             }
         }
+        self.see_etcd();
         Ok(())
     }
 
@@ -229,6 +237,12 @@ impl Demo {
     /// It fails, or its answer is not as the contract says.
     pub fn volume(&self, name: &str) -> Result<VolumeShow> {
         cli::volume_show(&self.file.api, name)
+    }
+
+    /// Where the cluster's API answers.
+    #[must_use]
+    pub fn api(&self) -> &str {
+        &self.file.api
     }
 
     /// Copies that the policy of volume `name` asks for.
@@ -392,7 +406,7 @@ impl Demo {
 
     /// The ends of all logs.
     fn print_logs(&self) {
-        let mut logs = vec![self.scratch("demo.log")];
+        let mut logs = vec![self.scratch("demo.log"), self.path("etcd/etcd.log")];
         for node in &self.file.nodes {
             logs.push(self.path(&node.name).join("node.log"));
             logs.push(self.path(&node.name).join("node.stderr"));

@@ -1,6 +1,7 @@
 //! A host: volumes of a demo through all portals, and load on them from a thread of its own, so that
 //! nothing that a test waits for slows the load down.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,9 +57,27 @@ impl Host {
         change: impl FnOnce(&mut DiskConfig),
     ) -> Result<Self> {
         let file = demo.file();
-        let target = IscsiName::parse(&file.volume(name)?.target)?;
+        let volume = file.volume(name)?;
         let portals = file.nodes.iter().map(|node| node.portal).collect();
-        let mut config = DiskConfig::new(IscsiName::parse(INITIATOR)?, target, portals);
+        let host = Self::open_at(&volume.target, portals, change)?;
+        ensure!(
+            host.disk.capacity().bytes() == volume.bytes,
+            "{name} has the size that demo.json says"
+        );
+        Ok(host)
+    }
+
+    /// The volume that is this target, through these portals, all of which must work.
+    ///
+    /// # Errors
+    /// A portal does not work.
+    pub fn open_at(
+        target: &str,
+        portals: Vec<SocketAddr>,
+        change: impl FnOnce(&mut DiskConfig),
+    ) -> Result<Self> {
+        let name = IscsiName::parse(target)?;
+        let mut config = DiskConfig::new(IscsiName::parse(INITIATOR)?, name, portals);
         change(&mut config);
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
@@ -67,16 +86,12 @@ impl Host {
             .context("start a runtime")?;
         let disk = runtime
             .block_on(MultipathDisk::open(config))
-            .with_context(|| format!("open volume {name}"))?;
+            .with_context(|| format!("open {target}"))?;
         let host = Self {
             disk: Arc::new(disk),
             runtime,
         };
         host.wait_for_all_paths()?;
-        ensure!(
-            host.disk.capacity().bytes() == file.volume(name)?.bytes,
-            "{name} has the size that demo.json says"
-        );
         Ok(host)
     }
 

@@ -17,6 +17,7 @@ pub mod demo;
 pub mod demo_file;
 pub mod host;
 pub mod image;
+pub mod machines;
 pub mod ports;
 pub mod process;
 pub mod raw;

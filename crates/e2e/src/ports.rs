@@ -1,4 +1,5 @@
-//! Ports for a cluster: a demo takes a run of portals, a run of APIs, and peers 100 above these.
+//! Ports for a cluster: a demo takes a run of portals, a run of APIs, peers 100 above these, and two for
+//! an etcd 200 above the first API.
 //!
 //! It refuses to promise: another process may take a port before the demo does.
 
@@ -8,12 +9,14 @@ use anyhow::{Result, bail};
 
 /// Below the ports that the kernel gives to outgoing connections (from 32768 on Linux).
 const PORTS: std::ops::Range<u16> = 18_000..32_000;
-/// Ports from one cluster's base to the next's: room for APIs and for peers 100 above them.
-const STRIDE: u16 = 200;
+/// Ports from one cluster's base to the next's: room for APIs, for peers 100 above them, and for etcd.
+const STRIDE: u16 = 240;
 /// Where the APIs begin, counted from the base; before that are the portals.
 const API_OFFSET: u16 = 20;
 /// Where peers are, counted from the API of their node.
 const PEER_OFFSET: u16 = 100;
+/// Where etcd's clients connect, counted from the parent's API; its peers do one above.
+pub const ETCD_OFFSET: u16 = 200;
 
 /// What `holdfast demo` is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +54,9 @@ pub fn free(nodes: u16) -> Result<Ports> {
 /// The ports of a demo, as its contract says.
 #[must_use]
 pub fn used_by(ports: Ports, nodes: u16) -> Vec<u16> {
-    // The metadata is where the peers of a node 0 would be.
-    let mut used = vec![ports.api, ports.api + PEER_OFFSET];
+    // The demo's own metadata is where the peers of a node 0 would be.
+    let etcd = ports.api + ETCD_OFFSET;
+    let mut used = vec![ports.api, ports.api + PEER_OFFSET, etcd, etcd + 1];
     for node in 1..=nodes {
         used.push(ports.portal + node - 1);
         used.push(ports.api + node);
@@ -72,7 +76,7 @@ mod tests {
             api: PORTS.start + API_OFFSET,
         };
         let used = used_by(ports, 7);
-        assert_eq!(used.len(), 23);
+        assert_eq!(used.len(), 25);
         assert!(used.iter().all(|port| *port < PORTS.start + STRIDE));
         let mut distinct = used.clone();
         distinct.sort_unstable();

@@ -26,6 +26,7 @@ fn a_full_pool_refuses_writes_and_nothing_else() {
         nodes: 2,
         device_size: "2GiB",
         volumes: vec!["thin:8GiB:mirror2"],
+        ..DemoOptions::default()
     };
     scenario(options, |demo| {
         let host = Host::open(demo, "thin")?;

@@ -19,8 +19,8 @@ use holdfast_model::metadata::{
     OperationResult, Revision, Selector, Transaction, TransactionOutcome, WatchEvent,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, NODES_PREFIX, NodeRecord, Record, SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX,
-    VolumeRecord,
+    CLUSTER_KEY, INTENTS_PREFIX, IntentRecord, NODES_PREFIX, NodeRecord, NodeStanding, Record,
+    SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX, VolumeRecord, WISHES_PREFIX, WishRecord,
 };
 use holdfast_model::{ClusterId, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_replica::Proposed;
@@ -62,6 +62,10 @@ pub(crate) enum Change {
     Slice { slice: SliceId, fresh: bool },
     /// A proposal ended.
     Proposed(SliceId, Proposed),
+    /// What is wished of a slice.
+    Wish(SliceId),
+    /// What the operator wants of a node.
+    Intent,
     /// The metadata is not followed any more, or again if there is no reason.
     Astray(Option<Astray>),
 }
@@ -72,6 +76,8 @@ pub(crate) struct Cluster {
     pub(crate) nodes: BTreeMap<NodeId, NodeRecord>,
     pub(crate) volumes: BTreeMap<VolumeId, VolumeRecord>,
     pub(crate) slices: BTreeMap<SliceId, (SliceRecord, Revision)>,
+    pub(crate) wishes: BTreeMap<SliceId, WishRecord>,
+    intents: BTreeMap<NodeId, IntentRecord>,
     /// Keys whose documents cannot be read.
     pub(crate) unreadable: BTreeSet<String>,
     registration: Option<Registration>,
@@ -317,17 +323,23 @@ impl Cluster {
         let mut gone_nodes: BTreeSet<NodeId> = self.nodes.keys().copied().collect();
         let mut gone_volumes: BTreeSet<VolumeId> = self.volumes.keys().copied().collect();
         let mut gone_slices: BTreeSet<SliceId> = self.slices.keys().copied().collect();
+        let mut gone_wishes: BTreeSet<SliceId> = self.wishes.keys().copied().collect();
+        let mut gone_intents: BTreeSet<NodeId> = self.intents.keys().copied().collect();
         for pair in &found {
             match self.put(pair, false) {
                 Some(Key::Node(node)) => drop(gone_nodes.remove(&node)),
                 Some(Key::Volume(volume)) => drop(gone_volumes.remove(&volume)),
                 Some(Key::Slice(slice)) => drop(gone_slices.remove(&slice)),
+                Some(Key::Wish(slice)) => drop(gone_wishes.remove(&slice)),
+                Some(Key::Intent(node)) => drop(gone_intents.remove(&node)),
                 None => {}
             }
         }
         let gone = gone_nodes.into_iter().map(Key::Node);
         let gone = gone.chain(gone_volumes.into_iter().map(Key::Volume));
         let gone = gone.chain(gone_slices.into_iter().map(Key::Slice));
+        let gone = gone.chain(gone_wishes.into_iter().map(Key::Wish));
+        let gone = gone.chain(gone_intents.into_iter().map(Key::Intent));
         for key in gone.collect::<Vec<_>>() {
             self.delete(key);
         }
@@ -417,6 +429,14 @@ impl Cluster {
                 }
                 self.changes.push_back(Change::Slice { slice, fresh });
             }),
+            Key::Wish(slice) => WishRecord::decode(&pair.value).map(|record| {
+                self.wishes.insert(slice, record);
+                self.changes.push_back(Change::Wish(slice));
+            }),
+            Key::Intent(node) => IntentRecord::decode(&pair.value).map(|record| {
+                self.intents.insert(node, record);
+                self.changes.push_back(Change::Intent);
+            }),
         };
         match readable {
             Ok(()) => self.unreadable.remove(&pair.key),
@@ -439,7 +459,27 @@ impl Cluster {
                 self.slices.remove(&slice);
                 self.changes.push_back(Change::Slice { slice, fresh: true });
             }
+            Key::Wish(slice) => {
+                self.wishes.remove(&slice);
+                self.changes.push_back(Change::Wish(slice));
+            }
+            Key::Intent(node) => {
+                self.intents.remove(&node);
+                self.changes.push_back(Change::Intent);
+            }
         }
+    }
+
+    /// Whether a node is not to lead while another can.
+    pub(crate) fn is_spared(&self, node: NodeId) -> bool {
+        let intent = self.intents.get(&node);
+        intent.is_some_and(|intent| intent.standing != NodeStanding::Active)
+    }
+
+    /// Whether a slice's record names a node's replica.
+    pub(crate) fn names(&self, slice: SliceId, node: NodeId) -> bool {
+        let record = self.slices.get(&slice);
+        record.is_some_and(|(record, _)| record.replica(node).is_some())
     }
 
     /// Whether this node's store was opened more often, in the past, than it remembers: somebody
@@ -456,22 +496,33 @@ enum Key {
     Node(NodeId),
     Volume(VolumeId),
     Slice(SliceId),
+    Wish(SliceId),
+    Intent(NodeId),
 }
 
 impl Key {
     fn parse(key: &str) -> Option<Self> {
+        let number = |text: &str| text.parse().ok().map(NodeId);
+        let volume_of = |text: &str| u64::from_str_radix(text, 16).ok().map(VolumeId);
+        let slice_of = |text: &str| {
+            let (volume, index) = text.split_once('/')?;
+            Some(SliceId {
+                volume: volume_of(volume)?,
+                index: u32::from_str_radix(index, 16).ok()?,
+            })
+        };
         if let Some(node) = key.strip_prefix(NODES_PREFIX) {
-            return node.parse().ok().map(|node| Self::Node(NodeId(node)));
+            return number(node).map(Self::Node);
         }
-        let volume_of = |text| u64::from_str_radix(text, 16).ok().map(VolumeId);
+        if let Some(node) = key.strip_prefix(INTENTS_PREFIX) {
+            return number(node).map(Self::Intent);
+        }
         if let Some(volume) = key.strip_prefix(VOLUMES_PREFIX) {
             return volume_of(volume).map(Self::Volume);
         }
-        let (volume, index) = key.strip_prefix(SLICES_PREFIX)?.split_once('/')?;
-        let index = u32::from_str_radix(index, 16).ok()?;
-        Some(Self::Slice(SliceId {
-            volume: volume_of(volume)?,
-            index,
-        }))
+        if let Some(slice) = key.strip_prefix(WISHES_PREFIX) {
+            return slice_of(slice).map(Self::Wish);
+        }
+        slice_of(key.strip_prefix(SLICES_PREFIX)?).map(Self::Slice)
     }
 }

@@ -4,9 +4,9 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use holdfast_model::{
-    BlockRange, Change, CommandId, Entry, Epoch, NodeId, PageIndex, Sequence, SliceId,
+    BlockRange, Change, ChangedPage, CommandId, Entry, Epoch, NodeId, PageIndex, Sequence, SliceId,
 };
-use holdfast_replica::{Context, Milestone, Peer, Token};
+use holdfast_replica::{Context, Milestone, NotInstalled, Peer, Token};
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_store::View;
 use holdfast_wire::{Message, OutcomeCode};
@@ -84,7 +84,11 @@ impl Context for SliceContext<'_> {
             .put_state(self.world.now, self.slice, state)
     }
 
-    fn install(&mut self, range: BlockRange, change: Option<Change>) -> Option<Token> {
+    fn install(
+        &mut self,
+        range: BlockRange,
+        change: Option<Change>,
+    ) -> Result<Token, NotInstalled> {
         let as_of = self.committed();
         self.world
             .storage
@@ -137,6 +141,11 @@ impl Context for SliceContext<'_> {
         self.world.storage.store().allocated(self.slice).collect()
     }
 
+    fn changed_above(&self, sequence: Sequence) -> Vec<ChangedPage> {
+        let store = self.world.storage.store();
+        store.changed_above(self.slice, sequence)
+    }
+
     fn reserve(&mut self, range: BlockRange) -> bool {
         self.world.storage.reserve(self.slice, range)
     }
@@ -153,6 +162,14 @@ impl Context for SliceContext<'_> {
         self.world
             .storage
             .read_for_replica(now, self.slice, range, View::Committed)
+    }
+
+    fn bad_blocks(&self) -> u64 {
+        self.world.storage.bad_blocks(self.slice)
+    }
+
+    fn is_spared(&self, node: NodeId) -> bool {
+        self.world.cluster.is_spared(node)
     }
 
     fn append_age(&self) -> Duration {
@@ -208,6 +225,8 @@ impl Context for SliceContext<'_> {
             Milestone::HandedOver { node, slow } => Notice::HandedOver { slice, node, slow },
             Milestone::Joining { node, full } => Notice::Joining { slice, node, full },
             Milestone::InSync(node) => Notice::InSync(slice, node),
+            Milestone::Named(node) => Notice::Named(slice, node),
+            Milestone::Released(node) => Notice::Released(slice, node),
             Milestone::NotThatReplica => Notice::NotThatReplica(slice),
             Milestone::MetadataBehind(epoch) => Notice::MetadataBehind(slice, epoch),
         });

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use holdfast_model::{NodeId, SliceId};
 use holdfast_replica::timing::{HEARTBEAT, LEASE};
-use holdfast_replica::{Me, Replica};
+use holdfast_replica::{Me, Peer, Replica};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{Recovered, Store, StoreEvent};
 use holdfast_wire::Message;
@@ -289,13 +289,20 @@ impl Engine {
                 link,
                 store,
                 incarnation,
+                version,
             } => {
                 let now = self.world.now;
                 if self.world.peers.link(peer).is_some() {
                     self.world.peers.down(peer);
                     self.peer_down(peer);
                 }
-                self.world.peers.up(now, peer, link, store, incarnation);
+                let known = Peer {
+                    store,
+                    incarnation,
+                    version,
+                    append_age: Duration::ZERO,
+                };
+                self.world.peers.up(now, peer, link, known);
                 self.world.notices.push(Notice::PeerUp(peer));
                 for slice in self.slices() {
                     self.with_replica(slice, |replica, context| {
@@ -345,8 +352,6 @@ impl Engine {
             Message::TasksEnded(answer) => self.handle_tasks_ended(peer, answer),
             Message::Fetch(fetch) => self.handle_fetch(peer, &fetch),
             Message::Fetched(fetched) => self.handle_fetched(peer, &fetched),
-            // Nobody asks yet, and whoever asks nobody is told nothing.
-            Message::Digest(_) | Message::Digests(_) => {}
             message => {
                 if let Some(slice) = slice_of(&message) {
                     self.with_replica(slice, |replica, context| {
@@ -443,6 +448,12 @@ impl Engine {
                 self.directory_changed();
             }
             Change::Slice { slice, fresh } => self.slice_changed(*slice, *fresh),
+            Change::Wish(slice) => self.hand_wish(*slice),
+            Change::Intent => {
+                for slice in self.slices() {
+                    self.with_replica(slice, |replica, context| replica.look_again(context));
+                }
+            }
             Change::Astray(astray) => {
                 let notice = astray.map_or(Notice::MetadataFollowed, Notice::MetadataAstray);
                 self.world.notices.push(notice);
@@ -484,19 +495,24 @@ impl Engine {
             .get(&slice)
             .map(|(record, _)| record.clone());
         let Some(me) = self.me else { return };
-        let is_mine = record
-            .as_ref()
-            .is_some_and(|record| record.replica(me.node).is_some());
-        if is_mine && !self.replicas.contains_key(&slice) {
+        let is_new = !self.replicas.contains_key(&slice);
+        if is_new && (self.world.cluster.names(slice, me.node) || self.is_left_over(slice)) {
             self.make_replica(slice, me);
         }
         self.with_replica(slice, |replica, context| {
             replica.handle_record(context, record, fresh);
         });
-        if !self.world.cluster.slices.contains_key(&slice) {
-            self.forget_replica(slice);
+        if is_new {
+            self.hand_wish(slice);
         }
+        self.forget_replica(slice);
         self.retry_parts_of(slice);
+    }
+
+    /// Tells a replica what is wished of its slice.
+    fn hand_wish(&mut self, slice: SliceId) {
+        let wish = self.world.cluster.wishes.get(&slice).cloned();
+        self.with_replica(slice, |replica, context| replica.handle_wish(context, wish));
     }
 
     fn handle_store(&mut self, event: StoreEvent, out: &mut Output) {
@@ -508,9 +524,7 @@ impl Engine {
                     self.with_replica(slice, |replica, context| {
                         replica.handle_durable(context, holdfast_replica::Token(token.0));
                     });
-                    if !self.world.cluster.slices.contains_key(&slice) {
-                        self.forget_replica(slice);
-                    }
+                    self.forget_replica(slice);
                 }
             }
             StoreEvent::ReadDone { token, blocks } => self.read_done(token, blocks),
@@ -555,6 +569,9 @@ fn slice_of(message: &Message) -> Option<SliceId> {
         Message::JoinRequest(it) => Some(it.slice),
         Message::Copy(it) => Some(it.slice),
         Message::Copied(it) => Some(it.slice),
+        Message::Holdings(it) => Some(it.slice),
+        Message::Digest(it) => Some(it.slice),
+        Message::Digests(it) => Some(it.slice),
         Message::Reserve(it) => Some(it.slice),
         Message::Reserved(it) => Some(it.slice),
         Message::Heartbeat(_)
@@ -564,8 +581,6 @@ fn slice_of(message: &Message) -> Option<SliceId> {
         | Message::EndTasks(_)
         | Message::TasksEnded(_)
         | Message::Fetch(_)
-        | Message::Fetched(_)
-        | Message::Digest(_)
-        | Message::Digests(_) => None,
+        | Message::Fetched(_) => None,
     }
 }

@@ -58,6 +58,8 @@ pub enum PeerEvent {
         store: StoreId,
         /// The start of the peer's process.
         incarnation: Incarnation,
+        /// The version of the protocol that is spoken: the newest that both know.
+        version: u16,
     },
     /// A message came, in the order of its lane.
     Received {

@@ -80,10 +80,20 @@ impl Engine {
         self.replicas.insert(slice, replica);
     }
 
-    /// A deleted slice's replica goes once its contents are dropped for good.
+    /// Whether the store found contents of a slice that has a record: if that does not name this node,
+    /// they were released while it was off, and are to be dropped.
+    pub(crate) fn is_left_over(&self, slice: SliceId) -> bool {
+        let recovered = self.recovered.as_ref();
+        let found = recovered.is_some_and(|recovered| recovered.slices.contains_key(&slice));
+        found && self.world.cluster.slices.contains_key(&slice)
+    }
+
+    /// The replica of a slice that is deleted, or has none here any more, goes once its contents are
+    /// dropped for good.
     pub(crate) fn forget_replica(&mut self, slice: SliceId) {
+        let is_named = self.world.cluster.names(slice, self.config.node);
         let settled = self.replicas.get(&slice).is_some_and(Replica::is_settled);
-        if settled {
+        if settled && !is_named {
             self.replicas.remove(&slice);
             self.world.syncing.remove(&slice);
             self.world.takeovers.forget(self.world.now, slice);

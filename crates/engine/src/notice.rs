@@ -62,6 +62,10 @@ pub enum Notice {
     },
     /// A replica is in sync again.
     InSync(SliceId, NodeId),
+    /// A node is to hold a replica, with nothing in it yet.
+    Named(SliceId, NodeId),
+    /// A replica is not wanted any more.
+    Released(SliceId, NodeId),
     /// So many blocks of a slice were found to be bad when the store was opened.
     Spoiled(SliceId, u64),
     /// A block that failed its checksum was replaced by another replica's.
@@ -92,6 +96,8 @@ impl Notice {
             | Self::Leads(..)
             | Self::Joining { .. }
             | Self::InSync(..)
+            | Self::Named(..)
+            | Self::Released(..)
             | Self::MetadataFollowed
             | Self::HandedOver { slow: false, .. } => Severity::Info,
             Self::PeerDown(_)
@@ -115,6 +121,11 @@ const TOO_SLOW: &str = ": its disk takes too long";
 /// Why a slice is handed over.
 const HERE_TOO_SLOW: &str = "because the disk here takes too long";
 const MEANT: &str = "which is to lead it";
+
+/// The metadata is not followed.
+const ASTRAY: &str = "the metadata is not the one that this node belongs to, or has gone back";
+const ASTRAY_ADVICE: &str = "nothing is deleted or changed: stop the metadata, and bring back its newest \
+     state (this node goes on by itself then)";
 
 impl fmt::Display for Notice {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -148,6 +159,8 @@ impl fmt::Display for Notice {
                 write!(formatter, "copies {what} slice {slice} to {node}")
             }
             Self::InSync(slice, node) => write!(formatter, "{node} is in sync on slice {slice}"),
+            Self::Named(slice, node) => write!(formatter, "{node} is to hold slice {slice}"),
+            Self::Released(slice, node) => write!(formatter, "{node} has let slice {slice} go"),
             Self::Spoiled(slice, blocks) => {
                 write!(formatter, "slice {slice}: {blocks} blocks here are bad")
             }
@@ -170,12 +183,7 @@ impl fmt::Display for Notice {
                 "the metadata has gone back: it says epoch {epoch} of slice {slice}, of which this \
                  node has seen a later one"
             ),
-            Self::MetadataAstray(why) => write!(
-                formatter,
-                "the metadata is not the one that this node belongs to, or has gone back: {why}; nothing \
-                 is deleted or changed: stop the metadata, and bring back its newest state (this node \
-                 goes on by itself then)"
-            ),
+            Self::MetadataAstray(why) => write!(formatter, "{ASTRAY}: {why}; {ASTRAY_ADVICE}"),
             Self::MetadataFollowed => formatter.write_str("the metadata is the right one again"),
             Self::DeviceFailed(disk) => write!(
                 formatter,

@@ -7,10 +7,10 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use holdfast_model::{Incarnation, NodeId, SliceId, StoreId};
+use holdfast_model::{NodeId, SliceId};
 use holdfast_replica::Peer;
 use holdfast_replica::timing::HEARTBEAT;
-use holdfast_stdx::{Duration, Instant};
+use holdfast_stdx::Instant;
 use holdfast_wire::Message;
 
 use crate::event::{LinkId, PeerCommand};
@@ -48,19 +48,7 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    pub(crate) fn up(
-        &mut self,
-        now: Instant,
-        node: NodeId,
-        id: LinkId,
-        store: StoreId,
-        incarnation: Incarnation,
-    ) {
-        let peer = Peer {
-            store,
-            incarnation,
-            append_age: Duration::ZERO,
-        };
+    pub(crate) fn up(&mut self, now: Instant, node: NodeId, id: LinkId, peer: Peer) {
         let link = Link {
             id,
             peer,

@@ -10,9 +10,11 @@ use alloc::vec::Vec;
 use holdfast_model::{
     BLOCK_SIZE, BlockRange, Change, DiskCompletion, DiskRequest, Entry, Epoch, Sequence, SliceId,
 };
-use holdfast_replica::Token;
+use holdfast_replica::{NotInstalled, Token};
 use holdfast_stdx::{Bytes, BytesMut, Instant};
-use holdfast_store::{BlockRead, Output as StoreOutput, Store, StoreEvent, StoreToken, View};
+use holdfast_store::{
+    BlockRead, InstallRefused, Output as StoreOutput, Store, StoreEvent, StoreToken, View,
+};
 use holdfast_wire::{BlockContent, Content};
 
 /// What a call to the store was for.
@@ -181,7 +183,7 @@ impl Storage {
         range: BlockRange,
         change: Option<Change>,
         as_of: Sequence,
-    ) -> Option<Token> {
+    ) -> Result<Token, NotInstalled> {
         let token = self.token(Use::Durable(slice));
         let installed = match change {
             Some(change) => self
@@ -194,7 +196,12 @@ impl Storage {
         if installed.is_err() {
             self.uses.remove(&token);
         }
-        installed.ok().map(|()| Token(token.0))
+        installed
+            .map(|()| Token(token.0))
+            .map_err(|refused| match refused {
+                InstallRefused::Stale => NotInstalled::Newer,
+                InstallRefused::Undecided => NotInstalled::Undecided,
+            })
     }
 
     /// Installs a repaired block. Whether it could be ordered shows when the block is read again.

@@ -9,6 +9,7 @@ use holdfast_api::client::{ApiUrl, UrlError};
 use holdfast_api::documents::{STALLS_DEFAULT, STALLS_MAX};
 use holdfast_control::{VolumeName, VolumeSize};
 use holdfast_model::{ByteSize, Policy};
+use holdfast_node::WithEtcd;
 
 use crate::demo::DemoOptions;
 use crate::inspect::InspectArguments;
@@ -66,8 +67,14 @@ impl Global {
 pub(crate) enum Command {
     /// Run a whole cluster on this machine, in the foreground
     Demo(DemoOptions),
-    /// Run a node, or list the nodes of the cluster
+    /// Run a node, or list, admit, drain and remove the nodes of the cluster
     Node(NodeArguments),
+    /// Run a witness, in the foreground: a member of etcd beside two nodes, and nothing else
+    Witness {
+        /// The file that describes it
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
     /// Tell how the cluster is
     Status,
     /// Make, look at and delete volumes
@@ -77,6 +84,11 @@ pub(crate) enum Command {
     },
     /// List the times in which commands waited and none was done, and why
     Stalls(StallArguments),
+    /// Show and change the cluster's settings
+    Settings {
+        #[command(subcommand)]
+        command: SettingsCommand,
+    },
     /// Look into a node's devices, while the node does not run
     Inspect(InspectArguments),
 }
@@ -88,31 +100,123 @@ pub(crate) struct NodeArguments {
     /// Run the node that this file describes, in the foreground
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Run a member of etcd beside it, as the section "etcd" of the file says
+    #[arg(long, requires = "config")]
+    with_etcd: bool,
     #[command(subcommand)]
     command: Option<NodeSubcommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum NodeSubcommand {
+pub(crate) enum NodeSubcommand {
     /// List the nodes of the cluster
     List,
+    /// Show a node, and what is on it
+    Show {
+        /// The node's name
+        name: String,
+    },
+    /// Admit a node that has registered: from now on it is given replicas
+    Add {
+        /// The node's name
+        name: String,
+        /// Where it stands: copies are kept on different sites, as far as there are any
+        #[arg(long)]
+        site: Option<String>,
+    },
+    /// Move everything away from a node, while it is in use
+    Drain {
+        /// The node's name
+        name: String,
+        /// What is still there may stay after all
+        #[arg(long)]
+        cancel: bool,
+    },
+    /// Put a node aside, or take it back: it hands over what it leads, and is not rebuilt elsewhere
+    Maintenance {
+        /// On or off
+        switch: Switch,
+        /// The node's name
+        name: String,
+    },
+    /// Remove a node on which nothing is from the cluster
+    Remove {
+        /// The node's name
+        name: String,
+    },
+}
+
+/// What is on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Switch {
+    /// It is.
+    On,
+    /// It is not.
+    Off,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SettingsCommand {
+    /// Show the settings
+    Show,
+    /// Change settings; they are in effect at once
+    Set(SettingsArguments),
+}
+
+#[derive(Args, Debug)]
+#[group(required = true, multiple = true)]
+pub(crate) struct SettingsArguments {
+    /// After how long without a word from a node its replicas are rebuilt elsewhere, for example 90s,
+    /// 60m or 2h
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub(crate) repair_delay: Option<u64>,
+    /// Whether slices move by themselves to even out what nodes hold and lead
+    #[arg(long)]
+    pub(crate) rebalance: Option<Switch>,
+}
+
+/// Seconds, as people write a span of time.
+fn seconds(text: &str) -> Result<u64, String> {
+    let good = || "a time is a number and s, m, h or d, for example 90s".to_owned();
+    let (number, unit) = text
+        .split_at_checked(text.len().wrapping_sub(1))
+        .ok_or_else(good)?;
+    let factor = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 60 * 60,
+        "d" => 24 * 60 * 60,
+        _ => return Err(good()),
+    };
+    let number: u64 = number.parse().map_err(|_| good())?;
+    number.checked_mul(factor).ok_or_else(good)
 }
 
 /// What `node` is to do.
 #[derive(Debug)]
 pub(crate) enum NodeCommand {
     /// Run the node that `config` describes.
-    Run { config: PathBuf },
-    /// List the nodes.
-    List,
+    Run {
+        config: PathBuf,
+        with_etcd: WithEtcd,
+    },
+    /// Ask the cluster, or change it.
+    Ask(NodeSubcommand),
 }
 
 impl NodeArguments {
     /// What is to be done; ends the process if that makes no sense.
     pub(crate) fn chosen(self) -> NodeCommand {
         match (self.config, self.command) {
-            (Some(config), None) => NodeCommand::Run { config },
-            (None, Some(NodeSubcommand::List)) => NodeCommand::List,
+            (Some(config), None) => {
+                let with_etcd = if self.with_etcd {
+                    WithEtcd::Yes
+                } else {
+                    WithEtcd::No
+                };
+                NodeCommand::Run { config, with_etcd }
+            }
+            (None, Some(command)) => NodeCommand::Ask(command),
             (Some(_), Some(_)) => usage(
                 Some("node"),
                 ErrorKind::ArgumentConflict,
@@ -290,11 +394,67 @@ mod tests {
             Command::Node(node) => node.chosen(),
             other => panic!("it is about nodes, not {other:?}"),
         };
-        assert!(matches!(chosen("holdfast node list"), NodeCommand::List));
-        match chosen("holdfast node --config /d/n1/node.toml") {
-            NodeCommand::Run { config } => assert_eq!(config, PathBuf::from("/d/n1/node.toml")),
-            NodeCommand::List => panic!("it runs"),
+        let asks = |line| match chosen(line) {
+            NodeCommand::Ask(command) => command,
+            NodeCommand::Run { .. } => panic!("it asks"),
+        };
+        assert!(matches!(asks("holdfast node list"), NodeSubcommand::List));
+        for (line, expected) in [
+            ("holdfast node --config /d/n1/node.toml", WithEtcd::No),
+            (
+                "holdfast node --config /d/n1/node.toml --with-etcd",
+                WithEtcd::Yes,
+            ),
+        ] {
+            match chosen(line) {
+                NodeCommand::Run { config, with_etcd } => {
+                    assert_eq!(config, PathBuf::from("/d/n1/node.toml"));
+                    assert_eq!(with_etcd, expected);
+                }
+                NodeCommand::Ask(_) => panic!("it runs"),
+            }
         }
+        match asks("holdfast node drain n1 --cancel") {
+            NodeSubcommand::Drain { name, cancel } => assert!(name == "n1" && cancel),
+            other => panic!("it drains, not {other:?}"),
+        }
+        match asks("holdfast node maintenance on n1") {
+            NodeSubcommand::Maintenance { switch, name } => {
+                assert!(name == "n1" && switch == Switch::On);
+            }
+            other => panic!("it is put aside, not {other:?}"),
+        }
+    }
+
+    #[test]
+    fn settings_are_read() {
+        match parsed("holdfast settings set --repair-delay 30m --rebalance off")
+            .unwrap()
+            .command
+        {
+            Command::Settings {
+                command: SettingsCommand::Set(set),
+            } => {
+                assert_eq!(set.repair_delay, Some(1800));
+                assert_eq!(set.rebalance, Some(Switch::Off));
+            }
+            other => panic!("it sets, not {other:?}"),
+        }
+        let nothing = parsed("holdfast settings set").unwrap_err();
+        assert_eq!(nothing, ErrorKind::MissingRequiredArgument);
+        for bad in [
+            "",
+            "s",
+            "5",
+            "5 m",
+            "-5s",
+            "5w",
+            "18446744073709551615h",
+            "5\u{e9}",
+        ] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+        assert_eq!(seconds("2d"), Ok(172_800));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The operator's commands: each asks the API, and prints what it says.
 
+mod found;
 pub(crate) mod node;
+pub(crate) mod settings;
 pub(crate) mod stalls;
 pub(crate) mod status;
 pub(crate) mod volume;

@@ -1,11 +1,11 @@
 //! `holdfast demo`: a whole cluster on this machine, each node a process of its own.
 //!
-//! The parent holds the metadata, serves it to the nodes, and watches them; it is not on the way of
+//! The parent holds the metadata, or has an etcd hold it, and watches the nodes; it is not on the way of
 //! any I/O. If it alone dies, the nodes serve on, and the next parent on the same directory adopts
-//! them.
+//! them, and their etcd.
 //!
 //! It refuses to use or erase a directory that is not a demo's, and to start a node again that has
-//! died: that is for whoever looks on.
+//! died: that is for whoever looks on. (An etcd that has died is started again.)
 //!
 //! Invariants:
 //! - a directory has one parent at a time;
@@ -34,7 +34,7 @@ use crate::cli::VolumeSpec;
 use crate::failure::Failure;
 use crate::output::Output;
 
-use self::layout::NODES_MAX;
+use self::layout::{MetadataKind, NODES_MAX};
 
 /// What the demo is told.
 #[derive(Args, Clone, Debug)]
@@ -49,7 +49,8 @@ pub(crate) struct DemoOptions {
     #[arg(long, default_value_t = 3260, value_name = "PORT",
           value_parser = clap::value_parser!(u16).range(1..))]
     portal_port: u16,
-    /// The demo's API; the nodes' follow, the metadata and the nodes' peers are 100 above
+    /// The demo's API; the nodes' follow, the metadata and the nodes' peers are 100 above, etcd's
+    /// ports 200 and 201
     #[arg(long, default_value_t = 7460, value_name = "PORT",
           value_parser = clap::value_parser!(u16).range(1..))]
     api_port: u16,
@@ -60,6 +61,13 @@ pub(crate) struct DemoOptions {
     /// start: demo:4GiB:mirror2]
     #[arg(long = "volume", value_name = "NAME:SIZE:POLICY")]
     volumes: Vec<VolumeSpec>,
+    /// What keeps the metadata: the demo itself, or an etcd that it starts [default: embedded, or as at
+    /// the first start]
+    #[arg(long, value_enum, value_name = "STORE")]
+    metadata: Option<MetadataKind>,
+    /// The program, for --metadata etcd [default: etcd in PATH]
+    #[arg(long, value_name = "PROGRAM")]
+    etcd: Option<PathBuf>,
     /// Erase what an earlier demo has left in the directory, and begin anew
     #[arg(long)]
     fresh: bool,

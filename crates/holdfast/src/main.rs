@@ -25,9 +25,15 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Demo(options) => demo::run(&options, &output),
         Command::Node(node) => match node.chosen() {
-            NodeCommand::Run { config } => commands::node::run(&config),
-            NodeCommand::List => within_runtime(commands::node::list(&global, &output)),
+            NodeCommand::Run { config, with_etcd } => commands::node::run(&config, with_etcd),
+            NodeCommand::Ask(command) => {
+                within_runtime(commands::node::ask(&global, &output, command))
+            }
         },
+        Command::Witness { config } => commands::node::witness(&config),
+        Command::Settings { command } => {
+            within_runtime(commands::settings::run(&global, &output, &command))
+        }
         Command::Status => within_runtime(commands::status::show(&global, &output)),
         Command::Stalls(arguments) => {
             within_runtime(commands::stalls::show(&global, &output, &arguments))

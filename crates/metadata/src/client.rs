@@ -1,5 +1,5 @@
-//! The interface over TCP: the side of a node. It connects by itself, again and again, and begins
-//! watches anew where they were.
+//! The side of a node: to a server of ours over TCP, or to etcd. It connects by itself, again and
+//! again, and begins watches anew where they were.
 //!
 //! It refuses to repeat a request: one whose connection broke before the answer is answered
 //! `Unavailable`, and only a later read can tell whether it was done.
@@ -7,10 +7,13 @@
 //! Invariants:
 //! - a watch tells every change once, in order, over any number of connections;
 //! - a request that was not sent within [`REQUEST_PATIENCE`] never is;
+//! - over a store that has gone back, or another one, no watch goes on: it ends, and whoever began it
+//!   judges by a fresh read what answers there;
 //! - what waits is bounded: requests here, answers in the session, and refusals by what was asked.
 
 mod connection;
 mod ledger;
+pub(crate) mod way;
 mod worker;
 
 use std::io;
@@ -22,6 +25,8 @@ use holdfast_stdx::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
+use self::way::Connect;
+use crate::etcd::{EtcdConfig, EtcdError};
 use crate::frame::{FrameError, Refusal};
 use crate::session::{ANSWERS_WAITING_MAX, Requests, Session, Submit};
 
@@ -76,9 +81,12 @@ pub enum ConnectError {
     /// What answers is no metadata server of a version that we know.
     #[error("what answers there is no metadata server")]
     Stranger(#[source] Option<FrameError>),
+    /// etcd, or the way to it.
+    #[error(transparent)]
+    Etcd(#[from] EtcdError),
 }
 
-/// A client of a metadata server.
+/// A client of a metadata store.
 #[derive(Debug)]
 pub struct Client {
     /// Both ends of the session. It lasts until it is dropped, over any number of connections.
@@ -88,16 +96,26 @@ pub struct Client {
 }
 
 impl Client {
-    /// Begins to connect. Must be called within a tokio runtime; what it starts ends when the
-    /// session's requests are dropped.
+    /// Begins to connect to a server of ours. Must be called within a tokio runtime; what it starts
+    /// ends when the session's requests are dropped.
     ///
     /// Panics if there is no address.
     #[must_use]
     pub fn start(config: ClientConfig) -> Self {
-        assert!(
-            !config.addresses.is_empty(),
-            "the configuration names an address"
-        );
+        let addresses = config.addresses.clone();
+        Self::begin(config, addresses)
+    }
+
+    /// The same for etcd.
+    ///
+    /// Panics if there is no endpoint.
+    #[must_use]
+    pub fn start_etcd(config: &EtcdConfig) -> Self {
+        Self::begin(config.connector(), config.addresses())
+    }
+
+    fn begin<C: Connect>(connector: C, addresses: Vec<String>) -> Self {
+        assert!(!addresses.is_empty(), "the configuration names an address");
         let (requests, waiting) = mpsc::channel(REQUESTS_WAITING_MAX);
         let (told, answers) = mpsc::channel(ANSWERS_WAITING_MAX);
         let (status_told, status) = watch::channel(Status::default());
@@ -106,7 +124,13 @@ impl Client {
             refusals: told.downgrade(),
             runtime: Handle::current(),
         };
-        tokio::spawn(worker::run(config, waiting, told, status_told));
+        tokio::spawn(worker::run(
+            connector,
+            addresses,
+            waiting,
+            told,
+            status_told,
+        ));
         Self {
             session: Session {
                 requests: Requests::new(Arc::new(submitter)),

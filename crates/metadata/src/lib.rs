@@ -5,6 +5,7 @@
 //! - [`machine`]: the store as a pure machine; the simulator drives it as it is.
 //! - [`embedded`]: the machine made durable in one directory, for one machine and for tests.
 //! - [`server`] and [`client`]: the interface over TCP.
+//! - [`etcd`]: the same client's way to an etcd cluster, for clusters that span machines.
 //! - [`session`]: what a user of the metadata holds, whichever store is behind it.
 //! - [`suite`]: the tests that every store passes.
 //!
@@ -15,6 +16,7 @@
 pub mod client;
 mod codec;
 pub mod embedded;
+pub mod etcd;
 pub mod frame;
 pub mod limits;
 pub mod machine;

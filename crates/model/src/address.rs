@@ -190,6 +190,18 @@ impl fmt::Debug for BlockRange {
     }
 }
 
+/// A page of which blocks may have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangedPage {
+    /// Which page.
+    pub page: PageIndex,
+    /// The blocks that may have changed, one bit each.
+    pub blocks: u64,
+    /// Whether each of them was written or cleared. If not, some block of the page was, and nobody
+    /// knows which.
+    pub is_exact: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::vec::Vec;

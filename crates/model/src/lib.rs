@@ -18,7 +18,7 @@ pub mod record;
 pub mod size;
 
 pub use address::{
-    BLOCK_SIZE, BLOCKS_PER_PAGE, BLOCKS_PER_SLICE, BlockIndex, BlockRange, PAGE_SIZE,
+    BLOCK_SIZE, BLOCKS_PER_PAGE, BLOCKS_PER_SLICE, BlockIndex, BlockRange, ChangedPage, PAGE_SIZE,
     PAGES_PER_SLICE, PageIndex, SLICE_SIZE,
 };
 pub use disk::{DiskCompletion, DiskError, DiskId, DiskOp, DiskRequest, DiskToken};

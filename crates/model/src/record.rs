@@ -77,6 +77,15 @@ pub const VOLUMES_PREFIX: &str = "/holdfast/volumes/";
 /// Where the slices' records are.
 pub const SLICES_PREFIX: &str = "/holdfast/slices/";
 
+/// Where the settings are.
+pub const SETTINGS_KEY: &str = "/holdfast/settings";
+/// Where the one who steers is on record, for as long as its lease lives.
+pub const LEADER_KEY: &str = "/holdfast/leader";
+/// Where the operator's intents for nodes are.
+pub const INTENTS_PREFIX: &str = "/holdfast/intents/";
+/// Where the wishes for slices are.
+pub const WISHES_PREFIX: &str = "/holdfast/wishes/";
+
 /// A node as it last started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -258,6 +267,145 @@ impl SliceRecord {
     }
 }
 
+/// Replicas of a slice at most, those among them that are to go: the copies of the strongest policy,
+/// and as many that take their place.
+pub const REPLICAS_MAX: usize = 8;
+
+/// Where the control plane wants a slice to be. Only the slice's primary changes the slice's record; it
+/// works towards the wish, as far as that can be done. The wish goes when the record says the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WishRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Which slice.
+    pub slice: SliceId,
+    /// The nodes that are to hold its replicas, and in the end no others.
+    pub nodes: Vec<NodeId>,
+    /// Nodes whose replicas stay until the control plane has seen that nothing depends on them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<NodeId>,
+    /// The one of them that is to lead.
+    pub preferred: NodeId,
+}
+
+impl WishRecord {
+    /// The key of the wish for a slice.
+    #[must_use]
+    pub fn key(slice: SliceId) -> String {
+        format!("{}{:08x}", Self::prefix(slice.volume), slice.index)
+    }
+
+    /// Where the wishes for all slices of a volume are.
+    #[must_use]
+    pub fn prefix(volume: VolumeId) -> String {
+        format!("{WISHES_PREFIX}{:016x}/", volume.0)
+    }
+
+    /// Whether it can be meant: somebody holds the slice, nobody twice, and one of them leads.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let mut nodes = [&self.nodes[..], &self.kept].concat();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes.len() == self.nodes.len() + self.kept.len()
+            && nodes.len() <= REPLICAS_MAX
+            && self.nodes.contains(&self.preferred)
+    }
+
+    /// Whether a slice's record says what is wished.
+    #[must_use]
+    pub fn is_met_by(&self, record: &SliceRecord) -> bool {
+        let named = |node: &NodeId| record.replica(*node).is_some();
+        record.replicas.len() == self.nodes.len()
+            && self.nodes.iter().all(named)
+            && record.preferred == self.preferred
+    }
+}
+
+/// What the operator wants of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeStanding {
+    /// It holds what it is given.
+    Active,
+    /// It is about to be worked on: it leads nothing, is given nothing, and nothing of it is rebuilt
+    /// elsewhere.
+    Maintenance,
+    /// Everything that it holds moves away.
+    Draining,
+    /// It is no part of the cluster any more.
+    Removed,
+}
+
+/// What the operator wants of a node, beside the node's own record, which the node writes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IntentRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Which node.
+    pub node: NodeId,
+    /// What is wanted of it.
+    pub standing: NodeStanding,
+    /// Where it stands: copies of a slice are kept on different sites, as far as there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
+}
+
+impl IntentRecord {
+    /// The key of the intent for a node.
+    #[must_use]
+    pub fn key(node: NodeId) -> String {
+        format!("{INTENTS_PREFIX}{:05}", node.0)
+    }
+}
+
+/// The cluster's settings, at [`SETTINGS_KEY`]. What is not there has its default.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettingsRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// After so many seconds without a word from a node its replicas are rebuilt elsewhere.
+    #[serde(default = "default_repair_delay")]
+    pub repair_delay_seconds: u64,
+    /// Whether slices move by themselves to even out what nodes hold and lead.
+    #[serde(default = "default_rebalance")]
+    pub rebalance: bool,
+}
+
+/// An hour: longer than a machine takes to be restarted, or updated.
+const fn default_repair_delay() -> u64 {
+    60 * 60
+}
+
+const fn default_rebalance() -> bool {
+    true
+}
+
+impl Default for SettingsRecord {
+    fn default() -> Self {
+        Self {
+            schema: 1,
+            repair_delay_seconds: default_repair_delay(),
+            rebalance: default_rebalance(),
+        }
+    }
+}
+
+/// Who plans for the whole cluster, at [`LEADER_KEY`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeaderRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Which node.
+    pub node: NodeId,
+    /// The lease that it holds: another one each time.
+    pub lease: u64,
+}
+
 macro_rules! record {
     ($($name:ident),*) => {
         $(impl Record for $name {
@@ -273,7 +421,11 @@ record!(
     NodeRecord,
     NameRecord,
     VolumeRecord,
-    SliceRecord
+    SliceRecord,
+    WishRecord,
+    IntentRecord,
+    SettingsRecord,
+    LeaderRecord
 );
 
 #[cfg(test)]
@@ -326,6 +478,54 @@ mod tests {
             SliceRecord::decode(&slice_record().encode()),
             Ok(slice_record())
         );
+    }
+
+    #[test]
+    fn wishes_intents_and_settings_are_read_for_ever() {
+        let wish = WishRecord {
+            schema: 1,
+            slice: slice_record().slice,
+            nodes: vec![NodeId(1), NodeId(3)],
+            kept: vec![],
+            preferred: NodeId(3),
+        };
+        let literal = br#"{"schema":1,"slice":{"volume":3,"index":1},"nodes":[1,3],"preferred":3}"#;
+        assert_eq!(WishRecord::decode(literal), Ok(wish.clone()));
+        assert_eq!(&wish.encode()[..], &literal[..]);
+        let intent = IntentRecord {
+            schema: 1,
+            node: NodeId(3),
+            standing: NodeStanding::Maintenance,
+            site: None,
+        };
+        let literal = br#"{"schema":1,"node":3,"standing":"maintenance"}"#;
+        assert_eq!(IntentRecord::decode(literal), Ok(intent.clone()));
+        assert_eq!(&intent.encode()[..], &literal[..]);
+        let settings = SettingsRecord::decode(br#"{"schema":1}"#);
+        assert_eq!(settings, Ok(SettingsRecord::default()));
+        let unknown = br#"{"schema":1,"repair_delay":5}"#;
+        assert_eq!(SettingsRecord::decode(unknown), Err(RecordError::Malformed));
+    }
+
+    #[test]
+    fn a_wish_is_sound_and_met_or_not() {
+        let wish = |nodes: &[u16], preferred| WishRecord {
+            schema: 1,
+            slice: slice_record().slice,
+            nodes: nodes.iter().map(|node| NodeId(*node)).collect(),
+            kept: vec![],
+            preferred: NodeId(preferred),
+        };
+        assert!(wish(&[1, 3], 3).is_sound());
+        assert!(!wish(&[1, 3], 2).is_sound(), "nobody leads");
+        assert!(!wish(&[3, 3], 3).is_sound(), "two copies in one place");
+        assert!(!wish(&[], 1).is_sound());
+        assert!(!wish(&[1, 2, 3, 4, 5, 6, 7, 8, 9], 1).is_sound());
+        let record = slice_record();
+        assert!(wish(&[2, 1], 2).is_met_by(&record));
+        assert!(!wish(&[2, 1], 1).is_met_by(&record));
+        assert!(!wish(&[2], 2).is_met_by(&record));
+        assert!(!wish(&[1, 3], 1).is_met_by(&record));
     }
 
     #[test]

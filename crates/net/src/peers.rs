@@ -387,6 +387,7 @@ impl Peers {
                     link: id,
                     store: hello.store,
                     incarnation: hello.incarnation,
+                    version: hello.version,
                 });
             }
             Err(error) => {

@@ -11,12 +11,12 @@ use holdfast_engine::{PeerCommand, PeerEvent};
 use holdfast_model::{ClusterId, Incarnation, NodeId, StoreId};
 use holdfast_stdx::Bytes;
 use holdfast_wire::{
-    FRAME_HEADER_BYTES, FrameHeader, Hello, Lane, Message, PAYLOAD_BYTES_MAX, encode,
+    FRAME_HEADER_BYTES, FrameHeader, Hello, Lane, Message, PAYLOAD_BYTES_MAX, WIRE_VERSION, encode,
     hello_from_frame, hello_to_frame,
 };
 use support::{CLUSTER, TestNode, TestOptions, control_message, data_message, pair, run, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 
 const QUIET: Duration = Duration::from_millis(300);
 
@@ -32,6 +32,7 @@ fn hello(lane: Lane, incarnation: u64, link: u64) -> Hello {
         to: NodeId(2),
         link,
         lane,
+        version: WIRE_VERSION,
     }
 }
 
@@ -383,6 +384,69 @@ fn a_peer_of_another_version_learns_which_version_is_here() {
         lane.0.write_all(&frame).await.unwrap();
         assert_eq!(lane.hear().await.node, NodeId(2));
         lane.ends().await;
+    });
+}
+
+/// A node of the first version, made by hand, is dialled.
+#[test]
+fn a_peer_of_an_older_version_is_spoken_to_in_that() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut one = TestNode::open(1);
+        one.connect(2, listener.local_addr().unwrap());
+        let mut lanes = Vec::new();
+        while lanes.len() < 2 {
+            let mut lane = HandLane(within(listener.accept()).await.unwrap().0);
+            let mut header = [0; FRAME_HEADER_BYTES];
+            within(lane.0.read_exact(&mut header)).await.unwrap();
+            let header = FrameHeader::parse(&header).unwrap();
+            let mut rest = vec![0; header.rest_length()];
+            within(lane.0.read_exact(&mut rest)).await.unwrap();
+            let heard = hello_from_frame(&header, &Bytes::from(rest)).unwrap();
+            let answer = Hello {
+                node: NodeId(2),
+                to: NodeId(1),
+                version: 1,
+                ..heard
+            };
+            if heard.version == 1 {
+                lane.say(&answer).await;
+                lanes.push(lane);
+            } else {
+                // It can read no more than that this is a version that it does not know.
+                let (to, link) = (NodeId(0), 0);
+                lane.say(&Hello { to, link, ..answer }).await;
+            }
+        }
+        match one.next_peer().await {
+            PeerEvent::Up { version, .. } => assert_eq!(version, 1),
+            other => panic!("{other:?} where a link should come up"),
+        }
+    });
+}
+
+#[test]
+fn peers_speak_the_newest_version_that_both_know() {
+    run(async {
+        let mut two = node_two();
+        for version in [1, WIRE_VERSION] {
+            let link = u64::from(version);
+            let hello = |lane| Hello {
+                version,
+                ..hello(lane, 1, link)
+            };
+            let control = HandLane::greeted(two.peers, &hello(Lane::Control)).await;
+            let data = HandLane::greeted(two.peers, &hello(Lane::Data)).await;
+            let event = match two.next_peer().await {
+                PeerEvent::Down { .. } => two.next_peer().await,
+                event => event,
+            };
+            assert!(
+                matches!(event, PeerEvent::Up { version: spoken, .. } if spoken == version),
+                "{event:?}"
+            );
+            drop((control, data));
+        }
     });
 }
 

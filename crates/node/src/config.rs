@@ -4,6 +4,9 @@
 //! - unknown keys are errors: a misspelt key never means "the default";
 //! - every path is absolute: a node starts the same from any directory.
 
+pub mod etcd;
+pub mod witness;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -11,8 +14,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use holdfast_disk::DriverChoice;
+use holdfast_metadata::etcd::{EndpointError, EtcdEndpoint};
 use holdfast_model::{ClusterId, NodeId, Tier};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use self::etcd::{EtcdSection, InvalidEtcd};
 
 /// Bytes of a configuration file at most.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -45,8 +52,12 @@ pub struct NodeConfig {
     pub peers: Endpoint,
     /// Where its API answers.
     pub api: Endpoint,
-    /// Where the cluster's metadata is.
+    /// Where the cluster's metadata is, if the section `[etcd]` does not say it.
+    #[serde(default, skip_serializing_if = "MetadataConfig::is_empty")]
     pub metadata: MetadataConfig,
+    /// The etcd of the cluster's own machines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<EtcdSection>,
     /// What drives its devices.
     #[serde(default, skip_serializing_if = "DiskDriver::is_auto")]
     pub disk_driver: DiskDriver,
@@ -78,15 +89,39 @@ impl Endpoint {
     }
 }
 
-/// Where the cluster's metadata is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Where the cluster's metadata is: at servers of ours, or in an etcd.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetadataConfig {
-    /// One or more, `host:port`, tried in turn.
+    /// Servers of ours, `host:port`, tried in turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
-    /// What admits the node; empty for nothing.
-    #[serde(default)]
+    /// The client endpoints of etcd's members, `host:port`, tried in turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub etcd: Vec<String>,
+    /// What admits the node at a server of ours; empty for nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub token: String,
+}
+
+impl MetadataConfig {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Where the metadata is, decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MetadataSource {
+    /// At servers of ours.
+    Servers {
+        /// Tried in turn.
+        addresses: Vec<String>,
+        /// What admits the node.
+        token: String,
+    },
+    /// In an etcd, at these endpoints.
+    Etcd(Vec<EtcdEndpoint>),
 }
 
 /// What drives a node's devices.
@@ -214,8 +249,23 @@ pub enum Invalid {
         path: PathBuf,
     },
     /// No way to the metadata.
-    #[error("metadata.addresses: names no address")]
+    #[error(
+        "metadata.addresses: names no address; or name etcd's endpoints in metadata.etcd, or its members in \
+         a section [etcd]"
+    )]
     NoMetadata,
+    /// More than one.
+    #[error("{0} and {1} both say where the metadata is; leave one of them out")]
+    TwoMetadata(&'static str, &'static str),
+    /// etcd takes no token.
+    #[error("metadata.token: is for metadata.addresses; etcd takes none yet")]
+    EtcdToken,
+    /// No endpoint of etcd's.
+    #[error("metadata.etcd: {0}")]
+    EtcdEndpoint(#[from] EndpointError),
+    /// The section of etcd makes no sense.
+    #[error(transparent)]
+    Etcd(#[from] InvalidEtcd),
     /// No device, or too many.
     #[error("devices: there are {0}, a node has 1 to {DEVICES_MAX}")]
     DeviceCount(usize),
@@ -247,14 +297,7 @@ impl NodeConfig {
     /// # Errors
     /// [`ConfigError`], with the place in the file where that is known.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = read_text(path).map_err(|source| ConfigError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        let config: Self = toml::from_str(&text).map_err(|source| ConfigError::Parse {
-            path: path.to_owned(),
-            source: Box::new(source),
-        })?;
+        let config: Self = read_toml(path)?;
         config.check().map_err(|invalid| ConfigError::Invalid {
             path: path.to_owned(),
             invalid,
@@ -276,23 +319,59 @@ impl NodeConfig {
         if !(1..=NODE_MAX).contains(&self.node.0) {
             return Err(Invalid::Node(self.node));
         }
-        let letters = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if !(1..=NAME_LENGTH_MAX).contains(&self.name.len()) || !self.name.chars().all(letters) {
+        if !is_name(&self.name) {
             return Err(Invalid::Name(self.name.clone()));
         }
         absolute("directory", &self.directory)?;
-        if self.metadata.addresses.is_empty() {
-            return Err(Invalid::NoMetadata);
-        }
-        if let Some(address) = self.metadata.addresses.iter().find(|it| !is_address(it)) {
-            return Err(Invalid::MetadataAddress(address.clone()));
-        }
+        self.metadata_source()?;
         self.check_endpoints()?;
         self.check_devices()?;
         if self.log.bytes_max < LOG_BYTES_MAX_MIN {
             return Err(Invalid::LogBytes(self.log.bytes_max));
         }
         Ok(())
+    }
+
+    /// Where the metadata is.
+    ///
+    /// # Errors
+    /// [`Invalid`] if that is not said, said twice, or wrong.
+    pub fn metadata_source(&self) -> Result<MetadataSource, Invalid> {
+        let MetadataConfig {
+            addresses,
+            etcd,
+            token,
+        } = &self.metadata;
+        let said = [
+            ("metadata.addresses", !addresses.is_empty()),
+            ("metadata.etcd", !etcd.is_empty()),
+            ("etcd.members", self.etcd.is_some()),
+        ];
+        let mut said = said.into_iter().filter(|(_, is_said)| *is_said);
+        let Some((one, _)) = said.next() else {
+            return Err(Invalid::NoMetadata);
+        };
+        if let Some((other, _)) = said.next() {
+            return Err(Invalid::TwoMetadata(one, other));
+        }
+        if let Some(address) = addresses.iter().find(|it| !is_address(it)) {
+            return Err(Invalid::MetadataAddress(address.clone()));
+        }
+        if !addresses.is_empty() {
+            return Ok(MetadataSource::Servers {
+                addresses: addresses.clone(),
+                token: token.clone(),
+            });
+        }
+        if !token.is_empty() {
+            return Err(Invalid::EtcdToken);
+        }
+        if let Some(section) = &self.etcd {
+            section.check()?;
+            return Ok(MetadataSource::Etcd(section.endpoints(&self.name)));
+        }
+        let endpoints = etcd.iter().map(|endpoint| endpoint.parse());
+        Ok(MetadataSource::Etcd(endpoints.collect::<Result<_, _>>()?))
     }
 
     /// The endpoints with their keys.
@@ -338,6 +417,12 @@ impl NodeConfig {
     }
 }
 
+/// Whether it can stand in log lines, tables and file names.
+fn is_name(name: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    (1..=NAME_LENGTH_MAX).contains(&name.len()) && name.chars().all(is_letter)
+}
+
 fn is_address(text: &str) -> bool {
     holdfast_model::host_and_port(text).is_some()
 }
@@ -349,6 +434,18 @@ fn absolute(key: &'static str, path: &Path) -> Result<(), Invalid> {
     Err(Invalid::Relative {
         key,
         path: path.to_owned(),
+    })
+}
+
+/// Reads a file of TOML.
+fn read_toml<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError> {
+    let text = read_text(path).map_err(|source| ConfigError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    toml::from_str(&text).map_err(|source| ConfigError::Parse {
+        path: path.to_owned(),
+        source: Box::new(source),
     })
 }
 

@@ -159,3 +159,105 @@ fn senseless_values_are_refused() {
     );
     assert_eq!(refused(&|c| c.log.bytes_max = 10), Invalid::LogBytes(10));
 }
+
+/// The samples are what a user begins with.
+#[test]
+fn the_samples_are_configurations() {
+    let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist");
+    let node = NodeConfig::read(&dist.join("node.toml")).unwrap();
+    let etcd = node.etcd.as_ref().expect("it lists the members");
+    assert!(etcd.own(&node.name).is_ok(), "it is a member itself");
+    match node.metadata_source() {
+        Ok(MetadataSource::Etcd(endpoints)) => {
+            let endpoints: Vec<_> = endpoints.iter().map(EtcdEndpoint::address).collect();
+            let expected = ["192.0.2.1:2379", "192.0.2.2:2379", "192.0.2.3:2379"];
+            assert_eq!(endpoints, expected);
+        }
+        other => panic!("the metadata is in etcd, not in {other:?}"),
+    }
+    let witness = witness::WitnessConfig::read(&dist.join("witness.toml")).unwrap();
+    assert_eq!(witness.etcd.members, etcd.members);
+    assert_eq!(witness.cluster, node.cluster);
+    NodeConfig::read(&dist.join("node-external-etcd.toml")).unwrap();
+    let services = [
+        (
+            "holdfast-node.service",
+            "holdfast node --config /etc/holdfast/node.toml --with-etcd",
+        ),
+        (
+            "holdfast-witness.service",
+            "holdfast witness --config /etc/holdfast/witness.toml",
+        ),
+    ];
+    for (service, command) in services {
+        let text = fs::read_to_string(dist.join(service)).unwrap();
+        assert!(text.contains(command), "{service}");
+    }
+}
+
+#[test]
+fn the_metadata_is_in_one_place() {
+    let with = |metadata: &str| {
+        let text = TEXT.replace("[metadata]\naddresses = [\"127.0.0.1:7460\"]\n", metadata);
+        assert_ne!(text, TEXT);
+        toml::from_str::<NodeConfig>(&text).unwrap()
+    };
+    let source = |metadata: &str| with(metadata).metadata_source();
+    let endpoints = |metadata: &str| match source(metadata) {
+        Ok(MetadataSource::Etcd(found)) => found
+            .iter()
+            .map(|endpoint| endpoint.address().to_owned())
+            .collect::<Vec<_>>(),
+        other => panic!("{metadata}: it is in etcd, not in {other:?}"),
+    };
+    let etcd = "[metadata]\netcd = [\"a:1\", \"http://b:2\"]\n";
+    assert_eq!(endpoints(etcd), ["a:1", "b:2"]);
+    // Its own member first.
+    let members = "[etcd]\nmember = \"y\"\nclient_port = 9\n[etcd.members]\nx = \"10.0.0.1\"\ny = \"10.0.0.2\"\n";
+    assert_eq!(endpoints(members), ["10.0.0.2:9", "10.0.0.1:9"]);
+    assert_eq!(
+        with(members).to_toml().parse::<toml::Table>().map(|_| ()),
+        Ok(())
+    );
+    assert!(matches!(
+        config().metadata_source(),
+        Ok(MetadataSource::Servers { .. })
+    ));
+    for (metadata, says) in [
+        ("", "metadata.addresses"),
+        (
+            "[metadata]\naddresses = [\"a:1\"]\netcd = [\"b:2\"]\n",
+            "metadata.addresses and metadata.etcd",
+        ),
+        (
+            "[metadata]\netcd = [\"b:2\"]\ntoken = \"t\"\n",
+            "metadata.token",
+        ),
+        ("[metadata]\netcd = [\"https://b:2\"]\n", "TLS"),
+        (
+            "[metadata]\netcd = [\"b\"]\n",
+            "metadata.etcd: `b` is not HOST:PORT",
+        ),
+        ("[etcd.members]\n", "etcd.members: there are 0"),
+        (
+            "[etcd.members]\nx = \"0.0.0.0\"\n",
+            "not the address of one machine",
+        ),
+        (
+            "[etcd.members]\nx = \"10.0.0.1\"\ny = \"10.0.0.1\"\n",
+            "10.0.0.1 is there twice",
+        ),
+        (
+            "[etcd]\npeer_port = 2379\n[etcd.members]\nx = \"10.0.0.1\"\n",
+            "2379 and 2379 are not two ports",
+        ),
+        (
+            "[etcd]\nprogram = \"etcd\"\n[etcd.members]\nx = \"10.0.0.1\"\n",
+            "absolute",
+        ),
+        ("[etcd.members]\n\"a b\" = \"10.0.0.1\"\n", "\"a b\""),
+    ] {
+        let error = with(metadata).check().unwrap_err().to_string();
+        assert!(error.contains(says), "{metadata}: {error}");
+    }
+}

@@ -9,6 +9,7 @@ use holdfast_store::OpenError;
 
 use crate::config::{ConfigError, Invalid};
 use crate::directory::ClaimError;
+use crate::etcd::EtcdStartError;
 use crate::limits::LimitError;
 use crate::ports::{Listening, who_listens};
 use crate::predecessor::Holder;
@@ -46,6 +47,12 @@ pub enum NodeError {
         /// Who has the port.
         taken_by: Option<Listening>,
     },
+    /// Its etcd cannot be started.
+    #[error(transparent)]
+    Etcd(#[from] EtcdStartError),
+    /// There is no etcd to start.
+    #[error("--with-etcd: the configuration has no section [etcd] that lists the members")]
+    NoEtcd,
     /// A device cannot be used.
     #[error("devices: {0}")]
     Devices(#[from] StartError),

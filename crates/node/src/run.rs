@@ -21,6 +21,7 @@ use tracing::Level;
 use crate::config::{DeviceConfig, NodeConfig};
 use crate::directory::{ClaimError, Directory};
 use crate::error::NodeError;
+use crate::etcd::{Plan, Supervisor};
 use crate::predecessor::{self, Holder};
 use crate::reactor::{Names, Reactor};
 use crate::report::Reporter;
@@ -31,12 +32,23 @@ use crate::{clock, limits, logging};
 
 /// The log in a node's directory.
 pub const LOG_FILE: &str = "node.log";
+/// What an etcd beside it keeps, in a node's directory.
+pub(crate) const ETCD_DIRECTORY: &str = "etcd";
 /// Connections of peers: both lanes of the other nodes of a cluster of 64, and as many that are
 /// being made.
 const PEER_CONNECTIONS_MAX: usize = 4 * 64;
 /// What a device writes whole, if it does not say that it is more.
 const SECTOR_MIN: u32 = 512;
 const SECTOR_MAX: u32 = 4096;
+
+/// Whether a node has an etcd run beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WithEtcd {
+    /// It does: the member that the section `[etcd]` says.
+    Yes,
+    /// Somebody else does.
+    No,
+}
 
 /// Runs a node until it is told to stop, by SIGTERM or SIGINT. `make_api` makes what answers at its
 /// API; it is called once, on another thread.
@@ -46,9 +58,21 @@ const SECTOR_MAX: u32 = 4096;
 /// its log too, if there is one.
 pub fn run<A: Api>(
     config: &NodeConfig,
+    with_etcd: WithEtcd,
     make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
 ) -> Result<(), NodeError> {
     config.check()?;
+    let home = config.directory.join(ETCD_DIRECTORY);
+    let plan = match (with_etcd, &config.etcd) {
+        (WithEtcd::No, _) => None,
+        (WithEtcd::Yes, None) => return Err(NodeError::NoEtcd),
+        (WithEtcd::Yes, Some(section)) => Some(Plan::of_machine(
+            section,
+            config.cluster,
+            &config.name,
+            &home,
+        )?),
+    };
     let directory =
         predecessor::attempt(|| Directory::claim(&config.directory), ClaimError::holder)?;
     let path = directory.path().join(LOG_FILE);
@@ -60,7 +84,12 @@ pub fn run<A: Api>(
         config.node,
         config.cluster
     );
-    let ended = run_logged(config, make_api);
+    // It outlives the node's own part, which needs it to end cleanly.
+    let supervisor = plan.map(Supervisor::start).transpose();
+    let ended = match supervisor {
+        Ok(_supervisor) => run_logged(config, make_api),
+        Err(error) => Err(error.into()),
+    };
     match &ended {
         Ok(()) => tracing::info!("stopped"),
         Err(error) => tracing::error!("{error}"),

@@ -4,6 +4,7 @@
 //! Invariant: nothing here can make the data path wait. The two exchange messages only.
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
@@ -11,13 +12,14 @@ use holdfast_api::Api;
 use holdfast_api::documents::LocalReport;
 use holdfast_metadata::Session;
 use holdfast_metadata::client::{Client, ClientConfig, Status};
+use holdfast_metadata::etcd::EtcdConfig;
 use holdfast_model::ClusterId;
 use holdfast_net::Listener;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 
-use crate::config::NodeConfig;
+use crate::config::{Invalid, MetadataSource, NodeConfig};
 use crate::error::NodeError;
 use crate::metrics::Metrics;
 use crate::stalls::{self, Ledger, StallSender};
@@ -28,6 +30,9 @@ pub struct ApiParts {
     pub cluster: ClusterId,
     /// A session of its own with the metadata.
     pub session: Session,
+    /// Where the cluster may have to be made, because nobody else does: another session, and the node's
+    /// directory.
+    pub founding: Option<(Session, PathBuf)>,
     /// What the node knows by itself, renewed four times a second.
     pub report: watch::Receiver<LocalReport>,
     /// The stalls that it keeps.
@@ -60,20 +65,19 @@ impl Services {
         let listener = listener
             .open()
             .map_err(|error| NodeError::listen("api.listen", error))?;
-        let metadata = || {
-            Client::start(ClientConfig {
-                addresses: config.metadata.addresses.clone(),
-                cluster: config.cluster,
-                access_token: config.metadata.token.clone(),
-            })
+        let Client { session, status } = connect(config)?;
+        let founding = match config.metadata_source()? {
+            // Whoever serves the metadata has made the cluster.
+            MetadataSource::Servers { .. } => None,
+            MetadataSource::Etcd(_) => Some((connect(config)?.session, config.directory.clone())),
         };
-        let Client { session, status } = metadata();
         let metrics = Metrics::new(&config.name);
         let path = stalls::file_in(&config.directory);
         let (stalls, keeper, shown) = stalls::keep(path, metrics.clone());
         let parts = ApiParts {
             cluster: config.cluster,
-            session: metadata().session,
+            session: connect(config)?.session,
+            founding,
             report,
             stalls: shown,
             metrics,
@@ -93,6 +97,22 @@ impl Services {
             stop,
         })
     }
+}
+
+/// Begins a session with the metadata. Must be called within a tokio runtime.
+///
+/// # Errors
+/// [`Invalid`] if the configuration does not say where the metadata is.
+pub fn connect(config: &NodeConfig) -> Result<Client, Invalid> {
+    let cluster = config.cluster;
+    Ok(match config.metadata_source()? {
+        MetadataSource::Servers { addresses, token } => Client::start(ClientConfig {
+            addresses,
+            cluster,
+            access_token: token,
+        }),
+        MetadataSource::Etcd(endpoints) => Client::start_etcd(&EtcdConfig { endpoints, cluster }),
+    })
 }
 
 fn run<A: Api>(

@@ -241,8 +241,10 @@ impl Replica {
             candidate.replies.insert(peer, reply.prepared);
             let own = context.prepared().1;
             if reply.committed > own {
-                // What all in-sync replicas had is not here: whatever held it says so too late.
-                self.record_damage(context, own);
+                // What all in-sync replicas had is not here: whatever held it says so too late. What is not
+                // known to be committed here is dropped before it joins, so that it has to be copied, too.
+                let stable = context.stable();
+                self.record_damage(context, stable);
             } else {
                 self.press_on(context);
             }

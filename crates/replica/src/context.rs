@@ -3,7 +3,8 @@
 use alloc::vec::Vec;
 
 use holdfast_model::{
-    BlockRange, Change, CommandId, Entry, Epoch, Incarnation, NodeId, PageIndex, Sequence, StoreId,
+    BlockRange, Change, ChangedPage, CommandId, Entry, Epoch, Incarnation, NodeId, PageIndex,
+    Sequence, StoreId,
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_wire::{Content, Message, OutcomeCode};
@@ -13,6 +14,15 @@ use holdfast_wire::{Content, Message, OutcomeCode};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
+/// Why a copy is not installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotInstalled {
+    /// The page is of a later point than any that this replica should have.
+    Newer,
+    /// An entry that is not known to be committed touches the blocks.
+    Undecided,
+}
+
 /// Who is at the other end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
@@ -20,6 +30,8 @@ pub struct Peer {
     pub store: StoreId,
     /// The start of its process.
     pub incarnation: Incarnation,
+    /// The version of the protocol that is spoken with it.
+    pub version: u16,
     /// How long its oldest append had been waiting for its disk when it last told.
     pub append_age: Duration,
 }
@@ -54,6 +66,10 @@ pub enum Milestone {
     },
     /// This node's replica is in sync.
     InSync(NodeId),
+    /// This node is to hold a replica: it is named in the record, with nothing yet.
+    Named(NodeId),
+    /// This node's replica is not wanted any more: the record does not name it.
+    Released(NodeId),
     /// It is not what the record says that it is.
     NotThatReplica,
     /// The record is of this epoch, and the replica has been part of a later one.
@@ -75,8 +91,12 @@ pub trait Context {
     /// Keeps the replica's own state. Ends with `handle_durable`.
     fn put_state(&mut self, state: Bytes) -> Token;
     /// Installs a block's contents as of the committed point, `None` for contents that are bad.
-    /// Ends with `handle_durable`; `None` if there is no room or the copy cannot be ordered yet.
-    fn install(&mut self, range: BlockRange, change: Option<Change>) -> Option<Token>;
+    /// Room for it is [`reserve`](Self::reserve)d. Ends with `handle_durable`.
+    ///
+    /// # Errors
+    /// [`NotInstalled`]; nothing was changed.
+    fn install(&mut self, range: BlockRange, change: Option<Change>)
+    -> Result<Token, NotInstalled>;
     /// Records that what a hole in the journal may have held is there again. Ends with
     /// `handle_durable`.
     fn mend(&mut self) -> Token;
@@ -96,12 +116,19 @@ pub trait Context {
     fn entry(&self, sequence: Sequence) -> Option<Entry>;
     /// Pages that hold anything, with the mask of their blocks that do.
     fn allocated(&self) -> Vec<(PageIndex, u64)>;
+    /// Pages that are there, and of which blocks may have changed above a sequence.
+    fn changed_above(&self, sequence: Sequence) -> Vec<ChangedPage>;
     /// Makes sure that there is room for a write.
     fn reserve(&mut self, range: BlockRange) -> bool;
     /// Reads the newest version of blocks. Ends with `handle_read`.
     fn read_prepared(&mut self, range: BlockRange) -> Token;
     /// Reads the committed version of blocks. Ends with `handle_read`.
     fn read_committed(&mut self, range: BlockRange) -> Token;
+
+    /// Blocks that are known to be bad here, and have not been mended yet.
+    fn bad_blocks(&self) -> u64;
+    /// Whether a node is spared: it is not to lead while another can.
+    fn is_spared(&self, node: NodeId) -> bool;
 
     /// How long the oldest append here, of any slice, has been waiting for its disk.
     fn append_age(&self) -> Duration;

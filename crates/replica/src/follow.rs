@@ -116,6 +116,7 @@ impl Replica {
             return false;
         }
         let token = context.drop_contents();
+        self.is_useless = false;
         self.waits.push_back((token, Wait::Drop));
         self.durable = Sequence::ZERO;
         true
@@ -241,13 +242,15 @@ impl Replica {
             Some(Standing::Damaged { stable }) => (stable, Epoch::ZERO),
         };
         let (slice, store) = (self.slice, self.me.store);
+        // Whoever has nothing may have had something when it last offered itself.
+        let usable = self.state.is_some() && !self.is_useless;
         context.send(
             primary,
             JoinRequest {
                 slice,
                 store,
                 stable,
-                usable: true,
+                usable,
                 sync,
             }
             .into(),
@@ -268,7 +271,8 @@ impl Replica {
         self.maintain(context);
     }
 
-    /// Whether nothing of the slice is here any more, and nothing is on its way to the disk.
+    /// Whether nothing of the slice is here any more, and nothing is on its way to the disk. Such a
+    /// replica can be forgotten if no record names it.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.state.is_none() && self.waits.is_empty()

@@ -51,7 +51,7 @@ impl Replica {
     /// for a while.
     pub(crate) fn due_return(&self, context: &dyn Context) -> Option<Kind> {
         let now = context.now();
-        let to = self.record.as_ref()?.preferred;
+        let to = self.wanted_primary().filter(|to| !context.is_spared(*to))?;
         let Role::Primary(primary) = &self.role else {
             return None;
         };

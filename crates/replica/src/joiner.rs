@@ -3,18 +3,24 @@
 //! Invariants:
 //! - it grants no lease, serves no read and is never promoted;
 //! - it is recorded as joining before its first block is overwritten;
-//! - a copy never lands over a block that the stream of writes has brought since it joined.
+//! - a copy never lands over a block that the stream of writes has brought since it joined;
+//! - what it says of its blocks is what is committed there.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use holdfast_model::{BLOCK_SIZE, BlockRange, Change, Epoch, NodeId, PageIndex, Sequence};
-use holdfast_wire::{Begin, BlockContent, Content, Copied, Copy, Refusal};
+use holdfast_model::{
+    BLOCK_SIZE, BlockIndex, BlockRange, Change, Epoch, NodeId, PageIndex, Sequence,
+};
+use holdfast_wire::{
+    Begin, BlockContent, Content, Copied, Copy, Digest, Digests, Holdings, Refusal,
+    Role as BeginRole,
+};
 
 use crate::marks::{Window, runs};
 use crate::state::{Standing, State};
-use crate::{Context, Replica, Role, Wait};
+use crate::{Contents, Context, NotInstalled, Replica, Role, Token, Wait, digest};
 
 /// Joining, fed by a primary.
 #[derive(Debug)]
@@ -27,7 +33,14 @@ pub(crate) struct Joiner {
     written: BTreeMap<PageIndex, u64>,
     /// Copies of which parts are on their way to the disk, and how many.
     installing: BTreeMap<u64, usize>,
+    /// It is asked what it has.
+    is_compared: bool,
+    /// Blocks that are being read to say what is in them, and the questions.
+    digesting: BTreeMap<Token, (Digest, Sequence)>,
 }
+
+/// Questions for digests at a time, at most: many times what a primary asks.
+const DIGESTS_MAX: usize = 64;
 
 impl Joiner {
     pub(crate) fn wrote(&mut self, range: BlockRange) {
@@ -53,8 +66,9 @@ impl Replica {
         context: &mut dyn Context,
         peer: NodeId,
         begin: &Begin,
-        full: bool,
+        role: BeginRole,
     ) {
+        let full = role == BeginRole::JoiningFull;
         let stable = match self.state.map(|state| state.standing) {
             _ if full => Sequence::ZERO,
             None => Sequence::ZERO,
@@ -95,7 +109,83 @@ impl Replica {
             acknowledged: Sequence::ZERO,
             written: BTreeMap::new(),
             installing: BTreeMap::new(),
+            is_compared: role == BeginRole::JoiningCompared,
+            digesting: BTreeMap::new(),
         }));
+    }
+
+    /// Says which pages are here, if that is what the primary does not know.
+    pub(crate) fn tell_holdings(&self, context: &mut dyn Context) {
+        let Role::Joiner(joiner) = &self.role else {
+            return;
+        };
+        if joiner.is_compared {
+            let pages = context.allocated().into_iter().map(|(page, _)| page);
+            let holdings = Holdings {
+                slice: self.slice,
+                epoch: joiner.epoch,
+                pages: pages.collect(),
+            };
+            context.send(joiner.primary, holdings.into());
+        }
+    }
+
+    pub(crate) fn handle_digest(
+        &mut self,
+        context: &mut dyn Context,
+        peer: NodeId,
+        digest: &Digest,
+    ) {
+        if !self.takes_from(peer, digest.epoch) {
+            self.refuse(context, peer, digest.epoch, Refusal::StaleEpoch);
+            return;
+        }
+        match &mut self.role {
+            Role::Joiner(joiner) if joiner.digesting.len() < DIGESTS_MAX => {
+                let as_of = context.committed();
+                let token = context.read_committed(BlockRange::page(digest.page));
+                joiner.digesting.insert(token, (*digest, as_of));
+            }
+            _ => context.reset_link(peer),
+        }
+    }
+
+    /// Blocks that were read to say what is in them. Gives the contents back if they are for something
+    /// else.
+    pub(crate) fn digest_read(
+        &mut self,
+        context: &mut dyn Context,
+        token: Token,
+        contents: Contents,
+    ) -> Option<Contents> {
+        let Role::Joiner(joiner) = &mut self.role else {
+            return Some(contents);
+        };
+        let Some((asked, as_of)) = joiner.digesting.remove(&token) else {
+            return Some(contents);
+        };
+        let (epoch, primary) = (joiner.epoch, joiner.primary);
+        let peer = context.peer(primary)?;
+        let key = digest::key(peer.store, self.me.store);
+        let is_asked = |block: &BlockIndex| asked.blocks & (1 << block.within_page()) != 0;
+        let digests = contents.iter().flat_map(|content| {
+            let blocks = content.range.blocks().filter(is_asked);
+            blocks.map(|block| digest::of(&key, content, block))
+        });
+        let digests: Vec<_> = digests.collect();
+        assert!(
+            digests.len() == asked.blocks.count_ones() as usize,
+            "a read brings what was asked for"
+        );
+        let digests = Digests {
+            slice: self.slice,
+            epoch,
+            number: asked.number,
+            as_of,
+            digests,
+        };
+        context.send(primary, digests.into());
+        None
     }
 
     pub(crate) fn handle_copy(&mut self, context: &mut dyn Context, peer: NodeId, copy: &Copy) {
@@ -114,10 +204,16 @@ impl Replica {
                 let change = change_of(content, part);
                 // A page with nothing but bad blocks has its place too.
                 let is_clear = matches!(change, Some(Change::Clear(_)));
-                let has_room = is_clear || context.reserve(part);
-                match has_room.then(|| context.install(part, change)).flatten() {
-                    Some(token) => tokens.push(token),
-                    None => refused = true,
+                if !is_clear && !context.reserve(part) {
+                    refused = true;
+                    continue;
+                }
+                match context.install(part, change) {
+                    Ok(token) => tokens.push(token),
+                    Err(why) => {
+                        refused = true;
+                        self.is_useless |= why == NotInstalled::Newer;
+                    }
                 }
             }
         }
@@ -168,7 +264,7 @@ fn change_of(content: &Content, part: BlockRange) -> Option<Change> {
             let first = (part.start() - content.range.start()) as usize;
             let count = part.count() as usize;
             Some(Change::Write {
-                start: holdfast_model::BlockIndex(part.start()),
+                start: BlockIndex(part.start()),
                 data: data.slice(first * BLOCK_SIZE..(first + count) * BLOCK_SIZE),
                 checksums: checksums[first..first + count].to_vec(),
             })

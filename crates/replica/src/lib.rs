@@ -17,6 +17,7 @@ extern crate alloc;
 mod candidate;
 mod conduct;
 mod context;
+mod digest;
 mod follow;
 mod hand_over;
 mod joiner;
@@ -30,19 +31,19 @@ pub mod timing;
 mod view;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use holdfast_model::record::{Membership, SliceRecord};
+use holdfast_model::record::{Membership, SliceRecord, WishRecord};
 use holdfast_model::{CommandId, Epoch, Incarnation, NodeId, Sequence, SliceId, StoreId};
 use holdfast_stdx::{Bytes, Instant};
 use holdfast_wire::{Begin, Claim, Grant, Message, OutcomeCode, Refusal, Refused, Resign};
 
 use candidate::Candidate;
 use conduct::Conduct;
-pub use context::{Contents, Context, Milestone, Peer, Token};
+pub use context::{Contents, Context, Milestone, NotInstalled, Peer, Token};
 use joiner::Joiner;
-use marks::{Mark, Window};
+use marks::{Marks, Window};
 pub use obstacle::{Obstacle, Seeming, TELLING};
 use primary::Primary;
 pub use primary::{Operation, Progress, WriteKind};
@@ -129,6 +130,8 @@ pub struct Replica {
     me: Me,
     slice: SliceId,
     record: Option<SliceRecord>,
+    /// Where the slice is to be, if that is not where it is.
+    wish: Option<WishRecord>,
     state: Option<State>,
     role: Role,
     /// Durable operations under way, in their order.
@@ -145,12 +148,14 @@ pub struct Replica {
     /// The ids of commands that were numbered before this may not be among the recent ones.
     ids_from: Instant,
     window: Window,
-    marks: BTreeMap<(NodeId, StoreId), Mark>,
+    marks: Marks,
     conduct: Conduct,
     /// Changes that portals want, while the primary before this one has not let go.
     early: VecDeque<Operation>,
     /// When the last grant for this slice went out, to anybody.
     last_grant: Option<Instant>,
+    /// What is here is of no use: it is to begin with nothing when it joins.
+    is_useless: bool,
     /// The operator wants the node to stop.
     stopping: bool,
     nonce: u64,
@@ -165,6 +170,7 @@ impl Replica {
             me,
             slice,
             record: None,
+            wish: None,
             state: None,
             role: Role::Outside { offer: now },
             waits: VecDeque::new(),
@@ -175,10 +181,11 @@ impl Replica {
             recent: Recent::default(),
             ids_from: now,
             window: Window::starting_at(found.committed),
-            marks: BTreeMap::new(),
+            marks: Marks::new(),
             conduct: Conduct::default(),
             early: VecDeque::new(),
             last_grant: Some(now),
+            is_useless: false,
             stopping: false,
             nonce: 0,
         };
@@ -259,6 +266,9 @@ impl Replica {
             Message::Refused(refused) => self.handle_refused(peer, refused),
             Message::JoinRequest(request) => self.handle_join_request(peer, request),
             Message::Copied(copied) => self.handle_copied(context, peer, copied),
+            Message::Holdings(holdings) => self.handle_holdings(context, peer, holdings),
+            Message::Digest(digest) => self.handle_digest(context, peer, digest),
+            Message::Digests(digests) => self.handle_digests(context, peer, digests),
             Message::Reserved(reserved) => self.handle_reserved(context, peer, reserved),
             Message::Heartbeat(_)
             | Message::Forward(_)
@@ -267,9 +277,7 @@ impl Replica {
             | Message::EndTasks(_)
             | Message::TasksEnded(_)
             | Message::Fetch(_)
-            | Message::Fetched(_)
-            | Message::Digest(_)
-            | Message::Digests(_) => unreachable!("these are the engine's"),
+            | Message::Fetched(_) => unreachable!("these are the engine's"),
         }
         self.maintain(context);
     }

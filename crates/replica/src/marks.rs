@@ -1,6 +1,9 @@
 //! What changed since a point: the window of the latest changes, and a mark for each absent
 //! replica.
 //!
+//! A mark is kept in memory. One that is lost with that is made again from what the store knows of its
+//! pages ([`Mark::lost`]), which says less exactly what changed: the rest is found by comparing.
+//!
 //! Invariants:
 //! - the window tells every change above [`Window::from`]; it is asked only for points not before;
 //! - a mark tells every block that its replica lacks, and perhaps more, never less: what changed above
@@ -8,9 +11,9 @@
 //! - a copy does not make up for what the replica is sent as an entry: where that came first the copy
 //!   was not installed, and the entry may still be given up.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use holdfast_model::{BlockRange, Epoch, PageIndex, Sequence};
+use holdfast_model::{BlockRange, ChangedPage, Epoch, NodeId, PageIndex, Sequence, StoreId};
 
 /// Changes that the window keeps at most. Beyond it the oldest are forgotten, and a replica that
 /// needs them is copied in full: 64 Ki changes are more than a second of the fastest writer.
@@ -34,6 +37,11 @@ pub(crate) struct Mark {
     pub(crate) from: Sequence,
     /// Blocks that it lacks, or may lack.
     pages: BTreeMap<PageIndex, u64>,
+    /// Those of the pages of which it may have more of these blocks than it lacks: they are compared
+    /// before they are copied.
+    doubtful: BTreeSet<PageIndex>,
+    /// Whether `pages` says what was lost; it does not before the replica has said what it has.
+    is_filled: bool,
     /// The sync in which some of the blocks were copied: only the replica that was part of that has
     /// them.
     pub(crate) sync: Option<Epoch>,
@@ -43,6 +51,9 @@ pub(crate) struct Mark {
     /// The blocks of those that were too many to be kept apart.
     streamed_before: BTreeMap<PageIndex, u64>,
 }
+
+/// The marks of all replicas that are away, or joining.
+pub(crate) type Marks = BTreeMap<(NodeId, StoreId), Mark>;
 
 impl Window {
     /// A window that knows of nothing up to `from`.
@@ -83,13 +94,7 @@ impl Window {
     /// The mark of a replica that has everything up to `stable`; one that begins later if the
     /// window does.
     pub(crate) fn mark(&self, stable: Sequence) -> Mark {
-        let mut mark = Mark {
-            from: self.from.max(stable),
-            pages: BTreeMap::new(),
-            sync: None,
-            streamed: VecDeque::new(),
-            streamed_before: BTreeMap::new(),
-        };
+        let mut mark = Mark::new(self.from.max(stable), None);
         for (sequence, range) in &self.changes {
             if *sequence > stable {
                 add(&mut mark.pages, *range);
@@ -99,18 +104,72 @@ impl Window {
     }
 }
 
+/// A page to bring up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lacking {
+    pub(crate) page: PageIndex,
+    /// The blocks, one bit each.
+    pub(crate) blocks: u64,
+    /// Whether it may have some of them.
+    pub(crate) is_doubtful: bool,
+}
+
 impl Mark {
+    fn new(from: Sequence, sync: Option<Epoch>) -> Self {
+        Self {
+            from,
+            pages: BTreeMap::new(),
+            doubtful: BTreeSet::new(),
+            is_filled: true,
+            sync,
+            streamed: VecDeque::new(),
+            streamed_before: BTreeMap::new(),
+        }
+    }
+
     /// The mark of a replica that begins with nothing: all that is allocated.
     pub(crate) fn of_everything(
         sync: Epoch,
         allocated: impl IntoIterator<Item = (PageIndex, u64)>,
     ) -> Self {
+        let pages = allocated.into_iter().collect();
         Self {
-            from: Sequence::ZERO,
-            pages: allocated.into_iter().collect(),
-            sync: Some(sync),
-            streamed: VecDeque::new(),
-            streamed_before: BTreeMap::new(),
+            pages,
+            ..Self::new(Sequence::ZERO, Some(sync))
+        }
+    }
+
+    /// The mark of a replica that has everything up to `stable`, when nobody has kept one: to be
+    /// [filled](Self::fill).
+    pub(crate) fn lost(stable: Sequence, sync: Epoch) -> Self {
+        Self {
+            is_filled: false,
+            ..Self::new(stable, Some(sync))
+        }
+    }
+
+    /// Whether it says what the replica lacks.
+    pub(crate) fn is_filled(&self) -> bool {
+        self.is_filled
+    }
+
+    /// What has changed above the point where it begins, and which pages the replica has that are not
+    /// there any more.
+    pub(crate) fn fill(
+        &mut self,
+        changed: impl IntoIterator<Item = ChangedPage>,
+        gone: impl IntoIterator<Item = PageIndex>,
+    ) {
+        assert!(!self.is_filled, "a mark is filled once");
+        self.is_filled = true;
+        for one in changed {
+            *self.pages.entry(one.page).or_default() |= one.blocks;
+            if !one.is_exact {
+                self.doubtful.insert(one.page);
+            }
+        }
+        for page in gone {
+            self.pages.insert(page, u64::MAX);
         }
     }
 
@@ -159,10 +218,14 @@ impl Mark {
         masks.map(|mask| u64::from(mask.count_ones())).sum()
     }
 
-    /// The first page from `page` on of which the replica lacks blocks, and which.
-    pub(crate) fn next_page(&self, page: PageIndex) -> Option<(PageIndex, u64)> {
-        let (page, mask) = self.pages.range(page..).next()?;
-        Some((*page, *mask))
+    /// The first page from `page` on of which the replica lacks blocks.
+    pub(crate) fn next_page(&self, page: PageIndex) -> Option<Lacking> {
+        let (page, blocks) = self.pages.range(page..).next()?;
+        Some(Lacking {
+            page: *page,
+            blocks: *blocks,
+            is_doubtful: self.doubtful.contains(page),
+        })
     }
 
     /// The replica has everything that it was sent up to `stable`, durably.
@@ -176,14 +239,13 @@ impl Mark {
         }
     }
 
-    /// The replica has a copy of these blocks, durably.
-    pub(crate) fn has_copy(&mut self, range: BlockRange) {
-        for (page, part) in range.by_page() {
-            if let Some(mask) = self.pages.get_mut(&page) {
-                *mask &= !part.page_mask();
-                if *mask == 0 {
-                    self.pages.remove(&page);
-                }
+    /// The replica has these blocks of a page, durably.
+    pub(crate) fn has_copy(&mut self, page: PageIndex, blocks: u64) {
+        if let Some(mask) = self.pages.get_mut(&page) {
+            *mask &= !blocks;
+            if *mask == 0 {
+                self.pages.remove(&page);
+                self.doubtful.remove(&page);
             }
         }
     }
@@ -231,10 +293,8 @@ mod tests {
     }
 
     fn pages_of(mark: &Mark) -> Vec<(PageIndex, u64)> {
-        mark.pages
-            .iter()
-            .map(|(page, mask)| (*page, *mask))
-            .collect()
+        let pages = mark.pages.iter();
+        pages.map(|(page, mask)| (*page, *mask)).collect()
     }
 
     #[test]
@@ -244,7 +304,7 @@ mod tests {
         mark.note(Sequence(1), BlockRange::new(0, 4));
         assert!(mark.fits(Sequence(0), Epoch::ZERO));
         mark.begin(sync);
-        mark.has_copy(BlockRange::new(1, 2));
+        mark.has_copy(PageIndex(0), 0b0110);
         // These are sent as entries; the first is known to be there.
         mark.note(Sequence(2), BlockRange::new(1, 1));
         mark.note(Sequence(3), BlockRange::new(64, 1));
@@ -267,9 +327,36 @@ mod tests {
         }
         assert_eq!(mark.streamed.len(), STREAMED_CHANGES_MAX);
         assert_eq!(mark.pages.len() + mark.streamed_before.len(), 3);
-        mark.has_copy(BlockRange::new(64, 1));
+        mark.has_copy(PageIndex(1), 0b1);
         mark.begin(Epoch(5));
         assert_eq!(mark.block_count(), STREAMED_CHANGES_MAX as u64 + 3);
+    }
+
+    #[test]
+    fn a_mark_that_was_lost_is_filled_from_what_the_pages_tell() {
+        let sync = Epoch(5);
+        let mut mark = Mark::lost(Sequence(7), sync);
+        mark.begin(sync);
+        mark.note(Sequence(9), BlockRange::new(0, 1));
+        let changed = |page, blocks, is_exact| ChangedPage {
+            page: PageIndex(page),
+            blocks,
+            is_exact,
+        };
+        let told = [changed(1, 0b100, true), changed(2, u64::MAX, false)];
+        mark.fill(told, [PageIndex(3)]);
+        let next = |from, mark: &Mark| {
+            let next = mark.next_page(PageIndex(from)).expect("there is one");
+            (next.page.0, next.blocks, next.is_doubtful)
+        };
+        assert_eq!(next(0, &mark), (1, 0b100, false));
+        assert_eq!(next(2, &mark), (2, u64::MAX, true));
+        assert_eq!(next(3, &mark), (3, u64::MAX, false));
+        mark.has_copy(PageIndex(2), u64::MAX);
+        mark.begin(sync);
+        // What was sent as an entry, and is not known to be there, is copied without a question.
+        assert_eq!(next(0, &mark), (0, 0b1, false));
+        assert_eq!(next(2, &mark), (3, u64::MAX, false));
     }
 
     #[test]

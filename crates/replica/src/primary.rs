@@ -15,11 +15,12 @@ mod change;
 mod lease;
 mod member;
 mod settle;
+mod wish;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use holdfast_model::record::Membership;
+use holdfast_model::record::{Membership, SliceRecord};
 use holdfast_model::{Change as EntryChange, CommandId, Entry, Epoch, Fence, NodeId, Sequence};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::{Commit, OutcomeCode, Resign};
@@ -67,6 +68,8 @@ pub(crate) struct Primary {
     /// Before this, a replica that was left out may still serve reads: nothing commits.
     commit_gate: Instant,
     pub(crate) change: Option<Change>,
+    /// A replica that is to go as soon as it may serve no read any more.
+    leaving: Option<NodeId>,
     /// Replicas that offered themselves, newest offer each.
     offers: BTreeMap<NodeId, Offer>,
     admission: Admission,
@@ -158,6 +161,13 @@ impl Primary {
         self.stopping == Stopping::Done || !self.began
     }
 
+    /// Whoever the record does not name any more has offered nothing.
+    fn forget_unnamed(&mut self, record: &SliceRecord) {
+        self.leaving = None;
+        let named = |node: &NodeId| record.replica(*node).is_some();
+        self.offers.retain(|node, _| named(node));
+    }
+
     /// When the first member counts as lost, if nothing is heard of it until then.
     fn fails_at(&self) -> Option<Instant> {
         self.members.values().filter_map(Member::fails_at).min()
@@ -169,9 +179,13 @@ impl Primary {
         let change = self.change.iter().map(|change| change.proposal.retry);
         let gate = (self.commit_gate > Instant::ZERO).then_some(self.commit_gate);
         let admission = self.admission.next_expiry();
+        let leaving = self.leaving.and_then(|node| self.members.get(&node));
+        let release = leaving.map(|member| member.read_lease_until);
+        let release = release.filter(|_| self.change.is_none());
         members
             .into_iter()
             .chain(change)
+            .chain(release)
             .chain(gate)
             .chain(admission)
             .min()
@@ -225,6 +239,7 @@ impl Replica {
             settling: VecDeque::new(),
             commit_gate: gate,
             change: None,
+            leaving: None,
             offers: BTreeMap::new(),
             admission: Admission::default(),
             copies_min: usize::from(record.copies_min),
@@ -533,6 +548,7 @@ impl Replica {
             primary.commit_gate = primary.commit_gate.max(gone.read_lease_until);
         }
         primary.members = members;
+        primary.forget_unnamed(&record);
         primary.admission.members_changed();
         self.announce_change(context, &change);
         self.adjust_marks();

@@ -159,7 +159,14 @@ impl Replica {
             Membership::Joining { .. } => begin.role != BeginRole::InSync,
             Membership::Absent { .. } => false,
         });
-        if !fits || begin.role == BeginRole::JoiningFast && self.is_beyond(context, begin) {
+        let keeps = matches!(
+            begin.role,
+            BeginRole::JoiningFast | BeginRole::JoiningCompared
+        );
+        // What the primary counts on was dropped since it was offered: the record did not name this
+        // replica for a while.
+        let lacks = keeps && self.state.is_none();
+        if !fits || lacks || keeps && self.is_beyond(context, begin) {
             self.refuse(context, peer, begin.epoch, Refusal::NotThatReplica);
             return;
         }
@@ -171,8 +178,7 @@ impl Replica {
         }
         match begin.role {
             BeginRole::InSync => self.begin_in_sync(context, peer, begin),
-            BeginRole::JoiningFast => self.begin_joining(context, peer, begin, false),
-            BeginRole::JoiningFull => self.begin_joining(context, peer, begin, true),
+            role => self.begin_joining(context, peer, begin, role),
         }
         self.adjust_marks();
     }
@@ -191,6 +197,7 @@ impl Replica {
         let beyond = context.committed() > begin.committed;
         if beyond {
             self.record_damage(context, Sequence::ZERO);
+            self.is_useless = true;
         }
         beyond
     }
@@ -297,6 +304,7 @@ impl Replica {
             _ => return,
         };
         self.send_prepared(context, primary, epoch, acknowledged);
+        self.tell_holdings(context);
         context.hurry(primary);
     }
 

@@ -174,6 +174,29 @@ fn what_only_the_stream_has_brought_is_not_there_for_good() {
     assert_eq!(lab.contents(1), lab.contents(3));
 }
 
+/// A primary comes back as it was a while ago, before anybody has missed it. It finds out as soon as it
+/// hears of the other. What it has of that time and does not know to be committed it drops; so that is
+/// brought back to it, too, and not only what came after.
+#[test]
+fn a_primary_that_is_an_older_one_is_brought_what_it_did_not_know_to_be_committed() {
+    let mut lab = Lab::new(2, 1);
+    let leader = lab.leader().expect("somebody leads");
+    let other = 3 - leader;
+    for page in 0..3 {
+        lab.write(leader, page * 64, 1, 1);
+    }
+    let copy = lab.copy_disk(leader);
+    lab.write(leader, 3 * 64, 1, 1);
+    lab.kill(leader);
+    lab.roll_back_disk(leader, copy);
+    lab.start(leader);
+    let old = "the old one is in sync again";
+    lab.pass_until(20 * SECOND, "the other leads", |lab| lab.leads(other));
+    lab.pass_until(20 * SECOND, old, |lab| lab.is_in_sync(leader));
+    assert_eq!(lab.contents(leader), lab.contents(other));
+    assert_eq!(lab.contents(leader).len(), 4);
+}
+
 /// A replica that does not know any more what it was part of has blocks, but nobody's: none of them is
 /// there once it has been brought up to date.
 #[test]

@@ -309,3 +309,127 @@ fn disturb(lab: &mut Lab, prng: &mut Prng, nodes: u16) {
     }
     lab.settle();
 }
+
+/// Two replicas that hold a page of four blocks in each of 40 pages; the second is off, and in every
+/// fourth page one block has changed since. The first has forgotten which: it has started anew.
+fn forgotten() -> Lab {
+    let mut lab = Lab::new(2, 1);
+    for page in 0..40 {
+        lab.write(1, page * 64, 4, 1 + page as u8);
+    }
+    // With this both know of all that it is committed, durably.
+    lab.clear(1, 64 * 1000, 1);
+    lab.pass(SECOND);
+    lab.kill(2);
+    lab.pass(SECOND);
+    for page in (0..40).step_by(4) {
+        lab.write(1, page * 64 + 2, 1, 99);
+    }
+    lab.pass(SECOND);
+    lab.kill(1);
+    lab.start(1);
+    lab.pass_until(10 * SECOND, "node 1 leads", |lab| lab.leads(1));
+    lab
+}
+
+/// Digests of a page: one for each block that has data, and a byte for those that have none.
+const DIGESTS: u64 = 64 + 4 * 16;
+
+#[test]
+fn what_a_replica_lacks_is_found_although_its_primary_has_forgotten() {
+    let mut lab = forgotten();
+    lab.start(2);
+    join_fully(&mut lab);
+    assert_eq!(lab.copied_bytes(), 10 * (BLOCK + DIGESTS));
+}
+
+#[test]
+fn pages_that_are_gone_go_although_their_primary_has_forgotten() {
+    let mut lab = Lab::new(2, 1);
+    for page in 0..40 {
+        lab.write(1, page * 64, 4, 1 + page as u8);
+    }
+    // With this both know of all that it is committed, durably.
+    lab.clear(1, 64 * 1000, 1);
+    lab.pass(SECOND);
+    lab.kill(2);
+    lab.pass(SECOND);
+    lab.clear(1, 64 * 8, 64 * 4);
+    // This page is there again, with other blocks.
+    lab.write(1, 64 * 9 + 30, 1, 7);
+    lab.pass(SECOND);
+    lab.kill(1);
+    lab.start(1);
+    lab.pass_until(10 * SECOND, "node 1 leads", |lab| lab.leads(1));
+    lab.start(2);
+    join_fully(&mut lab);
+    assert_eq!(lab.copied_bytes(), BLOCK + DIGESTS);
+}
+
+#[test]
+fn a_comparison_that_is_interrupted_goes_on_where_it_was() {
+    let mut lab = forgotten();
+    lab.let_copies(2, Some(6));
+    lab.start(2);
+    lab.pass(Duration::from_millis(400));
+    // It is sent these as entries, and what is lost of them is found missing.
+    lab.write(1, 64, 1, 77);
+    lab.write(1, 8 * 64 + 1, 1, 78);
+    lab.kill(2);
+    lab.pass(SECOND);
+    lab.start(2);
+    join_fully(&mut lab);
+    let copied = lab.copied_bytes();
+    // Two entries, and what was on its way when it broke.
+    let more = 2 * BLOCK + 4 * DIGESTS;
+    assert!(copied <= 10 * (BLOCK + DIGESTS) + more, "{copied}");
+}
+
+/// A page that turned out to be the same counts as written when that was found: its replica can tell
+/// what a third one lacks, although it has forgotten everything itself.
+#[test]
+fn who_was_compared_knows_later_what_others_lack() {
+    let mut lab = Lab::new(3, 1);
+    // After each write another one: with that it is known to be committed, durably.
+    let known = |lab: &mut Lab| {
+        lab.clear(1, 64 * 1000, 1);
+        lab.pass(SECOND);
+    };
+    lab.write(1, 0, 1, 1);
+    known(&mut lab);
+    lab.kill(2);
+    lab.pass(SECOND);
+    lab.write(1, 0, 1, 2);
+    known(&mut lab);
+    // Node 3 has the second version, and the first is what comes back.
+    lab.kill(3);
+    lab.pass(SECOND);
+    lab.write(1, 0, 1, 1);
+    lab.pass(SECOND);
+    lab.kill(1);
+    lab.start(1);
+    lab.pass_until(10 * SECOND, "node 1 leads", |lab| lab.leads(1));
+    lab.start(2);
+    lab.pass_until(LONG, "node 2 is in sync", |lab| lab.is_in_sync(2));
+    lab.kill(1);
+    lab.pass_until(10 * SECOND, "node 2 leads", |lab| lab.leads(2));
+    lab.kill(2);
+    lab.start(2);
+    lab.pass_until(10 * SECOND, "node 2 leads again", |lab| lab.leads(2));
+    lab.start(3);
+    lab.pass_until(LONG, "node 3 is in sync", |lab| lab.is_in_sync(3));
+    assert_eq!(lab.contents(2), lab.contents(3));
+    assert_eq!(lab.contents(3)[&0], 1);
+}
+
+/// Who speaks only the first version of the protocol is not asked what it does not know.
+#[test]
+fn a_replica_of_an_older_version_is_brought_everything() {
+    let mut lab = forgotten();
+    for number in [1, 2] {
+        lab.nodes.get_mut(&node(number)).expect("it exists").version = 1;
+    }
+    lab.start(2);
+    join_fully(&mut lab);
+    assert_eq!(lab.copied_bytes(), 40 * 4 * BLOCK);
+}

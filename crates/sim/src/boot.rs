@@ -1,14 +1,15 @@
 //! How a cluster comes into being: its record, its nodes, its volumes, in the way of the control
 //! plane.
 
-use holdfast_control::{Inventory, Plan, VolumeName, VolumeSize, create, delete};
+use holdfast_control::{Inventory, Plan, VolumeName, VolumeSize, create, delete, grow};
 use holdfast_metadata::machine::Output;
 use holdfast_metadata::{ClientId, Machine};
-use holdfast_model::VolumeId;
 use holdfast_model::metadata::{
-    MetadataAnswer, MetadataRequest, MetadataToken, Transaction, TransactionOutcome,
+    LeaseId, MetadataAnswer, MetadataRequest, MetadataToken, Operation, OperationResult, Selector,
+    Transaction, TransactionOutcome,
 };
-use holdfast_model::record::{ClusterRecord, Record, SliceRecord};
+use holdfast_model::record::{ClusterRecord, Record, SLICES_PREFIX, SliceRecord};
+use holdfast_model::{NodeId, VolumeId};
 use holdfast_stdx::{Bytes, Instant};
 
 use crate::cluster::CLUSTER;
@@ -44,10 +45,26 @@ pub(crate) fn inventory(machine: &Machine) -> Inventory {
     Inventory::from_outcome(outcome).expect("our own records can be read")
 }
 
-/// Every slice's record.
+/// Every slice's record, also where there is no cluster.
 pub(crate) fn slices(machine: &Machine) -> Vec<SliceRecord> {
-    inventory(machine).slices.into_values().collect()
+    let mut machine = machine.clone();
+    let all = Transaction {
+        success: vec![Operation::Range(Selector::Prefix(SLICES_PREFIX.into()))],
+        ..Transaction::default()
+    };
+    let outcome = transact(&mut machine, all, &mut Output::default());
+    let found = outcome.results.into_iter().flat_map(|result| match result {
+        OperationResult::Range(found) => found,
+        OperationResult::Put | OperationResult::Delete(_) => Vec::new(),
+    });
+    let records = found.map(|pair| SliceRecord::decode(&pair.value));
+    records
+        .collect::<Result<_, _>>()
+        .expect("our own records can be read")
 }
+
+/// How much room each node has, and how much of it is free: the same.
+const ALL_ALIKE: fn(NodeId) -> Option<(u64, u64)> = |_| Some((1 << 30, 1 << 30));
 
 /// Makes a volume on the nodes that are registered. What the watches see is in `out`.
 pub(crate) fn create_volume(machine: &mut Machine, volume: &VolumePlan, out: &mut Output) {
@@ -55,7 +72,7 @@ pub(crate) fn create_volume(machine: &mut Machine, volume: &VolumePlan, out: &mu
     let inventory = inventory(machine);
     let plan = create(
         &inventory,
-        |_| true,
+        ALL_ALIKE,
         &volume_name(&volume.name),
         size,
         volume.policy,
@@ -64,10 +81,44 @@ pub(crate) fn create_volume(machine: &mut Machine, volume: &VolumePlan, out: &mu
     carry_out(machine, plan, out);
 }
 
+/// Lets a volume grow to so many bytes. Says whether there is room.
+pub(crate) fn grow_volume(
+    machine: &mut Machine,
+    volume: &VolumePlan,
+    bytes: u64,
+    out: &mut Output,
+) -> bool {
+    let size = VolumeSize::new(bytes).expect("a size of ours is a volume's size");
+    let plan = grow(
+        &inventory(machine),
+        ALL_ALIKE,
+        &volume_name(&volume.name),
+        size,
+    );
+    plan.is_ok_and(|plan| {
+        carry_out(machine, plan, out);
+        true
+    })
+}
+
 /// Deletes a volume.
 pub(crate) fn delete_volume(machine: &mut Machine, volume: &VolumePlan, out: &mut Output) {
     let plan = delete(&inventory(machine), &volume_name(&volume.name)).expect("there is a volume");
     carry_out(machine, plan, out);
+}
+
+/// Sets a key, as the control plane does when an operator wants something.
+pub(crate) fn put(machine: &mut Machine, key: String, value: Bytes, out: &mut Output) {
+    let put = Operation::Put {
+        key,
+        value,
+        lease: LeaseId(0),
+    };
+    let transaction = Transaction {
+        success: vec![put],
+        ..Transaction::default()
+    };
+    transact(machine, transaction, out);
 }
 
 fn carry_out(machine: &mut Machine, plan: Plan, out: &mut Output) {
@@ -91,6 +142,7 @@ fn transact(
         request,
         &mut own,
     );
+    out.changes.append(&mut own.changes);
     let mut outcome = None;
     for addressed in own.answers {
         match addressed.answer {

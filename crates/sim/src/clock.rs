@@ -3,7 +3,7 @@
 //! Invariant: it never goes back, and its rate is within [`DRIFT_MAX`] of the true one: what the
 //! leases assume of clocks is what is simulated, to the limit.
 
-use holdfast_stdx::{Instant, Prng};
+use holdfast_stdx::{Duration, Instant, Prng};
 
 /// The greatest error of a clock's rate, in millionths: 1/64.
 pub const DRIFT_MAX: i64 = 15_625;
@@ -15,6 +15,8 @@ const MILLION: u128 = 1_000_000;
 pub struct Clock {
     origin: u64,
     rate: u64,
+    /// For how long it has stood still, in true time.
+    stood: u64,
 }
 
 impl Clock {
@@ -26,7 +28,13 @@ impl Clock {
         Self {
             origin: origin.as_nanos(),
             rate: rate as u64,
+            stood: 0,
         }
+    }
+
+    /// It has stood still for so long until now, and goes on.
+    pub fn stand(&mut self, span: Duration) {
+        self.stood += span.as_nanos() as u64;
     }
 
     /// A clock as nodes have them: started within the last hours, with a rate of its own.
@@ -45,7 +53,8 @@ impl Clock {
     /// What it shows at a true instant.
     #[must_use]
     pub fn shows(&self, instant: Instant) -> Instant {
-        let run = u128::from(instant.as_nanos()) * u128::from(self.rate) / MILLION;
+        let run = instant.as_nanos().saturating_sub(self.stood);
+        let run = u128::from(run) * u128::from(self.rate) / MILLION;
         Instant::from_nanos(self.origin.saturating_add(run as u64))
     }
 
@@ -54,7 +63,8 @@ impl Clock {
     pub fn when(&self, shown: Instant) -> Instant {
         let run = u128::from(shown.as_nanos().saturating_sub(self.origin));
         let instant = (run * MILLION).div_ceil(u128::from(self.rate));
-        Instant::from_nanos(u64::try_from(instant).unwrap_or(u64::MAX))
+        let instant = u64::try_from(instant).unwrap_or(u64::MAX);
+        Instant::from_nanos(instant.saturating_add(self.stood))
     }
 }
 
@@ -73,8 +83,12 @@ mod tests {
             assert!(when <= instant, "not later than it was shown");
             assert!(clock.shows(when) >= shown);
         }
-        let fast = Clock::new(Instant::ZERO, DRIFT_MAX);
+        let mut fast = Clock::new(Instant::ZERO, DRIFT_MAX);
         let second = Instant::from_nanos(1_000_000_000);
         assert_eq!(fast.shows(second), Instant::from_nanos(1_015_625_000));
+        fast.stand(Duration::from_secs(2));
+        let third = Instant::from_nanos(3_000_000_000);
+        assert_eq!(fast.shows(third), Instant::from_nanos(1_015_625_000));
+        assert_eq!(fast.when(Instant::from_nanos(1_015_625_000)), third);
     }
 }

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use holdfast_engine::{ConnectionId, Engine, Event, LinkId, Output, Stall};
 use holdfast_metadata::Machine;
 use holdfast_model::metadata::MetadataToken;
-use holdfast_model::record::CLUSTER_KEY;
+use holdfast_model::record::{CLUSTER_KEY, SliceRecord};
 use holdfast_model::{DiskId, NodeId};
 use holdfast_stdx::{Duration, Instant, Prng};
 use holdfast_wire::Lane;
@@ -45,6 +45,7 @@ use crate::schedule::Schedule;
 use crate::tally::Tally;
 use crate::trace::Trace;
 use crate::volumes::VolumePlan;
+use crate::watch::Watch;
 
 /// What happens.
 #[derive(Debug)]
@@ -100,6 +101,8 @@ pub struct ClusterPlan {
     pub volumes: Vec<VolumePlan>,
     /// The hosts.
     pub hosts: Vec<HostPlan>,
+    /// Whether devices are looked at before each start, for the coverage: it takes time.
+    pub probes: bool,
 }
 
 /// A stall that an engine told of.
@@ -139,7 +142,8 @@ pub struct Cluster {
     links: Links,
     agreement: Agreement,
     connections: Connections,
-    invariants: Invariants,
+    pub(crate) invariants: Invariants,
+    pub(crate) watch: Watch,
     /// What engines told of.
     pub(crate) tally: Tally,
     /// The stalls that engines told of, and when.
@@ -181,6 +185,7 @@ impl Cluster {
             agreement: Agreement::new(prng.fork()),
             connections: Connections::default(),
             invariants: Invariants::default(),
+            watch: Watch::default(),
             tally: Tally::default(),
             stalls: Vec::new(),
             host_words: Vec::new(),
@@ -205,6 +210,11 @@ impl Cluster {
     #[must_use]
     pub fn metadata(&self) -> &Machine {
         self.agreement.machine()
+    }
+
+    /// The slices' records.
+    pub(crate) fn slices(&self) -> impl Iterator<Item = &SliceRecord> {
+        self.agreement.slices()
     }
 
     /// Somebody makes a backup of the metadata.
@@ -309,6 +319,12 @@ impl Cluster {
         if state.process.is_some() {
             return Ok(());
         }
+        if state.is_blank() {
+            self.watch.coverage.reach("opening", "blank devices");
+        } else if self.plan.probes {
+            self.probe(node);
+        }
+        let state = self.node(node);
         let out = state.start(now);
         let start = state.starts;
         self.line(Place::Node(node), format_args!("starts, {start}"));
@@ -376,6 +392,7 @@ impl Cluster {
             running.freeze = Freeze::Frozen {
                 held: commands,
                 inputs: Default::default(),
+                clock_stands_since: None,
             };
             // It may have done nothing for so long that the freeze is over as it begins.
             self.schedule
@@ -465,7 +482,12 @@ impl Cluster {
             return Ok(());
         };
         let shown = node.clock.shows(self.now);
-        self.invariants
-            .after_step(process.node, process.start, &running.engine, shown)
+        for view in running.engine.views(shown) {
+            let record = self.agreement.slice(view.slice);
+            self.watch.replica(node.id, node.store, &view, record);
+            self.invariants
+                .after_step(process.node, process.start, &running.engine, &view)?;
+        }
+        Ok(())
     }
 }

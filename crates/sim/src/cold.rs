@@ -9,7 +9,7 @@ use holdfast_store::{
     BlockRead, Expected, Output as StoreOutput, Recovered, Store, StoreEvent, StoreToken, View,
 };
 
-use crate::cluster::{CLUSTER, Cluster};
+use crate::cluster::{CLUSTER, Cluster, Node};
 use crate::disk::SimDisk;
 use crate::failure::Failure;
 
@@ -52,24 +52,14 @@ impl Cluster {
         let node = &self.nodes[&node];
         let mut disks = node.disks.clone();
         for disk in &mut disks {
-            disk.crash();
+            if disk.is_lying() {
+                // Nothing is promised of what it loses now, when nobody could notice any more.
+                disk.kill();
+            } else {
+                disk.crash();
+            }
         }
-        let now = Instant::from_nanos(1);
-        let mut out = StoreOutput::default();
-        let expected = Expected {
-            cluster: Some(CLUSTER),
-            node: Some(node.id),
-            store: None,
-        };
-        let store = Store::open(now, node.plan.store, &node.geometry(), expected, &mut out);
-        let mut cold = Cold {
-            store,
-            out,
-            disks,
-            now,
-            events: Vec::new(),
-            recovered: Recovered::default(),
-        };
+        let mut cold = Cold::open(node, disks);
         cold.settle();
         if !cold.store.is_open() {
             let why = cold.events.iter().find_map(|event| match event {
@@ -84,6 +74,28 @@ impl Cluster {
         }
         Ok(cold)
     }
+
+    /// Looks at what a node's recovery is about to find.
+    pub(crate) fn probe(&mut self, node: NodeId) {
+        let node = &self.nodes[&node];
+        let mut cold = Cold::open(node, node.disks.clone());
+        cold.settle();
+        if !cold.store.is_open() {
+            return;
+        }
+        let slices = cold.recovered.slices.values();
+        let (mut intact, mut suspect) = (true, false);
+        for slice in slices {
+            intact &= slice.intact;
+            suspect |= slice.tail_suspect;
+        }
+        let point = match (intact, suspect) {
+            (false, _) => "journal has lost a part",
+            (true, true) => "journal ends in a bad group",
+            (true, false) => "journal ends well",
+        };
+        self.watch.coverage.reach("opening", point);
+    }
 }
 
 /// A store without an engine.
@@ -97,6 +109,26 @@ struct Cold {
 }
 
 impl Cold {
+    /// A store that is about to open.
+    fn open(node: &Node, disks: Vec<SimDisk>) -> Self {
+        let now = Instant::from_nanos(1);
+        let mut out = StoreOutput::default();
+        let expected = Expected {
+            cluster: Some(CLUSTER),
+            node: Some(node.id),
+            store: None,
+        };
+        let store = Store::open(now, node.plan.store, &node.geometry(), expected, &mut out);
+        Self {
+            store,
+            out,
+            disks,
+            now,
+            events: Vec::new(),
+            recovered: Recovered::default(),
+        }
+    }
+
     /// Serves its requests until it has none.
     fn settle(&mut self) {
         loop {

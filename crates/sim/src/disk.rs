@@ -55,6 +55,8 @@ pub struct SimDisk {
     failing: bool,
     /// Completions do not come for now.
     stuck: bool,
+    /// Says that something is on stable storage when it may not be.
+    lying: bool,
     /// How much longer requests take at most; half of it at least.
     slowness: Duration,
     /// What sectors held before they were last written, for writes that turn out not to have been
@@ -63,6 +65,9 @@ pub struct SimDisk {
     /// Sectors that writes have reached, for the statistics of a run.
     pub sectors_written: u64,
 }
+
+/// Of the flushes of a device that lies, one in so many is done: its cache is not without end.
+const TRUE_FLUSH_ONE_IN: u64 = 32;
 
 #[derive(Clone, Debug)]
 struct Cached {
@@ -99,6 +104,7 @@ impl SimDisk {
             unreadable: BTreeMap::new(),
             failing: false,
             stuck: false,
+            lying: false,
             slowness: Duration::ZERO,
             before: BTreeMap::new(),
             sectors_written: 0,
@@ -202,7 +208,9 @@ impl SimDisk {
                 if self.failing {
                     return Err(DiskError::Os(5));
                 }
-                self.flush(done.completed);
+                if !self.lying || self.prng.chance(1, TRUE_FLUSH_ONE_IN) {
+                    self.flush(done.completed);
+                }
                 Ok(Bytes::new())
             }
             DiskOp::Discard { .. } => Ok(Bytes::new()),
@@ -212,7 +220,7 @@ impl SimDisk {
     fn write_sector(&mut self, sector: u64, bytes: Bytes, durable: bool) {
         self.sectors_written += 1;
         self.unreadable.remove(&sector);
-        if durable {
+        if durable && !self.lying {
             self.cached.remove(&sector);
             put(&mut self.stable, &mut self.before, sector, bytes);
         } else {
@@ -239,9 +247,11 @@ impl SimDisk {
         if self.unreadable.range(first..last).next().is_some() {
             return Err(DiskError::Os(5));
         }
-        let mut bytes = BytesMut::zeroed(length as usize);
+        // Most of what is read when a store is opened has never been written.
+        let mut found: Option<BytesMut> = None;
         let size = self.sector as usize;
         let mut put = |sector: u64, content: &Bytes| {
+            let bytes = found.get_or_insert_with(|| BytesMut::zeroed(length as usize));
             let at = (sector - first) as usize * size;
             bytes[at..at + size].copy_from_slice(content);
         };
@@ -268,7 +278,7 @@ impl SimDisk {
                 }
             }
         }
-        Ok(bytes.freeze())
+        Ok(found.map_or_else(|| zeros(length as usize), BytesMut::freeze))
     }
 
     /// Power is lost: each sector that was not on stable storage is one of what it was, what was in
@@ -330,6 +340,11 @@ impl SimDisk {
     /// Writes and flushes fail from now until the next crash or kill.
     pub fn fail(&mut self) {
         self.failing = true;
+    }
+
+    /// It says that something is on stable storage when it may not be, from now on and for good.
+    pub fn lie(&mut self) {
+        self.lying = true;
     }
 
     /// Nothing completes from now until it comes unstuck, or the next crash or kill.
@@ -402,6 +417,18 @@ impl SimDisk {
         Some(sector * self.sector)
     }
 
+    /// Whether nothing was ever written on it.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.stable.is_empty() && self.cached.is_empty()
+    }
+
+    /// Whether it [lies](Self::lie).
+    #[must_use]
+    pub fn is_lying(&self) -> bool {
+        self.lying
+    }
+
     /// The sectors from `start` to before `end` that hold anything.
     #[must_use]
     pub fn sectors_held(&self, start: u64, end: u64) -> Vec<u64> {
@@ -449,6 +476,17 @@ impl SimDisk {
     #[must_use]
     pub fn in_flight_count(&self) -> usize {
         self.in_flight.len()
+    }
+}
+
+/// Bytes of zeros that everybody shares: as many as are read at once, mostly.
+const ZEROS_MAX: usize = 4 << 20;
+static ZEROS: [u8; ZEROS_MAX] = [0; ZEROS_MAX];
+
+fn zeros(length: usize) -> Bytes {
+    match ZEROS.get(..length) {
+        Some(zeros) => Bytes::from_static(zeros),
+        None => BytesMut::zeroed(length).freeze(),
     }
 }
 

@@ -130,3 +130,29 @@ fn failing_and_unreadable_devices_say_so() {
     assert!(ask(&mut disk, &mut now, write(3, false)).is_err());
     assert!(ask(&mut disk, &mut now, DiskOp::Flush).is_err());
 }
+
+#[test]
+fn what_a_liar_has_flushed_may_be_lost_and_what_it_reads_is_not() {
+    let mut lost = 0;
+    for seed in 0..20 {
+        let mut disk = disk(seed);
+        let mut now = Instant::ZERO;
+        ask(&mut disk, &mut now, write(1, true)).expect("written");
+        disk.lie();
+        for content in 2..5 {
+            ask(&mut disk, &mut now, write(content, content % 2 == 0)).expect("written");
+            ask(&mut disk, &mut now, DiskOp::Flush).expect("flushed");
+        }
+        let read = DiskOp::Read {
+            offset: 4096,
+            length: 4096,
+        };
+        let bytes = ask(&mut disk, &mut now, read).expect("read");
+        assert!(bytes.iter().all(|byte| *byte == 4), "seed {seed}");
+        disk.crash();
+        let held = disk.peek(4096, 4096);
+        assert!(held.iter().all(|byte| (1..5).contains(byte)), "seed {seed}");
+        lost += usize::from(held.iter().any(|byte| *byte < 4));
+    }
+    assert!(lost > 10, "{lost}");
+}

@@ -14,6 +14,8 @@ pub enum Failure {
     Spins(NodeId),
     /// A node cannot open its devices.
     OpenFailed(NodeId, OpenFailure),
+    /// A node took another node's device for its own.
+    OpenedForeign(NodeId),
     /// A node sent what its peer cannot read.
     Wire(WireError),
     /// A host was told what it should not be told.
@@ -46,6 +48,12 @@ impl fmt::Display for Failure {
             Self::Spins(node) => write!(formatter, "the engine of {node} never sleeps"),
             Self::OpenFailed(node, failure) => {
                 write!(formatter, "{node} cannot open its devices: {}", failure.0)
+            }
+            Self::OpenedForeign(node) => {
+                write!(
+                    formatter,
+                    "{node} has opened a device that is another node's"
+                )
             }
             Self::Wire(error) => write!(formatter, "a message between nodes: {error}"),
             Self::Host { host, what } => write!(formatter, "host h{host}: {what}"),

@@ -9,6 +9,7 @@
 //! Invariant: a command is under way on one path at a time, as far as the host can know.
 
 mod path;
+mod plan;
 mod reset;
 mod work;
 
@@ -22,59 +23,13 @@ use holdfast_model::NodeId;
 use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 
 use self::path::{Path, State};
+pub use self::plan::{HostCounts, HostPlan};
 use self::reset::RESET;
 use self::work::{Answer, Work, judge};
 use crate::cluster::ClusterPlan;
-use crate::content::Value;
+use crate::content::{SECTOR_SIZE, Value};
 use crate::history::{Asked, AttemptId, History, Sectors};
 use crate::schedule::Appointment;
-
-/// What a host is like.
-#[derive(Clone, Debug)]
-pub struct HostPlan {
-    /// Which volume it uses.
-    pub volume: usize,
-    /// The one path that it uses, if not all of them.
-    pub only: Option<usize>,
-    /// Commands under way at a time.
-    pub depth: usize,
-    /// Between two commands, on average.
-    pub pause: Duration,
-    /// How long a path may take to answer.
-    pub timeout: Duration,
-    /// How long it waits before it repeats a command whose connection broke.
-    pub patience: Duration,
-    /// Whether it aborts a command that takes too long before it drops the session.
-    pub aborts: bool,
-    /// Reads in a hundred commands.
-    pub reads: u64,
-    /// Between two resets of the unit, on average; none are done if there is none.
-    pub resets: Option<Duration>,
-}
-
-impl HostPlan {
-    /// A host as they come, or one in a hurry.
-    pub fn draw(volume: usize, hurried: bool, prng: &mut Prng) -> Self {
-        let pause = if hurried {
-            prng.between(2, 8)
-        } else {
-            prng.between(10, 60)
-        };
-        Self {
-            volume,
-            only: None,
-            depth: prng.between(1, 3) as usize,
-            pause: Duration::from_millis(pause),
-            timeout: Duration::from_millis(prng.between(5000, 8000)),
-            patience: Duration::from_millis(prng.between(3300, 5000)),
-            aborts: prng.chance(1, 2),
-            reads: prng.between(30, 60),
-            resets: prng
-                .chance(1, 6)
-                .then(|| Duration::from_millis(prng.between(1500, 6000))),
-        }
-    }
-}
 
 /// How long an abort may take before the session is dropped instead.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -131,23 +86,6 @@ struct Current {
     ends_with_reset: bool,
 }
 
-/// What a host has seen.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct HostCounts {
-    /// Commands done.
-    pub done: u64,
-    /// Commands repeated.
-    pub repeated: u64,
-    /// Answers that data is lost.
-    pub medium_errors: u64,
-    /// Answers that there is no room.
-    pub no_space: u64,
-    /// Resets of the unit that were done.
-    pub resets: u64,
-    /// Resets of the unit that were refused, for nobody could tell whether all was over.
-    pub resets_refused: u64,
-}
-
 /// A host.
 #[derive(Debug)]
 pub(crate) struct Host {
@@ -162,6 +100,8 @@ pub(crate) struct Host {
     next_reset: Instant,
     /// The path over which a reset is under way.
     resetting: Option<usize>,
+    /// Where the volume ended before it first grew, in sectors: nodes hear of it in their time.
+    end_before_growth: Option<u64>,
     /// New commands are begun.
     pub(crate) busy: bool,
     pub(crate) counts: HostCounts,
@@ -200,6 +140,7 @@ impl Host {
             next_reset: Instant::ZERO,
             resetting: None,
             busy: false,
+            end_before_growth: None,
             counts: HostCounts::default(),
             last_done: Instant::ZERO,
             timer: None,
@@ -222,6 +163,10 @@ impl Host {
 
     /// Uses other places from now on.
     pub(crate) fn focus(&mut self, areas: crate::volumes::VolumePlan) {
+        if areas.bytes > self.areas.bytes {
+            let end = self.areas.bytes / SECTOR_SIZE as u64;
+            self.end_before_growth.get_or_insert(end);
+        }
         self.areas = areas;
     }
 
@@ -561,11 +506,26 @@ impl Host {
                 self.last_done = now;
             }
             Answer::Attention => {
+                self.counts.attentions += 1;
                 // Nothing was done: it is asked again at once, over the same path.
                 operation.retry = now;
                 operation.last_path = path + self.paths.len() - 1;
             }
-            Answer::Later => operation.retry = now + LATER,
+            Answer::Later => {
+                self.counts.put_off += 1;
+                operation.retry = now + LATER;
+            }
+            Answer::BeyondEnd => {
+                let Sectors { first, count, .. } = operation.sectors;
+                let is_new = |end: u64| first + count > end;
+                if self.end_before_growth.is_some_and(is_new) {
+                    self.counts.beyond_end += 1;
+                    operation.retry = now + LATER;
+                } else {
+                    let sectors = operation.sectors;
+                    acts.complaint = Some(format!("the volume ends before {sectors:?}"));
+                }
+            }
             Answer::MediumError => {
                 self.counts.medium_errors += 1;
                 operation.retry = now + LATER;

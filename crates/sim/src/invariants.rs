@@ -6,14 +6,13 @@ mod one_primary;
 mod records;
 mod settled;
 
-use holdfast_engine::Engine;
+use holdfast_engine::{Engine, ReplicaView};
 use holdfast_metadata::Machine;
 use holdfast_model::{CommandId, NodeId};
-use holdfast_stdx::Instant;
 
 use self::commits_agree::CommitsAgree;
 use self::one_primary::OnePrimary;
-use self::records::Records;
+use crate::catalog::Changed;
 use crate::content::Value;
 use crate::failure::Failure;
 
@@ -22,23 +21,24 @@ use crate::failure::Failure;
 pub(crate) struct Invariants {
     one_primary: OnePrimary,
     commits_agree: CommitsAgree,
-    records: Records,
 }
 
 impl Invariants {
-    /// An engine has done something. `now` is what its clock shows.
+    /// An engine has done something; one of its replicas is as `view` says.
     pub(crate) fn after_step(
         &mut self,
         node: NodeId,
         start: u64,
         engine: &Engine,
-        now: Instant,
+        view: &ReplicaView,
     ) -> Result<(), Failure> {
-        for view in engine.views(now) {
-            self.one_primary.check(node, start, &view)?;
-            self.commits_agree.check(node, engine, &view)?;
-        }
-        Ok(())
+        self.one_primary.check(node, start, view)?;
+        self.commits_agree.check(node, engine, view)
+    }
+
+    /// Writes may land after their time: clocks do not do what is assumed of them.
+    pub(crate) fn let_writes_be_late(&mut self) {
+        self.commits_agree.late_writes.are_allowed();
     }
 
     /// A host was told that its write is done.
@@ -61,10 +61,10 @@ impl Invariants {
         self.commits_agree.process_ended(node);
     }
 
-    /// The metadata has changed.
-    pub(crate) fn agreed(&mut self, machine: &Machine) -> Result<(), Failure> {
+    /// The metadata has changed, and these records with it.
+    pub(crate) fn agreed(&mut self, machine: &Machine, changed: &[Changed]) -> Result<(), Failure> {
         machine.assert_invariants();
-        self.records.check(machine)
+        changed.iter().try_for_each(records::check)
     }
 
     /// Entries that were seen committed.

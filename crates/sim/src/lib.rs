@@ -3,10 +3,13 @@
 #![forbid(unsafe_code)]
 
 mod boot;
+pub mod campaign;
+mod catalog;
 pub mod clock;
 pub mod cluster;
 mod cold;
 pub mod content;
+pub mod coverage;
 pub mod disk;
 pub mod failure;
 pub mod history;
@@ -17,11 +20,13 @@ mod observe;
 pub mod oracle;
 mod pipe;
 pub mod plan;
+pub mod profile;
 pub mod run;
 pub mod schedule;
 pub mod store;
 pub mod tally;
 pub mod trace;
 pub mod volumes;
+mod watch;
 
 pub use host::{HostCounts, HostPlan};

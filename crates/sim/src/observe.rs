@@ -2,11 +2,12 @@
 
 use holdfast_engine::{ReplicaView, Stall};
 use holdfast_model::NodeId;
-use holdfast_model::record::{Membership, SliceRecord};
+use holdfast_model::record::{IntentRecord, Membership, Record, SliceRecord, WishRecord};
 use holdfast_stdx::Duration;
 
 use crate::boot;
 use crate::cluster::{Cluster, HostWord, SeenStall};
+use crate::coverage::Coverage;
 use crate::failure::Failure;
 use crate::history::History;
 use crate::host::HostCounts;
@@ -41,6 +42,29 @@ impl Cluster {
         Ok(())
     }
 
+    /// A volume grows while it is in use; its hosts use what is new as soon as nodes let them.
+    pub(crate) fn grow(&mut self, volume: usize) -> Result<(), Failure> {
+        let before = self.plan.volumes[volume].clone();
+        let mut after = before.clone();
+        if !after.grow() {
+            return Ok(());
+        }
+        let mut done = false;
+        self.change_metadata(|machine, out| {
+            done = boot::grow_volume(machine, &before, after.bytes, out);
+        })?;
+        if !done {
+            return Ok(());
+        }
+        for host in &mut self.hosts {
+            if self.plan.hosts[host.index].volume == volume {
+                host.focus(after.clone());
+            }
+        }
+        self.plan.volumes[volume] = after;
+        Ok(())
+    }
+
     /// Deletes the volumes.
     ///
     /// # Errors
@@ -50,6 +74,24 @@ impl Cluster {
             self.change_metadata(|machine, out| boot::delete_volume(machine, &volume, out))?;
         }
         Ok(())
+    }
+
+    /// The control plane wants a slice to be somewhere.
+    ///
+    /// # Errors
+    /// [`Failure`] if that is against an invariant.
+    pub fn wish(&mut self, wish: &WishRecord) -> Result<(), Failure> {
+        let (key, value) = (WishRecord::key(wish.slice), wish.encode());
+        self.change_metadata(|machine, out| boot::put(machine, key, value, out))
+    }
+
+    /// The operator wants something of a node.
+    ///
+    /// # Errors
+    /// [`Failure`] if that is against an invariant.
+    pub fn intend(&mut self, intent: &IntentRecord) -> Result<(), Failure> {
+        let (key, value) = (IntentRecord::key(intent.node), intent.encode());
+        self.change_metadata(|machine, out| boot::put(machine, key, value, out))
     }
 
     /// Hosts begin new commands, or do not any more.
@@ -94,8 +136,42 @@ impl Cluster {
             sum.no_space += host.counts.no_space;
             sum.resets += host.counts.resets;
             sum.resets_refused += host.counts.resets_refused;
+            sum.attentions += host.counts.attentions;
+            sum.put_off += host.counts.put_off;
+            sum.beyond_end += host.counts.beyond_end;
         }
         sum
+    }
+
+    /// From now on nobody is to blame for a write that lands after its time.
+    pub(crate) fn let_writes_be_late(&mut self) {
+        self.invariants.let_writes_be_late();
+    }
+
+    /// What was reached.
+    #[must_use]
+    pub fn coverage(&self) -> Coverage {
+        let mut coverage = self.watch.coverage.clone();
+        let counts = self.host_counts();
+        for (point, count) in [
+            ("done", counts.done),
+            ("told something else first", counts.attentions),
+            ("later", counts.put_off),
+            ("medium error", counts.medium_errors),
+            ("no room", counts.no_space),
+            ("repeated over another path", counts.repeated),
+            ("reset done", counts.resets),
+            ("reset refused", counts.resets_refused),
+            ("waits for growth", counts.beyond_end),
+        ] {
+            coverage.add("host", point, count);
+        }
+        coverage.reach("nodes", &self.plan.nodes.to_string());
+        coverage.reach("volumes", &self.plan.volumes.len().to_string());
+        for volume in &self.plan.volumes {
+            coverage.reach("policy", volume.policy.as_str());
+        }
+        coverage
     }
 
     /// Whether a node's process runs.
@@ -119,6 +195,13 @@ impl Cluster {
         let process = self.nodes[&node].process.iter();
         let replicas = process.flat_map(|process| process.engine.status().replicas);
         replicas.map(|replica| replica.bad_blocks).sum()
+    }
+
+    /// Pages that a node's store holds, if it runs.
+    #[must_use]
+    pub fn pages_used(&self, node: NodeId) -> u64 {
+        let process = self.nodes[&node].process.as_ref();
+        process.map_or(0, |process| process.engine.status().usage.pages_used)
     }
 
     /// What hosts asked and were told.
@@ -187,13 +270,13 @@ impl Cluster {
     /// The slices' records.
     #[must_use]
     pub fn records(&self) -> Vec<SliceRecord> {
-        boot::slices(self.metadata())
+        self.slices().cloned().collect()
     }
 
     /// What is not yet as it should be; `None` if everything is.
     pub(crate) fn unconverged(&self) -> Option<String> {
-        for record in self.records() {
-            if let Some(what) = self.slice_unconverged(&record) {
+        for record in self.slices() {
+            if let Some(what) = self.slice_unconverged(record) {
                 return Some(format!("slice {}: {what}; {record:?}", record.slice));
             }
         }

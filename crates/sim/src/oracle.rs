@@ -67,6 +67,30 @@ pub fn check(attempts: &[Attempt]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Checks that reads that nobody disturbed have all seen the same.
+///
+/// # Errors
+/// [`Failure::History`] if they have not.
+pub fn reads_agree(reads: &[Attempt]) -> Result<(), Failure> {
+    let mut seen: BTreeMap<(usize, u64), Value> = BTreeMap::new();
+    for read in reads {
+        let Ended::Done(_, values) = &read.ended else {
+            continue;
+        };
+        let Sectors { volume, first, .. } = read.sectors;
+        for (sector, value) in (first..).zip(values) {
+            let before = *seen.entry((volume, sector)).or_insert(*value);
+            if before != *value {
+                return Err(Failure::History(format!(
+                    "sector {sector} of volume {volume} is {before:x} over one path and {value:x} \
+                     over another, and nobody writes"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// What an attempt does to each block.
 fn steps(number: usize, attempt: &Attempt) -> Vec<(u64, Step)> {
     let Sectors { first, count, .. } = attempt.sectors;

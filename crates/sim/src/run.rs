@@ -8,10 +8,12 @@ use holdfast_model::NodeId;
 use holdfast_stdx::{Duration, Prng};
 
 use crate::cluster::{Cluster, Fault};
+use crate::coverage::Coverage;
 use crate::failure::{Failed, Failure};
 use crate::host::HostCounts;
 use crate::oracle;
-use crate::plan::RunPlan;
+use crate::plan::{Promise, RunPlan};
+use crate::profile::Profile;
 use crate::tally::Tally;
 use crate::trace::{Hash, Trace};
 
@@ -24,7 +26,7 @@ const CONVERGENCE_MAX: Duration = Duration::from_secs(100);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// What a run came to.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Things that happened.
     pub steps: u64,
@@ -38,6 +40,8 @@ pub struct Report {
     pub committed: usize,
     /// How long the cluster took to be whole after the last fault.
     pub converged_in: Duration,
+    /// What was reached.
+    pub coverage: Coverage,
     /// The sum of the trace, if one was made.
     pub hash: Option<Hash>,
 }
@@ -49,15 +53,17 @@ pub struct Run {
     pub cluster: Cluster,
     /// Whose devices may hold blocks that are bad.
     rotten: Option<NodeId>,
+    promise: Promise,
+    compares: bool,
 }
 
-/// Runs a seed.
+/// Runs a seed of a profile.
 ///
 /// # Errors
 /// [`Failed`] if something happened that must not.
-pub fn run(seed: u64, trace: Trace) -> Result<Report, Failed> {
+pub fn run(profile: Profile, seed: u64, trace: Trace) -> Result<Report, Failed> {
     let mut prng = Prng::from_seed(seed);
-    let plan = RunPlan::draw(&mut prng);
+    let plan = RunPlan::draw(profile, &mut prng);
     run_plan(&plan, &mut prng, trace)
 }
 
@@ -91,9 +97,15 @@ impl Run {
             )
         };
         let rots = plan.faults.iter().any(|(_, fault)| rots(fault));
+        let mut cluster = Cluster::new(plan.cluster.clone(), prng, trace);
+        if plan.promise == Promise::Agreement {
+            cluster.let_writes_be_late();
+        }
         Self {
-            cluster: Cluster::new(plan.cluster.clone(), prng, trace),
+            cluster,
             rotten: rots.then_some(plan.victim),
+            promise: plan.promise,
+            compares: plan.compares,
         }
     }
 
@@ -167,6 +179,7 @@ impl Run {
     /// # Errors
     /// [`Failure`] if something is not as it must be.
     pub fn verify(&mut self) -> Result<(), Failure> {
+        let before = self.cluster.history.attempts().len();
         self.cluster.read_everything()?;
         let end = self.cluster.now() + CONVERGENCE_MAX;
         if !self
@@ -177,8 +190,15 @@ impl Run {
                 "the last reads are not answered".into(),
             ));
         }
-        oracle::check(self.cluster.history.attempts())?;
-        self.cluster.compare_replicas(self.rotten)
+        let attempts = self.cluster.history.attempts();
+        match self.promise {
+            Promise::All => oracle::check(attempts)?,
+            Promise::Agreement => oracle::reads_agree(&attempts[before..])?,
+        }
+        if self.compares {
+            self.cluster.compare_replicas(self.rotten)?;
+        }
+        Ok(())
     }
 
     /// What the run came to.
@@ -188,6 +208,7 @@ impl Run {
             steps: self.cluster.steps,
             hosts: self.cluster.host_counts(),
             tally: self.cluster.tally,
+            coverage: self.cluster.coverage(),
             stall: self.cluster.stall,
             committed: self.cluster.commit_count(),
             converged_in,

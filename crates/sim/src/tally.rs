@@ -3,9 +3,11 @@
 use std::fmt;
 
 use holdfast_engine::Notice;
+use serde::{Deserialize, Serialize};
 
 /// How often engines told of something.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Tally {
     /// A replica began to lead.
     pub leads: u64,
@@ -47,6 +49,8 @@ impl Tally {
             | Notice::Deposed(..)
             | Notice::Spoiled(..)
             | Notice::InSync(..)
+            | Notice::Named(..)
+            | Notice::Released(..)
             | Notice::MetadataBehind(..)
             | Notice::MetadataFollowed
             | Notice::NotThatReplica(_) => {}

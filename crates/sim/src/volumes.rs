@@ -1,6 +1,6 @@
 //! The volumes, and the places on them where hosts meet.
 
-use holdfast_model::{BLOCK_SIZE, PAGE_SIZE, Policy, SLICE_SIZE};
+use holdfast_model::{BLOCK_SIZE, PAGE_SIZE, Policy, SLICE_SIZE, VolumeId};
 use holdfast_stdx::Prng;
 
 use crate::content::SECTOR_SIZE;
@@ -23,6 +23,14 @@ pub struct VolumePlan {
     /// A run where they write much at a time, now and then.
     pub large_area: Option<(u64, u64)>,
 }
+
+/// What the cluster calls the volume of that place in the plan: they are made in their order.
+pub(crate) fn volume_id(place: usize) -> VolumeId {
+    VolumeId(place as u64 + 1)
+}
+
+/// A volume of more slices than this does not grow any more.
+const SLICES_MAX: u64 = 3;
 
 /// One command in so many is a large one.
 const LARGE_ONE_IN: u64 = 30;
@@ -53,6 +61,19 @@ impl VolumePlan {
     /// Lets hosts meet at a single block of each slice: what one of them reads, another has just written.
     pub fn crowd(&mut self) {
         self.areas = vec![(0, 1), (SLICE_SIZE / BLOCK_SIZE as u64 + 3, 1)];
+    }
+
+    /// The volume is larger by a slice, and hosts have places there too. Says whether that may be.
+    pub(crate) fn grow(&mut self) -> bool {
+        if self.bytes > SLICES_MAX * SLICE_SIZE {
+            return false;
+        }
+        let edge = self.bytes / BLOCK_SIZE as u64;
+        let slice = SLICE_SIZE / BLOCK_SIZE as u64;
+        let fresh = self.bytes.div_ceil(SLICE_SIZE) * slice;
+        self.bytes += SLICE_SIZE;
+        self.areas.extend([(edge - 2, 4), (fresh + 1, 2)]);
+        true
     }
 
     /// Lets hosts write more at a time than one entry of a log holds.

@@ -38,6 +38,50 @@ fn many_seeds_are_counted() {
 }
 
 #[test]
+fn a_profile_makes_another_run_of_a_seed() {
+    let lines = |profile| {
+        let output = holdfast_sim(&["--seed", "5", "--profile", profile]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        output.stderr
+    };
+    assert!(lines("short") != lines("beyond"));
+}
+
+#[test]
+fn a_summary_is_gone_on_from() {
+    let folder = std::env::temp_dir().join(format!("holdfast-sim-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("there is a place for files");
+    let file = folder.join("summary.json");
+    let file = file.to_str().expect("its name is text");
+    let json = |range: &str| {
+        let output = holdfast_sim(&["--seeds", range, "--json", "--resume", file]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let summary = serde_json::from_slice(&output.stdout);
+        summary.expect("the summary is JSON")
+    };
+    let first: serde_json::Value = json("2..4");
+    assert_eq!((&first["next"], &first["passed"]), (&4.into(), &2.into()));
+    let second: serde_json::Value = json("2..5");
+    assert_eq!((&second["next"], &second["passed"]), (&5.into(), &3.into()));
+    let steps = |summary: &serde_json::Value| summary["steps"].as_u64();
+    assert!(steps(&second) > steps(&first));
+    // Another range is another campaign.
+    let output = holdfast_sim(&["--seeds", "3..5", "--resume", file]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("hint: "));
+    std::fs::remove_dir_all(&folder).expect("they are ours");
+}
+
+#[test]
+fn what_was_never_reached_is_listed() {
+    let output = holdfast_sim(&["--seeds", "2..4", "--coverage"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let told = text(&output.stdout);
+    assert!(told.contains("never reached:\n"), "{told}");
+    assert!(told.ends_with("2 of 2 seeds passed\n"), "{told}");
+}
+
+#[test]
 fn wrong_arguments_are_a_usage_error() {
     for arguments in [
         &[][..],
@@ -48,6 +92,9 @@ fn wrong_arguments_are_a_usage_error() {
         &["--seeds", "1..x"],
         &["--seed", "1", "--seeds", "1..2"],
         &["--seeds", "1..2", "--trace"],
+        &["--seeds", "1..2", "--jobs", "0"],
+        &["--seed", "1", "--json"],
+        &["--seed", "1", "--profile", "none"],
         &["--what"],
     ] {
         let output = holdfast_sim(arguments);

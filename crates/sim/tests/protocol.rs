@@ -4,7 +4,7 @@ use holdfast_model::{NodeId, Policy};
 use holdfast_sim::HostPlan;
 use holdfast_sim::cluster::{ClusterPlan, Fault, NodePlan};
 use holdfast_sim::network::Place;
-use holdfast_sim::plan::RunPlan;
+use holdfast_sim::plan::{Promise, RunPlan};
 use holdfast_sim::run::{Report, Run, run_plan};
 use holdfast_sim::tally::Tally;
 use holdfast_sim::trace::Trace;
@@ -22,10 +22,13 @@ fn plan(prng: &mut Prng, nodes: u16, policy: Policy) -> RunPlan {
             node: NodePlan::draw(prng),
             volumes: vec![VolumePlan::new("disk", policy)],
             hosts,
+            probes: false,
         },
         load: Duration::from_secs(12),
         faults: Vec::new(),
         victim: NodeId(1),
+        promise: Promise::All,
+        compares: true,
     }
 }
 

@@ -1,10 +1,11 @@
 //! Seeds: some that are run every time, and that the same seed is the same run.
 
+use holdfast_sim::profile::Profile;
 use holdfast_sim::run::run;
 use holdfast_sim::trace::{Hash, Trace};
 
 fn passes(seed: u64) {
-    if let Err(failed) = run(seed, Trace::Off) {
+    if let Err(failed) = run(Profile::Short, seed, Trace::Off) {
         panic!("seed {seed} failed at {}: {}", failed.at, failed.failure);
     }
 }
@@ -19,7 +20,7 @@ fn fixed_seeds_pass() {
 #[test]
 fn the_same_seed_is_the_same_run() {
     let hash = |seed| {
-        let report = run(seed, Trace::Hash(Hash::default()));
+        let report = run(Profile::Short, seed, Trace::Hash(Hash::default()));
         let report = report.unwrap_or_else(|failed| panic!("seed {seed}: {}", failed.failure));
         report.hash.expect("a sum was asked for")
     };

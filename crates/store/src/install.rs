@@ -33,7 +33,7 @@ impl Core {
         }
         let mut left: Vec<BlockRange> = Vec::new();
         for (page, part) in range.by_page() {
-            let wanted = part.page_mask() & !self.newer(id, page, as_of);
+            let wanted = part.page_mask() & !self.blocks_above(id, page, as_of);
             if wanted == 0 {
                 continue;
             }
@@ -78,22 +78,6 @@ impl Core {
             since: now,
         };
         self.log(body, Lane::Data, pending);
-    }
-
-    /// The blocks of a page for which memory has something above `as_of`.
-    fn newer(&self, id: SliceId, page: PageIndex, as_of: Sequence) -> u64 {
-        let slice = self.slice(id).expect("the slice exists");
-        let Some(overlay) = slice.overlay.get(&page) else {
-            return 0;
-        };
-        let mut newer = 0;
-        for part in overlay.parts().iter().filter(|part| part.rank > as_of) {
-            newer |= part.mask;
-        }
-        for (_, item) in overlay.unsettled().filter(|(rank, _)| *rank > as_of) {
-            newer |= self.items[item].masks(page).all();
-        }
-        newer
     }
 
     /// The sequence above which nothing has been done to a page in the page store.

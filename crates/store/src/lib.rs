@@ -27,6 +27,7 @@
 //! read(now, SliceId, BlockRange, View, StoreToken, out)    // ends with ReadDone
 //! is_dirty(SliceId, BlockRange) -> bool                    // prepared, not known committed
 //! allocated(SliceId) -> impl Iterator<Item = (PageIndex, u64)>; allocated_pages(SliceId) -> u64
+//! changed_above(SliceId, Sequence) -> Vec<ChangedPage>     // what a replica lacks that has all up to it
 //!
 //! reserve(SliceId, BlockRange) -> Result<(), NoSpace>      // before every append and install of data
 //! release_reservations(SliceId)
@@ -44,6 +45,7 @@
 extern crate alloc;
 
 mod append;
+mod changed;
 mod config;
 mod destage;
 mod event;

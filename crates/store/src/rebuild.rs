@@ -154,9 +154,12 @@ impl Core {
 
     /// Writes down what a damaged journal no longer says by itself.
     fn log_repairs(&mut self, now: Instant, id: SliceId, outcome: &Outcome, pages_certain: bool) {
-        let (epoch, after) = outcome.prepared;
-        if outcome.cut {
-            self.log_repair(now, id, Body::BeginEpoch { epoch, after }, Purpose::Other);
+        if let Some(body) = outcome.record_of_cut() {
+            let purpose = match body {
+                Body::Position { .. } => Purpose::Position,
+                _ => Purpose::Other,
+            };
+            self.log_repair(now, id, body, purpose);
         }
         if self.slice_mut(id).damaged {
             let body = self.position(id);

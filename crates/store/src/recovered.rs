@@ -60,12 +60,34 @@ pub(crate) struct Sliver {
 pub(crate) struct Outcome {
     pub(crate) prepared: (Epoch, Sequence),
     pub(crate) committed: (Epoch, Sequence),
-    /// Entries above the prepared point are in the journal and not to be used: they follow a hole.
+    /// Entries above the prepared point are in the journal and not part of the log: they follow a hole.
     pub(crate) cut: bool,
     /// Changes that are certain, by rank.
     pub(crate) settled: Vec<Redo>,
     /// Entries above the committed point, without gaps.
     pub(crate) unsettled: Vec<Redo>,
+}
+
+impl Outcome {
+    /// What says from now on where the log ends. What is certain behind that is in memory, and stays so
+    /// for whoever recovers the journal again.
+    pub(crate) fn record_of_cut(&self) -> Option<Body> {
+        let (epoch, after) = self.prepared;
+        let is_beyond =
+            |redo: &Redo| matches!(&redo.source, Source::Entry(entry) if entry.sequence > after);
+        if !self.cut {
+            None
+        } else if self.settled.iter().any(is_beyond) {
+            Some(Body::Position {
+                epoch,
+                sequence: after,
+                restart: true,
+                damaged: true,
+            })
+        } else {
+            Some(Body::BeginEpoch { epoch, after })
+        }
+    }
 }
 
 /// All slices.

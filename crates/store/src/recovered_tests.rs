@@ -7,6 +7,7 @@ use holdfast_model::{Change, Entry, Epoch, Fence, Sequence, SliceId, VolumeId};
 use holdfast_stdx::Bytes;
 
 use crate::event::RecoveredSlice;
+use crate::item::Source;
 use crate::recovered::{Slivers, named};
 
 const SLICE: SliceId = SliceId {
@@ -30,6 +31,11 @@ impl Walk {
 
     /// The next group, of one record.
     fn say(&mut self, body: Body) {
+        self.say_as_of(0, body);
+    }
+
+    /// The same, when the slice was known to be committed up to here.
+    fn say_as_of(&mut self, committed: u64, body: Body) {
         let found = Found::Record {
             partition: 0,
             group: GroupNumber(self.group),
@@ -37,7 +43,7 @@ impl Walk {
             read: ReadRecord {
                 record: Record {
                     slice: SLICE,
-                    committed: Sequence(0),
+                    committed: Sequence(committed),
                     body,
                 },
                 bad: Vec::new(),
@@ -189,4 +195,38 @@ fn more_holes_than_a_record_names_are_not_mended() {
         walk.say(Body::Mended(known));
         assert_eq!(walk.ends_intact(), intact, "{holes} holes");
     }
+}
+
+/// What was committed behind a hole is redone, now and at each further start, although the log ends
+/// before the hole: who compares what is here with others' contents is told the same each time.
+#[test]
+fn what_is_certain_behind_a_hole_stays() {
+    let settled = |mut walk: Walk| {
+        let mut slice = walk.slivers.slices.remove(&SLICE).expect("it is there");
+        let outcome = slice.finish();
+        let entries = outcome.settled.iter().map(|redo| match &redo.source {
+            Source::Entry(entry) => entry.sequence.0,
+            Source::Install { as_of, .. } => as_of.0,
+        });
+        (entries.collect::<Vec<_>>(), outcome)
+    };
+    let journal = || {
+        let mut walk = Walk::new();
+        walk.write(1);
+        walk.write(2);
+        walk.lose(1);
+        walk.write(4);
+        walk.write(5);
+        walk.say_as_of(4, Body::State(Bytes::new()));
+        walk
+    };
+    let (first, outcome) = settled(journal());
+    assert_eq!(first, [1, 2, 4]);
+    assert_eq!(outcome.prepared.1, Sequence(2));
+    let mut again = journal();
+    again.say(outcome.record_of_cut().expect("the log was cut"));
+    let (second, outcome) = settled(again);
+    assert_eq!(second, first);
+    assert_eq!(outcome.prepared.1, Sequence(2));
+    assert_eq!(outcome.committed.1, Sequence(2));
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use holdfast_format::Install;
 use holdfast_model::{
-    BlockRange, Change, DiskCompletion, Entry, Epoch, PageIndex, Sequence, SliceId,
+    BlockRange, Change, ChangedPage, DiskCompletion, Entry, Epoch, PageIndex, Sequence, SliceId,
 };
 use holdfast_stdx::{Bytes, Instant};
 
@@ -297,6 +297,13 @@ impl Store {
     /// zeros (bad ones count as not zeros).
     pub fn allocated(&self, slice: SliceId) -> impl Iterator<Item = (PageIndex, u64)> {
         self.core().allocated(slice).into_iter()
+    }
+
+    /// The pages that are there and of which blocks may have changed above `sequence`, in order:
+    /// whoever has everything up to that lacks nothing else, but that pages are gone.
+    #[must_use]
+    pub fn changed_above(&self, slice: SliceId, sequence: Sequence) -> Vec<ChangedPage> {
+        self.core().changed_above(slice, sequence)
     }
 
     /// The pages that have committed blocks which are known to be bad, with one bit for each: found

@@ -5,7 +5,7 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 4 | magic `HFWR` |
-//! | 4 | 2 | version |
+//! | 4 | 2 | version that the receiver must speak to read it; of a hello: the newest to be spoken |
 //! | 6 | 2 | opcode |
 //! | 8 | 4 | body length |
 //! | 12 | 4 | payload length |
@@ -22,8 +22,13 @@ use crate::codec::{Reader, Writer};
 use crate::hello::Hello;
 use crate::message::Message;
 
-/// The version that this code speaks. Version 1: the first.
-pub const WIRE_VERSION: u16 = 1;
+/// The newest version that this code speaks; it speaks the older ones too, with peers that do not know
+/// better. The list only ever grows at its end.
+/// - Version 1: the first.
+/// - Version 2: replicas are compared by digests.
+pub const WIRE_VERSION: u16 = 2;
+/// The oldest version that this code speaks.
+pub const WIRE_VERSION_MIN: u16 = 1;
 /// Bytes of a frame's header.
 pub const FRAME_HEADER_BYTES: usize = 64;
 /// Bytes of a body at most: a heartbeat for 64 Ki slices, the checksums of 1 MiB, a slice's record.
@@ -41,7 +46,10 @@ pub enum WireError {
     #[error("the peer does not speak this protocol")]
     Magic,
     /// The peer speaks another version.
-    #[error("the peer speaks version {0} of the protocol, this node speaks version 1")]
+    #[error(
+        "the peer speaks version {0} of the protocol, this node speaks versions \
+         {WIRE_VERSION_MIN} to {WIRE_VERSION}"
+    )]
     Version(u16),
     /// A checksum is wrong: the bytes changed on their way.
     #[error("a checksum of the message is wrong")]
@@ -57,6 +65,7 @@ pub enum WireError {
 /// A frame's header, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
+    version: u16,
     opcode: u16,
     body_length: u32,
     payload_length: u32,
@@ -79,10 +88,11 @@ impl FrameHeader {
             return Err(WireError::Checksum);
         }
         let version = reader.u16()?;
-        if version != WIRE_VERSION {
+        if !(WIRE_VERSION_MIN..=WIRE_VERSION).contains(&version) {
             return Err(WireError::Version(version));
         }
         let header = Self {
+            version,
             opcode: reader.u16()?,
             body_length: reader.u32()?,
             payload_length: reader.u32()?,
@@ -101,6 +111,12 @@ impl FrameHeader {
         }
     }
 
+    /// The version that the frame is of.
+    #[must_use]
+    pub const fn version(&self) -> u16 {
+        self.version
+    }
+
     /// Bytes that follow the header: the body, then the payload.
     #[must_use]
     pub const fn rest_length(&self) -> usize {
@@ -110,7 +126,7 @@ impl FrameHeader {
     fn write(&self) -> Bytes {
         let mut writer = Writer::default();
         writer.u32(MAGIC);
-        writer.u16(WIRE_VERSION);
+        writer.u16(self.version);
         writer.u16(self.opcode);
         writer.u32(self.body_length);
         writer.u32(self.payload_length);
@@ -140,7 +156,12 @@ impl FrameHeader {
     }
 }
 
-fn frame(opcode: u16, body: Vec<u8>, payload: Vec<Bytes>, payload_checksum: u32) -> Vec<Bytes> {
+fn frame(
+    (version, opcode): (u16, u16),
+    body: Vec<u8>,
+    payload: Vec<Bytes>,
+    payload_checksum: u32,
+) -> Vec<Bytes> {
     let payload_length: usize = payload.iter().map(Bytes::len).sum();
     assert!(
         body.len() <= BODY_BYTES_MAX,
@@ -151,6 +172,7 @@ fn frame(opcode: u16, body: Vec<u8>, payload: Vec<Bytes>, payload_checksum: u32)
         "a payload of ours keeps to its bound"
     );
     let header = FrameHeader {
+        version,
         opcode,
         body_length: body.len() as u32,
         payload_length: payload_length as u32,
@@ -175,7 +197,8 @@ pub fn encode(message: &Message) -> Vec<Bytes> {
     } else {
         payload.first().map_or(0, |bytes| crc32c(bytes))
     };
-    frame(message.opcode(), body.bytes, payload, checksum)
+    let kind = (message.version(), message.opcode());
+    frame(kind, body.bytes, payload, checksum)
 }
 
 /// The message whose header was `header`, from the bytes that followed it.
@@ -195,7 +218,7 @@ pub fn decode(header: &FrameHeader, rest: &Bytes) -> Result<Message, WireError> 
 pub fn hello_to_frame(hello: &Hello) -> Vec<Bytes> {
     let mut body = Writer::default();
     hello.write(&mut body);
-    frame(HELLO_OPCODE, body.bytes, Vec::new(), 0)
+    frame((hello.version, HELLO_OPCODE), body.bytes, Vec::new(), 0)
 }
 
 /// The hello that a connection's first frame must be.
@@ -208,7 +231,7 @@ pub fn hello_from_frame(header: &FrameHeader, rest: &Bytes) -> Result<Hello, Wir
     }
     let (body, _) = header.open(rest)?;
     let mut reader = Reader::new(&body);
-    let hello = Hello::read(&mut reader)?;
+    let hello = Hello::read(&mut reader, header.version)?;
     reader.finish()?;
     Ok(hello)
 }

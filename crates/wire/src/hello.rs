@@ -33,6 +33,9 @@ pub struct Hello {
     pub link: u64,
     /// Which lane this is.
     pub lane: Lane,
+    /// The newest version that the speaker offers to speak; in an answer, the one to be spoken. It is
+    /// in the frame's header: whoever knows only older ones can read that much.
+    pub version: u16,
 }
 
 impl Hello {
@@ -49,7 +52,7 @@ impl Hello {
         });
     }
 
-    pub(crate) fn read(body: &mut Reader<'_>) -> Result<Self, WireError> {
+    pub(crate) fn read(body: &mut Reader<'_>, version: u16) -> Result<Self, WireError> {
         Ok(Self {
             cluster: ClusterId(body.u128()?),
             node: NodeId(body.u16()?),
@@ -62,6 +65,7 @@ impl Hello {
                 1 => Lane::Data,
                 _ => return Err(WireError::Malformed),
             },
+            version,
         })
     }
 }

@@ -17,13 +17,13 @@ mod hello;
 mod message;
 
 pub use frame::{
-    BODY_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, PAYLOAD_BYTES_MAX, WIRE_VERSION, WireError,
-    decode, encode, hello_from_frame, hello_to_frame,
+    BODY_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, PAYLOAD_BYTES_MAX, WIRE_VERSION,
+    WIRE_VERSION_MIN, WireError, decode, encode, hello_from_frame, hello_to_frame,
 };
 pub use hello::{Hello, Lane};
 pub use message::{
-    Begin, BlockContent, BlockDigest, Claim, Commit, Content, ContentHash, Copied, Copy, Digest,
-    Digests, EndTasks, Fetch, Fetched, Forward, ForwardKind, Forwarded, Grant, HandOver, Heartbeat,
-    JoinRequest, Message, OutcomeCode, Prepare, Prepared, Query, QueryReply, Refusal, Refused,
-    Reserve, Reserved, Resign, Role, Settle, TasksEnded,
+    Begin, BlockContent, BlockDigest, Claim, Commit, Content, Copied, Copy, Digest, Digests,
+    EndTasks, Fetch, Fetched, Forward, ForwardKind, Forwarded, Grant, HandOver, Heartbeat,
+    Holdings, JoinRequest, Message, OutcomeCode, Prepare, Prepared, Query, QueryReply, Refusal,
+    Refused, Reserve, Reserved, Resign, Role, Settle, TasksEnded,
 };

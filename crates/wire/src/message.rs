@@ -1,15 +1,15 @@
 //! What nodes say to each other. The order in which it may be said is `docs/replication.md`.
 
 mod body;
+mod compare;
 
 use alloc::vec::Vec;
 
-use holdfast_model::{
-    BlockRange, CommandId, Entry, Epoch, PageIndex, Sequence, SliceId, StoreId, VolumeId,
-};
+use holdfast_model::{BlockRange, CommandId, Entry, Epoch, Sequence, SliceId, StoreId, VolumeId};
 use holdfast_stdx::{Bytes, Instant};
 
 use body::{Body, Payload};
+pub use compare::{BlockDigest, Digest, Digests, Holdings};
 
 use crate::WireError;
 use crate::codec::{Reader, Writer};
@@ -60,6 +60,9 @@ pub enum Role {
     JoiningFast,
     /// Joining with nothing: it drops what it has, all that is allocated will be copied.
     JoiningFull,
+    /// Joining, and keeping what it has, of which nobody knows exactly what has changed: it says which
+    /// pages it has, and is asked for the digests of blocks. Since version 2.
+    JoiningCompared,
 }
 
 /// Begins an epoch at a replica, or begins again on a new link.
@@ -414,56 +417,6 @@ pub struct Fetched {
     pub contents: Vec<Content>,
 }
 
-/// The BLAKE3 hash (256 bits) of a block's 4096 bytes. Blocks with the same hash are taken for the
-/// same; a checksum would not do, for it is made against accidents and other contents are easily found
-/// for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ContentHash(pub [u8; 32]);
-
-/// What is in a block, in short.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockDigest {
-    /// Data, read from media or held in memory, with a checksum that was right.
-    Data(ContentHash),
-    /// Zeros, that is nothing.
-    Zero,
-    /// Data that fails its checksum at the sender.
-    Bad,
-}
-
-/// Asks what a replica has in some blocks of a page, in short: to compare copies, or to find out what
-/// need not be copied. Whoever asks sees to it that the answer can be compared with what it has: by
-/// the epoch, and by what has changed since the point that the answer names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Digest {
-    /// The slice.
-    pub slice: SliceId,
-    /// The epoch in which both take part.
-    pub epoch: Epoch,
-    /// Names the question in its answer.
-    pub number: u64,
-    /// The page.
-    pub page: PageIndex,
-    /// Which of its blocks, the first in the lowest bit; at least one.
-    pub blocks: u64,
-}
-
-/// What is in the blocks that were asked for, in their order; nothing if the receiver cannot tell,
-/// because a change of them is not known to be committed there, or because it is not in that epoch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Digests {
-    /// The slice.
-    pub slice: SliceId,
-    /// The epoch.
-    pub epoch: Epoch,
-    /// The question.
-    pub number: u64,
-    /// The committed point as of which they were read.
-    pub as_of: Sequence,
-    /// One for each block.
-    pub digests: Vec<BlockDigest>,
-}
-
 /// The messages and their opcodes. An opcode, once given, is never given to another message.
 macro_rules! messages {
     ($($(#[$meta:meta])* $opcode:literal $name:ident),* $(,)?) => {
@@ -553,10 +506,12 @@ messages! {
     21 TasksEnded,
     /// Lead.
     22 HandOver,
-    /// What is in these blocks, in short?
-    23 Digest,
+    /// What a joining replica has.
+    23 Holdings,
+    /// What is in these blocks?
+    24 Digest,
     /// This.
-    24 Digests,
+    25 Digests,
 }
 
 impl Message {
@@ -568,6 +523,21 @@ impl Message {
                 Lane::Control
             }
             _ => Lane::Data,
+        }
+    }
+
+    /// The version of the protocol that a peer must speak to read it.
+    #[must_use]
+    pub const fn version(&self) -> u16 {
+        match self {
+            Self::Begin(Begin {
+                role: Role::JoiningCompared,
+                ..
+            })
+            | Self::Holdings(_)
+            | Self::Digest(_)
+            | Self::Digests(_) => 2,
+            _ => 1,
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{licences, openapi, tidy};
+use crate::{etcd, licences, openapi, tidy};
 
 /// Seeds that every run of the gate simulates.
 const SEEDS_FIXED: u64 = 200;
@@ -72,6 +72,10 @@ const OPENAPI: Step = Step {
     name: "openapi",
     run: openapi::check,
 };
+const ETCD: Step = Step {
+    name: "etcd",
+    run: etcd::build,
+};
 const TESTS: Step = Step {
     name: "tests",
     run: |root| {
@@ -87,7 +91,7 @@ const SIMULATION: Step = Step {
 
 /// The steps that this tree has something for.
 fn steps(root: &Path) -> Vec<Step> {
-    let mut steps = vec![FORMAT, TIDY, LICENCES, LINTS, DOCS, OPENAPI, TESTS];
+    let mut steps = vec![FORMAT, TIDY, LICENCES, LINTS, DOCS, OPENAPI, ETCD, TESTS];
     if root.join("crates/sim/Cargo.toml").exists() {
         steps.push(SIMULATION);
     }

@@ -13,9 +13,11 @@ use std::process::ExitCode;
 
 mod bite;
 mod ci;
+mod etcd;
 mod licences;
 mod metadata;
 mod openapi;
+mod seeds;
 mod tidy;
 
 const USAGE: &str = "\
@@ -25,9 +27,13 @@ usage: cargo xtask <command>
   ci --list      list the steps of the gate
   tidy           check the house rules
   licences       check the licences of all dependencies
+  etcd           build the etcd that the tests need, unless it is built
   bite [--seeds N] [BUG]...
                  put known mistakes into a copy of the code, one at a time, and
                  see that the simulator finds each within N seeds
+  seeds [--profile NAME] [--count N] [--jobs N]
+                 run the seeds that come after those in the record of runs, and
+                 print the line to add there
   fix            format the code, write the OpenAPI document anew";
 
 fn main() -> ExitCode {
@@ -40,8 +46,10 @@ fn main() -> ExitCode {
         }
         ["ci", steps @ ..] => ci::run(&root(), steps),
         ["bite", words @ ..] => bite::run(&root(), words),
+        ["seeds", words @ ..] => seeds::run(&root(), words),
         ["tidy"] => tidy::run(&root()),
         ["licences"] => licences::run(&root()),
+        ["etcd"] => etcd::build(&root()),
         ["fix"] => ci::fix(&root()),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

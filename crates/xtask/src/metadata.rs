@@ -2,7 +2,7 @@
 //!
 //! It refuses to read manifests itself: cargo's reading of them is the one that counts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -37,19 +37,25 @@ pub(crate) struct Dependency {
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
+    target_directory: PathBuf,
 }
 
 /// The workspace's own packages, without touching the network.
 pub(crate) fn workspace(root: &Path) -> Result<Vec<Package>> {
-    query(root, &["--no-deps"])
+    query(root, &["--no-deps"]).map(|found| found.packages)
+}
+
+/// Where cargo builds.
+pub(crate) fn target_directory(root: &Path) -> Result<PathBuf> {
+    query(root, &["--no-deps"]).map(|found| found.target_directory)
 }
 
 /// All packages that the lock file names, ours included.
 pub(crate) fn all(root: &Path) -> Result<Vec<Package>> {
-    query(root, &["--locked", "--all-features"])
+    query(root, &["--locked", "--all-features"]).map(|found| found.packages)
 }
 
-fn query(root: &Path, arguments: &[&str]) -> Result<Vec<Package>> {
+fn query(root: &Path, arguments: &[&str]) -> Result<Metadata> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1"])
         .args(arguments)
@@ -61,7 +67,5 @@ fn query(root: &Path, arguments: &[&str]) -> Result<Vec<Package>> {
         "cargo metadata failed:\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let metadata: Metadata =
-        serde_json::from_slice(&output.stdout).context("read the output of cargo metadata")?;
-    Ok(metadata.packages)
+    serde_json::from_slice(&output.stdout).context("read the output of cargo metadata")
 }

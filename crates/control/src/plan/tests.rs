@@ -8,7 +8,7 @@ use holdfast_metadata::{ClientId, HistoryLimits, Machine, Output};
 use holdfast_model::metadata::{
     MetadataAnswer, MetadataRequest, MetadataToken, TransactionOutcome,
 };
-use holdfast_model::record::{Membership, NodeRecord};
+use holdfast_model::record::{IntentRecord, Membership, NodeRecord, NodeStanding};
 use holdfast_model::{ClusterId, SLICE_SIZE, StoreId};
 use holdfast_stdx::Instant;
 
@@ -83,7 +83,7 @@ impl Store {
     fn create(&mut self, name: &str, bytes: u64, policy: Policy) -> Result<Plan, PlanError> {
         create(
             &self.inventory(),
-            |_| true,
+            |_| Some((1 << 40, 1 << 40)),
             &named(name),
             size(bytes),
             policy,
@@ -185,9 +185,17 @@ fn a_new_node_gets_new_slices_and_an_absent_one_none() {
     let mut store = Store::with_nodes(2);
     let plan = store.create("old", 40 << 30, Policy::Mirror2).unwrap();
     assert!(store.carry_out(&plan));
-    store.add_node(NodeId(3));
-    store.add_node(NodeId(4));
-    let up = |node| node != NodeId(4);
+    for node in [3, 4].map(NodeId) {
+        store.add_node(node);
+        let admitted = IntentRecord {
+            schema: 1,
+            node,
+            standing: NodeStanding::Active,
+            site: None,
+        };
+        store.put(IntentRecord::key(node), &admitted);
+    }
+    let up = |node| (node != NodeId(4)).then_some((1 << 40, 1 << 40));
     let inventory = store.inventory();
     let plan = create(
         &inventory,
@@ -248,8 +256,23 @@ fn a_full_cluster_takes_no_more() {
         }
         full
     };
-    let make = |full: &Inventory| create(full, |_| true, &named("more"), size(4096), Policy::None);
-    let stretch = |full: &Inventory| grow(full, |_| true, &named("demo"), size(8 << 30));
+    let make = |full: &Inventory| {
+        create(
+            full,
+            |_| Some((1 << 40, 1 << 40)),
+            &named("more"),
+            size(4096),
+            Policy::None,
+        )
+    };
+    let stretch = |full: &Inventory| {
+        grow(
+            full,
+            |_| Some((1 << 40, 1 << 40)),
+            &named("demo"),
+            size(8 << 30),
+        )
+    };
     let nearly = fill(SLICES_MAX - 2);
     assert!(make(&nearly).is_ok() && stretch(&nearly).is_ok());
     let full = fill(SLICES_MAX - 1);
@@ -378,7 +401,14 @@ fn a_volume_finished_in_the_last_moment_stays() {
     let (last, begin) = plan.transactions.split_last().unwrap();
     assert!(begin.iter().all(|one| store.transact(one).succeeded));
     let late = store.inventory();
-    let again = create(&late, |_| true, &named("demo"), size(8192), Policy::Mirror2).unwrap();
+    let again = create(
+        &late,
+        |_| Some((1 << 40, 1 << 40)),
+        &named("demo"),
+        size(8192),
+        Policy::Mirror2,
+    )
+    .unwrap();
     let cleaning = clean_up(&late);
     assert!(store.transact(last).succeeded);
     assert!(!store.transact(&again.transactions[0]).succeeded);
@@ -396,7 +426,14 @@ fn a_volume_grows_and_keeps_what_it_has() {
     let plan = store.create("demo", 5 << 30, Policy::Mirror2).unwrap();
     assert!(store.carry_out(&plan));
     let before = store.inventory();
-    let grown = |bytes| grow(&before, |_| true, &named("demo"), size(bytes));
+    let grown = |bytes| {
+        grow(
+            &before,
+            |_| Some((1 << 40, 1 << 40)),
+            &named("demo"),
+            size(bytes),
+        )
+    };
     assert_eq!(grown(4 << 30), Err(PlanError::Shrinks { bytes: 5 << 30 }));
     assert_eq!(grown(5 << 30).unwrap().transactions, []);
     assert_eq!(
@@ -404,7 +441,12 @@ fn a_volume_grows_and_keeps_what_it_has() {
         1,
         "the last slice has room"
     );
-    let none = grow(&before, |_| true, &named("none"), size(4096));
+    let none = grow(
+        &before,
+        |_| Some((1 << 40, 1 << 40)),
+        &named("none"),
+        size(4096),
+    );
     assert_eq!(none, Err(PlanError::NoSuchVolume));
     let plan = grown(1000 << 30).unwrap();
     // Cut short before the volume's record, the growth has not happened, and the slices that it has
@@ -413,7 +455,13 @@ fn a_volume_grows_and_keeps_what_it_has() {
     assert!(store.transact(&plan.transactions[0]).succeeded);
     let left = store.inventory();
     assert_eq!(left.volume("demo"), before.volume("demo"));
-    let again = grow(&left, |_| true, &named("demo"), size(1000 << 30)).unwrap();
+    let again = grow(
+        &left,
+        |_| Some((1 << 40, 1 << 40)),
+        &named("demo"),
+        size(1000 << 30),
+    )
+    .unwrap();
     assert_eq!(again.transactions.len(), plan.transactions.len() - 1);
     assert!(store.carry_out(&again));
     store.assert_tidy();
@@ -438,7 +486,7 @@ fn a_deleted_volume_is_gone_whole_and_its_id_for_ever() {
     assert!(store.carry_out(&plan));
     let growth = grow(
         &store.inventory(),
-        |_| true,
+        |_| Some((1 << 40, 1 << 40)),
         &named("demo"),
         size(2000 << 30),
     )

@@ -3,7 +3,9 @@ use std::collections::BTreeMap;
 use holdfast_api::documents::{LocalJoining, LocalReport, LocalVolume};
 use holdfast_control::Versioned;
 use holdfast_model::metadata::Revision;
-use holdfast_model::record::{ClusterRecord, Membership, NameRecord, ReplicaRecord};
+use holdfast_model::record::{
+    ClusterRecord, Membership, NameRecord, ReplicaRecord, SettingsRecord,
+};
 use holdfast_model::{ClusterId, Epoch, Incarnation, Sequence, SliceId, StoreId, VolumeId};
 
 use super::*;
@@ -88,6 +90,9 @@ fn inventory(slices: Vec<SliceRecord>) -> Inventory {
             .into_iter()
             .map(|slice| (slice.slice, slice))
             .collect(),
+        settings: versioned(SettingsRecord::default()),
+        intents: BTreeMap::new(),
+        wishes: BTreeMap::new(),
     }
 }
 

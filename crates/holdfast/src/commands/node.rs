@@ -1,31 +1,140 @@
-//! `holdfast node`: the daemon, and the list of nodes.
+//! `holdfast node` and `holdfast witness`: the daemons, and who belongs to the cluster.
 
 use std::path::Path;
 
-use holdfast_api::documents::{NodeList, NodeState};
+use holdfast_api::documents::{
+    Node, NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState,
+};
 use holdfast_controller::Controller;
 use holdfast_node::config::NodeConfig;
+use holdfast_node::config::witness::WitnessConfig;
+use holdfast_node::{ApiParts, WithEtcd};
 
-use super::client;
-use crate::cli::Global;
+use super::{client, found};
+use crate::cli::{Global, NodeSubcommand, Switch};
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
 
 /// Runs a node until it is told to stop.
-pub(crate) fn run(config: &Path) -> Result<(), Failure> {
+pub(crate) fn run(config: &Path, with_etcd: WithEtcd) -> Result<(), Failure> {
     let config = NodeConfig::read(config).map_err(Failure::new)?;
-    holdfast_node::run(&config, |parts| {
-        let metrics = parts.metrics;
-        Controller::new(parts.cluster, parts.session, Some(parts.report))
-            .keeping(parts.stalls, move |report| metrics.text(report))
+    holdfast_node::run(&config, with_etcd, |parts| {
+        let ApiParts {
+            cluster,
+            session,
+            founding,
+            report,
+            stalls,
+            metrics,
+        } = parts;
+        if let Some((session, directory)) = founding {
+            let controller = Controller::new(cluster, session, None);
+            tokio::spawn(found::found(controller, directory, report.clone()));
+        }
+        let controller = Controller::new(cluster, session, Some(report))
+            .keeping(stalls, move |report| metrics.text(report));
+        // It ends with the node.
+        drop(controller.steer());
+        controller
     })
     .map_err(Failure::new)
 }
 
-pub(crate) async fn list(global: &Global, output: &Output) -> Result<(), Failure> {
-    let list = client(global).nodes().await?;
-    output.result(&list, || text(&list))?;
+/// Runs a witness until it is told to stop.
+pub(crate) fn witness(config: &Path) -> Result<(), Failure> {
+    let config = WitnessConfig::read(config).map_err(Failure::new)?;
+    holdfast_node::witness::run(&config).map_err(Failure::new)
+}
+
+/// Asks the cluster about nodes, or changes it.
+pub(crate) async fn ask(
+    global: &Global,
+    output: &Output,
+    command: NodeSubcommand,
+) -> Result<(), Failure> {
+    let client = client(global);
+    let (name, order, site) = match command {
+        NodeSubcommand::List => {
+            let list = client.nodes().await?;
+            output.result(&list, || text(&list))?;
+            return Ok(());
+        }
+        NodeSubcommand::Show { name } => {
+            let details = client.node(&name).await?;
+            output.result(&details, || shown(&details))?;
+            return Ok(());
+        }
+        NodeSubcommand::Remove { name } => {
+            client.remove_node(&name).await?;
+            let removed = serde_json::json!({ "removed": name });
+            output.result(&removed, || format!("removed node {name}\n"))?;
+            return Ok(());
+        }
+        NodeSubcommand::Add { name, site } => (name, NodeOrder::Add, site),
+        NodeSubcommand::Drain { name, cancel } => {
+            let order = if cancel {
+                NodeOrder::CancelDrain
+            } else {
+                NodeOrder::Drain
+            };
+            (name, order, None)
+        }
+        NodeSubcommand::Maintenance { switch, name } => {
+            let order = match switch {
+                Switch::On => NodeOrder::MaintenanceOn,
+                Switch::Off => NodeOrder::MaintenanceOff,
+            };
+            (name, order, None)
+        }
+    };
+    let node = client
+        .change_node(&name, &NodeChange { order, site })
+        .await?;
+    output.result(&node, || changed(&node))?;
     Ok(())
+}
+
+/// What became of an order.
+fn changed(node: &Node) -> String {
+    let name = &node.name;
+    let standing = match node.standing {
+        NodeStanding::Maintenance => "in maintenance",
+        standing => standing.as_str(),
+    };
+    let site = node.site.as_ref().map(|site| format!(" in {site}"));
+    let site = site.unwrap_or_default();
+    let left = to_move(node).map(|left| format!("; {left} to move: `holdfast node show {name}`"));
+    format!(
+        "node {name} is {standing}{site}{}\n",
+        left.unwrap_or_default()
+    )
+}
+
+/// What has to go from a node, if anything has.
+fn to_move(node: &Node) -> Option<String> {
+    let left = node.to_move;
+    let slices = if left.slices == 1 { "slice" } else { "slices" };
+    (left.slices > 0).then(|| format!("{} {slices} ({})", left.slices, bytes(left.bytes)))
+}
+
+/// A node, and what is on it.
+fn shown(details: &NodeDetails) -> String {
+    let NodeDetails { node, slices } = details;
+    let mut text = changed(node).replacen(&format!(": `holdfast node show {}`", node.name), "", 1);
+    text.push('\n');
+    let rows: Vec<_> = slices
+        .iter()
+        .map(|slice| {
+            [
+                format!("{}/{}", slice.volume, slice.index),
+                slice.role.as_str().to_owned(),
+                known(slice.used_bytes.map(bytes)),
+                if slice.leaves { "yes" } else { "-" }.to_owned(),
+            ]
+        })
+        .collect();
+    text.push_str(&table(["SLICE", "ROLE", "USED", "LEAVES"], &rows));
+    text
 }
 
 fn text(list: &NodeList) -> String {
@@ -33,13 +142,17 @@ fn text(list: &NodeList) -> String {
         .nodes
         .iter()
         .map(|node| {
-            let state = match node.state {
+            let up = match node.state {
                 NodeState::Up => "up",
                 NodeState::Down => "down",
             };
+            let state = match node.standing {
+                NodeStanding::Active => up.to_owned(),
+                standing => format!("{up}, {}", standing.as_str()),
+            };
             [
                 node.name.clone(),
-                state.to_owned(),
+                state,
                 node.portal.clone(),
                 node.api.clone(),
                 node.replicas.to_string(),
@@ -47,6 +160,7 @@ fn text(list: &NodeList) -> String {
                 known(node.sessions.map(|count| count.to_string())),
                 known(node.room.map(|room| bytes(room.used_bytes))),
                 known(node.room.map(|room| bytes(room.free_bytes()))),
+                known(to_move(node)),
             ]
         })
         .collect();
@@ -61,6 +175,7 @@ fn text(list: &NodeList) -> String {
             "SESSIONS",
             "USED",
             "FREE",
+            "TO MOVE",
         ],
         &rows,
     )

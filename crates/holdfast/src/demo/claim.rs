@@ -15,6 +15,7 @@ use holdfast_node::predecessor::{self, Holder};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 
+use super::layout::MetadataKind;
 use crate::failure::Failure;
 
 const MARKER_FILE: &str = ".holdfast-demo";
@@ -35,6 +36,9 @@ pub(crate) struct Marker {
     pub(crate) nodes: u16,
     /// The size of each node's device.
     pub(crate) device_bytes: u64,
+    /// What keeps the metadata.
+    #[serde(default, skip_serializing_if = "MetadataKind::is_embedded")]
+    pub(crate) metadata: MetadataKind,
 }
 
 /// A directory that is ours for as long as this lives.
@@ -85,7 +89,12 @@ impl Claim {
     }
 
     /// Makes the directory a demo's, or has its marker say how many nodes there are now.
-    pub(crate) fn mark(&mut self, nodes: u16, device_bytes: u64) -> Result<&Marker, Failure> {
+    pub(crate) fn mark(
+        &mut self,
+        nodes: u16,
+        device_bytes: u64,
+        metadata: MetadataKind,
+    ) -> Result<&Marker, Failure> {
         let cluster = match &self.marker {
             Some(marker) => marker.cluster,
             None => random_cluster().map_err(|error| Failure::new(format!("start: {error}")))?,
@@ -95,6 +104,7 @@ impl Claim {
             cluster,
             nodes,
             device_bytes,
+            metadata,
         };
         if self.marker.as_ref() != Some(&marker) {
             write_marker(&self.path, &marker).map_err(|error| {
@@ -246,6 +256,10 @@ mod tests {
     use super::super::process::FORKING;
     use super::*;
 
+    fn mark(claim: &mut Claim, nodes: u16) -> Result<&Marker, Failure> {
+        claim.mark(nodes, 1 << 30, MetadataKind::Etcd)
+    }
+
     #[test]
     fn a_directory_keeps_what_it_was_told() {
         let _nobody_forks = FORKING.blocking_lock();
@@ -253,7 +267,7 @@ mod tests {
         let path = parent.path().join("a/b");
         let mut claim = Claim::take(&path).unwrap();
         assert_eq!(claim.marker(), None);
-        let marker = claim.mark(3, 1 << 30).unwrap().clone();
+        let marker = mark(&mut claim, 3).unwrap().clone();
         let second = Claim::take(&path).unwrap_err().to_string();
         assert!(
             second.contains(&format!("in use by process {}", std::process::id())),
@@ -262,7 +276,7 @@ mod tests {
         drop(claim);
         let mut claim = Claim::take(&path).unwrap();
         assert_eq!(claim.marker(), Some(&marker));
-        assert_eq!(claim.mark(4, 1 << 30).unwrap().cluster, marker.cluster);
+        assert_eq!(mark(&mut claim, 4).unwrap().cluster, marker.cluster);
     }
 
     #[test]
@@ -294,7 +308,7 @@ mod tests {
         fs::write(outside.path().join("precious"), "").unwrap();
         let folder = tempfile::tempdir().unwrap();
         let mut claim = Claim::take(folder.path()).unwrap();
-        let first = claim.mark(3, 1 << 30).unwrap().cluster;
+        let first = mark(&mut claim, 3).unwrap().cluster;
         fs::create_dir_all(folder.path().join("n1/deep")).unwrap();
         std::os::unix::fs::symlink(outside.path(), folder.path().join("link")).unwrap();
         claim.erase().unwrap();
@@ -306,7 +320,7 @@ mod tests {
         assert_eq!(left, [LOCK_FILE]);
         assert!(outside.path().join("precious").exists());
         assert_ne!(
-            claim.mark(3, 1 << 30).unwrap().cluster,
+            mark(&mut claim, 3).unwrap().cluster,
             first,
             "it is another cluster"
         );

@@ -7,15 +7,53 @@
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use holdfast_model::{ClusterId, NodeId, Tier};
+use holdfast_node::config::etcd::EtcdSection;
 use holdfast_node::config::{
     DeviceConfig, DiskDriver, Endpoint, LogConfig, MetadataConfig, NodeConfig,
 };
+use holdfast_node::etcd::DATA_DIRECTORY;
+use serde::{Deserialize, Serialize};
 
 /// Nodes of a demo at most.
 pub(crate) const NODES_MAX: u16 = 7;
 /// From the API's port to the metadata's, and from a node's API to where its peers connect.
 const PEER_OFFSET: u16 = 100;
+/// From the API's port to etcd's client port; its peer port is the next.
+const ETCD_OFFSET: u16 = 200;
+/// What the only member of the demo's etcd is called.
+const ETCD_MEMBER: &str = "demo";
+
+/// What keeps a demo's metadata.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum MetadataKind {
+    /// The demo's parent.
+    #[default]
+    Embedded,
+    /// An etcd that the parent starts.
+    Etcd,
+}
+
+impl MetadataKind {
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    pub(crate) fn is_embedded(&self) -> bool {
+        *self == Self::Embedded
+    }
+}
+
+impl std::fmt::Display for MetadataKind {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Embedded => "embedded",
+            Self::Etcd => "etcd",
+        })
+    }
+}
 
 /// What uses a port, and which option moves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +70,8 @@ pub(crate) struct Layout {
     nodes: u16,
     portal_port: u16,
     api_port: u16,
+    metadata: MetadataKind,
+    etcd: Option<PathBuf>,
 }
 
 impl Layout {
@@ -44,11 +84,32 @@ impl Layout {
             nodes,
             portal_port,
             api_port,
+            metadata: MetadataKind::Embedded,
+            etcd: None,
         }
     }
 
+    /// With its metadata kept so; `program` is the etcd, if it is not the one in `PATH`.
+    pub(crate) fn keeping(self, metadata: MetadataKind, program: Option<PathBuf>) -> Self {
+        Self {
+            metadata,
+            etcd: program,
+            ..self
+        }
+    }
+
+    /// What keeps the metadata.
+    pub(crate) fn metadata_kind(&self) -> MetadataKind {
+        self.metadata
+    }
+
     /// Whether all ports exist, and none has two uses.
-    pub(crate) fn check_ports(portal: u16, api: u16, nodes: u16) -> Result<(), String> {
+    pub(crate) fn check_ports(
+        portal: u16,
+        api: u16,
+        nodes: u16,
+        metadata: MetadataKind,
+    ) -> Result<(), String> {
         let last = |first: u16, count: u16| first.checked_add(count).filter(|_| first > 0);
         let Some(portals_end) = last(portal, nodes - 1) else {
             return Err(format!(
@@ -60,13 +121,22 @@ impl Layout {
                 "--api-port {api}: there are no ports up to {PEER_OFFSET} + {nodes} above it"
             ));
         };
+        let etcd_end = match metadata {
+            MetadataKind::Embedded => None,
+            MetadataKind::Etcd => Some(last(api, ETCD_OFFSET + 1).ok_or_else(|| {
+                format!(
+                    "--api-port {api}: there are no ports for etcd, {ETCD_OFFSET} and 1 above it"
+                )
+            })?),
+        };
         let apis = api..=api + nodes;
         let peers = api + PEER_OFFSET..=peers_end;
         let portals = portal..=portals_end;
         let meet = |other: &std::ops::RangeInclusive<u16>| {
             portals.start() <= other.end() && other.start() <= portals.end()
         };
-        if meet(&apis) || meet(&peers) {
+        let meets_etcd = etcd_end.is_some_and(|end| meet(&(end - 1..=end)));
+        if meet(&apis) || meet(&peers) || meets_etcd {
             return Err(format!(
                 "the portals' ports from {portal} and the APIs' from {api} meet: choose others \
                  with --portal-port or --api-port"
@@ -101,8 +171,29 @@ impl Layout {
         self.node_directory(node).join("node.stderr")
     }
 
+    /// What the metadata is in.
     pub(crate) fn metadata_directory(&self) -> PathBuf {
-        self.directory.join("metadata")
+        match self.metadata {
+            MetadataKind::Embedded => self.directory.join("metadata"),
+            MetadataKind::Etcd => self.etcd_directory().join(DATA_DIRECTORY),
+        }
+    }
+
+    /// What etcd keeps, and what it says.
+    pub(crate) fn etcd_directory(&self) -> PathBuf {
+        self.directory.join("etcd")
+    }
+
+    /// The demo's etcd: one member, on this machine.
+    pub(crate) fn etcd(&self) -> (EtcdSection, &'static str) {
+        let section = EtcdSection {
+            member: None,
+            program: self.etcd.clone(),
+            client_port: self.api_port + ETCD_OFFSET,
+            peer_port: self.api_port + ETCD_OFFSET + 1,
+            members: [(ETCD_MEMBER.to_owned(), Ipv4Addr::LOCALHOST.into())].into(),
+        };
+        (section, ETCD_MEMBER)
     }
 
     pub(crate) fn file_path(&self) -> PathBuf {
@@ -153,12 +244,22 @@ impl Layout {
         }
     }
 
-    /// The port of the metadata.
-    pub(crate) fn metadata_use(&self) -> Use {
-        Use {
-            address: self.metadata(),
-            what: "the metadata".to_owned(),
+    /// The ports of the metadata.
+    pub(crate) fn metadata_uses(&self) -> Vec<Use> {
+        let used = |address, what: &str| Use {
+            address,
+            what: what.to_owned(),
             option: "--api-port",
+        };
+        match self.metadata {
+            MetadataKind::Embedded => vec![used(self.metadata(), "the metadata")],
+            MetadataKind::Etcd => {
+                let client = self.api_port + ETCD_OFFSET;
+                vec![
+                    used(local(client), "etcd"),
+                    used(local(client + 1), "etcd's peers"),
+                ]
+            }
         }
     }
 
@@ -187,10 +288,17 @@ impl Layout {
             portal: endpoint(self.node_portal(node)),
             peers: endpoint(self.node_peers(node)),
             api: endpoint(self.node_api(node)),
-            metadata: MetadataConfig {
-                addresses: vec![self.metadata().to_string()],
-                token: String::new(),
+            metadata: match self.metadata {
+                MetadataKind::Embedded => MetadataConfig {
+                    addresses: vec![self.metadata().to_string()],
+                    ..MetadataConfig::default()
+                },
+                MetadataKind::Etcd => MetadataConfig {
+                    etcd: vec![local(self.api_port + ETCD_OFFSET).to_string()],
+                    ..MetadataConfig::default()
+                },
             },
+            etcd: None,
             disk_driver: DiskDriver::Auto,
             devices: vec![device],
             log: LogConfig::default(),
@@ -247,7 +355,8 @@ mod tests {
             (0, 7460, false),
             (3260, 0, false),
         ] {
-            let checked = Layout::check_ports(portal, api, NODES_MAX);
+            let embedded = MetadataKind::Embedded;
+            let checked = Layout::check_ports(portal, api, NODES_MAX, embedded);
             assert_eq!(checked.is_ok(), good, "{portal} {api}: {checked:?}");
             if good {
                 let layout = Layout::new(Path::new("/d"), NODES_MAX, portal, api);
@@ -257,5 +366,29 @@ mod tests {
                 assert_eq!(ports.len(), 3 * usize::from(NODES_MAX) + 2);
             }
         }
+    }
+    #[test]
+    fn etcd_has_ports_of_its_own() {
+        for (portal, api, good) in [
+            (3260, 7460, true),
+            (7653, 7460, true),
+            (7654, 7460, false),
+            (7661, 7460, false),
+            (7662, 7460, true),
+            (3260, 65334, true),
+            (3260, 65335, false),
+        ] {
+            let checked = Layout::check_ports(portal, api, NODES_MAX, MetadataKind::Etcd);
+            assert_eq!(checked.is_ok(), good, "{portal} {api}: {checked:?}");
+        }
+        let layout = Layout::new(Path::new("/d"), 3, 3260, 7460).keeping(MetadataKind::Etcd, None);
+        let ports: Vec<_> = layout.metadata_uses();
+        let ports: Vec<_> = ports.iter().map(|used| used.address.port()).collect();
+        assert_eq!(ports, [7660, 7661]);
+        let config = layout.node_config(ClusterId(7), NodeId(1), 1 << 30);
+        assert_eq!(config.check(), Ok(()));
+        assert_eq!(config.metadata.etcd, ["127.0.0.1:7660"]);
+        assert_eq!(layout.etcd().0.check(), Ok(()));
+        assert_eq!(layout.metadata_directory(), Path::new("/d/etcd/data"));
     }
 }

@@ -16,7 +16,7 @@ use holdfast_node::config::NodeConfig;
 use tokio::time::sleep;
 
 use super::layout::{Layout, url};
-use super::process::Process;
+use super::process::{self, Process};
 use crate::failure::Failure;
 
 use super::file::DemoNode;
@@ -127,7 +127,7 @@ impl DemoProcess {
     pub(crate) async fn next_event(&mut self) -> NodeEvent {
         match &self.process {
             Some(process) => {
-                process.ended().await;
+                process::ended(process).await;
                 self.process = None;
                 let status = self.child.take().and_then(|mut child| child.wait().ok());
                 NodeEvent::Ended {
@@ -146,7 +146,7 @@ impl DemoProcess {
     /// Whether it runs; looks for its process if none is known.
     pub(crate) fn look(&mut self) -> bool {
         if self.process.is_none() {
-            match Process::of_node(&self.directory) {
+            match process::of_node(&self.directory) {
                 Ok(Some(process)) => {
                     self.pid = process.pid();
                     self.process = Some(process);
@@ -219,7 +219,7 @@ impl DemoProcess {
 
 /// The process that runs a node already.
 pub(crate) fn running(layout: &Layout, node: NodeId) -> Result<Option<Process>, Failure> {
-    Process::of_node(&layout.node_directory(node)).map_err(|error| {
+    process::of_node(&layout.node_directory(node)).map_err(|error| {
         Failure::new(format!(
             "look for node {}: {error}",
             Layout::node_name(node)

@@ -1,95 +1,42 @@
-//! Processes that may be no children of ours: a handle on each, so that a number that was given to
-//! another process meanwhile is never signalled.
+//! Processes of nodes, which may be no children of ours.
 
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
 use holdfast_node::directory::PID_FILE;
 use holdfast_node::predecessor;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-
-/// A process.
-#[derive(Debug)]
-pub(crate) struct Process {
-    pid: u32,
-    handle: OwnedFd,
-}
+pub(crate) use holdfast_node::process::Process;
 
 /// How often it is looked whether a process has ended. (The runtime could tell at once; to hand it
 /// a descriptor takes `unsafe`.)
 const END_POLL: Duration = Duration::from_millis(20);
 
-impl Process {
-    /// The process of that number; `None` if there is none.
-    pub(crate) fn open(number: u32) -> io::Result<Option<Self>> {
-        let Some(pid) = i32::try_from(number).ok().and_then(Pid::from_raw) else {
-            return Ok(None);
-        };
-        match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(handle) => Ok(Some(Self {
-                pid: number,
-                handle,
-            })),
-            Err(rustix::io::Errno::SRCH) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
+/// The process that runs a node in `directory`; `None` if none does.
+pub(crate) fn of_node(directory: &Path) -> io::Result<Option<Process>> {
+    let file = directory.join(PID_FILE);
+    let (Ok(text), Ok(found)) = (fs::read_to_string(&file), fs::metadata(&file)) else {
+        return Ok(None);
+    };
+    let Ok(number) = text.trim().parse() else {
+        return Ok(None);
+    };
+    // First the handle, then the proof: if the proof is of this number, the handle is too.
+    let Some(process) = Process::open(number)? else {
+        return Ok(None);
+    };
+    let locks = fs::read_to_string("/proc/locks")?;
+    // One that was killed has its lock for a moment longer.
+    let runs = has_lock(&locks, number, found.ino()) && !predecessor::is_ending(number);
+    Ok(runs.then_some(process))
+}
 
-    /// The process that runs a node in `directory`; `None` if none does.
-    pub(crate) fn of_node(directory: &Path) -> io::Result<Option<Self>> {
-        let file = directory.join(PID_FILE);
-        let (Ok(text), Ok(found)) = (fs::read_to_string(&file), fs::metadata(&file)) else {
-            return Ok(None);
-        };
-        let Ok(number) = text.trim().parse() else {
-            return Ok(None);
-        };
-        // First the handle, then the proof: if the proof is of this number, the handle is too.
-        let Some(process) = Self::open(number)? else {
-            return Ok(None);
-        };
-        let locks = fs::read_to_string("/proc/locks")?;
-        // One that was killed has its lock for a moment longer.
-        let runs = has_lock(&locks, number, found.ino()) && !predecessor::is_ending(number);
-        Ok(runs.then_some(process))
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.pid
-    }
-
-    /// Sends a signal. One that has ended meanwhile takes none.
-    pub(crate) fn signal(&self, signal: Signal) {
-        if let Err(error) = pidfd_send_signal(&self.handle, signal)
-            && error != rustix::io::Errno::SRCH
-        {
-            tracing::warn!(pid = self.pid, %error, "signal a process");
-        }
-    }
-
-    /// Whether the process has ended.
-    pub(crate) fn has_ended(&self) -> bool {
-        // The handle of a process is readable from its end on.
-        let mut watched = [PollFd::new(&self.handle, PollFlags::IN)];
-        match poll(&mut watched, Some(&Timespec::default())) {
-            Ok(ready) => ready > 0,
-            Err(error) => {
-                tracing::error!(pid = self.pid, %error, "look at a process");
-                false
-            }
-        }
-    }
-
-    /// Waits until the process has ended. May be cancelled.
-    pub(crate) async fn ended(&self) {
-        while !self.has_ended() {
-            tokio::time::sleep(END_POLL).await;
-        }
+/// Waits until a process has ended. May be cancelled.
+pub(crate) async fn ended(process: &Process) {
+    while !process.has_ended() {
+        tokio::time::sleep(END_POLL).await;
     }
 }
 
@@ -117,39 +64,33 @@ pub(super) static FORKING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_ne
 #[cfg(test)]
 mod tests {
     use std::process::Command;
-    use std::time::Duration;
 
     use holdfast_node::directory::Directory;
+    use rustix::process::Signal;
 
     use super::*;
 
     #[tokio::test]
-    async fn a_process_is_signalled_and_waited_for() {
+    async fn a_process_is_waited_for() {
         let _forks = FORKING.lock().await;
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let process = Process::open(child.id()).unwrap().expect("it runs");
-        let waiting = tokio::time::timeout(Duration::from_millis(50), process.ended()).await;
+        let waiting = tokio::time::timeout(Duration::from_millis(50), ended(&process)).await;
         assert!(waiting.is_err(), "it runs still");
         process.signal(Signal::TERM);
-        tokio::time::timeout(Duration::from_secs(10), process.ended())
+        tokio::time::timeout(Duration::from_secs(10), ended(&process))
             .await
             .unwrap();
         child.wait().unwrap();
-        process.signal(Signal::TERM);
-        assert!(Process::open(process.pid()).unwrap().is_none());
-        assert!(Process::open(0).unwrap().is_none());
-        assert!(Process::open(u32::MAX).unwrap().is_none());
     }
 
     #[tokio::test]
     async fn a_node_is_found_by_its_lock() {
         let _nobody_forks = FORKING.lock().await;
         let folder = tempfile::tempdir().unwrap();
-        assert!(Process::of_node(folder.path()).unwrap().is_none());
+        assert!(of_node(folder.path()).unwrap().is_none());
         let directory = Directory::claim(folder.path()).unwrap();
-        let found = Process::of_node(folder.path())
-            .unwrap()
-            .expect("it is this process");
+        let found = of_node(folder.path()).unwrap().expect("it is this process");
         assert_eq!(found.pid(), std::process::id());
         drop(directory);
         // A number that was left behind says nothing.
@@ -158,9 +99,9 @@ mod tests {
             format!("{}\n", std::process::id()),
         )
         .unwrap();
-        assert!(Process::of_node(folder.path()).unwrap().is_none());
+        assert!(of_node(folder.path()).unwrap().is_none());
         fs::write(folder.path().join(PID_FILE), "nonsense").unwrap();
-        assert!(Process::of_node(folder.path()).unwrap().is_none());
+        assert!(of_node(folder.path()).unwrap().is_none());
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::node::{DemoProcess, NodeEvent, running};
 use super::services::Services;
 use super::settings::{Settings, default_directory, settle, volume_default};
 use super::signals::Signals;
-use super::{DemoOptions, ports, stop};
+use super::{DemoOptions, ports, process, stop};
 use crate::cli::VolumeSpec;
 use crate::failure::Failure;
 use crate::output::{Output, table};
@@ -59,13 +59,18 @@ pub(crate) async fn run(options: &DemoOptions, output: Output) -> Result<(), Fai
     }
     let nodes = settings.layout.nodes().count() as u16;
     let nodes_before = kept.as_ref().map_or(nodes, |kept| kept.nodes);
-    let cluster = claim.mark(nodes_before, settings.device_bytes)?.cluster;
+    let metadata = settings.layout.metadata_kind();
+    let marked = claim.mark(nodes_before, settings.device_bytes, metadata)?;
+    let cluster = marked.cluster;
     let file = settings.layout.file_path();
     DemoFile::remove(&file).map_err(|error| unwritable(&file, &error))?;
     let services = Services::start(&settings.layout, cluster).await?;
-    check_volumes(&services.controller(), &settings.volumes).await?;
+    if let Err(failure) = check_volumes(&services.controller(), &settings.volumes).await {
+        services.leave_to(any_runs(&settings.layout)?);
+        return Err(failure);
+    }
     if nodes > nodes_before {
-        claim.mark(nodes, settings.device_bytes)?;
+        claim.mark(nodes, settings.device_bytes, metadata)?;
         output.talk(&format!(
             "the demo had {nodes_before} nodes: it has {nodes} from now on"
         ));
@@ -216,6 +221,8 @@ impl Demo {
             self.output.talk("stopping the nodes");
         }
         let killed = stop::stop(&mut self.nodes, signals.next()).await;
+        let is_needed = any_runs(&self.settings.layout).unwrap_or(false);
+        self.services.leave_to(is_needed);
         match why {
             Ended::Failed(failure) | Ended::Broken(failure) => Err(failure),
             Ended::Stopped if killed.is_empty() => {
@@ -297,13 +304,24 @@ async fn next_event(nodes: &mut [DemoProcess]) -> (usize, NodeEvent) {
 
 /// Ends the nodes that an earlier demo has left running: what they have is erased.
 async fn end_leftovers(layout: &Layout) -> Result<(), Failure> {
+    holdfast_node::etcd::end_left(&layout.etcd_directory());
     for node in 1..=NODES_MAX {
         while let Some(process) = running(layout, NodeId(node))? {
             process.signal(Signal::KILL);
-            process.ended().await;
+            process::ended(&process).await;
         }
     }
     Ok(())
+}
+
+/// Whether a node runs, one of an earlier demo too.
+fn any_runs(layout: &Layout) -> Result<bool, Failure> {
+    for node in layout.nodes() {
+        if running(layout, node)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether the volumes that are there already are those that are wanted.
@@ -328,7 +346,10 @@ async fn check_volumes(controller: &Controller, wanted: &[VolumeSpec]) -> Result
 
 /// Whether every port is free, but for those of nodes that run already.
 async fn check_ports(layout: &Layout) -> Result<(), Failure> {
-    ports::check(&layout.metadata_use()).await?;
+    let has_etcd = holdfast_node::etcd::is_running(&layout.etcd_directory());
+    for used in layout.metadata_uses().iter().filter(|_| !has_etcd) {
+        ports::check(used).await?;
+    }
     ports::check(&layout.api_use()).await?;
     for node in layout.nodes() {
         if running(layout, node)?.is_none() {
@@ -389,6 +410,7 @@ async fn prepare(
         patience(&format!("{up} of {} nodes are up", wanted.len()));
         rest_after(begun).await;
     }
+    controller.admit(&wanted).await?;
     let mut volumes = settings.volumes.clone();
     if volumes.is_empty() && controller.is_new().await? {
         // An earlier first start was cut short before its volumes were made.

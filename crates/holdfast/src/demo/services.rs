@@ -1,46 +1,68 @@
-//! What the parent itself runs: the metadata, and the API.
+//! What the parent itself runs: the metadata, or the etcd that keeps it, and the API.
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdfast_api::{router, server as api_server};
 use holdfast_controller::Controller;
+use holdfast_metadata::client::{Client, Status};
 use holdfast_metadata::embedded::{OpenError, StoreError};
+use holdfast_metadata::etcd::EtcdConfig;
 use holdfast_metadata::server::{self as metadata_server, Door};
-use holdfast_metadata::{Embedded, HistoryLimits, Store};
+use holdfast_metadata::{Embedded, HistoryLimits, Session, Store};
 use holdfast_model::ClusterId;
+use holdfast_node::etcd::{Plan, Supervisor};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 
-use super::layout::Layout;
+use super::layout::{Layout, MetadataKind};
 use super::ports;
 use crate::failure::Failure;
+
+/// How long etcd may take to answer. It takes a second; a machine may be busy.
+const ETCD_PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is looked whether it does.
+const ETCD_POLL: Duration = Duration::from_millis(50);
 
 /// The metadata and the API, served for as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Services {
-    store: Arc<Embedded>,
+    store: Keeper,
     cluster: ClusterId,
     _servers: JoinSet<Infallible>,
+}
+
+/// What keeps the metadata.
+#[derive(Debug)]
+enum Keeper {
+    Embedded(Arc<Embedded>),
+    Etcd {
+        supervisor: Supervisor,
+        config: EtcdConfig,
+    },
+}
+
+impl Keeper {
+    fn session(&self) -> Session {
+        match self {
+            Self::Embedded(store) => store.session(),
+            Self::Etcd { config, .. } => Client::start_etcd(config).session,
+        }
+    }
 }
 
 impl Services {
     /// Opens the metadata and begins to serve.
     pub(crate) async fn start(layout: &Layout, cluster: ClusterId) -> Result<Self, Failure> {
-        let metadata = ports::listen(&layout.metadata_use()).await?;
         let api = ports::listen(&layout.api_use()).await?;
-        let directory = layout.metadata_directory();
-        // Blocks for a moment; nothing else is to be done before.
-        let store = Embedded::open(&directory, cluster, HistoryLimits::default());
-        let store = Arc::new(store.map_err(|error| unusable(&error))?);
+        let mut servers = JoinSet::new();
+        let store = match layout.metadata_kind() {
+            MetadataKind::Embedded => open(layout, cluster, &mut servers).await?,
+            MetadataKind::Etcd => start_etcd(layout, cluster).await?,
+        };
         let controller = Controller::new(cluster, store.session(), None);
         controller.found().await?;
-        let mut servers = JoinSet::new();
-        let shared: Arc<dyn Store> = store.clone();
-        servers.spawn(metadata_server::serve(
-            metadata,
-            shared,
-            Door::new(cluster, ""),
-        ));
         servers.spawn(api_server::serve(api, router(Arc::new(controller))));
         Ok(Self {
             store,
@@ -54,10 +76,68 @@ impl Services {
         Controller::new(self.cluster, self.store.session(), None)
     }
 
-    /// Waits until the metadata has failed, if it ever does.
+    /// Waits until the metadata has failed for good, if it ever does. An etcd that ends is started again.
     pub(crate) async fn failed(&self) -> Arc<StoreError> {
-        self.store.failed().await
+        match &self.store {
+            Keeper::Embedded(store) => store.failed().await,
+            Keeper::Etcd { .. } => std::future::pending().await,
+        }
     }
+
+    /// Ends. Where nodes run on, so does the etcd that they need.
+    pub(crate) fn leave_to(self, nodes_run: bool) {
+        if let Keeper::Etcd { supervisor, .. } = self.store
+            && nodes_run
+        {
+            supervisor.leave();
+        }
+    }
+}
+
+/// Opens the store in this process, and serves it.
+async fn open(
+    layout: &Layout,
+    cluster: ClusterId,
+    servers: &mut JoinSet<Infallible>,
+) -> Result<Keeper, Failure> {
+    let [used] = &layout.metadata_uses()[..] else {
+        unreachable!("the embedded metadata has one port");
+    };
+    let listener = ports::listen(used).await?;
+    let directory = layout.metadata_directory();
+    // Blocks for a moment; nothing else is to be done before.
+    let store = Embedded::open(&directory, cluster, HistoryLimits::default());
+    let store = Arc::new(store.map_err(|error| unusable(&error))?);
+    let shared: Arc<dyn Store> = store.clone();
+    let door = Door::new(cluster, "");
+    servers.spawn(metadata_server::serve(listener, shared, door));
+    Ok(Keeper::Embedded(store))
+}
+
+/// Starts etcd, or adopts the one that an earlier demo has left, and waits until it answers.
+async fn start_etcd(layout: &Layout, cluster: ClusterId) -> Result<Keeper, Failure> {
+    let (section, member) = layout.etcd();
+    let plan = Plan::of_machine(&section, cluster, member, &layout.etcd_directory())
+        .map_err(Failure::new)?;
+    let config = EtcdConfig {
+        endpoints: section.endpoints(member),
+        cluster,
+    };
+    let supervisor = Supervisor::start(plan).map_err(Failure::new)?;
+    let client = Client::start_etcd(&config);
+    let begun = Instant::now();
+    while !matches!(*client.status.borrow(), Status::Connected { .. }) {
+        if let Some(how) = supervisor.ended() {
+            return Err(Failure::new(format!("the demo's etcd {how}"))
+                .hint("its log is etcd/etcd.log in the demo's directory"));
+        }
+        if begun.elapsed() >= ETCD_PATIENCE {
+            return Err(Failure::new("the demo's etcd does not answer")
+                .hint("its log is etcd/etcd.log in the demo's directory"));
+        }
+        sleep(ETCD_POLL).await;
+    }
+    Ok(Keeper::Etcd { supervisor, config })
 }
 
 fn unusable(error: &OpenError) -> Failure {

@@ -9,7 +9,7 @@ use holdfast_store::{FormatConfig, device_bytes_min};
 
 use super::DemoOptions;
 use super::claim::Marker;
-use super::layout::{Layout, NODES_MAX};
+use super::layout::{Layout, MetadataKind, NODES_MAX};
 use crate::cli::{VolumeSpec, usage};
 use crate::failure::Failure;
 
@@ -44,8 +44,12 @@ pub(crate) fn check(options: &DemoOptions) {
             invalid(&what);
         }
     }
+    if options.etcd.is_some() && options.metadata == Some(MetadataKind::Embedded) {
+        invalid("--etcd names a program that --metadata embedded does not need");
+    }
     let most = options.nodes.unwrap_or(1);
-    if let Err(what) = Layout::check_ports(options.portal_port, options.api_port, most) {
+    let metadata = options.metadata.unwrap_or_default();
+    if let Err(what) = Layout::check_ports(options.portal_port, options.api_port, most, metadata) {
         invalid(&what);
     }
 }
@@ -113,8 +117,10 @@ pub(crate) fn settle(
         (None, Some(kept)) => kept.device_bytes,
         (None, None) => DEVICE_SIZE_DEFAULT.0,
     };
+    let metadata = settle_metadata(options, directory, kept)?;
     let invalid = |what: &str| usage(Some("demo"), ErrorKind::ValueValidation, what);
-    if let Err(what) = Layout::check_ports(options.portal_port, options.api_port, nodes) {
+    let (portal, api) = (options.portal_port, options.api_port);
+    if let Err(what) = Layout::check_ports(portal, api, nodes, metadata) {
         invalid(&what);
     }
     let bytes_min = device_bytes_min(&FormatConfig::default());
@@ -134,12 +140,48 @@ pub(crate) fn settle(
             invalid(&what);
         }
     }
-    let layout = Layout::new(directory, nodes, options.portal_port, options.api_port);
+    let layout = Layout::new(directory, nodes, portal, api);
+    let layout = layout.keeping(metadata, options.etcd.clone());
     Ok(Settings {
         layout,
         device_bytes,
         volumes,
     })
+}
+
+/// What keeps the metadata.
+fn settle_metadata(
+    options: &DemoOptions,
+    directory: &Path,
+    kept: Option<&Marker>,
+) -> Result<MetadataKind, Failure> {
+    let metadata = match (options.metadata, kept) {
+        (Some(wanted), Some(kept)) if wanted != kept.metadata => {
+            return Err(Failure::new(format!(
+                "the demo in {} has its metadata in the store {}, and that cannot be changed",
+                directory.display(),
+                kept.metadata
+            ))
+            .hint(format!(
+                "leave --metadata out, or begin anew with --fresh --metadata {wanted}"
+            )));
+        }
+        (Some(wanted), _) => wanted,
+        (None, Some(kept)) => kept.metadata,
+        (None, None) => MetadataKind::default(),
+    };
+    match &options.etcd {
+        Some(program) if metadata == MetadataKind::Embedded => Err(Failure::new(format!(
+            "--etcd {}: the demo keeps its metadata by itself",
+            program.display()
+        ))
+        .hint("--metadata etcd has an etcd keep it")),
+        Some(program) if program.is_relative() => Err(Failure::new(format!(
+            "--etcd {}: is not an absolute path",
+            program.display()
+        ))),
+        _ => Ok(metadata),
+    }
 }
 
 pub(crate) fn default_directory() -> Result<PathBuf, Failure> {

@@ -1,4 +1,4 @@
-//! One connection of the client: two tasks, so that neither direction waits for the other.
+//! One connection over TCP: two tasks, so that neither direction waits for the other.
 //!
 //! Invariants:
 //! - the tasks end with the connection's value.
@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::way::{self, Connect, Origin, Told};
 use super::{ClientConfig, ConnectError};
 use crate::frame::{self, ClientFrame, FrameError, ServerFrame};
 
@@ -21,15 +22,24 @@ const INCOMING_WAITING_MAX: usize = 16;
 
 /// A connection whose hello was answered.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     /// Frames to send. Bounded by the requests in flight.
     outgoing: mpsc::UnboundedSender<Vec<u8>>,
     incoming: mpsc::Receiver<Result<ServerFrame, FrameError>>,
     _tasks: JoinSet<()>,
 }
 
+impl Connect for ClientConfig {
+    type Connection = Connection;
+    const IN_ORDER: bool = true;
+
+    async fn open(&self, address: &str) -> Result<Connection, ConnectError> {
+        Connection::open(address, self).await
+    }
+}
+
 impl Connection {
-    pub(super) async fn open(address: &str, config: &ClientConfig) -> Result<Self, ConnectError> {
+    async fn open(address: &str, config: &ClientConfig) -> Result<Self, ConnectError> {
         let greeting = async {
             let stream = TcpStream::connect(address).await?;
             // Where it cannot be had, the connection is slower and right.
@@ -51,18 +61,27 @@ impl Connection {
             _tasks: tasks,
         })
     }
+}
 
-    /// Sends. A connection that has ended takes it as well: its end is told by `receive`.
-    pub(super) fn send(&self, frame: &ClientFrame) {
-        let _ = self.outgoing.send(frame::to_frame(frame));
+impl way::Connection for Connection {
+    /// The server says it with its first answer.
+    fn origin(&self) -> Option<Origin> {
+        None
     }
 
-    /// The next frame. May be cancelled.
-    pub(super) async fn receive(&mut self) -> Result<ServerFrame, FrameError> {
-        self.incoming
-            .recv()
-            .await
-            .unwrap_or(Err(FrameError::Closed))
+    fn send(&mut self, frame: ClientFrame) {
+        let _ = self.outgoing.send(frame::to_frame(&frame));
+    }
+
+    async fn receive(&mut self) -> Result<Told, ConnectError> {
+        let frame = self.incoming.recv().await;
+        match frame.unwrap_or(Err(FrameError::Closed)) {
+            Ok(ServerFrame::Answer { token, answer }) => Ok((token, answer)),
+            Ok(ServerFrame::Refused(refusal)) => Err(refusal.into()),
+            Ok(ServerFrame::Welcome { .. }) => Err(ConnectError::Stranger(None)),
+            Err(FrameError::Io(error)) => Err(error.into()),
+            Err(error) => Err(ConnectError::Stranger(Some(error))),
+        }
     }
 }
 

@@ -6,7 +6,9 @@
 //!
 //! Invariants:
 //! - each watch is known to the server under one wire token at most;
-//! - `next` of a watch is the first revision that has not been told to its user.
+//! - `next` of a watch is the first revision that has not been told to its user;
+//! - `seen` never falls, unless the store has gone back: then every watch is ended, because revisions
+//!   that were told will be given again.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,13 +18,12 @@ use holdfast_model::metadata::{
 };
 use tokio::time::Instant;
 
+use super::way::Origin;
+pub(super) use super::way::Told;
 use super::{REQUEST_PATIENCE, REQUESTS_WAITING_MAX};
 use crate::frame::ClientFrame;
 use crate::limits;
 use crate::server::REQUESTS_IN_FLIGHT_MAX;
-
-/// An answer for the session's user.
-pub(super) type Told = (MetadataToken, MetadataAnswer);
 
 #[derive(Debug)]
 struct Watch {
@@ -38,8 +39,9 @@ enum Asker {
     Request(MetadataToken),
     /// The user's watch of this token.
     Watch(MetadataToken),
-    /// Nobody but us: the connection lives, and this is the store's revision.
-    Ping,
+    /// Nobody but us: the connection lives, and this is the store's revision. The one that had been
+    /// seen when it was asked.
+    Ping(Revision),
 }
 
 #[derive(Debug)]
@@ -59,9 +61,22 @@ pub(super) struct Ledger {
     /// Frames for the present connection, in their order.
     frames: VecDeque<ClientFrame>,
     connected: bool,
+    /// Whether answers come in the order of what the store did.
+    in_order: bool,
+    /// Which store it was, if it has a name.
+    store: Option<u64>,
+    /// The highest revision that was answered.
+    seen: Revision,
 }
 
 impl Ledger {
+    pub(super) fn new(in_order: bool) -> Self {
+        Self {
+            in_order,
+            ..Self::default()
+        }
+    }
+
     /// The user asks. Tells an answer that can be given at once.
     pub(super) fn ask(
         &mut self,
@@ -112,8 +127,8 @@ impl Ledger {
         }
     }
 
-    /// A connection begins.
-    pub(super) fn connect(&mut self) {
+    /// A connection begins, with a store that says so much of itself. Tells what ends by that.
+    pub(super) fn connect(&mut self, origin: Option<Origin>) -> Vec<Told> {
         assert!(
             self.askers.is_empty(),
             "the last connection's requests were answered"
@@ -123,10 +138,37 @@ impl Ledger {
             "the last connection's frames are gone"
         );
         self.connected = true;
+        let ended = origin.map_or_else(Vec::new, |origin| self.found(origin));
         let tokens: Vec<_> = self.watches.keys().copied().collect();
         for token in tokens {
             self.begin_watch(token);
         }
+        ended
+    }
+
+    /// What the store is, and where.
+    fn found(&mut self, origin: Origin) -> Vec<Told> {
+        let is_other = self.store.is_some_and(|known| known != origin.store);
+        self.store = Some(origin.store);
+        if is_other || origin.revision < self.seen {
+            return self.gone_back(origin.revision);
+        }
+        self.seen = origin.revision;
+        Vec::new()
+    }
+
+    /// The store is at a revision that tells nothing of what it told before.
+    fn gone_back(&mut self, revision: Revision) -> Vec<Told> {
+        self.seen = revision;
+        let tokens: Vec<_> = self.watches.keys().copied().collect();
+        let ended = MetadataAnswer::WatchEnded(MetadataError::Unavailable);
+        tokens
+            .into_iter()
+            .map(|token| {
+                self.end_watch(token);
+                (token, ended.clone())
+            })
+            .collect()
     }
 
     /// The connection is over: what was asked on it is unknown for ever.
@@ -140,7 +182,7 @@ impl Ledger {
             .into_values()
             .filter_map(|asker| match asker {
                 Asker::Request(token) => Some(unavailable(token)),
-                Asker::Watch(_) | Asker::Ping => None,
+                Asker::Watch(_) | Asker::Ping(_) => None,
             })
             .collect()
     }
@@ -166,9 +208,10 @@ impl Ledger {
     /// Asks whether the connection lives, unless that is being asked already.
     pub(super) fn ping(&mut self) {
         assert!(self.connected, "a connection is asked whether it lives");
-        if !self.askers.values().any(|asker| *asker == Asker::Ping) {
+        let is_asking = |asker: &Asker| matches!(asker, Asker::Ping(_));
+        if !self.askers.values().any(is_asking) {
             let request = MetadataRequest::Transact(Transaction::default());
-            self.send(Asker::Ping, request);
+            self.send(Asker::Ping(self.seen), request);
         }
     }
 
@@ -193,22 +236,36 @@ impl Ledger {
     }
 
     /// The server answers.
-    pub(super) fn answered(&mut self, wire: MetadataToken, answer: MetadataAnswer) -> Option<Told> {
-        match *self.askers.get(&wire)? {
+    pub(super) fn answered(&mut self, wire: MetadataToken, answer: MetadataAnswer) -> Vec<Told> {
+        let Some(asker) = self.askers.get(&wire).copied() else {
+            return Vec::new();
+        };
+        if let MetadataAnswer::Transacted(TransactionOutcome { revision, .. })
+        | MetadataAnswer::Watched { revision, .. } = &answer
+        {
+            self.seen = self.seen.max(*revision);
+        }
+        match asker {
             Asker::Request(token) => {
                 self.askers.remove(&wire);
-                Some((token, answer))
+                vec![(token, answer)]
             }
-            Asker::Ping => {
+            Asker::Ping(asked_at) => {
                 self.askers.remove(&wire);
-                if let MetadataAnswer::Transacted(outcome) = answer {
-                    self.caught_up(wire, &outcome);
+                match answer {
+                    MetadataAnswer::Transacted(outcome) if outcome.revision < asked_at => {
+                        self.gone_back(outcome.revision)
+                    }
+                    MetadataAnswer::Transacted(outcome) => {
+                        self.caught_up(wire, &outcome);
+                        Vec::new()
+                    }
+                    _ => Vec::new(),
                 }
-                None
             }
             Asker::Watch(token) => {
                 self.watch_answered(token, &answer);
-                Some((token, answer))
+                vec![(token, answer)]
             }
         }
     }
@@ -231,6 +288,9 @@ impl Ledger {
     /// Answers come in order: what the watches that were begun before the ping have not been told
     /// of up to its revision has not happened.
     fn caught_up(&mut self, ping: MetadataToken, outcome: &TransactionOutcome) {
+        if !self.in_order {
+            return;
+        }
         for watch in self.watches.values_mut() {
             if watch.wire.is_some_and(|wire| wire < ping) {
                 watch.next = watch.next.max(Revision(outcome.revision.0 + 1));

@@ -5,10 +5,9 @@ use holdfast_stdx::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 
-use super::connection::Connection;
 use super::ledger::{Ledger, Told};
-use super::{ClientConfig, ConnectError, Status};
-use crate::frame::{FrameError, ServerFrame};
+use super::way::{Connect, Connection};
+use super::{ConnectError, Status};
 
 /// How often the server is asked for a sign of life.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
@@ -23,23 +22,26 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// The session is over: nobody asks any more, or nobody listens.
 struct Ended;
 
-struct Worker {
-    config: ClientConfig,
+struct Worker<C> {
+    connector: C,
+    addresses: Vec<String>,
     ledger: Ledger,
     waiting: mpsc::Receiver<(MetadataToken, MetadataRequest)>,
     told: mpsc::Sender<Told>,
     status: watch::Sender<Status>,
 }
 
-pub(super) async fn run(
-    config: ClientConfig,
+pub(super) async fn run<C: Connect>(
+    connector: C,
+    addresses: Vec<String>,
     waiting: mpsc::Receiver<(MetadataToken, MetadataRequest)>,
     told: mpsc::Sender<Told>,
     status: watch::Sender<Status>,
 ) {
     let mut worker = Worker {
-        config,
-        ledger: Ledger::default(),
+        connector,
+        addresses,
+        ledger: Ledger::new(C::IN_ORDER),
         waiting,
         told,
         status,
@@ -47,20 +49,21 @@ pub(super) async fn run(
     let Err(Ended) = worker.work().await;
 }
 
-impl Worker {
+impl<C: Connect> Worker<C> {
     async fn work(&mut self) -> Result<std::convert::Infallible, Ended> {
         let mut pause = PAUSE_MIN;
         for attempt in 0.. {
-            let address = self.config.addresses[attempt % self.config.addresses.len()].clone();
-            let config = self.config.clone();
-            let opened = self.meanwhile(Connection::open(&address, &config)).await?;
+            let address = self.addresses[attempt % self.addresses.len()].clone();
+            let connector = self.connector.clone();
+            let opened = self.meanwhile(connector.open(&address)).await?;
             let reason = match opened {
                 Ok(connection) => {
                     pause = PAUSE_MIN;
                     self.status.send_replace(Status::Connected {
                         address: address.clone(),
                     });
-                    self.ledger.connect();
+                    let ended = self.ledger.connect(connection.origin());
+                    self.tell(ended).await?;
                     let reason = self.converse(connection).await?;
                     let unknown = self.ledger.disconnect();
                     self.tell(unknown).await?;
@@ -92,27 +95,24 @@ impl Worker {
     }
 
     /// Speaks with the server until that ends; tells why.
-    async fn converse(&mut self, mut connection: Connection) -> Result<ConnectError, Ended> {
+    async fn converse(&mut self, mut connection: C::Connection) -> Result<ConnectError, Ended> {
         let mut silent_intervals = 0;
         let mut ping = tokio::time::interval(PING_INTERVAL);
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             while let Some(frame) = self.ledger.next_frame() {
-                connection.send(&frame);
+                connection.send(frame);
             }
             let expiry = self.ledger.next_expiry();
             tokio::select! {
-                frame = connection.receive() => {
+                answered = connection.receive() => {
                     silent_intervals = 0;
-                    match frame {
-                        Ok(ServerFrame::Answer { token, answer }) => {
+                    match answered {
+                        Ok((token, answer)) => {
                             let told = self.ledger.answered(token, answer);
                             self.tell(told).await?;
                         }
-                        Ok(ServerFrame::Refused(refusal)) => return Ok(refusal.into()),
-                        Ok(ServerFrame::Welcome { .. }) => return Ok(ConnectError::Stranger(None)),
-                        Err(FrameError::Io(error)) => return Ok(error.into()),
-                        Err(error) => return Ok(ConnectError::Stranger(Some(error))),
+                        Err(reason) => return Ok(reason),
                     }
                 }
                 asked = self.waiting.recv() => self.asked(asked).await?,

@@ -11,8 +11,8 @@ use super::{Harness, User};
 
 /// The life of the leases under test.
 const LIFE: Duration = TIME_TO_LIVE_MIN;
-/// After which a store has certainly ended a lease: etcd looks at its leases twice a second.
-const OVER: Duration = Duration::from_millis(2_500);
+/// So long after its end a store has certainly noticed: etcd looks at its leases twice a second.
+const NOTICED: Duration = Duration::from_millis(1_500);
 
 pub(super) async fn run<H: Harness>(harness: &mut H) {
     lives_are_limited(harness).await;
@@ -45,7 +45,7 @@ async fn lives_are_limited<H: Harness>(harness: &mut H) {
 
 async fn keys_go_with_their_lease<H: Harness>(harness: &mut H) {
     let mut user = User::new(harness.session().await);
-    let lease = user.grant(LIFE).await;
+    let (lease, life) = user.grant_life(LIFE).await;
     let leased = Transaction {
         success: vec![
             put_leased("/suite/life/a", "1", lease),
@@ -61,7 +61,7 @@ async fn keys_go_with_their_lease<H: Harness>(harness: &mut H) {
         user.find("/suite/life/a").await.map(|found| found.lease),
         Some(lease)
     );
-    harness.pass(OVER).await;
+    harness.pass(life + NOTICED).await;
     let (now, left) = user.range(prefix("/suite/life/")).await;
     let left: Vec<_> = left.iter().map(|found| found.key.as_str()).collect();
     assert_eq!(left, ["/suite/life/c"]);
@@ -85,10 +85,10 @@ async fn keys_go_with_their_lease<H: Harness>(harness: &mut H) {
 async fn a_lease_is_kept_alive<H: Harness>(harness: &mut H) {
     let name = "/suite/alive";
     let mut user = User::new(harness.session().await);
-    let lease = user.grant(LIFE).await;
+    let (lease, life) = user.grant_life(LIFE).await;
     user.perform(put_leased(name, "", lease)).await;
     for _ in 0..6 {
-        harness.pass(LIFE / 2).await;
+        harness.pass(life / 2).await;
         let answer = user.ask(MetadataRequest::KeepAlive(lease)).await;
         assert_eq!(answer, MetadataAnswer::KeptAlive);
     }
@@ -100,7 +100,7 @@ async fn a_lease_is_kept_alive<H: Harness>(harness: &mut H) {
         user.ask(MetadataRequest::KeepAlive(lease)).await,
         MetadataAnswer::KeptAlive
     );
-    harness.pass(OVER).await;
+    harness.pass(life + NOTICED).await;
     assert_eq!(user.find(name).await, None);
 }
 

@@ -134,13 +134,18 @@ impl User {
 
     /// Makes a lease.
     pub async fn grant(&mut self, time_to_live: Duration) -> LeaseId {
+        self.grant_life(time_to_live).await.0
+    }
+
+    /// Makes a lease, and tells how long it lasts: etcd may give it longer than was asked.
+    pub async fn grant_life(&mut self, time_to_live: Duration) -> (LeaseId, Duration) {
         match self.ask(MetadataRequest::Grant { time_to_live }).await {
             MetadataAnswer::Granted {
                 lease,
                 time_to_live: given,
             } => {
                 assert!(given >= time_to_live, "a lease lasts as long as was asked");
-                lease
+                (lease, given)
             }
             other => panic!("a grant is not answered by {other:?}"),
         }

@@ -1,6 +1,8 @@
 //! What the tests of the embedded store, and of the interface over TCP, share.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub(crate) mod etcd;
+
 use std::path::Path;
 
 use holdfast_metadata::suite::{Harness, User};

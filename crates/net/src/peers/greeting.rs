@@ -2,6 +2,8 @@
 //!
 //! Invariants:
 //! - a hello is read to its last byte and no further: what follows belongs to the lane;
+//! - the dialling side offers the newest version that it speaks, and another one to a peer whose
+//!   answer says that it knows only that;
 //! - who greets wrongly learns whom it has reached, if it speaks the protocol at all, so that both
 //!   ends can tell their people what is wrong.
 
@@ -10,7 +12,8 @@ use std::io;
 use holdfast_model::{ClusterId, Incarnation, NodeId, StoreId};
 use holdfast_stdx::Bytes;
 use holdfast_wire::{
-    FRAME_HEADER_BYTES, FrameHeader, Hello, Lane, WireError, hello_from_frame, hello_to_frame,
+    FRAME_HEADER_BYTES, FrameHeader, Hello, Lane, WIRE_VERSION, WireError, hello_from_frame,
+    hello_to_frame,
 };
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -29,7 +32,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    fn hello(&self, to: NodeId, link: u64, lane: Lane) -> Hello {
+    fn hello(&self, to: NodeId, link: u64, lane: Lane, version: u16) -> Hello {
         Hello {
             cluster: self.cluster,
             node: self.node,
@@ -38,6 +41,7 @@ impl Identity {
             to,
             link,
             lane,
+            version,
         }
     }
 
@@ -108,26 +112,11 @@ pub(crate) async fn dial(
     address: &str,
     link: u64,
 ) -> Result<Greeted, GreetingError> {
-    let lane = |lane| async move {
-        let mut socket = timeout(CONNECT_TIME_MAX, connect(address, lane))
-            .await
-            .map_err(|_| GreetingError::Time)??;
-        let hello = identity.hello(peer, link, lane);
-        let answer = timeout(GREETING_TIME_MAX, ask(&mut socket, &hello))
-            .await
-            .map_err(|_| GreetingError::Time)??;
-        identity.check(&answer)?;
-        if answer.node != peer {
-            return Err(GreetingError::Speaker { found: answer.node });
-        }
-        if (answer.link, answer.lane) != (link, lane) {
-            return Err(GreetingError::Answer);
-        }
-        Ok((socket, answer))
-    };
+    let lane = |lane| greet(identity, peer, address, link, lane);
     let (control, data) = tokio::try_join!(lane(Lane::Control), lane(Lane::Data))?;
     let (hello, other) = (control.1, data.1);
-    if (hello.store, hello.incarnation) != (other.store, other.incarnation) {
+    let speaker = |hello: &Hello| (hello.store, hello.incarnation, hello.version);
+    if speaker(&hello) != speaker(&other) {
         // It was started anew between the lanes.
         return Err(GreetingError::Answer);
     }
@@ -136,6 +125,39 @@ pub(crate) async fn dial(
         control: control.0,
         data: data.0,
     })
+}
+
+/// Connects one lane to `peer` and greets it, in the newest version that both speak.
+async fn greet(
+    identity: Identity,
+    peer: NodeId,
+    address: &str,
+    link: u64,
+    lane: Lane,
+) -> Result<(TcpStream, Hello), GreetingError> {
+    let mut version = WIRE_VERSION;
+    loop {
+        let mut socket = timeout(CONNECT_TIME_MAX, connect(address, lane))
+            .await
+            .map_err(|_| GreetingError::Time)??;
+        let hello = identity.hello(peer, link, lane, version);
+        let answer = timeout(GREETING_TIME_MAX, ask(&mut socket, &hello))
+            .await
+            .map_err(|_| GreetingError::Time)??;
+        if answer.version < version {
+            // It could not read the offer, and has said what it can.
+            version = answer.version;
+            continue;
+        }
+        identity.check(&answer)?;
+        if answer.node != peer {
+            return Err(GreetingError::Speaker { found: answer.node });
+        }
+        if (answer.link, answer.lane, answer.version) != (link, lane, version) {
+            return Err(GreetingError::Answer);
+        }
+        return Ok((socket, answer));
+    }
 }
 
 /// Hears who connects, and answers. `admit` says whether a node may connect to this one.
@@ -151,7 +173,7 @@ pub(crate) async fn answer(
         Ok(hello) => hello,
         Err(GreetingError::Wire(error @ WireError::Version(_))) => {
             // It cannot be read, but it can read in this one's header which version is here.
-            let ours = identity.hello(NodeId(0), 0, Lane::Control);
+            let ours = identity.hello(NodeId(0), 0, Lane::Control, WIRE_VERSION);
             drop(say(socket, &ours).await);
             return Err(error.into());
         }
@@ -167,7 +189,7 @@ pub(crate) async fn answer(
         }
     }
     set_buffers(&*socket, hello.lane)?;
-    let ours = identity.hello(hello.node, hello.link, hello.lane);
+    let ours = identity.hello(hello.node, hello.link, hello.lane, hello.version);
     timeout(GREETING_TIME_MAX, say(socket, &ours))
         .await
         .map_err(|_| GreetingError::Time)??;

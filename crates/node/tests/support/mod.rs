@@ -106,8 +106,14 @@ impl Bench {
     pub(crate) fn create_volume(&self, name: &str, bytes: u64, policy: Policy) {
         let name: VolumeName = name.parse().unwrap();
         let size = VolumeSize::new(bytes).unwrap();
-        let plan =
-            holdfast_control::create(&self.inventory(), |_| true, &name, size, policy).unwrap();
+        let plan = holdfast_control::create(
+            &self.inventory(),
+            |_| Some((1 << 30, 1 << 30)),
+            &name,
+            size,
+            policy,
+        )
+        .unwrap();
         for transaction in plan.transactions {
             assert!(self.transact(transaction).succeeded);
         }
@@ -125,8 +131,9 @@ impl Bench {
             api: free_endpoint(),
             metadata: MetadataConfig {
                 addresses: vec![self.metadata.to_string()],
-                token: String::new(),
+                ..MetadataConfig::default()
             },
+            etcd: None,
             disk_driver: DiskDriver::Auto,
             devices: vec![DeviceConfig {
                 path: directory.join("device"),
@@ -269,6 +276,28 @@ impl Api for LocalApi {
         elsewhere()
     }
 
+    async fn node(&self, _: &str) -> Result<holdfast_api::documents::NodeDetails, Problem> {
+        elsewhere()
+    }
+    async fn change_node(
+        &self,
+        _: &str,
+        _: holdfast_api::documents::NodeChange,
+    ) -> Result<holdfast_api::documents::Node, Problem> {
+        elsewhere()
+    }
+    async fn remove_node(&self, _: &str) -> Result<(), Problem> {
+        elsewhere()
+    }
+    async fn settings(&self) -> Result<holdfast_api::documents::Settings, Problem> {
+        elsewhere()
+    }
+    async fn change_settings(
+        &self,
+        _: holdfast_api::documents::SettingsChange,
+    ) -> Result<holdfast_api::documents::Settings, Problem> {
+        elsewhere()
+    }
     async fn volumes(&self) -> Result<VolumeList, Problem> {
         elsewhere()
     }

@@ -443,7 +443,9 @@ impl Replica {
 
     /// A read has ended.
     pub fn handle_read(&mut self, context: &mut dyn Context, token: Token, contents: Contents) {
-        if let Some(contents) = self.copy_read(context, token, contents) {
+        let rest = self.copy_read(context, token, contents);
+        let rest = rest.and_then(|contents| self.digest_read(context, token, contents));
+        if let Some(contents) = rest {
             self.edge_read(context, token, &contents);
         }
         self.maintain(context);

@@ -1,21 +1,31 @@
-//! Bringing a joining replica up to date: what its mark names, or all that is allocated.
+//! Bringing a joining replica up to date: what its mark names, page by page.
+//!
+//! A page of which it is in doubt what the replica lacks is compared first: the replica says what is in
+//! its blocks, in few bytes each, and is sent those that differ. If none does it is sent one all the
+//! same. With that its page counts as written now, so that it can tell later, as a primary, what
+//! others lack of it.
 //!
 //! Invariants:
-//! - copies are of committed content, read after the joining replica began to take new writes;
+//! - copies are of committed content, read after the joining replica began to take new writes, and
+//!   after it said what it has;
 //! - a block counts as copied when it is durable there: a sync that is interrupted goes on with what
 //!   is left and what has changed;
 //! - few copies are on their way at a time, so that the foreground hardly notices;
 //! - from the moment that nothing is left to copy, nothing commits without the replica.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
-use holdfast_model::{BLOCK_SIZE, BlockRange, Epoch, NodeId, PageIndex, Sequence};
-use holdfast_wire::{BlockContent, Copied, Copy};
+use holdfast_model::{BLOCK_SIZE, BlockIndex, BlockRange, Epoch, NodeId, PageIndex, Sequence};
+use holdfast_wire::{BlockContent, BlockDigest, Content, Copied, Copy, Digest, Digests, Holdings};
 
-use crate::marks::{Mark, runs};
+use super::change::How;
+use super::member::Member;
+use crate::digest;
+use crate::marks::{Lacking, Mark, Marks, runs};
 use crate::{Contents, Context, Replica, Role, Token};
 
-/// Runs of blocks on their way to a joining replica at a time. Each is 256 KiB at most.
+/// Pages on their way to a joining replica at a time. Each has 256 KiB at most.
 const COPIES_MAX: usize = 4;
 
 /// How far bringing a replica up to date is.
@@ -25,42 +35,53 @@ pub struct Progress {
     pub bytes_done: u64,
     /// Bytes of all blocks that it lacked.
     pub bytes_total: u64,
-    /// Bytes of data that were sent for it: blocks that are zeros, or bad, cost nothing.
+    /// Bytes that travelled for it: data, and digests. Blocks that are zeros, or bad, cost nothing.
     pub bytes_moved: u64,
 }
 
 /// What is still to be copied.
 #[derive(Debug)]
 pub(crate) struct CatchUp {
-    full: bool,
+    how: How,
     /// The epoch in which the sync began: what was copied since is there.
     sync: Epoch,
     /// The replica has begun to take part in it.
     started: bool,
-    /// What is left of the page that is being copied, and the page that comes then, if there may be
-    /// one: the mark tells.
-    rest: (PageIndex, u64),
+    /// The page that comes next, if there may be one: the mark tells.
     next_page: Option<PageIndex>,
-    /// Being read here, as of the committed point then.
-    reading: BTreeMap<Token, (BlockRange, Sequence)>,
-    /// Sent, not durable there: which blocks, and how many of them are data.
-    sent: BTreeMap<u64, (BlockRange, u64)>,
+    /// What the replica was asked for.
+    asked: BTreeMap<u64, Lacking>,
+    reading: Vec<Reading>,
+    /// Sent, not durable there: which blocks, and how many bytes of data.
+    sent: BTreeMap<u64, (Lacking, u64)>,
     next_number: u64,
     progress: Progress,
     /// Nothing is left to copy: it is complete once it has everything up to here.
     complete_at: Option<Sequence>,
 }
 
+/// A page that is being read here.
+#[derive(Debug)]
+struct Reading {
+    lacking: Lacking,
+    /// What the replica has in each of the blocks.
+    theirs: Option<Vec<BlockDigest>>,
+    /// As of the committed point then.
+    as_of: Sequence,
+    /// What has not been read yet.
+    waiting: BTreeSet<Token>,
+    contents: Contents,
+}
+
 impl CatchUp {
-    /// `full` if the replica is to begin with nothing.
-    pub(crate) fn new(full: bool, sync: Epoch) -> Self {
+    pub(crate) fn new(how: How, sync: Epoch) -> Self {
         Self {
-            full,
+            how,
             sync,
             started: false,
-            rest: (PageIndex(0), 0),
             next_page: None,
-            reading: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            reading: Vec::new(),
             sent: BTreeMap::new(),
             next_number: 1,
             progress: Progress::default(),
@@ -74,7 +95,7 @@ impl CatchUp {
 
     /// Whether the replica is told to begin with nothing: it is once.
     pub(crate) fn begins_with_nothing(&self) -> bool {
-        self.full && !self.started
+        self.how == How::Everything && !self.started
     }
 
     /// Whether nothing commits without the replica, because nothing is left to copy.
@@ -91,13 +112,13 @@ impl CatchUp {
         self.progress
     }
 
-    /// The replica is told to begin once more: what was on its way is not any more.
-    pub(crate) fn pause(&mut self) {
+    /// The replica will be told to begin once more: what was on its way is not any more.
+    pub(super) fn pause(&mut self) {
         *self = Self {
             started: self.started,
             next_number: self.next_number,
             progress: self.progress,
-            ..Self::new(self.full, self.sync)
+            ..Self::new(self.how, self.sync)
         };
     }
 
@@ -108,60 +129,122 @@ impl CatchUp {
         self.started = true;
     }
 
-    /// The next run to copy.
-    fn take(&mut self, mark: &Mark) -> Option<BlockRange> {
-        if self.reading.len() + self.sent.len() >= COPIES_MAX {
+    /// The next page to bring up to date.
+    fn take(&mut self, mark: &Mark) -> Option<Lacking> {
+        if self.asked.len() + self.reading.len() + self.sent.len() >= COPIES_MAX {
             return None;
         }
-        if self.rest.1 == 0 {
-            let found = mark.next_page(self.next_page?);
-            self.next_page = found.map(|(page, _)| PageIndex(page.0 + 1));
-            self.rest = found?;
-        }
-        let (page, mask) = self.rest;
-        let run = runs(page, mask)
-            .next()
-            .expect("a page to do has blocks to do");
-        self.rest.1 &= !run.page_mask();
-        Some(run)
+        let found = mark.next_page(self.next_page?);
+        self.next_page = found.map(|found| PageIndex(found.page.0 + 1));
+        found
     }
 
     fn is_done(&self) -> bool {
-        let copied = self.rest.1 == 0 && self.next_page.is_none();
-        self.started && copied && self.reading.is_empty() && self.sent.is_empty()
+        let idle = self.asked.is_empty() && self.reading.is_empty() && self.sent.is_empty();
+        self.started && self.next_page.is_none() && idle
+    }
+
+    fn number(&mut self) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        number
+    }
+
+    /// Begins to read a page, of which the replica has `theirs`.
+    fn read(
+        &mut self,
+        context: &mut dyn Context,
+        lacking: Lacking,
+        theirs: Option<Vec<BlockDigest>>,
+    ) {
+        let runs = runs(lacking.page, lacking.blocks);
+        let as_of = context.committed();
+        let waiting = runs.map(|run| context.read_committed(run)).collect();
+        self.reading.push(Reading {
+            lacking,
+            theirs,
+            as_of,
+            waiting,
+            contents: Vec::new(),
+        });
+    }
+
+    /// A part of a page has been read: the page, if that was the last.
+    fn part_read(&mut self, token: Token, contents: &mut Option<Contents>) -> Option<Reading> {
+        let mut all = self.reading.iter_mut().enumerate();
+        let (place, reading) = all.find_map(|(place, reading)| {
+            let was_waiting = reading.waiting.remove(&token);
+            was_waiting.then_some((place, reading))
+        })?;
+        reading.contents.extend(contents.take()?);
+        let is_whole = reading.waiting.is_empty();
+        is_whole.then(|| self.reading.swap_remove(place))
+    }
+}
+
+impl Reading {
+    /// What the replica is to be sent.
+    fn differing(self, key: &digest::Key) -> Contents {
+        let Some(theirs) = self.theirs else {
+            return self.contents;
+        };
+        let mut differing = Vec::new();
+        for content in &self.contents {
+            for (page, part) in content.range.by_page() {
+                let differs = |block: &BlockIndex| {
+                    let before = self.lacking.blocks & ((1 << block.within_page()) - 1);
+                    let ours = digest::of(key, content, *block);
+                    theirs[before.count_ones() as usize] != ours
+                };
+                let blocks = part.blocks().filter(differs);
+                let blocks = blocks.fold(0, |mask, block| mask | 1 << block.within_page());
+                differing.extend(runs(page, blocks).map(|run| part_of(content, run)));
+            }
+        }
+        if differing.is_empty() {
+            let first = self.contents.iter().take(1);
+            let one = |it: &Content| part_of(it, BlockRange::new(it.range.start(), 1));
+            differing.extend(first.map(one));
+        }
+        differing
+    }
+}
+
+/// A joining member is about to be told to begin: from here on its mark tells apart what it is
+/// sent from what it lacks. What is above the committed point is not known to reach it.
+pub(super) fn prepare_catch_up(
+    marks: &mut Marks,
+    context: &dyn Context,
+    node: NodeId,
+    member: &mut Member,
+) {
+    let key = (node, member.store);
+    let Some(catch_up) = member.catch_up_mut() else {
+        return;
+    };
+    catch_up.pause();
+    let sync = catch_up.sync();
+    match catch_up.how {
+        How::Everything if !catch_up.started => {
+            let mark = Mark::of_everything(sync, context.allocated());
+            marks.insert(key, mark);
+        }
+        How::Compared { stable } if !catch_up.started => {
+            marks.insert(key, Mark::lost(stable, sync));
+        }
+        _ => {}
+    }
+    let mark = marks.get_mut(&key).expect("who joins has a mark");
+    mark.begin(sync);
+    for entry in context.entries_above(context.committed()) {
+        if let Some(range) = entry.change.range() {
+            mark.note(entry.sequence, range);
+        }
     }
 }
 
 impl Replica {
-    /// A joining member is about to be told to begin: from here on its mark tells apart what it is
-    /// sent from what it lacks. What is above the committed point is not known to reach it.
-    pub(crate) fn prepare_catch_up(&mut self, context: &dyn Context, node: NodeId) {
-        let Role::Primary(primary) = &mut self.role else {
-            return;
-        };
-        let Some(member) = primary.members.get_mut(&node) else {
-            return;
-        };
-        let key = (node, member.store);
-        let Some(catch_up) = member.catch_up_mut() else {
-            return;
-        };
-        catch_up.pause();
-        let sync = catch_up.sync();
-        if catch_up.begins_with_nothing() {
-            let mark = Mark::of_everything(sync, context.allocated());
-            self.marks.insert(key, mark);
-        }
-        let mark = self.marks.get_mut(&key).expect("who joins has a mark");
-        mark.begin(sync);
-        for entry in context.entries_above(context.committed()) {
-            if let Some(range) = entry.change.range() {
-                mark.note(entry.sequence, range);
-            }
-        }
-    }
-
-    /// A joining member has begun: what it lacks is copied.
+    /// A joining member has begun: what it lacks is copied, as soon as that is known.
     pub(crate) fn start_catch_up(&mut self, node: NodeId) {
         let Role::Primary(primary) = &mut self.role else {
             return;
@@ -171,32 +254,106 @@ impl Replica {
         };
         let mark = self.marks.get(&(node, member.store));
         let mark = mark.expect("who joins has a mark");
-        if let Some(catch_up) = member.catch_up_mut() {
+        if let Some(catch_up) = member.catch_up_mut()
+            && mark.is_filled()
+        {
             catch_up.start(mark);
+        }
+    }
+
+    /// A joining member has said which pages it has.
+    pub(crate) fn handle_holdings(
+        &mut self,
+        context: &mut dyn Context,
+        peer: NodeId,
+        holdings: &Holdings,
+    ) {
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        let member = primary.members.get(&peer);
+        let Some(member) = member.filter(|member| member.has_begun()) else {
+            return;
+        };
+        let mark = self.marks.get_mut(&(peer, member.store));
+        let is_new = member.is_joining() && primary.epoch == holdings.epoch;
+        if let Some(mark) = mark.filter(|mark| is_new && !mark.is_filled()) {
+            let there: BTreeSet<PageIndex> = context
+                .allocated()
+                .into_iter()
+                .map(|(page, _)| page)
+                .collect();
+            let theirs = holdings.pages.iter().copied();
+            let gone = theirs.filter(|page| !there.contains(page));
+            mark.fill(context.changed_above(mark.from), gone);
+            self.start_catch_up(peer);
         }
     }
 
     /// Keeps the copies flowing.
     pub(crate) fn feed_copies(&mut self, context: &mut dyn Context) {
         let prepared = context.prepared().1;
+        let slice = self.slice;
         let Role::Primary(primary) = &mut self.role else {
             return;
         };
+        let epoch = primary.epoch;
         let members = primary.members.iter_mut();
         for (node, member) in members.filter(|(_, member)| member.takes_copies()) {
             let mark = self.marks.get(&(*node, member.store));
             let Some((catch_up, mark)) = member.catch_up_mut().zip(mark) else {
                 continue;
             };
-            while let Some(range) = catch_up.take(mark) {
-                let as_of = context.committed();
-                let token = context.read_committed(range);
-                catch_up.reading.insert(token, (range, as_of));
+            while let Some(lacking) = catch_up.take(mark) {
+                if !lacking.is_doubtful {
+                    catch_up.read(context, lacking, None);
+                    continue;
+                }
+                let number = catch_up.number();
+                catch_up.asked.insert(number, lacking);
+                let digest = Digest {
+                    slice,
+                    epoch,
+                    number,
+                    page: lacking.page,
+                    blocks: lacking.blocks,
+                };
+                context.send(*node, digest.into());
             }
             if catch_up.is_done() && catch_up.complete_at.is_none() {
                 catch_up.complete_at = Some(prepared);
             }
         }
+    }
+
+    /// A joining member says what is in its blocks.
+    pub(crate) fn handle_digests(
+        &mut self,
+        context: &mut dyn Context,
+        peer: NodeId,
+        digests: &Digests,
+    ) {
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        let member = primary.members.get_mut(&peer);
+        let Some(catch_up) = member.and_then(|member| member.catch_up_mut()) else {
+            return;
+        };
+        if primary.epoch != digests.epoch {
+            return;
+        }
+        let Some(lacking) = catch_up.asked.remove(&digests.number) else {
+            return;
+        };
+        if digests.digests.len() != lacking.blocks.count_ones() as usize {
+            context.reset_link(peer);
+            return;
+        }
+        let bytes = digests.bytes();
+        catch_up.progress.bytes_moved += bytes;
+        catch_up.read(context, lacking, Some(digests.digests.clone()));
+        context.copied(bytes);
     }
 
     /// Blocks that were read for a copy. Gives the contents back if they are for something else.
@@ -206,40 +363,36 @@ impl Replica {
         token: Token,
         contents: Contents,
     ) -> Option<Contents> {
-        let slice = self.slice;
+        let (slice, own) = (self.slice, self.me.store);
+        let mut contents = Some(contents);
         let Role::Primary(primary) = &mut self.role else {
-            return Some(contents);
+            return contents;
         };
         let epoch = primary.epoch;
         for (node, member) in &mut primary.members {
+            let key = digest::key(own, member.store);
             let Some(catch_up) = member.catch_up_mut() else {
                 continue;
             };
-            let Some((range, as_of)) = catch_up.reading.remove(&token) else {
-                continue;
-            };
-            let number = catch_up.next_number;
-            catch_up.next_number += 1;
-            let blocks = contents.iter().map(|run| match run.content {
-                BlockContent::Data { .. } => u64::from(run.range.count()),
-                BlockContent::Zero | BlockContent::Bad => 0,
-            });
-            let data_bytes = blocks.sum::<u64>() * BLOCK_SIZE as u64;
-            catch_up.sent.insert(number, (range, data_bytes));
-            context.send(
-                *node,
-                Copy {
+            let whole = catch_up.part_read(token, &mut contents);
+            if let Some(reading) = whole {
+                let number = catch_up.number();
+                let (lacking, as_of) = (reading.lacking, reading.as_of);
+                let contents = reading.differing(&key);
+                let sent = (lacking, data_bytes(&contents));
+                catch_up.sent.insert(number, sent);
+                let copy = Copy {
                     slice,
                     epoch,
                     number,
                     as_of,
                     contents,
-                }
-                .into(),
-            );
-            return None;
+                };
+                context.send(*node, copy.into());
+            }
+            contents.as_ref()?;
         }
-        Some(contents)
+        contents
     }
 
     pub(crate) fn handle_copied(
@@ -261,13 +414,40 @@ impl Replica {
         let Some(catch_up) = member.catch_up_mut() else {
             return;
         };
-        if let Some((range, data_bytes)) = catch_up.sent.remove(&copied.number) {
-            catch_up.progress.bytes_done += range.bytes();
+        if let Some((lacking, data_bytes)) = catch_up.sent.remove(&copied.number) {
+            let blocks = u64::from(lacking.blocks.count_ones());
+            catch_up.progress.bytes_done += blocks * BLOCK_SIZE as u64;
             catch_up.progress.bytes_moved += data_bytes;
             context.copied(data_bytes);
             if let Some(mark) = self.marks.get_mut(&key) {
-                mark.has_copy(range);
+                mark.has_copy(lacking.page, lacking.blocks);
             }
         }
+    }
+}
+
+/// Bytes of blocks that are neither zeros nor bad.
+fn data_bytes(contents: &[Content]) -> u64 {
+    let data = contents.iter().map(|content| match &content.content {
+        BlockContent::Data { data, .. } => data.len() as u64,
+        BlockContent::Zero | BlockContent::Bad => 0,
+    });
+    data.sum()
+}
+
+/// What is in some of the blocks.
+fn part_of(content: &Content, part: BlockRange) -> Content {
+    let first = (part.start() - content.range.start()) as usize;
+    let end = first + part.count() as usize;
+    let content = match &content.content {
+        BlockContent::Data { data, checksums } => BlockContent::Data {
+            data: data.slice(first * BLOCK_SIZE..end * BLOCK_SIZE),
+            checksums: checksums[first..end].to_vec(),
+        },
+        other => other.clone(),
+    };
+    Content {
+        range: part,
+        content,
     }
 }

@@ -6,7 +6,7 @@
 //! - one replica at most is out because it was slow, and not for being as slow as the primary;
 //! - a replica that has been away joins first, whatever the record says of it.
 
-use holdfast_model::record::{Membership, SliceRecord};
+use holdfast_model::record::{Membership, ReplicaRecord, SliceRecord};
 use holdfast_model::{Epoch, NodeId, Sequence, StoreId};
 use holdfast_wire::JoinRequest;
 
@@ -16,6 +16,9 @@ use crate::candidate::Proposal;
 use crate::conduct::Fault;
 use crate::timing::SILENT_FOR_READS;
 use crate::{Context, Milestone, Replica, Role};
+
+/// The version of the protocol from which on replicas say what is in their blocks.
+const DIGESTS_SINCE: u16 = 2;
 
 /// What a change does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,23 @@ pub(crate) enum Kind {
         /// The disk here takes too long.
         slow: bool,
     },
+    /// A node is to hold a replica: it is named, with nothing yet.
+    Add(NodeId),
+    /// A replica is not wanted any more.
+    Release(NodeId),
+    /// The one that leads is the one that is to lead.
+    Prefer,
+}
+
+impl Kind {
+    /// Whose part changes, if anybody's: in a hand-over it is that of `own`.
+    fn subject(self, own: NodeId) -> Option<NodeId> {
+        match self {
+            Self::Remove { node, .. } | Self::Join(node) | Self::Complete(node) => Some(node),
+            Self::HandOver { .. } => Some(own),
+            Self::Add(_) | Self::Release(_) | Self::Prefer => None,
+        }
+    }
 }
 
 /// A change under way.
@@ -58,11 +78,24 @@ pub(crate) struct Offer {
     sync: Epoch,
 }
 
+/// What is copied to a replica that joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// What its mark names.
+    Marked,
+    /// It has no mark: what differs, of the pages that have changed since it had everything up to here.
+    Compared {
+        /// The point.
+        stable: Sequence,
+    },
+    /// All that is allocated: it begins with nothing.
+    Everything,
+}
+
 /// How a replica that joins is brought up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sync {
-    /// It begins with nothing.
-    pub(crate) full: bool,
+    pub(crate) how: How,
     /// The epoch in which that began.
     pub(crate) epoch: Epoch,
 }
@@ -115,6 +148,10 @@ impl Replica {
         if self.stopping {
             return;
         }
+        self.note_leaving(context);
+        let Role::Primary(primary) = &self.role else {
+            return;
+        };
         let due = if primary.began {
             self.due_change(context)
         } else {
@@ -134,14 +171,22 @@ impl Replica {
     }
 
     /// How a replica is brought up to date that offers itself: as its mark says, if there is one that
-    /// fits, or with nothing.
-    fn sync_of(&self, node: NodeId, offer: &Offer, next: Epoch) -> Sync {
+    /// fits; else by what it has, if that is of use.
+    fn sync_of(&self, context: &dyn Context, node: NodeId, offer: &Offer, next: Epoch) -> Sync {
         let mark = self.marks.get(&(node, offer.store));
         let fits = mark.is_some_and(|mark| mark.fits(offer.stable, offer.sync));
-        let full = !(offer.usable && fits);
-        let goes_on = !full && offer.sync != Epoch::ZERO;
+        let compares = context
+            .peer(node)
+            .is_some_and(|peer| peer.version >= DIGESTS_SINCE);
+        let stable = offer.stable;
+        let how = match offer.usable {
+            true if fits => How::Marked,
+            true if compares => How::Compared { stable },
+            _ => How::Everything,
+        };
+        let goes_on = how == How::Marked && offer.sync != Epoch::ZERO;
         let epoch = if goes_on { offer.sync } else { next };
-        Sync { full, epoch }
+        Sync { how, epoch }
     }
 
     fn due_change(&self, context: &dyn Context) -> Option<Kind> {
@@ -172,6 +217,10 @@ impl Replica {
         if !primary.is_serving() && !is_stuck {
             return None;
         }
+        // Before a sync begins: it would be interrupted.
+        if let Some(kind) = self.due_yield(context).filter(|_| !is_stuck) {
+            return Some(kind);
+        }
         let now = context.now();
         let mut offers = primary.offers.keys();
         let offer = offers.find(|node| {
@@ -183,7 +232,13 @@ impl Replica {
         if let Some(node) = offer {
             return Some(Kind::Join(*node));
         }
-        self.due_return(context)
+        if !primary.is_serving() {
+            return None;
+        }
+        self.due_addition(context)
+            .or_else(|| self.due_return(context))
+            .or_else(|| self.due_release(context))
+            .or_else(|| self.due_preference(context))
     }
 
     /// Who is to be taken out, if anybody. Who is gone is; who is only slow is as long as nobody
@@ -213,62 +268,14 @@ impl Replica {
     }
 
     fn propose(&mut self, context: &mut dyn Context, kind: Kind, offer: Option<Offer>) {
-        let nonce = self.next_nonce();
-        let (own_stable, window_from) = (context.stable(), self.window.from());
-        let Role::Primary(primary) = &mut self.role else {
+        let Some(mut record) = self.next_record(context, kind, offer.as_ref()) else {
             return;
         };
-        let mut record = self.record.clone().expect("a primary has a record");
-        let node = match kind {
-            Kind::Remove { node, .. } | Kind::Join(node) | Kind::Complete(node) => node,
-            Kind::HandOver { .. } => self.me.node,
-        };
-        let known = primary
-            .members
-            .get(&node)
-            .map_or(Sequence::ZERO, |member| member.stable);
-        let ends_here = |other: &NodeId| matches!(kind, Kind::HandOver { .. }) || *other == node;
-        let members = primary.members.iter().filter(|(other, _)| ends_here(other));
-        let moved: u64 = members
-            .filter_map(|(_, member)| member.catch_up())
-            .map(|catch_up| catch_up.progress().bytes_moved)
-            .sum();
-        let Some(replica) = record
-            .replicas
-            .iter_mut()
-            .find(|replica| replica.node == node)
-        else {
-            return;
-        };
-        replica.membership = match kind {
-            Kind::Remove { .. } => match replica.membership {
-                Membership::Joining { stable } | Membership::Absent { stable } => {
-                    Membership::Absent { stable }
-                }
-                Membership::InSync => Membership::Absent {
-                    stable: known.max(window_from),
-                },
-            },
-            Kind::Join(_) => {
-                let offer = offer.expect("who joins has offered itself");
-                replica.store = offer.store;
-                Membership::Joining {
-                    stable: offer.stable,
-                }
-            }
-            Kind::HandOver { slow: true, .. } => Membership::Absent { stable: own_stable },
-            Kind::Complete(_) | Kind::HandOver { slow: false, .. } => Membership::InSync,
-        };
-        if let Kind::HandOver { to, .. } = kind {
-            record.primary = to;
-        }
-        leave_out_strangers(&mut record, primary, kind);
-        let next = record.epoch.next();
-        let sync = offer.map(|offer| self.sync_of(node, &offer, next));
-        record.epoch = next;
-        record.bytes_moved += moved;
-        record.proposer = (self.me.node, self.me.incarnation);
-        record.nonce = nonce;
+        let subject = kind.subject(self.me.node);
+        let sync = offer
+            .zip(subject)
+            .map(|(offer, node)| self.sync_of(context, node, &offer, record.epoch));
+        record.nonce = self.next_nonce();
         assert_keeps_enough(&record);
         let proposal = Proposal::make(context, record);
         if let Role::Primary(primary) = &mut self.role {
@@ -278,6 +285,83 @@ impl Replica {
                 sync,
             });
         }
+    }
+
+    /// The record of the next epoch, after a change; none if the change makes no sense any more.
+    fn next_record(
+        &self,
+        context: &dyn Context,
+        kind: Kind,
+        offer: Option<&Offer>,
+    ) -> Option<SliceRecord> {
+        let Role::Primary(primary) = &self.role else {
+            return None;
+        };
+        let mut record = self.record.clone().expect("a primary has a record");
+        let subject = kind.subject(self.me.node);
+        if let Some(node) = subject {
+            let mut replicas = record.replicas.iter_mut();
+            let replica = replicas.find(|replica| replica.node == node)?;
+            self.change_part(context, replica, kind, offer);
+        }
+        if let Kind::HandOver { to, .. } = kind {
+            record.primary = to;
+        }
+        self.apply_wish(context, &mut record, kind)?;
+        leave_out_strangers(&mut record, primary, kind);
+        record.epoch = record.epoch.next();
+        let is_over = |node: &NodeId| match kind {
+            Kind::HandOver { .. } => true,
+            Kind::Release(gone) => *node == gone,
+            _ => subject == Some(*node),
+        };
+        let over = primary.members.iter().filter(|(node, _)| is_over(node));
+        let moved: u64 = over
+            .filter_map(|(_, member)| member.catch_up())
+            .map(|catch_up| catch_up.progress().bytes_moved)
+            .sum();
+        record.bytes_moved += moved;
+        record.proposer = (self.me.node, self.me.incarnation);
+        Some(record)
+    }
+
+    /// What becomes of the replica that a change is about.
+    fn change_part(
+        &self,
+        context: &dyn Context,
+        replica: &mut ReplicaRecord,
+        kind: Kind,
+        offer: Option<&Offer>,
+    ) {
+        let Role::Primary(primary) = &self.role else {
+            return;
+        };
+        let member = primary.members.get(&replica.node);
+        let known = member.map_or(Sequence::ZERO, |member| member.stable);
+        replica.membership = match kind {
+            Kind::Remove { .. } => match replica.membership {
+                Membership::Joining { stable } | Membership::Absent { stable } => {
+                    Membership::Absent { stable }
+                }
+                Membership::InSync => Membership::Absent {
+                    stable: known.max(self.window.from()),
+                },
+            },
+            Kind::Join(_) => {
+                let offer = offer.expect("who joins has offered itself");
+                replica.store = offer.store;
+                Membership::Joining {
+                    stable: offer.stable,
+                }
+            }
+            Kind::HandOver { slow: true, .. } => Membership::Absent {
+                stable: context.stable(),
+            },
+            Kind::Complete(_) | Kind::HandOver { slow: false, .. } => Membership::InSync,
+            Kind::Add(_) | Kind::Release(_) | Kind::Prefer => {
+                unreachable!("these change nobody's part")
+            }
+        };
     }
 
     pub(crate) fn announce_change(&mut self, context: &mut dyn Context, change: &Change) {
@@ -290,12 +374,16 @@ impl Replica {
             }
             Kind::Join(node) => Milestone::Joining {
                 node,
-                full: change.sync.is_some_and(|sync| sync.full),
+                full: change.sync.is_some_and(|sync| sync.how == How::Everything),
             },
             Kind::Complete(node) => {
                 self.conduct.is_back(now, node);
                 Milestone::InSync(node)
             }
+            Kind::Add(node) => Milestone::Named(node),
+            Kind::Release(node) => Milestone::Released(node),
+            // Nobody's part has changed.
+            Kind::Prefer => return,
             Kind::HandOver { .. } => unreachable!("who hands over has no next epoch"),
         });
     }

@@ -44,7 +44,7 @@ impl Primary {
         let is_in_sync = |member: &&Member| member.is_in_sync();
         self.members.get(&peer).filter(is_in_sync)?;
         let own = self.lease_until().since(now).min(LEASE);
-        let serving = self.is_serving() && self.change.is_none();
+        let serving = self.is_serving() && self.change.is_none() && self.leaving != Some(peer);
         let member = self.members.get_mut(&peer)?;
         let silent = member.silent_for(now) > SILENT_FOR_READS;
         let lease = if serving && member.has_begun() && !silent {
@@ -83,6 +83,7 @@ impl Replica {
             .record
             .as_ref()
             .is_some_and(|record| record.preferred == self.me.node);
+        let at_home = at_home && self.wish.is_none() && !context.is_spared(self.me.node);
         let mut members = primary.members.values();
         primary.is_serving()
             && at_home

@@ -12,9 +12,10 @@ use holdfast_wire::{Begin, Prepare, Prepared, Refused, Role as BeginRole};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::catch_up::CatchUp;
+use super::catch_up::{CatchUp, prepare_catch_up};
 use super::change::Sync;
 use crate::hand_over::lease_end;
+use crate::marks::Marks;
 use crate::timing::{LINK_DOWN, SILENT, SILENT_FOR_READS};
 use crate::{Context, Peer, Replica, Role};
 
@@ -106,7 +107,7 @@ impl Member {
     }
 
     pub(crate) fn joining(store: StoreId, sync: Sync, now: Instant) -> Self {
-        let catch_up = CatchUp::new(sync.full, sync.epoch);
+        let catch_up = CatchUp::new(sync.how, sync.epoch);
         Self::new(store, Part::Joining(catch_up), now)
     }
 
@@ -183,6 +184,22 @@ impl Member {
 
     pub(crate) fn has_begun(&self) -> bool {
         matches!(self.stream, Stream::Begun { .. })
+    }
+
+    /// What it is told to begin as, and the epoch in which its sync began.
+    fn begins_as(&self, marks: &Marks, node: NodeId) -> (BeginRole, Epoch) {
+        let Part::Joining(catch_up) = &self.part else {
+            return (BeginRole::InSync, Epoch::ZERO);
+        };
+        let mark = &marks[&(node, self.store)];
+        let role = if catch_up.begins_with_nothing() {
+            BeginRole::JoiningFull
+        } else if mark.is_filled() {
+            BeginRole::JoiningFast
+        } else {
+            BeginRole::JoiningCompared
+        };
+        (role, catch_up.sync())
     }
 
     /// Whether it is of use to copy anything to it.
@@ -331,13 +348,10 @@ impl Replica {
             member.refused = true;
             return;
         }
-        let (role, sync) = match &member.part {
-            Part::InSync => (BeginRole::InSync, Epoch::ZERO),
-            Part::Joining(catch_up) if catch_up.begins_with_nothing() => {
-                (BeginRole::JoiningFull, catch_up.sync())
-            }
-            Part::Joining(catch_up) => (BeginRole::JoiningFast, catch_up.sync()),
-        };
+        if member.is_joining() {
+            prepare_catch_up(&mut self.marks, context, node, member);
+        }
+        let (role, sync) = member.begins_as(&self.marks, node);
         let tail = context.entries_above(context.committed());
         let bytes: usize = tail.iter().map(|entry| entry.change.data_bytes()).sum();
         let eager = member.is_in_sync() && bytes <= EAGER_BYTES_MAX;
@@ -364,7 +378,6 @@ impl Replica {
         if member.is_joining() {
             member.backlog = tail;
             member.unanswered_bytes = bytes;
-            self.prepare_catch_up(context, node);
         } else if eager {
             for entry in tail {
                 self.send_entry_to(context, node, &entry);

@@ -7,7 +7,7 @@ pub(crate) mod node;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use holdfast_model::record::{Membership, Record, ReplicaRecord, SliceRecord};
+use holdfast_model::record::{Membership, Record, ReplicaRecord, SliceRecord, WishRecord};
 use holdfast_model::{
     BLOCK_SIZE, CommandId, Epoch, Incarnation, NodeId, SliceId, StoreId, VolumeId,
 };
@@ -16,7 +16,7 @@ use holdfast_replica::{Me, Operation, Proposed, Replica, WriteKind};
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_wire::{Message, OutcomeCode};
 
-use node::{Node, Outbox};
+use node::{Kept, Node, Outbox};
 
 pub(crate) const SLICE: SliceId = SliceId {
     volume: VolumeId(1),
@@ -30,6 +30,8 @@ pub(crate) struct Lab {
     pub(crate) now: Instant,
     pub(crate) nodes: BTreeMap<NodeId, Node>,
     pub(crate) record: SliceRecord,
+    /// Where the slice is to be.
+    wish: Option<WishRecord>,
     /// Ways on which nothing arrives.
     pub(crate) cut: BTreeSet<(NodeId, NodeId)>,
     /// Messages that are lost on their way.
@@ -76,6 +78,7 @@ impl Lab {
             now: Instant::ZERO + Duration::from_secs(100),
             nodes: BTreeMap::new(),
             record,
+            wish: None,
             cut: BTreeSet::new(),
             lost: |_| false,
             copies_left: BTreeMap::new(),
@@ -107,12 +110,69 @@ impl Lab {
         let mut context = state.world.context(now);
         let mut replica = Replica::new(me, SLICE, &found, &mut context);
         replica.handle_record(&mut context, Some(record), true);
+        replica.handle_wish(&mut context, self.wish.clone());
         state.replica = Some(replica);
         let others: Vec<NodeId> = self.running().filter(|other| *other != me.node).collect();
         for other in others {
             self.connect(me.node, other);
         }
         self.settle();
+    }
+
+    /// One more node, which the record does not name.
+    pub(crate) fn add_node(&mut self, number: u16) {
+        self.nodes.insert(node(number), Node::new(node(number)));
+        self.start(number);
+    }
+
+    /// The control plane wants the slice to be somewhere, or has nothing to wish.
+    pub(crate) fn wish(&mut self, wish: Option<(&[u16], u16)>) {
+        self.wish_keeping(wish, &[]);
+    }
+
+    /// The same, with replicas that are not to go yet.
+    pub(crate) fn wish_keeping(&mut self, wish: Option<(&[u16], u16)>, kept: &[u16]) {
+        let all = |numbers: &[u16]| numbers.iter().map(|number| node(*number)).collect();
+        self.wish = wish.map(|(nodes, preferred)| WishRecord {
+            schema: 1,
+            slice: SLICE,
+            nodes: all(nodes),
+            kept: all(kept),
+            preferred: node(preferred),
+        });
+        let nodes: Vec<NodeId> = self.running().collect();
+        for node in nodes {
+            let wish = self.wish.clone();
+            self.act(node, |replica, context| replica.handle_wish(context, wish));
+        }
+        self.settle();
+    }
+
+    /// Whether the record says what is wished.
+    pub(crate) fn is_as_wished(&self) -> bool {
+        let wish = self.wish.as_ref();
+        wish.is_some_and(|wish| wish.is_met_by(&self.record))
+    }
+
+    /// A node is not to lead, or may again.
+    pub(crate) fn spare(&mut self, number: u16, spared: bool) {
+        for state in self.nodes.values_mut() {
+            if spared {
+                state.world.spared.insert(node(number));
+            } else {
+                state.world.spared.remove(&node(number));
+            }
+        }
+        let nodes: Vec<NodeId> = self.running().collect();
+        for node in nodes {
+            self.act(node, |replica, context| replica.look_again(context));
+        }
+        self.settle();
+    }
+
+    /// Whether the record names a node's replica.
+    pub(crate) fn names(&self, number: u16) -> bool {
+        self.record.replica(node(number)).is_some()
     }
 
     /// A node's process is gone.
@@ -164,6 +224,18 @@ impl Lab {
         let state = self.nodes.get_mut(&node(number)).expect("it exists");
         assert!(state.replica.is_none(), "it is off");
         state.world.lose_state();
+    }
+
+    /// Somebody copies what a node's disk holds.
+    pub(crate) fn copy_disk(&self, number: u16) -> Kept {
+        self.nodes[&node(number)].world.copy()
+    }
+
+    /// A node that is off gets a copy of its disk back.
+    pub(crate) fn roll_back_disk(&mut self, number: u16, copy: Kept) {
+        let state = self.nodes.get_mut(&node(number)).expect("it exists");
+        assert!(state.replica.is_none(), "it is off");
+        state.world.roll_back(copy);
     }
 
     /// A node that is off gets new, empty devices.
@@ -598,7 +670,12 @@ impl Lab {
     }
 
     pub(crate) fn is_in_sync(&self, number: u16) -> bool {
-        self.membership(number) == Membership::InSync
+        self.names(number) && self.membership(number) == Membership::InSync
+    }
+
+    /// A message comes from a node that did not send it now.
+    pub(crate) fn deliver_late(&mut self, from: u16, to: u16, message: Message) {
+        self.messages.push_front((node(from), node(to), message));
     }
 
     /// What a node holds, committed, in every block that is not zeros.

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use holdfast_model::{
-    BLOCK_SIZE, BlockRange, Change, CommandId, Entry, Epoch, Incarnation, NodeId, PageIndex,
-    Sequence, StoreId,
+    BLOCK_SIZE, BlockRange, Change, ChangedPage, CommandId, Entry, Epoch, Incarnation, NodeId,
+    PageIndex, Sequence, StoreId,
 };
-use holdfast_replica::{Contents, Context, Found, Milestone, Peer, Replica, Token};
+use holdfast_replica::{Contents, Context, Found, Milestone, NotInstalled, Peer, Replica, Token};
 use holdfast_stdx::{Bytes, Duration, Instant};
-use holdfast_wire::{BlockContent, Content, Message, OutcomeCode};
+use holdfast_wire::{BlockContent, Content, Message, OutcomeCode, WIRE_VERSION};
 
 use super::store;
 
@@ -16,6 +16,8 @@ pub(crate) struct Node {
     pub(crate) store: StoreId,
     pub(crate) incarnation: Incarnation,
     pub(crate) replica: Option<Replica>,
+    /// The newest version of the protocol that it speaks.
+    pub(crate) version: u16,
     pub(crate) world: World,
 }
 
@@ -38,6 +40,8 @@ pub(crate) struct World {
     blocks: BTreeMap<u32, u8>,
     /// Committed blocks that cannot be read.
     pub(crate) bad: BTreeSet<u32>,
+    /// Up to where pages are written that are there.
+    written: BTreeMap<PageIndex, Sequence>,
     /// Pages for which room was asked and given.
     promised: BTreeSet<PageIndex>,
     state: Option<Bytes>,
@@ -64,6 +68,8 @@ pub(crate) struct World {
     pub(crate) metadata_away: bool,
     /// Too many other slices take over.
     pub(crate) crowded: bool,
+    /// Nodes that are not to lead.
+    pub(crate) spared: BTreeSet<NodeId>,
     /// Whether somebody is about to break the protocol, and the links that were reset for it.
     pub(crate) expects_resets: bool,
     pub(crate) resets: Vec<NodeId>,
@@ -72,12 +78,13 @@ pub(crate) struct World {
 }
 
 #[derive(Clone, Default)]
-struct Kept {
+pub(crate) struct Kept {
     log: Vec<Entry>,
     prepared: (Epoch, Sequence),
     committed: Sequence,
     blocks: BTreeMap<u32, u8>,
     bad: BTreeSet<u32>,
+    written: BTreeMap<PageIndex, Sequence>,
     state: Option<Bytes>,
     hole: bool,
 }
@@ -93,6 +100,7 @@ impl Node {
             store: store(node.0),
             incarnation: Incarnation(0),
             replica: None,
+            version: WIRE_VERSION,
             world: World::default(),
         }
     }
@@ -101,6 +109,7 @@ impl Node {
         Peer {
             store: self.store,
             incarnation: self.incarnation,
+            version: self.version,
             append_age: Duration::ZERO,
         }
     }
@@ -119,6 +128,7 @@ impl World {
             committed,
             blocks,
             bad,
+            written,
             state,
             hole,
         } = self.kept.clone();
@@ -138,7 +148,7 @@ impl World {
         };
         (self.log, self.prepared, self.committed) = (log, prepared, committed);
         (self.stable, self.blocks, self.bad, self.state) = (committed, blocks, bad, state);
-        self.hole = hole;
+        (self.hole, self.written) = (hole, written);
         found
     }
 
@@ -162,6 +172,16 @@ impl World {
     pub(crate) fn lose_state(&mut self) {
         self.kept.state = None;
         self.kept.hole = true;
+    }
+
+    /// What the disk holds, as somebody copies it.
+    pub(crate) fn copy(&self) -> Kept {
+        self.kept.clone()
+    }
+
+    /// The disk is as it was when it was copied.
+    pub(crate) fn roll_back(&mut self, kept: Kept) {
+        self.kept = kept;
     }
 
     /// All that the disk holds is gone.
@@ -205,6 +225,7 @@ impl World {
             committed: self.committed,
             blocks: self.blocks.clone(),
             bad: self.bad.clone(),
+            written: self.written.clone(),
             state: self.state.clone(),
             hole: self.hole,
         };
@@ -228,6 +249,22 @@ impl World {
                 }
             }
             Change::Nothing => {}
+        }
+    }
+
+    /// Blocks were changed as of a sequence.
+    fn touch(&mut self, range: BlockRange, sequence: Sequence) {
+        for (page, part) in range.by_page() {
+            let all = BlockRange::page(page);
+            let all = all.start()..all.end();
+            let is_there = self.blocks.range(all.clone()).next().is_some()
+                || self.bad.range(all).next().is_some();
+            if is_there {
+                let written = self.written.entry(page).or_default();
+                *written = sequence.max(*written);
+            } else if part.count() > 0 {
+                self.written.remove(&page);
+            }
         }
     }
 
@@ -319,7 +356,11 @@ impl Context for FakeContext<'_> {
         self.world.operation(self.now)
     }
 
-    fn install(&mut self, range: BlockRange, change: Option<Change>) -> Option<Token> {
+    fn install(
+        &mut self,
+        range: BlockRange,
+        change: Option<Change>,
+    ) -> Result<Token, NotInstalled> {
         let fills = !matches!(change, Some(Change::Clear(_)));
         for (page, _) in range.by_page().filter(|_| fills) {
             let is_promised = self.world.promised.contains(&page);
@@ -334,7 +375,9 @@ impl Context for FakeContext<'_> {
                 }
             }
         }
-        Some(self.world.operation(self.now))
+        let committed = self.world.committed;
+        self.world.touch(range, committed);
+        Ok(self.world.operation(self.now))
     }
 
     fn mend(&mut self) -> Token {
@@ -346,6 +389,7 @@ impl Context for FakeContext<'_> {
         self.world.log.clear();
         self.world.blocks.clear();
         self.world.bad.clear();
+        self.world.written.clear();
         self.world.promised.clear();
         self.world.state = None;
         self.world.hole = false;
@@ -356,15 +400,13 @@ impl Context for FakeContext<'_> {
     fn set_committed(&mut self, committed: Sequence) {
         assert!(committed <= self.world.prepared.1, "only what is prepared");
         let from = self.world.committed;
-        let newly: Vec<Change> = self
-            .world
-            .log
-            .iter()
-            .filter(|entry| entry.sequence > from && entry.sequence <= committed)
-            .map(|entry| entry.change.clone())
-            .collect();
-        for change in newly {
-            self.world.apply(&change);
+        let log = self.world.log.iter();
+        let newly = log.filter(|entry| entry.sequence > from && entry.sequence <= committed);
+        for entry in newly.cloned().collect::<Vec<Entry>>() {
+            self.world.apply(&entry.change);
+            if let Some(range) = entry.change.range() {
+                self.world.touch(range, entry.sequence);
+            }
         }
         self.world.committed = committed;
     }
@@ -403,6 +445,18 @@ impl Context for FakeContext<'_> {
         pages.into_iter().collect()
     }
 
+    /// As far as pages tell, and no entry: a store that has put everything in place.
+    fn changed_above(&self, sequence: Sequence) -> Vec<ChangedPage> {
+        let written = self.world.written.iter();
+        let changed = written.filter(|(_, written)| **written > sequence);
+        let whole = |page: &PageIndex| ChangedPage {
+            page: *page,
+            blocks: u64::MAX,
+            is_exact: false,
+        };
+        changed.map(|(page, _)| whole(page)).collect()
+    }
+
     fn reserve(&mut self, range: BlockRange) -> bool {
         let room = self.world.room.unwrap_or(usize::MAX);
         let granted = self.world.blocks.len() < room;
@@ -419,6 +473,14 @@ impl Context for FakeContext<'_> {
 
     fn read_committed(&mut self, range: BlockRange) -> Token {
         self.world.read(range, false)
+    }
+
+    fn bad_blocks(&self) -> u64 {
+        self.world.bad.len() as u64
+    }
+
+    fn is_spared(&self, node: NodeId) -> bool {
+        self.world.spared.contains(&node)
     }
 
     fn append_age(&self) -> Duration {

@@ -14,10 +14,13 @@ use holdfast_metadata::{ClientId, HistoryLimits, Machine};
 use holdfast_model::metadata::{
     LeaseId, MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, Transaction,
 };
+use holdfast_model::record::SliceRecord;
+use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 
 use super::node::ProcessId;
 use super::{Cluster, Fault, Happening};
+use crate::catalog::Catalog;
 use crate::failure::Failure;
 use crate::network::Place;
 use crate::pipe::Pipe;
@@ -32,10 +35,14 @@ const PATIENCE_MAX_NANOS: u64 = 900_000_000;
 /// A request that is given up arrives later than this, if it does.
 const GHOST_NANOS: u64 = 3_000_000_000;
 
+/// After so long everybody who reaches the metadata has heard of a change.
+const ALL_KNOW: Duration = Duration::from_secs(1);
+
 /// The store, and who waits for it.
 #[derive(Debug)]
 pub(super) struct Agreement {
     machine: Machine,
+    catalog: Catalog,
     prng: Prng,
     sessions: BTreeMap<ProcessId, Session>,
     clients: u64,
@@ -45,6 +52,8 @@ pub(super) struct Agreement {
     pub(super) lost_one_in: u64,
     /// A backup.
     saved: Option<Machine>,
+    /// When something first changed after that was made.
+    outdated_since: Option<Instant>,
     /// The right one, while another is in its place.
     right: Option<Machine>,
 }
@@ -69,12 +78,14 @@ impl Agreement {
     pub(super) fn new(prng: Prng) -> Self {
         Self {
             machine: Machine::new(HistoryLimits::default()),
+            catalog: Catalog::default(),
             prng,
             sessions: BTreeMap::new(),
             clients: 0,
             ghosts: BTreeMap::new(),
             lost_one_in: 0,
             saved: None,
+            outdated_since: None,
             right: None,
         }
     }
@@ -82,10 +93,35 @@ impl Agreement {
     /// Somebody makes a backup.
     pub(super) fn save(&mut self) {
         self.saved = Some(self.machine.clone());
+        self.outdated_since = None;
+    }
+
+    /// The backup, if everybody has seen something newer by now. Whoever has not takes it for what it
+    /// has always followed: it can be told by nothing.
+    fn outdated(&self, now: Instant) -> Option<Machine> {
+        let known = self.outdated_since?;
+        (now.since(known) >= ALL_KNOW)
+            .then(|| self.saved.clone())
+            .flatten()
     }
 
     pub(super) fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// Whether something that a dead process of a node has asked may arrive still.
+    pub(super) fn is_haunted_by(&self, node: NodeId) -> bool {
+        self.ghosts.keys().any(|(process, _)| process.node == node)
+    }
+
+    /// A slice's record.
+    pub(super) fn slice(&self, slice: SliceId) -> Option<&SliceRecord> {
+        self.catalog.slice(slice)
+    }
+
+    /// The slices' records.
+    pub(super) fn slices(&self) -> impl Iterator<Item = &SliceRecord> {
+        self.catalog.slices()
     }
 
     /// Sets a key before anybody looks.
@@ -209,7 +245,7 @@ impl Cluster {
             format_args!("{} t{} at r{}", process.node, token.0, revision.0),
         );
         if revision != before {
-            self.invariants.agreed(&self.agreement.machine)?;
+            self.agreed(&out)?;
         }
         self.send_answers(out);
         Ok(())
@@ -222,9 +258,21 @@ impl Cluster {
     ) -> Result<(), Failure> {
         let mut out = Output::default();
         change(&mut self.agreement.machine, &mut out);
-        self.invariants.agreed(&self.agreement.machine)?;
+        self.agreed(&out)?;
         self.send_answers(out);
         Ok(())
+    }
+
+    /// Something has changed.
+    fn agreed(&mut self, out: &Output) -> Result<(), Failure> {
+        let changed = self.agreement.catalog.follow(&out.changes);
+        if !out.changes.is_empty() {
+            self.agreement.outdated_since.get_or_insert(self.now);
+        }
+        for record in &changed {
+            self.watch.record(record);
+        }
+        self.invariants.agreed(&self.agreement.machine, &changed)
     }
 
     /// Sends answers to whom they are for, as far as the network lets them.
@@ -307,26 +355,30 @@ impl Cluster {
         }
     }
 
-    /// Something is done to the metadata while it is off, for a moment: every session breaks.
-    pub(super) fn metadata_fault(&mut self, fault: Fault) -> Result<(), Failure> {
+    /// Something is done to the metadata while it is off, for a moment: every session breaks. Says whether
+    /// there was something to be done.
+    pub(super) fn metadata_fault(&mut self, fault: Fault) -> Result<bool, Failure> {
+        let agreement = &mut self.agreement;
+        let machine = match fault {
+            Fault::RollBackMetadata => agreement.outdated(self.now),
+            Fault::EmptyMetadata => Some(Machine::new(HistoryLimits::default())),
+            _ => agreement.right.take(),
+        };
+        let Some(machine) = machine else {
+            return Ok(false);
+        };
         let processes: Vec<ProcessId> = self.agreement.sessions.keys().copied().collect();
         for process in processes {
             self.metadata_lost(process)?;
         }
         self.agreement.ghosts.clear();
         let agreement = &mut self.agreement;
-        let machine = match fault {
-            Fault::RollBackMetadata => agreement.saved.clone(),
-            Fault::EmptyMetadata => Some(Machine::new(HistoryLimits::default())),
-            _ => agreement.right.take(),
-        };
-        if let Some(machine) = machine {
-            let before = std::mem::replace(&mut agreement.machine, machine);
-            if fault != Fault::RestoreMetadata {
-                agreement.right.get_or_insert(before);
-            }
+        let before = std::mem::replace(&mut agreement.machine, machine);
+        agreement.catalog.read_anew(&agreement.machine);
+        if fault != Fault::RestoreMetadata {
+            agreement.right.get_or_insert(before);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The session of a process breaks: its watches end, its requests are in doubt.

@@ -3,7 +3,7 @@
 use holdfast_engine::{Command, PeerCommand};
 use holdfast_stdx::Duration;
 
-use super::node::ProcessId;
+use super::node::{Misplaced, ProcessId};
 use super::{Cluster, Happening, SeenStall, summary};
 use crate::failure::Failure;
 use crate::network::Place;
@@ -29,15 +29,22 @@ impl Cluster {
                 Command::Metadata { token, request } => self.ask_metadata(process, token, request),
                 Command::Peer(command) => self.peer_command(process, command),
                 Command::Portal(command) => self.portal_command(process, command),
-                Command::Opened { store, incarnation } => self.opened(process, store, incarnation),
+                Command::Opened { store, incarnation } => {
+                    self.opened(process, store, incarnation)?;
+                }
                 Command::OpenFailed(failure) => {
-                    if !self.node(process.node).disks_bad {
+                    let node = self.node(process.node);
+                    if !node.disks_bad && node.aside.is_none() {
                         return Err(Failure::OpenFailed(process.node, failure));
                     }
+                    self.watch.coverage.reach("opening", "refused");
                     // The daemon ends, and its node has to be looked after.
                     self.end_process(process);
                 }
-                Command::Notice(notice) => self.tally.count(&notice),
+                Command::Notice(notice) => {
+                    self.tally.count(&notice);
+                    self.watch.notice(&notice);
+                }
                 Command::Stalled(stall) => self.stalls.push(SeenStall {
                     node: process.node,
                     told: self.now,
@@ -54,14 +61,19 @@ impl Cluster {
         process: ProcessId,
         store: holdfast_model::StoreId,
         incarnation: holdfast_model::Incarnation,
-    ) {
+    ) -> Result<(), Failure> {
+        let misplaced = self.node(process.node).aside.take();
+        if misplaced.is_some_and(|aside| aside.misplaced == Misplaced::Foreign) {
+            return Err(Failure::OpenedForeign(process.node));
+        }
         let Some(running) = self.running(process) else {
-            return;
+            return Ok(());
         };
         running.identity = Some((store, incarnation));
         for peer in running.peers.clone() {
             self.schedule(Duration::ZERO, Happening::Dial(process, peer));
         }
+        Ok(())
     }
 
     fn peer_command(&mut self, process: ProcessId, command: PeerCommand) {

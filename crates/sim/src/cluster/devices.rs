@@ -8,6 +8,7 @@ use holdfast_format::{DeviceLayout, SUPERBLOCK_BYTES, Superblock};
 use holdfast_model::NodeId;
 use holdfast_model::record::{Membership, ReplicaRecord};
 
+use super::node::{Misplaced, Node};
 use super::{Cluster, Fault};
 use crate::disk::SimDisk;
 
@@ -19,8 +20,9 @@ const LOST_ENTRIES: usize = 3;
 const LOST_WRITES: usize = 6;
 
 impl Cluster {
-    /// Something goes wrong with a node's devices, or right again.
-    pub(super) fn device_fault(&mut self, node: NodeId, fault: Fault) {
+    /// Something goes wrong with a node's devices, or right again. Says whether it did: what would lose
+    /// the last good copy of something is held back.
+    pub(super) fn device_fault(&mut self, node: NodeId, fault: Fault) -> bool {
         let now = self.now;
         let is_spare = self.is_spare(node);
         let state = self.node(node);
@@ -47,7 +49,10 @@ impl Cluster {
             }
             Fault::Wipe(_) if is_off && is_spare => state.replace_disks(),
             Fault::CopyDisks(_) => state.copy_disks(),
-            Fault::RollBack(_) if is_off && is_spare => state.roll_back_disks(),
+            Fault::RollBack(_) if is_off && is_spare => return state.roll_back_disks(),
+            Fault::RollBackJournal(_) if is_off && is_spare => return state.roll_back_journal(),
+            Fault::SwapDisks(_, other) => return self.swap_disks(node, other),
+            Fault::Lie(_) => state.disks.iter_mut().for_each(SimDisk::lie),
             Fault::Rot(_) if is_spare => state.disks.iter_mut().for_each(rot),
             Fault::RotTable(_) if is_spare => state.disks.iter_mut().for_each(rot_table),
             Fault::RotJournal(_) if is_off && is_spare => {
@@ -56,21 +61,60 @@ impl Cluster {
             Fault::RotForGood(_) => state.disks.iter_mut().for_each(rot),
             Fault::RotPages(_) if is_spare => state.disks.iter_mut().for_each(rot_pages),
             Fault::LoseWrites(_) if is_spare => state.disks.iter_mut().for_each(lose_writes),
-            _ => {}
+            _ => return false,
         }
+        true
     }
 
-    /// Whether every slice has an in-sync replica elsewhere, on the devices that it had then.
+    /// The first devices of two nodes, which are off, change places.
+    fn swap_disks(&mut self, one: NodeId, other: NodeId) -> bool {
+        // A blank device would be refused for that, or formatted, whoever it belongs to.
+        let ready = |node: &Node| {
+            let in_use = layout_of(&node.disks[0]).is_some();
+            node.process.is_none() && node.aside.is_none() && in_use
+        };
+        if !ready(&self.nodes[&one]) || !ready(&self.nodes[&other]) {
+            return false;
+        }
+        self.node(one).set_aside(Misplaced::Foreign);
+        self.node(other).set_aside(Misplaced::Foreign);
+        let foreign = self.node(other).disks[0].clone();
+        let own = std::mem::replace(&mut self.node(one).disks[0], foreign);
+        self.node(other).disks[0] = own;
+        true
+    }
+
+    /// A node has its own devices again. Says whether they were away.
+    pub(super) fn put_back(&mut self, node: NodeId) -> bool {
+        if self.node(node).aside.is_none() {
+            return false;
+        }
+        self.kill(node);
+        let state = self.node(node);
+        if let Some(aside) = state.aside.take() {
+            state.disks = aside.disks;
+            // They may have been stuck when they were set aside.
+            state.disks.iter_mut().for_each(SimDisk::kill);
+        }
+        true
+    }
+
+    /// Whether every slice has an in-sync replica elsewhere, on the devices that it had then; and nothing
+    /// that the node has asked of the metadata is on its way still, for that may take the others out.
     fn is_spare(&self, node: NodeId) -> bool {
-        self.records().iter().all(|record| {
-            let whole = |replica: &&ReplicaRecord| replica.membership == Membership::InSync;
-            let mut others = record
-                .replicas
-                .iter()
-                .filter(whole)
-                .filter(|it| it.node != node);
-            others.any(|replica| self.nodes[&replica.node].store == replica.store)
-        })
+        !self.agreement.is_haunted_by(node)
+            && self.slices().all(|record| {
+                let whole = |replica: &&ReplicaRecord| replica.membership == Membership::InSync;
+                let mut others = record
+                    .replicas
+                    .iter()
+                    .filter(whole)
+                    .filter(|it| it.node != node);
+                others.any(|replica| {
+                    let node = &self.nodes[&replica.node];
+                    node.store == replica.store && node.aside.is_none()
+                })
+            })
     }
 }
 

@@ -29,6 +29,13 @@ pub enum Fault {
         /// It has decided what to do, and not done it.
         between: bool,
     },
+    /// A node's machine stands still, and its clock with it.
+    Standstill {
+        /// Which.
+        node: NodeId,
+        /// For how long.
+        span: Duration,
+    },
     /// A way is cut, in one direction.
     Cut(Place, Place),
     /// It is passable again.
@@ -48,7 +55,9 @@ pub enum Fault {
     FailDisks(NodeId),
     /// One answer of the metadata in so many is lost; zero: none is.
     LoseAnswers(u64),
-    /// The metadata is as somebody saved it before there was a volume.
+    /// Somebody makes a backup of the metadata; the first is made before there is a volume.
+    SaveMetadata,
+    /// The metadata is as it was at the last backup.
     RollBackMetadata,
     /// The metadata is empty.
     EmptyMetadata,
@@ -61,6 +70,17 @@ pub enum Fault {
     /// A node, which is off, has its devices back as they were copied in an earlier start, with the
     /// same exception.
     RollBack(NodeId),
+    /// The same for the device that its journal is on, if it has another one.
+    RollBackJournal(NodeId),
+    /// The devices with the journals of two nodes, which are off, are each in the other's place.
+    SwapDisks(NodeId, NodeId),
+    /// A node that was given wrong devices, and has not taken them for its own, is ended if it runs,
+    /// and has its own again.
+    PutBack(NodeId),
+    /// A node's devices say from now on that something is on stable storage when it may not be.
+    Lie(NodeId),
+    /// A volume grows by a slice.
+    Grow(usize),
     /// Some sectors of a node's devices change on their own, with the same exception.
     Rot(NodeId),
     /// Some sectors of pages do, and of nothing else, with the same exception.
@@ -76,6 +96,26 @@ pub enum Fault {
     LoseWrites(NodeId),
 }
 
+impl Fault {
+    /// Whether devices lose something that they should hold, or bring something old back.
+    pub(crate) const fn loses_data(&self) -> bool {
+        matches!(
+            self,
+            Self::Wipe(_)
+                | Self::RollBack(_)
+                | Self::RollBackJournal(_)
+                | Self::SwapDisks(..)
+                | Self::Lie(_)
+                | Self::Rot(_)
+                | Self::RotPages(_)
+                | Self::RotTable(_)
+                | Self::RotJournal(_)
+                | Self::RotForGood(_)
+                | Self::LoseWrites(_)
+        )
+    }
+}
+
 impl Cluster {
     /// Lets something go wrong, or right again, later.
     pub fn plan_fault(&mut self, after: Duration, fault: Fault) {
@@ -85,23 +125,31 @@ impl Cluster {
     pub(super) fn fault(&mut self, fault: Fault) -> Result<(), Failure> {
         self.trace
             .line(self.now, &"!   ", format_args!("{fault:?}"));
+        let (mut done, mut result) = (true, Ok(()));
         match fault {
             Fault::Kill(node) => self.kill(node),
             Fault::LosePower(node) => self.lose_power(node),
-            Fault::Start(node) => return self.start(node),
-            Fault::Stop(node) => return self.stop(node),
+            Fault::Start(node) => result = self.start(node),
+            Fault::Stop(node) => result = self.stop(node),
             Fault::Freeze {
                 node,
                 span,
                 between,
             } => self.freeze(node, span, between),
+            Fault::Standstill { node, span } => self.stand_still(node, span),
             Fault::Cut(from, to) => self.cut(from, to),
             Fault::Mend(from, to) => self.mend(from, to),
-            Fault::Reset(node, peer) => return self.reset_link(node, peer),
+            Fault::Reset(node, peer) => result = self.reset_link(node, peer),
             Fault::Slow(slowness) => self.network.slowness = slowness,
             Fault::LoseAnswers(one_in) => self.agreement.lost_one_in = one_in,
+            Fault::SaveMetadata => self.agreement.save(),
+            Fault::Grow(volume) => result = self.grow(volume),
+            Fault::PutBack(node) => done = self.put_back(node),
             Fault::RollBackMetadata | Fault::EmptyMetadata | Fault::RestoreMetadata => {
-                return self.metadata_fault(fault);
+                match self.metadata_fault(fault) {
+                    Ok(it) => done = it,
+                    Err(failure) => result = Err(failure),
+                }
             }
             Fault::StickDisks(node)
             | Fault::UnstickDisks(node)
@@ -110,17 +158,21 @@ impl Cluster {
             | Fault::Wipe(node)
             | Fault::CopyDisks(node)
             | Fault::RollBack(node)
+            | Fault::RollBackJournal(node)
+            | Fault::SwapDisks(node, _)
+            | Fault::Lie(node)
             | Fault::Rot(node)
             | Fault::RotPages(node)
             | Fault::RotTable(node)
             | Fault::RotJournal(node)
             | Fault::RotForGood(node)
-            | Fault::LoseWrites(node) => self.device_fault(node, fault),
+            | Fault::LoseWrites(node) => done = self.device_fault(node, fault),
         }
-        Ok(())
+        self.watch.fault(&fault, done);
+        result
     }
 
-    fn kill(&mut self, node: NodeId) {
+    pub(super) fn kill(&mut self, node: NodeId) {
         let process = self.node(node).process.take();
         self.node(node).disks_bad = false;
         for disk in &mut self.node(node).disks {
@@ -154,6 +206,7 @@ impl Cluster {
         self.connections_of_dead(process, kernel_lives);
         self.metadata_of_dead(process);
         self.invariants.process_ended(process.node);
+        self.watch.process_ended(process.node);
     }
 
     fn stop(&mut self, node: NodeId) -> Result<(), Failure> {
@@ -180,9 +233,27 @@ impl Cluster {
             process.freeze = Freeze::Frozen {
                 held: Vec::new(),
                 inputs: Default::default(),
+                clock_stands_since: None,
             };
             self.schedule.at(until, Happening::Thaw(id));
         }
+    }
+
+    fn stand_still(&mut self, node: NodeId, span: Duration) {
+        let now = self.now;
+        let Some(process) = &mut self.node(node).process else {
+            return;
+        };
+        if !matches!(process.freeze, Freeze::No) {
+            return;
+        }
+        process.freeze = Freeze::Frozen {
+            held: Vec::new(),
+            inputs: Default::default(),
+            clock_stands_since: Some(now),
+        };
+        let id = process.id;
+        self.schedule.at(now + span, Happening::Thaw(id));
     }
 
     /// A frozen process goes on: it does what it was about to do, and hears what came meanwhile, in
@@ -192,10 +263,19 @@ impl Cluster {
             return Ok(());
         };
         let freeze = std::mem::replace(&mut running.freeze, Freeze::No);
-        let Freeze::Frozen { held, inputs } = freeze else {
+        let Freeze::Frozen {
+            held,
+            inputs,
+            clock_stands_since,
+        } = freeze
+        else {
             running.freeze = freeze;
             return Ok(());
         };
+        if let Some(since) = clock_stands_since {
+            let stood = self.now.since(since);
+            self.node(process.node).clock.stand(stood);
+        }
         self.line(Place::Node(process.node), format_args!("goes on"));
         self.carry_out(process, held)?;
         for event in shuffled(inputs.into(), &mut self.prng) {

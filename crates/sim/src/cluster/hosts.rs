@@ -1,9 +1,7 @@
 //! The hosts in the cluster: what they want is done, what happens to them is told.
 
-use std::collections::BTreeSet;
-
 use holdfast_engine::ConnectionId;
-use holdfast_model::{CommandId, VolumeId};
+use holdfast_model::CommandId;
 use holdfast_stdx::Bytes;
 
 use super::{Cluster, Happening, HostWord};
@@ -11,6 +9,7 @@ use crate::failure::Failure;
 use crate::history::{Asked, History, News, Sectors};
 use crate::host::{Act, Acts, Host};
 use crate::network::Place;
+use crate::volumes::volume_id;
 
 impl Cluster {
     /// A host's time has come.
@@ -76,7 +75,7 @@ impl Cluster {
                     Act::Send(connection, parts) => self.host_sends(connection, parts),
                     Act::ResetSent => {
                         self.line(Place::Host(host as u16), format_args!("resets the unit"));
-                        let writes = self.writes_under_way();
+                        let writes = self.writes_under_way(host);
                         self.invariants.reset_sent(host, writes);
                     }
                     Act::ResetDone => {
@@ -139,15 +138,11 @@ impl Cluster {
         }
     }
 
-    /// Every write that is with any process.
-    fn writes_under_way(&self) -> Vec<CommandId> {
-        let records = self.records();
-        let volumes: BTreeSet<VolumeId> = records.iter().map(|it| it.slice.volume).collect();
+    /// Every write of a host's volume that is with any process.
+    fn writes_under_way(&self, host: usize) -> Vec<CommandId> {
+        let volume = volume_id(self.plan.hosts[host].volume);
         let running = self.nodes.values().filter_map(|node| node.process.as_ref());
-        let writes = running.flat_map(|process| {
-            let volumes = volumes.iter();
-            volumes.flat_map(|volume| process.engine.writes_under_way(*volume))
-        });
+        let writes = running.flat_map(|process| process.engine.writes_under_way(volume));
         writes.collect()
     }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use holdfast_engine::{Event, LinkId, PeerEvent};
 use holdfast_model::NodeId;
 use holdfast_stdx::{Bytes, BytesMut, Duration};
-use holdfast_wire::{FRAME_HEADER_BYTES, FrameHeader, Lane, Message, decode, encode};
+use holdfast_wire::{FRAME_HEADER_BYTES, FrameHeader, Lane, Message, WIRE_VERSION, decode, encode};
 
 use super::node::ProcessId;
 use super::{Cluster, Happening};
@@ -166,6 +166,7 @@ impl Cluster {
             link,
             store,
             incarnation,
+            version: WIRE_VERSION,
         };
         self.tell(here, Event::Peer(up))
     }
@@ -226,6 +227,7 @@ impl Cluster {
             match item {
                 Item::Frame(frame) => {
                     let message = parsed(&frame)?;
+                    self.watch.message(&message);
                     let peer = source.node;
                     let event = PeerEvent::Received {
                         peer,

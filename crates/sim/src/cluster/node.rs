@@ -48,7 +48,7 @@ pub struct NodePlan {
 impl NodePlan {
     /// Small devices, so that everything that fills up does.
     pub fn draw(prng: &mut Prng) -> Self {
-        let partitions = *prng.choose(&[1, 2, 4]);
+        let partitions = *prng.choose(&[1, 1, 1, 2, 2, 4]);
         let segment_bytes = 2 * ENTRY_BYTES_MAX as u32;
         let segments = u64::from(4 * partitions + 4) + prng.below(8);
         let format = FormatConfig {
@@ -87,10 +87,28 @@ pub(crate) struct Node {
     pub(crate) starts: u64,
     /// Its devices as somebody copied them, and in which start that was.
     copied: Option<(Vec<SimDisk>, u64)>,
+    /// Its own devices, while others are in the place of some of them.
+    pub(super) aside: Option<Aside>,
     /// Its devices fail, or answer nothing, until the process ends.
     pub(crate) disks_bad: bool,
     pub(crate) process: Option<Process>,
     pub(crate) prng: Prng,
+}
+
+/// What a node's own devices are, while others are in their place.
+#[derive(Debug)]
+pub(super) struct Aside {
+    pub(super) disks: Vec<SimDisk>,
+    pub(super) misplaced: Misplaced,
+}
+
+/// What is in the place of a node's device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Misplaced {
+    /// An older copy of it.
+    Old,
+    /// Another node's: whoever opens it fails.
+    Foreign,
 }
 
 /// A node's process.
@@ -125,6 +143,8 @@ pub(crate) enum Freeze {
         held: Vec<Command>,
         /// What came meanwhile.
         inputs: VecDeque<Event>,
+        /// Its clock stands still as well, since then.
+        clock_stands_since: Option<Instant>,
     },
 }
 
@@ -144,6 +164,7 @@ impl Node {
             clock,
             disks: Vec::new(),
             copied: None,
+            aside: None,
             store: StoreId(0),
             starts: 0,
             disks_bad: false,
@@ -158,6 +179,7 @@ impl Node {
     pub(crate) fn replace_disks(&mut self) {
         let (plan, prng) = (self.plan, &mut self.prng);
         self.copied = None;
+        self.aside = None;
         self.store = StoreId(u128::from(prng.next_u64()) << 64 | u128::from(self.id.0));
         self.disks = (0..plan.device_count)
             .map(|index| {
@@ -175,6 +197,10 @@ impl Node {
 
     /// Copies what is on stable storage at this moment.
     pub(crate) fn copy_disks(&mut self) {
+        if self.aside.is_some() {
+            // They are not all its own now.
+            return;
+        }
         let mut disks = self.disks.clone();
         disks.iter_mut().for_each(SimDisk::crash);
         self.copied = Some((disks, self.starts));
@@ -182,11 +208,43 @@ impl Node {
 
     /// Brings the copy back, if it is of an earlier start than the last one: from the same start it
     /// could not be told from what a power loss leaves.
-    pub(crate) fn roll_back_disks(&mut self) {
+    pub(crate) fn roll_back_disks(&mut self) -> bool {
         let is_old = |(_, start): &mut (Vec<SimDisk>, u64)| *start > 0 && *start < self.starts;
-        if let Some((disks, _)) = self.copied.take_if(is_old) {
-            self.disks = disks;
+        let Some((disks, _)) = self.copied.take_if(is_old) else {
+            return false;
+        };
+        self.aside = None;
+        self.disks = disks;
+        true
+    }
+
+    /// The same for the device that the journal is on, if there is another one. Its own is kept, in
+    /// case that it is refused.
+    pub(crate) fn roll_back_journal(&mut self) -> bool {
+        let is_old = |(disks, start): &mut (Vec<SimDisk>, u64)| {
+            disks.len() > 1 && *start > 0 && *start < self.starts
+        };
+        if self.aside.is_some() {
+            return false;
         }
+        let Some((mut disks, _)) = self.copied.take_if(is_old) else {
+            return false;
+        };
+        let old = disks.swap_remove(0);
+        self.set_aside(Misplaced::Old);
+        self.disks[0] = old;
+        true
+    }
+
+    /// Keeps its own devices, for others are about to be put in their place.
+    pub(super) fn set_aside(&mut self, misplaced: Misplaced) {
+        let disks = self.disks.clone();
+        self.aside = Some(Aside { disks, misplaced });
+    }
+
+    /// Whether nothing was ever written on its devices.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.disks.iter().all(SimDisk::is_blank)
     }
 
     pub(crate) fn geometry(&self) -> Vec<DeviceGeometry> {

@@ -79,6 +79,8 @@ pub(crate) enum Answer {
     MediumError,
     /// No room.
     NoSpace,
+    /// The volume has no such place.
+    BeyondEnd,
     /// What no target of ours should say.
     Wrong(String),
 }
@@ -94,6 +96,7 @@ pub(crate) fn judge(work: Work, sectors: Sectors, completion: &Completion) -> An
             Some((0x6, _)) => Answer::Attention,
             Some((0x3, _)) => Answer::MediumError,
             Some((0x7, 0x2707)) => Answer::NoSpace,
+            Some((0x5, 0x2100)) => Answer::BeyondEnd,
             other => Answer::Wrong(format!(
                 "{work:?} of {sectors:?} ends with sense {other:x?}"
             )),

@@ -18,6 +18,8 @@ use crate::volumes::SECTORS_PER_BLOCK;
 #[derive(Debug, Default)]
 pub(super) struct LateWrites {
     over: BTreeSet<Value>,
+    /// Nobody is to blame for a late one.
+    allowed: bool,
     slices: BTreeMap<SliceId, Contents>,
 }
 
@@ -33,9 +35,14 @@ struct Contents {
 impl LateWrites {
     /// A host was told that this write is done. Zeros do not tell who wrote them.
     pub(super) fn done(&mut self, write: Value) {
-        if write != 0 {
+        if write != 0 && !self.allowed {
             self.over.insert(write);
         }
+    }
+
+    /// From now on nobody is to blame.
+    pub(super) fn are_allowed(&mut self) {
+        self.allowed = true;
     }
 
     /// An entry is seen committed for the first time.

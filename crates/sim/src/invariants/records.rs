@@ -2,36 +2,25 @@
 //! takes nobody for in sync who was not, but one that was joining (`replication.md`, Change of
 //! configuration; `architecture.md`, invariant 8).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use holdfast_metadata::Machine;
 use holdfast_model::record::{Membership, SliceRecord};
-use holdfast_model::{NodeId, SliceId, StoreId};
+use holdfast_model::{NodeId, StoreId};
 
-use crate::boot;
+use crate::catalog::Changed;
 use crate::failure::Failure;
 
-/// The records as they were.
-#[derive(Debug, Default)]
-pub(super) struct Records {
-    known: BTreeMap<SliceId, SliceRecord>,
-}
-
-impl Records {
-    pub(super) fn check(&mut self, machine: &Machine) -> Result<(), Failure> {
-        for record in boot::slices(machine) {
-            let before = self.known.insert(record.slice, record.clone());
-            if let Some(before) = before
-                && before != record
-            {
-                follows(&before, &record).map_err(|what| Failure::Invariant {
-                    name: "records",
-                    what: format!("{what}: {before:?} became {record:?}"),
-                })?;
-            }
-        }
-        Ok(())
+/// A record has changed.
+pub(super) fn check(Changed { before, after }: &Changed) -> Result<(), Failure> {
+    if let Some(before) = before
+        && before != after
+    {
+        follows(before, after).map_err(|what| Failure::Invariant {
+            name: "records",
+            what: format!("{what}: {before:?} became {after:?}"),
+        })?;
     }
+    Ok(())
 }
 
 fn follows(before: &SliceRecord, after: &SliceRecord) -> Result<(), &'static str> {

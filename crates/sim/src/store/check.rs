@@ -442,6 +442,7 @@ impl Host {
         for slice in &slices {
             self.check_allocated(*slice)?;
             self.check_entries(*slice)?;
+            self.check_changed(*slice)?;
         }
         let expected: u64 = slices
             .iter()

@@ -5,8 +5,10 @@
 //! - what was reported durable is there, with the right bytes, and what was void does not return;
 //! - a read is of one state that the view allows, and bad only where the medium was made bad;
 //! - the pages said to be there are those of the model, and no slot is lost or given twice;
+//! - what is said to have changed above a point is at least what the model changed;
 //! - after a failed write nothing else is reported.
 
+mod changed;
 mod check;
 mod content;
 mod model;

@@ -183,6 +183,18 @@ impl ModelSlice {
             .map_or(0, |(_, tag)| *tag)
     }
 
+    /// The blocks that ever were something.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = u32> {
+        self.versions.keys().copied()
+    }
+
+    /// Whether a block was written or cleared above a sequence, and not above another.
+    pub(crate) fn changed(&self, block: u32, above: Sequence, through: Sequence) -> bool {
+        let versions = self.versions.get(&block);
+        let last = versions.and_then(|versions| versions.range(..=through).next_back());
+        last.is_some_and(|(sequence, _)| *sequence > above)
+    }
+
     /// Whether a block may be `tag` for a reader that began at one point and ended at another.
     pub(crate) fn allows(&self, block: u32, from: Sequence, to: Sequence, tag: Tag) -> bool {
         self.at(block, from) == tag

@@ -40,7 +40,8 @@ impl Host {
             76..80 => self.begin_epoch(slice),
             80..81 => self.drop(slice),
             81..86 => self.fill(slice),
-            86..89 => self.check_allocated(slice),
+            86..88 => self.check_allocated(slice),
+            88..89 => self.check_changed(slice),
             89..91 => {
                 self.store().release_reservations(slice);
                 Ok(())

@@ -234,3 +234,52 @@ fn a_copy_that_came_too_late_does_not_count() {
         story.ends_well();
     }
 }
+
+/// The devices with the journals of two nodes are put into the wrong machines: both refuse to start, nothing
+/// is written on them, and all is well when they are where they belong.
+#[test]
+fn a_node_does_not_take_another_ones_device() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(SECOND);
+        let nodes = [story.primary(), story.secondary()];
+        for node in nodes {
+            story.now(Fault::LosePower(node));
+        }
+        story.wait(SECOND / 10);
+        story.now(Fault::SwapDisks(nodes[0], nodes[1]));
+        for node in nodes {
+            story.now(Fault::Start(node));
+        }
+        story.wait(SECOND);
+        for node in nodes {
+            assert!(!story.run.cluster.is_running(node), "seed {seed}: {node}");
+            story.now(Fault::PutBack(node));
+            story.now(Fault::Start(node));
+        }
+        story.wait(SECOND);
+        story.ends_well();
+    }
+}
+
+/// A volume grows twice while it is in use and a node is away.
+#[test]
+fn a_volume_grows_while_a_node_is_away() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        let before = story.run.cluster.records().len();
+        story.busy(true);
+        story.wait(SECOND);
+        let secondary = story.secondary();
+        story.now(Fault::Kill(secondary));
+        story.now(Fault::Grow(0));
+        story.wait(2 * SECOND);
+        story.now(Fault::Start(secondary));
+        story.now(Fault::Grow(0));
+        story.wait(2 * SECOND);
+        let after = story.run.cluster.records().len();
+        assert_eq!(after, before + 2, "seed {seed}");
+        story.ends_well();
+    }
+}

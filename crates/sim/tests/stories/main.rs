@@ -6,3 +6,4 @@ mod metadata;
 mod processes;
 mod stalls;
 mod story;
+mod wishes;

@@ -5,7 +5,7 @@ use holdfast_model::{Epoch, NodeId, Policy};
 use holdfast_sim::HostPlan;
 use holdfast_sim::cluster::{ClusterPlan, Fault, NodePlan};
 use holdfast_sim::network::Place;
-use holdfast_sim::plan::RunPlan;
+use holdfast_sim::plan::{Promise, RunPlan};
 use holdfast_sim::run::Run;
 use holdfast_sim::trace::Trace;
 use holdfast_sim::volumes::VolumePlan;
@@ -79,10 +79,13 @@ impl Story {
                 node: NodePlan::draw(prng),
                 volumes: vec![volume],
                 hosts,
+                probes: false,
             },
             load: SECOND,
             faults: Vec::new(),
             victim: NodeId(1),
+            promise: Promise::All,
+            compares: true,
         }
     }
 

@@ -3,7 +3,7 @@
 //! Invariant: `write` and `read` of a message are each other's inverse.
 
 mod catch_up;
-mod digest;
+mod compare;
 mod forward;
 mod lease;
 mod log;

@@ -69,6 +69,7 @@ const TABLE: &[Row] = &[
 
 /// Packages from outside that pure crates may use: each works without `std` and without I/O.
 const PURE_EXTERNALS: &[&str] = &[
+    "blake3",
     "bytes",
     "crc-fast",
     "serde",

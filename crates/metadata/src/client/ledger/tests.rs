@@ -50,8 +50,8 @@ fn next(ledger: &mut Ledger) -> Option<(MetadataToken, MetadataRequest)> {
 }
 
 fn connected() -> Ledger {
-    let mut ledger = Ledger::default();
-    ledger.connect();
+    let mut ledger = Ledger::new(true);
+    ledger.connect(None);
     ledger
 }
 
@@ -70,16 +70,16 @@ async fn answers_find_their_askers() {
     let kept = MetadataAnswer::KeptAlive;
     assert_eq!(
         ledger.answered(second, kept.clone()),
-        Some((user(2), kept.clone()))
+        [(user(2), kept.clone())]
     );
     assert_eq!(
         ledger.answered(second, kept),
-        None,
+        [],
         "a request is answered once"
     );
     assert_eq!(
         ledger.answered(first, transacted(5)),
-        Some((user(1), transacted(5)))
+        [(user(1), transacted(5))]
     );
 }
 
@@ -91,19 +91,19 @@ async fn what_was_sent_is_unknown_and_what_was_not_waits() {
     let (sent, _) = next(&mut ledger).expect("a frame");
     ledger.ask(now, user(2), nothing());
     assert_eq!(ledger.disconnect(), [(user(1), UNAVAILABLE)]);
-    assert_eq!(ledger.answered(sent, transacted(5)), None, "too late");
-    ledger.connect();
+    assert_eq!(ledger.answered(sent, transacted(5)), [], "too late");
+    ledger.connect(None);
     let (again, _) = next(&mut ledger).expect("what waited is sent");
     assert_eq!(
         ledger.answered(again, transacted(6)),
-        Some((user(2), transacted(6)))
+        [(user(2), transacted(6))]
     );
     assert_eq!(next(&mut ledger), None, "what was sent is not repeated");
 }
 
 #[tokio::test]
 async fn nothing_waits_for_ever_or_without_bound() {
-    let mut ledger = Ledger::default();
+    let mut ledger = Ledger::new(true);
     let now = Instant::now();
     ledger.ask(now, user(1), nothing());
     ledger.ask(now + Duration::from_millis(1), user(2), nothing());
@@ -120,7 +120,7 @@ async fn nothing_waits_for_ever_or_without_bound() {
         ledger.ask(now, user(0), nothing()),
         Some((user(0), UNAVAILABLE))
     );
-    ledger.connect();
+    ledger.connect(None);
     let sent = std::iter::from_fn(|| next(&mut ledger)).count();
     assert_eq!(
         sent,
@@ -131,32 +131,26 @@ async fn nothing_waits_for_ever_or_without_bound() {
 
 #[tokio::test]
 async fn watches_go_on_where_they_were() {
-    let mut ledger = Ledger::default();
+    let mut ledger = Ledger::new(true);
     let now = Instant::now();
     assert_eq!(ledger.ask(now, user(1), watch(3)), None);
-    ledger.connect();
+    ledger.connect(None);
     let (first, request) = next(&mut ledger).expect("the watch begins with the connection");
     assert_eq!(request, watch(3));
-    assert_eq!(
-        ledger.answered(first, watched(7)),
-        Some((user(1), watched(7)))
-    );
+    assert_eq!(ledger.answered(first, watched(7)), [(user(1), watched(7))]);
     assert_eq!(ledger.disconnect(), [], "a watch survives");
-    ledger.connect();
+    ledger.connect(None);
     let (second, request) = next(&mut ledger).expect("the watch goes on");
     assert_eq!(request, watch(8));
     assert_eq!(
         ledger.answered(first, watched(9)),
-        None,
+        [],
         "the old watch is over"
     );
     let ended = MetadataAnswer::WatchEnded(MetadataError::Compacted(Revision(30)));
-    assert_eq!(
-        ledger.answered(second, ended.clone()),
-        Some((user(1), ended))
-    );
+    assert_eq!(ledger.answered(second, ended.clone()), [(user(1), ended)]);
     ledger.disconnect();
-    ledger.connect();
+    ledger.connect(None);
     assert_eq!(
         next(&mut ledger),
         None,
@@ -177,9 +171,9 @@ async fn a_quiet_watch_does_not_fall_behind() {
     assert_eq!(next(&mut ledger), None, "one ping at a time");
     ledger.ask(now, user(2), watch(4));
     assert!(early < ping);
-    assert_eq!(ledger.answered(ping, transacted(90)), None, "nobody asked");
+    assert_eq!(ledger.answered(ping, transacted(90)), [], "nobody asked");
     ledger.disconnect();
-    ledger.connect();
+    ledger.connect(None);
     let mut again: Vec<_> = std::iter::from_fn(|| next(&mut ledger))
         .map(|(_, one)| one)
         .collect();
@@ -204,9 +198,81 @@ async fn an_unwatched_watch_is_silent() {
     );
     ledger.ask(now, user(1), MetadataRequest::Unwatch);
     assert_eq!(next(&mut ledger), Some((wire, MetadataRequest::Unwatch)));
-    assert_eq!(ledger.answered(wire, watched(7)), None);
+    assert_eq!(ledger.answered(wire, watched(7)), []);
     ledger.ask(now, user(1), watch(9));
     let (again, request) = next(&mut ledger).expect("the token is free again");
     assert_eq!(request, watch(9));
     assert_ne!(again, wire);
+}
+
+#[tokio::test]
+async fn without_an_order_a_ping_tells_nothing_of_watches() {
+    let mut ledger = Ledger::new(false);
+    ledger.connect(None);
+    ledger.ask(Instant::now(), user(1), watch(3));
+    next(&mut ledger).expect("the watch");
+    ledger.ping();
+    let (ping, _) = next(&mut ledger).expect("the ping");
+    assert_eq!(ledger.answered(ping, transacted(90)), []);
+    ledger.disconnect();
+    ledger.connect(None);
+    let (_, request) = next(&mut ledger).expect("the watch goes on");
+    assert_eq!(request, watch(3), "nothing was told yet");
+}
+
+fn origin(store: u64, revision: u64) -> Option<Origin> {
+    let revision = Revision(revision);
+    Some(Origin { store, revision })
+}
+
+#[tokio::test]
+async fn no_watch_goes_on_over_a_store_that_has_gone_back_or_another() {
+    let ended = MetadataAnswer::WatchEnded(MetadataError::Unavailable);
+    for (again, goes_on) in [
+        (origin(1, 7), true),
+        (origin(1, 8), true),
+        (None, true),
+        (origin(1, 6), false),
+        (origin(2, 8), false),
+    ] {
+        let mut ledger = Ledger::new(false);
+        assert_eq!(ledger.connect(origin(1, 2)), []);
+        ledger.ask(Instant::now(), user(1), watch(3));
+        let (wire, _) = next(&mut ledger).expect("the watch");
+        ledger.answered(wire, watched(7));
+        ledger.disconnect();
+        let told = ledger.connect(again);
+        if goes_on {
+            assert_eq!(told, [], "{again:?}");
+            assert_eq!(next(&mut ledger).map(|(_, it)| it), Some(watch(8)));
+        } else {
+            assert_eq!(told, [(user(1), ended.clone())], "{again:?}");
+            assert_eq!(next(&mut ledger), None);
+            ledger.disconnect();
+            assert_eq!(ledger.connect(again), [], "it is told once");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_goes_back_on_a_living_connection_is_noticed() {
+    let mut ledger = connected();
+    let now = Instant::now();
+    ledger.ask(now, user(1), watch(3));
+    ledger.ask(now, user(2), nothing());
+    let (wire, _) = next(&mut ledger).expect("the watch");
+    ledger.ping();
+    let (early, _) = next(&mut ledger).expect("the ping");
+    let (asked, _) = next(&mut ledger).expect("the request");
+    ledger.answered(asked, transacted(9));
+    assert_eq!(
+        ledger.answered(early, transacted(8)),
+        [],
+        "what was asked before may be answered as of before"
+    );
+    ledger.ping();
+    let (late, _) = next(&mut ledger).expect("the ping");
+    let ended = MetadataAnswer::WatchEnded(MetadataError::Unavailable);
+    assert_eq!(ledger.answered(late, transacted(8)), [(user(1), ended)]);
+    assert_eq!(next(&mut ledger), Some((wire, MetadataRequest::Unwatch)));
 }

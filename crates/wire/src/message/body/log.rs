@@ -78,6 +78,7 @@ impl Body for Begin {
             Role::InSync => 0,
             Role::JoiningFast => 1,
             Role::JoiningFull => 2,
+            Role::JoiningCompared => 3,
         });
         body.u64(self.committed.0);
         body.u32(self.tail.len() as u32);
@@ -96,6 +97,7 @@ impl Body for Begin {
             0 => Role::InSync,
             1 => Role::JoiningFast,
             2 => Role::JoiningFull,
+            3 => Role::JoiningCompared,
             _ => return Err(WireError::Malformed),
         };
         let committed = body.sequence()?;

@@ -1,4 +1,4 @@
-//! What is in blocks, in short.
+//! Comparing.
 
 use alloc::vec::Vec;
 
@@ -8,9 +8,34 @@ use holdfast_stdx::Bytes;
 use super::{Body, Payload};
 use crate::WireError;
 use crate::codec::{Reader, Writer};
-use crate::message::{BlockDigest, ContentHash, Digest, Digests};
+use crate::message::{BlockDigest, Digest, Digests, Holdings};
 
-const HASH_BYTES: usize = 32;
+/// One bit for each page of a slice.
+const HOLDINGS_BYTES: usize = PAGES_PER_SLICE as usize / 8;
+
+impl Body for Holdings {
+    fn write(&self, body: &mut Writer, _payload: &mut Vec<Bytes>) {
+        body.slice(self.slice);
+        body.u64(self.epoch.0);
+        let mut bits = [0; HOLDINGS_BYTES];
+        for page in &self.pages {
+            bits[page.0 as usize / 8] |= 1 << (page.0 % 8);
+        }
+        body.bytes.extend_from_slice(&bits);
+    }
+
+    fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
+        let (slice, epoch) = (body.slice()?, body.epoch()?);
+        let bits = body.take(HOLDINGS_BYTES)?;
+        let pages =
+            (0..PAGES_PER_SLICE).filter(|page| bits[*page as usize / 8] & 1 << (page % 8) != 0);
+        Ok(Self {
+            slice,
+            epoch,
+            pages: pages.map(PageIndex).collect(),
+        })
+    }
+}
 
 impl Body for Digest {
     fn write(&self, body: &mut Writer, _payload: &mut Vec<Bytes>) {
@@ -46,24 +71,31 @@ impl Body for Digests {
         body.u32(self.digests.len() as u32);
         for digest in &self.digests {
             match digest {
+                BlockDigest::Zero => body.u8(0),
+                BlockDigest::Bad => body.u8(1),
                 BlockDigest::Data(hash) => {
-                    body.u8(0);
-                    body.bytes.extend_from_slice(&hash.0);
+                    body.u8(2);
+                    body.bytes.extend_from_slice(hash);
                 }
-                BlockDigest::Zero => body.u8(1),
-                BlockDigest::Bad => body.u8(2),
             }
         }
     }
 
     fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
-        let (slice, epoch) = (body.slice()?, body.epoch()?);
-        let (number, as_of) = (body.u64()?, body.sequence()?);
+        let (slice, epoch, number) = (body.slice()?, body.epoch()?, body.u64()?);
+        let as_of = body.sequence()?;
         let count = body.count(1)?;
         if count > BLOCKS_PER_PAGE as usize {
             return Err(WireError::Malformed);
         }
-        let digests = (0..count).map(|_| read_digest(body));
+        let digests = (0..count).map(|_| {
+            Ok(match body.u8()? {
+                0 => BlockDigest::Zero,
+                1 => BlockDigest::Bad,
+                2 => BlockDigest::Data(body.array()?),
+                _ => return Err(WireError::Malformed),
+            })
+        });
         Ok(Self {
             slice,
             epoch,
@@ -72,17 +104,4 @@ impl Body for Digests {
             digests: digests.collect::<Result<_, _>>()?,
         })
     }
-}
-
-fn read_digest(body: &mut Reader<'_>) -> Result<BlockDigest, WireError> {
-    Ok(match body.u8()? {
-        0 => {
-            let hash = body.take(HASH_BYTES)?;
-            let hash = hash.try_into().expect("that many bytes were taken");
-            BlockDigest::Data(ContentHash(hash))
-        }
-        1 => BlockDigest::Zero,
-        2 => BlockDigest::Bad,
-        _ => return Err(WireError::Malformed),
-    })
 }

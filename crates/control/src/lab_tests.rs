@@ -1,0 +1,246 @@
+//! A cluster for tests: the metadata's own machine, and slices that do at once what is wished of them.
+
+extern crate std;
+
+use std::format;
+use std::string::String;
+use std::vec;
+use std::vec::Vec;
+
+use holdfast_metadata::{ClientId, HistoryLimits, Machine, Output};
+use holdfast_model::metadata::{
+    LeaseId, MetadataAnswer, MetadataRequest, MetadataToken, Operation, Transaction,
+    TransactionOutcome,
+};
+use holdfast_model::record::{
+    CLUSTER_KEY, ClusterRecord, IntentRecord, Membership, NodeRecord, NodeStanding, Record,
+    ReplicaRecord, SETTINGS_KEY, SettingsRecord, SliceRecord,
+};
+use holdfast_model::{
+    ClusterId, Incarnation, NodeId, Policy, SLICE_SIZE, Sequence, SliceId, StoreId, VolumeId,
+};
+use holdfast_stdx::{Duration, Instant};
+
+use crate::{Inventory, Order, Refusal, Seen, Sight, VolumeSize, create, order, steer};
+
+const GIB: u64 = 1 << 30;
+
+/// Nodes of a tebibyte each, all up.
+pub(crate) struct Lab {
+    machine: Machine,
+    pub(crate) sight: Sight,
+    /// Replicas that have been taken in since the beginning.
+    pub(crate) moved: Vec<(SliceId, NodeId)>,
+}
+
+pub(crate) fn node(number: u16) -> NodeId {
+    NodeId(number)
+}
+
+impl Lab {
+    pub(crate) fn new(nodes: u16) -> Self {
+        let mut lab = Self {
+            machine: Machine::new(HistoryLimits::default()),
+            sight: Sight::default(),
+            moved: Vec::new(),
+        };
+        let cluster = ClusterRecord {
+            schema: 1,
+            cluster: ClusterId(7),
+            next_volume: VolumeId(1),
+        };
+        lab.put(CLUSTER_KEY.into(), &cluster);
+        (1..=nodes).for_each(|number| lab.register(number));
+        lab
+    }
+
+    /// A node registers.
+    pub(crate) fn register(&mut self, number: u16) {
+        let record = NodeRecord {
+            schema: 1,
+            node: node(number),
+            name: format!("n{number}"),
+            store: StoreId(u128::from(number)),
+            uses: 1,
+            incarnation: Incarnation(1),
+            portal: String::new(),
+            peer: String::new(),
+            api: String::new(),
+        };
+        self.put(NodeRecord::key(node(number)), &record);
+        let seen = Seen {
+            silent: Duration::ZERO,
+            bytes: 1024 * GIB,
+            free_bytes: 1000 * GIB,
+        };
+        self.sight.nodes.insert(node(number), seen);
+    }
+
+    pub(crate) fn seen(&mut self, number: u16) -> &mut Seen {
+        self.sight.nodes.entry(node(number)).or_default()
+    }
+
+    pub(crate) fn settings(&mut self, change: impl FnOnce(&mut SettingsRecord)) {
+        let mut settings = self.inventory().settings.record;
+        change(&mut settings);
+        self.put(SETTINGS_KEY.into(), &settings);
+    }
+
+    pub(crate) fn site(&mut self, number: u16, site: &str) {
+        let intent = IntentRecord {
+            schema: 1,
+            node: node(number),
+            standing: NodeStanding::Active,
+            site: Some(site.into()),
+        };
+        self.put(IntentRecord::key(node(number)), &intent);
+    }
+
+    /// A volume of so many slices.
+    pub(crate) fn volume(&mut self, name: &str, slices: u64, policy: Policy) {
+        let inventory = self.inventory();
+        let size = VolumeSize::new(slices * SLICE_SIZE).expect("a good size");
+        let sight = self.sight.clone();
+        let room = |node| {
+            let seen = sight.nodes.get(&node)?;
+            Some((seen.bytes, seen.free_bytes))
+        };
+        let name = name.parse().expect("a good name");
+        let plan = create(&inventory, room, &name, size, policy).expect("there is room");
+        for transaction in plan.transactions {
+            assert!(self.transact(&transaction).succeeded);
+        }
+    }
+
+    pub(crate) fn order(&mut self, number: u16, what: Order) -> Result<bool, Refusal> {
+        let transaction = order(&self.inventory(), &self.sight, node(number), what, None)?;
+        if let Some(transaction) = &transaction {
+            assert!(self.transact(transaction).succeeded);
+        }
+        Ok(transaction.is_some())
+    }
+
+    pub(crate) fn put(&mut self, key: String, record: &impl Record) {
+        let put = Operation::Put {
+            key,
+            value: record.encode(),
+            lease: LeaseId(0),
+        };
+        let outcome = self.transact(&Transaction {
+            success: vec![put],
+            ..Transaction::default()
+        });
+        assert!(outcome.succeeded);
+    }
+
+    pub(crate) fn transact(&mut self, transaction: &Transaction) -> TransactionOutcome {
+        let mut out = Output::default();
+        let request = MetadataRequest::Transact(transaction.clone());
+        let (client, token) = (ClientId(1), MetadataToken(1));
+        self.machine
+            .apply(Instant::ZERO, client, token, request, &mut out);
+        match out.answers.pop().map(|addressed| addressed.answer) {
+            Some(MetadataAnswer::Transacted(outcome)) => outcome,
+            other => panic!("the transaction is valid: {other:?}"),
+        }
+    }
+
+    pub(crate) fn inventory(&mut self) -> Inventory {
+        let outcome = self.transact(&Inventory::query());
+        Inventory::from_outcome(outcome).expect("what was planned reads")
+    }
+
+    /// One pass. Returns how many steps it took.
+    pub(crate) fn pass(&mut self) -> usize {
+        let steps = steer(&self.inventory(), &self.sight);
+        for step in &steps {
+            assert!(
+                self.transact(step).succeeded,
+                "nobody comes between: {step:?}"
+            );
+        }
+        steps.len()
+    }
+
+    /// Every slice does what is wished of it, as far as the nodes that it needs are up.
+    pub(crate) fn obey(&mut self) {
+        let inventory = self.inventory();
+        for (slice, wish) in &inventory.wishes {
+            let wish = &wish.record;
+            assert!(wish.is_sound(), "{wish:?}");
+            let mut record = inventory.slices[slice].clone();
+            for node in &wish.nodes {
+                if record.replica(*node).is_none() && self.sight.is_up(*node) {
+                    record.replicas.push(ReplicaRecord {
+                        node: *node,
+                        store: StoreId(u128::from(node.0)),
+                        membership: Membership::InSync,
+                    });
+                    self.moved.push((*slice, *node));
+                }
+            }
+            let arrived = wish
+                .nodes
+                .iter()
+                .all(|node| record.in_sync().any(|other| other == *node));
+            if arrived {
+                let stays = |node| wish.nodes.contains(&node) || wish.kept.contains(&node);
+                record.replicas.retain(|replica| stays(replica.node));
+                (record.primary, record.preferred) = (wish.preferred, wish.preferred);
+            }
+            record.replicas.sort_by_key(|replica| replica.node);
+            if record != inventory.slices[slice] {
+                record.epoch = record.epoch.next();
+                self.put(SliceRecord::key(*slice), &record);
+            }
+        }
+    }
+
+    /// Passes until there is nothing to do. Returns how many it took.
+    pub(crate) fn settle(&mut self) -> usize {
+        for passes in 0..1000 {
+            self.obey();
+            if self.pass() == 0 {
+                self.obey();
+                let more = self.pass();
+                assert_eq!(more, 0, "where nothing is to be done nothing is written");
+                return passes;
+            }
+        }
+        panic!("it never comes to rest");
+    }
+
+    /// A node dies: the others take it out of their slices.
+    pub(crate) fn die(&mut self, number: u16, silent: Duration) {
+        self.seen(number).silent = silent;
+        for mut record in self.inventory().slices.into_values() {
+            let others = record.in_sync().filter(|it| *it != node(number));
+            let Some(next) = others.min() else { continue };
+            for replica in &mut record.replicas {
+                if replica.node == node(number) {
+                    replica.membership = Membership::Absent {
+                        stable: Sequence(1),
+                    };
+                }
+            }
+            if record.primary == node(number) {
+                record.primary = next;
+            }
+            record.epoch = record.epoch.next();
+            self.put(SliceRecord::key(record.slice), &record);
+        }
+    }
+
+    /// How many replicas each node holds, and how many slices it is to lead.
+    pub(crate) fn counts(&mut self) -> Vec<(usize, usize)> {
+        let inventory = self.inventory();
+        let nodes = inventory.nodes.keys();
+        let held = |node| inventory.slices_on(node);
+        nodes
+            .map(|node| {
+                let leads = held(*node).filter(|slice| slice.preferred == *node).count();
+                (held(*node).count(), leads)
+            })
+            .collect()
+    }
+}

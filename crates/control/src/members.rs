@@ -1,0 +1,456 @@
+//! Who belongs to the cluster, and what the operator wants of them: admit, drain, put aside, remove.
+//!
+//! A node that registers is not yet part of the cluster: it *waits* until it is admitted, and is given
+//! nothing. As long as nobody's part is on record, all registered nodes belong to the cluster: it is
+//! new, or older than this rule. The first volume, or the first command about a node, puts the parts
+//! of all on record.
+//!
+//! Invariants:
+//! - nothing is granted that would take the last good copy of a slice, or stop its writes; every
+//!   refusal names the volumes;
+//! - a node is removed only when nothing is, or is to be, on it.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+use holdfast_model::metadata::{Compare, LeaseId, Operation, Revision, Selector, Transaction};
+use holdfast_model::record::{
+    IntentRecord, NodeRecord, NodeStanding, Record, SETTINGS_KEY, SettingsRecord, SliceRecord,
+};
+use holdfast_model::{NodeId, SliceId};
+use holdfast_stdx::Duration;
+
+use crate::Inventory;
+
+/// Letters in a site's name at most; it stands in tables.
+pub const SITE_LENGTH_MAX: usize = 63;
+/// The shortest repair delay: below it every restart of a node would move its slices.
+pub const REPAIR_DELAY_MIN_SECONDS: u64 = 5;
+/// The longest: a year.
+pub const REPAIR_DELAY_MAX_SECONDS: u64 = 365 * 24 * 60 * 60;
+
+/// What the nodes say, as far as plans need it.
+#[derive(Clone, Debug, Default)]
+pub struct Sight {
+    /// By node. One that is not there has never been heard.
+    pub nodes: BTreeMap<NodeId, Seen>,
+    /// Slices of which some replica has blocks that are known to be bad.
+    pub bad: BTreeSet<SliceId>,
+}
+
+/// What a node says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// For how long it has said nothing, or its devices have not been open; zero if it is up.
+    pub silent: Duration,
+    /// The room on its devices, as last heard.
+    pub bytes: u64,
+    /// How much of it is free.
+    pub free_bytes: u64,
+}
+
+impl Sight {
+    /// Whether a node answers, with open devices.
+    #[must_use]
+    pub fn is_up(&self, node: NodeId) -> bool {
+        let seen = self.nodes.get(&node);
+        seen.is_some_and(|seen| seen.silent.is_zero())
+    }
+
+    /// For how long a node has been silent; for ever if it was never heard.
+    #[must_use]
+    pub fn silent(&self, node: NodeId) -> Duration {
+        self.nodes
+            .get(&node)
+            .map_or(Duration::MAX, |seen| seen.silent)
+    }
+}
+
+/// What a node is to the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It has registered, and nobody has admitted it.
+    Waiting,
+    /// It was admitted.
+    Of(NodeStanding),
+}
+
+impl Inventory {
+    /// What a node is to the cluster.
+    #[must_use]
+    pub fn part_of(&self, node: NodeId) -> Part {
+        match self.intents.get(&node) {
+            Some(intent) => Part::Of(intent.record.standing),
+            None if self.intents.is_empty() => Part::Of(NodeStanding::Active),
+            None => Part::Waiting,
+        }
+    }
+
+    /// Whether a node may be given something.
+    #[must_use]
+    pub fn is_active(&self, node: NodeId) -> bool {
+        self.nodes.contains_key(&node) && self.part_of(node) == Part::Of(NodeStanding::Active)
+    }
+
+    /// Where a node stands.
+    #[must_use]
+    pub fn site_of(&self, node: NodeId) -> Option<&str> {
+        self.intents.get(&node)?.record.site.as_deref()
+    }
+
+    /// The slices of volumes that a node holds replicas of.
+    pub fn slices_on(&self, node: NodeId) -> impl Iterator<Item = &SliceRecord> {
+        let slices = self.slices.values();
+        slices.filter(move |slice| {
+            self.volumes.contains_key(&slice.slice.volume) && slice.replica(node).is_some()
+        })
+    }
+
+    fn volume_name(&self, slice: SliceId) -> String {
+        let volume = self.volumes.get(&slice.volume);
+        volume.map_or_else(|| slice.volume.to_string(), |it| it.record.name.clone())
+    }
+}
+
+/// What an operator wants of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// It is to be part of the cluster.
+    Add,
+    /// Everything on it is to move away.
+    Drain,
+    /// What is on it may stay after all.
+    CancelDrain,
+    /// It is about to be worked on.
+    MaintenanceOn,
+    /// It is back.
+    MaintenanceOff,
+    /// It is no part of the cluster any more.
+    Remove,
+}
+
+/// Why an order is not obeyed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no node of that name.
+    NoSuchNode,
+    /// It has not been admitted.
+    Waiting,
+    /// It is not what the order supposes.
+    NotSo(&'static str),
+    /// These volumes would have no good copy that answers, or too few for writes.
+    LastCopies(Vec<String>),
+    /// These volumes need more nodes than would be left.
+    TooFewNodes(Vec<String>),
+    /// The others have too little room.
+    NoRoom {
+        /// What is on the node.
+        needed: u64,
+        /// What is free on the others.
+        free: u64,
+    },
+    /// It still holds replicas of these volumes.
+    Holds {
+        /// How many.
+        slices: usize,
+        /// Of which.
+        volumes: Vec<String>,
+    },
+    /// A site's name is not one.
+    Site,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchNode => formatter.write_str("there is no such node"),
+            Self::Waiting => formatter.write_str("the node has not been admitted"),
+            Self::NotSo(what) => formatter.write_str(what),
+            Self::LastCopies(volumes) => write!(
+                formatter,
+                "without the node, no other good copy, or too few for writes, would be up of slices of \
+                 volumes {}",
+                Names(volumes)
+            ),
+            Self::TooFewNodes(volumes) => write!(
+                formatter,
+                "the other active nodes that are up are too few for volumes {}",
+                Names(volumes)
+            ),
+            Self::NoRoom { needed, free } => write!(
+                formatter,
+                "the node holds {needed} bytes, and {free} bytes are free on the other active nodes"
+            ),
+            Self::Holds { slices, volumes } => write!(
+                formatter,
+                "the node holds {slices} replicas still, of volumes {}",
+                Names(volumes)
+            ),
+            Self::Site => write!(
+                formatter,
+                "a site has 1 to {SITE_LENGTH_MAX} letters, digits, '-' and '.'"
+            ),
+        }
+    }
+}
+
+/// How many names are told; there may be a thousand.
+const NAMES_MAX: usize = 8;
+
+struct Names<'a>(&'a [String]);
+
+impl fmt::Display for Names<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, name) in self.0.iter().take(NAMES_MAX).enumerate() {
+            let comma = if place > 0 { ", " } else { "" };
+            write!(formatter, "{comma}{name}")?;
+        }
+        match self.0.len().checked_sub(NAMES_MAX) {
+            Some(more) if more > 0 => write!(formatter, " and {more} more"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Plans an order about a node, and where it stands. There is nothing to do if it is so already.
+///
+/// # Errors
+/// [`Refusal`] with the reason.
+pub fn order(
+    inventory: &Inventory,
+    sight: &Sight,
+    node: NodeId,
+    order: Order,
+    site: Option<&str>,
+) -> Result<Option<Transaction>, Refusal> {
+    use NodeStanding::{Active, Draining, Maintenance, Removed};
+    let part = inventory.part_of(node);
+    if !inventory.nodes.contains_key(&node) {
+        return Err(Refusal::NoSuchNode);
+    }
+    if site.is_some_and(|site| !is_site(site)) {
+        return Err(Refusal::Site);
+    }
+    if part == Part::Waiting && !matches!(order, Order::Add | Order::Remove) {
+        return Err(Refusal::Waiting);
+    }
+    let standing = match (order, part) {
+        (Order::Add, Part::Of(standing @ (Active | Maintenance | Draining))) => standing,
+        (Order::Add, _) => Active,
+        (_, Part::Of(Removed)) => return Err(Refusal::NotSo("the node was removed")),
+        (Order::Drain, _) => {
+            check_drain(inventory, sight, node)?;
+            Draining
+        }
+        (Order::CancelDrain, Part::Of(Draining | Active)) => Active,
+        (Order::CancelDrain, _) => return Err(Refusal::NotSo("the node is not being drained")),
+        (Order::MaintenanceOn, Part::Of(Draining)) => {
+            let why = "the node is being drained; cancel that first";
+            return Err(Refusal::NotSo(why));
+        }
+        (Order::MaintenanceOn, _) => {
+            check_maintenance(inventory, sight, node)?;
+            Maintenance
+        }
+        (Order::MaintenanceOff, Part::Of(Maintenance | Active)) => Active,
+        (Order::MaintenanceOff, _) => return Err(Refusal::NotSo("the node is not in maintenance")),
+        (Order::Remove, _) => {
+            check_remove(inventory, node)?;
+            Removed
+        }
+    };
+    let site = site.map_or_else(
+        || inventory.site_of(node).map(Into::into),
+        |it| Some(it.into()),
+    );
+    let record = IntentRecord {
+        schema: 1,
+        node,
+        standing,
+        site,
+    };
+    Ok(put_intent(inventory, &record))
+}
+
+fn is_site(site: &str) -> bool {
+    let good = |letter: char| letter.is_ascii_alphanumeric() || "-.".contains(letter);
+    (1..=SITE_LENGTH_MAX).contains(&site.len()) && site.chars().all(good)
+}
+
+fn put_intent(inventory: &Inventory, record: &IntentRecord) -> Option<Transaction> {
+    let known = inventory.intents.get(&record.node);
+    if known.is_some_and(|known| known.record == *record) {
+        return None;
+    }
+    let removed = record.standing == NodeStanding::Removed;
+    let node = record.node;
+    let mut transaction = on_record(inventory, |other| other != node);
+    let key = IntentRecord::key(node);
+    transaction.compare.push(Compare::ModRevision {
+        key: key.clone(),
+        equals: known.map_or(Revision(0), |known| known.revision),
+    });
+    transaction.success.push(put(key, record));
+    if removed {
+        // Nobody connects to it any more. Should it register again, it is known as removed.
+        let key = NodeRecord::key(node);
+        transaction
+            .success
+            .push(Operation::Delete(Selector::Key(key)));
+    }
+    Some(transaction)
+}
+
+/// Puts the parts of all nodes on record if there are volumes and no part is: the cluster is older than
+/// the rule that nodes are admitted.
+#[must_use]
+pub fn admit_all(inventory: &Inventory) -> Option<Transaction> {
+    let transaction = on_record(inventory, |_| !inventory.volumes.is_empty());
+    (!transaction.success.is_empty()).then_some(transaction)
+}
+
+/// Puts the parts of all nodes on record, of those that are `wanted`, if no part is.
+pub(crate) fn on_record(inventory: &Inventory, wanted: impl Fn(NodeId) -> bool) -> Transaction {
+    let mut transaction = Transaction::default();
+    let is_new = inventory.intents.is_empty();
+    let nodes = inventory
+        .nodes
+        .keys()
+        .filter(|node| is_new && wanted(**node));
+    for node in nodes {
+        let key = IntentRecord::key(*node);
+        let record = IntentRecord {
+            schema: 1,
+            node: *node,
+            standing: NodeStanding::Active,
+            site: None,
+        };
+        transaction.compare.push(Compare::ModRevision {
+            key: key.clone(),
+            equals: Revision(0),
+        });
+        transaction.success.push(put(key, &record));
+    }
+    transaction
+}
+
+fn put(key: String, record: &impl Record) -> Operation {
+    Operation::Put {
+        key,
+        value: record.encode(),
+        lease: LeaseId::default(),
+    }
+}
+
+/// The names of the volumes of slices for which something holds.
+fn volumes_where<'a>(
+    inventory: &'a Inventory,
+    node: NodeId,
+    holds: impl Fn(&SliceRecord) -> bool + 'a,
+) -> Vec<String> {
+    let slices = inventory.slices_on(node).filter(|slice| holds(slice));
+    let names: BTreeSet<String> = slices.map(|it| inventory.volume_name(it.slice)).collect();
+    names.into_iter().collect()
+}
+
+fn check_drain(inventory: &Inventory, sight: &Sight, node: NodeId) -> Result<(), Refusal> {
+    let others = inventory
+        .nodes
+        .keys()
+        .filter(|other| **other != node && inventory.is_active(**other) && sight.is_up(**other));
+    let others: Vec<NodeId> = others.copied().collect();
+    let copies = |slice: &SliceRecord| {
+        let volume = inventory.volumes.get(&slice.slice.volume);
+        volume.map_or(0, |volume| volume.record.policy.copies())
+    };
+    let lacking = volumes_where(inventory, node, |slice| copies(slice) > others.len());
+    if !lacking.is_empty() {
+        return Err(Refusal::TooFewNodes(lacking));
+    }
+    let seen = |node: &NodeId| sight.nodes.get(node).copied().unwrap_or_default();
+    let needed = seen(&node).bytes - seen(&node).free_bytes.min(seen(&node).bytes);
+    let free: u64 = others.iter().map(|other| seen(other).free_bytes).sum();
+    let holds = inventory.slices_on(node).next().is_some();
+    if holds && needed > free {
+        return Err(Refusal::NoRoom { needed, free });
+    }
+    Ok(())
+}
+
+/// Every slice of the node keeps as many good copies that answer as writes need, and one at least.
+fn check_maintenance(inventory: &Inventory, sight: &Sight, node: NodeId) -> Result<(), Refusal> {
+    let stays = |other: &NodeId| {
+        let part = inventory.part_of(*other);
+        let aside = part == Part::Of(NodeStanding::Maintenance);
+        *other != node && sight.is_up(*other) && !aside
+    };
+    let lacking = volumes_where(inventory, node, |slice| {
+        let needed = usize::from(slice.copies_min).max(1);
+        let good = slice.in_sync().filter(stays).count();
+        // Of one good copy that has bad blocks the node may hold the only good ones.
+        good < needed || (good == 1 && sight.bad.contains(&slice.slice))
+    });
+    if lacking.is_empty() {
+        Ok(())
+    } else {
+        Err(Refusal::LastCopies(lacking))
+    }
+}
+
+fn check_remove(inventory: &Inventory, node: NodeId) -> Result<(), Refusal> {
+    let slices = inventory.slices_on(node).count();
+    let wished = inventory.wishes.values().filter(|wish| {
+        wish.record.nodes.contains(&node) && inventory.slices.contains_key(&wish.record.slice)
+    });
+    let wished: Vec<SliceId> = wished.map(|wish| wish.record.slice).collect();
+    if slices == 0 && wished.is_empty() {
+        return Ok(());
+    }
+    let mut volumes = volumes_where(inventory, node, |_| true);
+    volumes.extend(wished.iter().map(|slice| inventory.volume_name(*slice)));
+    volumes.sort_unstable();
+    volumes.dedup();
+    Err(Refusal::Holds { slices, volumes })
+}
+
+/// Why settings are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// The repair delay is out of bounds.
+    #[error(
+        "the repair delay is {REPAIR_DELAY_MIN_SECONDS} s to {REPAIR_DELAY_MAX_SECONDS} s (a year)"
+    )]
+    RepairDelay,
+}
+
+/// Plans other settings; nothing if they are so already.
+///
+/// # Errors
+/// [`SettingsError`] if a value makes no sense.
+pub fn change_settings(
+    inventory: &Inventory,
+    settings: &SettingsRecord,
+) -> Result<Option<Transaction>, SettingsError> {
+    let delays = REPAIR_DELAY_MIN_SECONDS..=REPAIR_DELAY_MAX_SECONDS;
+    if !delays.contains(&settings.repair_delay_seconds) {
+        return Err(SettingsError::RepairDelay);
+    }
+    if inventory.settings.record == *settings {
+        return Ok(None);
+    }
+    let compare = Compare::ModRevision {
+        key: SETTINGS_KEY.into(),
+        equals: inventory.settings.revision,
+    };
+    Ok(Some(Transaction {
+        compare: vec![compare],
+        success: vec![put(SETTINGS_KEY.into(), settings)],
+        failure: Vec::new(),
+    }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! Orders, and their refusals.
+
+extern crate std;
+
+use std::string::ToString;
+
+use holdfast_model::Policy;
+
+use super::*;
+use crate::lab_tests::{Lab, node};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn who_registers_later_waits() {
+    let mut lab = Lab::new(3);
+    assert_eq!(
+        lab.inventory().part_of(node(3)),
+        Part::Of(NodeStanding::Active)
+    );
+    lab.volume("a", 1, Policy::Mirror2);
+    lab.register(4);
+    let inventory = lab.inventory();
+    assert_eq!(inventory.intents.len(), 3, "the others are on record");
+    assert_eq!(inventory.part_of(node(4)), Part::Waiting);
+    assert_eq!(lab.order(4, Order::Drain), Err(Refusal::Waiting));
+    lab.volume("b", 40, Policy::Mirror2);
+    assert_eq!(lab.inventory().slices_on(node(4)).count(), 0);
+    assert_eq!(lab.order(4, Order::Add), Ok(true));
+    assert_eq!(lab.order(4, Order::Add), Ok(false), "it is so already");
+    assert_eq!(lab.order(9, Order::Add), Err(Refusal::NoSuchNode));
+}
+
+#[test]
+fn the_first_order_puts_everybody_on_record() {
+    let mut lab = Lab::new(3);
+    assert_eq!(lab.order(2, Order::Drain), Ok(true));
+    lab.register(4);
+    let inventory = lab.inventory();
+    assert_eq!(inventory.part_of(node(1)), Part::Of(NodeStanding::Active));
+    assert_eq!(inventory.part_of(node(2)), Part::Of(NodeStanding::Draining));
+    assert_eq!(inventory.part_of(node(4)), Part::Waiting);
+}
+
+#[test]
+fn maintenance_is_refused_where_it_would_stop_a_volume() {
+    let mut lab = Lab::new(3);
+    lab.volume("single", 3, Policy::None);
+    lab.volume("twice", 3, Policy::Mirror2);
+    let refused = lab
+        .order(1, Order::MaintenanceOn)
+        .expect_err("it holds the only copy");
+    assert_eq!(refused, Refusal::LastCopies(vec!["single".into()]));
+    assert!(refused.to_string().contains("single"));
+    let mut lab = Lab::new(3);
+    lab.volume("twice", 3, Policy::Mirror2);
+    lab.volume("thrice", 3, Policy::Mirror3);
+    assert_eq!(lab.order(1, Order::MaintenanceOn), Ok(true));
+    // One at a time: a mirror of three takes writes with two.
+    let both = Refusal::LastCopies(vec!["thrice".into(), "twice".into()]);
+    assert_eq!(lab.order(2, Order::MaintenanceOn), Err(both));
+    assert!(matches!(
+        lab.order(1, Order::CancelDrain),
+        Err(Refusal::NotSo(_))
+    ));
+    assert_eq!(lab.order(1, Order::MaintenanceOff), Ok(true));
+    lab.seen(3).silent = SECOND;
+    assert!(
+        lab.order(2, Order::MaintenanceOn).is_err(),
+        "node 3 is down"
+    );
+    lab.seen(3).silent = Duration::ZERO;
+    assert_eq!(lab.order(2, Order::MaintenanceOn), Ok(true));
+}
+
+#[test]
+fn maintenance_is_refused_where_the_only_other_copy_has_bad_blocks() {
+    let mut lab = Lab::new(2);
+    lab.volume("twice", 1, Policy::Mirror2);
+    let slice = *lab.inventory().slices.keys().next().expect("there is one");
+    lab.sight.bad.insert(slice);
+    assert!(matches!(
+        lab.order(1, Order::MaintenanceOn),
+        Err(Refusal::LastCopies(_))
+    ));
+}
+
+#[test]
+fn a_drain_is_refused_where_there_is_no_place() {
+    let mut lab = Lab::new(3);
+    lab.volume("twice", 3, Policy::Mirror2);
+    lab.volume("thrice", 3, Policy::Mirror3);
+    let lacking = Refusal::TooFewNodes(vec!["thrice".into()]);
+    assert_eq!(lab.order(1, Order::Drain), Err(lacking));
+    lab.register(4);
+    assert!(lab.order(1, Order::Drain).is_err(), "node 4 waits");
+    lab.order(4, Order::Add).expect("it may be added");
+    for number in 2..=4 {
+        lab.seen(number).free_bytes = 1 << 30;
+    }
+    assert!(matches!(
+        lab.order(1, Order::Drain),
+        Err(Refusal::NoRoom { .. })
+    ));
+    lab.seen(4).free_bytes = 1 << 40;
+    assert_eq!(lab.order(1, Order::Drain), Ok(true));
+    assert!(matches!(
+        lab.order(1, Order::MaintenanceOn),
+        Err(Refusal::NotSo(_))
+    ));
+}
+
+#[test]
+fn sites_and_settings_are_checked() {
+    let mut lab = Lab::new(2);
+    for bad in ["", "two words", &"x".repeat(64)] {
+        let refused = order(&lab.inventory(), &lab.sight, node(1), Order::Add, Some(bad));
+        assert_eq!(refused, Err(Refusal::Site), "{bad}");
+    }
+    let placed = order(
+        &lab.inventory(),
+        &lab.sight,
+        node(1),
+        Order::Add,
+        Some("room-1"),
+    );
+    lab.transact(&placed.expect("a good name").expect("it was nowhere"));
+    assert_eq!(lab.inventory().site_of(node(1)), Some("room-1"));
+    lab.order(1, Order::Drain).expect("it may be drained");
+    assert_eq!(
+        lab.inventory().site_of(node(1)),
+        Some("room-1"),
+        "it does not move"
+    );
+    let inventory = lab.inventory();
+    for (seconds, good) in [
+        (0, false),
+        (4, false),
+        (5, true),
+        (3600, true),
+        (u64::MAX, false),
+    ] {
+        let settings = SettingsRecord {
+            repair_delay_seconds: seconds,
+            ..SettingsRecord::default()
+        };
+        assert_eq!(
+            change_settings(&inventory, &settings).is_ok(),
+            good,
+            "{seconds}"
+        );
+    }
+    assert_eq!(
+        change_settings(&inventory, &SettingsRecord::default()),
+        Ok(None)
+    );
+}

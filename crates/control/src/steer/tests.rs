@@ -1,0 +1,328 @@
+//! Passes over clusters whose slices obey at once.
+
+extern crate std;
+
+use std::vec::Vec;
+
+use holdfast_model::Policy;
+use holdfast_stdx::Duration;
+
+use super::*;
+use crate::lab_tests::{Lab, node};
+use crate::{Order, Refusal};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn where_all_is_well_nothing_is_written() {
+    for nodes in 2..6 {
+        let mut lab = Lab::new(nodes);
+        lab.volume("a", 20, Policy::Mirror2);
+        lab.volume("b", 3, Policy::None);
+        assert_eq!(lab.pass(), 0, "{nodes} nodes");
+    }
+}
+
+#[test]
+fn a_node_that_is_silent_for_long_is_rebuilt_elsewhere_and_not_before() {
+    let mut lab = Lab::new(4);
+    lab.volume("a", 20, Policy::Mirror2);
+    lab.die(2, HOUR - Duration::from_secs(1));
+    assert_eq!(lab.settle(), 0, "it may come back");
+    lab.settings(|settings| settings.repair_delay_seconds = 10);
+    lab.settle();
+    let inventory = lab.inventory();
+    assert_eq!(inventory.slices_on(node(2)).count(), 0);
+    assert!(inventory.wishes.is_empty());
+    for slice in inventory.slices.values() {
+        assert_eq!(slice.in_sync().count(), 2);
+    }
+    assert_eq!(lab.moved.len(), 10, "no more than what is missing");
+}
+
+/// The primary takes it for a copy that is there: it hears it, though the control plane does not.
+#[test]
+fn a_silent_node_whose_replicas_are_in_sync_keeps_them() {
+    let mut lab = Lab::new(4);
+    lab.volume("a", 8, Policy::Mirror2);
+    lab.seen(2).silent = 2 * HOUR;
+    assert_eq!(lab.settle(), 0);
+}
+
+#[test]
+fn nothing_is_rebuilt_for_a_node_in_maintenance() {
+    let mut lab = Lab::new(4);
+    lab.volume("a", 8, Policy::Mirror2);
+    assert_eq!(lab.order(2, Order::MaintenanceOn), Ok(true));
+    lab.die(2, 2 * HOUR);
+    assert_eq!(lab.settle(), 0);
+    lab.order(2, Order::MaintenanceOff)
+        .expect("it may be ended");
+    assert!(lab.settle() > 0);
+}
+
+#[test]
+fn where_there_is_no_better_place_a_slice_stays_as_it_is() {
+    let mut lab = Lab::new(2);
+    lab.volume("a", 8, Policy::Mirror2);
+    lab.die(2, 2 * HOUR);
+    assert_eq!(lab.settle(), 0);
+    assert_eq!(lab.inventory().slices_on(node(2)).count(), 8);
+}
+
+#[test]
+fn a_drained_node_holds_nothing_and_can_go() {
+    let mut lab = Lab::new(4);
+    lab.settings(|settings| settings.rebalance = false);
+    lab.volume("a", 30, Policy::Mirror2);
+    lab.volume("b", 5, Policy::Mirror3);
+    let held = lab.inventory().slices_on(node(1)).count();
+    assert!(matches!(
+        lab.order(1, Order::Remove),
+        Err(Refusal::Holds { .. })
+    ));
+    assert_eq!(lab.order(1, Order::Drain), Ok(true));
+    lab.settle();
+    assert_eq!(
+        lab.moved.len(),
+        held,
+        "each of its replicas moves, and no other"
+    );
+    assert_eq!(lab.inventory().slices_on(node(1)).count(), 0);
+    assert_eq!(lab.order(1, Order::Remove), Ok(true));
+    assert!(!lab.inventory().nodes.contains_key(&node(1)));
+    lab.register(1);
+    assert_eq!(lab.settle(), 0, "who was removed is given nothing");
+    assert_eq!(
+        lab.order(1, Order::Drain),
+        Err(Refusal::NotSo("the node was removed"))
+    );
+    assert_eq!(lab.order(1, Order::Add), Ok(true));
+    assert_eq!(lab.settle(), 0);
+    lab.settings(|settings| settings.rebalance = true);
+    assert!(lab.settle() > 0, "it gets its share");
+}
+
+#[test]
+fn a_drain_that_is_called_off_leaves_what_has_not_moved() {
+    let mut lab = Lab::new(4);
+    lab.settings(|settings| settings.rebalance = false);
+    lab.volume("a", 60, Policy::Mirror2);
+    let held = lab.inventory().slices_on(node(1)).count();
+    lab.order(1, Order::Drain).expect("it may be drained");
+    lab.pass();
+    lab.obey();
+    lab.order(1, Order::CancelDrain)
+        .expect("it is being drained");
+    lab.settle();
+    let left = lab.inventory().slices_on(node(1)).count();
+    assert!(left > held / 2 && left <= held, "{left} of {held}");
+    for slice in lab.inventory().slices.values() {
+        assert_eq!(slice.replicas.len(), 2);
+    }
+}
+
+/// A replica that is to go stays as long as blocks are bad where the slice is to be.
+#[test]
+fn nobody_is_let_go_while_blocks_are_bad() {
+    let mut lab = Lab::new(3);
+    lab.volume("a", 1, Policy::Mirror2);
+    let slice = *lab.inventory().slices.keys().next().expect("there is one");
+    let holder = lab.inventory().slices[&slice].replicas[0].node;
+    lab.order(holder.0, Order::Drain)
+        .expect("it may be drained");
+    lab.sight.bad.insert(slice);
+    for _ in 0..5 {
+        lab.pass();
+        lab.obey();
+    }
+    assert_eq!(lab.inventory().slices[&slice].replicas.len(), 3);
+    lab.sight.bad.clear();
+    lab.settle();
+    assert_eq!(lab.inventory().slices[&slice].replicas.len(), 2);
+}
+
+#[test]
+fn a_bounded_number_of_replicas_is_on_its_way() {
+    let mut lab = Lab::new(3);
+    lab.volume("a", 500, Policy::Mirror2);
+    lab.order(1, Order::Drain).expect("it may be drained");
+    for _ in 0..5 {
+        lab.pass();
+        let inventory = lab.inventory();
+        let mut busy: BTreeMap<NodeId, usize> = BTreeMap::new();
+        for wish in inventory.wishes.values() {
+            let record = &inventory.slices[&wish.record.slice];
+            for node in movers(&wish.record, record) {
+                *busy.entry(node).or_default() += 1;
+            }
+        }
+        assert!(
+            busy.values().all(|count| *count <= MOVES_PER_NODE),
+            "{busy:?}"
+        );
+        assert!(inventory.wishes.len() >= MOVES_PER_NODE / 2);
+    }
+}
+
+#[test]
+fn a_target_that_dies_is_given_up_for_another() {
+    let mut lab = Lab::new(4);
+    lab.volume("a", 1, Policy::Mirror2);
+    let slice = *lab.inventory().slices.keys().next().expect("there is one");
+    let holder = lab.inventory().slices[&slice].replicas[0].node;
+    lab.order(holder.0, Order::Drain)
+        .expect("it may be drained");
+    lab.pass();
+    let wished = |lab: &mut Lab| lab.inventory().wishes[&slice].record.nodes.clone();
+    let first = wished(&mut lab);
+    let record = lab.inventory().slices[&slice].clone();
+    let target = *first
+        .iter()
+        .find(|node| record.replica(**node).is_none())
+        .expect("somebody comes");
+    lab.seen(target.0).silent = TARGET_PATIENCE / 2;
+    assert_eq!(lab.pass(), 0, "it is given time");
+    lab.seen(target.0).silent = TARGET_PATIENCE;
+    lab.pass();
+    assert!(!wished(&mut lab).contains(&target));
+    lab.settle();
+}
+
+/// The bound: an equal share of all replicas, on the new node, and nothing else.
+#[test]
+fn growth_moves_no_more_than_an_equal_share() {
+    for (nodes, slices, policy) in [
+        (3, 45, Policy::Mirror2),
+        (2, 31, Policy::Mirror2),
+        (4, 40, Policy::Mirror3),
+        (5, 7, Policy::None),
+    ] {
+        let mut lab = Lab::new(nodes);
+        lab.volume("a", slices, policy);
+        let all = slices as usize * policy.copies();
+        lab.register(nodes + 1);
+        assert_eq!(lab.settle(), 0, "it waits until it is admitted");
+        assert_eq!(lab.order(nodes + 1, Order::Add), Ok(true));
+        lab.settle();
+        let share = all.div_ceil(usize::from(nodes) + 1);
+        assert!(lab.moved.len() <= share, "{} of {all}", lab.moved.len());
+        assert!(lab.moved.iter().all(|(_, to)| *to == node(nodes + 1)));
+        let counts = lab.counts();
+        let held: Vec<usize> = counts.iter().map(|(held, _)| *held).collect();
+        let gap = held.iter().max().zip(held.iter().min());
+        assert!(
+            gap.is_some_and(|(most, least)| most - least <= 1),
+            "{held:?}"
+        );
+        let leads: Vec<usize> = counts.iter().map(|(_, leads)| *leads).collect();
+        let gap = leads.iter().max().zip(leads.iter().min());
+        assert!(
+            gap.is_some_and(|(most, least)| most - least <= 2),
+            "{leads:?}"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_evened_out_where_that_is_not_wanted() {
+    let mut lab = Lab::new(2);
+    lab.volume("a", 30, Policy::Mirror2);
+    lab.settings(|settings| settings.rebalance = false);
+    lab.register(3);
+    lab.order(3, Order::Add).expect("it may be added");
+    assert_eq!(lab.settle(), 0);
+}
+
+#[test]
+fn a_larger_node_holds_more() {
+    let mut lab = Lab::new(3);
+    lab.seen(3).bytes *= 2;
+    lab.seen(3).free_bytes *= 2;
+    lab.volume("a", 40, Policy::Mirror2);
+    lab.settle();
+    let counts = lab.counts();
+    let held: Vec<usize> = counts.iter().map(|(held, _)| *held).collect();
+    assert_eq!(held, [20, 20, 40]);
+    assert!(lab.moved.len() <= 1, "it was placed so from the beginning");
+}
+
+#[test]
+fn a_full_node_is_given_nothing_while_others_have_room() {
+    let mut lab = Lab::new(4);
+    lab.seen(4).free_bytes = lab.seen(4).bytes / 20;
+    lab.volume("a", 12, Policy::Mirror2);
+    assert_eq!(lab.inventory().slices_on(node(4)).count(), 0);
+    lab.order(1, Order::Drain).expect("it may be drained");
+    lab.settle();
+    assert_eq!(lab.inventory().slices_on(node(4)).count(), 0);
+}
+
+#[test]
+fn copies_are_on_different_sites() {
+    let mut lab = Lab::new(5);
+    for (number, site) in [(1, "a"), (2, "a"), (3, "b"), (4, "b"), (5, "b")] {
+        lab.site(number, site);
+    }
+    lab.volume("v", 20, Policy::Mirror2);
+    let apart = |lab: &mut Lab| {
+        let inventory = lab.inventory();
+        for slice in inventory.slices.values() {
+            let sites: BTreeSet<_> = slice
+                .replicas
+                .iter()
+                .map(|it| inventory.site_of(it.node))
+                .collect();
+            assert_eq!(sites.len(), 2, "{slice:?}");
+        }
+    };
+    apart(&mut lab);
+    lab.settle();
+    apart(&mut lab);
+    lab.order(3, Order::Drain).expect("it may be drained");
+    lab.settle();
+    apart(&mut lab);
+    lab.die(1, 2 * HOUR);
+    lab.settle();
+    apart(&mut lab);
+}
+
+/// Whatever happens in whatever order, all comes to rest with every copy in its place.
+#[test]
+fn everything_comes_to_rest() {
+    let mut prng = holdfast_stdx::Prng::from_seed(11);
+    for _ in 0..20 {
+        let mut lab = Lab::new(5);
+        lab.volume("a", 12, Policy::Mirror2);
+        lab.volume("b", 6, Policy::Mirror3);
+        for _ in 0..12 {
+            let number = prng.between(1, 5) as u16;
+            let orders = [
+                Order::Drain,
+                Order::CancelDrain,
+                Order::MaintenanceOn,
+                Order::MaintenanceOff,
+                Order::Remove,
+                Order::Add,
+            ];
+            let what = orders[prng.below(6) as usize];
+            // Some are refused.
+            let _ = lab.order(number, what);
+            lab.register(number);
+            lab.pass();
+            if prng.chance(1, 2) {
+                lab.obey();
+            }
+        }
+        lab.settle();
+        let inventory = lab.inventory();
+        for (record, volume) in inventory
+            .slices
+            .values()
+            .map(|it| (it, &inventory.volumes[&it.slice.volume].record))
+        {
+            assert_eq!(record.in_sync().count(), volume.policy.copies());
+            assert_eq!(record.replicas.len(), volume.policy.copies());
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Orders about nodes, and settings, carried out.
+
+use holdfast_api::documents::{Node, NodeChange, NodeDetails, NodeOrder, Settings, SettingsChange};
+use holdfast_api::{Problem, ProblemKind};
+use holdfast_control::{Inventory, Order, Refusal, change_settings, order};
+use holdfast_model::NodeId;
+use holdfast_model::metadata::{MetadataError, Transaction};
+use holdfast_model::record::SettingsRecord;
+
+use crate::reports::Reports;
+use crate::{ATTEMPT_PAUSE, ATTEMPTS_MAX, Controller, problem, steering, view};
+
+impl Controller {
+    pub(crate) async fn node_details(&self, name: &str) -> Result<NodeDetails, Problem> {
+        let (inventory, reports) = self.look().await?;
+        let node = find(&inventory, name)?;
+        Ok(view::node_details(&inventory, &reports, node))
+    }
+
+    pub(crate) async fn order(&self, name: &str, change: NodeChange) -> Result<Node, Problem> {
+        let what = match change.order {
+            NodeOrder::Add => Order::Add,
+            NodeOrder::Drain => Order::Drain,
+            NodeOrder::CancelDrain => Order::CancelDrain,
+            NodeOrder::MaintenanceOn => Order::MaintenanceOn,
+            NodeOrder::MaintenanceOff => Order::MaintenanceOff,
+        };
+        self.obey(name, what, change.site.as_deref()).await?;
+        let (inventory, reports) = self.look().await?;
+        let node = find(&inventory, name)?;
+        Ok(view::node_details(&inventory, &reports, node).node)
+    }
+
+    pub(crate) async fn remove(&self, name: &str) -> Result<(), Problem> {
+        self.obey(name, Order::Remove, None).await
+    }
+
+    /// Admits those of these nodes that wait.
+    ///
+    /// # Errors
+    /// [`Problem`] if the metadata does not answer.
+    pub async fn admit(&self, nodes: &[NodeId]) -> Result<(), Problem> {
+        let inventory = self.inventory().await?;
+        let waits = |node: &&NodeId| {
+            inventory.part_of(**node) == holdfast_control::Part::Waiting
+                && inventory.nodes.contains_key(*node)
+        };
+        for node in nodes.iter().filter(waits) {
+            let name = inventory.nodes[node].name.clone();
+            self.obey(&name, Order::Add, None).await?;
+        }
+        Ok(())
+    }
+
+    async fn obey(&self, name: &str, what: Order, site: Option<&str>) -> Result<(), Problem> {
+        let plan = |inventory: &Inventory, reports: &Reports| {
+            let node = find(inventory, name)?;
+            let sight = steering::sight(inventory, reports, |_| None);
+            let planned = order(inventory, &sight, node, what, site);
+            planned.map_err(|refusal| refused(name, what, &refusal))
+        };
+        if self.put_through(plan).await? {
+            tracing::info!(node = name, order = ?what, "ordered");
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn change(&self, change: SettingsChange) -> Result<Settings, Problem> {
+        let plan = |inventory: &Inventory, _: &Reports| {
+            let now = &inventory.settings.record;
+            let settings = SettingsRecord {
+                schema: 1,
+                repair_delay_seconds: change
+                    .repair_delay_seconds
+                    .unwrap_or(now.repair_delay_seconds),
+                rebalance: change.rebalance.unwrap_or(now.rebalance),
+            };
+            change_settings(inventory, &settings)
+                .map_err(|error| Problem::new(ProblemKind::Invalid, error))
+        };
+        self.put_through(plan).await?;
+        Ok(settings(&self.inventory().await?))
+    }
+
+    /// Makes a plan of one transaction and carries it out, until nobody has come between. Tells whether
+    /// there was anything to do.
+    async fn put_through(
+        &self,
+        plan: impl Fn(&Inventory, &Reports) -> Result<Option<Transaction>, Problem>,
+    ) -> Result<bool, Problem> {
+        for attempt in 1..=ATTEMPTS_MAX {
+            let (inventory, reports) = self.look().await?;
+            let Some(transaction) = plan(&inventory, &reports)? else {
+                return Ok(attempt > 1);
+            };
+            match self.desk.transact(transaction).await {
+                Ok(outcome) if outcome.succeeded => return Ok(true),
+                // Whether it was done is seen at the next look.
+                Ok(_) | Err(MetadataError::Unavailable) => {}
+                Err(error) => return Err(problem::metadata(error)),
+            }
+            tokio::time::sleep(ATTEMPT_PAUSE * attempt).await;
+        }
+        let detail = "others change the same at the same time, or the metadata does not answer";
+        Err(Problem::new(ProblemKind::Conflict, detail).hint("try again"))
+    }
+}
+
+pub(crate) fn settings(inventory: &Inventory) -> Settings {
+    let record = &inventory.settings.record;
+    Settings {
+        repair_delay_seconds: record.repair_delay_seconds,
+        rebalance: record.rebalance,
+    }
+}
+
+/// The node of that name; of several, which a node that was emptied and renumbered may leave behind,
+/// the one that was there first.
+fn find(inventory: &Inventory, name: &str) -> Result<NodeId, Problem> {
+    let mut nodes = inventory.nodes.values();
+    let found = nodes.find(|node| node.name == name);
+    found.map(|node| node.node).ok_or_else(|| {
+        Problem::new(ProblemKind::NoSuchNode, format!("there is no node {name}"))
+            .hint("`holdfast node list` tells which there are")
+    })
+}
+
+fn refused(name: &str, what: Order, refusal: &Refusal) -> Problem {
+    let detail = format!("node {name}: {refusal}");
+    let problem = Problem::new(ProblemKind::Refused, detail);
+    match (refusal, what) {
+        (Refusal::NoSuchNode, _) => problem,
+        (Refusal::Waiting, _) => problem.hint(format!("`holdfast node add {name}` admits it")),
+        (Refusal::NotSo(_), _) => problem.hint("`holdfast node list` tells how nodes stand"),
+        (Refusal::LastCopies(_), _) => problem.hint(
+            "wait until the volumes are healthy (`holdfast status`); a volume of policy none has one \
+             copy only: drain the node instead",
+        ),
+        (Refusal::TooFewNodes(_) | Refusal::NoRoom { .. }, _) => {
+            problem.hint("add a node first, start those that are down, or delete volumes")
+        }
+        (Refusal::Holds { .. }, _) => problem.hint(format!(
+            "`holdfast node drain {name}` moves them away; of a node that is dead they are rebuilt \
+             elsewhere after the repair delay"
+        )),
+        (Refusal::Site, _) => Problem::new(ProblemKind::Invalid, refusal)
+            .hint("a good name is, for example, room-1"),
+    }
+}

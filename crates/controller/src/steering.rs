@@ -1,0 +1,252 @@
+//! Steering: one of all controllers looks at the cluster again and again, and writes wishes.
+//!
+//! Who steers holds a lease of the metadata, and a record that goes with it. Every transaction of a pass
+//! holds only as long as that record is its own: one that was slow and has been followed by another
+//! changes nothing. For how long a node has been silent is counted by whoever steers, from when it
+//! began to: a change of the one who steers makes repair later, never sooner.
+//!
+//! It refuses to decide anything: `control` plans.
+//!
+//! Invariants:
+//! - one steers at a time;
+//! - looking takes a bounded share of everybody's time, however many slices there are.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use holdfast_control::{Inventory, Seen, Sight, admit_all, steer};
+use holdfast_model::NodeId;
+use holdfast_model::metadata::{
+    Compare, LeaseId, MetadataAnswer, MetadataError, MetadataRequest, Operation, OperationResult,
+    Revision, Selector, Transaction,
+};
+use holdfast_model::record::{LEADER_KEY, LeaderRecord, Record};
+use holdfast_stdx::Bytes;
+use tokio::time::{Instant, sleep};
+
+use crate::Controller;
+use crate::reports::Reports;
+
+/// How long the lease lives on its own. Nobody waits for who steers: it need not be short.
+const TERM: Duration = Duration::from_secs(10);
+/// How often the lease is renewed: three times before it ends.
+const RENEWAL: Duration = Duration::from_secs(3);
+/// Between two looks of one who might steer.
+const STAND_PAUSE: Duration = Duration::from_secs(3);
+/// Between two passes at least: steps of a move follow each other at this pace.
+const PASS_PAUSE: Duration = Duration::from_secs(1);
+/// Between two passes passes as much time as one took, so many times.
+const PASS_REST: u32 = 10;
+
+/// Why a term is over.
+enum Over {
+    /// Somebody else steers, or the metadata does not answer.
+    Deposed,
+}
+
+/// What is remembered of a node.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    last: Instant,
+    bytes: u64,
+    free_bytes: u64,
+}
+
+/// Steers whenever nobody else does. Never ends.
+pub(crate) async fn run(controller: Controller) {
+    loop {
+        if let Some((lease, own)) = stand(&controller).await {
+            tracing::info!("steers the cluster from now on");
+            let Over::Deposed = lead(&controller, lease, &own).await;
+            tracing::info!("steers the cluster no more");
+        }
+        sleep(STAND_PAUSE).await;
+    }
+}
+
+/// Takes the lead, if nobody has it.
+async fn stand(controller: &Controller) -> Option<(LeaseId, Bytes)> {
+    let look = Transaction {
+        success: vec![Operation::Range(Selector::Key(LEADER_KEY.into()))],
+        ..Transaction::default()
+    };
+    let found = controller.desk.transact(look).await.ok()?;
+    if !matches!(found.results.first(), Some(OperationResult::Range(found)) if found.is_empty()) {
+        return None;
+    }
+    let granted = MetadataRequest::Grant { time_to_live: TERM };
+    let MetadataAnswer::Granted { lease, .. } = controller.desk.ask(granted).await else {
+        return None;
+    };
+    let node = controller.local.as_ref().map(|local| local.borrow().node);
+    let record = LeaderRecord {
+        schema: 1,
+        node: NodeId(node.unwrap_or(0)),
+        lease: lease.0,
+    };
+    let own = record.encode();
+    let take = Transaction {
+        compare: vec![Compare::ModRevision {
+            key: LEADER_KEY.into(),
+            equals: Revision(0),
+        }],
+        success: vec![Operation::Put {
+            key: LEADER_KEY.into(),
+            value: own.clone(),
+            lease,
+        }],
+        failure: Vec::new(),
+    };
+    match controller.desk.transact(take).await {
+        Ok(outcome) if outcome.succeeded => Some((lease, own)),
+        // If it was done all the same, it goes with the lease.
+        _ => {
+            controller.desk.ask(MetadataRequest::Revoke(lease)).await;
+            None
+        }
+    }
+}
+
+async fn lead(controller: &Controller, lease: LeaseId, own: &Bytes) -> Over {
+    let mut heard = BTreeMap::new();
+    let mut renewed = Instant::now();
+    loop {
+        let begun = Instant::now();
+        if let Err(over) = pass(controller, own, &mut heard).await {
+            return over;
+        }
+        let end = Instant::now() + PASS_PAUSE.max(begun.elapsed() * PASS_REST);
+        // However long that is, the lease lives on.
+        while Instant::now() < end || renewed.elapsed() >= RENEWAL {
+            if renewed.elapsed() >= RENEWAL && !renew(controller, lease, &mut renewed).await {
+                return Over::Deposed;
+            }
+            sleep(
+                end.saturating_duration_since(Instant::now())
+                    .min(PASS_PAUSE),
+            )
+            .await;
+        }
+    }
+}
+
+/// Renews the lease, as of before it is asked for; false if it has ended. Without an answer it is tried
+/// again as long as there may be one.
+async fn renew(controller: &Controller, lease: LeaseId, renewed: &mut Instant) -> bool {
+    let asked = Instant::now();
+    match controller.desk.ask(MetadataRequest::KeepAlive(lease)).await {
+        MetadataAnswer::KeptAlive => {
+            *renewed = asked;
+            true
+        }
+        MetadataAnswer::Failed(MetadataError::NoSuchLease) => false,
+        _ => {
+            sleep(PASS_PAUSE).await;
+            renewed.elapsed() < TERM
+        }
+    }
+}
+
+/// Looks once, and writes what follows.
+async fn pass(
+    controller: &Controller,
+    own: &Bytes,
+    heard: &mut BTreeMap<NodeId, Heard>,
+) -> Result<(), Over> {
+    let (inventory, reports) = match controller.look().await {
+        Ok(seen) => seen,
+        Err(problem) => {
+            tracing::debug!(%problem, "look at the cluster");
+            return Ok(());
+        }
+    };
+    note(&inventory, &reports, heard);
+    let sight = sight(&inventory, &reports, |node| {
+        let heard = heard.get(&node)?;
+        let silent = heard.last.elapsed();
+        Some((silent, heard.bytes, heard.free_bytes))
+    });
+    let steps = match admit_all(&inventory) {
+        Some(step) => vec![step],
+        None => steer(&inventory, &sight),
+    };
+    for mut step in steps {
+        let leads = Compare::Value {
+            key: LEADER_KEY.into(),
+            equals: own.clone(),
+        };
+        step.compare.push(leads);
+        step.failure = vec![Operation::Range(Selector::Key(LEADER_KEY.into()))];
+        let Ok(outcome) = controller.desk.transact(step).await else {
+            return Ok(());
+        };
+        let leads = |result: &OperationResult| match result {
+            OperationResult::Range(found) => found.iter().any(|pair| pair.value == *own),
+            _ => false,
+        };
+        if !outcome.succeeded && !outcome.results.iter().any(leads) {
+            return Err(Over::Deposed);
+        }
+        // Else the world has changed: the next pass sees how.
+    }
+    Ok(())
+}
+
+/// Takes note of who is up, with open devices. Who was never heard counts from now on.
+fn note(inventory: &Inventory, reports: &Reports, heard: &mut BTreeMap<NodeId, Heard>) {
+    heard.retain(|node, _| inventory.nodes.contains_key(node));
+    for node in inventory.nodes.keys() {
+        let now = Instant::now();
+        let known = heard.entry(*node).or_insert(Heard {
+            last: now,
+            bytes: 0,
+            free_bytes: 0,
+        });
+        if let Some(room) = reports.room(*node).filter(|_| reports.is_open(*node)) {
+            *known = Heard {
+                last: now,
+                bytes: room.bytes,
+                free_bytes: room.free_bytes(),
+            };
+        }
+    }
+}
+
+/// What plans need of what the nodes say; `before` tells for how long one that is not up has been
+/// silent, and the room that it had.
+pub(crate) fn sight(
+    inventory: &Inventory,
+    reports: &Reports,
+    before: impl Fn(NodeId) -> Option<(Duration, u64, u64)>,
+) -> Sight {
+    let nodes = inventory.nodes.keys().map(|node| {
+        let up = reports.room(*node).filter(|_| reports.is_open(*node));
+        let seen = match (up, before(*node)) {
+            (Some(room), _) => Seen {
+                silent: Duration::ZERO,
+                bytes: room.bytes,
+                free_bytes: room.free_bytes(),
+            },
+            (None, Some((silent, bytes, free_bytes))) => Seen {
+                // It is not up, however short that is.
+                silent: silent.max(Duration::from_nanos(1)),
+                bytes,
+                free_bytes,
+            },
+            (None, None) => Seen {
+                silent: Duration::MAX,
+                ..Seen::default()
+            },
+        };
+        (*node, seen)
+    });
+    let bad = inventory.slices.values().filter(|slice| {
+        let mut replicas = reports.replicas(slice.slice);
+        replicas
+            .any(|(node, local)| local.bad_blocks > 0 && slice.in_sync().any(|other| other == node))
+    });
+    Sight {
+        nodes: nodes.collect(),
+        bad: bad.map(|slice| slice.slice).collect(),
+    }
+}

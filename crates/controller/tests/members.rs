@@ -1,0 +1,193 @@
+//! Orders about nodes, settings, and who steers.
+#![allow(clippy::unwrap_used, reason = "a test fails so")]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use holdfast_api::documents::{
+    NodeChange, NodeOrder, NodeStanding, Room, SettingsChange, VolumeCreate,
+};
+use holdfast_api::{Api, ProblemKind};
+use holdfast_controller::Controller;
+use holdfast_metadata::suite::User;
+use holdfast_metadata::{Embedded, Store};
+use holdfast_model::metadata::{Operation, OperationResult, Selector};
+use holdfast_model::record::{LEADER_KEY, LeaderRecord, Record, WISHES_PREFIX, WishRecord};
+use holdfast_model::{NodeId, Policy};
+
+use support::{CLUSTER, Node, controller, open};
+
+async fn node(number: u16, store: &Embedded) -> Node {
+    let node = Node::start(number, store).await;
+    let mut report = node.reporter.0.lock().unwrap();
+    report.open = true;
+    report.room = Room {
+        bytes: 1 << 40,
+        used_bytes: 1 << 30,
+    };
+    drop(report);
+    node
+}
+
+async fn make(controller: &Controller, name: &str, policy: Policy) {
+    let request = VolumeCreate {
+        name: name.to_owned(),
+        bytes: 4 << 30,
+        policy,
+    };
+    controller.create_volume(request).await.unwrap();
+}
+
+fn order(order: NodeOrder) -> NodeChange {
+    NodeChange { order, site: None }
+}
+
+async fn found<T: Record>(store: &Embedded, prefix: &str) -> Vec<T> {
+    let range = Operation::Range(Selector::Prefix(prefix.into()));
+    let outcome = User::new(store.session()).perform(range).await;
+    match outcome.1 {
+        OperationResult::Range(found) => found
+            .iter()
+            .map(|pair| T::decode(&pair.value).unwrap())
+            .collect(),
+        other => panic!("it was a range: {other:?}"),
+    }
+}
+
+/// Waits until somebody steers who is not `before`.
+async fn leader(store: &Embedded, before: Option<&LeaderRecord>) -> LeaderRecord {
+    let deadline = Instant::now() + Duration::from_secs(40);
+    loop {
+        let leaders: Vec<LeaderRecord> = found(store, LEADER_KEY).await;
+        let found = leaders.into_iter().next();
+        if let Some(found) = found.filter(|found| Some(found) != before) {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "nobody steers");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test]
+async fn orders_are_obeyed_or_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let _nodes = [node(1, &store).await, node(2, &store).await];
+    make(&controller, "twice", Policy::Mirror2).await;
+    let late = node(3, &store).await;
+    let standing = |list: Vec<holdfast_api::documents::Node>| -> Vec<_> {
+        list.into_iter().map(|node| node.standing).collect()
+    };
+    let nodes = standing(controller.nodes().await.unwrap().nodes);
+    let active = NodeStanding::Active;
+    assert_eq!(nodes, [active, active, NodeStanding::Waiting]);
+    let status = controller.status().await.unwrap();
+    let told = status
+        .alerts
+        .iter()
+        .any(|it| it.detail.contains("node add n3"));
+    assert!(told && status.nodes.total == 2, "{status:?}");
+    let refused = controller
+        .change_node("n1", order(NodeOrder::Drain))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.kind, ProblemKind::Refused);
+    assert!(refused.detail.contains("twice"), "{refused:?}");
+    let added = NodeChange {
+        order: NodeOrder::Add,
+        site: Some("room-1".to_owned()),
+    };
+    let added = controller.change_node("n3", added).await.unwrap();
+    assert_eq!(
+        (added.standing, added.site.as_deref()),
+        (active, Some("room-1"))
+    );
+    let drained = controller
+        .change_node("n1", order(NodeOrder::Drain))
+        .await
+        .unwrap();
+    assert_eq!(drained.to_move.slices, 1);
+    let held = controller.node("n1").await.unwrap().slices;
+    assert!(
+        held.iter()
+            .all(|slice| slice.volume == "twice" && slice.leaves)
+    );
+    let refused = controller.remove_node("n1").await.unwrap_err();
+    assert!(
+        refused.detail.contains("twice") && refused.hint.is_some(),
+        "{refused:?}"
+    );
+    controller.remove_node("n3").await.unwrap();
+    let none = controller.node("n3").await.unwrap_err();
+    assert_eq!(none.kind, ProblemKind::NoSuchNode);
+    late.server.abort();
+    let refused = controller
+        .change_node("n1", order(NodeOrder::MaintenanceOn))
+        .await;
+    assert!(refused.unwrap_err().detail.contains("cancel that first"));
+}
+
+#[tokio::test]
+async fn settings_are_checked_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    assert_eq!(
+        controller.settings().await.unwrap().repair_delay_seconds,
+        3600
+    );
+    let change = |seconds| SettingsChange {
+        repair_delay_seconds: Some(seconds),
+        rebalance: None,
+    };
+    let changed = controller.change_settings(change(90)).await.unwrap();
+    assert_eq!(
+        (changed.repair_delay_seconds, changed.rebalance),
+        (90, true)
+    );
+    let refused = controller.change_settings(change(1)).await.unwrap_err();
+    assert_eq!(refused.kind, ProblemKind::Invalid);
+    assert_eq!(controller.settings().await.unwrap(), changed);
+}
+
+/// Two might steer; one does, writes what is wished, and is followed by the other when it is gone.
+#[tokio::test]
+async fn one_steers_and_another_follows() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let _nodes = [
+        node(1, &store).await,
+        node(2, &store).await,
+        node(3, &store).await,
+    ];
+    make(&controller, "twice", Policy::Mirror2).await;
+    let steering = || Controller::new(CLUSTER, store.session(), None).steer();
+    let first = steering();
+    let leads = leader(&store, None).await;
+    let second = steering();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(leader(&store, None).await, leads, "the other one waits");
+    assert!(found::<WishRecord>(&store, WISHES_PREFIX).await.is_empty());
+    first.abort();
+    leader(&store, Some(&leads)).await;
+    let drained = controller
+        .change_node("n1", order(NodeOrder::Drain))
+        .await
+        .unwrap();
+    assert_eq!(drained.to_move.slices, 1);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let wish = loop {
+        let wishes: Vec<WishRecord> = found(&store, WISHES_PREFIX).await;
+        if let Some(wish) = wishes.into_iter().next() {
+            break wish;
+        }
+        assert!(Instant::now() < deadline, "nothing is wished");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert_eq!(wish.nodes, [NodeId(2), NodeId(3)]);
+    assert_eq!(wish.kept, [NodeId(1)]);
+    second.abort();
+}

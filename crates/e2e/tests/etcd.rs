@@ -1,0 +1,171 @@
+//! A demo that keeps its metadata in etcd: the same contract, and an etcd that dies or stands still under
+//! load. Hosts notice nothing, because nothing of theirs waits for etcd.
+
+use std::collections::BTreeMap;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use holdfast_e2e::cli::{FAILED, fails, json};
+use holdfast_e2e::demo::READY_WITHIN;
+use holdfast_e2e::host::Host;
+use holdfast_e2e::{Demo, DemoOptions, scenario};
+use holdfast_lab::verify::LoadConfig;
+use serde_json::Value;
+
+/// The longest stall that a node's death may cause.
+const STALL_MAX: Duration = Duration::from_secs(3);
+/// The longest time without a completed command that a busy machine causes by itself: what may be seen
+/// while etcd is away.
+const ORDINARY_STALL_MAX: Duration = Duration::from_secs(1);
+/// How long etcd is away.
+const AWAY: Duration = Duration::from_secs(10);
+const SYNC_PATIENCE: Duration = Duration::from_secs(60);
+/// etcd starts in a second; a busy machine takes longer, beyond what serves without it.
+const READY_WITH_ETCD: Duration = Duration::from_secs(READY_WITHIN.as_secs() + 10);
+
+fn on_etcd() -> DemoOptions {
+    DemoOptions {
+        etcd: true,
+        ..DemoOptions::default()
+    }
+}
+
+fn load_config() -> LoadConfig {
+    LoadConfig {
+        depth: 12,
+        ..LoadConfig::default()
+    }
+}
+
+#[test]
+fn the_contract_is_the_same() {
+    scenario(on_etcd(), |demo| {
+        let host = Host::open(demo, "demo")?;
+        let load = host.load(host.ledger(1), load_config());
+        load.wait_for(200)?;
+        // The parent's death is nobody else's, and the next parent adopts what it finds.
+        let (etcd, nodes) = (demo.etcd_pid()?, pids(demo));
+        demo.kill_parent()?;
+        load.wait_for(200)?;
+        ensure!(demo.runs(etcd), "etcd outlives the parent");
+        let took = demo.start_again()?;
+        ensure!(took <= READY_WITH_ETCD, "serving took {took:?}");
+        ensure!(pids(demo) == nodes, "nodes were not adopted");
+        ensure!(demo.etcd_pid()? == etcd, "etcd was not adopted");
+        load.wait_for(200)?;
+        let (_, mut ledger) = load.stop()?;
+        drop(host);
+        demo.stop()?;
+        ensure!(!demo.runs(etcd), "etcd ends with the demo");
+        // What a demo was first told is kept.
+        let mut arguments = demo.arguments();
+        let kind = arguments.iter().position(|word| word == "etcd");
+        arguments[kind.expect("the demo is on etcd")] = "embedded".to_owned();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let said = fails(FAILED, &arguments)?;
+        ensure!(
+            said.contains("in the store etcd") && said.contains("--fresh"),
+            "it said {said}"
+        );
+        demo.start_again()?;
+        Host::open(demo, "demo")?.verify(&mut ledger)?;
+        let made: Value = json(
+            &demo.file().api,
+            &["volume", "create", "second", "1GiB", "--policy", "none"],
+        )?;
+        ensure!(made["name"] == "second", "it made {made}");
+        demo.stop()
+    });
+}
+
+fn pids(demo: &Demo) -> Vec<u32> {
+    demo.file().nodes.iter().map(|node| node.pid).collect()
+}
+
+#[test]
+fn a_node_dies_and_everything_dies() {
+    scenario(on_etcd(), |demo| {
+        let host = Host::open(demo, "demo")?;
+        let load = host.load(host.ledger(1), load_config());
+        for node in demo.node_names() {
+            load.wait_for(200)?;
+            load.restart_stalls();
+            demo.kill(&node)?;
+            sleep(Duration::from_secs(4));
+            let report = load.report();
+            ensure!(
+                report.longest_stall <= STALL_MAX,
+                "the death of {node} stalled the load: {report}"
+            );
+            demo.start_node(&node)?;
+            demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+            load.host().wait_for_all_paths()?;
+        }
+        demo.kill_everything()?;
+        let (_, mut ledger) = load.abandon()?;
+        drop(host);
+        let took = demo.start_again()?;
+        ensure!(took <= READY_WITH_ETCD, "serving took {took:?}");
+        Host::open(demo, "demo")?.verify(&mut ledger)?;
+        demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn hosts_notice_nothing_of_an_etcd_that_is_away() {
+    scenario(on_etcd(), |demo| {
+        let host = Host::open(demo, "demo")?;
+        let load = host.load(host.ledger(1), load_config());
+        load.wait_for(500)?;
+        let epochs = demo.volume("demo")?.epochs();
+        // It stands still, as on a disk that does not answer.
+        load.restart_stalls();
+        demo.freeze_etcd()?;
+        load.run_for(AWAY)?;
+        demo.thaw_etcd()?;
+        load.run_for(Duration::from_secs(3))?;
+        nothing_happened(demo, &load.report(), &epochs)?;
+        // It dies over and over.
+        load.restart_stalls();
+        let begun = Instant::now();
+        while begun.elapsed() < AWAY {
+            let pid = demo.etcd_pid()?;
+            demo.kill_etcd()?;
+            demo.wait_for_another_etcd(pid)?;
+        }
+        load.run_for(Duration::from_secs(3))?;
+        nothing_happened(demo, &load.report(), &epochs)?;
+        let (_, mut ledger) = load.stop()?;
+        host.verify(&mut ledger)?;
+        // And what needs it goes on.
+        demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+        let grown: Value = json(&demo.file().api, &["volume", "grow", "demo", "5GiB"])?;
+        ensure!(grown["bytes"] == 5_u64 << 30, "it grew to {grown}");
+        Ok(())
+    });
+}
+
+/// No stall beyond the ordinary, and no slice has changed hands.
+fn nothing_happened(
+    demo: &Demo,
+    report: &holdfast_lab::verify::LoadReport,
+    epochs: &BTreeMap<u64, u64>,
+) -> Result<()> {
+    ensure!(
+        report.longest_stall <= ORDINARY_STALL_MAX,
+        "the absence of etcd stalled the load: {report}"
+    );
+    let begun = Instant::now();
+    // The question goes to etcd, which is only just back.
+    let now = loop {
+        match demo.volume("demo") {
+            Ok(volume) => break volume.epochs(),
+            Err(error) if begun.elapsed() > SYNC_PATIENCE => return Err(error),
+            Err(_) => sleep(Duration::from_millis(100)),
+        }
+    };
+    ensure!(now == *epochs, "slices changed hands: {epochs:?}, {now:?}");
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! Machines that bring their own etcd: three short files make a cluster, which goes on without any one of
+//! its machines.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use holdfast_e2e::cli;
+use holdfast_e2e::host::{Host, HostLoad};
+use holdfast_e2e::machines::{Machines, Role, on_machines};
+use holdfast_e2e::process::wait_until;
+use holdfast_lab::verify::LoadConfig;
+use serde_json::Value;
+
+/// The longest stall that a machine's death may cause.
+const STALL_MAX: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn load_config() -> LoadConfig {
+    LoadConfig {
+        depth: 8,
+        ..LoadConfig::default()
+    }
+}
+
+/// A volume on all nodes, as a host has it.
+fn volume(machines: &Machines, nodes: usize, policy: &str) -> Result<Host> {
+    machines.wait_for_nodes(0, nodes)?;
+    let api = machines.api(0);
+    let create = ["volume", "create", "data", "1GiB", "--policy", policy];
+    let _: Value = cli::json(&api, &create)?;
+    let list: Value = cli::json(&api, &["volume", "list"])?;
+    let target = list["volumes"][0]["target"].as_str();
+    let target = target.context("the list says which target a volume is")?;
+    Host::open_at(target, machines.portals(), |_| ())
+}
+
+/// Switches a machine off under load, and looks at what hosts see.
+fn lose(machines: &mut Machines, load: &HostLoad, place: usize) -> Result<()> {
+    load.restart_stalls();
+    machines.switch_off(place)?;
+    sleep(Duration::from_secs(6));
+    let report = load.report();
+    ensure!(
+        report.longest_stall <= STALL_MAX,
+        "the loss of machine {place} stalled the load: {report}"
+    );
+    load.wait_for(200)
+}
+
+#[test]
+fn three_files_make_a_cluster_that_loses_a_machine_and_goes_on() {
+    on_machines([Role::Node; 3], |machines| {
+        let host = volume(machines, 3, "mirror3")?;
+        let load = host.load(host.ledger(1), load_config());
+        load.wait_for(300)?;
+        // One of them takes etcd's leader with it.
+        for lost in 0..3 {
+            let other = (lost + 1) % 3;
+            lose(machines, &load, lost)?;
+            // What needs the metadata goes on as well.
+            machines.wait_for_nodes(other, 2)?;
+            let size = format!("{}GiB", lost + 2);
+            let grow = ["volume", "grow", "data", &size];
+            let grown: Value = cli::json(&machines.api(other), &grow)?;
+            ensure!(
+                grown["bytes"] == (lost as u64 + 2) << 30,
+                "it grew to {grown}"
+            );
+            machines.start(lost)?;
+            machines.wait_for_nodes(lost, 3)?;
+            machines.wait_until_whole(other, "data", 3)?;
+            host.wait_for_all_paths()?;
+        }
+        // Its process alone dies: etcd, left behind, is adopted.
+        let etcd = machines.etcd_pid(1)?;
+        machines.kill(1)?;
+        ensure!(machines.etcd_runs(1), "etcd outlives the node");
+        machines.start(1)?;
+        machines.wait_for_nodes(1, 3)?;
+        ensure!(machines.etcd_pid(1)? == etcd, "etcd was not adopted");
+        // And etcd alone: it is started again.
+        machines.kill_etcd(1)?;
+        wait_until("etcd is started again", PATIENCE, || {
+            Ok(machines.etcd_runs(1) && machines.etcd_pid(1)? != etcd)
+        })?;
+        machines.wait_until_whole(1, "data", 3)?;
+        load.wait_for(200)?;
+        let (_, mut ledger) = load.stop()?;
+        host.wait_for_all_paths()?;
+        host.verify(&mut ledger)?;
+        drop(host);
+        // Everything is stopped cleanly, etcd with it, and comes back.
+        for place in 0..3 {
+            machines.stop(place)?;
+        }
+        for place in 0..3 {
+            machines.start(place)?;
+        }
+        machines.wait_until_whole(0, "data", 3)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn two_nodes_and_a_witness_go_on_without_any_one() {
+    on_machines([Role::Node, Role::Node, Role::Witness], |machines| {
+        let host = volume(machines, 2, "mirror2")?;
+        let load = host.load(host.ledger(1), load_config());
+        load.wait_for(300)?;
+        // Without the witness.
+        load.restart_stalls();
+        machines.switch_off(2)?;
+        load.run_for(Duration::from_secs(4))?;
+        machines.start(2)?;
+        wait_until("the witness has etcd", PATIENCE, || {
+            Ok(machines.etcd_runs(2))
+        })?;
+        // Members find each other again before the next one goes.
+        sleep(Duration::from_secs(5));
+        // Without a node, which takes the witness to agree.
+        lose(machines, &load, 1)?;
+        machines.start(1)?;
+        machines.wait_until_whole(0, "data", 2)?;
+        host.wait_for_all_paths()?;
+        let (_, mut ledger) = load.stop()?;
+        host.verify(&mut ledger)?;
+        machines.stop(2)
+    });
+}

@@ -1,0 +1,134 @@
+//! The section `[etcd]`: the etcd that runs on the cluster's own machines, from a short list of its
+//! members that is the same on all of them.
+//!
+//! Invariants:
+//! - every member is known by an address: etcd listens at addresses, not at names;
+//! - all members use the same ports, so that the list is all that there is to say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use holdfast_metadata::etcd::EtcdEndpoint;
+use serde::{Deserialize, Serialize};
+
+/// Members at most: more only make etcd slower.
+const MEMBERS_MAX: usize = 7;
+/// etcd's own ports, registered for it.
+const CLIENT_PORT: u16 = 2379;
+const PEER_PORT: u16 = 2380;
+
+/// The etcd of the cluster's own machines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EtcdSection {
+    /// Which member this machine is, if that is not the node's own name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
+    /// The program, if it is not the `etcd` that `PATH` finds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<PathBuf>,
+    /// Where clients connect, at every member.
+    #[serde(default = "client_port")]
+    pub client_port: u16,
+    /// Where members connect to each other.
+    #[serde(default = "peer_port")]
+    pub peer_port: u16,
+    /// All members: name and address. The same on every machine.
+    pub members: BTreeMap<String, IpAddr>,
+}
+
+fn client_port() -> u16 {
+    CLIENT_PORT
+}
+
+fn peer_port() -> u16 {
+    PEER_PORT
+}
+
+/// A section that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidEtcd {
+    /// No members, or too many.
+    #[error(
+        "etcd.members: there are {0}, and an etcd has 1 to {MEMBERS_MAX}; three are a good choice"
+    )]
+    MemberCount(usize),
+    /// A name that etcd would misread.
+    #[error("etcd.members: {0:?} is not 1 to 63 of a-z, A-Z, 0-9, '-', '_' and '.'")]
+    MemberName(String),
+    /// Nobody can be reached there.
+    #[error("etcd.members: {0} is not the address of one machine")]
+    MemberAddress(IpAddr),
+    /// Two members have one address.
+    #[error("etcd.members: {0} is there twice; every member has an address of its own")]
+    AddressTwice(IpAddr),
+    /// This machine is none of the members.
+    #[error(
+        "etcd.members: {0} is not one of them; name this machine's with etcd.member, or leave --with-etcd \
+         out"
+    )]
+    NoMember(String),
+    /// The ports are no two ports.
+    #[error("etcd.client_port and etcd.peer_port: {0} and {1} are not two ports")]
+    Ports(u16, u16),
+    /// The program's path is relative.
+    #[error("etcd.program: {} is not an absolute path", .0.display())]
+    Program(PathBuf),
+}
+
+impl EtcdSection {
+    /// Whether every value makes sense.
+    ///
+    /// # Errors
+    /// [`InvalidEtcd`] for the first that does not.
+    pub fn check(&self) -> Result<(), InvalidEtcd> {
+        if !(1..=MEMBERS_MAX).contains(&self.members.len()) {
+            return Err(InvalidEtcd::MemberCount(self.members.len()));
+        }
+        let mut addresses = BTreeSet::new();
+        for (name, address) in &self.members {
+            if !super::is_name(name) {
+                return Err(InvalidEtcd::MemberName(name.clone()));
+            }
+            if address.is_unspecified() || address.is_multicast() {
+                return Err(InvalidEtcd::MemberAddress(*address));
+            }
+            if !addresses.insert(*address) {
+                return Err(InvalidEtcd::AddressTwice(*address));
+            }
+        }
+        let (client, peer) = (self.client_port, self.peer_port);
+        if client == 0 || peer == 0 || client == peer {
+            return Err(InvalidEtcd::Ports(client, peer));
+        }
+        match &self.program {
+            Some(program) if program.is_relative() => Err(InvalidEtcd::Program(program.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Which member the machine is that is otherwise called `name`.
+    ///
+    /// # Errors
+    /// [`InvalidEtcd::NoMember`].
+    pub fn own(&self, name: &str) -> Result<(&str, IpAddr), InvalidEtcd> {
+        let name = self.member.as_deref().unwrap_or(name);
+        let found = self.members.get_key_value(name);
+        let (name, address) = found.ok_or_else(|| InvalidEtcd::NoMember(name.to_owned()))?;
+        Ok((name, *address))
+    }
+
+    /// Where clients connect: first to the member on the machine itself, if there is one.
+    #[must_use]
+    pub fn endpoints(&self, name: &str) -> Vec<EtcdEndpoint> {
+        let own = self.own(name).ok().map(|(_, address)| address);
+        let others = self.members.values().copied();
+        let others = others.filter(|address| Some(*address) != own);
+        let endpoint = |address| {
+            let text = SocketAddr::new(address, self.client_port).to_string();
+            text.parse().expect("a socket's address is an endpoint")
+        };
+        own.into_iter().chain(others).map(endpoint).collect()
+    }
+}

@@ -1,0 +1,297 @@
+//! An etcd that runs beside a node, a witness or a demo: started, watched, started again when it ends,
+//! stopped with its supervisor.
+//!
+//! It refuses to repair etcd, or to change who its members are: that is etcd's own business
+//! (`etcdctl member`).
+//!
+//! Invariants:
+//! - one etcd runs in a directory at a time: one that a killed supervisor has left is adopted if it runs
+//!   as it should, else it is ended first;
+//! - nothing is signalled but a process whose command line names the directory;
+//! - an etcd that ends at once, again and again, is started ever more rarely;
+//! - its log is bounded.
+
+mod supervisor;
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use holdfast_model::ClusterId;
+
+use crate::config::etcd::{EtcdSection, InvalidEtcd};
+use crate::process::Process;
+
+pub use self::supervisor::Supervisor;
+
+/// What etcd keeps, in the directory that is given to it.
+pub const DATA_DIRECTORY: &str = "data";
+/// The file that names the process.
+const PID_FILE: &str = "etcd.pid";
+/// What etcd says, and what it said before that.
+const LOG_FILE: &str = "etcd.log";
+const LOG_FILE_OLD: &str = "etcd.log.old";
+/// Bytes of the log at which it begins anew. etcd is told to say only what is wrong.
+const LOG_BYTES_MAX: u64 = 8 << 20;
+/// What is read of the log to tell why etcd has ended.
+const LAST_WORDS_MAX: u64 = 4 << 10;
+/// Bytes of etcd's database at most, beyond which it takes no change: what Holdfast keeps there stays far
+/// below 256 MiB, the history of an hour comes on top, and etcd recommends at most 8 GiB.
+const QUOTA_BYTES: u64 = 2 << 30;
+/// How often a leader says that it lives, and how long it may say nothing, in milliseconds: half of etcd's
+/// own choice, and the least that it allows for this interval. A machine that dies may take the leader
+/// with it, and what it led stands still until there is another. An election too many, as on a slow
+/// disk, harms nobody: I/O does not wait for etcd.
+const HEARTBEAT_MILLIS: u32 = 100;
+const ELECTION_MILLIS: u32 = 500;
+/// The variable without which older releases refuse to run on other processors than x86-64.
+const PERMISSION: &str = "ETCD_UNSUPPORTED_ARCH";
+/// For how long etcd keeps history: a watch that was away for less goes on where it was.
+const HISTORY: &str = "1h";
+
+/// What etcd is to be, all of it decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    program: PathBuf,
+    arguments: Vec<String>,
+    directory: PathBuf,
+    client: SocketAddr,
+}
+
+/// Why etcd cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum EtcdStartError {
+    /// The section of the configuration makes no sense.
+    #[error(transparent)]
+    Invalid(#[from] InvalidEtcd),
+    /// There is none.
+    #[error(
+        "etcd is not installed: PATH names no program `etcd`; on Debian and Ubuntu: apt-get install \
+             etcd-server, then systemctl disable --now etcd"
+    )]
+    NotInstalled,
+    /// The operating system refuses.
+    #[error("{what} {}: {source}", path.display())]
+    Refused {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The directory's path is not UTF-8.
+    #[error("{} is not UTF-8: keep etcd elsewhere", .0.display())]
+    Path(PathBuf),
+}
+
+impl Plan {
+    /// The member of a machine that is otherwise called `name`, with everything below `directory`.
+    ///
+    /// # Errors
+    /// [`EtcdStartError`] if the machine is no member, or there is no etcd.
+    pub fn of_machine(
+        section: &EtcdSection,
+        cluster: ClusterId,
+        name: &str,
+        directory: &Path,
+    ) -> Result<Self, EtcdStartError> {
+        section.check()?;
+        let (member, own) = section.own(name)?;
+        let program = match &section.program {
+            Some(program) => program.clone(),
+            None => find_program()?,
+        };
+        let url = |address: IpAddr, port| format!("http://{}", SocketAddr::new(address, port));
+        let members = section.members.iter();
+        let members = members.map(|(name, it)| format!("{name}={}", url(*it, section.peer_port)));
+        let initial = members.collect::<Vec<_>>().join(",");
+        let (client, peer) = (url(own, section.client_port), url(own, section.peer_port));
+        let options = [
+            ("name", member.to_owned()),
+            ("listen-client-urls", client.clone()),
+            ("advertise-client-urls", client),
+            ("listen-peer-urls", peer.clone()),
+            ("initial-advertise-peer-urls", peer),
+            ("initial-cluster", initial),
+            ("initial-cluster-token", format!("holdfast-{cluster}")),
+            ("initial-cluster-state", "new".to_owned()),
+            ("heartbeat-interval", HEARTBEAT_MILLIS.to_string()),
+            ("election-timeout", ELECTION_MILLIS.to_string()),
+            ("auto-compaction-mode", "periodic".to_owned()),
+            ("auto-compaction-retention", HISTORY.to_owned()),
+            ("quota-backend-bytes", QUOTA_BYTES.to_string()),
+            ("logger", "zap".to_owned()),
+            ("log-level", "warn".to_owned()),
+        ];
+        let mark = data_option(directory);
+        let mark = mark.ok_or_else(|| EtcdStartError::Path(directory.to_owned()))?;
+        let options = options.map(|(name, value)| format!("--{name}={value}"));
+        Ok(Self {
+            program,
+            arguments: [mark].into_iter().chain(options).collect(),
+            directory: directory.to_owned(),
+            client: SocketAddr::new(own, section.client_port),
+        })
+    }
+
+    /// Where it answers clients.
+    #[must_use]
+    pub fn client(&self) -> SocketAddr {
+        self.client
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    fn refused(
+        what: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(io::Error) -> EtcdStartError + use<> {
+        let path = path.to_owned();
+        move |source| EtcdStartError::Refused { what, path, source }
+    }
+
+    /// What was left running in the directory, and whether it runs as this plan says.
+    fn left(&self) -> Option<(Process, bool)> {
+        let (process, arguments) = left(&self.directory)?;
+        Some((process, arguments == self.arguments))
+    }
+
+    fn command(&self, log: File) -> io::Result<Command> {
+        use std::os::unix::process::CommandExt;
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            // So that a key pressed here is not for it.
+            .process_group(0);
+        // etcd refuses to start where its environment says other things than its arguments.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("ETCD_") && name != PERMISSION {
+                command.env_remove(name);
+            }
+        }
+        Ok(command)
+    }
+
+    /// Begins the log anew if it has grown.
+    fn trim_log(&self) -> io::Result<()> {
+        let log = self.path(LOG_FILE);
+        let length = match fs::metadata(&log) {
+            Ok(found) => found.len(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if length < LOG_BYTES_MAX {
+            return Ok(());
+        }
+        // etcd has it open, and appends: it is emptied, not renamed.
+        fs::copy(&log, self.path(LOG_FILE_OLD))?;
+        File::options().write(true).open(&log)?.set_len(0)
+    }
+
+    /// The last line that etcd has said.
+    fn last_words(&self) -> String {
+        use std::io::{Read, Seek, SeekFrom};
+        let read = || -> io::Result<String> {
+            let mut file = File::open(self.path(LOG_FILE))?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS_MAX)))?;
+            let mut bytes = Vec::new();
+            file.take(LAST_WORDS_MAX).read_to_end(&mut bytes)?;
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        let said = read().unwrap_or_default();
+        said.lines().last().unwrap_or_default().trim().to_owned()
+    }
+}
+
+/// The option by which an etcd in `directory` is known.
+fn data_option(directory: &Path) -> Option<String> {
+    let data = directory.join(DATA_DIRECTORY);
+    Some(format!("--data-dir={}", data.to_str()?))
+}
+
+/// The etcd that was left running in a directory, and its arguments.
+fn left(directory: &Path) -> Option<(Process, Vec<String>)> {
+    let text = fs::read_to_string(directory.join(PID_FILE)).ok()?;
+    // First the handle, then the proof: if the proof is of this number, the handle is too.
+    let process = Process::open(text.trim().parse().ok()?).ok()??;
+    let line = fs::read(format!("/proc/{}/cmdline", process.pid())).ok()?;
+    let line = String::from_utf8_lossy(&line);
+    let words = line.split_terminator('\0').skip(1);
+    let arguments: Vec<String> = words.map(str::to_owned).collect();
+    let is_here = arguments.contains(&data_option(directory)?);
+    (is_here && !process.has_ended()).then_some((process, arguments))
+}
+
+/// Whether an etcd runs in a directory, one that was left there too.
+#[must_use]
+pub fn is_running(directory: &Path) -> bool {
+    left(directory).is_some()
+}
+
+/// Ends the etcd that was left running in a directory, if one was.
+pub fn end_left(directory: &Path) {
+    if let Some((process, _)) = left(directory) {
+        supervisor::end(&process);
+    }
+}
+
+/// The `etcd` that `PATH` finds.
+///
+/// # Errors
+/// [`EtcdStartError::NotInstalled`].
+pub fn find_program() -> Result<PathBuf, EtcdStartError> {
+    let paths = std::env::var_os("PATH");
+    find_in(paths.as_deref().unwrap_or_default()).ok_or(EtcdStartError::NotInstalled)
+}
+
+fn find_in(paths: &OsStr) -> Option<PathBuf> {
+    let mut programs = std::env::split_paths(paths).map(|folder| folder.join("etcd"));
+    programs.find(|program| program.is_absolute() && program.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section() -> EtcdSection {
+        let text = "program = \"/bin/etcd\"\n[members]\nn1 = \"192.0.2.1\"\nn2 = \"2001:db8::2\"\n";
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_member_is_started_by_the_list_alone() {
+        let directory = Path::new("/srv/holdfast/etcd");
+        let plan = Plan::of_machine(&section(), ClusterId(7), "n2", directory).unwrap();
+        assert_eq!(plan.client().to_string(), "[2001:db8::2]:2379");
+        let says = |what: &str| assert!(plan.arguments.iter().any(|it| it == what), "{what}");
+        says("--name=n2");
+        says("--data-dir=/srv/holdfast/etcd/data");
+        says("--listen-peer-urls=http://[2001:db8::2]:2380");
+        says("--initial-cluster=n1=http://192.0.2.1:2380,n2=http://[2001:db8::2]:2380");
+        let stranger = Plan::of_machine(&section(), ClusterId(7), "n3", directory);
+        let error = stranger.unwrap_err().to_string();
+        assert!(
+            error.contains("n3") && error.contains("etcd.member"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_program_is_found_where_path_says() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(find_in(folder.path().as_os_str()), None);
+        fs::write(folder.path().join("etcd"), "").unwrap();
+        let paths = std::env::join_paths([Path::new("/nowhere"), folder.path()]).unwrap();
+        assert_eq!(find_in(&paths), Some(folder.path().join("etcd")));
+    }
+}

@@ -1,0 +1,277 @@
+//! What runs have reached, counted: of what there is to reach, and so what none has.
+//!
+//! Everything is seen from outside: what plans are made of, what engines tell of, say to each other and
+//! answer, and what the metadata holds. Nothing in the code that ships counts for this.
+//!
+//! Invariant: what is counted is among what there is ([`POINTS`]), so that a new kind of anything is
+//! added there, and cannot be missed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What can be reached: groups of points.
+pub const POINTS: &[(&str, &[&str])] = &[
+    ("nodes", &["1", "2", "3", "4", "5", "7"]),
+    ("volumes", &["1", "2", "3"]),
+    ("policy", &["none", "mirror2", "mirror3", "mirror4"]),
+    (
+        "fault",
+        &[
+            "kill",
+            "power loss",
+            "stop",
+            "freeze",
+            "freeze between",
+            "standstill",
+            "cut node to node",
+            "cut node to metadata",
+            "cut metadata to node",
+            "cut host to node",
+            "cut node to host",
+            "reset of a link",
+            "slow network",
+            "stuck disks",
+            "slow disks",
+            "failing disks",
+            "lost answers",
+            "metadata rolled back",
+            "metadata rolled back: held back",
+            "metadata emptied",
+            "metadata restored",
+            "emptied",
+            "emptied: held back",
+            "rolled back",
+            "rolled back: held back",
+            "journal rolled back",
+            "journal rolled back: held back",
+            "swapped devices",
+            "devices put back",
+            "rot",
+            "rot: held back",
+            "journal rotten",
+            "journal rotten: held back",
+            "lost and misdirected writes",
+            "lost and misdirected writes: held back",
+            "lying devices",
+            "growth",
+        ],
+    ),
+    ("role", &["leads", "follows", "joins", "stands", "outside"]),
+    (
+        "role change",
+        &[
+            "leads > outside",
+            "leads > stands",
+            "follows > stands",
+            "follows > outside",
+            "stands > leads",
+            "stands > follows",
+            "stands > outside",
+            "outside > joins",
+            "joins > outside",
+            "joins > stands",
+            "outside > stands",
+        ],
+    ),
+    (
+        "configuration",
+        &[
+            "taken out",
+            "several taken out",
+            "joins in its place",
+            "joins with another store",
+            "in sync",
+            "takeover",
+            "takeover, leaving somebody out",
+            "led by another one",
+            "led by another one, itself left out",
+            "epoch alone",
+        ],
+    ),
+    (
+        "notice",
+        &[
+            "peer up",
+            "peer down",
+            "stood still",
+            "leads",
+            "deposed",
+            "removed, lost",
+            "removed, slow",
+            "handed over, preferred",
+            "handed over, slow",
+            "joining, fast",
+            "joining, full",
+            "in sync",
+            "named for a copy",
+            "released",
+            "spoiled",
+            "repaired",
+            "lost",
+            "not that replica",
+            "metadata behind",
+            "metadata astray",
+            "metadata followed",
+            "device failed",
+        ],
+    ),
+    (
+        "refusal",
+        &["stale epoch", "not that replica", "failed store"],
+    ),
+    (
+        "forward",
+        &[
+            "done",
+            "not primary",
+            "expired",
+            "not ready",
+            "no space",
+            "busy",
+            "medium error",
+            "deposed",
+        ],
+    ),
+    (
+        "sync",
+        &[
+            "fast, begun",
+            "full, begun",
+            "ended",
+            "begun again before it ended",
+            "gone on where it was",
+        ],
+    ),
+    (
+        "opening",
+        &[
+            "refused",
+            "blank devices",
+            "journal ends well",
+            "journal ends in a bad group",
+            "journal has lost a part",
+        ],
+    ),
+    (
+        "host",
+        &[
+            "done",
+            "told something else first",
+            "later",
+            "medium error",
+            "no room",
+            "repeated over another path",
+            "reset done",
+            "reset refused",
+            "waits for growth",
+        ],
+    ),
+];
+
+/// Counts of points, by group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Coverage {
+    counts: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+impl Coverage {
+    /// A point was reached.
+    pub fn reach(&mut self, group: &str, point: &str) {
+        self.add(group, point, 1);
+    }
+
+    /// A point was reached so many times.
+    pub fn add(&mut self, group: &str, point: &str, count: u64) {
+        debug_assert!(is_known(group, point), "{group}: {point} is not listed");
+        if count == 0 {
+            return;
+        }
+        if let Some(known) = self.counts.get_mut(group).and_then(|it| it.get_mut(point)) {
+            *known += count;
+            return;
+        }
+        let points = self.counts.entry(group.into()).or_default();
+        points.insert(point.into(), count);
+    }
+
+    /// Adds another run's.
+    pub fn merge(&mut self, other: &Self) {
+        for (group, points) in &other.counts {
+            for (point, count) in points {
+                self.add(group, point, *count);
+            }
+        }
+    }
+
+    /// How often a point was reached.
+    #[must_use]
+    pub fn count(&self, group: &str, point: &str) -> u64 {
+        let points = self.counts.get(group);
+        points
+            .and_then(|points| points.get(point))
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// What was never reached.
+    #[must_use]
+    pub fn missed(&self) -> Vec<(&'static str, &'static str)> {
+        let all = POINTS
+            .iter()
+            .flat_map(|(group, points)| points.iter().map(|point| (*group, *point)));
+        all.filter(|(group, point)| self.count(group, point) == 0)
+            .collect()
+    }
+}
+
+fn is_known(group: &str, point: &str) -> bool {
+    POINTS
+        .iter()
+        .any(|(name, points)| *name == group && points.contains(&point))
+}
+
+impl fmt::Display for Coverage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (group, points) in POINTS {
+            writeln!(formatter, "{group}")?;
+            for point in *points {
+                let count = self.count(group, point);
+                writeln!(formatter, "  {count:>12}  {point}")?;
+            }
+        }
+        let missed = self.missed();
+        if missed.is_empty() {
+            return writeln!(formatter, "everything was reached");
+        }
+        writeln!(formatter, "never reached:")?;
+        for (group, point) in missed {
+            writeln!(formatter, "  {group}: {point}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_never_reached_is_listed() {
+        let mut coverage = Coverage::default();
+        coverage.reach("role", "leads");
+        let mut other = Coverage::default();
+        other.add("role", "leads", 2);
+        other.add("role", "joins", 1);
+        coverage.merge(&other);
+        assert_eq!(coverage.count("role", "leads"), 3);
+        let missed = coverage.missed();
+        assert!(missed.contains(&("role", "stands")));
+        assert!(!missed.contains(&("role", "joins")));
+        let text = coverage.to_string();
+        assert!(text.contains("           3  leads\n"), "{text}");
+        assert!(text.ends_with("  host: waits for growth\n"), "{text}");
+    }
+}

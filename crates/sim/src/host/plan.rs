@@ -1,0 +1,73 @@
+//! What a host is like, and what it has seen in the end.
+
+use holdfast_stdx::{Duration, Prng};
+
+/// What a host is like.
+#[derive(Clone, Debug)]
+pub struct HostPlan {
+    /// Which volume it uses.
+    pub volume: usize,
+    /// The one path that it uses, if not all of them.
+    pub only: Option<usize>,
+    /// Commands under way at a time.
+    pub depth: usize,
+    /// Between two commands, on average.
+    pub pause: Duration,
+    /// How long a path may take to answer.
+    pub timeout: Duration,
+    /// How long it waits before it repeats a command whose connection broke.
+    pub patience: Duration,
+    /// Whether it aborts a command that takes too long before it drops the session.
+    pub aborts: bool,
+    /// Reads in a hundred commands.
+    pub reads: u64,
+    /// Between two resets of the unit, on average; none are done if there is none.
+    pub resets: Option<Duration>,
+}
+
+impl HostPlan {
+    /// A host as they come, or one in a hurry.
+    pub fn draw(volume: usize, hurried: bool, prng: &mut Prng) -> Self {
+        let pause = if hurried {
+            prng.between(3, 10)
+        } else {
+            prng.between(10, 60)
+        };
+        Self {
+            volume,
+            only: None,
+            depth: prng.between(1, 3) as usize,
+            pause: Duration::from_millis(pause),
+            timeout: Duration::from_millis(prng.between(5000, 8000)),
+            patience: Duration::from_millis(prng.between(3300, 5000)),
+            aborts: prng.chance(1, 2),
+            reads: prng.between(30, 60),
+            resets: prng
+                .chance(1, 6)
+                .then(|| Duration::from_millis(prng.between(1500, 6000))),
+        }
+    }
+}
+
+/// What a host has seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostCounts {
+    /// Commands done.
+    pub done: u64,
+    /// Commands repeated.
+    pub repeated: u64,
+    /// Answers that data is lost.
+    pub medium_errors: u64,
+    /// Answers that there is no room.
+    pub no_space: u64,
+    /// Resets of the unit that were done.
+    pub resets: u64,
+    /// Resets of the unit that were refused, for nobody could tell whether all was over.
+    pub resets_refused: u64,
+    /// Answers that something else had to be told first.
+    pub attentions: u64,
+    /// Answers that it is to be tried again.
+    pub put_off: u64,
+    /// Answers that the volume ends before: a node does not know yet that it has grown.
+    pub beyond_end: u64,
+}

@@ -1,0 +1,290 @@
+//! What a cluster is seen to do, for the coverage.
+//!
+//! Invariant: whoever watches changes nothing: neither draws numbers nor schedules anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_engine::{Notice, ReplicaView};
+use holdfast_model::record::{Membership, SliceRecord};
+use holdfast_model::{NodeId, SliceId, StoreId};
+use holdfast_wire::{Message, OutcomeCode, Refusal, Role as JoiningAs};
+
+use crate::catalog::Changed;
+use crate::cluster::Fault;
+use crate::coverage::Coverage;
+use crate::network::Place;
+
+/// What a replica is seen to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Leads,
+    Follows,
+    Joins,
+    /// The record takes it for in sync, and it has not begun: it waits for its primary, or stands.
+    Stands,
+    Outside,
+}
+
+impl Role {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Leads => "leads",
+            Self::Follows => "follows",
+            Self::Joins => "joins",
+            Self::Stands => "stands",
+            Self::Outside => "outside",
+        }
+    }
+
+    fn of(view: &ReplicaView, node: NodeId, store: StoreId, record: Option<&SliceRecord>) -> Self {
+        if view.leads.is_some() {
+            return Self::Leads;
+        }
+        if view.in_sync.is_some() {
+            return Self::Follows;
+        }
+        let replica = record.and_then(|record| record.replica(node));
+        match replica.filter(|replica| replica.store == store) {
+            Some(replica) => match replica.membership {
+                Membership::InSync => Self::Stands,
+                Membership::Joining { .. } => Self::Joins,
+                _ => Self::Outside,
+            },
+            None => Self::Outside,
+        }
+    }
+}
+
+/// Whoever watches.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    pub(crate) coverage: Coverage,
+    roles: BTreeMap<(NodeId, SliceId), Role>,
+    /// Syncs that have begun and not ended, each with the number that the primary gave it.
+    syncs: BTreeSet<(SliceId, NodeId)>,
+}
+
+impl Watch {
+    /// A replica after a step of its node.
+    pub(crate) fn replica(
+        &mut self,
+        node: NodeId,
+        store: StoreId,
+        view: &ReplicaView,
+        record: Option<&SliceRecord>,
+    ) {
+        let role = Role::of(view, node, store, record);
+        let before = self.roles.insert((node, view.slice), role);
+        if before == Some(role) {
+            return;
+        }
+        self.coverage.reach("role", role.name());
+        if let Some(change) = before.and_then(|before| change(before, role)) {
+            self.coverage.reach("role change", change);
+        }
+    }
+
+    /// A process has ended: what its replicas were is no change to what they will be.
+    pub(crate) fn process_ended(&mut self, node: NodeId) {
+        self.roles.retain(|(of, _), _| *of != node);
+    }
+
+    /// A record has changed.
+    pub(crate) fn record(&mut self, changed: &Changed) {
+        if let Some(before) = &changed.before
+            && *before != changed.after
+        {
+            for point in differences(before, &changed.after) {
+                self.coverage.reach("configuration", point);
+            }
+        }
+    }
+
+    /// An engine tells of something.
+    pub(crate) fn notice(&mut self, notice: &Notice) {
+        self.coverage.reach("notice", notice_name(notice));
+        match notice {
+            Notice::Joining { slice, node, full } => {
+                let point = if *full { "full, begun" } else { "fast, begun" };
+                self.coverage.reach("sync", point);
+                if !self.syncs.insert((*slice, *node)) {
+                    self.coverage.reach("sync", "begun again before it ended");
+                }
+            }
+            Notice::InSync(slice, node) => {
+                self.coverage.reach("sync", "ended");
+                self.syncs.remove(&(*slice, *node));
+            }
+            _ => {}
+        }
+    }
+
+    /// A message arrives.
+    pub(crate) fn message(&mut self, message: &Message) {
+        match message {
+            Message::Refused(refused) => {
+                let point = match refused.refusal {
+                    Refusal::StaleEpoch => "stale epoch",
+                    Refusal::NotThatReplica => "not that replica",
+                    Refusal::Failed => "failed store",
+                };
+                self.coverage.reach("refusal", point);
+            }
+            Message::Forwarded(forwarded) => {
+                let point = match forwarded.outcome {
+                    OutcomeCode::Done => "done",
+                    OutcomeCode::NotPrimary => "not primary",
+                    OutcomeCode::Expired => "expired",
+                    OutcomeCode::NotReady => "not ready",
+                    OutcomeCode::NoSpace => "no space",
+                    OutcomeCode::Busy => "busy",
+                    OutcomeCode::MediumError => "medium error",
+                    OutcomeCode::Deposed => "deposed",
+                };
+                self.coverage.reach("forward", point);
+            }
+            // A sync of an earlier epoch than the one that begins.
+            Message::Begin(begin)
+                if begin.role != JoiningAs::InSync && begin.sync < begin.epoch =>
+            {
+                self.coverage.reach("sync", "gone on where it was");
+            }
+            _ => {}
+        }
+    }
+
+    /// Something goes wrong; `done` says whether it was not held back.
+    pub(crate) fn fault(&mut self, fault: &Fault, done: bool) {
+        if let Some(point) = fault_name(fault, done) {
+            self.coverage.reach("fault", point);
+        }
+    }
+}
+
+fn change(before: Role, after: Role) -> Option<&'static str> {
+    use Role::{Follows, Joins, Leads, Outside, Stands};
+    Some(match (before, after) {
+        (Leads, Outside) => "leads > outside",
+        (Leads, Stands) => "leads > stands",
+        (Follows, Stands) => "follows > stands",
+        (Follows, Outside) => "follows > outside",
+        (Stands, Leads) => "stands > leads",
+        (Stands, Follows) => "stands > follows",
+        (Stands, Outside) => "stands > outside",
+        (Outside, Joins) => "outside > joins",
+        (Joins, Outside) => "joins > outside",
+        (Joins, Stands) => "joins > stands",
+        (Outside, Stands) => "outside > stands",
+        // Between two looks more than one thing may have happened.
+        _ => return None,
+    })
+}
+
+/// What is different in a record.
+fn differences(before: &SliceRecord, after: &SliceRecord) -> Vec<&'static str> {
+    let mut points = Vec::new();
+    let whole = |record: &SliceRecord| record.in_sync().collect::<BTreeSet<_>>();
+    let joining = |record: &SliceRecord| record.joining().collect::<BTreeSet<_>>();
+    let (was, is) = (whole(before), whole(after));
+    let left_out = was.difference(&is).count();
+    match left_out {
+        0 => {}
+        1 => points.push("taken out"),
+        _ => points.push("several taken out"),
+    }
+    for node in joining(after).difference(&joining(before)) {
+        let store = |record: &SliceRecord| record.replica(*node).map(|replica| replica.store);
+        points.push(if store(before) == store(after) {
+            "joins in its place"
+        } else {
+            "joins with another store"
+        });
+    }
+    if is.difference(&was).next().is_some() {
+        points.push("in sync");
+    }
+    if before.primary != after.primary {
+        let by_itself = after.proposer.0 == after.primary;
+        points.push(match (by_itself, is.contains(&before.primary)) {
+            (true, true) if left_out == 0 => "takeover",
+            (true, _) => "takeover, leaving somebody out",
+            (false, true) => "led by another one",
+            (false, false) => "led by another one, itself left out",
+        });
+    }
+    if points.is_empty() {
+        points.push("epoch alone");
+    }
+    points
+}
+
+const fn notice_name(notice: &Notice) -> &'static str {
+    match notice {
+        Notice::PeerUp(_) => "peer up",
+        Notice::PeerDown(_) => "peer down",
+        Notice::StoodStill { .. } => "stood still",
+        Notice::Leads(..) => "leads",
+        Notice::Deposed(..) => "deposed",
+        Notice::Removed { slow: false, .. } => "removed, lost",
+        Notice::Removed { slow: true, .. } => "removed, slow",
+        Notice::HandedOver { slow: false, .. } => "handed over, preferred",
+        Notice::HandedOver { slow: true, .. } => "handed over, slow",
+        Notice::Joining { full: false, .. } => "joining, fast",
+        Notice::Joining { full: true, .. } => "joining, full",
+        Notice::InSync(..) => "in sync",
+        Notice::Named(..) => "named for a copy",
+        Notice::Released(..) => "released",
+        Notice::Spoiled(..) => "spoiled",
+        Notice::Repaired(..) => "repaired",
+        Notice::Lost(..) => "lost",
+        Notice::NotThatReplica(_) => "not that replica",
+        Notice::MetadataBehind(..) => "metadata behind",
+        Notice::MetadataAstray(_) => "metadata astray",
+        Notice::MetadataFollowed => "metadata followed",
+        Notice::DeviceFailed(_) => "device failed",
+    }
+}
+
+const fn fault_name(fault: &Fault, done: bool) -> Option<&'static str> {
+    Some(match fault {
+        Fault::Kill(_) => "kill",
+        Fault::LosePower(_) => "power loss",
+        Fault::Stop(_) => "stop",
+        Fault::Freeze { between: false, .. } => "freeze",
+        Fault::Freeze { between: true, .. } => "freeze between",
+        Fault::Standstill { .. } => "standstill",
+        Fault::Cut(Place::Node(_), Place::Node(_)) => "cut node to node",
+        Fault::Cut(Place::Node(_), Place::Metadata) => "cut node to metadata",
+        Fault::Cut(Place::Metadata, Place::Node(_)) => "cut metadata to node",
+        Fault::Cut(Place::Host(_), Place::Node(_)) => "cut host to node",
+        Fault::Cut(Place::Node(_), Place::Host(_)) => "cut node to host",
+        Fault::Reset(..) => "reset of a link",
+        Fault::Slow(_) => "slow network",
+        Fault::StickDisks(_) => "stuck disks",
+        Fault::SlowDisks(..) => "slow disks",
+        Fault::FailDisks(_) => "failing disks",
+        Fault::LoseAnswers(_) => "lost answers",
+        Fault::RollBackMetadata if done => "metadata rolled back",
+        Fault::RollBackMetadata => "metadata rolled back: held back",
+        Fault::EmptyMetadata => "metadata emptied",
+        Fault::RestoreMetadata if done => "metadata restored",
+        Fault::Wipe(_) if done => "emptied",
+        Fault::Wipe(_) => "emptied: held back",
+        Fault::RollBack(_) if done => "rolled back",
+        Fault::RollBack(_) => "rolled back: held back",
+        Fault::RollBackJournal(_) if done => "journal rolled back",
+        Fault::RollBackJournal(_) => "journal rolled back: held back",
+        Fault::SwapDisks(..) if done => "swapped devices",
+        Fault::PutBack(_) if done => "devices put back",
+        Fault::Rot(_) | Fault::RotPages(_) | Fault::RotTable(_) if done => "rot",
+        Fault::Rot(_) | Fault::RotPages(_) | Fault::RotTable(_) => "rot: held back",
+        Fault::RotForGood(_) => "rot",
+        Fault::RotJournal(_) if done => "journal rotten",
+        Fault::RotJournal(_) => "journal rotten: held back",
+        Fault::LoseWrites(_) if done => "lost and misdirected writes",
+        Fault::LoseWrites(_) => "lost and misdirected writes: held back",
+        Fault::Lie(_) => "lying devices",
+        Fault::Grow(_) => "growth",
+        _ => return None,
+    })
+}

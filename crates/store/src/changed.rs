@@ -1,0 +1,71 @@
+//! What has changed above a point, as far as pages and memory tell: what a replica may lack that has
+//! everything up to there, whoever remembers when it went away.
+//!
+//! Invariants:
+//! - every block that changed above the point is told, or its page is not there any more;
+//! - more may be told than has changed: the table tells of pages, not of their blocks, and copies from
+//!   other replicas count as changes of the moment at which they were installed.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use holdfast_format::PageKey;
+use holdfast_model::{ChangedPage, PageIndex, Sequence, SliceId};
+
+use crate::machine::Core;
+
+impl Core {
+    pub(crate) fn changed_above(&self, id: SliceId, sequence: Sequence) -> Vec<ChangedPage> {
+        let Some(slice) = self.slice(id) else {
+            return Vec::new();
+        };
+        // Of a page whose entry is lost nobody knows when it was written.
+        let written = self
+            .pages
+            .pages(id)
+            .filter(|(_, view)| !view.has_slot || view.lost != 0 || view.written > sequence);
+        let mut changed: BTreeMap<PageIndex, ChangedPage> =
+            written.map(|(page, _)| (page, whole(page))).collect();
+        for page in slice.overlay.keys().copied() {
+            let blocks = self.blocks_above(id, page, sequence);
+            if blocks == 0 {
+                continue;
+            }
+            // One that is about to come into being may have been there before, with other contents.
+            let is_exact = self.pages.page(PageKey { slice: id, page }).is_some();
+            changed.entry(page).or_insert(match is_exact {
+                true => ChangedPage {
+                    page,
+                    blocks,
+                    is_exact,
+                },
+                false => whole(page),
+            });
+        }
+        changed.into_values().collect()
+    }
+
+    /// The blocks of a page for which memory has something above `sequence`.
+    pub(crate) fn blocks_above(&self, id: SliceId, page: PageIndex, sequence: Sequence) -> u64 {
+        let slice = self.slice(id).expect("the slice exists");
+        let Some(overlay) = slice.overlay.get(&page) else {
+            return 0;
+        };
+        let parts = overlay.parts().iter().filter(|part| part.rank > sequence);
+        let items = overlay.unsettled().filter(|(rank, _)| *rank > sequence);
+        let items = items.map(|(_, item)| self.items[item].masks(page).all());
+        parts
+            .map(|part| part.mask)
+            .chain(items)
+            .fold(0, |blocks, mask| blocks | mask)
+    }
+}
+
+/// A page of which some block may have changed, nobody knows which.
+fn whole(page: PageIndex) -> ChangedPage {
+    ChangedPage {
+        page,
+        blocks: u64::MAX,
+        is_exact: false,
+    }
+}

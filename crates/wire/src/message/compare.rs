@@ -1,0 +1,70 @@
+//! What replicas say of what they have, so that only what differs travels. Since version 2.
+
+use alloc::vec::Vec;
+
+use holdfast_model::{Epoch, PageIndex, Sequence, SliceId};
+
+/// The pages that a joining replica has, said once it has begun as
+/// [`Role::JoiningCompared`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holdings {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The pages, in order.
+    pub pages: Vec<PageIndex>,
+}
+
+/// Asks a replica what it holds in blocks of a page, committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch in which the sender leads it.
+    pub epoch: Epoch,
+    /// Names the question in its answer.
+    pub number: u64,
+    /// The page.
+    pub page: PageIndex,
+    /// The blocks, one bit each; at least one.
+    pub blocks: u64,
+}
+
+/// What is in a block, in few bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockDigest {
+    /// Zeros, that is nothing.
+    Zero,
+    /// It cannot be read.
+    Bad,
+    /// Data: 128 bits of its BLAKE3 hash, with the key that the two stores make.
+    Data([u8; 16]),
+}
+
+/// The digests that were asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Digests {
+    /// The slice.
+    pub slice: SliceId,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The question.
+    pub number: u64,
+    /// The committed point as of which they were read.
+    pub as_of: Sequence,
+    /// One for each block.
+    pub digests: Vec<BlockDigest>,
+}
+
+impl Digests {
+    /// Bytes that the digests take on their way.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let bytes = self.digests.iter().map(|digest| match digest {
+            BlockDigest::Zero | BlockDigest::Bad => 1,
+            BlockDigest::Data(hash) => 1 + hash.len() as u64,
+        });
+        bytes.sum()
+    }
+}
