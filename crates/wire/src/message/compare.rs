@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use holdfast_model::{Epoch, PageIndex, Sequence, SliceId};
 
 /// The pages that a joining replica has, said once it has begun as
-/// [`Role::JoiningCompared`].
+/// [`Role::JoiningCompared`](super::Role::JoiningCompared).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holdings {
     /// The slice.
