@@ -95,8 +95,15 @@ fn what_was_rebuilt_elsewhere_is_dropped() {
     for seed in 0..SEEDS {
         let mut story = Story::new(seed, Policy::Mirror2);
         story.busy(true);
-        story.wait(3 * SECOND);
+        story.wait(SECOND);
         let goes = story.secondary();
+        // Until something is in pages: some hosts mostly read, and blocks are put in place in their time.
+        for _ in 0..20 {
+            if story.run.cluster.pages_used(goes) > 0 {
+                break;
+            }
+            story.wait(SECOND);
+        }
         assert!(story.run.cluster.pages_used(goes) > 0, "seed {seed}");
         story.now(Fault::Kill(goes));
         story.wait(SECOND);
