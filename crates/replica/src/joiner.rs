@@ -201,7 +201,7 @@ impl Replica {
         let mut refused = false;
         for content in &copy.contents {
             for part in joiner.missing(content.range) {
-                let change = change_of(content, part);
+                let change = change_of(content.part(part));
                 // A page with nothing but bad blocks has its place too.
                 let is_clear = matches!(change, Some(Change::Clear(_)));
                 if !is_clear && !context.reserve(part) {
@@ -257,19 +257,15 @@ impl Replica {
     }
 }
 
-/// What `content` says of `part`, which lies in it; `None`: that it is bad.
-fn change_of(content: &Content, part: BlockRange) -> Option<Change> {
-    match &content.content {
-        BlockContent::Data { data, checksums } => {
-            let first = (part.start() - content.range.start()) as usize;
-            let count = part.count() as usize;
-            Some(Change::Write {
-                start: BlockIndex(part.start()),
-                data: data.slice(first * BLOCK_SIZE..(first + count) * BLOCK_SIZE),
-                checksums: checksums[first..first + count].to_vec(),
-            })
-        }
-        BlockContent::Zero => Some(Change::Clear(part)),
+/// The change that makes blocks what they are elsewhere; `None` if they are bad there.
+fn change_of(content: Content) -> Option<Change> {
+    match content.content {
+        BlockContent::Data { data, checksums } => Some(Change::Write {
+            start: BlockIndex(content.range.start()),
+            data,
+            checksums,
+        }),
+        BlockContent::Zero => Some(Change::Clear(content.range)),
         BlockContent::Bad => None,
     }
 }

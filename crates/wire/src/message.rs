@@ -5,7 +5,9 @@ mod compare;
 
 use alloc::vec::Vec;
 
-use holdfast_model::{BlockRange, CommandId, Entry, Epoch, Sequence, SliceId, StoreId, VolumeId};
+use holdfast_model::{
+    BLOCK_SIZE, BlockRange, CommandId, Entry, Epoch, Sequence, SliceId, StoreId, VolumeId,
+};
 use holdfast_stdx::{Bytes, Instant};
 
 use body::{Body, Payload};
@@ -237,6 +239,28 @@ pub struct Content {
     pub range: BlockRange,
     /// What is in them.
     pub content: BlockContent,
+}
+
+impl Content {
+    /// What is in some of the blocks.
+    ///
+    /// Panics if `part` does not lie within the blocks.
+    #[must_use]
+    pub fn part(&self, part: BlockRange) -> Self {
+        let first = (part.start() - self.range.start()) as usize;
+        let end = first + part.count() as usize;
+        let content = match &self.content {
+            BlockContent::Data { data, checksums } => BlockContent::Data {
+                data: data.slice(first * BLOCK_SIZE..end * BLOCK_SIZE),
+                checksums: checksums[first..end].to_vec(),
+            },
+            other => other.clone(),
+        };
+        Self {
+            range: part,
+            content,
+        }
+    }
 }
 
 /// Blocks for a joining replica.

@@ -169,14 +169,18 @@ impl CatchUp {
         });
     }
 
+    /// Whether `token` is that of a page, or of a part of one.
+    fn reads(&self, token: Token) -> bool {
+        let mut waiting = self.reading.iter().map(|reading| &reading.waiting);
+        waiting.any(|waiting| waiting.contains(&token))
+    }
+
     /// A part of a page has been read: the page, if that was the last.
-    fn part_read(&mut self, token: Token, contents: &mut Option<Contents>) -> Option<Reading> {
-        let mut all = self.reading.iter_mut().enumerate();
-        let (place, reading) = all.find_map(|(place, reading)| {
-            let was_waiting = reading.waiting.remove(&token);
-            was_waiting.then_some((place, reading))
-        })?;
-        reading.contents.extend(contents.take()?);
+    fn part_read(&mut self, token: Token, contents: Contents) -> Option<Reading> {
+        let mut all = self.reading.iter_mut();
+        let place = all.position(|reading| reading.waiting.remove(&token))?;
+        let reading = &mut self.reading[place];
+        reading.contents.extend(contents);
         let is_whole = reading.waiting.is_empty();
         is_whole.then(|| self.reading.swap_remove(place))
     }
@@ -190,20 +194,18 @@ impl Reading {
         };
         let mut differing = Vec::new();
         for content in &self.contents {
-            for (page, part) in content.range.by_page() {
-                let differs = |block: &BlockIndex| {
-                    let before = self.lacking.blocks & ((1 << block.within_page()) - 1);
-                    let ours = digest::of(key, content, *block);
-                    theirs[before.count_ones() as usize] != ours
-                };
-                let blocks = part.blocks().filter(differs);
-                let blocks = blocks.fold(0, |mask, block| mask | 1 << block.within_page());
-                differing.extend(runs(page, blocks).map(|run| part_of(content, run)));
-            }
+            let differs = |block: &BlockIndex| {
+                let before = self.lacking.blocks & ((1 << block.within_page()) - 1);
+                let ours = digest::of(key, content, *block);
+                theirs[before.count_ones() as usize] != ours
+            };
+            let blocks = content.range.blocks().filter(differs);
+            let blocks = blocks.fold(0, |mask, block| mask | 1 << block.within_page());
+            differing.extend(runs(self.lacking.page, blocks).map(|run| content.part(run)));
         }
         if differing.is_empty() {
-            let first = self.contents.iter().take(1);
-            let one = |it: &Content| part_of(it, BlockRange::new(it.range.start(), 1));
+            let first = self.contents.first();
+            let one = |it: &Content| it.part(BlockRange::new(it.range.start(), 1));
             differing.extend(first.map(one));
         }
         differing
@@ -363,36 +365,33 @@ impl Replica {
         token: Token,
         contents: Contents,
     ) -> Option<Contents> {
-        let (slice, own) = (self.slice, self.me.store);
-        let mut contents = Some(contents);
         let Role::Primary(primary) = &mut self.role else {
-            return contents;
+            return Some(contents);
         };
-        let epoch = primary.epoch;
-        for (node, member) in &mut primary.members {
-            let key = digest::key(own, member.store);
-            let Some(catch_up) = member.catch_up_mut() else {
-                continue;
-            };
-            let whole = catch_up.part_read(token, &mut contents);
-            if let Some(reading) = whole {
-                let number = catch_up.number();
-                let (lacking, as_of) = (reading.lacking, reading.as_of);
-                let contents = reading.differing(&key);
-                let sent = (lacking, data_bytes(&contents));
-                catch_up.sent.insert(number, sent);
-                let copy = Copy {
-                    slice,
-                    epoch,
-                    number,
-                    as_of,
-                    contents,
-                };
-                context.send(*node, copy.into());
-            }
-            contents.as_ref()?;
-        }
-        contents
+        let mut members = primary.members.iter_mut();
+        let reader = members.find_map(|(node, member)| {
+            let store = member.store;
+            let catch_up = member.catch_up_mut()?;
+            catch_up.reads(token).then_some((*node, store, catch_up))
+        });
+        let Some((node, store, catch_up)) = reader else {
+            return Some(contents);
+        };
+        let reading = catch_up.part_read(token, contents)?;
+        let number = catch_up.number();
+        let (lacking, as_of) = (reading.lacking, reading.as_of);
+        let contents = reading.differing(&digest::key(self.me.store, store));
+        let sent = (lacking, data_bytes(&contents));
+        catch_up.sent.insert(number, sent);
+        let copy = Copy {
+            slice: self.slice,
+            epoch: primary.epoch,
+            number,
+            as_of,
+            contents,
+        };
+        context.send(node, copy.into());
+        None
     }
 
     pub(crate) fn handle_copied(
@@ -433,21 +432,4 @@ fn data_bytes(contents: &[Content]) -> u64 {
         BlockContent::Zero | BlockContent::Bad => 0,
     });
     data.sum()
-}
-
-/// What is in some of the blocks.
-fn part_of(content: &Content, part: BlockRange) -> Content {
-    let first = (part.start() - content.range.start()) as usize;
-    let end = first + part.count() as usize;
-    let content = match &content.content {
-        BlockContent::Data { data, checksums } => BlockContent::Data {
-            data: data.slice(first * BLOCK_SIZE..end * BLOCK_SIZE),
-            checksums: checksums[first..end].to_vec(),
-        },
-        other => other.clone(),
-    };
-    Content {
-        range: part,
-        content,
-    }
 }
