@@ -108,7 +108,7 @@ fn a_node_that_is_gone_for_long_is_rebuilt_elsewhere() {
         load.wait_for(200)?;
         let node = primary(demo)?;
         demo.kill(&node)?;
-        wait_until_gone_elsewhere(demo, &node)?;
+        wait_until_gone(demo, &node)?;
         load.wait_for(200)?;
         let (_, mut ledger) = load.stop()?;
         host.verify(&mut ledger)?;
@@ -123,16 +123,6 @@ fn a_node_that_is_gone_for_long_is_rebuilt_elsewhere() {
         ask(demo, &["settings", "set", "--repair-delay", "60m"])?;
         host.verify(&mut ledger)
     });
-}
-
-/// Waits until the volume is healthy without a node.
-fn wait_until_gone_elsewhere(demo: &Demo, node: &str) -> Result<()> {
-    let what = format!("what {node} held is rebuilt elsewhere");
-    wait_until(&what, MOVE_PATIENCE, || {
-        let volume = demo.volume("demo")?;
-        Ok(volume.is_whole(2) && volume.health == "healthy" && !volume.is_held_by(node))
-    })
-    .map(|_| ())
 }
 
 #[test]

@@ -106,6 +106,23 @@ fn who_is_kept_goes_when_the_control_plane_has_seen_enough() {
     settle_as_wished(&mut lab);
 }
 
+#[test]
+fn who_comes_back_to_go_is_not_brought_up_to_date() {
+    let mut lab = two_and_one();
+    lab.kill(2);
+    lab.pass(SECOND);
+    lab.wish_keeping(Some((&[1, 3], 1)), &[2]);
+    lab.pass(LONG);
+    assert!(lab.is_in_sync(3) && lab.names(2));
+    let epoch = lab.record.epoch;
+    lab.start(2);
+    lab.pass(LONG);
+    assert_eq!(lab.record.epoch, epoch, "{:?}", lab.record);
+    lab.wish(Some((&[1, 3], 1)));
+    settle_as_wished(&mut lab);
+    assert!(lab.contents(2).is_empty());
+}
+
 /// Whoever goes may hold what is bad elsewhere.
 #[test]
 fn nobody_goes_while_blocks_are_bad_where_they_are_to_stay() {

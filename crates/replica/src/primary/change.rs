@@ -226,7 +226,7 @@ impl Replica {
         let offer = offers.find(|node| {
             let peer = context.peer(**node);
             let quick = peer.is_some_and(|peer| peer.append_age < SILENT_FOR_READS);
-            quick && !self.conduct.waits(now, **node)
+            quick && !self.conduct.waits(now, **node) && !self.is_needless(context, **node)
         });
         let offer = offer.filter(|_| primary.is_syncing() || context.may_sync());
         if let Some(node) = offer {

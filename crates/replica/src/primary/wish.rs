@@ -60,6 +60,17 @@ impl Replica {
         Some(Kind::Add(*node))
     }
 
+    /// Whether a replica that was away need not be brought up to date: all that are to hold the slice do,
+    /// it is not one of them, and it has nothing that is bad here.
+    pub(crate) fn is_needless(&self, context: &dyn Context, node: NodeId) -> bool {
+        let (Some(wish), Some(record)) = (&self.wish, &self.record) else {
+            return false;
+        };
+        let in_sync = |wished: &NodeId| record.in_sync().any(|other| other == *wished);
+        let arrived = !wish.nodes.contains(&node) && wish.nodes.iter().all(in_sync);
+        arrived && context.bad_blocks() == 0
+    }
+
     /// Who goes next, if everything is there that is to stay.
     pub(crate) fn leaving(&self, context: &dyn Context) -> Option<NodeId> {
         let (wish, record) = (self.wish.as_ref()?, self.record.as_ref()?);
