@@ -120,6 +120,8 @@ enum Wait {
     Clean,
     /// The end of all that the slice had here.
     Drop,
+    /// What the record takes this replica for, before it says so to a candidate in an epoch.
+    Answer(NodeId, Epoch),
     /// Something that nothing waits for, but for its place in the order.
     Other,
 }
@@ -245,6 +247,7 @@ impl Replica {
             Wait::Install(number) => self.installed(context, number),
             Wait::Clean => self.clean_stop_kept(context),
             Wait::Drop => self.dropped(context),
+            Wait::Answer(peer, epoch) => self.answer_query(context, peer, epoch),
             Wait::Other => {}
         }
         self.maintain(context);

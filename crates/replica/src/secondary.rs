@@ -476,17 +476,39 @@ impl Replica {
         }
     }
 
+    /// A candidate asks what is here. Whoever says that it is in sync must be able to say so in the next
+    /// epoch, too: one without state would not be believed then, so that it keeps one first.
     pub(crate) fn handle_query(&mut self, context: &mut dyn Context, peer: NodeId, query: &Query) {
+        let epoch = query.epoch;
+        let is_new = self.state.is_none() && self.is_in_sync_at(epoch);
+        let mut waits = self.waits.iter().map(|(_, wait)| *wait);
+        if waits.clone().any(|wait| wait == Wait::Answer(peer, epoch)) {
+            return;
+        }
+        if is_new || waits.any(|wait| matches!(wait, Wait::Answer(..))) {
+            let state = self.state.unwrap_or(State::NEW);
+            self.keep(context, state, Wait::Answer(peer, epoch));
+        } else {
+            self.answer_query(context, peer, epoch);
+        }
+    }
+
+    /// Whether this is one of the replicas in sync by the record of an epoch.
+    fn is_in_sync_at(&self, epoch: Epoch) -> bool {
         let recorded = self.record.as_ref().is_some_and(|record| {
-            record.epoch == query.epoch
+            record.epoch == epoch
                 && record.replica(self.me.node).is_some_and(|mine| {
                     mine.membership == Membership::InSync && mine.store == self.me.store
                 })
         });
+        recorded && self.is_as_recorded()
+    }
+
+    pub(crate) fn answer_query(&self, context: &mut dyn Context, peer: NodeId, epoch: Epoch) {
         let reply = QueryReply {
             slice: self.slice,
-            epoch: query.epoch,
-            in_sync: recorded && self.is_as_recorded(),
+            epoch,
+            in_sync: self.is_in_sync_at(epoch),
             prepared: context.prepared(),
             committed: context.committed(),
         };

@@ -4,6 +4,7 @@ mod lab;
 
 use holdfast_model::Epoch;
 use holdfast_stdx::Duration;
+use holdfast_wire::{Message, OutcomeCode};
 
 use lab::{Lab, node};
 
@@ -33,6 +34,29 @@ fn a_primary_lost_right_after_the_start_is_missed() {
     lab.pass_until(SECOND / 5, "node 1 leads", |lab| lab.leads(1));
     lab.kill(1);
     lab.pass_until(SECOND, "another leads", |lab| lab.leader().is_some());
+}
+
+/// The first primary is recorded, and has lost everything before the other hears of it. That one has nothing
+/// but the record's word that it is in sync.
+#[test]
+fn a_slice_whose_first_primary_never_began_is_led_by_another() {
+    let mut lab = Lab::losing(2, 1, |message| matches!(message, Message::QueryReply(_)));
+    assert_eq!(lab.record.epoch, Epoch(1), "nobody has proposed anything");
+    lab.deaf = Some(node(1));
+    lab.lost = |_| false;
+    lab.reconnect(1, 2);
+    lab.settle();
+    assert_eq!(lab.record.epoch, Epoch(2), "it does not know yet");
+    assert!(lab.is_in_sync(2), "{:?}", lab.record);
+    lab.kill(1);
+    lab.lose_state(1);
+    lab.deaf = None;
+    lab.kill(2);
+    lab.start(2);
+    lab.start(1);
+    lab.pass_until(10 * SECOND, "node 2 leads", |lab| lab.leads(2));
+    lab.pass_until(10 * SECOND, "both are in sync", |lab| lab.is_in_sync(1));
+    assert_eq!(lab.outcome_of_write(2, 0, 7), Some(OutcomeCode::Done));
 }
 
 #[test]

@@ -57,6 +57,14 @@ pub(crate) fn store(number: u16) -> StoreId {
 impl Lab {
     /// A slice with a replica on each of `nodes` nodes, the first one its primary, serving.
     pub(crate) fn new(nodes: u16, copies_min: u8) -> Self {
+        let mut lab = Self::losing(nodes, copies_min, |_| false);
+        lab.pass(Duration::from_secs(3));
+        assert!(lab.leads(1), "the first node leads");
+        lab
+    }
+
+    /// A slice that nobody has led yet, on nodes between which some messages are lost.
+    pub(crate) fn losing(nodes: u16, copies_min: u8, lost: fn(&Message) -> bool) -> Self {
         let replicas = (1..=nodes).map(|number| ReplicaRecord {
             node: node(number),
             store: store(number),
@@ -80,7 +88,7 @@ impl Lab {
             record,
             wish: None,
             cut: BTreeSet::new(),
-            lost: |_| false,
+            lost,
             copies_left: BTreeMap::new(),
             copies_held: Vec::new(),
             deaf: None,
@@ -91,8 +99,6 @@ impl Lab {
             lab.nodes.insert(node(number), Node::new(node(number)));
             lab.start(number);
         }
-        lab.pass(Duration::from_secs(3));
-        assert!(lab.leads(1), "the first node leads");
         lab
     }
 
