@@ -182,6 +182,15 @@ pub struct LogConfig {
     pub bytes_max: u64,
 }
 
+impl LogConfig {
+    fn check(self) -> Result<(), Invalid> {
+        if self.bytes_max < LOG_BYTES_MAX_MIN {
+            return Err(Invalid::LogBytes(self.bytes_max));
+        }
+        Ok(())
+    }
+}
+
 impl Default for LogConfig {
     fn default() -> Self {
         Self {
@@ -297,12 +306,7 @@ impl NodeConfig {
     /// # Errors
     /// [`ConfigError`], with the place in the file where that is known.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let config: Self = read_toml(path)?;
-        config.check().map_err(|invalid| ConfigError::Invalid {
-            path: path.to_owned(),
-            invalid,
-        })?;
-        Ok(config)
+        read_toml(path, Self::check)
     }
 
     /// The configuration as a file.
@@ -326,10 +330,7 @@ impl NodeConfig {
         self.metadata_source()?;
         self.check_endpoints()?;
         self.check_devices()?;
-        if self.log.bytes_max < LOG_BYTES_MAX_MIN {
-            return Err(Invalid::LogBytes(self.log.bytes_max));
-        }
-        Ok(())
+        self.log.check()
     }
 
     /// Where the metadata is.
@@ -437,16 +438,24 @@ fn absolute(key: &'static str, path: &Path) -> Result<(), Invalid> {
     })
 }
 
-/// Reads a file of TOML.
-fn read_toml<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError> {
+/// Reads a file of TOML, whose values have to make sense.
+fn read_toml<T: DeserializeOwned>(
+    path: &Path,
+    check: impl FnOnce(&T) -> Result<(), Invalid>,
+) -> Result<T, ConfigError> {
     let text = read_text(path).map_err(|source| ConfigError::Read {
         path: path.to_owned(),
         source,
     })?;
-    toml::from_str(&text).map_err(|source| ConfigError::Parse {
+    let config = toml::from_str(&text).map_err(|source| ConfigError::Parse {
         path: path.to_owned(),
         source: Box::new(source),
-    })
+    })?;
+    check(&config).map_err(|invalid| ConfigError::Invalid {
+        path: path.to_owned(),
+        invalid,
+    })?;
+    Ok(config)
 }
 
 fn read_text(path: &Path) -> io::Result<String> {

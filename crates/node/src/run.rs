@@ -4,6 +4,7 @@
 //! which a person would mend it.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use holdfast_api::Api;
 use holdfast_disk::{DeviceSpec, Disks, FileSpec, OpenErrorReason, Options, StartError};
@@ -18,17 +19,18 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Level;
 
-use crate::config::{DeviceConfig, NodeConfig};
+use crate::config::{DeviceConfig, LogConfig, NodeConfig};
 use crate::directory::{ClaimError, Directory};
 use crate::error::NodeError;
 use crate::etcd::{Plan, Supervisor};
+use crate::logging::{self, Log};
 use crate::predecessor::{self, Holder};
 use crate::reactor::{Names, Reactor};
 use crate::report::Reporter;
 use crate::room::RoomWatch;
 use crate::services::{ApiParts, Services};
 use crate::signals::Signals;
-use crate::{clock, limits, logging};
+use crate::{clock, limits};
 
 /// The log in a node's directory.
 pub const LOG_FILE: &str = "node.log";
@@ -73,11 +75,7 @@ pub fn run<A: Api>(
             &home,
         )?),
     };
-    let directory =
-        predecessor::attempt(|| Directory::claim(&config.directory), ClaimError::holder)?;
-    let path = directory.path().join(LOG_FILE);
-    let log = logging::start(&path, config.log.bytes_max, Level::INFO);
-    let _log = log.map_err(|source| NodeError::Log { path, source })?;
+    let (_directory, _log) = move_in(&config.directory, config.log)?;
     tracing::info!(
         "starts as {} ({}) of cluster {}",
         config.name,
@@ -95,6 +93,15 @@ pub fn run<A: Api>(
         Err(error) => tracing::error!("{error}"),
     }
     ended
+}
+
+/// Takes a directory for this process, and begins its log there.
+pub(crate) fn move_in(directory: &Path, log: LogConfig) -> Result<(Directory, Log), NodeError> {
+    let directory = predecessor::attempt(|| Directory::claim(directory), ClaimError::holder)?;
+    let path = directory.path().join(LOG_FILE);
+    let log = logging::start(&path, log.bytes_max, Level::INFO);
+    let log = log.map_err(|source| NodeError::Log { path, source })?;
+    Ok((directory, log))
 }
 
 fn run_logged<A: Api>(

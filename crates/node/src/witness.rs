@@ -1,15 +1,12 @@
 //! A witness: a member of etcd beside two nodes, and nothing else.
 
 use tokio::runtime::Builder;
-use tracing::Level;
 
 use crate::config::witness::WitnessConfig;
-use crate::directory::{ClaimError, Directory};
 use crate::error::NodeError;
 use crate::etcd::{Plan, Supervisor};
-use crate::run::{ETCD_DIRECTORY, LOG_FILE};
+use crate::run::{ETCD_DIRECTORY, move_in};
 use crate::signals::Signals;
-use crate::{logging, predecessor};
 
 /// Runs a witness until it is told to stop, by SIGTERM or SIGINT.
 ///
@@ -17,11 +14,7 @@ use crate::{logging, predecessor};
 /// [`NodeError`] if it cannot start.
 pub fn run(config: &WitnessConfig) -> Result<(), NodeError> {
     config.check()?;
-    let directory =
-        predecessor::attempt(|| Directory::claim(&config.directory), ClaimError::holder)?;
-    let path = directory.path().join(LOG_FILE);
-    let log = logging::start(&path, config.log.bytes_max, Level::INFO);
-    let _log = log.map_err(|source| NodeError::Log { path, source })?;
+    let (directory, _log) = move_in(&config.directory, config.log)?;
     tracing::info!(
         "starts as witness {} of cluster {}",
         config.name,

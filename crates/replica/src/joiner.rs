@@ -10,9 +10,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use holdfast_model::{
-    BLOCK_SIZE, BlockIndex, BlockRange, Change, Epoch, NodeId, PageIndex, Sequence,
-};
+use holdfast_model::{BlockIndex, BlockRange, Change, Epoch, NodeId, PageIndex, Sequence};
 use holdfast_wire::{
     Begin, BlockContent, Content, Copied, Copy, Digest, Digests, Holdings, Refusal,
     Role as BeginRole,

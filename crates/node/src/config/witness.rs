@@ -7,7 +7,7 @@ use holdfast_model::ClusterId;
 use serde::{Deserialize, Serialize};
 
 use super::etcd::EtcdSection;
-use super::{ConfigError, Invalid, LOG_BYTES_MAX_MIN, LogConfig, absolute, is_name, read_toml};
+use super::{ConfigError, Invalid, LogConfig, absolute, is_name, read_toml};
 
 /// A witness's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,12 +32,7 @@ impl WitnessConfig {
     /// # Errors
     /// [`ConfigError`], with the place in the file where that is known.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let config: Self = read_toml(path)?;
-        config.check().map_err(|invalid| ConfigError::Invalid {
-            path: path.to_owned(),
-            invalid,
-        })?;
-        Ok(config)
+        read_toml(path, Self::check)
     }
 
     /// Whether every value makes sense.
@@ -51,9 +46,6 @@ impl WitnessConfig {
         absolute("directory", &self.directory)?;
         self.etcd.check()?;
         self.etcd.own(&self.name)?;
-        if self.log.bytes_max < LOG_BYTES_MAX_MIN {
-            return Err(Invalid::LogBytes(self.log.bytes_max));
-        }
-        Ok(())
+        self.log.check()
     }
 }

@@ -11,15 +11,14 @@ use std::collections::BTreeMap;
 use holdfast_engine::Event;
 use holdfast_metadata::machine::Output;
 use holdfast_metadata::{ClientId, HistoryLimits, Machine};
-use holdfast_model::metadata::{
-    LeaseId, MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, Transaction,
-};
+use holdfast_model::metadata::{MetadataAnswer, MetadataError, MetadataRequest, MetadataToken};
 use holdfast_model::record::SliceRecord;
 use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 
 use super::node::ProcessId;
 use super::{Cluster, Fault, Happening};
+use crate::boot;
 use crate::catalog::Catalog;
 use crate::failure::Failure;
 use crate::network::Place;
@@ -126,24 +125,7 @@ impl Agreement {
 
     /// Sets a key before anybody looks.
     pub(super) fn put(&mut self, key: String, value: Bytes) {
-        let put = Operation::Put {
-            key,
-            value,
-            lease: LeaseId(0),
-        };
-        let transaction = Transaction {
-            success: vec![put],
-            ..Transaction::default()
-        };
-        let request = MetadataRequest::Transact(transaction);
-        let mut out = Output::default();
-        self.machine.apply(
-            Instant::ZERO,
-            ClientId(0),
-            MetadataToken(0),
-            request,
-            &mut out,
-        );
+        boot::put(&mut self.machine, key, value, &mut Output::default());
     }
 
     fn session(&mut self, process: ProcessId) -> &mut Session {
