@@ -4,10 +4,22 @@ use std::time::{Duration, SystemTime};
 
 use holdfast_api::documents::{Stall, StallList, StallQuery};
 
+use jiff::Timestamp;
+
 use super::client;
 use crate::cli::{Global, StallArguments};
 use crate::failure::Failure;
 use crate::output::{Output, table};
+
+const NAMES: [&str; 7] = [
+    "BEGAN (UTC)",
+    "LENGTH",
+    "VOLUME",
+    "PORTAL",
+    "CAUSE",
+    "NODE",
+    "SLICE",
+];
 
 pub(crate) async fn show(
     global: &Global,
@@ -45,35 +57,21 @@ fn text(list: &StallList, initiators: bool) -> String {
     if list.stalls.is_empty() {
         return "no stalls are known\n".to_owned();
     }
-    if initiators {
-        let rows: Vec<_> = list.stalls.iter().map(row_of_initiator).collect();
-        return table(
-            [
-                "BEGAN (UTC)",
-                "LENGTH",
-                "VOLUME",
-                "PORTAL",
-                "CAUSE",
-                "NODE",
-                "SLICE",
-                "INITIATOR",
-            ],
-            &rows,
-        );
-    }
     let rows: Vec<_> = list.stalls.iter().map(row).collect();
-    table(
-        [
-            "BEGAN (UTC)",
-            "LENGTH",
-            "VOLUME",
-            "PORTAL",
-            "CAUSE",
-            "NODE",
-            "SLICE",
-        ],
-        &rows,
-    )
+    if initiators {
+        let initiators = list.stalls.iter().map(initiator);
+        let rows = rows.into_iter().zip(initiators);
+        let rows: Vec<_> = rows.map(|(row, last)| with(row, last)).collect();
+        table(with(NAMES, "INITIATOR"), &rows)
+    } else {
+        table(NAMES, &rows)
+    }
+}
+
+/// A row with one more cell.
+fn with<T>(row: [T; 7], last: T) -> [T; 8] {
+    let [began, length, volume, portal, cause, node, slice] = row;
+    [began, length, volume, portal, cause, node, slice, last]
 }
 
 fn row(stall: &Stall) -> [String; 7] {
@@ -89,11 +87,9 @@ fn row(stall: &Stall) -> [String; 7] {
     ]
 }
 
-fn row_of_initiator(stall: &Stall) -> [String; 8] {
-    let [began, length, volume, portal, cause, node, slice] = row(stall);
+fn initiator(stall: &Stall) -> String {
     let initiator = stall.initiator.clone();
-    let initiator = initiator.unwrap_or_else(|| "(all)".to_owned());
-    [began, length, volume, portal, cause, node, slice, initiator]
+    initiator.unwrap_or_else(|| "(all)".to_owned())
 }
 
 /// How long, and how it ended if that was not as it should.
@@ -110,42 +106,14 @@ fn length(stall: &Stall) -> String {
     format!("{seconds}.{rest:03} s{end}")
 }
 
-/// A time as people read it, to the millisecond.
+/// A time as people read it, to the millisecond; what no calendar has stays a number.
 fn utc(milliseconds: u64) -> String {
-    let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000);
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{rest:03}")
-}
-
-/// The Gregorian date of a day counted from 1970-01-01.
-fn date(days: u64) -> (u64, u64, u64) {
-    let is_leap = |year: u64| {
-        let century = year.is_multiple_of(100);
-        year.is_multiple_of(if century { 400 } else { 4 })
-    };
-    // 400 years have 146097 days: the loop is short whatever the day.
-    let mut year = 1970 + days / 146_097 * 400;
-    let mut rest = days % 146_097;
-    loop {
-        let length = 365 + u64::from(is_leap(year));
-        if rest < length {
-            break;
-        }
-        rest -= length;
-        year += 1;
+    let time = i64::try_from(milliseconds).ok();
+    let time = time.and_then(|time| Timestamp::from_millisecond(time).ok());
+    match time {
+        Some(time) => time.strftime("%Y-%m-%d %H:%M:%S%.3f").to_string(),
+        None => milliseconds.to_string(),
     }
-    let february = 28 + u64::from(is_leap(year));
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if rest < length {
-            break;
-        }
-        rest -= length;
-        month += 1;
-    }
-    (year, month, rest + 1)
 }
 
 #[cfg(test)]
@@ -162,6 +130,7 @@ mod tests {
             (1_709_251_199_999, "2024-02-29 23:59:59.999"),
             (1_795_371_330_123, "2026-11-22 18:15:30.123"),
             (4_107_542_400_000, "2100-03-01 00:00:00.000"),
+            (u64::MAX, "18446744073709551615"),
         ] {
             assert_eq!(utc(milliseconds), text);
         }
