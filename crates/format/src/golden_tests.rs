@@ -87,6 +87,7 @@ fn superblock() -> Superblock {
         store: STORE,
         nonce: NONCE,
         use_counter: 5,
+        claimed: false,
         node: NodeId(3),
         ordinal: 1,
         device_count: 2,

@@ -102,7 +102,7 @@ macro_rules! structure {
 pub fn structures() -> Vec<Structure> {
     vec![
         structure!("superblock", SuperblockBytes: magic version checksum update cluster store nonce
-        use_counter node ordinal device_count tier reserved_a sector partitions reserved_b
+        use_counter node ordinal device_count tier claimed sector partitions reserved_b
         device_bytes journal_offset segment_bytes segment_count table_a_offset slots_offset
         table_b_offset slot_count slot_base reserved_c),
         structure!("segment header", SegmentBytes: magic checksum index store nonce ordinal

@@ -5,7 +5,7 @@
 //!   the higher `update` counts;
 //! - the copies are written one after the other, each durable before the next, so that one of them
 //!   is valid at any moment;
-//! - everything but `update` and `use_counter` stays as it was when the store was created.
+//! - everything but `update`, `use_counter` and `claimed` stays as it was when the store was created.
 
 use core::mem::{offset_of, size_of};
 
@@ -45,7 +45,7 @@ pub(crate) struct SuperblockBytes {
     pub(crate) ordinal: U16,
     pub(crate) device_count: U16,
     pub(crate) tier: u8,
-    pub(crate) reserved_a: u8,
+    pub(crate) claimed: u8,
     pub(crate) sector: U32,
     pub(crate) partitions: U16,
     pub(crate) reserved_b: [u8; 2],
@@ -79,6 +79,8 @@ pub struct Superblock {
     pub nonce: u64,
     /// How often the store has been opened.
     pub use_counter: u64,
+    /// That opening has only been announced: nothing has been done in it. Only where the journal is.
+    pub claimed: bool,
     /// The node.
     pub node: NodeId,
     /// Which of the store's devices this is, from 0; the journal is on 0.
@@ -139,7 +141,7 @@ impl Superblock {
                 Tier::Flash => 0,
                 Tier::Capacity => 1,
             },
-            reserved_a: 0,
+            claimed: u8::from(self.claimed),
             sector: U32::new(self.sector),
             partitions: U16::new(self.partitions),
             reserved_b: [0; 2],
@@ -206,7 +208,7 @@ impl SuperblockBytes {
             && matches!(self.sector.get(), 512 | 4096)
             && matches!(self.partitions.get(), 1..=64)
             && slot_end <= SLOT_COUNT_MAX
-            && self.reserved_a == 0
+            && self.claimed <= 1
             && self.reserved_b == [0; 2]
             && layout.fits(self.device_bytes.get());
         sound.then_some(Superblock {
@@ -215,6 +217,7 @@ impl SuperblockBytes {
             store: StoreId(self.store.get()),
             nonce: self.nonce.get(),
             use_counter: self.use_counter.get(),
+            claimed: self.claimed == 1,
             node: NodeId(self.node.get()),
             ordinal: self.ordinal.get(),
             device_count: self.device_count.get(),

@@ -299,6 +299,22 @@ pub enum OpenError {
         /// In which start the journal was used.
         start: u64,
     },
+    /// The device has missed a use of its store: it is an older copy of itself, and may lack what was
+    /// acknowledged then.
+    #[error(
+        "the device is an older copy of itself: it was last used in start {known} of the store, the \
+         others in start {start}\n\n\
+         hint: bring back its newest copy; or give the store up and have the node filled by others: \
+         overwrite the first 2 MiB of each device with zeros"
+    )]
+    OlderDevice {
+        /// The device.
+        disk: DiskId,
+        /// In which start it was last used.
+        known: u64,
+        /// In which start the others were.
+        start: u64,
+    },
     /// The store has been opened so often that its numbers run out.
     #[error(
         "the store has been opened {USE_COUNTER_MAX} times, and cannot be once more\n\n\
@@ -333,6 +349,7 @@ impl OpenError {
             | Self::BadSector { disk, .. }
             | Self::LargerSector { disk, .. }
             | Self::OlderSuperblocks { disk, .. }
+            | Self::OlderDevice { disk, .. }
             | Self::DeviceFailed { disk } => Some(*disk),
             Self::NoFlashDevice
             | Self::BadConfig

@@ -4,7 +4,8 @@
 //! - a store is created only on devices that are blank, and its superblocks are written last;
 //! - a store is opened only if all of its devices are there and belong together;
 //! - the use counter rises, both copies durable one after the other, before anything else is
-//!   written.
+//!   written: announced where the journal is, then on all other devices, then for good where the
+//!   journal is. A device that missed it is known by that for an older copy of itself.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -30,13 +31,37 @@ enum Step {
     /// A new journal's segments are being prepared.
     Prepare,
     PrepareFlush,
-    /// One copy of each superblock is being written; with `fresh`, of a store that is created.
+    /// One copy of some superblocks is being written.
     Write {
+        stage: Stage,
         copy: usize,
-        fresh: bool,
     },
     Journal(Box<Recovery>),
     Pages(Box<(Journal, Opening)>),
+}
+
+/// What superblocks are written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The store is created: all of them.
+    Create,
+    /// A use is announced: that of the device with the journal.
+    Claim,
+    /// The others follow.
+    Follow,
+    /// The use begins: that of the device with the journal.
+    Begin,
+}
+
+impl Stage {
+    /// Whether a device is written to that has this place among the store's.
+    fn concerns(self, ordinal: u16) -> bool {
+        match self {
+            Self::Create => true,
+            Self::Claim | Self::Begin => ordinal == 0,
+            Self::Follow => ordinal != 0,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -152,16 +177,18 @@ impl Opener {
             }
             Step::PrepareFlush => {
                 completion.result.map_err(|_| failed)?;
-                self.write_superblocks(0, true);
+                self.write_superblocks(Stage::Create, 0);
             }
-            Step::Write { copy, fresh } => {
+            Step::Write { stage, copy } => {
                 completion.result.map_err(|_| failed)?;
-                let (copy, fresh) = (*copy, *fresh);
+                let (stage, copy) = (*stage, *copy);
                 if self.in_flight == 0 {
-                    match (copy, fresh) {
-                        (0, fresh) => self.write_superblocks(1, fresh),
-                        (_, true) => self.begin_use(),
-                        (_, false) => self.recover_journal(),
+                    match (stage, copy) {
+                        (stage, 0) => self.write_superblocks(stage, 1),
+                        (Stage::Create, _) => self.begin_use(),
+                        (Stage::Claim, _) => self.write_superblocks(Stage::Follow, 0),
+                        (Stage::Follow, _) => self.count_use(Stage::Begin),
+                        (Stage::Begin, _) => self.recover_journal(),
                     }
                 }
             }
@@ -242,18 +269,35 @@ impl Opener {
 
     /// Raises the use counter, on all devices to the same number.
     fn begin_use(&mut self) {
-        let highest = self.superblocks.iter().map(|found| found.use_counter).max();
-        let use_counter = highest.expect("there is a device") + 1;
+        let use_counter = superblocks::next_use(&self.superblocks);
         for superblock in &mut self.superblocks {
             superblock.use_counter = use_counter;
             superblock.update += 1;
         }
-        self.write_superblocks(0, false);
+        // A single device has nobody to wait for.
+        let is_single = self.devices.len() == 1;
+        self.count_use(if is_single {
+            Stage::Begin
+        } else {
+            Stage::Claim
+        });
     }
 
-    fn write_superblocks(&mut self, copy: usize, fresh: bool) {
-        self.step = Step::Write { copy, fresh };
+    /// Announces the use, or lets it begin.
+    fn count_use(&mut self, stage: Stage) {
+        let journal = self.device_of_ordinal(0);
+        let superblock = &mut self.superblocks[journal];
+        superblock.claimed = stage == Stage::Claim;
+        superblock.update += 1;
+        self.write_superblocks(stage, 0);
+    }
+
+    fn write_superblocks(&mut self, stage: Stage, copy: usize) {
+        self.step = Step::Write { stage, copy };
         for index in 0..self.devices.len() {
+            if !stage.concerns(self.superblocks[index].ordinal) {
+                continue;
+            }
             let op = DiskOp::Write {
                 offset: SUPERBLOCK_OFFSETS[copy],
                 parts: vec![self.superblocks[index].encode()],

@@ -86,6 +86,7 @@ pub(crate) fn plan(
             store: identity.store,
             nonce: identity.nonce,
             use_counter: 0,
+            claimed: false,
             node: identity.node,
             ordinal: ordinal as u16,
             device_count: devices.len() as u16,
@@ -291,7 +292,39 @@ pub(crate) fn must_belong(
             return Err(OpenError::MissingDevice { ordinal, count });
         }
     }
-    must_agree(devices)
+    must_agree(devices)?;
+    must_be_newest(devices)
+}
+
+/// Refuses a device that is an older copy of itself. The number of an opening is announced where the
+/// journal is, then written to all other devices, and only then counts: so these have the journal's
+/// number, or while it is announced the one before.
+fn must_be_newest(devices: &[(DeviceGeometry, Superblock)]) -> Result<(), OpenError> {
+    let (journal, first) = devices
+        .iter()
+        .find(|(_, found)| found.ordinal == 0)
+        .expect("all devices are there");
+    let newest = first.use_counter;
+    let oldest = newest.saturating_sub(u64::from(first.claimed));
+    for (device, found) in devices {
+        let (disk, known, start) = if found.use_counter > newest {
+            (journal.disk, newest, found.use_counter)
+        } else if found.use_counter < oldest {
+            (device.disk, found.use_counter, oldest)
+        } else {
+            continue;
+        };
+        return Err(OpenError::OlderDevice { disk, known, start });
+    }
+    Ok(())
+}
+
+/// The number of the opening that comes next. One that was announced, and did not come about, is
+/// announced again.
+pub(crate) fn next_use(superblocks: &[Superblock]) -> u64 {
+    let first = superblocks.iter().find(|found| found.ordinal == 0);
+    let first = first.expect("all devices are there");
+    first.use_counter + u64::from(!first.claimed)
 }
 
 /// Refuses superblocks that are each sound, and together not what was planned.

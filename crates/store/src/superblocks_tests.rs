@@ -240,6 +240,11 @@ fn every_refusal_says_what_to_do_and_leaves_the_name_to_others() {
             known: 1,
             start: 2,
         },
+        OpenError::OlderDevice {
+            disk,
+            known: 1,
+            start: 2,
+        },
         OpenError::UsedUp,
         OpenError::Blank { disk },
         OpenError::NotBlank { disk, owner },

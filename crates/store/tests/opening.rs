@@ -1,0 +1,176 @@
+//! Which devices a store is opened with, and what an opening that is cut short leaves.
+
+use holdfast_model::{
+    BLOCK_SIZE, ClusterId, DiskCompletion, DiskId, DiskOp, DiskRequest, NodeId, StoreId, Tier,
+};
+use holdfast_stdx::{Bytes, Instant};
+use holdfast_store::{
+    DeviceGeometry, Expected, FormatConfig, OpenError, Output, Store, StoreConfig, StoreEvent,
+    StoreIdentity,
+};
+
+const JOURNAL_BYTES: u64 = 8 * (256 << 10);
+const DEVICE_BYTES: usize = (2 << 20) + JOURNAL_BYTES as usize + 8 * ((256 << 10) + 1024) + 4096;
+const NOW: Instant = Instant::from_nanos(1);
+
+/// What is on the devices of a store: the journal is on the first.
+type Devices = Vec<Vec<u8>>;
+
+fn geometries(count: usize) -> Vec<DeviceGeometry> {
+    let geometry = |number| DeviceGeometry {
+        disk: DiskId(number as u16),
+        bytes: DEVICE_BYTES as u64,
+        sector: 512,
+        tier: Tier::Flash,
+    };
+    (0..count).map(geometry).collect()
+}
+
+fn config() -> StoreConfig {
+    StoreConfig {
+        change_bytes_max: 8 * BLOCK_SIZE,
+        format: FormatConfig {
+            partitions: 1,
+            segment_bytes: 256 << 10,
+            journal_bytes: Some(JOURNAL_BYTES),
+        },
+        ..StoreConfig::default()
+    }
+}
+
+fn created(count: usize) -> Devices {
+    let identity = StoreIdentity {
+        cluster: ClusterId(1),
+        store: StoreId(2),
+        node: NodeId(3),
+        nonce: 4,
+    };
+    let mut devices = vec![vec![0; DEVICE_BYTES]; count];
+    let mut out = Output::default();
+    let store = Store::create(NOW, config(), &geometries(count), identity, &mut out);
+    let opened = run(store, out, &mut devices, usize::MAX);
+    assert_eq!(opened, Some(Ok(1)));
+    devices
+}
+
+/// Opens a store; the machine fails after so many requests. Gives the number of the use.
+fn open(devices: &mut Devices, requests_max: usize) -> Option<Result<u64, OpenError>> {
+    let mut out = Output::default();
+    let geometries = geometries(devices.len());
+    let store = Store::open(NOW, config(), &geometries, Expected::default(), &mut out);
+    run(store, out, devices, requests_max)
+}
+
+fn run(
+    mut store: Store,
+    mut out: Output,
+    devices: &mut Devices,
+    requests_max: usize,
+) -> Option<Result<u64, OpenError>> {
+    for _ in 0..requests_max {
+        match out.events.pop_front() {
+            Some(StoreEvent::Opened(recovered)) => return Some(Ok(recovered.use_counter)),
+            Some(StoreEvent::OpenFailed(error)) => return Some(Err(error)),
+            Some(other) => panic!("{other:?}"),
+            None => {}
+        }
+        let request = out.requests.pop_front().expect("it opens, or fails");
+        let completion = perform(devices, request);
+        store.handle_disk(NOW, completion, &mut out);
+    }
+    None
+}
+
+fn perform(devices: &mut Devices, request: DiskRequest) -> DiskCompletion {
+    let device = &mut devices[usize::from(request.disk.0)];
+    let mut bytes = Bytes::new();
+    match request.op {
+        DiskOp::Read { offset, length } => {
+            let range = offset as usize..offset as usize + length as usize;
+            bytes = Bytes::copy_from_slice(&device[range]);
+        }
+        DiskOp::Write { offset, parts, .. } => {
+            let mut at = offset as usize;
+            for part in parts {
+                device[at..at + part.len()].copy_from_slice(&part);
+                at += part.len();
+            }
+        }
+        DiskOp::Flush | DiskOp::Discard { .. } => {}
+    }
+    DiskCompletion {
+        token: request.token,
+        result: Ok(bytes),
+    }
+}
+
+/// An older copy of each device in turn, beside the others as they are.
+fn with_one_of(old: &Devices, now: &Devices) -> Vec<(usize, Devices)> {
+    let mixed = |place: usize| {
+        let mut devices = now.clone();
+        devices[place].clone_from(&old[place]);
+        (place, devices)
+    };
+    (0..now.len()).map(mixed).collect()
+}
+
+#[test]
+fn an_older_copy_of_a_device_is_refused_however_often_it_is_tried() {
+    let mut devices = created(3);
+    let old = devices.clone();
+    for number in 2..5 {
+        assert_eq!(open(&mut devices, usize::MAX), Some(Ok(number)));
+        for (place, mut mixed) in with_one_of(&old, &devices) {
+            let before = mixed.clone();
+            for _ in 0..2 {
+                let refused = open(&mut mixed, usize::MAX);
+                assert!(
+                    matches!(refused, Some(Err(OpenError::OlderDevice { disk, .. }))
+                        if usize::from(disk.0) == place),
+                    "{refused:?}"
+                );
+            }
+            assert!(mixed == before, "nothing is written");
+        }
+    }
+}
+
+#[test]
+fn an_opening_that_is_cut_short_is_done_again() {
+    for count in 1..=3 {
+        let devices = created(count);
+        for requests in 1.. {
+            let mut devices = devices.clone();
+            let Some(opened) = open(&mut devices, requests) else {
+                // Once more, cut short at the same place.
+                assert_eq!(open(&mut devices, requests), None);
+                let opened = open(&mut devices, usize::MAX);
+                assert!(matches!(opened, Some(Ok(2..=4))), "{requests}: {opened:?}");
+                continue;
+            };
+            assert_eq!(opened, Ok(2));
+            assert!(requests > 8, "each copy of each superblock is written");
+            break;
+        }
+    }
+}
+
+/// What was used last is refused as old as soon as another use has begun.
+#[test]
+fn a_copy_of_before_an_opening_that_was_cut_short_is_refused_once_it_is_done() {
+    let devices = created(2);
+    for requests in 1.. {
+        let mut now = devices.clone();
+        if open(&mut now, requests).is_some() {
+            break;
+        }
+        assert!(matches!(open(&mut now, usize::MAX), Some(Ok(_))));
+        for (place, mut mixed) in with_one_of(&devices, &now) {
+            let refused = open(&mut mixed, usize::MAX);
+            assert!(
+                matches!(refused, Some(Err(OpenError::OlderDevice { .. }))),
+                "{requests}, {place}: {refused:?}"
+            );
+        }
+    }
+}
