@@ -63,8 +63,8 @@ pub(crate) fn slices(machine: &Machine) -> Vec<SliceRecord> {
         .expect("our own records can be read")
 }
 
-/// How much room each node has, and how much of it is free: the same.
-const ALL_ALIKE: fn(NodeId) -> Option<(u64, u64)> = |_| Some((1 << 30, 1 << 30));
+/// How much room each node has that is up, and how much of it is free.
+const ROOM: (u64, u64) = (1 << 30, 1 << 30);
 
 /// Makes a volume on the nodes that are registered. What the watches see is in `out`.
 pub(crate) fn create_volume(machine: &mut Machine, volume: &VolumePlan, out: &mut Output) {
@@ -72,7 +72,7 @@ pub(crate) fn create_volume(machine: &mut Machine, volume: &VolumePlan, out: &mu
     let inventory = inventory(machine);
     let plan = create(
         &inventory,
-        ALL_ALIKE,
+        |_| Some(ROOM),
         &volume_name(&volume.name),
         size,
         volume.policy,
@@ -81,17 +81,18 @@ pub(crate) fn create_volume(machine: &mut Machine, volume: &VolumePlan, out: &mu
     carry_out(machine, plan, out);
 }
 
-/// Lets a volume grow to so many bytes. Says whether there is room.
+/// Lets a volume grow to so many bytes, on nodes that are up. Says whether there are enough.
 pub(crate) fn grow_volume(
     machine: &mut Machine,
     volume: &VolumePlan,
     bytes: u64,
+    is_up: impl Fn(NodeId) -> bool,
     out: &mut Output,
 ) -> bool {
     let size = VolumeSize::new(bytes).expect("a size of ours is a volume's size");
     let plan = grow(
         &inventory(machine),
-        ALL_ALIKE,
+        |node| is_up(node).then_some(ROOM),
         &volume_name(&volume.name),
         size,
     );

@@ -1,5 +1,7 @@
 //! What is seen of a cluster from outside: whether it is whole, and how it got there.
 
+use std::collections::BTreeSet;
+
 use holdfast_engine::{ReplicaView, Stall};
 use holdfast_model::NodeId;
 use holdfast_model::record::{IntentRecord, Membership, Record, SliceRecord, WishRecord};
@@ -49,9 +51,14 @@ impl Cluster {
         if !after.grow() {
             return Ok(());
         }
+        let opened = self.nodes.values().filter(|node| {
+            let process = node.process.as_ref();
+            process.is_some_and(|process| process.identity.is_some())
+        });
+        let up: BTreeSet<NodeId> = opened.map(|node| node.id).collect();
         let mut done = false;
         self.change_metadata(|machine, out| {
-            done = boot::grow_volume(machine, &before, after.bytes, out);
+            done = boot::grow_volume(machine, &before, after.bytes, |it| up.contains(&it), out);
         })?;
         if !done {
             return Ok(());
