@@ -22,6 +22,7 @@ mod mend;
 mod notice;
 mod obstacle;
 mod operation;
+mod pace;
 mod part;
 mod parts;
 mod past;

@@ -1,0 +1,321 @@
+//! How fast this node works in the background: bringing replicas up to date, and reading everything
+//! through. Hosts come first. While they want something, background work gets as many bytes a second as
+//! leave their commands about as fast as they are without it, and never fewer than a floor, so that it
+//! always ends. While they want nothing it is held by nothing here.
+//!
+//! What hosts' commands take without background work is measured: from time to time it pauses for a
+//! moment. The rate then follows what they take with it: it doubles at first, is cut by a third whenever
+//! they have become too slow, and grows by a tenth otherwise. What destage writes counts, and is never
+//! held: what is not in pages holds memory and the journal.
+//!
+//! It refuses to know what the work is, and how much of it is under way at a time.
+//!
+//! Invariants:
+//! - over any second that hosts want something, background work may begin at least the floor's bytes,
+//!   less those of the pauses;
+//! - whoever was told to wait is told when to ask again.
+
+use holdfast_stdx::{Duration, Instant};
+
+/// How long commands are looked at before the rate is decided anew, at least.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Commands that an interval needs to say anything; it goes on until it has them, for a while.
+const SAMPLES_MIN: u64 = 16;
+const INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// Without a command for so long hosts want nothing.
+const IDLE_AFTER: Duration = Duration::from_millis(300);
+/// Between two pauses.
+const PAUSE_EVERY: Duration = Duration::from_secs(3);
+/// A pause: first what is under way ends, then commands are measured.
+const DRAIN: Duration = Duration::from_millis(30);
+const PAUSE: Duration = Duration::from_millis(130);
+/// What was asked for without background work for so long says what commands take without it.
+const QUIET_AFTER: Duration = Duration::from_millis(200);
+/// After nothing was done for a while as much may begin at once as the rate gives in this part of a
+/// second.
+const BURSTS_PER_SECOND: u64 = 50;
+/// Work waits for so long at least before it asks again.
+const WAIT_MIN: Duration = Duration::from_millis(1);
+/// What an operation costs beside its bytes: a seek, a flush shared, a message.
+pub(crate) const OPERATION_BYTES: u64 = 16 << 10;
+/// More than any machine does.
+const RATE_MAX: u64 = 1 << 36;
+/// A command counts as taking at most so many times what is usual: one that was stuck says nothing of
+/// the rate.
+const OUTLIER: u64 = 8;
+
+/// What an operator may set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// By how much commands may become slower, in percent.
+    pub(crate) slowdown_percent: u32,
+    /// Bytes a second that background work gets in any case.
+    pub(crate) floor: u64,
+}
+
+/// What hosts' commands are, as far as they can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// A read that is done here.
+    Read,
+    /// A write of a slice that is led here.
+    Write,
+    /// What another leads: until it is durable here.
+    Append,
+}
+
+const CLASSES: usize = 3;
+
+/// Commands of one class in an interval.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    count: u64,
+    nanos: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Work goes on until the next pause.
+    Open { until: Instant },
+    /// What is under way ends.
+    Draining { until: Instant },
+    /// Commands are measured without it.
+    Quiet { until: Instant },
+}
+
+/// Decides how fast.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    bounds: Bounds,
+    /// Bytes a second.
+    rate: u64,
+    /// The rate has not been too high yet since hosts began to want something.
+    doubles: bool,
+    /// Bytes that may begin; below zero after more than that did.
+    budget: i64,
+    filled: Instant,
+    phase: Phase,
+    /// Of the interval, by class.
+    sums: [Sum; CLASSES],
+    began: Instant,
+    /// What a command of a class takes without background work, once known, in nanoseconds.
+    usual: [Option<u64>; CLASSES],
+    last_command: Option<Instant>,
+    last_work: Option<Instant>,
+    /// Somebody had to wait in this interval.
+    denied: bool,
+    /// Somebody waits now, and is told then.
+    wake: Option<Instant>,
+}
+
+impl Pace {
+    pub(crate) fn new(now: Instant, bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            rate: bounds.floor,
+            doubles: true,
+            budget: 0,
+            filled: now,
+            phase: Phase::Open {
+                until: now + PAUSE_EVERY,
+            },
+            sums: Default::default(),
+            began: now,
+            usual: [None; CLASSES],
+            last_command: None,
+            last_work: None,
+            denied: false,
+            wake: None,
+        }
+    }
+
+    pub(crate) fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+        self.rate = self.rate.max(bounds.floor);
+    }
+
+    /// A host's command has ended, or a part of one, after so long.
+    pub(crate) fn command(&mut self, now: Instant, class: Class, took: Duration) {
+        if self.is_idle(now) {
+            // Whatever was found out before, hosts now want something else.
+            self.rate = self.bounds.floor;
+            self.doubles = true;
+            self.begin_interval(now);
+            self.filled = now;
+            self.budget = 0;
+        }
+        self.last_command = Some(now);
+        let usual = self.usual[class as usize];
+        let most = usual.map_or(u64::MAX, |usual| usual.saturating_mul(OUTLIER));
+        let sum = &mut self.sums[class as usize];
+        sum.count += 1;
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        sum.nanos = sum.nanos.saturating_add(nanos.min(most));
+        self.look(now);
+    }
+
+    /// Whether work of so many bytes may begin. If so it counts; else it is to be asked again at the
+    /// [`next_timeout`](Self::next_timeout).
+    pub(crate) fn may_begin(&mut self, now: Instant, bytes: u64) -> bool {
+        self.look(now);
+        self.fill(now);
+        let is_held =
+            !self.is_idle(now) && (self.budget <= 0 || !matches!(self.phase, Phase::Open { .. }));
+        if is_held {
+            self.denied = true;
+            self.wake = Some(self.next_chance(now));
+            return false;
+        }
+        self.charge(now, bytes.saturating_add(OPERATION_BYTES));
+        true
+    }
+
+    /// Work of so many bytes was done that waits for nobody.
+    pub(crate) fn charge(&mut self, now: Instant, bytes: u64) {
+        self.last_work = Some(now);
+        self.budget = self.budget.saturating_sub_unsigned(bytes);
+        // An hour's debt would be a stop.
+        let debt_max = -i64::try_from(self.rate).unwrap_or(i64::MAX);
+        self.budget = self.budget.max(debt_max);
+    }
+
+    /// When whoever had to wait is to ask again.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.wake
+    }
+
+    /// Whether whoever waits is to ask again now. Says so once.
+    pub(crate) fn is_due(&mut self, now: Instant) -> bool {
+        self.wake.take_if(|wake| *wake <= now).is_some()
+    }
+
+    /// Bytes a second that background work is held to; none while it is held to nothing.
+    pub(crate) fn rate(&self, now: Instant) -> Option<u64> {
+        (!self.is_idle(now)).then_some(self.rate)
+    }
+
+    fn is_idle(&self, now: Instant) -> bool {
+        self.last_command
+            .is_none_or(|last| now.since(last) > IDLE_AFTER)
+    }
+
+    fn fill(&mut self, now: Instant) {
+        let nanos = now.since(self.filled).as_nanos();
+        let earned = u128::from(self.rate) * nanos / 1_000_000_000;
+        if earned == 0 {
+            return;
+        }
+        self.filled = now;
+        let burst = i64::try_from(self.rate / BURSTS_PER_SECOND).unwrap_or(i64::MAX);
+        let earned = i64::try_from(earned).unwrap_or(i64::MAX);
+        self.budget = self.budget.saturating_add(earned).min(burst);
+    }
+
+    /// When there may be something left again.
+    fn next_chance(&self, now: Instant) -> Instant {
+        let open = match self.phase {
+            Phase::Open { .. } => now,
+            Phase::Draining { until } => until + (PAUSE - DRAIN),
+            Phase::Quiet { until } => until,
+        };
+        let lacking = u64::try_from(1 - self.budget).unwrap_or(0);
+        let nanos = u128::from(lacking) * 1_000_000_000 / u128::from(self.rate.max(1));
+        let nanos = u64::try_from(nanos).unwrap_or(u64::MAX / 2);
+        open.max(now + Duration::from_nanos(nanos))
+            .max(now + WAIT_MIN)
+    }
+
+    fn begin_interval(&mut self, now: Instant) {
+        self.sums = Default::default();
+        self.began = now;
+        self.denied = false;
+    }
+
+    /// Whether commands are as they are without background work.
+    fn is_quiet(&self, now: Instant) -> bool {
+        let worked = self.last_work;
+        matches!(self.phase, Phase::Quiet { .. })
+            || worked.is_none_or(|last| now.since(last) > QUIET_AFTER)
+    }
+
+    /// Goes from phase to phase, and decides where an interval is over.
+    fn look(&mut self, now: Instant) {
+        match self.phase {
+            Phase::Open { until } if until <= now => {
+                if self.is_idle(now) || self.is_quiet(now) {
+                    self.phase = Phase::Open {
+                        until: now + PAUSE_EVERY,
+                    };
+                } else {
+                    self.phase = Phase::Draining { until: now + DRAIN };
+                }
+            }
+            Phase::Draining { until } if until <= now => {
+                self.phase = Phase::Quiet {
+                    until: now + (PAUSE - DRAIN),
+                };
+                self.begin_interval(now);
+            }
+            Phase::Quiet { until } if until <= now => {
+                self.measure();
+                self.phase = Phase::Open {
+                    until: now + PAUSE_EVERY,
+                };
+                self.begin_interval(now);
+            }
+            _ => {}
+        }
+        let length = now.since(self.began);
+        let count: u64 = self.sums.iter().map(|sum| sum.count).sum();
+        let enough = count >= SAMPLES_MIN || (count > 0 && length >= INTERVAL_MAX);
+        if length < INTERVAL || !enough || !matches!(self.phase, Phase::Open { .. }) {
+            return;
+        }
+        if self.is_quiet(now) {
+            self.measure();
+        } else {
+            self.decide();
+        }
+        self.begin_interval(now);
+    }
+
+    /// Takes what commands took in the interval for usual, by a quarter.
+    fn measure(&mut self) {
+        for (usual, sum) in self.usual.iter_mut().zip(&self.sums) {
+            let Some(mean) = sum.nanos.checked_div(sum.count) else {
+                continue;
+            };
+            *usual = Some(match *usual {
+                Some(before) => before - before / 4 + mean / 4,
+                None => mean.max(1),
+            });
+        }
+    }
+
+    fn decide(&mut self) {
+        let (mut took, mut usually) = (0_u128, 0_u128);
+        for (usual, sum) in self.usual.iter().zip(&self.sums) {
+            if let Some(usual) = usual {
+                took += u128::from(sum.nanos);
+                usually += u128::from(*usual) * u128::from(sum.count);
+            }
+        }
+        if usually == 0 {
+            return;
+        }
+        let most = usually * u128::from(100 + self.bounds.slowdown_percent) / 100;
+        if took > most {
+            self.doubles = false;
+            self.rate -= self.rate / 3;
+        } else if self.denied && self.doubles {
+            self.rate = self.rate.saturating_mul(2);
+        } else if self.denied {
+            self.rate += self.rate / 10;
+        }
+        self.rate = self.rate.clamp(self.bounds.floor, RATE_MAX);
+    }
+}
+
+#[cfg(test)]
+#[path = "pace_tests.rs"]
+mod tests;

@@ -1,0 +1,172 @@
+use alloc::vec::Vec;
+
+use holdfast_stdx::{Duration, Instant};
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+const BOUNDS: Bounds = Bounds {
+    slowdown_percent: 10,
+    floor: 8 * MIB,
+};
+const PAGE: u64 = 256 << 10;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A machine on which commands take longer the more is done in the background.
+struct Machine {
+    now: Instant,
+    pace: Pace,
+    /// What a command takes alone.
+    alone: Duration,
+    /// Bytes a second of background work that make it take twice as long.
+    doubles_at: u64,
+    /// Bytes of background work, and when they began, of the last tenth of a second.
+    recent: Vec<(Instant, u64)>,
+    done: u64,
+    /// What commands took in all, and how many there were.
+    took: Duration,
+    count: u32,
+    wants: bool,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let now = Instant::from_nanos(1_000_000_000);
+        Self {
+            now,
+            pace: Pace::new(now, BOUNDS),
+            alone: Duration::from_micros(500),
+            doubles_at: 1 << 30,
+            recent: Vec::new(),
+            done: 0,
+            took: Duration::ZERO,
+            count: 0,
+            wants: false,
+        }
+    }
+
+    /// A host does one command after the other, and background work all that it may.
+    fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        (self.done, self.took, self.count) = (0, Duration::ZERO, 0);
+        while self.now < end {
+            let since = |at: Instant, now: Instant| now.since(at);
+            let now = self.now;
+            self.recent
+                .retain(|(at, _)| since(*at, now) < Duration::from_millis(100));
+            let bytes: u64 = self.recent.iter().map(|(_, bytes)| bytes).sum();
+            let share = bytes as f64 * 10.0 / self.doubles_at as f64;
+            let took = self.alone.mul_f64(1.0 + share);
+            self.now += took;
+            self.took += took;
+            self.count += 1;
+            self.pace.command(self.now, Class::Write, took);
+            while self.wants && self.pace.may_begin(self.now, PAGE) {
+                self.recent.push((self.now, PAGE));
+                self.done += PAGE;
+            }
+        }
+    }
+
+    fn mean(&self) -> Duration {
+        self.took / self.count
+    }
+}
+
+#[test]
+fn commands_become_slower_by_little_more_than_is_allowed() {
+    let mut machine = Machine::new();
+    machine.run(SECOND);
+    machine.wants = true;
+    machine.run(5 * SECOND);
+    machine.run(20 * SECOND);
+    let allowed = machine.alone.as_nanos() * 112 / 100;
+    assert!(machine.mean().as_nanos() < allowed, "{:?}", machine.mean());
+    // A tenth of what would double them is what there is.
+    let rate = machine.done / 20;
+    assert!(rate > machine.doubles_at / 16, "{} MiB/s", rate / MIB);
+}
+
+#[test]
+fn without_commands_nothing_is_held() {
+    let mut machine = Machine::new();
+    machine.run(SECOND);
+    let now = machine.now + SECOND;
+    for _ in 0..10_000 {
+        assert!(machine.pace.may_begin(now, PAGE));
+    }
+    assert_eq!(machine.pace.rate(now), None);
+    // Nor is what came then held against what comes later.
+    machine.now = now;
+    machine.wants = true;
+    machine.run(SECOND);
+    assert!(machine.done >= BOUNDS.floor / 2, "{}", machine.done);
+}
+
+#[test]
+fn the_floor_is_kept_however_slow_commands_are() {
+    let mut machine = Machine::new();
+    machine.doubles_at = MIB;
+    machine.run(SECOND);
+    machine.wants = true;
+    machine.run(20 * SECOND);
+    let floor = BOUNDS.floor * 20;
+    // Small commands are dear beside their bytes, and there are pauses.
+    assert!(machine.done > floor * 85 / 100, "{}", machine.done / MIB);
+    assert!(machine.done < floor * 120 / 100, "{}", machine.done / MIB);
+    assert_eq!(machine.pace.rate(machine.now), Some(BOUNDS.floor));
+}
+
+#[test]
+fn what_hosts_do_otherwise_is_not_held_against_the_background_for_long() {
+    let mut machine = Machine::new();
+    machine.run(SECOND);
+    machine.wants = true;
+    machine.run(10 * SECOND);
+    let before = machine.done;
+    // Larger commands from now on, by themselves.
+    machine.alone = Duration::from_millis(2);
+    machine.run(40 * SECOND);
+    machine.run(10 * SECOND);
+    assert!(machine.done > before / 2, "{} of {before}", machine.done);
+}
+
+#[test]
+fn whoever_waits_is_told_when_to_ask_again() {
+    let mut machine = Machine::new();
+    machine.run(SECOND);
+    let mut asked = 0;
+    for _ in 0..1000 {
+        machine.run(Duration::from_millis(1));
+        if machine.pace.may_begin(machine.now, PAGE) {
+            continue;
+        }
+        let due = machine.pace.next_timeout().expect("it is to ask again");
+        assert!(due > machine.now);
+        assert!(due.since(machine.now) < Duration::from_millis(200));
+        assert!(!machine.pace.is_due(machine.now));
+        assert!(machine.pace.is_due(due) && !machine.pace.is_due(due));
+        asked += 1;
+    }
+    assert!(asked > 100);
+}
+
+/// One command that was stuck for seconds says nothing of what the others take.
+#[test]
+fn a_command_that_was_stuck_changes_little() {
+    let mut machine = Machine::new();
+    machine.run(SECOND);
+    machine.wants = true;
+    machine.run(10 * SECOND);
+    let before = machine
+        .pace
+        .rate(machine.now)
+        .expect("hosts want something");
+    machine.pace.command(machine.now, Class::Write, 5 * SECOND);
+    machine.run(SECOND);
+    let after = machine
+        .pace
+        .rate(machine.now)
+        .expect("hosts want something");
+    assert!(after > before / 3, "{before} became {after}");
+}
