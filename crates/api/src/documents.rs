@@ -389,6 +389,9 @@ pub struct LocalReport {
     /// Volumes of which no command is done at its portal though some wait.
     #[serde(default)]
     pub stalled: Vec<LocalStall>,
+    /// Bytes a second that its background work is held to; nothing while it is held to nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background_rate: Option<u64>,
 }
 
 /// A volume at one portal.

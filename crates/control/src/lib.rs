@@ -27,7 +27,8 @@ mod volume;
 
 pub use inventory::{Inventory, InventoryError, Versioned};
 pub use members::{
-    Order, Part, REPAIR_DELAY_MAX_SECONDS, REPAIR_DELAY_MIN_SECONDS, Refusal, SITE_LENGTH_MAX,
+    BACKGROUND_FLOOR_MAX, BACKGROUND_FLOOR_MIN, Order, Part, REPAIR_DELAY_MAX_SECONDS,
+    REPAIR_DELAY_MIN_SECONDS, Refusal, SITE_LENGTH_MAX, SLOWDOWN_PERCENT_MAX, SLOWDOWN_PERCENT_MIN,
     Seen, SettingsError, Sight, admit_all, change_settings, order,
 };
 pub use placement::{Placement, TooFewNodes};

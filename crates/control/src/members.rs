@@ -31,6 +31,15 @@ pub const SITE_LENGTH_MAX: usize = 63;
 pub const REPAIR_DELAY_MIN_SECONDS: u64 = 5;
 /// The longest: a year.
 pub const REPAIR_DELAY_MAX_SECONDS: u64 = 365 * 24 * 60 * 60;
+/// The least that hosts' commands may become slower by background work: below it nothing can be told
+/// from chance.
+pub const SLOWDOWN_PERCENT_MIN: u32 = 1;
+/// The most: ten times as slow.
+pub const SLOWDOWN_PERCENT_MAX: u32 = 900;
+/// Bytes a second that background work gets in any case, at least: less would take months.
+pub const BACKGROUND_FLOOR_MIN: u64 = 1 << 20;
+/// At most: more than any node does.
+pub const BACKGROUND_FLOOR_MAX: u64 = 16 << 30;
 
 /// What the nodes say, as far as plans need it.
 #[derive(Clone, Debug, Default)]
@@ -424,6 +433,18 @@ pub enum SettingsError {
         "the repair delay is {REPAIR_DELAY_MIN_SECONDS} s to {REPAIR_DELAY_MAX_SECONDS} s (a year)"
     )]
     RepairDelay,
+    /// How much slower commands may become is out of bounds.
+    #[error(
+        "background work may make hosts' commands slower by {SLOWDOWN_PERCENT_MIN} % to \
+         {SLOWDOWN_PERCENT_MAX} %"
+    )]
+    Slowdown,
+    /// What background work gets in any case is out of bounds.
+    #[error(
+        "the least that a node does in the background is {BACKGROUND_FLOOR_MIN} B to \
+         {BACKGROUND_FLOOR_MAX} B a second (1 MiB to 16 GiB)"
+    )]
+    BackgroundFloor,
 }
 
 /// Plans other settings; nothing if they are so already.
@@ -437,6 +458,14 @@ pub fn change_settings(
     let delays = REPAIR_DELAY_MIN_SECONDS..=REPAIR_DELAY_MAX_SECONDS;
     if !delays.contains(&settings.repair_delay_seconds) {
         return Err(SettingsError::RepairDelay);
+    }
+    let slowdowns = SLOWDOWN_PERCENT_MIN..=SLOWDOWN_PERCENT_MAX;
+    if !slowdowns.contains(&settings.background_slowdown_percent) {
+        return Err(SettingsError::Slowdown);
+    }
+    let floors = BACKGROUND_FLOOR_MIN..=BACKGROUND_FLOOR_MAX;
+    if !floors.contains(&settings.background_floor) {
+        return Err(SettingsError::BackgroundFloor);
     }
     if inventory.settings.record == *settings {
         return Ok(None);

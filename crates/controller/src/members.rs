@@ -74,6 +74,10 @@ impl Controller {
                     .repair_delay_seconds
                     .unwrap_or(now.repair_delay_seconds),
                 rebalance: change.rebalance.unwrap_or(now.rebalance),
+                background_slowdown_percent: change
+                    .background_slowdown_percent
+                    .unwrap_or(now.background_slowdown_percent),
+                background_floor: change.background_floor.unwrap_or(now.background_floor),
             };
             change_settings(inventory, &settings)
                 .map_err(|error| Problem::new(ProblemKind::Invalid, error))
@@ -111,6 +115,8 @@ pub(crate) fn settings(inventory: &Inventory) -> Settings {
     Settings {
         repair_delay_seconds: record.repair_delay_seconds,
         rebalance: record.rebalance,
+        background_slowdown_percent: record.background_slowdown_percent,
+        background_floor: record.background_floor,
     }
 }
 

@@ -140,7 +140,7 @@ async fn settings_are_checked_and_kept() {
     );
     let change = |seconds| SettingsChange {
         repair_delay_seconds: Some(seconds),
-        rebalance: None,
+        ..SettingsChange::default()
     };
     let changed = controller.change_settings(change(90)).await.unwrap();
     assert_eq!(

@@ -20,7 +20,8 @@ use holdfast_model::metadata::{
 };
 use holdfast_model::record::{
     CLUSTER_KEY, INTENTS_PREFIX, IntentRecord, NODES_PREFIX, NodeRecord, NodeStanding, Record,
-    SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX, VolumeRecord, WISHES_PREFIX, WishRecord,
+    SETTINGS_KEY, SLICES_PREFIX, SettingsRecord, SliceRecord, VOLUMES_PREFIX, VolumeRecord,
+    WISHES_PREFIX, WishRecord,
 };
 use holdfast_model::{ClusterId, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_replica::Proposed;
@@ -66,6 +67,8 @@ pub(crate) enum Change {
     Wish(SliceId),
     /// What the operator wants of a node.
     Intent,
+    /// The cluster's settings.
+    Settings,
     /// The metadata is not followed any more, or again if there is no reason.
     Astray(Option<Astray>),
 }
@@ -78,6 +81,7 @@ pub(crate) struct Cluster {
     pub(crate) slices: BTreeMap<SliceId, (SliceRecord, Revision)>,
     pub(crate) wishes: BTreeMap<SliceId, WishRecord>,
     intents: BTreeMap<NodeId, IntentRecord>,
+    pub(crate) settings: SettingsRecord,
     /// Keys whose documents cannot be read.
     pub(crate) unreadable: BTreeSet<String>,
     registration: Option<Registration>,
@@ -325,6 +329,7 @@ impl Cluster {
         let mut gone_slices: BTreeSet<SliceId> = self.slices.keys().copied().collect();
         let mut gone_wishes: BTreeSet<SliceId> = self.wishes.keys().copied().collect();
         let mut gone_intents: BTreeSet<NodeId> = self.intents.keys().copied().collect();
+        let mut are_set = false;
         for pair in &found {
             match self.put(pair, false) {
                 Some(Key::Node(node)) => drop(gone_nodes.remove(&node)),
@@ -332,6 +337,7 @@ impl Cluster {
                 Some(Key::Slice(slice)) => drop(gone_slices.remove(&slice)),
                 Some(Key::Wish(slice)) => drop(gone_wishes.remove(&slice)),
                 Some(Key::Intent(node)) => drop(gone_intents.remove(&node)),
+                Some(Key::Settings) => are_set = true,
                 None => {}
             }
         }
@@ -340,6 +346,7 @@ impl Cluster {
         let gone = gone.chain(gone_slices.into_iter().map(Key::Slice));
         let gone = gone.chain(gone_wishes.into_iter().map(Key::Wish));
         let gone = gone.chain(gone_intents.into_iter().map(Key::Intent));
+        let gone = gone.chain((!are_set).then_some(Key::Settings));
         for key in gone.collect::<Vec<_>>() {
             self.delete(key);
         }
@@ -437,6 +444,10 @@ impl Cluster {
                 self.intents.insert(node, record);
                 self.changes.push_back(Change::Intent);
             }),
+            Key::Settings => SettingsRecord::decode(&pair.value).map(|record| {
+                self.settings = record;
+                self.changes.push_back(Change::Settings);
+            }),
         };
         match readable {
             Ok(()) => self.unreadable.remove(&pair.key),
@@ -466,6 +477,10 @@ impl Cluster {
             Key::Intent(node) => {
                 self.intents.remove(&node);
                 self.changes.push_back(Change::Intent);
+            }
+            Key::Settings => {
+                self.settings = SettingsRecord::default();
+                self.changes.push_back(Change::Settings);
             }
         }
     }
@@ -498,6 +513,7 @@ enum Key {
     Slice(SliceId),
     Wish(SliceId),
     Intent(NodeId),
+    Settings,
 }
 
 impl Key {
@@ -511,6 +527,9 @@ impl Key {
                 index: u32::from_str_radix(index, 16).ok()?,
             })
         };
+        if key == SETTINGS_KEY {
+            return Some(Self::Settings);
+        }
         if let Some(node) = key.strip_prefix(NODES_PREFIX) {
             return number(node).map(Self::Node);
         }

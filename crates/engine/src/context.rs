@@ -13,6 +13,7 @@ use holdfast_wire::{Message, OutcomeCode};
 
 use crate::Notice;
 use crate::cluster::Cluster;
+use crate::pace::{Class, Pace};
 use crate::peers::Peers;
 use crate::storage::Storage;
 use crate::takeovers::Takeovers;
@@ -33,6 +34,10 @@ pub(crate) struct World {
     /// Slices led here that bring replicas up to date.
     pub(crate) syncing: BTreeSet<SliceId>,
     pub(crate) takeovers: Takeovers,
+    pub(crate) pace: Pace,
+    /// Slices that wait for it, and which of them was let go on first the last time.
+    pub(crate) held: BTreeSet<SliceId>,
+    pub(crate) held_last: Option<SliceId>,
 }
 
 impl World {
@@ -210,6 +215,18 @@ impl Context for SliceContext<'_> {
 
     fn may_sync(&self) -> bool {
         self.world.syncing.len() < SYNCS_MAX
+    }
+
+    fn may_work(&mut self, bytes: u64) -> bool {
+        let may = self.world.pace.may_begin(self.world.now, bytes);
+        if !may {
+            self.world.held.insert(self.slice);
+        }
+        may
+    }
+
+    fn committed_after(&mut self, took: Duration) {
+        self.world.pace.command(self.world.now, Class::Write, took);
     }
 
     fn may_stand(&mut self) -> bool {

@@ -8,7 +8,9 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::ops::Bound;
 
+use holdfast_model::record::SettingsRecord;
 use holdfast_model::{NodeId, SliceId};
 use holdfast_replica::timing::{HEARTBEAT, LEASE};
 use holdfast_replica::{Me, Peer, Replica};
@@ -24,11 +26,12 @@ use crate::context::{SliceContext, World};
 use crate::event::{Command, Event, PeerCommand, PeerEvent, PortalCommand, PortalEvent};
 use crate::lifecycle::Life;
 use crate::mend::Mending;
+use crate::pace::{Bounds, Class, Pace};
 use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::portal::Portal;
 use crate::repair::Repairs;
-use crate::storage::Storage;
+use crate::storage::{Storage, Use};
 use crate::takeovers::Takeovers;
 use crate::volume::Volumes;
 
@@ -96,6 +99,9 @@ impl Engine {
             append_age: Duration::ZERO,
             syncing: BTreeSet::new(),
             takeovers: Takeovers::new(config.takeovers_max),
+            pace: Pace::new(now, Bounds::of(&SettingsRecord::default())),
+            held: BTreeSet::new(),
+            held_last: None,
         };
         let portal = Portal::new(config.node, config.portal_limits);
         let parts = Parts::default();
@@ -156,6 +162,7 @@ impl Engine {
             self.timer_of.remove(&slice);
             self.with_replica(slice, |replica, context| replica.handle_timeout(context));
         }
+        self.work_on();
         self.look_at_parts();
         self.read_again();
         self.mend();
@@ -181,6 +188,7 @@ impl Engine {
             self.repairs.next_timeout(),
             self.timers.first().map(|(due, _)| *due),
             self.world.takeovers.next_timeout(),
+            self.world.pace.next_timeout(),
             stop,
             pulse,
         ]
@@ -270,6 +278,28 @@ impl Engine {
             self.replica_stopped();
         }
         Some(result)
+    }
+
+    /// Lets those go on in the background who had to wait, if it is time.
+    fn work_on(&mut self) {
+        if !self.world.pace.is_due(self.world.now) {
+            return;
+        }
+        // Whoever was there first must not be it each time.
+        let next = self
+            .world
+            .held_last
+            .map_or(Bound::Unbounded, Bound::Excluded);
+        let held = core::mem::take(&mut self.world.held);
+        let later = held.range((next, Bound::Unbounded));
+        let rest = held
+            .iter()
+            .take_while(|slice| Some(**slice) <= self.world.held_last);
+        let order: Vec<SliceId> = later.chain(rest).copied().collect();
+        self.world.held_last = order.first().copied();
+        for slice in order {
+            self.with_replica(slice, |replica, context| replica.look_again(context));
+        }
     }
 
     fn handle_portal(&mut self, now: Instant, event: PortalEvent) {
@@ -454,6 +484,10 @@ impl Engine {
                     self.with_replica(slice, |replica, context| replica.look_again(context));
                 }
             }
+            Change::Settings => {
+                let bounds = Bounds::of(&self.world.cluster.settings);
+                self.world.pace.set_bounds(bounds);
+            }
             Change::Astray(astray) => {
                 let notice = astray.map_or(Notice::MetadataFollowed, Notice::MetadataAstray);
                 self.world.notices.push(notice);
@@ -520,7 +554,14 @@ impl Engine {
             StoreEvent::Opened(recovered) => self.opened(recovered),
             StoreEvent::OpenFailed(error) => self.open_failed(error, out),
             StoreEvent::Durable { token } => {
-                if let crate::storage::Use::Durable(slice) = self.world.storage.take_use(token) {
+                let used = self.world.storage.take_use(token);
+                if let Use::Append(_, began) = used {
+                    let now = self.world.now;
+                    self.world
+                        .pace
+                        .command(now, Class::Append, now.since(began));
+                }
+                if let Use::Durable(slice) | Use::Append(slice, _) = used {
                     self.with_replica(slice, |replica, context| {
                         replica.handle_durable(context, holdfast_replica::Token(token.0));
                     });

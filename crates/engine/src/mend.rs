@@ -74,14 +74,7 @@ impl Engine {
             && let Some((slice, range)) = self.mending.ranges.pop_front()
         {
             self.mending.under_way += 1;
-            let read = Read {
-                slice,
-                range,
-                view: View::Committed,
-                reader: Reader::Mending,
-                attempts: 0,
-                asked_again: 0,
-            };
+            let read = Read::new(now, slice, range, View::Committed, Reader::Mending);
             self.world.storage.read(now, read);
         }
     }

@@ -15,6 +15,7 @@
 //!   less those of the pauses;
 //! - whoever was told to wait is told when to ask again.
 
+use holdfast_model::record::SettingsRecord;
 use holdfast_stdx::{Duration, Instant};
 
 /// How long commands are looked at before the rate is decided anew, at least.
@@ -51,6 +52,15 @@ pub(crate) struct Bounds {
     pub(crate) slowdown_percent: u32,
     /// Bytes a second that background work gets in any case.
     pub(crate) floor: u64,
+}
+
+impl Bounds {
+    pub(crate) fn of(settings: &SettingsRecord) -> Self {
+        Self {
+            slowdown_percent: settings.background_slowdown_percent,
+            floor: settings.background_floor,
+        }
+    }
 }
 
 /// What hosts' commands are, as far as they can be compared.

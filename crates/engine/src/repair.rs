@@ -21,6 +21,7 @@ use holdfast_wire::{BlockContent, Content, Fetch, Fetched, OutcomeCode};
 
 use crate::Notice;
 use crate::engine::Engine;
+use crate::pace::Class;
 use crate::storage::{Read, Reader, Use, contents_of};
 
 /// How often a read is begun anew because of repaired blocks, before they count as lost.
@@ -82,6 +83,12 @@ impl Engine {
             .iter()
             .any(|block| matches!(block, BlockRead::Bad { .. }));
         let repairs = !matches!(read.reader, Reader::Peer { .. });
+        if !bad && matches!(read.reader, Reader::Part(_)) {
+            let now = self.world.now;
+            self.world
+                .pace
+                .command(now, Class::Read, now.since(read.began));
+        }
         if !bad || !repairs {
             self.deliver(&read, blocks);
         } else if read.attempts < ATTEMPTS_MAX {
@@ -177,15 +184,9 @@ impl Engine {
                 epoch,
                 as_of,
             };
-            let read = Read {
-                slice,
-                range,
-                view: View::Committed,
-                reader,
-                attempts: 0,
-                asked_again: 0,
-            };
-            self.world.storage.read(self.world.now, read);
+            let now = self.world.now;
+            let read = Read::new(now, slice, range, View::Committed, reader);
+            self.world.storage.read(now, read);
         } else {
             let contents = Vec::new();
             let fetched = Fetched {

@@ -20,6 +20,8 @@ pub struct NodeStatus {
     pub peers: Vec<NodeId>,
     /// What the store holds.
     pub usage: Usage,
+    /// Bytes a second that background work is held to; none while it is held to nothing.
+    pub background_rate: Option<u64>,
     /// Bytes that replicas led from here have copied to joining ones since the start.
     pub bytes_moved: u64,
     /// Replicas here.
@@ -82,6 +84,7 @@ impl Engine {
             registered: self.world.cluster.is_ready(),
             peers: self.world.peers.nodes().collect(),
             usage: store.usage(),
+            background_rate: self.world.pace.rate(self.world.now),
             bytes_moved: self.world.bytes_moved,
             replicas: replicas.collect(),
             volumes: self.volume_statuses(),

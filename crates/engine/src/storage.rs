@@ -22,6 +22,8 @@ use holdfast_wire::{BlockContent, Content};
 pub(crate) enum Use {
     /// A durable operation of a slice's replica.
     Durable(SliceId),
+    /// An entry of a slice's log, appended then.
+    Append(SliceId, Instant),
     /// A repaired block: nobody waits for it.
     Repair,
     /// A read.
@@ -35,10 +37,32 @@ pub(crate) struct Read {
     pub(crate) range: BlockRange,
     pub(crate) view: View,
     pub(crate) reader: Reader,
+    pub(crate) began: Instant,
     /// How often it was begun because blocks were bad.
     pub(crate) attempts: u32,
     /// How often another replica was asked again that could not answer.
     pub(crate) asked_again: u32,
+}
+
+impl Read {
+    /// One that begins now.
+    pub(crate) fn new(
+        now: Instant,
+        slice: SliceId,
+        range: BlockRange,
+        view: View,
+        reader: Reader,
+    ) -> Self {
+        Self {
+            slice,
+            range,
+            view,
+            reader,
+            began: now,
+            attempts: 0,
+            asked_again: 0,
+        }
+    }
 }
 
 /// Who reads.
@@ -117,7 +141,7 @@ impl Storage {
         entry: Entry,
         committed: Sequence,
     ) -> Token {
-        let token = self.token(Use::Durable(slice));
+        let token = self.token(Use::Append(slice, now));
         self.store
             .append(now, slice, entry, committed, token, &mut self.out);
         Token(token.0)
@@ -245,17 +269,8 @@ impl Storage {
     ) -> Token {
         let name = Token(self.next_token);
         self.next_token += 1;
-        self.read(
-            now,
-            Read {
-                slice,
-                range,
-                view,
-                reader: Reader::Replica(name),
-                attempts: 0,
-                asked_again: 0,
-            },
-        );
+        let read = Read::new(now, slice, range, view, Reader::Replica(name));
+        self.read(now, read);
         name
     }
 }

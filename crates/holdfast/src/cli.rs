@@ -173,6 +173,14 @@ pub(crate) struct SettingsArguments {
     /// Whether slices move by themselves to even out what nodes hold and lead
     #[arg(long)]
     pub(crate) rebalance: Option<Switch>,
+    /// By how many percent hosts' commands may become slower by what nodes do in the background, for
+    /// example bringing replicas up to date
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) background_slowdown: Option<u32>,
+    /// How much a node does in the background each second however slow hosts' commands are, for example
+    /// 16MiB
+    #[arg(long, value_name = "SIZE", value_parser = byte_size)]
+    pub(crate) background_floor: Option<u64>,
 }
 
 /// Seconds, as people write a span of time.
@@ -317,11 +325,16 @@ fn age(text: &str) -> Result<Duration, String> {
         .ok_or_else(wrong)
 }
 
+/// A number of bytes as people write it.
+fn byte_size(text: &str) -> Result<u64, String> {
+    let size = text.parse();
+    size.map(|ByteSize(bytes)| bytes)
+        .map_err(|error: holdfast_model::size::SizeError| error.to_string())
+}
+
 /// A volume's size as people write it.
 pub(crate) fn size(text: &str) -> Result<VolumeSize, String> {
-    let ByteSize(bytes) = text
-        .parse()
-        .map_err(|error: holdfast_model::size::SizeError| error.to_string())?;
+    let bytes = byte_size(text)?;
     VolumeSize::new(bytes).map_err(|error| error.to_string())
 }
 
@@ -428,15 +441,16 @@ mod tests {
 
     #[test]
     fn settings_are_read() {
-        match parsed("holdfast settings set --repair-delay 30m --rebalance off")
-            .unwrap()
-            .command
-        {
+        let line = "holdfast settings set --repair-delay 30m --rebalance off \
+                    --background-slowdown 25 --background-floor 64MiB";
+        match parsed(line).unwrap().command {
             Command::Settings {
                 command: SettingsCommand::Set(set),
             } => {
                 assert_eq!(set.repair_delay, Some(1800));
                 assert_eq!(set.rebalance, Some(Switch::Off));
+                assert_eq!(set.background_slowdown, Some(25));
+                assert_eq!(set.background_floor, Some(64 << 20));
             }
             other => panic!("it sets, not {other:?}"),
         }

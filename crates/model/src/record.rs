@@ -373,6 +373,12 @@ pub struct SettingsRecord {
     /// Whether slices move by themselves to even out what nodes hold and lead.
     #[serde(default = "default_rebalance")]
     pub rebalance: bool,
+    /// By how many percent hosts' commands may become slower by what nodes do in the background.
+    #[serde(default = "default_background_slowdown")]
+    pub background_slowdown_percent: u32,
+    /// Bytes a second that a node does in the background however slow hosts' commands are.
+    #[serde(default = "default_background_floor")]
+    pub background_floor: u64,
 }
 
 /// An hour: longer than a machine takes to be restarted, or updated.
@@ -384,12 +390,24 @@ const fn default_rebalance() -> bool {
     true
 }
 
+/// A tenth: what is hardly told from how a machine is at one time and another.
+const fn default_background_slowdown() -> u32 {
+    10
+}
+
+/// 16 MiB/s: a TiB in 18 hours.
+const fn default_background_floor() -> u64 {
+    16 << 20
+}
+
 impl Default for SettingsRecord {
     fn default() -> Self {
         Self {
             schema: 1,
             repair_delay_seconds: default_repair_delay(),
             rebalance: default_rebalance(),
+            background_slowdown_percent: default_background_slowdown(),
+            background_floor: default_background_floor(),
         }
     }
 }

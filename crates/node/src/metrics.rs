@@ -55,6 +55,7 @@ pub struct Metrics {
     bad_blocks: Level,
     sessions: Level,
     primaries: Level,
+    background_rate: Level,
 }
 
 impl Metrics {
@@ -87,6 +88,7 @@ impl Metrics {
             bad_blocks: Level::default(),
             sessions: Level::default(),
             primaries: Level::default(),
+            background_rate: Level::default(),
         };
         metrics.register_counters(&mut registry);
         metrics.register_levels(&mut registry);
@@ -151,6 +153,11 @@ impl Metrics {
                 "What of it is taken, or promised",
                 &self.pool_used,
             ),
+            (
+                "background_rate",
+                "What background work is held to in a second; 0 while it is held to nothing",
+                &self.background_rate,
+            ),
         ];
         for (name, help, level) in bytes {
             registry.register_with_unit(name, help, Unit::Bytes, level.clone());
@@ -193,6 +200,8 @@ impl Metrics {
         self.bad_blocks.set(level(bad_blocks.sum()));
         self.sessions.set(level(sessions.sum()));
         self.primaries.set(level(primaries as u64));
+        let rate = report.background_rate.unwrap_or(0);
+        self.background_rate.set(level(rate));
         let mut text = String::new();
         text::encode(&mut text, &self.registry).expect("a string takes whatever is written");
         text

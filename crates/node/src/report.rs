@@ -49,6 +49,7 @@ impl Reporter {
             volumes: status.volumes.iter().map(volume).collect(),
             slices: status.replicas.iter().map(slice).collect(),
             stalled: stalled(status),
+            background_rate: status.background_rate,
         }
     }
 }

@@ -154,6 +154,11 @@ pub trait Context {
     fn copied(&mut self, bytes: u64);
     /// Whether one more slice that is led here may begin to bring replicas up to date.
     fn may_sync(&self) -> bool;
+    /// Whether work of so many bytes that no host waits for may begin. If not, this replica is told to
+    /// [`look_again`](crate::Replica::look_again) when it is time to ask again.
+    fn may_work(&mut self, bytes: u64) -> bool;
+    /// A host's change that was numbered here was committed after so long.
+    fn committed_after(&mut self, took: Duration);
     /// Whether one more replica may begin to take over. If not, this one is given time
     /// ([`handle_timeout`](crate::Replica::handle_timeout)) as soon as it may.
     fn may_stand(&mut self) -> bool;

@@ -7,10 +7,12 @@
 //! - what it says of its blocks is what is committed there.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use holdfast_model::{BlockIndex, BlockRange, Change, Epoch, NodeId, PageIndex, Sequence};
+use holdfast_model::{
+    BlockIndex, BlockRange, Change, Epoch, NodeId, PAGE_SIZE, PageIndex, Sequence,
+};
 use holdfast_wire::{
     Begin, BlockContent, Content, Copied, Copy, Digest, Digests, Holdings, Refusal,
     Role as BeginRole,
@@ -29,16 +31,28 @@ pub(crate) struct Joiner {
     pub(crate) acknowledged: Sequence,
     /// Blocks that the stream has brought since the epoch began here.
     written: BTreeMap<PageIndex, u64>,
-    /// Copies of which parts are on their way to the disk, and how many.
-    installing: BTreeMap<u64, usize>,
+    /// Copies of which parts are on their way to the disk, how many, and their bytes.
+    installing: BTreeMap<u64, (usize, u64)>,
     /// It is asked what it has.
     is_compared: bool,
     /// Blocks that are being read to say what is in them, and the questions.
     digesting: BTreeMap<Token, (Digest, Sequence)>,
+    /// What the primary waits for, and what waits for its turn in the background. The primary sends no
+    /// more as long as it has no answer.
+    held: VecDeque<Held>,
 }
 
-/// Questions for digests at a time, at most: many times what a primary asks.
-const DIGESTS_MAX: usize = 64;
+/// Something that the primary is answered when background work may go on.
+#[derive(Clone, Copy, Debug)]
+enum Held {
+    /// What is in these blocks.
+    Digest(Digest),
+    /// A copy is durable, of so many bytes.
+    Copied(u64, u64),
+}
+
+/// Questions and copies at a time, at most: many times what a primary has on its way.
+const HELD_MAX: usize = 256;
 
 impl Joiner {
     pub(crate) fn wrote(&mut self, range: BlockRange) {
@@ -109,6 +123,7 @@ impl Replica {
             installing: BTreeMap::new(),
             is_compared: role == BeginRole::JoiningCompared,
             digesting: BTreeMap::new(),
+            held: VecDeque::new(),
         }));
     }
 
@@ -139,12 +154,45 @@ impl Replica {
             return;
         }
         match &mut self.role {
-            Role::Joiner(joiner) if joiner.digesting.len() < DIGESTS_MAX => {
-                let as_of = context.committed();
-                let token = context.read_committed(BlockRange::page(digest.page));
-                joiner.digesting.insert(token, (*digest, as_of));
+            Role::Joiner(joiner) if joiner.digesting.len() + joiner.held.len() < HELD_MAX => {
+                joiner.held.push_back(Held::Digest(*digest));
+                self.answer_held(context);
             }
             _ => context.reset_link(peer),
+        }
+    }
+
+    /// Answers what the primary waits for, as fast as background work may go on here.
+    pub(crate) fn answer_held(&mut self, context: &mut dyn Context) {
+        let slice = self.slice;
+        let Role::Joiner(joiner) = &mut self.role else {
+            return;
+        };
+        while let Some(held) = joiner.held.front().copied() {
+            let bytes = match held {
+                Held::Digest(_) => PAGE_SIZE as u64,
+                Held::Copied(_, bytes) => bytes,
+            };
+            if !context.may_work(bytes) {
+                return;
+            }
+            joiner.held.pop_front();
+            match held {
+                Held::Digest(digest) => {
+                    let as_of = context.committed();
+                    let token = context.read_committed(BlockRange::page(digest.page));
+                    joiner.digesting.insert(token, (digest, as_of));
+                }
+                Held::Copied(number, _) => {
+                    let epoch = joiner.epoch;
+                    let copied = Copied {
+                        slice,
+                        epoch,
+                        number,
+                    };
+                    context.send(joiner.primary, copied.into());
+                }
+            }
         }
     }
 
@@ -191,9 +239,14 @@ impl Replica {
             self.refuse(context, peer, copy.epoch, Refusal::StaleEpoch);
             return;
         }
-        let Role::Joiner(joiner) = &mut self.role else {
-            context.reset_link(peer);
-            return;
+        let joiner = match &mut self.role {
+            Role::Joiner(joiner) if joiner.installing.len() + joiner.held.len() < HELD_MAX => {
+                joiner
+            }
+            _ => {
+                context.reset_link(peer);
+                return;
+            }
         };
         let mut tokens = Vec::new();
         let mut refused = false;
@@ -218,7 +271,10 @@ impl Replica {
         if refused {
             joiner.installing.remove(&copy.number);
         } else {
-            joiner.installing.insert(copy.number, tokens.len() + 1);
+            let bytes = copy.contents.iter().map(Content::data_bytes).sum();
+            joiner
+                .installing
+                .insert(copy.number, (tokens.len() + 1, bytes));
         }
         for token in tokens {
             self.waits.push_back((token, Wait::Install(copy.number)));
@@ -235,22 +291,14 @@ impl Replica {
         let Role::Joiner(joiner) = &mut self.role else {
             return;
         };
-        let Some(left) = joiner.installing.get_mut(&number) else {
+        let Some((left, bytes)) = joiner.installing.get_mut(&number) else {
             return;
         };
         *left -= 1;
         if *left == 0 {
+            joiner.held.push_back(Held::Copied(number, *bytes));
             joiner.installing.remove(&number);
-            let (slice, epoch, primary) = (self.slice, joiner.epoch, joiner.primary);
-            context.send(
-                primary,
-                Copied {
-                    slice,
-                    epoch,
-                    number,
-                }
-                .into(),
-            );
+            self.answer_held(context);
         }
     }
 }

@@ -435,7 +435,11 @@ impl Replica {
     fn maintain(&mut self, context: &mut dyn Context) {
         self.consider_early(context);
         match &self.role {
-            Role::Secondary(_) | Role::Joiner(_) => self.acknowledge(context),
+            Role::Secondary(_) => self.acknowledge(context),
+            Role::Joiner(_) => {
+                self.acknowledge(context);
+                self.answer_held(context);
+            }
             Role::Primary(_) => self.lead_on(context),
             Role::Outside { .. } | Role::Candidate(_) => {}
         }

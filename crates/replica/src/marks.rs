@@ -13,7 +13,9 @@
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use holdfast_model::{BlockRange, ChangedPage, Epoch, NodeId, PageIndex, Sequence, StoreId};
+use holdfast_model::{
+    BLOCK_SIZE, BlockRange, ChangedPage, Epoch, NodeId, PageIndex, Sequence, StoreId,
+};
 
 /// Changes that the window keeps at most. Beyond it the oldest are forgotten, and a replica that
 /// needs them is copied in full: 64 Ki changes are more than a second of the fastest writer.
@@ -112,6 +114,13 @@ pub(crate) struct Lacking {
     pub(crate) blocks: u64,
     /// Whether it may have some of them.
     pub(crate) is_doubtful: bool,
+}
+
+impl Lacking {
+    /// Bytes of the blocks.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.blocks.count_ones()) * BLOCK_SIZE as u64
+    }
 }
 
 impl Mark {

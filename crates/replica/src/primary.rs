@@ -60,8 +60,8 @@ pub(crate) struct Primary {
     /// Entries that are not durable here, and since when; nothing more than the epoch itself, as long
     /// as that has not begun.
     unfinished: VecDeque<(Sequence, Instant)>,
-    /// Numbered, not committed.
-    pending: VecDeque<(Sequence, CommandId)>,
+    /// Numbered, since when, and not committed.
+    pending: VecDeque<(Sequence, CommandId, Instant)>,
     /// Commands that are given up and were not numbered: told so when everything up to the sequence
     /// is committed.
     settling: VecDeque<(Sequence, CommandId)>,
@@ -147,7 +147,7 @@ impl Primary {
     }
 
     pub(crate) fn commands(&self) -> impl Iterator<Item = CommandId> {
-        let numbered = self.pending.iter().map(|(_, command)| *command);
+        let numbered = self.pending.iter().map(|(_, command, _)| *command);
         let named = numbered.filter(|command| *command != CommandId::default());
         named.chain(self.admission.commands())
     }
@@ -234,7 +234,7 @@ impl Replica {
             members: members.collect(),
             pending: pending
                 .iter()
-                .map(|entry| (entry.sequence, entry.command))
+                .map(|entry| (entry.sequence, entry.command, now))
                 .collect(),
             settling: VecDeque::new(),
             commit_gate: gate,
@@ -298,7 +298,7 @@ impl Replica {
         };
         let now = context.now();
         let sequence = entry.sequence;
-        primary.pending.push_back((sequence, command));
+        primary.pending.push_back((sequence, command, now));
         primary.unfinished.push_back((sequence, now));
         let members = primary.members.iter();
         let in_sync = members.filter(|(_, member)| member.is_in_sync());
@@ -360,11 +360,12 @@ impl Replica {
             let epoch = primary.epoch;
             context.milestone(Milestone::Leads(epoch));
         }
-        while let Some((sequence, command)) = primary.pending.front().copied()
+        while let Some((sequence, command, since)) = primary.pending.front().copied()
             && sequence <= through
         {
             primary.pending.pop_front();
             if command != CommandId::default() {
+                context.committed_after(now.since(since));
                 context.finish(command, OutcomeCode::Done);
             }
         }
@@ -471,7 +472,7 @@ impl Replica {
     /// Stops leading: what was not committed is for the next primary to decide.
     pub(crate) fn retire(&mut self, context: &mut dyn Context) {
         if let Role::Primary(primary) = &mut self.role {
-            for (_, command) in primary.pending.drain(..) {
+            for (_, command, _) in primary.pending.drain(..) {
                 if command != CommandId::default() {
                     context.finish(command, OutcomeCode::Deposed);
                 }

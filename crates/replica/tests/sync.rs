@@ -44,6 +44,26 @@ fn a_fast_sync_that_is_interrupted_goes_on_where_it_was() {
     assert_eq!(lab.copied_bytes(), 41 * BLOCK, "the rest, and what changed");
 }
 
+/// Hosts come first, at either end.
+#[test]
+fn copies_wait_for_their_turn() {
+    for busy in 1..=2 {
+        let mut lab = apart(40);
+        let hold = |lab: &mut Lab, is_held| {
+            let state = lab.nodes.get_mut(&node(busy)).expect("it exists");
+            state.world.is_held = is_held;
+        };
+        hold(&mut lab, true);
+        lab.start(2);
+        lab.pass(LONG);
+        assert!(!lab.is_in_sync(2) && lab.copied_bytes() == 0, "node {busy}");
+        hold(&mut lab, false);
+        lab.look_again(busy);
+        join_fully(&mut lab);
+        assert_eq!(lab.copied_bytes(), 40 * BLOCK);
+    }
+}
+
 #[test]
 fn a_joining_replica_that_restarts_goes_on_where_it_was() {
     let mut lab = apart(40);

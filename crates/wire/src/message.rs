@@ -242,6 +242,15 @@ pub struct Content {
 }
 
 impl Content {
+    /// Bytes of data; blocks that are zeros, or bad, have none.
+    #[must_use]
+    pub fn data_bytes(&self) -> u64 {
+        match &self.content {
+            BlockContent::Data { data, .. } => data.len() as u64,
+            BlockContent::Zero | BlockContent::Bad => 0,
+        }
+    }
+
     /// What is in some of the blocks.
     ///
     /// Panics if `part` does not lie within the blocks.

@@ -131,6 +131,11 @@ pub struct Settings {
     pub repair_delay_seconds: u64,
     /// Whether slices move by themselves to even out what nodes hold and lead.
     pub rebalance: bool,
+    /// By how many percent hosts' commands may become slower by what nodes do in the background: bringing
+    /// replicas up to date, reading everything through.
+    pub background_slowdown_percent: u32,
+    /// Bytes a second that a node does in the background however slow hosts' commands are.
+    pub background_floor: u64,
 }
 
 /// Other settings; what is not there stays as it is.
@@ -143,4 +148,10 @@ pub struct SettingsChange {
     /// Whether slices move by themselves to even out what nodes hold and lead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rebalance: Option<bool>,
+    /// By how many percent hosts' commands may become slower by what nodes do in the background.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background_slowdown_percent: Option<u32>,
+    /// Bytes a second that a node does in the background however slow hosts' commands are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background_floor: Option<u64>,
 }

@@ -154,4 +154,19 @@ fn sites_and_settings_are_checked() {
         change_settings(&inventory, &SettingsRecord::default()),
         Ok(None)
     );
+    for (percent, floor, refused) in [
+        (1, 1 << 20, None),
+        (900, 16 << 30, None),
+        (0, 1 << 20, Some(SettingsError::Slowdown)),
+        (901, 1 << 20, Some(SettingsError::Slowdown)),
+        (10, (1 << 20) - 1, Some(SettingsError::BackgroundFloor)),
+        (10, (16 << 30) + 1, Some(SettingsError::BackgroundFloor)),
+    ] {
+        let settings = SettingsRecord {
+            background_slowdown_percent: percent,
+            background_floor: floor,
+            ..SettingsRecord::default()
+        };
+        assert_eq!(change_settings(&inventory, &settings).err(), refused);
+    }
 }

@@ -300,15 +300,8 @@ impl Engine {
     }
 
     pub(super) fn read_part(&mut self, command: CommandId, slice: SliceId, range: BlockRange) {
-        let view = View::Committed;
-        let read = Read {
-            slice,
-            range,
-            view,
-            reader: Reader::Part(command),
-            attempts: 0,
-            asked_again: 0,
-        };
-        self.world.storage.read(self.world.now, read);
+        let (now, reader) = (self.world.now, Reader::Part(command));
+        let read = Read::new(now, slice, range, View::Committed, reader);
+        self.world.storage.read(now, read);
     }
 }

@@ -5,7 +5,7 @@ use holdfast_api::documents::{Settings, SettingsChange};
 use super::client;
 use crate::cli::{Global, SettingsCommand, Switch};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, bytes, table};
 
 pub(crate) async fn run(
     global: &Global,
@@ -19,6 +19,8 @@ pub(crate) async fn run(
             let change = SettingsChange {
                 repair_delay_seconds: set.repair_delay,
                 rebalance: set.rebalance.map(|switch| switch == Switch::On),
+                background_slowdown_percent: set.background_slowdown,
+                background_floor: set.background_floor,
             };
             client.change_settings(change).await?
         }
@@ -31,10 +33,56 @@ fn text(settings: &Settings) -> String {
     let Settings {
         repair_delay_seconds,
         rebalance,
+        background_slowdown_percent,
+        background_floor,
     } = settings;
-    let rebalance = if *rebalance { "on" } else { "off" };
-    format!(
-        "repair-delay  {repair_delay_seconds}s  until the replicas of a silent node are rebuilt \
-         elsewhere\nrebalance     {rebalance}  whether slices move to even out what nodes hold\n"
+    let rows = [
+        [
+            "repair-delay",
+            &format!("{repair_delay_seconds}s"),
+            "until the replicas of a silent node are rebuilt elsewhere",
+        ],
+        [
+            "rebalance",
+            if *rebalance { "on" } else { "off" },
+            "whether slices move to even out what nodes hold",
+        ],
+        [
+            "background-slowdown",
+            &format!("{background_slowdown_percent}%"),
+            "how much slower hosts' commands may become by background work",
+        ],
+        [
+            "background-floor",
+            &format!("{}/s", bytes(*background_floor)),
+            "what a node does in the background in any case",
+        ],
+    ];
+    table(
+        ["SETTING", "VALUE", "MEANING"],
+        &rows.map(|row| row.map(str::to_owned)),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_told_with_their_units() {
+        let shown = text(&Settings {
+            repair_delay_seconds: 1800,
+            rebalance: false,
+            background_slowdown_percent: 25,
+            background_floor: 64 << 20,
+        });
+        for line in [
+            "repair-delay         1800s     until",
+            "rebalance            off       whether",
+            "background-slowdown  25%       how",
+            "background-floor     64 MiB/s  what",
+        ] {
+            assert!(shown.contains(line), "{shown}");
+        }
+    }
 }

@@ -10,14 +10,14 @@
 //!   after it said what it has;
 //! - a block counts as copied when it is durable there: a sync that is interrupted goes on with what
 //!   is left and what has changed;
-//! - few copies are on their way at a time, so that the foreground hardly notices;
+//! - few copies are on their way at a time, and they begin when background work may;
 //! - from the moment that nothing is left to copy, nothing commits without the replica.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use holdfast_model::{BLOCK_SIZE, BlockIndex, BlockRange, Epoch, NodeId, PageIndex, Sequence};
-use holdfast_wire::{BlockContent, BlockDigest, Content, Copied, Copy, Digest, Digests, Holdings};
+use holdfast_wire::{BlockDigest, Content, Copied, Copy, Digest, Digests, Holdings};
 
 use super::change::How;
 use super::member::Member;
@@ -25,8 +25,10 @@ use crate::digest;
 use crate::marks::{Lacking, Mark, Marks, runs};
 use crate::{Contents, Context, Replica, Role, Token};
 
-/// Pages on their way to a joining replica at a time. Each has 256 KiB at most.
-const COPIES_MAX: usize = 4;
+/// Pages on their way to a joining replica at a time, at most.
+const COPIES_MAX: usize = 32;
+/// Bytes of blocks in them, at most, but for the last page: four pages whole.
+const BYTES_MAX: u64 = 1 << 20;
 
 /// How far bringing a replica up to date is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,12 +131,21 @@ impl CatchUp {
         self.started = true;
     }
 
-    /// The next page to bring up to date.
-    fn take(&mut self, mark: &Mark) -> Option<Lacking> {
-        if self.asked.len() + self.reading.len() + self.sent.len() >= COPIES_MAX {
+    /// The next page to bring up to date, if there may be one more on its way.
+    fn take(&mut self, mark: &Mark, may_work: impl FnOnce(u64) -> bool) -> Option<Lacking> {
+        let reading = self.reading.iter().map(|reading| &reading.lacking);
+        let sent = self.sent.values().map(|(lacking, _)| lacking);
+        let under_way = self.asked.values().chain(reading).chain(sent);
+        let (count, bytes) = under_way.fold((0, 0), |(count, bytes), lacking| {
+            (count + 1, bytes + lacking.bytes())
+        });
+        if count >= COPIES_MAX || bytes >= BYTES_MAX {
             return None;
         }
         let found = mark.next_page(self.next_page?);
+        if !found.is_none_or(|found| may_work(found.bytes())) {
+            return None;
+        }
         self.next_page = found.map(|found| PageIndex(found.page.0 + 1));
         found
     }
@@ -306,7 +317,7 @@ impl Replica {
             let Some((catch_up, mark)) = member.catch_up_mut().zip(mark) else {
                 continue;
             };
-            while let Some(lacking) = catch_up.take(mark) {
+            while let Some(lacking) = catch_up.take(mark, |bytes| context.may_work(bytes)) {
                 if !lacking.is_doubtful {
                     catch_up.read(context, lacking, None);
                     continue;
@@ -381,7 +392,7 @@ impl Replica {
         let number = catch_up.number();
         let (lacking, as_of) = (reading.lacking, reading.as_of);
         let contents = reading.differing(&digest::key(self.me.store, store));
-        let sent = (lacking, data_bytes(&contents));
+        let sent = (lacking, contents.iter().map(Content::data_bytes).sum());
         catch_up.sent.insert(number, sent);
         let copy = Copy {
             slice: self.slice,
@@ -414,8 +425,7 @@ impl Replica {
             return;
         };
         if let Some((lacking, data_bytes)) = catch_up.sent.remove(&copied.number) {
-            let blocks = u64::from(lacking.blocks.count_ones());
-            catch_up.progress.bytes_done += blocks * BLOCK_SIZE as u64;
+            catch_up.progress.bytes_done += lacking.bytes();
             catch_up.progress.bytes_moved += data_bytes;
             context.copied(data_bytes);
             if let Some(mark) = self.marks.get_mut(&key) {
@@ -423,13 +433,4 @@ impl Replica {
             }
         }
     }
-}
-
-/// Bytes of blocks that are neither zeros nor bad.
-fn data_bytes(contents: &[Content]) -> u64 {
-    let data = contents.iter().map(|content| match &content.content {
-        BlockContent::Data { data, .. } => data.len() as u64,
-        BlockContent::Zero | BlockContent::Bad => 0,
-    });
-    data.sum()
 }

@@ -491,6 +491,12 @@ impl Lab {
         busy
     }
 
+    /// A node's replica is told that what it waits for may have become possible.
+    pub(crate) fn look_again(&mut self, number: u16) {
+        self.act(node(number), |replica, context| replica.look_again(context));
+        self.settle();
+    }
+
     /// A node reads the record.
     pub(crate) fn tell_record(&mut self, number: u16) {
         let record = self.record.clone();

@@ -54,6 +54,8 @@ pub(crate) struct World {
     next_token: u64,
     /// The disk ends nothing.
     pub(crate) stuck: bool,
+    /// Hosts want so much that nothing may be done in the background.
+    pub(crate) is_held: bool,
     pub(crate) reads: VecDeque<(Token, Contents)>,
     pub(crate) peers: BTreeMap<NodeId, Peer>,
     pub(crate) heard: BTreeMap<NodeId, Instant>,
@@ -533,6 +535,12 @@ impl Context for FakeContext<'_> {
     fn may_sync(&self) -> bool {
         true
     }
+
+    fn may_work(&mut self, _bytes: u64) -> bool {
+        !self.world.is_held
+    }
+
+    fn committed_after(&mut self, _took: Duration) {}
 
     fn milestone(&mut self, milestone: Milestone) {
         self.world.milestones.push(milestone);
