@@ -1,0 +1,192 @@
+//! What it costs hosts, and the network, to bring a node up to date that was away.
+//!
+//! `cargo bench -p holdfast-e2e --bench sync -- [ROUNDS]`: ratios within a round, and their medians.
+//! Nothing is judged here; `docs/performance.md` says what was found.
+
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use holdfast_e2e::host::Host;
+use holdfast_e2e::{Demo, DemoOptions, scenario};
+use holdfast_lab::verify::{Kind, Ledger, LoadConfig, LoadReport};
+use tokio::task::JoinSet;
+
+const MIB: u64 = 1 << 20;
+const KIB: u64 = 1 << 10;
+/// The demo's volume, and how much of it is filled before.
+const VOLUME_BYTES: u64 = 4 << 30;
+const FILLED_BYTES: u64 = 512 * MIB;
+/// What changes while the node is away.
+const CHANGED_BYTES: u64 = 200 * MIB;
+const PIECE: u64 = 4 * KIB;
+/// For how long the load is measured without a sync beside it.
+const SPAN: Duration = Duration::from_secs(10);
+const SYNC_PATIENCE: Duration = Duration::from_secs(600);
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1).filter(|it| it != "--bench");
+    let rounds = arguments.next().map_or(Ok(3), |it| it.parse());
+    let rounds: u64 = rounds.context("the argument is a number of rounds")?;
+    scenario(DemoOptions::default(), |demo| measure(demo, rounds));
+    Ok(())
+}
+
+/// What a load reached.
+#[derive(Clone, Copy)]
+struct Pace {
+    per_second: f64,
+    p99: Duration,
+}
+
+impl Pace {
+    fn of(report: &LoadReport) -> Self {
+        let (reads, writes) = (report.kind(Kind::Read), report.kind(Kind::Write));
+        Self {
+            per_second: report.completed() as f64 / report.elapsed.as_secs_f64(),
+            p99: reads
+                .latencies
+                .percentile(99.0)
+                .max(writes.latencies.percentile(99.0)),
+        }
+    }
+}
+
+fn measure(demo: &mut Demo, rounds: u64) -> Result<()> {
+    let host = Host::open(demo, "demo")?;
+    write_all(&host, 0, FILLED_BYTES / MIB, MIB, MIB)?;
+    let count = CHANGED_BYTES / PIECE;
+    let stride = VOLUME_BYTES / count / PIECE * PIECE;
+    let mut columns: [Vec<f64>; 6] = Default::default();
+    say("round  moved MiB  sync s  idle KiB  idle s  IOPS sync/both  p99 sync/both")?;
+    for round in 0..rounds {
+        let node = secondary(demo)?;
+        // By itself.
+        let before = moved(demo)?;
+        demo.kill(&node)?;
+        write_all(&host, PIECE * (1 + round), count, PIECE, stride)?;
+        let sync = bring_back(demo, &node)?;
+        let changed = (moved(demo)? - before) as f64 / MIB as f64;
+        // Nothing changed.
+        let before = moved(demo)?;
+        demo.kill(&node)?;
+        std::thread::sleep(Duration::from_secs(10));
+        let idle = bring_back(demo, &node)?;
+        let idle_moved = (moved(demo)? - before) as f64 / KIB as f64;
+        // Beside a load: with both replicas, with one, and while the other is brought up to date.
+        let mut ledger = host.ledger(7 + round);
+        host.clear(&mut ledger)?;
+        let (both, ledger) = measured(&host, ledger)?;
+        demo.kill(&node)?;
+        let offset = PIECE * (9 + round);
+        write_all(&host, offset, count, PIECE, stride)?;
+        let (one, ledger) = measured(&host, ledger)?;
+        let begun = host.load(ledger, config());
+        let took = bring_back(demo, &node)?;
+        let (report, _) = begun.stop()?;
+        let with = Pace::of(&report);
+        host.wait_for_all_paths()?;
+        say(&format!("beside the load it took {took:.1?}"))?;
+        for (name, pace) in [("both", both), ("one", one), ("sync", with)] {
+            let Pace { per_second, p99 } = pace;
+            say(&format!(
+                "  {name:<4}  {per_second:>6.0} IOPS  p99 {p99:.2?}"
+            ))?;
+        }
+        let row = [
+            changed,
+            sync.as_secs_f64(),
+            idle_moved,
+            idle.as_secs_f64(),
+            with.per_second / both.per_second,
+            with.p99.as_secs_f64() / both.p99.as_secs_f64(),
+        ];
+        say(&line(&round.to_string(), row))?;
+        for (column, value) in columns.iter_mut().zip(row) {
+            column.push(value);
+        }
+    }
+    let medians = columns.map(|mut column| {
+        column.sort_by(f64::total_cmp);
+        column[column.len() / 2]
+    });
+    say(&line("median", medians))
+}
+
+fn config() -> LoadConfig {
+    LoadConfig {
+        depth: 8,
+        reads: 70,
+        writes: 30,
+        unmaps: 0,
+        write_sames: 0,
+        command_bytes_max: 8 << 10,
+        ..LoadConfig::default()
+    }
+}
+
+/// What a load reaches by itself.
+fn measured(host: &Host, ledger: Ledger) -> Result<(Pace, Ledger)> {
+    let begun = host.load(ledger, config());
+    std::thread::sleep(SPAN);
+    let (report, ledger) = begun.stop()?;
+    Ok((Pace::of(&report), ledger))
+}
+
+/// Starts a node, and waits until the volume is whole: how long that takes.
+fn bring_back(demo: &mut Demo, node: &str) -> Result<Duration> {
+    let began = Instant::now();
+    demo.start_node(node)?;
+    demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+    Ok(began.elapsed())
+}
+
+fn moved(demo: &Demo) -> Result<u64> {
+    // What a node says of itself is a moment old.
+    std::thread::sleep(Duration::from_secs(2));
+    Ok(demo.volume("demo")?.resync.bytes_moved)
+}
+
+/// The node that holds the one slice, and does not lead it.
+fn secondary(demo: &Demo) -> Result<String> {
+    let volume = demo.volume("demo")?;
+    let slice = volume.slices.first().context("a volume has slices")?;
+    let mut others = slice.in_sync.iter();
+    let other = others.find(|node| Some(*node) != slice.primary.as_ref());
+    other
+        .cloned()
+        .context("somebody holds it beside the primary")
+}
+
+/// Writes pieces of `length` bytes, `stride` bytes apart, several at a time.
+fn write_all(host: &Host, offset: u64, count: u64, length: u64, stride: u64) -> Result<()> {
+    const TOGETHER: u64 = 16;
+    for first in (0..count).step_by(TOGETHER as usize) {
+        let mut writes = JoinSet::new();
+        for index in first..count.min(first + TOGETHER) {
+            let word = (offset << 40 | index).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let data = word.to_le_bytes().repeat(length as usize / 8);
+            let sector = (offset + index * stride) / 512;
+            let disk = Arc::clone(host.disk());
+            let write = async move { disk.write(sector, data.into(), index as usize).await };
+            host.run(async { writes.spawn(write) });
+        }
+        for done in host.run(writes.join_all()) {
+            done?;
+        }
+    }
+    Ok(())
+}
+
+fn line(name: &str, row: [f64; 6]) -> String {
+    let [changed, sync, idle_moved, idle, per_second, p99] = row;
+    format!(
+        "{name:<6} {changed:>9.1} {sync:>7.1} {idle_moved:>9.0} {idle:>7.1} {per_second:>15.2} {p99:>14.2}"
+    )
+}
+
+fn say(line: &str) -> Result<()> {
+    writeln!(io::stdout(), "{line}")?;
+    Ok(())
+}
