@@ -107,6 +107,11 @@ impl Cluster {
         self.watch.is_some() && self.registered
     }
 
+    /// Whether what the metadata answers is not believed.
+    pub(crate) fn is_astray(&self) -> bool {
+        self.past.astray().is_some()
+    }
+
     pub(crate) fn take_requests(
         &mut self,
     ) -> impl Iterator<Item = (MetadataToken, MetadataRequest)> {

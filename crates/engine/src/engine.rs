@@ -93,6 +93,7 @@ impl Engine {
             finished: Vec::new(),
             notices: Vec::new(),
             bytes_moved: 0,
+            brought: BTreeMap::new(),
             append_age: Duration::ZERO,
             syncing: BTreeSet::new(),
             takeovers: Takeovers::new(config.takeovers_max),

@@ -46,5 +46,5 @@ pub use event::{
 pub use notice::{Notice, Severity};
 pub use past::Astray;
 pub use stall::{STALL_MIN, Stall, StallCause};
-pub use status::{NodeStatus, ReplicaStatus, Usage, VolumeStatus};
+pub use status::{Condition, NodeStatus, ReplicaStatus, Usage, VolumeStatus};
 pub use view::ReplicaView;
