@@ -12,8 +12,10 @@
 //! - looking takes a bounded share of everybody's time, however many slices there are.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use holdfast_api::documents::LocalSilence;
 use holdfast_control::{Inventory, Seen, Sight, admit_all, steer};
 use holdfast_model::NodeId;
 use holdfast_model::metadata::{
@@ -38,6 +40,26 @@ const PASS_PAUSE: Duration = Duration::from_secs(1);
 /// Between two passes passes as much time as one took, so many times.
 const PASS_REST: u32 = 10;
 
+/// Which nodes are silent, as long as this controller steers: what a repair delay is counted by.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Silences(Arc<Mutex<BTreeMap<NodeId, Instant>>>);
+
+impl Silences {
+    /// For how long they have been.
+    pub(crate) fn tell(&self) -> Vec<LocalSilence> {
+        let since = self.0.lock().expect("nobody panics with it");
+        let silent = since.iter().map(|(node, since)| LocalSilence {
+            node: node.0,
+            seconds: since.elapsed().as_secs(),
+        });
+        silent.collect()
+    }
+
+    fn note(&self, silent: BTreeMap<NodeId, Instant>) {
+        *self.0.lock().expect("nobody panics with it") = silent;
+    }
+}
+
 /// Why a term is over.
 enum Over {
     /// Somebody else steers, or the metadata does not answer.
@@ -58,6 +80,7 @@ pub(crate) async fn run(controller: Controller) {
         if let Some((lease, own)) = stand(&controller).await {
             tracing::info!("steers the cluster from now on");
             let Over::Deposed = lead(&controller, lease, &own).await;
+            controller.silences.note(BTreeMap::new());
             tracing::info!("steers the cluster no more");
         }
         sleep(STAND_PAUSE).await;
@@ -161,6 +184,9 @@ async fn pass(
         }
     };
     note(&inventory, &reports, heard);
+    let silent = heard.iter().filter(|(node, _)| !reports.is_open(**node));
+    let silent = silent.map(|(node, heard)| (*node, heard.last)).collect();
+    controller.silences.note(silent);
     let sight = sight(&inventory, &reports, |node| {
         let heard = heard.get(&node)?;
         let silent = heard.last.elapsed();
