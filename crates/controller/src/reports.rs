@@ -10,8 +10,9 @@ use std::time::Duration;
 use holdfast_api::ApiClient;
 use holdfast_api::client::ApiUrl;
 use holdfast_api::documents::{LocalMetadata, LocalReport, LocalSlice, LocalVolume, Room};
-use holdfast_control::Inventory;
+use holdfast_control::{Inventory, Part};
 use holdfast_model::record::NodeRecord;
+use holdfast_model::record::NodeStanding::Removed;
 use holdfast_model::{NodeId, SliceId, VolumeId};
 use tokio::task::JoinSet;
 
@@ -145,12 +146,14 @@ impl Reports {
             .filter_map(move |(node, report)| Some((*node, report.slices.get(&slice)?)))
     }
 
-    /// Whether all nodes of the inventory that are up serve the volume at their portals.
+    /// Whether all nodes of the cluster that are up serve the volume at their portals. Hosts are not sent
+    /// to others.
     pub(crate) fn serve_everywhere(&self, inventory: &Inventory, volume: VolumeId) -> bool {
         inventory
             .nodes
             .keys()
             .filter(|node| self.is_up(**node))
+            .filter(|node| matches!(inventory.part_of(**node), Part::Of(part) if part != Removed))
             .all(|node| self.serves(*node, volume))
     }
 

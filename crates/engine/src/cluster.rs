@@ -475,6 +475,13 @@ impl Cluster {
         }
     }
 
+    /// Whether a node is part of the cluster; all are as long as nobody's part is on record.
+    pub(crate) fn belongs(&self, node: NodeId) -> bool {
+        let intent = self.intents.get(&node);
+        self.intents.is_empty()
+            || intent.is_some_and(|intent| intent.standing != NodeStanding::Removed)
+    }
+
     /// Whether a node is not to lead while another can.
     pub(crate) fn is_spared(&self, node: NodeId) -> bool {
         let intent = self.intents.get(&node);

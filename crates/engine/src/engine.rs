@@ -21,7 +21,7 @@ use crate::clearing::Clearings;
 use crate::cluster::{Change, Cluster};
 use crate::config::EngineConfig;
 use crate::context::{SliceContext, World};
-use crate::event::{Command, Event, PeerCommand, PeerEvent, PortalCommand, PortalEvent};
+use crate::event::{Command, Event, PeerEvent, PortalCommand, PortalEvent};
 use crate::lifecycle::Life;
 use crate::mend::Mending;
 use crate::parts::Parts;
@@ -450,11 +450,7 @@ impl Engine {
             }
             Change::Slice { slice, fresh } => self.slice_changed(*slice, *fresh),
             Change::Wish(slice) => self.hand_wish(*slice),
-            Change::Intent => {
-                for slice in self.slices() {
-                    self.with_replica(slice, |replica, context| replica.look_again(context));
-                }
-            }
+            Change::Intent => self.intents_changed(),
             Change::Astray(astray) => {
                 let notice = astray.map_or(Notice::MetadataFollowed, Notice::MetadataAstray);
                 self.world.notices.push(notice);
@@ -465,27 +461,6 @@ impl Engine {
                 });
             }
         }
-    }
-
-    fn node_changed(&mut self, node: NodeId) {
-        self.directory_changed();
-        if node == self.config.node {
-            return;
-        }
-        let command = match self.world.cluster.nodes.get(&node) {
-            Some(record) => PeerCommand::Connect {
-                peer: node,
-                address: record.peer.clone(),
-            },
-            None => PeerCommand::Forget { peer: node },
-        };
-        self.world.peers.command(command);
-    }
-
-    fn directory_changed(&mut self) {
-        let directory = self.volumes.directory(&self.world.cluster.nodes);
-        self.portal
-            .set_directory(self.world.now, &self.volumes, directory);
     }
 
     fn slice_changed(&mut self, slice: SliceId, fresh: bool) {

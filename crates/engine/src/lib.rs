@@ -19,6 +19,7 @@ mod event;
 mod heartbeat;
 mod lifecycle;
 mod mend;
+mod neighbours;
 mod notice;
 mod obstacle;
 mod operation;
