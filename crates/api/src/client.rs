@@ -18,9 +18,9 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::documents::{
-    Created, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList, Settings,
-    SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
-    VolumeList,
+    Created, Explanation, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList,
+    Settings, SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
+    VolumeGrow, VolumeList,
 };
 use crate::{Problem, ProblemKind};
 
@@ -154,6 +154,14 @@ impl ApiClient {
     /// [`ClientError`]. As of all methods.
     pub async fn status(&self) -> Result<Status, ClientError> {
         self.read("/status").await
+    }
+
+    /// Why the cluster is not healthy, and what helps.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn explain(&self) -> Result<Explanation, ClientError> {
+        self.read("/explain").await
     }
 
     /// The nodes.

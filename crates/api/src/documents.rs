@@ -11,11 +11,16 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 mod members;
+mod protection;
 mod stalls;
 
 pub use members::{
     NodeChange, NodeDetails, NodeOrder, NodeSlice, NodeStanding, ReplicaRole, Settings,
     SettingsChange, ToMove,
+};
+pub use protection::{
+    Explanation, Finding, FindingKind, LocalCondition, LocalLacking, LocalMetadata, LocalSilence,
+    LocalSync, NodeFindings, Protection, Remedy, ReplicaCondition, SyncWork, VolumeFindings, Wait,
 };
 pub use stalls::{
     LocalStall, LocalStalls, STALLS_DEFAULT, STALLS_MAX, Stall, StallCause, StallList, StallQuery,
@@ -60,6 +65,9 @@ pub struct Status {
     pub pool: Room,
     /// What the volumes would fill if every block of them were written, with all copies.
     pub promised_bytes: u64,
+    /// How far it is from every volume having all its copies.
+    #[serde(default)]
+    pub protection: Protection,
     /// What an administrator should know, the worst first.
     pub alerts: Vec<Alert>,
     /// The revision of the metadata from which this was made.
@@ -218,6 +226,12 @@ pub struct Node {
     pub site: Option<String>,
     /// What has to go from it, or to be rebuilt elsewhere in its place.
     pub to_move: ToMove,
+    /// What replicas that it leads have to bring to others.
+    #[serde(default)]
+    pub to_send: SyncWork,
+    /// What its own replicas have to be brought.
+    #[serde(default)]
+    pub to_receive: SyncWork,
 }
 
 /// The nodes.
@@ -291,6 +305,19 @@ pub struct Slice {
     pub in_sync: Vec<String>,
     /// The replicas that are being brought up to date.
     pub joining: Vec<Joining>,
+    /// The replicas that are to hold everything, do not, and are not being brought up to date: their nodes
+    /// are down, or they wait for their turn.
+    #[serde(default)]
+    pub absent: Vec<AbsentReplica>,
+}
+
+/// A replica that is to hold everything, does not, and is not being brought up to date.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AbsentReplica {
+    /// Where it is, or is to be.
+    pub node: String,
+    /// Bytes that it lacks; null if nobody can tell before it has said what it has.
+    pub bytes_lacking: Option<u64>,
 }
 
 /// A replica that is being brought up to date.
@@ -302,14 +329,23 @@ pub struct Joining {
     pub bytes_done: u64,
     /// Bytes that it needs, those that it has among them.
     pub bytes_total: u64,
+    /// Bytes in a second that it gets, over the last ten seconds.
+    #[serde(default)]
+    pub bytes_per_second: u64,
+    /// Seconds until it has everything, at this rate; null if there is none.
+    #[serde(default)]
+    pub seconds_left: Option<u64>,
 }
 
-/// What bringing replicas up to date has cost.
+/// What bringing replicas up to date has cost, and what is left of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Resync {
     /// Bytes of data that were sent to replicas to bring them up to date, since the volume was made.
     /// Blocks that hold zeros cost nothing.
     pub bytes_moved: u64,
+    /// What is left.
+    #[serde(default)]
+    pub work: SyncWork,
 }
 
 /// A new volume.
@@ -392,6 +428,15 @@ pub struct LocalReport {
     /// Bytes a second that its background work is held to; nothing while it is held to nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_rate: Option<u64>,
+    /// Whether it follows the metadata.
+    #[serde(default)]
+    pub metadata: LocalMetadata,
+    /// The nodes that replicas led here bring something to, and how fast that goes.
+    #[serde(default)]
+    pub syncs: Vec<LocalSync>,
+    /// If it steers: which nodes are silent.
+    #[serde(default)]
+    pub silent: Vec<LocalSilence>,
 }
 
 /// A volume at one portal.
@@ -424,10 +469,16 @@ pub struct LocalSlice {
     pub bad_blocks: u64,
     /// The replicas that it is bringing up to date.
     pub joining: Vec<LocalJoining>,
+    /// If it serves: all replicas that are not in sync, those that it brings up to date among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacking: Vec<LocalLacking>,
+    /// What it is doing, if it neither leads without ado nor follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<LocalCondition>,
 }
 
 /// A replica that is being brought up to date by another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LocalJoining {
     /// The number of the node where it is.
     pub node: u16,
@@ -437,6 +488,9 @@ pub struct LocalJoining {
     pub bytes_total: u64,
     /// Bytes of data that were sent for it.
     pub bytes_moved: u64,
+    /// Bytes in a second by which it has come closer, over the last ten seconds.
+    #[serde(default)]
+    pub bytes_per_second: u64,
 }
 
 #[cfg(test)]
@@ -461,13 +515,43 @@ mod tests {
                     node: "n2".to_owned(),
                     bytes_done: 1,
                     bytes_total: 2,
+                    bytes_per_second: 1,
+                    seconds_left: Some(1),
+                }],
+                absent: vec![AbsentReplica {
+                    node: "n3".to_owned(),
+                    bytes_lacking: None,
                 }],
             }],
-            resync: Resync { bytes_moved: 4096 },
+            resync: Resync {
+                bytes_moved: 4096,
+                work: SyncWork {
+                    replicas: 1,
+                    bytes: 1,
+                    bytes_per_second: 1,
+                    seconds_left: Some(1),
+                },
+            },
         };
-        let text = r#"{"name":"demo","bytes":4294967296,"used_bytes":262144,"policy":"mirror2","health":"degraded","slices":[{"index":0,"epoch":3,"primary":"n1","in_sync":["n1"],"joining":[{"node":"n2","bytes_done":1,"bytes_total":2}]}],"resync":{"bytes_moved":4096}}"#;
+        let text = r#"{"name":"demo","bytes":4294967296,"used_bytes":262144,"policy":"mirror2","health":"degraded","slices":[{"index":0,"epoch":3,"primary":"n1","in_sync":["n1"],"joining":[{"node":"n2","bytes_done":1,"bytes_total":2,"bytes_per_second":1,"seconds_left":1}],"absent":[{"node":"n3","bytes_lacking":null}]}],"resync":{"bytes_moved":4096,"work":{"replicas":1,"bytes":1,"bytes_per_second":1,"seconds_left":1}}}"#;
         assert_eq!(serde_json::to_string(&volume).unwrap(), text);
         assert_eq!(serde_json::from_str::<Volume>(text).unwrap(), volume);
+        // As nodes said it before they told rates.
+        let before = r#"{"name":"demo","bytes":4294967296,"used_bytes":262144,"policy":"mirror2","health":"degraded","slices":[{"index":0,"epoch":3,"primary":"n1","in_sync":["n1"],"joining":[{"node":"n2","bytes_done":1,"bytes_total":2}]}],"resync":{"bytes_moved":4096}}"#;
+        let read: Volume = serde_json::from_str(before).unwrap();
+        assert_eq!(read.slices[0].joining[0].seconds_left, None);
+    }
+
+    /// Nodes of two versions tell each other how they are while one after the other is updated.
+    #[test]
+    fn a_report_of_before_and_one_of_after_are_read() {
+        let before = r#"{"node":1,"name":"n1","incarnation":1,"process":2,"number":3,"open":true,"room":{"bytes":0,"used_bytes":0},"volumes":[],"slices":[{"volume":1,"index":0,"epoch":1,"serving":true,"used_bytes":0,"bad_blocks":0,"joining":[]}]}"#;
+        let read: LocalReport = serde_json::from_str(before).unwrap();
+        assert_eq!(read.metadata, LocalMetadata::Followed);
+        assert_eq!(read.slices[0].condition, None);
+        let after = r#"{"what":"something-new","nodes":[2]}"#;
+        let read: LocalCondition = serde_json::from_str(after).unwrap();
+        assert_eq!(read.what, ReplicaCondition::Other);
     }
 
     #[test]

@@ -22,15 +22,18 @@ pub use problem::{Problem, ProblemKind};
 pub use router::{openapi, router};
 
 use documents::{
-    Created, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList, Settings,
-    SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
-    VolumeList,
+    Created, Explanation, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList,
+    Settings, SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
+    VolumeGrow, VolumeList,
 };
 
 /// What answers.
 pub trait Api: Send + Sync + 'static {
     /// How the cluster is.
     fn status(&self) -> impl Future<Output = Result<Status, Problem>> + Send;
+
+    /// Why the cluster is not healthy, what that waits for, and what an operator may do.
+    fn explain(&self) -> impl Future<Output = Result<Explanation, Problem>> + Send;
 
     /// The nodes, by their number.
     fn nodes(&self) -> impl Future<Output = Result<NodeList, Problem>> + Send;

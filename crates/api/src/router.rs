@@ -10,9 +10,9 @@ use axum::{Json, Router};
 use utoipa::OpenApi;
 
 use crate::documents::{
-    Created, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList, STALLS_MAX,
-    Settings, SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
-    VolumeGrow, VolumeList,
+    Created, Explanation, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList,
+    STALLS_MAX, Settings, SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate,
+    VolumeDelete, VolumeGrow, VolumeList,
 };
 use crate::{Api, Problem, ProblemKind};
 
@@ -27,6 +27,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
     ),
     paths(
         status,
+        explain,
         nodes,
         node,
         change_node,
@@ -60,6 +61,7 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
     let v1 = Router::new()
         .route("/openapi.json", get(document))
         .route("/status", get(status::<A>))
+        .route("/explain", get(explain::<A>))
         .route("/nodes", get(nodes::<A>))
         .route(
             "/nodes/{name}",
@@ -115,6 +117,15 @@ async fn no_such_method() -> Problem {
 ))]
 async fn status<A: Api>(State(api): State<Arc<A>>) -> Result<Json<Status>, Problem> {
     api.status().await.map(Json)
+}
+
+/// Why the cluster is not healthy, what that waits for, and what an operator may do
+#[utoipa::path(get, path = "/api/v1/explain", responses(
+    (status = 200, body = Explanation),
+    (status = "default", body = Problem, content_type = "application/problem+json"),
+))]
+async fn explain<A: Api>(State(api): State<Arc<A>>) -> Result<Json<Explanation>, Problem> {
+    api.explain().await.map(Json)
 }
 
 /// The nodes

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use holdfast_api::client::{ApiUrl, Failure};
 use holdfast_api::documents::{
-    Created, Health, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList, NodeOrder,
-    NodeStanding, NodeState, Resync, Settings, SettingsChange, StallList, StallQuery, Status,
-    ToMove, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, Explanation, Health, LocalReport, LocalStalls, Node, NodeChange, NodeDetails,
+    NodeList, NodeOrder, NodeStanding, NodeState, Resync, Settings, SettingsChange, StallList,
+    StallQuery, Status, SyncWork, ToMove, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
+    VolumeList,
 };
 use holdfast_api::{Api, ApiClient, ClientError, Problem, ProblemKind, openapi, router, server};
 use holdfast_model::Policy;
@@ -51,6 +52,8 @@ impl Remembering {
             standing: NodeStanding::Draining,
             site: None,
             to_move: ToMove::default(),
+            to_send: SyncWork::default(),
+            to_receive: SyncWork::default(),
         }
     }
 
@@ -71,6 +74,11 @@ impl Api for Remembering {
     async fn status(&self) -> Result<Status, Problem> {
         self.ask("status".to_owned())?;
         Err(Problem::new(ProblemKind::Internal, "no status here"))
+    }
+
+    async fn explain(&self) -> Result<Explanation, Problem> {
+        self.ask("explain".to_owned())?;
+        Ok(Explanation::default())
     }
 
     async fn nodes(&self) -> Result<NodeList, Problem> {
@@ -215,6 +223,7 @@ async fn every_method_reaches_the_implementation() {
     let client = ApiClient::new(vec![url], Some("secret"));
     assert!(matches!(client.status().await,
         Err(ClientError::Problem(problem)) if problem.kind == ProblemKind::Internal));
+    assert_eq!(client.explain().await.unwrap(), Explanation::default());
     client.nodes().await.unwrap();
     client.volumes().await.unwrap();
     match client.volume("a/b ?").await {
@@ -266,7 +275,7 @@ async fn every_method_reaches_the_implementation() {
     let asked = api.asked.lock().unwrap().join("\n");
     assert_eq!(
         asked,
-        "status\nnodes\nvolumes\nvolume a/b ?\n\
+        "status\nexplain\nnodes\nvolumes\nvolume a/b ?\n\
          create VolumeCreate { name: \"demo\", bytes: 4096, policy: Mirror2 }\n\
          create VolumeCreate { name: \"there\", bytes: 4096, policy: Mirror2 }\n\
          grow demo 8192\ndelete demo\ndelete demo by force\nlocal\n\

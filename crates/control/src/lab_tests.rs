@@ -2,6 +2,7 @@
 
 extern crate std;
 
+use std::collections::BTreeSet;
 use std::format;
 use std::string::String;
 use std::vec;
@@ -21,7 +22,9 @@ use holdfast_model::{
 };
 use holdfast_stdx::{Duration, Instant};
 
-use crate::{Inventory, Order, Refusal, Seen, Sight, VolumeSize, create, order, steer};
+use crate::{
+    Inventory, Order, Refusal, Seen, Sight, VolumeSize, create, note_given_up, order, steer,
+};
 
 const GIB: u64 = 1 << 30;
 
@@ -31,6 +34,8 @@ pub(crate) struct Lab {
     pub(crate) sight: Sight,
     /// Replicas that have been taken in since the beginning.
     pub(crate) moved: Vec<(SliceId, NodeId)>,
+    /// Nodes on which replicas are named, and take their time to be in sync.
+    pub(crate) slow: BTreeSet<NodeId>,
 }
 
 pub(crate) fn node(number: u16) -> NodeId {
@@ -43,6 +48,7 @@ impl Lab {
             machine: Machine::new(HistoryLimits::default()),
             sight: Sight::default(),
             moved: Vec::new(),
+            slow: BTreeSet::new(),
         };
         let cluster = ClusterRecord {
             schema: 1,
@@ -152,7 +158,11 @@ impl Lab {
 
     /// One pass. Returns how many steps it took.
     pub(crate) fn pass(&mut self) -> usize {
-        let steps = steer(&self.inventory(), &self.sight);
+        let inventory = self.inventory();
+        let mut given_up = core::mem::take(&mut self.sight.given_up);
+        note_given_up(&inventory, &self.sight, &mut given_up);
+        self.sight.given_up = given_up;
+        let steps = steer(&inventory, &self.sight);
         for step in &steps {
             assert!(
                 self.transact(step).succeeded,
@@ -174,7 +184,13 @@ impl Lab {
                     record.replicas.push(ReplicaRecord {
                         node: *node,
                         store: StoreId(u128::from(node.0)),
-                        membership: Membership::InSync,
+                        membership: if self.slow.contains(node) {
+                            Membership::Absent {
+                                stable: Sequence::ZERO,
+                            }
+                        } else {
+                            Membership::InSync
+                        },
                     });
                     self.moved.push((*slice, *node));
                 }
@@ -228,6 +244,20 @@ impl Lab {
             }
             record.epoch = record.epoch.next();
             self.put(SliceRecord::key(record.slice), &record);
+        }
+    }
+
+    /// A node is there again; its replicas, those of `slices`, are brought up to date.
+    pub(crate) fn come_back(&mut self, number: u16, slices: impl Fn(SliceId) -> bool) {
+        self.seen(number).silent = Duration::ZERO;
+        for mut record in self.inventory().slices.into_values() {
+            let mine = record.replicas.iter_mut();
+            let mut mine = mine.filter(|replica| replica.node == node(number));
+            if let Some(replica) = mine.next().filter(|_| slices(record.slice)) {
+                replica.membership = Membership::InSync;
+                record.epoch = record.epoch.next();
+                self.put(SliceRecord::key(record.slice), &record);
+            }
         }
     }
 

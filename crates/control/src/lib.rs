@@ -22,6 +22,7 @@ mod lab_tests;
 mod members;
 mod placement;
 mod plan;
+mod repair;
 mod steer;
 mod volume;
 
@@ -33,6 +34,7 @@ pub use members::{
 };
 pub use placement::{Placement, TooFewNodes};
 pub use plan::{Plan, PlanError, SLICES_MAX, VOLUMES_MAX, clean_up, create, delete, grow};
+pub use repair::note_given_up;
 pub use steer::{MOVES_PER_NODE, STEPS_MAX, TARGET_PATIENCE, steer};
 pub use volume::{
     NAME_LENGTH_MAX, NameError, SIZE_MAX, TARGET_PREFIX, VolumeName, VolumeSize, VolumeSizeError,

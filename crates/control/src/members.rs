@@ -48,6 +48,8 @@ pub struct Sight {
     pub nodes: BTreeMap<NodeId, Seen>,
     /// Slices of which some replica has blocks that are known to be bad.
     pub bad: BTreeSet<SliceId>,
+    /// Replicas that were [given up](crate::note_given_up) for dead, and may have come back.
+    pub given_up: BTreeSet<(SliceId, NodeId)>,
 }
 
 /// What a node says.

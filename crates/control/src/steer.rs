@@ -10,6 +10,8 @@
 //!   transaction;
 //! - a replica on a node that may keep it stays, unless the slice has more than its copies: a decision
 //!   is not taken back because another one would be a little better;
+//! - a replica that was given up for dead and is in sync again, before the one that is to replace it, is
+//!   taken back; where no replica was given up no move is undone;
 //! - where there is no better place, a slice stays as it is;
 //! - a bounded number of replicas is on its way to a node, and from one, at a time.
 
@@ -207,14 +209,28 @@ impl<'a> Planner<'a> {
     ) -> Vec<NodeId> {
         let named = || record.replicas.iter().map(|replica| replica.node);
         let in_sync = |node: &NodeId| record.in_sync().any(|other| other == *node);
-        let wanted: Vec<NodeId> = wish.map_or_else(|| named().collect(), |it| it.nodes.clone());
+        let mut wanted: Vec<NodeId> = wish.map_or_else(|| named().collect(), |it| it.nodes.clone());
+        let given_up = |node: &NodeId| self.sight.given_up.contains(&(record.slice, *node));
+        if !wanted.iter().all(in_sync) {
+            let back = record.in_sync().filter(given_up);
+            let back: Vec<NodeId> = back.filter(|node| !wanted.contains(node)).collect();
+            wanted.extend(back);
+        }
         let mut nodes: Vec<NodeId> = wanted
             .iter()
             .copied()
             .filter(|node| self.may_hold(*node, record))
             .collect();
-        // The best first: who has it, who leads it.
-        let rank = |node: &NodeId| (!in_sync(node), *node != record.preferred, *node);
+        // The best first: who has it, who leads it, who has begun to get it.
+        let is_new = |node: &NodeId| record.replica(*node).is_none();
+        let rank = |node: &NodeId| {
+            (
+                !in_sync(node),
+                *node != record.preferred,
+                is_new(node),
+                *node,
+            )
+        };
         nodes.sort_by_key(rank);
         nodes.truncate(copies);
         // A drain that was called off, or a repair of a node that is back.
@@ -286,6 +302,10 @@ impl<'a> Planner<'a> {
         let now = wish.map_or(record.preferred, |wish| wish.preferred);
         if nodes.contains(&now) {
             return now;
+        }
+        // The one who was to follow it does not come.
+        if nodes.contains(&record.preferred) {
+            return record.preferred;
         }
         let in_sync = |node: &NodeId| record.in_sync().any(|other| other == *node);
         let load = |node: &NodeId| self.loads.get(*node).map_or(0, |load| load.primaries);

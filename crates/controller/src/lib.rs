@@ -22,9 +22,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    Created, Health, LocalReport, LocalStall, LocalStalls, Node, NodeChange, NodeDetails, NodeList,
-    Settings, SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
-    VolumeGrow, VolumeList,
+    Created, Explanation, Health, LocalReport, LocalStall, LocalStalls, Node, NodeChange,
+    NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status, Volume,
+    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, Problem, ProblemKind};
 use holdfast_control::{Inventory, InventoryError, PlanError, VolumeName, VolumeSize};
@@ -42,6 +42,7 @@ use self::desk::Desk;
 use self::pace::Pace;
 use self::reports::Reports;
 use self::stalls::Kept;
+use self::steering::Silences;
 
 pub use self::reports::REPORT_TIME_MAX;
 
@@ -70,6 +71,8 @@ pub struct Controller {
     desk: Arc<Desk>,
     local: Option<watch::Receiver<LocalReport>>,
     kept: Option<Kept>,
+    /// Which nodes are silent, if this one steers.
+    silences: Silences,
     serve_time_max: Duration,
 }
 
@@ -100,6 +103,7 @@ impl Controller {
             desk,
             local,
             kept: None,
+            silences: Silences::default(),
             serve_time_max: SERVE_TIME_MAX,
         }
     }
@@ -268,9 +272,17 @@ impl Controller {
     /// What the metadata holds, and what the nodes say to it.
     async fn look(&self) -> Result<(Inventory, Reports), Problem> {
         let inventory = self.inventory().await?;
-        let local = self.local.as_ref().map(|local| local.borrow().clone());
-        let reports = Reports::collect(&inventory, local).await;
+        let reports = Reports::collect(&inventory, self.report()).await;
         Ok((inventory, reports))
+    }
+
+    /// What the node in this process says of itself, and, if it steers, of others.
+    fn report(&self) -> Option<LocalReport> {
+        let local = self.local.as_ref()?.borrow().clone();
+        Some(LocalReport {
+            silent: self.silences.tell(),
+            ..local
+        })
     }
 
     /// Makes a plan and carries it out, again and again until nobody has come in between. Tells
@@ -420,6 +432,17 @@ impl Api for Controller {
         Ok(view::nodes(&inventory, &reports))
     }
 
+    async fn explain(&self) -> Result<Explanation, Problem> {
+        match (self.look().await, &self.local) {
+            (Ok((inventory, reports)), _) => Ok(view::explain(&inventory, &reports)),
+            // One node says at least what it knows by itself.
+            (Err(problem), Some(local)) if problem.kind == ProblemKind::Unavailable => {
+                Ok(view::unreached(&local.borrow()))
+            }
+            (Err(problem), _) => Err(problem),
+        }
+    }
+
     async fn node(&self, name: &str) -> Result<NodeDetails, Problem> {
         self.node_details(name).await
     }
@@ -508,10 +531,7 @@ impl Api for Controller {
     }
 
     async fn local(&self) -> Result<LocalReport, Problem> {
-        match &self.local {
-            Some(local) => Ok(local.borrow().clone()),
-            None => Err(problem::no_node()),
-        }
+        self.report().ok_or_else(problem::no_node)
     }
 
     async fn stalls(&self, volume: Option<&str>, query: StallQuery) -> Result<StallList, Problem> {

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use holdfast_api::ApiClient;
 use holdfast_api::client::ApiUrl;
-use holdfast_api::documents::{LocalReport, LocalSlice, LocalVolume, Room};
-use holdfast_control::Inventory;
+use holdfast_api::documents::{LocalMetadata, LocalReport, LocalSlice, LocalVolume, Room};
+use holdfast_control::{Inventory, Part};
 use holdfast_model::record::NodeRecord;
+use holdfast_model::record::NodeStanding::Removed;
 use holdfast_model::{NodeId, SliceId, VolumeId};
 use tokio::task::JoinSet;
 
@@ -33,6 +34,11 @@ struct Report {
     /// What the node's portal serves, and to how many.
     volumes: BTreeMap<VolumeId, LocalVolume>,
     slices: BTreeMap<SliceId, LocalSlice>,
+    metadata: LocalMetadata,
+    /// To which nodes something is copied, and how many bytes in a second.
+    syncs: BTreeMap<NodeId, u64>,
+    /// For how many seconds nodes have been silent, if it steers.
+    silent: BTreeMap<NodeId, u64>,
 }
 
 impl Report {
@@ -51,6 +57,17 @@ impl Report {
             room: report.room,
             volumes: volumes.map(|one| (VolumeId(one.volume), one)).collect(),
             slices: slices.collect(),
+            metadata: report.metadata,
+            syncs: report
+                .syncs
+                .iter()
+                .map(|sync| (NodeId(sync.node), sync.bytes_per_second))
+                .collect(),
+            silent: report
+                .silent
+                .iter()
+                .map(|silence| (NodeId(silence.node), silence.seconds))
+                .collect(),
         }
     }
 }
@@ -84,6 +101,44 @@ impl Reports {
         self.nodes.contains_key(&node)
     }
 
+    /// What a node says of its replica of a slice.
+    pub(crate) fn replica(&self, node: NodeId, slice: SliceId) -> Option<&LocalSlice> {
+        self.nodes.get(&node)?.slices.get(&slice)
+    }
+
+    /// Whether a node that is up follows the metadata.
+    pub(crate) fn metadata(&self, node: NodeId) -> Option<LocalMetadata> {
+        Some(self.nodes.get(&node)?.metadata)
+    }
+
+    /// For how many seconds a node has been silent, as whoever steers counts it.
+    pub(crate) fn silence(&self, node: NodeId) -> Option<u64> {
+        let told = self.nodes.values();
+        told.filter_map(|report| report.silent.get(&node).copied())
+            .max()
+    }
+
+    /// Bytes in a second that one node brings another.
+    pub(crate) fn sync_rate(&self, source: NodeId, target: NodeId) -> u64 {
+        let report = self.nodes.get(&source);
+        let rate = report.and_then(|report| report.syncs.get(&target));
+        rate.copied().unwrap_or(0)
+    }
+
+    /// Bytes in a second that a node brings others.
+    pub(crate) fn send_rate(&self, source: NodeId) -> u64 {
+        let report = self.nodes.get(&source);
+        let rates = report.into_iter().flat_map(|report| report.syncs.values());
+        rates.fold(0, |sum, rate| sum.saturating_add(*rate))
+    }
+
+    /// Bytes in a second that a node is brought by others.
+    pub(crate) fn receive_rate(&self, target: NodeId) -> u64 {
+        let reports = self.nodes.values();
+        let rates = reports.filter_map(|report| report.syncs.get(&target));
+        rates.fold(0, |sum, rate| sum.saturating_add(*rate))
+    }
+
     /// What the nodes say of their replicas of a slice.
     pub(crate) fn replicas(&self, slice: SliceId) -> impl Iterator<Item = (NodeId, &LocalSlice)> {
         self.nodes
@@ -91,12 +146,14 @@ impl Reports {
             .filter_map(move |(node, report)| Some((*node, report.slices.get(&slice)?)))
     }
 
-    /// Whether all nodes of the inventory that are up serve the volume at their portals.
+    /// Whether all nodes of the cluster that are up serve the volume at their portals. Hosts are not sent
+    /// to others.
     pub(crate) fn serve_everywhere(&self, inventory: &Inventory, volume: VolumeId) -> bool {
         inventory
             .nodes
             .keys()
             .filter(|node| self.is_up(**node))
+            .filter(|node| matches!(inventory.part_of(**node), Part::Of(part) if part != Removed))
             .all(|node| self.serves(*node, volume))
     }
 

@@ -11,16 +11,18 @@
 //! - one steers at a time;
 //! - looking takes a bounded share of everybody's time, however many slices there are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use holdfast_control::{Inventory, Seen, Sight, admit_all, steer};
-use holdfast_model::NodeId;
+use holdfast_api::documents::LocalSilence;
+use holdfast_control::{Inventory, Seen, Sight, admit_all, note_given_up, steer};
 use holdfast_model::metadata::{
     Compare, LeaseId, MetadataAnswer, MetadataError, MetadataRequest, Operation, OperationResult,
     Revision, Selector, Transaction,
 };
 use holdfast_model::record::{LEADER_KEY, LeaderRecord, Record};
+use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::Bytes;
 use tokio::time::{Instant, sleep};
 
@@ -37,6 +39,34 @@ const STAND_PAUSE: Duration = Duration::from_secs(3);
 const PASS_PAUSE: Duration = Duration::from_secs(1);
 /// Between two passes passes as much time as one took, so many times.
 const PASS_REST: u32 = 10;
+
+/// What whoever steers remembers from pass to pass. Another one begins without it.
+#[derive(Debug, Default)]
+struct Memory {
+    heard: BTreeMap<NodeId, Heard>,
+    /// Replicas that were given up for dead.
+    given_up: BTreeSet<(SliceId, NodeId)>,
+}
+
+/// Which nodes are silent, as long as this controller steers: what a repair delay is counted by.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Silences(Arc<Mutex<BTreeMap<NodeId, Instant>>>);
+
+impl Silences {
+    /// For how long they have been.
+    pub(crate) fn tell(&self) -> Vec<LocalSilence> {
+        let since = self.0.lock().expect("nobody panics with it");
+        let silent = since.iter().map(|(node, since)| LocalSilence {
+            node: node.0,
+            seconds: since.elapsed().as_secs(),
+        });
+        silent.collect()
+    }
+
+    fn note(&self, silent: BTreeMap<NodeId, Instant>) {
+        *self.0.lock().expect("nobody panics with it") = silent;
+    }
+}
 
 /// Why a term is over.
 enum Over {
@@ -58,6 +88,7 @@ pub(crate) async fn run(controller: Controller) {
         if let Some((lease, own)) = stand(&controller).await {
             tracing::info!("steers the cluster from now on");
             let Over::Deposed = lead(&controller, lease, &own).await;
+            controller.silences.note(BTreeMap::new());
             tracing::info!("steers the cluster no more");
         }
         sleep(STAND_PAUSE).await;
@@ -108,11 +139,11 @@ async fn stand(controller: &Controller) -> Option<(LeaseId, Bytes)> {
 }
 
 async fn lead(controller: &Controller, lease: LeaseId, own: &Bytes) -> Over {
-    let mut heard = BTreeMap::new();
+    let mut memory = Memory::default();
     let mut renewed = Instant::now();
     loop {
         let begun = Instant::now();
-        if let Err(over) = pass(controller, own, &mut heard).await {
+        if let Err(over) = pass(controller, own, &mut memory).await {
             return over;
         }
         let end = Instant::now() + PASS_PAUSE.max(begun.elapsed() * PASS_REST);
@@ -148,11 +179,7 @@ async fn renew(controller: &Controller, lease: LeaseId, renewed: &mut Instant) -
 }
 
 /// Looks once, and writes what follows.
-async fn pass(
-    controller: &Controller,
-    own: &Bytes,
-    heard: &mut BTreeMap<NodeId, Heard>,
-) -> Result<(), Over> {
+async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Result<(), Over> {
     let (inventory, reports) = match controller.look().await {
         Ok(seen) => seen,
         Err(problem) => {
@@ -160,12 +187,20 @@ async fn pass(
             return Ok(());
         }
     };
-    note(&inventory, &reports, heard);
-    let sight = sight(&inventory, &reports, |node| {
-        let heard = heard.get(&node)?;
+    note(&inventory, &reports, &mut memory.heard);
+    let silent = memory
+        .heard
+        .iter()
+        .filter(|(node, _)| !reports.is_open(**node));
+    let silent = silent.map(|(node, heard)| (*node, heard.last)).collect();
+    controller.silences.note(silent);
+    let mut sight = sight(&inventory, &reports, |node| {
+        let heard = memory.heard.get(&node)?;
         let silent = heard.last.elapsed();
         Some((silent, heard.bytes, heard.free_bytes))
     });
+    note_given_up(&inventory, &sight, &mut memory.given_up);
+    sight.given_up.clone_from(&memory.given_up);
     let steps = match admit_all(&inventory) {
         Some(step) => vec![step],
         None => steer(&inventory, &sight),
@@ -248,5 +283,6 @@ pub(crate) fn sight(
     Sight {
         nodes: nodes.collect(),
         bad: bad.map(|slice| slice.slice).collect(),
+        given_up: BTreeSet::new(),
     }
 }

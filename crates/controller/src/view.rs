@@ -6,9 +6,9 @@
 use std::cmp::Reverse;
 
 use holdfast_api::documents::{
-    Alert, Health, Joining, LocalJoining, LocalSlice, Node, NodeCounts, NodeDetails, NodeList,
-    NodeSlice, NodeStanding, NodeState, ReplicaRole, Resync, Room, RoomLevel, Severity, Slice,
-    Status, ToMove, Volume, VolumeCounts, VolumeList, VolumeSummary,
+    AbsentReplica, Alert, Health, Joining, LocalJoining, LocalSlice, Node, NodeCounts, NodeDetails,
+    NodeList, NodeSlice, NodeStanding, NodeState, ReplicaRole, Resync, Room, RoomLevel, Severity,
+    Slice, Status, SyncWork, ToMove, Volume, VolumeCounts, VolumeList, VolumeSummary,
 };
 use holdfast_control::{Inventory, Part};
 use holdfast_model::record::{
@@ -17,6 +17,17 @@ use holdfast_model::record::{
 use holdfast_model::{NodeId, Policy};
 
 use crate::reports::Reports;
+
+mod causes;
+mod explain;
+mod holders;
+mod node_findings;
+mod prospect;
+mod work;
+
+use work::{Missing, MissingState};
+
+pub(crate) use explain::{explain, unreached};
 
 pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
     let mut nodes = NodeCounts::default();
@@ -69,6 +80,7 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
         volumes,
         pool,
         promised_bytes: promised.sum(),
+        protection: explain::protection(inventory, reports),
         alerts,
         revision: inventory.revision.0,
     }
@@ -152,7 +164,12 @@ pub(crate) fn node_details(inventory: &Inventory, reports: &Reports, node: NodeI
     let mut slices: Vec<_> = slices.collect();
     slices.sort_by(|one, other| (&one.volume, one.index).cmp(&(&other.volume, other.index)));
     NodeDetails {
-        node: node_document(inventory, reports, &inventory.nodes[&node]),
+        node: node_document(
+            inventory,
+            reports,
+            &inventory.nodes[&node],
+            &all_missing(inventory, reports),
+        ),
         slices,
     }
 }
@@ -175,15 +192,36 @@ fn volume_alert(volume: &VolumeRecord, slices: &[Health]) -> Option<Alert> {
 
 pub(crate) fn nodes(inventory: &Inventory, reports: &Reports) -> NodeList {
     let nodes = inventory.nodes.values();
+    let missing = all_missing(inventory, reports);
     NodeList {
         nodes: nodes
-            .map(|record| node_document(inventory, reports, record))
+            .map(|record| node_document(inventory, reports, record, &missing))
             .collect(),
     }
 }
 
-fn node_document(inventory: &Inventory, reports: &Reports, record: &NodeRecord) -> Node {
+/// What all slices lack of what they are to have.
+fn all_missing(inventory: &Inventory, reports: &Reports) -> Vec<Missing> {
+    let volumes = inventory.volumes.values();
+    let slices = volumes.flat_map(|volume| inventory.slices_of(&volume.record));
+    slices
+        .flat_map(|slice| work::missing(inventory, reports, slice))
+        .collect()
+}
+
+fn node_document(
+    inventory: &Inventory,
+    reports: &Reports,
+    record: &NodeRecord,
+    missing: &[Missing],
+) -> Node {
     let node = record.node;
+    let sent = missing
+        .iter()
+        .filter(|one| one.moves() && one.source == Some(node));
+    let received = missing
+        .iter()
+        .filter(|one| one.state == MissingState::Moves && one.target == node);
     let (mut replicas, mut primaries) = (0, 0);
     let mut to_move = ToMove::default();
     let volumes = inventory.volumes.values();
@@ -216,7 +254,23 @@ fn node_document(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
         standing: standing(inventory, node),
         site: inventory.site_of(node).map(str::to_owned),
         to_move,
+        to_send: at_rate(sent, reports.send_rate(node)),
+        to_receive: at_rate(received, reports.receive_rate(node)),
     }
+}
+
+/// What has to be copied, as fast as that goes.
+fn at_rate<'a>(missing: impl Iterator<Item = &'a Missing>, bytes_per_second: u64) -> SyncWork {
+    let mut work = SyncWork {
+        bytes_per_second,
+        ..SyncWork::default()
+    };
+    for one in missing {
+        work.replicas = work.replicas.saturating_add(1);
+        work.bytes = work.bytes.saturating_add(one.bytes);
+    }
+    work.seconds_left = work::seconds(work.bytes, bytes_per_second);
+    work
 }
 
 pub(crate) fn volumes(inventory: &Inventory, reports: &Reports) -> VolumeList {
@@ -253,41 +307,77 @@ pub(crate) fn volume(inventory: &Inventory, reports: &Reports, record: &VolumeRe
         slices: slices.collect(),
         resync: Resync {
             bytes_moved: bytes_moved(inventory, reports, record),
+            work: volume_work(inventory, reports, record),
         },
     }
 }
 
+/// What is left to be copied of a volume, at the rate at which its own replicas are brought up to date.
+fn volume_work(inventory: &Inventory, reports: &Reports, record: &VolumeRecord) -> SyncWork {
+    let slices = || inventory.slices_of(record);
+    let missing: Vec<Missing> = slices()
+        .flat_map(|slice| work::missing(inventory, reports, slice))
+        .collect();
+    let joining = slices().flat_map(|slice| {
+        let progress = |node| progress(reports, slice, node);
+        slice.joining().filter_map(progress)
+    });
+    let rate = joining.map(|joining| joining.bytes_per_second);
+    let work = at_rate(missing.iter(), rate.fold(0, u64::saturating_add));
+    let all_move = missing.iter().all(Missing::moves);
+    SyncWork {
+        seconds_left: work.seconds_left.filter(|_| all_move),
+        ..work
+    }
+}
+
+/// What a node is called.
+fn name(inventory: &Inventory, node: NodeId) -> String {
+    let found = inventory.nodes.get(&node);
+    found.map_or_else(|| node.to_string(), |found| found.name.clone())
+}
+
 fn slice_document(inventory: &Inventory, reports: &Reports, record: &SliceRecord) -> Slice {
-    let name = |node: NodeId| {
-        inventory
-            .nodes
-            .get(&node)
-            .map_or_else(|| node.to_string(), |found| found.name.clone())
-    };
+    let name = |node: NodeId| name(inventory, node);
     let joining = record.joining().map(|node| {
-        let progress = progress(reports, record, node);
+        let progress = progress(reports, record, node).copied();
+        let progress = progress.unwrap_or_default();
+        let left = progress.bytes_total.saturating_sub(progress.bytes_done);
         Joining {
             node: name(node),
-            bytes_done: progress.map_or(0, |joining| joining.bytes_done),
-            bytes_total: progress.map_or(0, |joining| joining.bytes_total),
+            bytes_done: progress.bytes_done,
+            bytes_total: progress.bytes_total,
+            bytes_per_second: progress.bytes_per_second,
+            seconds_left: work::seconds(left, progress.bytes_per_second)
+                .filter(|_| progress.bytes_total > 0),
         }
     });
+    let missing = work::missing(inventory, reports, record);
+    let absent = missing
+        .into_iter()
+        .map(|one| one.target)
+        .filter(|node| !record.joining().any(|other| other == *node))
+        .map(|node| AbsentReplica {
+            node: name(node),
+            bytes_lacking: work::lacking_bytes(inventory, reports, record, node),
+        });
     Slice {
         index: record.slice.index,
         epoch: record.epoch.0,
         primary: name(record.primary),
         in_sync: record.in_sync().map(name).collect(),
         joining: joining.collect(),
+        absent: absent.collect(),
     }
 }
 
 /// The replica that takes reads and writes. While one primary follows another both may say so for
 /// a moment: the newer one is it.
-fn server<'a>(reports: &'a Reports, record: &SliceRecord) -> Option<&'a LocalSlice> {
-    let replicas = reports.replicas(record.slice).map(|(_, slice)| slice);
+fn server<'a>(reports: &'a Reports, record: &SliceRecord) -> Option<(NodeId, &'a LocalSlice)> {
+    let replicas = reports.replicas(record.slice);
     replicas
-        .filter(|slice| slice.serving)
-        .max_by_key(|slice| slice.epoch)
+        .filter(|(_, slice)| slice.serving)
+        .max_by_key(|(_, slice)| slice.epoch)
 }
 
 fn slice_health(reports: &Reports, record: &SliceRecord, policy: Policy) -> Health {
@@ -326,7 +416,7 @@ fn progress<'a>(
     record: &SliceRecord,
     node: NodeId,
 ) -> Option<&'a LocalJoining> {
-    let server = server(reports, record)?;
+    let (_, server) = server(reports, record)?;
     server.joining.iter().find(|joining| joining.node == node.0)
 }
 
@@ -348,7 +438,7 @@ fn used_bytes(inventory: &Inventory, reports: &Reports, record: &VolumeRecord) -
 }
 
 fn slice_used_bytes(reports: &Reports, slice: &SliceRecord) -> Option<u64> {
-    let served = server(reports, slice).map(|slice| slice.used_bytes);
+    let served = server(reports, slice).map(|(_, slice)| slice.used_bytes);
     served.or_else(|| {
         let in_sync = |node: &NodeId| slice.in_sync().any(|one| one == *node);
         let replicas = reports

@@ -148,9 +148,7 @@ impl Engine {
         let count = volumes.len();
         self.portal
             .ends_elsewhere(now, &self.volumes, wide.request, count);
-        let own = self.config.node;
-        let others = self.world.cluster.nodes.keys().copied();
-        let unheard: BTreeSet<NodeId> = others.filter(|node| *node != own).collect();
+        let unheard: BTreeSet<NodeId> = self.neighbours().collect();
         for volume in volumes {
             self.clearings.next_number += 1;
             let number = self.clearings.next_number;

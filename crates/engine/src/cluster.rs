@@ -111,6 +111,11 @@ impl Cluster {
         self.watch.is_some() && self.registered
     }
 
+    /// Whether what the metadata answers is not believed.
+    pub(crate) fn is_astray(&self) -> bool {
+        self.past.astray().is_some()
+    }
+
     pub(crate) fn take_requests(
         &mut self,
     ) -> impl Iterator<Item = (MetadataToken, MetadataRequest)> {
@@ -483,6 +488,13 @@ impl Cluster {
                 self.changes.push_back(Change::Settings);
             }
         }
+    }
+
+    /// Whether a node is part of the cluster; all are as long as nobody's part is on record.
+    pub(crate) fn belongs(&self, node: NodeId) -> bool {
+        let intent = self.intents.get(&node);
+        self.intents.is_empty()
+            || intent.is_some_and(|intent| intent.standing != NodeStanding::Removed)
     }
 
     /// Whether a node is not to lead while another can.

@@ -1,6 +1,6 @@
 //! A replica's world: its slice of the store, the links, the metadata.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use holdfast_model::{
@@ -29,6 +29,8 @@ pub(crate) struct World {
     pub(crate) notices: Vec<Notice>,
     /// Bytes that have been copied to joining replicas since the start.
     pub(crate) bytes_moved: u64,
+    /// Bytes of blocks that joining replicas on other nodes lacked, and have now, since the start.
+    pub(crate) brought: BTreeMap<NodeId, u64>,
     /// How long the oldest append has been under way, as of the beginning of this event.
     pub(crate) append_age: Duration,
     /// Slices led here that bring replicas up to date.
@@ -209,8 +211,9 @@ impl Context for SliceContext<'_> {
         self.world.finished.push((self.slice, command, outcome));
     }
 
-    fn copied(&mut self, bytes: u64) {
-        self.world.bytes_moved += bytes;
+    fn copied(&mut self, node: NodeId, bytes_done: u64, bytes_moved: u64) {
+        *self.world.brought.entry(node).or_default() += bytes_done;
+        self.world.bytes_moved += bytes_moved;
     }
 
     fn may_sync(&self) -> bool {

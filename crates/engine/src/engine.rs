@@ -23,7 +23,7 @@ use crate::clearing::Clearings;
 use crate::cluster::{Change, Cluster};
 use crate::config::EngineConfig;
 use crate::context::{SliceContext, World};
-use crate::event::{Command, Event, PeerCommand, PeerEvent, PortalCommand, PortalEvent};
+use crate::event::{Command, Event, PeerEvent, PortalCommand, PortalEvent};
 use crate::lifecycle::Life;
 use crate::mend::Mending;
 use crate::pace::{Bounds, Class, Pace};
@@ -96,6 +96,7 @@ impl Engine {
             finished: Vec::new(),
             notices: Vec::new(),
             bytes_moved: 0,
+            brought: BTreeMap::new(),
             append_age: Duration::ZERO,
             syncing: BTreeSet::new(),
             takeovers: Takeovers::new(config.takeovers_max),
@@ -479,11 +480,7 @@ impl Engine {
             }
             Change::Slice { slice, fresh } => self.slice_changed(*slice, *fresh),
             Change::Wish(slice) => self.hand_wish(*slice),
-            Change::Intent => {
-                for slice in self.slices() {
-                    self.with_replica(slice, |replica, context| replica.look_again(context));
-                }
-            }
+            Change::Intent => self.intents_changed(),
             Change::Settings => {
                 let bounds = Bounds::of(&self.world.cluster.settings);
                 self.world.pace.set_bounds(bounds);
@@ -498,27 +495,6 @@ impl Engine {
                 });
             }
         }
-    }
-
-    fn node_changed(&mut self, node: NodeId) {
-        self.directory_changed();
-        if node == self.config.node {
-            return;
-        }
-        let command = match self.world.cluster.nodes.get(&node) {
-            Some(record) => PeerCommand::Connect {
-                peer: node,
-                address: record.peer.clone(),
-            },
-            None => PeerCommand::Forget { peer: node },
-        };
-        self.world.peers.command(command);
-    }
-
-    fn directory_changed(&mut self) {
-        let directory = self.volumes.directory(&self.world.cluster.nodes);
-        self.portal
-            .set_directory(self.world.now, &self.volumes, directory);
     }
 
     fn slice_changed(&mut self, slice: SliceId, fresh: bool) {

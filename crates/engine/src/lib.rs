@@ -19,6 +19,7 @@ mod event;
 mod heartbeat;
 mod lifecycle;
 mod mend;
+mod neighbours;
 mod notice;
 mod obstacle;
 mod operation;
@@ -46,5 +47,5 @@ pub use event::{
 pub use notice::{Notice, Severity};
 pub use past::Astray;
 pub use stall::{STALL_MIN, Stall, StallCause};
-pub use status::{NodeStatus, ReplicaStatus, Usage, VolumeStatus};
+pub use status::{Condition, NodeStatus, ReplicaStatus, Usage, VolumeStatus};
 pub use view::ReplicaView;

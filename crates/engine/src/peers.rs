@@ -5,6 +5,7 @@
 //! - a heartbeat is made when it is sent, never queued before.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use holdfast_model::{NodeId, SliceId};
@@ -42,6 +43,8 @@ pub(crate) enum About {
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     links: BTreeMap<NodeId, Link>,
+    /// To whom links are to be kept, and where they listen.
+    kept: BTreeMap<NodeId, String>,
     /// Links that do not keep to the protocol: to be reset when the event is done with.
     pub(crate) to_reset: BTreeSet<NodeId>,
     out: VecDeque<PeerCommand>,
@@ -87,8 +90,19 @@ impl Peers {
         }
     }
 
-    pub(crate) fn command(&mut self, command: PeerCommand) {
-        self.out.push_back(command);
+    /// Keeps a link to a node at this address from now on, or none.
+    pub(crate) fn keep(&mut self, node: NodeId, address: Option<String>) {
+        match address {
+            Some(address) if self.kept.get(&node) != Some(&address) => {
+                self.kept.insert(node, address.clone());
+                let peer = node;
+                self.out.push_back(PeerCommand::Connect { peer, address });
+            }
+            None if self.kept.remove(&node).is_some() => {
+                self.out.push_back(PeerCommand::Forget { peer: node });
+            }
+            _ => {}
+        }
     }
 
     pub(crate) fn reset(&mut self, node: NodeId) {

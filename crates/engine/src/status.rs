@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use holdfast_model::{Epoch, NodeId, SliceId, VolumeId};
+pub use holdfast_replica::Condition;
 use holdfast_replica::Progress;
 pub use holdfast_store::Usage;
 
@@ -16,6 +17,8 @@ pub struct NodeStatus {
     pub open: bool,
     /// The metadata is being watched, and this node is registered in it.
     pub registered: bool,
+    /// The metadata answers, and has gone back, or is another cluster's: nothing is believed of it.
+    pub astray: bool,
     /// Peers that can be spoken to.
     pub peers: Vec<NodeId>,
     /// What the store holds.
@@ -24,6 +27,9 @@ pub struct NodeStatus {
     pub background_rate: Option<u64>,
     /// Bytes that replicas led from here have copied to joining ones since the start.
     pub bytes_moved: u64,
+    /// For other nodes, the bytes of blocks that joining replicas there lacked, and were brought by
+    /// replicas led from here, since the start.
+    pub brought: Vec<(NodeId, u64)>,
     /// Replicas here.
     pub replicas: Vec<ReplicaStatus>,
     /// The volumes, at this portal.
@@ -58,6 +64,11 @@ pub struct ReplicaStatus {
     pub bad_blocks: u64,
     /// For a primary: who is being brought up to date, and how far that is.
     pub joining: Vec<(NodeId, Progress)>,
+    /// For a primary: the replicas that are not in sync, with the bytes of blocks that each lacks; `None`
+    /// if nobody can tell yet.
+    pub lacking: Vec<(NodeId, Option<u64>)>,
+    /// What it is doing, and what keeps it from more.
+    pub condition: Condition,
 }
 
 impl Engine {
@@ -69,7 +80,7 @@ impl Engine {
         }
         let store = self.world.storage.store();
         let replicas = self.replicas.iter().map(|(slice, replica)| {
-            let status = replica.status();
+            let status = replica.status(self.world.now);
             ReplicaStatus {
                 slice: *slice,
                 epoch: status.epoch,
@@ -77,15 +88,22 @@ impl Engine {
                 pages: store.allocated_pages(*slice),
                 bad_blocks: self.world.storage.bad_blocks(*slice),
                 joining: status.joining,
+                lacking: status.lacking,
+                condition: status.condition,
             }
         });
         NodeStatus {
             open: true,
             registered: self.world.cluster.is_ready(),
+            astray: self.world.cluster.is_astray(),
             peers: self.world.peers.nodes().collect(),
             usage: store.usage(),
             background_rate: self.world.pace.rate(self.world.now),
             bytes_moved: self.world.bytes_moved,
+            brought: {
+                let brought = self.world.brought.iter();
+                brought.map(|(node, bytes)| (*node, *bytes)).collect()
+            },
             replicas: replicas.collect(),
             volumes: self.volume_statuses(),
             stalled: self.portal.stalls.lasting(self.world.now),

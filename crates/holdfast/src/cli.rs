@@ -76,7 +76,11 @@ pub(crate) enum Command {
         config: PathBuf,
     },
     /// Tell how the cluster is
-    Status,
+    Status {
+        /// For every volume that is not healthy: what is wrong, what is waited for, and what you may do
+        #[arg(long)]
+        explain: bool,
+    },
     /// Make, look at and delete volumes
     Volume {
         #[command(subcommand)]

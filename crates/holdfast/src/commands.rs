@@ -2,6 +2,7 @@
 
 mod found;
 pub(crate) mod node;
+mod protection;
 pub(crate) mod settings;
 pub(crate) mod stalls;
 pub(crate) mod status;

@@ -34,7 +34,12 @@ fn main() -> ExitCode {
         Command::Settings { command } => {
             within_runtime(commands::settings::run(&global, &output, &command))
         }
-        Command::Status => within_runtime(commands::status::show(&global, &output)),
+        Command::Status { explain: false } => {
+            within_runtime(commands::status::show(&global, &output))
+        }
+        Command::Status { explain: true } => {
+            within_runtime(commands::status::explain(&global, &output))
+        }
         Command::Stalls(arguments) => {
             within_runtime(commands::stalls::show(&global, &output, &arguments))
         }

@@ -14,6 +14,7 @@ mod metrics;
 pub mod ports;
 pub mod predecessor;
 pub mod process;
+mod rates;
 mod reactor;
 mod report;
 mod room;

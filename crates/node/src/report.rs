@@ -1,14 +1,16 @@
 //! What the node tells its API about itself.
 
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use holdfast_api::documents::{
-    LocalJoining, LocalReport, LocalSlice, LocalStall, LocalVolume, Room,
+    LocalCondition, LocalJoining, LocalLacking, LocalMetadata, LocalReport, LocalSlice, LocalStall,
+    LocalSync, LocalVolume, ReplicaCondition, Room,
 };
-use holdfast_engine::{NodeStatus, ReplicaStatus, Usage, VolumeStatus};
-use holdfast_model::{Incarnation, PAGE_SIZE};
+use holdfast_engine::{Condition, NodeStatus, ReplicaStatus, Usage, VolumeStatus};
+use holdfast_model::{Incarnation, NodeId, PAGE_SIZE, SliceId};
 
 use crate::config::NodeConfig;
+use crate::rates::Rates;
 use crate::{clock, stalls};
 
 /// What does not change while the node runs.
@@ -18,6 +20,10 @@ pub(crate) struct Reporter {
     incarnation: Incarnation,
     /// Reports that were made.
     made: u64,
+    /// What joining replicas have, by slice and node.
+    joining: Rates<(SliceId, NodeId)>,
+    /// What those of each node were brought, in all slices.
+    brought: Rates<NodeId>,
 }
 
 impl Reporter {
@@ -27,6 +33,8 @@ impl Reporter {
             name: config.name.clone(),
             incarnation: Incarnation::ZERO,
             made: 0,
+            joining: Rates::default(),
+            brought: Rates::default(),
         }
     }
 
@@ -38,6 +46,7 @@ impl Reporter {
     /// The report for this state of the engine.
     pub(crate) fn report(&mut self, status: &NodeStatus) -> LocalReport {
         self.made += 1;
+        self.note(Instant::now(), status);
         LocalReport {
             node: self.node,
             name: self.name.clone(),
@@ -47,11 +56,96 @@ impl Reporter {
             open: status.open,
             room: room(&status.usage),
             volumes: status.volumes.iter().map(volume).collect(),
-            slices: status.replicas.iter().map(slice).collect(),
+            slices: status.replicas.iter().map(|it| self.slice(it)).collect(),
             stalled: stalled(status),
             background_rate: status.background_rate,
+            metadata: metadata(status),
+            syncs: self.syncs(status),
+            // Who steers knows.
+            silent: Vec::new(),
         }
     }
+
+    fn note(&mut self, now: Instant, status: &NodeStatus) {
+        let replicas = status.replicas.iter();
+        let joining = replicas.flat_map(|replica| {
+            let joining = replica.joining.iter();
+            joining.map(|(node, progress)| ((replica.slice, *node), progress.bytes_done))
+        });
+        self.joining.note(now, joining);
+        self.brought.note(now, status.brought.iter().copied());
+    }
+
+    fn syncs(&self, status: &NodeStatus) -> Vec<LocalSync> {
+        let syncs = status.brought.iter().map(|(node, _)| LocalSync {
+            node: node.0,
+            bytes_per_second: self.brought.per_second(node),
+        });
+        syncs.filter(|sync| sync.bytes_per_second > 0).collect()
+    }
+
+    fn slice(&self, replica: &ReplicaStatus) -> LocalSlice {
+        let joining = replica.joining.iter();
+        let lacking = replica.lacking.iter();
+        LocalSlice {
+            volume: replica.slice.volume.0,
+            index: replica.slice.index,
+            epoch: replica.epoch.0,
+            serving: replica.leads,
+            used_bytes: replica.pages * PAGE_SIZE as u64,
+            bad_blocks: replica.bad_blocks,
+            joining: joining
+                .map(|(node, progress)| LocalJoining {
+                    node: node.0,
+                    bytes_done: progress.bytes_done,
+                    bytes_total: progress.bytes_total,
+                    bytes_moved: progress.bytes_moved,
+                    bytes_per_second: self.joining.per_second(&(replica.slice, *node)),
+                })
+                .collect(),
+            lacking: lacking
+                .map(|(node, bytes)| LocalLacking {
+                    node: node.0,
+                    bytes: *bytes,
+                })
+                .collect(),
+            condition: condition(&replica.condition),
+        }
+    }
+}
+
+fn metadata(status: &NodeStatus) -> LocalMetadata {
+    if status.astray {
+        LocalMetadata::Behind
+    } else if status.registered {
+        LocalMetadata::Followed
+    } else {
+        LocalMetadata::Unreached
+    }
+}
+
+/// What there is to say of a replica that neither leads without ado nor follows.
+fn condition(condition: &Condition) -> Option<LocalCondition> {
+    use ReplicaCondition as What;
+    let one = |node: &NodeId| vec![*node];
+    let (what, nodes) = match condition {
+        Condition::Leads | Condition::Follows(_) => return None,
+        Condition::Stuck(nodes) => (What::Stuck, nodes.clone()),
+        Condition::Begins(nodes) => (What::Begins, nodes.clone()),
+        Condition::Queued => (What::Queued, Vec::new()),
+        Condition::Asks(nodes) => (What::Asks, nodes.clone()),
+        Condition::StandsBack(node) => (What::StandsBack, one(node)),
+        Condition::Doubts(nodes) => (What::Doubts, nodes.clone()),
+        Condition::Proposes => (What::Proposes, Vec::new()),
+        Condition::Joins(node) => (What::Joins, one(node)),
+        Condition::Offers(node) => (What::Offers, one(node)),
+        Condition::Damaged => (What::Damaged, Vec::new()),
+        Condition::OtherStore => (What::OtherStore, Vec::new()),
+        Condition::Unnamed => (What::Unnamed, Vec::new()),
+        Condition::Unrecorded => (What::Unrecorded, Vec::new()),
+    };
+    let nodes = nodes.into_iter().map(|node| node.0).collect();
+    Some(LocalCondition { what, nodes })
 }
 
 fn stalled(status: &NodeStatus) -> Vec<LocalStall> {
@@ -74,25 +168,5 @@ fn volume(status: &VolumeStatus) -> LocalVolume {
         volume: status.volume.0,
         serving: status.served,
         sessions: status.sessions,
-    }
-}
-
-fn slice(replica: &ReplicaStatus) -> LocalSlice {
-    let joining = replica.joining.iter();
-    LocalSlice {
-        volume: replica.slice.volume.0,
-        index: replica.slice.index,
-        epoch: replica.epoch.0,
-        serving: replica.leads,
-        used_bytes: replica.pages * PAGE_SIZE as u64,
-        bad_blocks: replica.bad_blocks,
-        joining: joining
-            .map(|(node, progress)| LocalJoining {
-                node: node.0,
-                bytes_done: progress.bytes_done,
-                bytes_total: progress.bytes_total,
-                bytes_moved: progress.bytes_moved,
-            })
-            .collect(),
     }
 }

@@ -98,6 +98,8 @@ pub(crate) struct Candidate {
     phase: Phase,
     replies: BTreeMap<NodeId, (Epoch, Sequence)>,
     stood_back: u32,
+    /// One that was further when this one last stood back.
+    pub(crate) stands_back_for: Option<NodeId>,
     pub(crate) proposal: Option<Proposal>,
     /// The last primary was there, and is lost: it need not be waited for as one that has yet to come back.
     misses_primary: bool,
@@ -110,6 +112,11 @@ pub(crate) struct Candidate {
 impl Candidate {
     pub(crate) fn is_queued(&self) -> bool {
         self.phase == Phase::Queued
+    }
+
+    /// Whether a node has said how far it is.
+    pub(crate) fn has_heard(&self, node: NodeId) -> bool {
+        self.replies.contains_key(&node)
     }
 
     pub(crate) fn next_timeout(&self) -> Instant {
@@ -141,6 +148,7 @@ impl Replica {
             phase: Phase::Queued,
             replies: BTreeMap::new(),
             stood_back: 0,
+            stands_back_for: None,
             proposal: None,
             misses_primary,
             leaves_out_reader: false,
@@ -304,7 +312,11 @@ impl Replica {
         let all_heard = fellows
             .iter()
             .all(|fellow| candidate.replies.contains_key(fellow));
-        let further = candidate.replies.values().any(|prepared| *prepared > own);
+        let mut replies = candidate.replies.iter();
+        candidate.stands_back_for = replies
+            .find(|(_, prepared)| **prepared > own)
+            .map(|(node, _)| *node);
+        let further = candidate.stands_back_for.is_some();
         let suspect = self.suspect_until.is_some_and(|until| now < until) && !all_heard;
         // The bad group at the end of this journal may have held what another one has in a good one.
         let lost = self.suspect_until.is_some() && further;

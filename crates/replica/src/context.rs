@@ -150,8 +150,9 @@ pub trait Context {
 
     /// A command has ended.
     fn finish(&mut self, command: CommandId, outcome: OutcomeCode);
-    /// Blocks that a joining replica was sent, for statistics.
-    fn copied(&mut self, bytes: u64);
+    /// For statistics: the joining replica on a node has so many bytes more of blocks that it lacked, and
+    /// so many travelled for that.
+    fn copied(&mut self, node: NodeId, bytes_done: u64, bytes_moved: u64);
     /// Whether one more slice that is led here may begin to bring replicas up to date.
     fn may_sync(&self) -> bool;
     /// Whether work of so many bytes that no host waits for may begin. If not, this replica is told to

@@ -15,6 +15,7 @@
 extern crate alloc;
 
 mod candidate;
+mod condition;
 mod conduct;
 mod context;
 mod digest;
@@ -40,6 +41,7 @@ use holdfast_stdx::{Bytes, Instant};
 use holdfast_wire::{Begin, Claim, Grant, Message, OutcomeCode, Refusal, Refused, Resign};
 
 use candidate::Candidate;
+pub use condition::Condition;
 use conduct::Conduct;
 pub use context::{Contents, Context, Milestone, NotInstalled, Peer, Token};
 use joiner::Joiner;

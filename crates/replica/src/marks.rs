@@ -32,13 +32,21 @@ pub(crate) struct Window {
     changes: VecDeque<(Sequence, BlockRange)>,
 }
 
+/// Blocks, for each page a mask that is not zero. Their number is kept, not counted: whoever reports how
+/// far a sync is asks thousands of these again and again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Blocks {
+    pages: BTreeMap<PageIndex, u64>,
+    count: u64,
+}
+
 /// What a replica lacks: for each page the mask of its blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     /// The mark tells of every change above this.
     pub(crate) from: Sequence,
     /// Blocks that it lacks, or may lack.
-    pages: BTreeMap<PageIndex, u64>,
+    pages: Blocks,
     /// Those of the pages of which it may have more of these blocks than it lacks: they are compared
     /// before they are copied.
     doubtful: BTreeSet<PageIndex>,
@@ -51,7 +59,7 @@ pub(crate) struct Mark {
     /// sure.
     streamed: VecDeque<(Sequence, BlockRange)>,
     /// The blocks of those that were too many to be kept apart.
-    streamed_before: BTreeMap<PageIndex, u64>,
+    streamed_before: Blocks,
 }
 
 /// The marks of all replicas that are away, or joining.
@@ -99,10 +107,40 @@ impl Window {
         let mut mark = Mark::new(self.from.max(stable), None);
         for (sequence, range) in &self.changes {
             if *sequence > stable {
-                add(&mut mark.pages, *range);
+                mark.pages.add_range(*range);
             }
         }
         mark
+    }
+}
+
+impl Blocks {
+    fn add(&mut self, page: PageIndex, blocks: u64) {
+        if blocks != 0 {
+            let mask = self.pages.entry(page).or_default();
+            self.count += u64::from((blocks & !*mask).count_ones());
+            *mask |= blocks;
+        }
+    }
+
+    fn add_range(&mut self, range: BlockRange) {
+        for (page, part) in range.by_page() {
+            self.add(page, part.page_mask());
+        }
+    }
+
+    /// Takes blocks out; true if the page has none left.
+    fn remove(&mut self, page: PageIndex, blocks: u64) -> bool {
+        let Some(mask) = self.pages.get_mut(&page) else {
+            return true;
+        };
+        self.count -= u64::from((blocks & *mask).count_ones());
+        *mask &= !blocks;
+        let is_empty = *mask == 0;
+        if is_empty {
+            self.pages.remove(&page);
+        }
+        is_empty
     }
 }
 
@@ -127,12 +165,12 @@ impl Mark {
     fn new(from: Sequence, sync: Option<Epoch>) -> Self {
         Self {
             from,
-            pages: BTreeMap::new(),
+            pages: Blocks::default(),
             doubtful: BTreeSet::new(),
             is_filled: true,
             sync,
             streamed: VecDeque::new(),
-            streamed_before: BTreeMap::new(),
+            streamed_before: Blocks::default(),
         }
     }
 
@@ -141,11 +179,11 @@ impl Mark {
         sync: Epoch,
         allocated: impl IntoIterator<Item = (PageIndex, u64)>,
     ) -> Self {
-        let pages = allocated.into_iter().collect();
-        Self {
-            pages,
-            ..Self::new(Sequence::ZERO, Some(sync))
+        let mut mark = Self::new(Sequence::ZERO, Some(sync));
+        for (page, blocks) in allocated {
+            mark.pages.add(page, blocks);
         }
+        mark
     }
 
     /// The mark of a replica that has everything up to `stable`, when nobody has kept one: to be
@@ -172,13 +210,13 @@ impl Mark {
         assert!(!self.is_filled, "a mark is filled once");
         self.is_filled = true;
         for one in changed {
-            *self.pages.entry(one.page).or_default() |= one.blocks;
+            self.pages.add(one.page, one.blocks);
             if !one.is_exact {
                 self.doubtful.insert(one.page);
             }
         }
         for page in gone {
-            self.pages.insert(page, u64::MAX);
+            self.pages.add(page, u64::MAX);
         }
     }
 
@@ -194,13 +232,13 @@ impl Mark {
     /// Adds a change.
     pub(crate) fn note(&mut self, sequence: Sequence, range: BlockRange) {
         if self.sync.is_none() {
-            add(&mut self.pages, range);
+            self.pages.add_range(range);
             return;
         }
         if self.streamed.len() == STREAMED_CHANGES_MAX
             && let Some((_, oldest)) = self.streamed.pop_front()
         {
-            add(&mut self.streamed_before, oldest);
+            self.streamed_before.add_range(oldest);
         }
         self.streamed.push_back((sequence, range));
     }
@@ -214,22 +252,28 @@ impl Mark {
         );
         self.sync = Some(sync);
         for (_, range) in core::mem::take(&mut self.streamed) {
-            add(&mut self.pages, range);
+            self.pages.add_range(range);
         }
-        for (page, mask) in core::mem::take(&mut self.streamed_before) {
-            *self.pages.entry(page).or_default() |= mask;
+        for (page, mask) in core::mem::take(&mut self.streamed_before).pages {
+            self.pages.add(page, mask);
         }
     }
 
     /// How many blocks the replica lacks, apart from those that it is sent as entries.
     pub(crate) fn block_count(&self) -> u64 {
-        let masks = self.pages.values();
-        masks.map(|mask| u64::from(mask.count_ones())).sum()
+        self.pages.count
+    }
+
+    /// How many blocks a replica lacks that has everything up to `stable`; `None` if nobody can tell
+    /// before it has said what it has.
+    pub(crate) fn lacking_since(&self, stable: Sequence) -> Option<u64> {
+        let tells = self.is_filled && (self.sync.is_some() || self.from <= stable);
+        tells.then(|| self.block_count())
     }
 
     /// The first page from `page` on of which the replica lacks blocks.
     pub(crate) fn next_page(&self, page: PageIndex) -> Option<Lacking> {
-        let (page, blocks) = self.pages.range(page..).next()?;
+        let (page, blocks) = self.pages.pages.range(page..).next()?;
         Some(Lacking {
             page: *page,
             blocks: *blocks,
@@ -250,19 +294,9 @@ impl Mark {
 
     /// The replica has these blocks of a page, durably.
     pub(crate) fn has_copy(&mut self, page: PageIndex, blocks: u64) {
-        if let Some(mask) = self.pages.get_mut(&page) {
-            *mask &= !blocks;
-            if *mask == 0 {
-                self.pages.remove(&page);
-                self.doubtful.remove(&page);
-            }
+        if self.pages.remove(page, blocks) {
+            self.doubtful.remove(&page);
         }
-    }
-}
-
-fn add(pages: &mut BTreeMap<PageIndex, u64>, range: BlockRange) {
-    for (page, part) in range.by_page() {
-        *pages.entry(page).or_default() |= part.page_mask();
     }
 }
 
@@ -296,13 +330,13 @@ mod tests {
         window.advance(Sequence(3));
         let mark = window.mark(Sequence(8));
         assert_eq!(mark.from, Sequence(8));
-        let pages: Vec<_> = mark.pages.into_iter().collect();
+        let pages: Vec<_> = mark.pages.pages.into_iter().collect();
         assert_eq!(pages, [(PageIndex(9), 0b11), (PageIndex(10), 0b11)]);
         assert_eq!(window.mark(Sequence(1)).from, Sequence(3));
     }
 
     fn pages_of(mark: &Mark) -> Vec<(PageIndex, u64)> {
-        let pages = mark.pages.iter();
+        let pages = mark.pages.pages.iter();
         pages.map(|(page, mask)| (*page, *mask)).collect()
     }
 
@@ -335,7 +369,7 @@ mod tests {
             mark.note(Sequence(number), BlockRange::new(number as u32 * 64, 1));
         }
         assert_eq!(mark.streamed.len(), STREAMED_CHANGES_MAX);
-        assert_eq!(mark.pages.len() + mark.streamed_before.len(), 3);
+        assert_eq!(mark.pages.pages.len() + mark.streamed_before.pages.len(), 3);
         mark.has_copy(PageIndex(1), 0b1);
         mark.begin(Epoch(5));
         assert_eq!(mark.block_count(), STREAMED_CHANGES_MAX as u64 + 3);
@@ -366,6 +400,42 @@ mod tests {
         // What was sent as an entry, and is not known to be there, is copied without a question.
         assert_eq!(next(0, &mark), (0, 0b1, false));
         assert_eq!(next(2, &mark), (3, u64::MAX, false));
+    }
+
+    /// Against counting, in whatever order bits come and go, twice or not.
+    #[test]
+    fn the_number_of_blocks_is_that_of_the_masks() {
+        let mut prng = holdfast_stdx::Prng::from_seed(5);
+        let mut mark = Mark::of_everything(Epoch(5), [(PageIndex(0), 0), (PageIndex(1), 0b11)]);
+        mark.begin(Epoch(5));
+        for number in 1..=2000 {
+            let page = PageIndex(prng.below(8) as u32);
+            let (first, count) = (prng.below(60) as u32, 1 + prng.below(100) as u32);
+            match prng.below(3) {
+                0 => mark.note(
+                    Sequence(number),
+                    BlockRange::new(page.0 * 64 + first, count),
+                ),
+                1 => mark.has_copy(page, prng.next_u64()),
+                _ => mark.begin(Epoch(5)),
+            }
+            let masks = mark.pages.pages.values();
+            assert!(masks.clone().all(|mask| *mask != 0));
+            let counted: u64 = masks.map(|mask| u64::from(mask.count_ones())).sum();
+            assert_eq!(mark.block_count(), counted);
+        }
+    }
+
+    #[test]
+    fn a_mark_says_what_is_lacking_only_if_it_knows() {
+        let mut window = Window::starting_at(Sequence(4));
+        window.note(Sequence(5), BlockRange::new(0, 3));
+        assert_eq!(window.mark(Sequence(4)).lacking_since(Sequence(4)), Some(3));
+        assert_eq!(window.mark(Sequence(2)).lacking_since(Sequence(2)), None);
+        let mut lost = Mark::lost(Sequence(2), Epoch(5));
+        assert_eq!(lost.lacking_since(Sequence(2)), None);
+        lost.fill([], [PageIndex(1)]);
+        assert_eq!(lost.lacking_since(Sequence(2)), Some(64));
     }
 
     #[test]

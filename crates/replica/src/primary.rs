@@ -124,6 +124,24 @@ impl Primary {
         self.copies() > self.copies_min
     }
 
+    /// The replicas without which the epoch's first entry does not commit, and that do not have it.
+    pub(crate) fn not_begun(&self) -> Vec<NodeId> {
+        let first = self.first_entry.unwrap_or_default();
+        let needed = self.needed_members();
+        needed
+            .filter(|(_, member)| member.acknowledged() < first)
+            .map(|(node, _)| node)
+            .collect()
+    }
+
+    /// The in-sync replicas that should have been heard of by now.
+    pub(crate) fn overdue(&self, now: Instant) -> Vec<NodeId> {
+        self.in_sync_members()
+            .filter(|(_, member)| member.fails_at().is_some_and(|at| at <= now))
+            .map(|(node, _)| node)
+            .collect()
+    }
+
     /// Whether nothing commits because an in-sync replica is gone that cannot be taken out.
     fn waits_in_vain(&self, context: &dyn Context) -> bool {
         let now = context.now();

@@ -8,7 +8,7 @@ use holdfast_model::record::SliceRecord;
 use holdfast_model::{CommandId, Epoch, NodeId};
 use holdfast_stdx::Instant;
 
-use crate::{Progress, Replica, Role};
+use crate::{Condition, Progress, Replica, Role};
 
 /// How a replica stands, for people and for routing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,11 @@ pub struct Status {
     pub leads: bool,
     /// For replicas that are being brought up to date from here: who, and how far they are.
     pub joining: Vec<(NodeId, Progress)>,
+    /// For a primary: the replicas that are not in sync, with the bytes of blocks that each lacks, those
+    /// that join among them; `None` if nobody can tell yet.
+    pub lacking: Vec<(NodeId, Option<u64>)>,
+    /// What it is doing, and what keeps it from more.
+    pub condition: Condition,
 }
 
 impl Replica {
@@ -112,7 +117,7 @@ impl Replica {
 
     /// How it stands.
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub fn status(&self, now: Instant) -> Status {
         let joining = match &self.role {
             Role::Primary(primary) => primary.joining(),
             _ => Vec::new(),
@@ -125,6 +130,8 @@ impl Replica {
             epoch,
             leads: self.leads().is_some(),
             joining,
+            lacking: self.lacking(),
+            condition: self.condition(now),
         }
     }
 }

@@ -204,6 +204,15 @@ impl Cluster {
         replicas.map(|replica| replica.bad_blocks).sum()
     }
 
+    /// The nodes to which a node, if it runs, has links.
+    #[must_use]
+    pub fn links(&self, node: NodeId) -> Vec<NodeId> {
+        let process = self.nodes[&node].process.iter();
+        process
+            .flat_map(|process| process.engine.status().peers)
+            .collect()
+    }
+
     /// Pages that a node's store holds, if it runs.
     #[must_use]
     pub fn pages_used(&self, node: NodeId) -> u64 {

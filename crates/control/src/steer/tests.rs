@@ -189,6 +189,116 @@ fn a_target_that_dies_is_given_up_for_another() {
     lab.settle();
 }
 
+/// It was given up, comes back, and is in sync long before the one that was to replace it.
+#[test]
+fn a_node_that_is_back_before_it_is_replaced_keeps_what_it_held() {
+    let mut lab = Lab::new(3);
+    lab.settings(|settings| settings.rebalance = false);
+    lab.volume("a", 6, Policy::Mirror2);
+    let before = lab.inventory().slices;
+    lab.slow.extend([node(1), node(2), node(3)]);
+    lab.die(2, 2 * HOUR);
+    lab.pass();
+    lab.obey();
+    assert!(!lab.inventory().wishes.is_empty());
+    lab.come_back(2, |_| true);
+    lab.settle();
+    let after = lab.inventory();
+    assert!(after.wishes.is_empty());
+    for (slice, record) in &after.slices {
+        let nodes = |record: &SliceRecord| -> Vec<NodeId> {
+            record.replicas.iter().map(|replica| replica.node).collect()
+        };
+        assert_eq!(nodes(record), nodes(&before[slice]));
+    }
+    assert!(lab.sight.given_up.is_empty(), "nothing is kept in mind");
+}
+
+/// Back is not enough: as long as it is not in sync the repair goes on, and what is replaced stays so.
+#[test]
+fn a_repair_goes_on_until_the_one_that_is_back_is_in_sync() {
+    let mut lab = Lab::new(3);
+    lab.settings(|settings| settings.rebalance = false);
+    lab.volume("a", 1, Policy::Mirror2);
+    let slice = *lab.inventory().slices.keys().next().expect("there is one");
+    let record = lab.inventory().slices[&slice].clone();
+    let dead = record.in_sync().find(|node| *node != record.primary);
+    let dead = dead.expect("there are two");
+    lab.slow.extend([node(1), node(2), node(3)]);
+    lab.die(dead.0, 2 * HOUR);
+    lab.pass();
+    lab.obey();
+    lab.come_back(dead.0, |_| false);
+    assert_eq!(lab.pass(), 0, "nothing has changed");
+    // The new one is there first.
+    let wish = lab.inventory().wishes[&slice].record.clone();
+    let new = *wish
+        .nodes
+        .iter()
+        .find(|node| record.replica(**node).is_none())
+        .expect("somebody replaces it");
+    lab.come_back(new.0, |_| true);
+    lab.settle();
+    assert!(lab.inventory().slices[&slice].replica(dead).is_none());
+}
+
+/// Who leaves is in sync all along, or away for a moment: a move is not taken back.
+#[test]
+fn a_move_that_is_wanted_is_not_undone() {
+    let mut lab = Lab::new(3);
+    lab.settings(|settings| settings.rebalance = false);
+    lab.volume("a", 8, Policy::Mirror2);
+    lab.register(4);
+    lab.order(4, Order::Add).expect("it may be added");
+    lab.slow.insert(node(4));
+    lab.settings(|settings| settings.rebalance = true);
+    assert!(lab.pass() > 0, "it gets its share");
+    lab.obey();
+    let wishes = lab.inventory().wishes;
+    for _ in 0..3 {
+        assert_eq!(lab.pass(), 0, "they go on");
+        lab.obey();
+    }
+    // Those who leave restart meanwhile, and are back soon.
+    for number in 1..=3 {
+        lab.die(number, Duration::from_secs(60));
+        lab.pass();
+        lab.come_back(number, |_| true);
+        lab.pass();
+    }
+    assert_eq!(lab.inventory().wishes, wishes);
+    lab.order(1, Order::Drain).expect("it may be drained");
+    lab.slow.clear();
+    lab.come_back(4, |_| true);
+    lab.settle();
+    assert_eq!(lab.inventory().slices_on(node(1)).count(), 0);
+}
+
+/// A node that comes and goes costs at most one wish each way, each time that it was given up.
+#[test]
+fn a_node_that_comes_and_goes_is_not_moved_to_and_fro() {
+    let mut lab = Lab::new(3);
+    lab.settings(|settings| settings.rebalance = false);
+    lab.volume("a", 2, Policy::Mirror2);
+    lab.slow.extend([node(1), node(2), node(3)]);
+    for _ in 0..5 {
+        lab.die(2, 2 * HOUR);
+        lab.pass();
+        lab.obey();
+        lab.come_back(2, |_| true);
+        lab.pass();
+        lab.obey();
+        lab.pass();
+        lab.obey();
+        assert_eq!(lab.pass(), 0, "it has come to rest");
+        // Away for a moment only: nothing is wished for that.
+        lab.die(2, HOUR / 2);
+        assert_eq!(lab.pass(), 0);
+        lab.come_back(2, |_| true);
+        assert_eq!(lab.pass(), 0);
+    }
+}
+
 /// The bound: an equal share of all replicas, on the new node, and nothing else.
 #[test]
 fn growth_moves_no_more_than_an_equal_share() {

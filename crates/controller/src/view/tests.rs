@@ -300,6 +300,7 @@ fn a_returning_replica_is_told_with_its_progress() {
         bytes_done: 3,
         bytes_total: 4,
         bytes_moved: 2,
+        bytes_per_second: 0,
     }];
     let former = local_slice(0, 4, true, 99);
     let reports = Reports::of([
@@ -313,6 +314,8 @@ fn a_returning_replica_is_told_with_its_progress() {
         node: "n2".to_owned(),
         bytes_done: 3,
         bytes_total: 4,
+        bytes_per_second: 0,
+        seconds_left: None,
     };
     assert_eq!(document.slices[0].joining, [expected]);
     assert_eq!(document.slices[0].in_sync, ["n1"]);
@@ -323,3 +326,5 @@ fn a_returning_replica_is_told_with_its_progress() {
     );
     assert_eq!(document.resync.bytes_moved, 1002);
 }
+
+mod explanations;

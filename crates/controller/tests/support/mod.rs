@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    Created, LocalReport, LocalSlice, LocalStall, LocalStalls, LocalVolume, Node as NodeDocument,
-    NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallCause, StallList, StallQuery,
-    Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, Explanation, LocalReport, LocalSlice, LocalStall, LocalStalls, LocalVolume,
+    Node as NodeDocument, NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallCause,
+    StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, Problem, ProblemKind, router, server};
 use holdfast_controller::Controller;
@@ -39,6 +39,9 @@ fn elsewhere<T>() -> Result<T, Problem> {
 
 impl Api for Reporter {
     async fn status(&self) -> Result<Status, Problem> {
+        elsewhere()
+    }
+    async fn explain(&self) -> Result<Explanation, Problem> {
         elsewhere()
     }
     async fn nodes(&self) -> Result<NodeList, Problem> {

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use holdfast_api::documents::{
-    Node, NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState,
+    Node, NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, SyncWork,
 };
 use holdfast_controller::Controller;
 use holdfast_node::config::NodeConfig;
 use holdfast_node::config::witness::WitnessConfig;
 use holdfast_node::{ApiParts, WithEtcd};
 
-use super::{client, found};
+use super::{client, found, protection};
 use crate::cli::{Global, NodeSubcommand, Switch};
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
@@ -117,10 +117,22 @@ fn to_move(node: &Node) -> Option<String> {
     (left.slices > 0).then(|| format!("{} {slices} ({})", left.slices, bytes(left.bytes)))
 }
 
+/// What has to be copied from or to a node, if anything has.
+fn to_sync(work: &SyncWork) -> Option<String> {
+    let time = work.seconds_left.map(protection::about);
+    let time = time.map(|time| format!(", {time}")).unwrap_or_default();
+    (work.replicas > 0).then(|| format!("{}{time}", protection::amount(work)))
+}
+
 /// A node, and what is on it.
 fn shown(details: &NodeDetails) -> String {
     let NodeDetails { node, slices } = details;
     let mut text = changed(node).replacen(&format!(": `holdfast node show {}`", node.name), "", 1);
+    for (way, work) in [("send", &node.to_send), ("receive", &node.to_receive)] {
+        if let Some(left) = to_sync(work) {
+            text.push_str(&format!("to {way}: {left}\n"));
+        }
+    }
     text.push('\n');
     let rows: Vec<_> = slices
         .iter()
@@ -161,6 +173,8 @@ fn text(list: &NodeList) -> String {
                 known(node.room.map(|room| bytes(room.used_bytes))),
                 known(node.room.map(|room| bytes(room.free_bytes()))),
                 known(to_move(node)),
+                known(to_sync(&node.to_send)),
+                known(to_sync(&node.to_receive)),
             ]
         })
         .collect();
@@ -176,6 +190,8 @@ fn text(list: &NodeList) -> String {
             "USED",
             "FREE",
             "TO MOVE",
+            "TO SEND",
+            "TO RECEIVE",
         ],
         &rows,
     )

@@ -1,8 +1,10 @@
 //! `holdfast status`.
 
+use std::time::SystemTime;
+
 use holdfast_api::documents::Status;
 
-use super::client;
+use super::{client, protection};
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::output::{Output, bytes};
@@ -10,6 +12,20 @@ use crate::output::{Output, bytes};
 pub(crate) async fn show(global: &Global, output: &Output) -> Result<(), Failure> {
     let status = client(global).status().await?;
     output.result(&status, || text(&status))?;
+    if !status.protection.protected && !output.is_for_programs() {
+        output.talk(
+            "\nhint: `holdfast status --explain` says what is waited for, and what you may do",
+        );
+    }
+    Ok(())
+}
+
+/// What is wrong, what is waited for, and what may be done.
+pub(crate) async fn explain(global: &Global, output: &Output) -> Result<(), Failure> {
+    let explanation = client(global).explain().await?;
+    output.result(&explanation, || {
+        protection::explanation(&explanation, SystemTime::now())
+    })?;
     Ok(())
 }
 
@@ -21,6 +37,7 @@ fn text(status: &Status) -> String {
         volumes,
         pool,
         promised_bytes,
+        protection,
         alerts,
         ..
     } = status;
@@ -52,6 +69,8 @@ fn text(status: &Status) -> String {
         bytes(pool.free_bytes()),
         bytes(*promised_bytes),
     ));
+    let line = protection::line(protection, SystemTime::now());
+    text.push_str(&format!("\n{line}\n"));
     if !alerts.is_empty() {
         text.push('\n');
     }

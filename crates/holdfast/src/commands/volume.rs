@@ -5,13 +5,13 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    Created, Joining, NodeState, Slice, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
-    VolumeSummary,
+    AbsentReplica, Created, Joining, NodeState, Slice, SyncWork, Volume, VolumeCreate,
+    VolumeDelete, VolumeGrow, VolumeList, VolumeSummary,
 };
 use holdfast_api::{ApiClient, ClientError};
 use serde::Serialize;
 
-use super::client;
+use super::{client, protection};
 use crate::cli::{Global, VolumeCommand};
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
@@ -190,14 +190,34 @@ fn volume_head(volume: &Volume, summary: Option<&VolumeSummary>) -> String {
         ));
     }
     text.push_str(&format!(
-        "size      {}\nused      {}\npolicy    {}\nhealth    {}\nresync    {} moved\n",
+        "size      {}\nused      {}\npolicy    {}\nhealth    {}\nresync    {} moved{}\n",
         bytes(volume.bytes),
         used(volume.used_bytes),
         volume.policy,
         volume.health.as_str(),
         bytes(volume.resync.bytes_moved),
+        left(&volume.resync.work),
     ));
     text
+}
+
+/// What is left to be copied, if anything is.
+fn left(work: &SyncWork) -> String {
+    if work.replicas == 0 {
+        return String::new();
+    }
+    let replicas = if work.replicas == 1 {
+        "replica"
+    } else {
+        "replicas"
+    };
+    let time = work.seconds_left.map(protection::about);
+    let time = time.map(|time| format!(", {time}")).unwrap_or_default();
+    format!(
+        "; {} {replicas} lack {}{time}",
+        work.replicas,
+        protection::amount(work)
+    )
 }
 
 fn slices_text(volume: &Volume, down: &BTreeSet<&str>) -> String {
@@ -216,6 +236,7 @@ fn slices_text(volume: &Volume, down: &BTreeSet<&str>) -> String {
                 format!("{}-{}", indices.start(), indices.end())
             };
             let joining: Vec<_> = slice.joining.iter().map(progress).collect();
+            let absent: Vec<_> = slice.absent.iter().map(lacking).collect();
             [
                 place,
                 slice.epoch.to_string(),
@@ -227,10 +248,21 @@ fn slices_text(volume: &Volume, down: &BTreeSet<&str>) -> String {
                     .collect::<Vec<_>>()
                     .join(" "),
                 joining.join(" "),
+                absent.join(" "),
             ]
         })
         .collect();
-    table(["SLICE", "EPOCH", "PRIMARY", "IN SYNC", "JOINING"], &rows)
+    table(
+        ["SLICE", "EPOCH", "PRIMARY", "IN SYNC", "JOINING", "ABSENT"],
+        &rows,
+    )
+}
+
+fn lacking(absent: &AbsentReplica) -> String {
+    match absent.bytes_lacking {
+        Some(lacking) => format!("{} (lacks {})", absent.node, bytes(lacking)),
+        None => absent.node.clone(),
+    }
 }
 
 fn progress(joining: &Joining) -> String {
@@ -238,11 +270,20 @@ fn progress(joining: &Joining) -> String {
         node,
         bytes_done,
         bytes_total,
+        bytes_per_second,
+        seconds_left,
     } = joining;
-    match bytes_done.saturating_mul(100).checked_div(*bytes_total) {
-        Some(percent) => format!("{node} ({} %)", percent.min(100)),
-        None => node.clone(),
+    let Some(percent) = bytes_done.saturating_mul(100).checked_div(*bytes_total) else {
+        return node.clone();
+    };
+    let mut text = format!("{node} ({} %", percent.min(100));
+    if *bytes_per_second > 0 {
+        text.push_str(&format!(", {}/s", bytes(*bytes_per_second)));
     }
+    if let Some(seconds) = seconds_left {
+        text.push_str(&format!(", {}", protection::about(*seconds)));
+    }
+    text + ")"
 }
 
 /// Runs of slices that differ in nothing but their index: a large volume has thousands.
@@ -272,6 +313,7 @@ mod tests {
             primary: primary.to_owned(),
             in_sync: vec!["n1".to_owned(), "n2".to_owned()],
             joining,
+            absent: Vec::new(),
         }
     }
 
@@ -281,6 +323,12 @@ mod tests {
             node: "n3".to_owned(),
             bytes_done: 1,
             bytes_total: 3,
+            bytes_per_second: 2 << 20,
+            seconds_left: Some(150),
+        }];
+        let absent = vec![AbsentReplica {
+            node: "n4".to_owned(),
+            bytes_lacking: Some(5 << 20),
         }];
         let volume = Volume {
             name: "demo".to_owned(),
@@ -293,19 +341,33 @@ mod tests {
                 slice(1, "n1", Vec::new()),
                 slice(2, "n1", Vec::new()),
                 slice(3, "n2", Vec::new()),
-                slice(4, "n2", joining),
+                Slice {
+                    absent,
+                    ..slice(4, "n2", joining)
+                },
             ],
-            resync: Resync { bytes_moved: 4096 },
+            resync: Resync {
+                bytes_moved: 4096,
+                work: SyncWork {
+                    replicas: 2,
+                    bytes: 6 << 20,
+                    bytes_per_second: 2 << 20,
+                    seconds_left: None,
+                },
+            },
         };
         let head = volume_head(&volume, None);
         let slices = slices_text(&volume, &BTreeSet::from(["n2"]));
-        assert!(head.contains("used      unknown") && head.contains("resync    4 KiB moved"));
+        assert!(
+            head.contains("used      unknown")
+                && head.contains("resync    4 KiB moved; 2 replicas lack 6 MiB at 2 MiB/s\n")
+        );
         assert_eq!(
             slices,
-            "SLICE  EPOCH  PRIMARY    IN SYNC       JOINING\n\
+            "SLICE  EPOCH  PRIMARY    IN SYNC       JOINING                          ABSENT\n\
              0-2    1      n1         n1 n2 (down)\n\
              3      1      n2 (down)  n1 n2 (down)\n\
-             4      1      n2 (down)  n1 n2 (down)  n3 (33 %)\n"
+             4      1      n2 (down)  n1 n2 (down)  n3 (33 %, 2 MiB/s, about 3 min)  n4 (lacks 5 MiB)\n"
         );
     }
 }

@@ -272,6 +272,10 @@ impl Api for LocalApi {
         elsewhere()
     }
 
+    async fn explain(&self) -> Result<holdfast_api::documents::Explanation, Problem> {
+        elsewhere()
+    }
+
     async fn nodes(&self) -> Result<NodeList, Problem> {
         elsewhere()
     }

@@ -366,7 +366,7 @@ impl Replica {
         let bytes = digests.bytes();
         catch_up.progress.bytes_moved += bytes;
         catch_up.read(context, lacking, Some(digests.digests.clone()));
-        context.copied(bytes);
+        context.copied(peer, 0, bytes);
     }
 
     /// Blocks that were read for a copy. Gives the contents back if they are for something else.
@@ -425,9 +425,10 @@ impl Replica {
             return;
         };
         if let Some((lacking, data_bytes)) = catch_up.sent.remove(&copied.number) {
-            catch_up.progress.bytes_done += lacking.bytes();
+            let done_bytes = lacking.bytes();
+            catch_up.progress.bytes_done += done_bytes;
             catch_up.progress.bytes_moved += data_bytes;
-            context.copied(data_bytes);
+            context.copied(peer, done_bytes, data_bytes);
             if let Some(mark) = self.marks.get_mut(&key) {
                 mark.has_copy(lacking.page, lacking.blocks);
             }

@@ -524,8 +524,8 @@ impl Context for FakeContext<'_> {
         self.world.finished.push((command, outcome));
     }
 
-    fn copied(&mut self, bytes: u64) {
-        self.world.copied_bytes += bytes;
+    fn copied(&mut self, _: NodeId, _: u64, bytes_moved: u64) {
+        self.world.copied_bytes += bytes_moved;
     }
 
     fn may_stand(&mut self) -> bool {

@@ -173,3 +173,29 @@ fn a_node_in_maintenance_leads_nothing() {
         story.ends_well();
     }
 }
+
+/// Who is no part of the cluster is not spoken to, restarted or not; who is one again is.
+#[test]
+fn nobody_has_to_do_with_a_node_that_does_not_belong() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(SECOND);
+        let out = story.bystander();
+        let primary = story.primary();
+        assert_eq!(story.run.cluster.links(out).len(), 2, "seed {seed}");
+        stand(&mut story, out, NodeStanding::Removed);
+        story.wait(SECOND);
+        assert_eq!(story.run.cluster.links(out), [], "seed {seed}");
+        assert_eq!(story.run.cluster.links(primary).len(), 1, "seed {seed}");
+        story.now(Fault::Kill(out));
+        story.wait(SECOND / 2);
+        story.now(Fault::Start(out));
+        story.wait(3 * SECOND);
+        assert_eq!(story.run.cluster.links(out), [], "seed {seed}");
+        stand(&mut story, out, NodeStanding::Active);
+        story.wait(2 * SECOND);
+        assert_eq!(story.run.cluster.links(out).len(), 2, "seed {seed}");
+        story.ends_well();
+    }
+}

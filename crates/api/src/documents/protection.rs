@@ -1,0 +1,226 @@
+//! Documents about protection: what is left to do until every volume has all its copies, what that waits
+//! for, and what an operator may do.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Health;
+
+/// Copies that are being made, or brought up to date.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SyncWork {
+    /// Replicas that lack something, those that wait for their turn among them.
+    pub replicas: u32,
+    /// Bytes that they lack, at most: of a replica that has not said what it has, all that is on the
+    /// slice.
+    pub bytes: u64,
+    /// Bytes in a second by which that has become less, over the last ten seconds.
+    pub bytes_per_second: u64,
+    /// Seconds until nothing is left, at this rate; null if there is no rate to tell it from.
+    pub seconds_left: Option<u64>,
+}
+
+/// What does not go on by itself.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+pub struct Wait {
+    /// What is waited for.
+    pub what: String,
+    /// Seconds until it goes on in any case; null if nobody can tell, or it never does.
+    pub seconds_left: Option<u64>,
+}
+
+/// How far the cluster is from every volume having all its copies, on nodes that answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Protection {
+    /// Whether every volume has.
+    pub protected: bool,
+    /// Slices that have not.
+    pub slices: u32,
+    /// What is left of the work that makes it so. Its time is null as long as anything is waited for.
+    pub work: SyncWork,
+    /// What is waited for that does not go on by itself.
+    pub waits_for: Vec<Wait>,
+}
+
+/// What is wrong.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum FindingKind {
+    /// Nobody takes reads and writes.
+    NotServed,
+    /// No write is done: too few copies are there.
+    WritesWait,
+    /// A node is down that holds a copy.
+    NodeDown,
+    /// A node that holds a copy which counts as good does not answer.
+    NodeSilent,
+    /// A copy is not up to date yet.
+    Syncing,
+    /// Blocks of a copy are bad.
+    BadBlocks,
+    /// There are fewer copies than the policy says, and no node for more.
+    NoPlace,
+    /// A node's devices are not open, or have failed.
+    DevicesFailed,
+    /// A node has little room left, or none.
+    NoRoom,
+    /// A node does not follow the metadata.
+    MetadataLost,
+    /// A node has registered, and waits to be admitted.
+    NotAdmitted,
+    /// A node is in maintenance.
+    Maintenance,
+    /// A node is being drained.
+    Draining,
+}
+
+/// What an operator may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Remedy {
+    /// What it does. Nothing that loses data is proposed without saying so.
+    pub what: String,
+    /// The command; null if it is none of the command line's.
+    pub command: Option<String>,
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Finding {
+    /// What kind of thing is wrong.
+    pub kind: FindingKind,
+    /// What is wrong.
+    pub what: String,
+    /// Of a volume: how many of its slices it is about; else zero.
+    pub slices: u32,
+    /// Of a volume: which of its slices, from 0, as in "0-3 7"; else empty.
+    pub indexes: String,
+    /// What is left to be copied; null if nothing is.
+    pub work: Option<SyncWork>,
+    /// What is waited for.
+    pub waits_for: Vec<Wait>,
+    /// What an operator may do; nothing if nothing needs to be done.
+    pub remedies: Vec<Remedy>,
+}
+
+/// A volume that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct VolumeFindings {
+    /// Its name.
+    pub volume: String,
+    /// How it is.
+    pub health: Health,
+    /// Why.
+    pub findings: Vec<Finding>,
+}
+
+/// Why the cluster is not healthy, and what helps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Explanation {
+    /// How far it is from every volume having all its copies.
+    pub protection: Protection,
+    /// What there is to know about nodes.
+    pub nodes: Vec<NodeFindings>,
+    /// The volumes that are not healthy, by name.
+    pub volumes: Vec<VolumeFindings>,
+    /// The revision of the metadata from which this was made; zero if the metadata did not answer: then
+    /// this is what one node knows by itself.
+    pub revision: u64,
+}
+
+/// A node about which there is something to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeFindings {
+    /// Its name.
+    pub node: String,
+    /// What.
+    pub findings: Vec<Finding>,
+}
+
+/// What a replica is doing that neither leads nor follows, and with whom.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+pub struct LocalCondition {
+    /// What.
+    pub what: ReplicaCondition,
+    /// The numbers of the nodes that this is about: those that it waits for, or that feed it.
+    pub nodes: Vec<u16>,
+}
+
+/// What a replica is doing that neither leads nor follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplicaCondition {
+    /// It leads, and no write is committed: the nodes are gone, and too few copies would remain.
+    Stuck,
+    /// It is to lead, and serves as soon as the nodes have what it has.
+    Begins,
+    /// It wants to lead, as soon as fewer others of its node do.
+    Queued,
+    /// It wants to lead, and asks the nodes how far they are, or waits for the end of a lease.
+    Asks,
+    /// It wants to lead, and lets the node go first, which is further.
+    StandsBack,
+    /// It wants to lead; its journal ended in a bad group, and it has not heard the nodes, which may have
+    /// what was in it.
+    Doubts,
+    /// It wants to lead, and the metadata has to say whether it does.
+    Proposes,
+    /// It is being brought up to date by the node.
+    Joins,
+    /// It is not in sync, and offers itself to the node.
+    Offers,
+    /// Something durable is lost: it is copied in full.
+    Damaged,
+    /// The record means other contents of the node's devices than those that are there.
+    OtherStore,
+    /// The newest record has no place for it: what is here is dropped.
+    Unnamed,
+    /// It knows no record of its slice, or only one from before what it took part in.
+    Unrecorded,
+    /// What this version does not know.
+    #[serde(other)]
+    Other,
+}
+
+/// Whether a node follows the metadata.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum LocalMetadata {
+    /// It does.
+    #[default]
+    Followed,
+    /// It does not reach it, or has not been registered in it yet.
+    Unreached,
+    /// It answers, and has gone back, or is another cluster's: nothing is believed of it.
+    Behind,
+}
+
+/// A replica that is not in sync, as its primary knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LocalLacking {
+    /// The number of the node where it is.
+    pub node: u16,
+    /// Bytes of blocks that it lacks; null if nobody can tell before it has said what it has.
+    pub bytes: Option<u64>,
+}
+
+/// How fast replicas led here bring those on another node up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LocalSync {
+    /// The number of the other node.
+    pub node: u16,
+    /// Bytes in a second that replicas there lacked and have now, over the last ten seconds.
+    pub bytes_per_second: u64,
+}
+
+/// For how long a node has been silent, as the one that steers counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LocalSilence {
+    /// The node's number.
+    pub node: u16,
+    /// For so many seconds.
+    pub seconds: u64,
+}

@@ -1,0 +1,219 @@
+//! Why slices are not as they should be: from the metadata and what the nodes say, without words.
+//!
+//! Slices with the same cause are one group: a volume has thousands.
+//!
+//! Invariants:
+//! - a slice that is not healthy has a cause;
+//! - a cause says nothing that differs from slice to slice for no reason that matters: amounts are summed.
+
+use std::collections::BTreeMap;
+
+use holdfast_api::documents::{
+    Health, LocalCondition, LocalMetadata, LocalSlice, ReplicaCondition,
+};
+use holdfast_control::Inventory;
+use holdfast_model::record::{SliceRecord, VolumeRecord};
+use holdfast_model::{Epoch, NodeId};
+
+use super::prospect::{self, Prospect};
+use super::work::{self, Missing, MissingState};
+use super::{server, slice_health};
+use crate::reports::Reports;
+
+/// Why a slice is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Cause {
+    /// Nobody serves it, and why none of those does that were in sync.
+    NotServed {
+        /// So many of them have to be there.
+        needed: usize,
+        holders: Vec<(NodeId, Holder)>,
+    },
+    /// No write is done, because these are gone, and too few copies would remain without them.
+    WritesWait { lost: Vec<NodeId> },
+    /// Copies have bad blocks.
+    BadBlocks {
+        on: Vec<NodeId>,
+        /// Some other copy has none.
+        is_mended: bool,
+    },
+    /// A copy counts as good, and its node does not answer.
+    Silent { node: NodeId },
+    /// A copy is on a node that is down.
+    Down { node: NodeId, prospect: Prospect },
+    /// A copy is being brought up to date, or waits for its turn.
+    Syncing { node: NodeId, past: Past },
+    /// There are fewer copies than the policy says, and nobody is to get one.
+    TooFew { has_place: bool },
+}
+
+/// What is the matter with a replica that was in sync, of a slice that nobody serves.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Holder {
+    /// Its node does not answer.
+    Down,
+    /// The node's devices are not open.
+    Shut,
+    /// The node does not follow the metadata.
+    Astray(LocalMetadata),
+    /// The node has not taken the slice up.
+    Unready,
+    /// It follows another, which does not lead.
+    Follows,
+    /// What it says.
+    Says(LocalCondition),
+}
+
+/// What a copy that is not up to date was before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Past {
+    /// It was there, and comes back.
+    Known,
+    /// It is new there.
+    New,
+    /// Something durable was lost.
+    Damaged,
+    /// The node's devices were emptied, or replaced.
+    Emptied,
+}
+
+/// Slices of a volume with the same cause.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Group {
+    /// Which, in order.
+    pub(crate) indexes: Vec<u32>,
+    /// The lowest and the highest of their configurations.
+    pub(crate) epochs: Option<(Epoch, Epoch)>,
+    /// What is to be copied for it.
+    pub(crate) missing: Vec<Missing>,
+    pub(crate) bad_blocks: u64,
+}
+
+/// The causes of all slices of a volume that are not as they should be.
+pub(crate) fn of_volume(
+    inventory: &Inventory,
+    reports: &Reports,
+    volume: &VolumeRecord,
+) -> BTreeMap<Cause, Group> {
+    let mut groups: BTreeMap<Cause, Group> = BTreeMap::new();
+    for record in inventory.slices_of(volume) {
+        if slice_health(reports, record, volume.policy) == Health::Healthy {
+            continue;
+        }
+        for (cause, missing) in of_slice(inventory, reports, record, volume) {
+            let group = groups.entry(cause).or_default();
+            group.indexes.push(record.slice.index);
+            let (low, high) = group.epochs.unwrap_or((record.epoch, record.epoch));
+            group.epochs = Some((low.min(record.epoch), high.max(record.epoch)));
+            group.missing.extend(missing);
+            group.bad_blocks = group.bad_blocks.saturating_add(bad_blocks(reports, record));
+        }
+    }
+    groups
+}
+
+fn of_slice(
+    inventory: &Inventory,
+    reports: &Reports,
+    record: &SliceRecord,
+    volume: &VolumeRecord,
+) -> Vec<(Cause, Option<Missing>)> {
+    let Some((_, server)) = server(reports, record) else {
+        return vec![(not_served(reports, record), None)];
+    };
+    let mut causes = Vec::new();
+    causes.extend(stuck(server).map(|lost| (Cause::WritesWait { lost }, None)));
+    causes.extend(bad(reports, record).map(|cause| (cause, None)));
+    let silent = record.in_sync().filter(|node| !reports.is_up(*node));
+    causes.extend(silent.map(|node| (Cause::Silent { node }, None)));
+    let missing = work::missing(inventory, reports, record);
+    let wanted = record.in_sync().count() + missing.len();
+    // One that is to go does not count; one that is on its way elsewhere does.
+    if wanted < volume.policy.copies() {
+        let has_place = prospect::has_place(inventory, reports, record);
+        causes.push((Cause::TooFew { has_place }, None));
+    }
+    for one in missing {
+        let node = one.target;
+        let cause = match one.state {
+            MissingState::NodeDown | MissingState::Replaced => Cause::Down {
+                node,
+                prospect: prospect::of(inventory, reports, record, node),
+            },
+            MissingState::Moves | MissingState::NoSource => Cause::Syncing {
+                node,
+                past: past(inventory, reports, record, node),
+            },
+        };
+        causes.push((cause, Some(one)));
+    }
+    causes
+}
+
+fn not_served(reports: &Reports, record: &SliceRecord) -> Cause {
+    let holders: Vec<_> = record
+        .in_sync()
+        .map(|node| (node, holder(reports, record, node)))
+        .collect();
+    let needed = usize::from(record.copies_min).max(1).min(holders.len());
+    Cause::NotServed { needed, holders }
+}
+
+fn holder(reports: &Reports, record: &SliceRecord, node: NodeId) -> Holder {
+    let Some(metadata) = reports.metadata(node) else {
+        return Holder::Down;
+    };
+    if !reports.is_open(node) {
+        return Holder::Shut;
+    }
+    let replica = reports.replica(node, record.slice);
+    let condition = replica.and_then(|replica| replica.condition.clone());
+    match (metadata, replica, condition) {
+        (LocalMetadata::Unreached | LocalMetadata::Behind, ..) => Holder::Astray(metadata),
+        (_, None, _) => Holder::Unready,
+        (_, Some(_), Some(condition)) => Holder::Says(condition),
+        (_, Some(_), None) => Holder::Follows,
+    }
+}
+
+/// Without whom nothing is committed, of a slice that is served.
+fn stuck(server: &LocalSlice) -> Option<Vec<NodeId>> {
+    let condition = server.condition.as_ref()?;
+    let is_stuck = condition.what == ReplicaCondition::Stuck;
+    is_stuck.then(|| condition.nodes.iter().map(|node| NodeId(*node)).collect())
+}
+
+fn bad(reports: &Reports, record: &SliceRecord) -> Option<Cause> {
+    let in_sync = |node: NodeId| record.in_sync().any(|other| other == node);
+    let replicas = || {
+        let replicas = reports.replicas(record.slice);
+        replicas.filter(|(node, _)| in_sync(*node))
+    };
+    let on: Vec<NodeId> = replicas()
+        .filter(|(_, slice)| slice.bad_blocks > 0)
+        .map(|(node, _)| node)
+        .collect();
+    let is_mended = replicas().any(|(_, slice)| slice.bad_blocks == 0);
+    (!on.is_empty()).then_some(Cause::BadBlocks { on, is_mended })
+}
+
+fn bad_blocks(reports: &Reports, record: &SliceRecord) -> u64 {
+    let replicas = reports.replicas(record.slice);
+    let in_sync = replicas.filter(|(node, _)| record.in_sync().any(|other| other == *node));
+    in_sync.fold(0, |sum, (_, slice)| sum.saturating_add(slice.bad_blocks))
+}
+
+fn past(inventory: &Inventory, reports: &Reports, record: &SliceRecord, node: NodeId) -> Past {
+    let Some(named) = record.replica(node) else {
+        return Past::New;
+    };
+    let store = inventory.nodes.get(&node).map(|node| node.store);
+    let replica = reports.replica(node, record.slice);
+    let condition = replica.and_then(|replica| replica.condition.as_ref());
+    match condition.map(|condition| condition.what) {
+        Some(ReplicaCondition::Damaged) => Past::Damaged,
+        Some(ReplicaCondition::OtherStore) => Past::Emptied,
+        _ if store.is_some_and(|store| store != named.store) => Past::Emptied,
+        _ => Past::Known,
+    }
+}

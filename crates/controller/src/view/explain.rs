@@ -1,0 +1,360 @@
+//! Causes in words: what is wrong, what is waited for, and what an operator may do.
+//!
+//! Invariants:
+//! - nothing that loses data is proposed without saying so;
+//! - what goes on by itself is told apart from what does not.
+
+use std::collections::BTreeSet;
+
+use holdfast_api::documents::{
+    Explanation, Finding, FindingKind, Health, LocalMetadata, LocalReport, NodeFindings,
+    Protection, Remedy, VolumeFindings, Wait,
+};
+use holdfast_control::Inventory;
+use holdfast_model::NodeId;
+use holdfast_model::record::VolumeRecord;
+
+use super::causes::{self, Cause, Group, Holder, Past};
+use super::prospect::Prospect;
+use super::work::{self, Missing};
+use super::{holders, name, node_findings, slice_healths, worst_of};
+use crate::reports::Reports;
+
+/// Why the cluster is not healthy.
+pub(crate) fn explain(inventory: &Inventory, reports: &Reports) -> Explanation {
+    let mut nodes = Vec::new();
+    for node in inventory.nodes.values() {
+        let findings = node_findings::of(inventory, reports, node);
+        if !findings.is_empty() {
+            nodes.push(NodeFindings {
+                node: node.name.clone(),
+                findings,
+            });
+        }
+    }
+    let mut volumes: Vec<_> = inventory
+        .volumes
+        .values()
+        .filter_map(|volume| of_volume(inventory, reports, &volume.record))
+        .collect();
+    volumes.sort_by(|one, other| one.volume.cmp(&other.volume));
+    Explanation {
+        protection: protection(inventory, reports),
+        nodes,
+        volumes,
+        revision: inventory.revision.0,
+    }
+}
+
+/// What a node knows by itself, where the metadata does not answer.
+pub(crate) fn unreached(report: &LocalReport) -> Explanation {
+    let serving = report.slices.iter().filter(|slice| slice.serving).count();
+    let what = format!(
+        "the metadata does not answer: it is not known how the other nodes are; this node holds {} \
+         replicas and serves {serving} slices, which goes on as long as their other copies are there",
+        report.slices.len()
+    );
+    let finding = Finding {
+        kind: FindingKind::MetadataLost,
+        what,
+        slices: 0,
+        indexes: String::new(),
+        work: None,
+        waits_for: vec![wait("the metadata to answer")],
+        remedies: vec![remedy(
+            "start the nodes and witnesses that keep the metadata: more than half of them have to be up",
+        )],
+    };
+    let waits_for = finding.waits_for.clone();
+    Explanation {
+        protection: Protection {
+            waits_for,
+            ..Protection::default()
+        },
+        nodes: vec![NodeFindings {
+            node: report.name.clone(),
+            findings: vec![finding],
+        }],
+        ..Explanation::default()
+    }
+}
+
+/// How far the cluster is from every volume having all its copies.
+pub(crate) fn protection(inventory: &Inventory, reports: &Reports) -> Protection {
+    let mut protection = Protection {
+        protected: true,
+        ..Protection::default()
+    };
+    let mut waits = BTreeSet::new();
+    let mut missing: Vec<Missing> = Vec::new();
+    for volume in inventory.volumes.values() {
+        let healths = slice_healths(inventory, reports, &volume.record);
+        protection.protected &= worst_of(&healths) == Health::Healthy;
+        let lacking = healths.iter().filter(|health| **health != Health::Healthy);
+        let lacking = u32::try_from(lacking.count()).unwrap_or(u32::MAX);
+        protection.slices = protection.slices.saturating_add(lacking);
+        for (cause, group) in causes::of_volume(inventory, reports, &volume.record) {
+            if !goes_on(&cause) {
+                waits.extend(waits_for(inventory, reports, &cause, &group));
+            }
+            missing.extend(group.missing);
+        }
+    }
+    protection.work = work::sum(reports, &missing);
+    if !waits.is_empty() {
+        protection.work.seconds_left = None;
+    }
+    protection.waits_for = waits.into_iter().collect();
+    protection
+}
+
+/// Whether what a cause waits for comes by itself, in a time that can be told from what is to be copied.
+fn goes_on(cause: &Cause) -> bool {
+    match cause {
+        Cause::Syncing { .. } => true,
+        Cause::Down { prospect, .. } => *prospect == Prospect::Due,
+        _ => false,
+    }
+}
+
+fn of_volume(
+    inventory: &Inventory,
+    reports: &Reports,
+    volume: &VolumeRecord,
+) -> Option<VolumeFindings> {
+    let health = worst_of(&slice_healths(inventory, reports, volume));
+    let groups = causes::of_volume(inventory, reports, volume);
+    let findings = groups.iter().map(|(cause, group)| Finding {
+        kind: kind(cause),
+        what: what(inventory, volume, cause, group),
+        slices: u32::try_from(group.indexes.len()).unwrap_or(u32::MAX),
+        indexes: runs(&group.indexes),
+        work: (!group.missing.is_empty()).then(|| work::sum(reports, &group.missing)),
+        waits_for: waits_for(inventory, reports, cause, group),
+        remedies: remedies(inventory, cause),
+    });
+    (health != Health::Healthy).then(|| VolumeFindings {
+        volume: volume.name.clone(),
+        health,
+        findings: findings.collect(),
+    })
+}
+
+fn kind(cause: &Cause) -> FindingKind {
+    match cause {
+        Cause::NotServed { .. } => FindingKind::NotServed,
+        Cause::WritesWait { .. } => FindingKind::WritesWait,
+        Cause::BadBlocks { .. } => FindingKind::BadBlocks,
+        Cause::Silent { .. } => FindingKind::NodeSilent,
+        Cause::Down { .. } => FindingKind::NodeDown,
+        Cause::Syncing { .. } => FindingKind::Syncing,
+        Cause::TooFew { .. } => FindingKind::NoPlace,
+    }
+}
+
+fn what(inventory: &Inventory, volume: &VolumeRecord, cause: &Cause, group: &Group) -> String {
+    let policy = volume.policy;
+    match cause {
+        Cause::NotServed { needed, holders } => holders::what(inventory, *needed, holders, group),
+        Cause::WritesWait { lost } => format!(
+            "no write is done: without {} fewer copies would be left than {policy} writes to",
+            names(inventory, lost)
+        ),
+        Cause::BadBlocks { on, .. } => format!(
+            "{} blocks are known to be bad on {}",
+            group.bad_blocks,
+            names(inventory, on)
+        ),
+        Cause::Silent { node } => format!(
+            "{} does not answer, and its copy counts as good still",
+            name(inventory, *node)
+        ),
+        Cause::Down { node, .. } => format!(
+            "{} is down, and with it one of the copies of {policy}",
+            name(inventory, *node)
+        ),
+        Cause::Syncing { node, past } => {
+            let node = name(inventory, *node);
+            match past {
+                Past::Known => format!("the copy on {node} is being brought up to date"),
+                Past::New => format!("a copy is being made on {node}"),
+                Past::Damaged => format!(
+                    "the copy on {node} is made anew: something durable was lost from its journal"
+                ),
+                Past::Emptied => {
+                    format!("the copy on {node} is made anew: its devices are not those of before")
+                }
+            }
+        }
+        Cause::TooFew { .. } => format!("there are fewer copies than {policy} says"),
+    }
+}
+
+/// What a cause waits for.
+fn waits_for(inventory: &Inventory, reports: &Reports, cause: &Cause, group: &Group) -> Vec<Wait> {
+    match cause {
+        Cause::NotServed { holders, .. } => holders::waits_for(inventory, holders),
+        Cause::WritesWait { lost } => {
+            vec![wait(format!("{} to come back", names(inventory, lost)))]
+        }
+        Cause::BadBlocks { on, is_mended } => {
+            let on = names(inventory, on);
+            vec![wait(if *is_mended {
+                format!("the bad blocks on {on} to be fetched from another copy, if that has them")
+            } else {
+                format!("the bad blocks on {on} to be written anew: no copy is known to have them")
+            })]
+        }
+        Cause::Silent { node } => vec![wait(format!("{} to answer", name(inventory, *node)))],
+        Cause::Down { node, prospect } => vec![down(&name(inventory, *node), *prospect)],
+        Cause::Syncing { node, .. } => vec![Wait {
+            what: format!("{} to have everything", name(inventory, *node)),
+            seconds_left: work::sum(reports, &group.missing).seconds_left,
+        }],
+        Cause::TooFew { has_place: true } => {
+            vec![wait("a node to be chosen for one more copy")]
+        }
+        Cause::TooFew { has_place: false } => vec![wait("another node with room")],
+    }
+}
+
+fn down(node: &str, prospect: Prospect) -> Wait {
+    let elsewhere = || format!("{node} to come back; else what it held is rebuilt elsewhere");
+    let (what, seconds_left) = match prospect {
+        Prospect::Due => (
+            format!("what {node} held to be rebuilt elsewhere, each slice in its turn"),
+            None,
+        ),
+        Prospect::In(seconds) => (elsewhere(), Some(seconds)),
+        Prospect::Later => (format!("{}, after the repair delay", elsewhere()), None),
+        Prospect::NoPlace => (
+            format!("{node} to come back: no other node is up, without a copy, and has room"),
+            None,
+        ),
+        Prospect::Maintenance => (
+            format!(
+                "{node} to come back: it is in maintenance, nothing of it is rebuilt elsewhere"
+            ),
+            None,
+        ),
+    };
+    Wait { what, seconds_left }
+}
+
+fn remedies(inventory: &Inventory, cause: &Cause) -> Vec<Remedy> {
+    match cause {
+        Cause::NotServed { holders, .. } => holders::remedies(inventory, holders),
+        Cause::WritesWait { lost } => {
+            let lost = lost.iter();
+            lost.map(|node| start(&name(inventory, *node))).collect()
+        }
+        Cause::BadBlocks {
+            is_mended: true, ..
+        }
+        | Cause::Syncing { .. }
+        | Cause::TooFew { has_place: true } => Vec::new(),
+        Cause::BadBlocks {
+            is_mended: false, ..
+        } => vec![remedy(
+            "start nodes that are down and may have the blocks; else write them anew from the hosts: \
+             reading one of them is a MEDIUM ERROR with its address until then",
+        )],
+        Cause::Silent { node } => vec![start(&name(inventory, *node))],
+        Cause::Down { node, prospect } => when_down(&name(inventory, *node), *prospect),
+        Cause::TooFew { has_place: false } => vec![add_node()],
+    }
+}
+
+fn when_down(node: &str, prospect: Prospect) -> Vec<Remedy> {
+    let mut remedies = vec![start(node)];
+    match prospect {
+        Prospect::Due => {}
+        Prospect::In(_) | Prospect::Later => {
+            remedies.push(Remedy {
+                what: format!("if {node} is not to come back: rebuild elsewhere what it held, now"),
+                command: Some(format!("holdfast node drain {node}")),
+            });
+            remedies.push(Remedy {
+                what: "rebuild what silent nodes held sooner".to_owned(),
+                command: Some("holdfast settings set --repair-delay 5m".to_owned()),
+            });
+        }
+        Prospect::NoPlace => remedies.push(add_node()),
+        Prospect::Maintenance => remedies.push(Remedy {
+            what: format!("end the maintenance of {node}: what it held is rebuilt elsewhere then"),
+            command: Some(format!("holdfast node maintenance off {node}")),
+        }),
+    }
+    remedies
+}
+
+fn add_node() -> Remedy {
+    Remedy {
+        what: "start one more node, and admit it; or make room on those there are".to_owned(),
+        command: Some("holdfast node add NAME".to_owned()),
+    }
+}
+
+pub(crate) fn start(node: &str) -> Remedy {
+    remedy(format!("start {node}"))
+}
+
+pub(crate) fn remedy(what: impl Into<String>) -> Remedy {
+    Remedy {
+        what: what.into(),
+        command: None,
+    }
+}
+
+pub(crate) fn wait(what: impl Into<String>) -> Wait {
+    Wait {
+        what: what.into(),
+        seconds_left: None,
+    }
+}
+
+/// Nodes as people name them: "n1 and n3".
+pub(crate) fn names(inventory: &Inventory, nodes: &[NodeId]) -> String {
+    let names: Vec<String> = nodes.iter().map(|node| name(inventory, *node)).collect();
+    match names.as_slice() {
+        [] => "others".to_owned(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// Numbers in order as runs: "0-3 7". Of many runs the first are told.
+fn runs(indexes: &[u32]) -> String {
+    const RUNS_MAX: usize = 16;
+    let runs = indexes.chunk_by(|one, next| one + 1 == *next);
+    let mut told: Vec<String> = runs
+        .clone()
+        .take(RUNS_MAX)
+        .map(|run| match run {
+            [one] => one.to_string(),
+            run => format!("{}-{}", run[0], run[run.len() - 1]),
+        })
+        .collect();
+    if runs.count() > RUNS_MAX {
+        told.push("...".to_owned());
+    }
+    told.join(" ")
+}
+
+/// What each kind of metadata trouble is called.
+pub(crate) fn metadata_words(metadata: LocalMetadata) -> &'static str {
+    match metadata {
+        LocalMetadata::Followed => "follows the metadata",
+        LocalMetadata::Unreached => "does not reach the metadata",
+        LocalMetadata::Behind => {
+            "does not believe the metadata, which has gone back, or is another cluster's"
+        }
+    }
+}
+
+/// Whether anybody of these could lead if its node were well.
+pub(crate) fn may_lead(holder: &Holder) -> bool {
+    use holdfast_api::documents::ReplicaCondition as What;
+    !matches!(holder, Holder::Says(says)
+        if matches!(says.what, What::Damaged | What::OtherStore | What::Unnamed))
+}

@@ -1,0 +1,161 @@
+//! Why nobody serves a slice, in words: what is the matter with each replica that might.
+
+use holdfast_api::documents::{LocalCondition, LocalMetadata, Remedy, ReplicaCondition, Wait};
+use holdfast_control::Inventory;
+use holdfast_model::NodeId;
+
+use super::causes::{Group, Holder};
+use super::explain::{may_lead, metadata_words, names, remedy, start, wait};
+use super::name;
+
+/// What is wrong.
+pub(crate) fn what(
+    inventory: &Inventory,
+    needed: usize,
+    holders: &[(NodeId, Holder)],
+    group: &Group,
+) -> String {
+    let nodes: Vec<NodeId> = holders.iter().map(|(node, _)| *node).collect();
+    let epochs = match group.epochs {
+        Some((low, high)) if low != high => format!("epochs {} to {}", low.0, high.0),
+        Some((epoch, _)) => format!("epoch {}", epoch.0),
+        None => "no epoch".to_owned(),
+    };
+    let who = match (holders.len(), needed) {
+        (1, _) => format!("only {} was in sync in {epochs}", names(inventory, &nodes)),
+        (all, needed) => format!(
+            "of {}, which were in sync in {epochs}, {} has to be there",
+            names(inventory, &nodes),
+            if needed == all {
+                "every one".to_owned()
+            } else {
+                needed.to_string()
+            }
+        ),
+    };
+    let each = holders
+        .iter()
+        .map(|(node, holder)| format!("{} {}", name(inventory, *node), words(inventory, holder)));
+    let each: Vec<String> = each.collect();
+    format!("not served: {who}; {}", each.join("; "))
+}
+
+/// What is the matter with one of them, after its name.
+fn words(inventory: &Inventory, holder: &Holder) -> String {
+    match holder {
+        Holder::Down => "is down".to_owned(),
+        Holder::Shut => "is up, and its devices are not open, or have failed".to_owned(),
+        Holder::Astray(metadata) => metadata_words(*metadata).to_owned(),
+        Holder::Unready => "is up, and has not taken it up yet".to_owned(),
+        Holder::Follows => "follows another one, and is about to find that nobody leads".to_owned(),
+        Holder::Says(says) => said(inventory, says),
+    }
+}
+
+fn said(inventory: &Inventory, says: &LocalCondition) -> String {
+    let nodes: Vec<NodeId> = says.nodes.iter().map(|node| NodeId(*node)).collect();
+    let nodes = names(inventory, &nodes);
+    match says.what {
+        ReplicaCondition::Stuck => format!("leads, and waits for {nodes}"),
+        ReplicaCondition::Begins if says.nodes.is_empty() => {
+            "is about to lead, when its own disk has written".to_owned()
+        }
+        ReplicaCondition::Begins => format!("is to lead, and cannot without {nodes}"),
+        ReplicaCondition::Queued => "wants to lead, and waits for its turn".to_owned(),
+        ReplicaCondition::Asks if says.nodes.is_empty() => {
+            "wants to lead, when a lease has ended".to_owned()
+        }
+        ReplicaCondition::Asks => format!("wants to lead, and asks {nodes} how far they are"),
+        ReplicaCondition::StandsBack => format!("lets {nodes} lead, which is further"),
+        ReplicaCondition::Doubts => format!(
+            "does not lead for a minute without having heard {nodes}: its journal ended in a bad group, \
+             and something may be missing"
+        ),
+        ReplicaCondition::Proposes => "wants to lead, and waits for the metadata".to_owned(),
+        ReplicaCondition::Joins => format!("is being brought up to date by {nodes}"),
+        ReplicaCondition::Offers => "is not in sync".to_owned(),
+        ReplicaCondition::Damaged => {
+            "has lost something durable, and cannot lead: it has to be copied from another"
+                .to_owned()
+        }
+        ReplicaCondition::OtherStore => {
+            "has other devices than those that held it, and cannot lead".to_owned()
+        }
+        ReplicaCondition::Unnamed => "holds none of it any more".to_owned(),
+        ReplicaCondition::Unrecorded => {
+            "finds no record of it in the metadata, or one from before".to_owned()
+        }
+        ReplicaCondition::Other => "is up, and does not lead".to_owned(),
+    }
+}
+
+/// What is waited for: as soon as enough of it has come, the slice is served.
+pub(crate) fn waits_for(inventory: &Inventory, holders: &[(NodeId, Holder)]) -> Vec<Wait> {
+    let waits = holders.iter().filter_map(|(node, holder)| {
+        let node = name(inventory, *node);
+        let what = match holder {
+            Holder::Down => format!("{node} to come back"),
+            Holder::Shut => format!("{node} to open its devices"),
+            Holder::Astray(_) => format!("{node} to follow the metadata again"),
+            Holder::Unready | Holder::Follows => format!("{node} to lead, in a moment"),
+            Holder::Says(_) if !may_lead(holder) => return None,
+            Holder::Says(says) => {
+                let others = says
+                    .nodes
+                    .iter()
+                    .map(|node| NodeId(*node))
+                    .collect::<Vec<_>>();
+                match says.what {
+                    ReplicaCondition::Begins | ReplicaCondition::Asks if !others.is_empty() => {
+                        format!("{} to answer {node}", names(inventory, &others))
+                    }
+                    ReplicaCondition::Doubts => format!(
+                        "{} to answer {node}, or a minute from its start",
+                        names(inventory, &others)
+                    ),
+                    ReplicaCondition::Proposes => format!("the metadata to answer {node}"),
+                    _ => format!("{node} to lead, in a moment"),
+                }
+            }
+        };
+        Some(wait(what))
+    });
+    let waits: Vec<Wait> = waits.collect();
+    if waits.is_empty() {
+        let nodes: Vec<NodeId> = holders.iter().map(|(node, _)| *node).collect();
+        let nodes = names(inventory, &nodes);
+        return vec![wait(format!("the devices of {nodes} as they were"))];
+    }
+    waits
+}
+
+/// What an operator may do.
+pub(crate) fn remedies(inventory: &Inventory, holders: &[(NodeId, Holder)]) -> Vec<Remedy> {
+    let mut remedies = Vec::new();
+    for (node, holder) in holders {
+        let node = name(inventory, *node);
+        match holder {
+            Holder::Down => remedies.push(start(&node)),
+            Holder::Shut => remedies.push(remedy(format!(
+                "look into the log of {node} for what is wrong with its devices, and bring them back"
+            ))),
+            Holder::Astray(LocalMetadata::Behind) => remedies.push(remedy(
+                "bring back the metadata as it was: an older backup of it, or another cluster's, is in \
+                 its place",
+            )),
+            Holder::Astray(_) => remedies.push(remedy(format!(
+                "look at the way from {node} to the metadata; its log tells what it tries"
+            ))),
+            Holder::Unready | Holder::Follows | Holder::Says(_) => {}
+        }
+    }
+    if !holders.iter().any(|(_, holder)| may_lead(holder)) {
+        let nodes: Vec<NodeId> = holders.iter().map(|(node, _)| *node).collect();
+        remedies.push(remedy(format!(
+            "put the devices back into {} that held it; if they are gone for good, what was on these \
+             slices is LOST, and only a backup of the hosts brings it back",
+            names(inventory, &nodes)
+        )));
+    }
+    remedies
+}

@@ -1,0 +1,170 @@
+//! What there is to know about a node, apart from what follows from it for volumes.
+
+use holdfast_api::documents::{
+    Finding, FindingKind, LocalMetadata, NodeStanding, Remedy, RoomLevel,
+};
+use holdfast_control::Inventory;
+use holdfast_model::NodeId;
+use holdfast_model::record::NodeRecord;
+
+use super::explain::{metadata_words, remedy, start, wait};
+use super::standing;
+use crate::reports::Reports;
+
+/// What there is to know.
+pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) -> Vec<Finding> {
+    let (node, name) = (record.node, record.name.as_str());
+    let mut findings = Vec::new();
+    match standing(inventory, node) {
+        NodeStanding::Removed => return findings,
+        NodeStanding::Waiting => return vec![waiting(name)],
+        NodeStanding::Maintenance => findings.push(maintenance(name)),
+        NodeStanding::Draining => findings.push(draining(inventory, node, name)),
+        NodeStanding::Active => {}
+    }
+    match reports.metadata(node) {
+        None => findings.push(down(reports, node, name)),
+        Some(_) if !reports.is_open(node) => findings.push(shut(name)),
+        Some(LocalMetadata::Followed) => {}
+        Some(metadata) => findings.push(astray(name, metadata)),
+    }
+    findings.extend(full(reports, node, name));
+    findings
+}
+
+fn finding(kind: FindingKind, what: String) -> Finding {
+    Finding {
+        kind,
+        what,
+        slices: 0,
+        indexes: String::new(),
+        work: None,
+        waits_for: Vec::new(),
+        remedies: Vec::new(),
+    }
+}
+
+fn command(what: String, command: String) -> Remedy {
+    Remedy {
+        what,
+        command: Some(command),
+    }
+}
+
+fn waiting(name: &str) -> Finding {
+    let add = command(format!("admit {name}"), format!("holdfast node add {name}"));
+    Finding {
+        waits_for: vec![wait(format!("an operator to admit {name}"))],
+        remedies: vec![add],
+        ..finding(
+            FindingKind::NotAdmitted,
+            "it has registered, and is given nothing before it is admitted".to_owned(),
+        )
+    }
+}
+
+fn maintenance(name: &str) -> Finding {
+    let off = command(
+        format!("end the maintenance of {name}"),
+        format!("holdfast node maintenance off {name}"),
+    );
+    Finding {
+        remedies: vec![off],
+        ..finding(
+            FindingKind::Maintenance,
+            "it is in maintenance: it leads nothing, and nothing of it is rebuilt elsewhere"
+                .to_owned(),
+        )
+    }
+}
+
+fn draining(inventory: &Inventory, node: NodeId, name: &str) -> Finding {
+    let left = inventory.slices_on(node).count();
+    if left == 0 {
+        let remove = command(
+            format!("take {name} out of the cluster"),
+            format!("holdfast node remove {name}"),
+        );
+        return Finding {
+            remedies: vec![remove],
+            ..finding(
+                FindingKind::Draining,
+                "it is drained, and can go".to_owned(),
+            )
+        };
+    }
+    let cancel = command(
+        "let what is there stay after all".to_owned(),
+        format!("holdfast node drain {name} --cancel"),
+    );
+    Finding {
+        waits_for: vec![wait(format!("{left} replicas to move away"))],
+        remedies: vec![cancel],
+        ..finding(
+            FindingKind::Draining,
+            format!("it is being drained: {left} replicas are there still"),
+        )
+    }
+}
+
+fn down(reports: &Reports, node: NodeId, name: &str) -> Finding {
+    let what = match reports.silence(node) {
+        Some(seconds) => format!("it has not answered for {seconds} s"),
+        None => "it does not answer".to_owned(),
+    };
+    Finding {
+        waits_for: vec![wait(format!("{name} to come back"))],
+        remedies: vec![start(name)],
+        ..finding(FindingKind::NodeDown, what)
+    }
+}
+
+fn shut(name: &str) -> Finding {
+    Finding {
+        waits_for: vec![wait(format!("{name} to open its devices"))],
+        remedies: vec![remedy(format!(
+            "look into the log of {name} for what is wrong with them"
+        ))],
+        ..finding(
+            FindingKind::DevicesFailed,
+            "its devices are not open, or have failed".to_owned(),
+        )
+    }
+}
+
+fn astray(name: &str, metadata: LocalMetadata) -> Finding {
+    Finding {
+        waits_for: vec![wait(format!("{name} to follow the metadata again"))],
+        remedies: vec![remedy(format!(
+            "look at the way from {name} to the metadata; its log tells what it tries"
+        ))],
+        ..finding(
+            FindingKind::MetadataLost,
+            format!("it {}", metadata_words(metadata)),
+        )
+    }
+}
+
+fn full(reports: &Reports, node: NodeId, name: &str) -> Option<Finding> {
+    let room = reports.room(node).filter(|_| reports.is_open(node))?;
+    let what = match room.level() {
+        RoomLevel::Roomy => return None,
+        RoomLevel::Low => format!("{} % of its room are used", room.used_percent()),
+        RoomLevel::Full => {
+            "it is full: writes that need more room than is left are refused, and no copy can be made \
+             there"
+                .to_owned()
+        }
+    };
+    let space = remedy(format!(
+        "let hosts unmap what they do not need, add a node, or give {name} larger devices"
+    ));
+    let delete = command(
+        "delete a volume that nobody needs: ALL ITS DATA IS LOST with that".to_owned(),
+        "holdfast volume delete NAME".to_owned(),
+    );
+    Some(Finding {
+        remedies: vec![space, delete],
+        ..finding(FindingKind::NoRoom, what)
+    })
+}

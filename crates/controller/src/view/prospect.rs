@@ -1,0 +1,71 @@
+//! What becomes of the copies on a node that is down.
+//!
+//! It repeats what `control` plans by, for people: a plan is made by whoever steers.
+
+use holdfast_control::{Inventory, Part};
+use holdfast_model::NodeId;
+use holdfast_model::record::{NodeStanding, SliceRecord};
+
+use crate::reports::Reports;
+use holdfast_api::documents::RoomLevel;
+
+/// What becomes of a copy whose node is down, unless the node comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Prospect {
+    /// It is made on another node, as soon as it has its turn.
+    Due,
+    /// It is made on another node in so many seconds.
+    In(u64),
+    /// It is made on another node after the repair delay; whoever steers has not said when.
+    Later,
+    /// No other node can have it: none is up, active, without a copy, and has room.
+    NoPlace,
+    /// The node is in maintenance: nothing of it is made elsewhere.
+    Maintenance,
+}
+
+/// The prospect of a slice's copy on a node that is down.
+pub(crate) fn of(
+    inventory: &Inventory,
+    reports: &Reports,
+    record: &SliceRecord,
+    node: NodeId,
+) -> Prospect {
+    let part = inventory.part_of(node);
+    if part == Part::Of(NodeStanding::Maintenance) {
+        return Prospect::Maintenance;
+    }
+    if !has_place(inventory, reports, record) {
+        return Prospect::NoPlace;
+    }
+    if part != Part::Of(NodeStanding::Active) {
+        return Prospect::Due;
+    }
+    let delay = inventory.settings.record.repair_delay_seconds;
+    match reports.silence(node) {
+        Some(silent) if silent >= delay => Prospect::Due,
+        Some(silent) => Prospect::In(delay - silent),
+        None => Prospect::Later,
+    }
+}
+
+/// Whether a slice's copy on a node that is down is about to be made on another one.
+pub(crate) fn is_due(
+    inventory: &Inventory,
+    reports: &Reports,
+    record: &SliceRecord,
+    node: NodeId,
+) -> bool {
+    of(inventory, reports, record, node) == Prospect::Due
+}
+
+/// Whether some node could have one more copy of a slice.
+pub(crate) fn has_place(inventory: &Inventory, reports: &Reports, record: &SliceRecord) -> bool {
+    let fit = |node: &NodeId| {
+        let room = reports.room(*node).filter(|_| reports.is_open(*node));
+        inventory.is_active(*node)
+            && record.replica(*node).is_none()
+            && room.is_some_and(|room| room.level() < RoomLevel::Full)
+    };
+    inventory.nodes.keys().any(fit)
+}

@@ -1,0 +1,442 @@
+//! What is said of clusters that are not well, and how long it takes until they are.
+
+use holdfast_api::documents::{
+    Finding, FindingKind, LocalCondition, LocalLacking, LocalMetadata, LocalSilence, LocalSync,
+    Protection, ReplicaCondition, VolumeFindings,
+};
+use holdfast_model::record::{IntentRecord, WishRecord};
+
+use super::*;
+
+const AWAY: Membership = Membership::Absent {
+    stable: Sequence(9),
+};
+const JOINING: Membership = Membership::Joining {
+    stable: Sequence(9),
+};
+const MIB: u64 = 1 << 20;
+
+/// A node that is up, with room, and serves these slices with so many bytes each.
+fn serves(node: u16, slices: &[u32]) -> LocalReport {
+    let slices = slices.iter();
+    roomy(local(
+        node,
+        slices
+            .map(|index| local_slice(*index, 5, true, 100 * MIB))
+            .collect(),
+    ))
+}
+
+fn roomy(report: LocalReport) -> LocalReport {
+    LocalReport {
+        room: Room {
+            bytes: 1 << 40,
+            used_bytes: 1 << 30,
+        },
+        ..report
+    }
+}
+
+fn idle(node: u16) -> LocalReport {
+    roomy(local(node, Vec::new()))
+}
+
+fn lacking(mut report: LocalReport, node: u16, bytes: Option<u64>) -> LocalReport {
+    for slice in &mut report.slices {
+        slice.lacking = vec![LocalLacking { node, bytes }];
+    }
+    report
+}
+
+fn sends(mut report: LocalReport, node: u16, bytes_per_second: u64) -> LocalReport {
+    report.syncs.push(LocalSync {
+        node,
+        bytes_per_second,
+    });
+    report
+}
+
+fn silent(mut report: LocalReport, node: u16, seconds: u64) -> LocalReport {
+    report.silent.push(LocalSilence { node, seconds });
+    report
+}
+
+fn says(node: u16, index: u32, what: ReplicaCondition, nodes: &[u16]) -> LocalReport {
+    let condition = LocalCondition {
+        what,
+        nodes: nodes.to_vec(),
+    };
+    let slice = LocalSlice {
+        condition: Some(condition),
+        ..local_slice(index, 5, false, 100)
+    };
+    roomy(local(node, vec![slice]))
+}
+
+fn two_of(membership: Membership) -> Inventory {
+    let replicas = [(1, Membership::InSync), (2, membership)];
+    inventory(vec![slice_record(0, &replicas), slice_record(1, &replicas)])
+}
+
+fn stands(inventory: &mut Inventory, node: u16, standing: Wanted) {
+    for one in 1..=3 {
+        let record = IntentRecord {
+            schema: 1,
+            node: NodeId(one),
+            standing: if one == node {
+                standing
+            } else {
+                Wanted::Active
+            },
+            site: None,
+        };
+        inventory.intents.insert(NodeId(one), versioned(record));
+    }
+}
+
+/// The one finding about the one volume.
+fn only(inventory: &Inventory, reports: &Reports) -> Finding {
+    let mut volumes = explain(inventory, reports).volumes;
+    assert_eq!(volumes.len(), 1, "{volumes:?}");
+    let VolumeFindings { mut findings, .. } = volumes.remove(0);
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    findings.remove(0)
+}
+
+fn waits(finding: &Finding) -> Vec<(&str, Option<u64>)> {
+    let waits = finding.waits_for.iter();
+    waits
+        .map(|wait| (wait.what.as_str(), wait.seconds_left))
+        .collect()
+}
+
+fn commands(finding: &Finding) -> Vec<&str> {
+    let remedies = finding.remedies.iter();
+    remedies
+        .filter_map(|remedy| remedy.command.as_deref())
+        .collect()
+}
+
+fn protection_of(inventory: &Inventory, reports: &Reports) -> Protection {
+    let protection = status(inventory, reports).protection;
+    assert_eq!(protection, explain(inventory, reports).protection);
+    protection
+}
+
+#[test]
+fn where_all_is_well_there_is_nothing_to_explain() {
+    let inventory = two_of(Membership::InSync);
+    let reports = Reports::of([serves(1, &[0, 1]), idle(2), idle(3)]);
+    let explanation = explain(&inventory, &reports);
+    assert_eq!((explanation.volumes, explanation.nodes), (vec![], vec![]));
+    let protection = protection_of(&inventory, &reports);
+    assert!(protection.protected && protection.waits_for.is_empty());
+    assert_eq!(protection.work.seconds_left, Some(0));
+}
+
+/// The repair delay runs; the primary knows what the dead node lacks meanwhile.
+#[test]
+fn a_dead_node_comes_back_or_is_rebuilt_elsewhere() {
+    let inventory = two_of(AWAY);
+    let first = lacking(serves(1, &[0, 1]), 2, Some(3 * MIB));
+    let told = silent(first.clone(), 2, 1000);
+    let reports = Reports::of([told, idle(3)]);
+    let finding = only(&inventory, &reports);
+    assert_eq!(finding.kind, FindingKind::NodeDown);
+    assert_eq!(
+        finding.what,
+        "n2 is down, and with it one of the copies of mirror2"
+    );
+    assert_eq!((finding.slices, finding.indexes.as_str()), (2, "0-1"));
+    assert_eq!(finding.work.map(|work| work.bytes), Some(6 * MIB));
+    let wait = "n2 to come back; else what it held is rebuilt elsewhere";
+    assert_eq!(waits(&finding), [(wait, Some(2600))]);
+    let ways = [
+        "holdfast node drain n2",
+        "holdfast settings set --repair-delay 5m",
+    ];
+    assert_eq!(commands(&finding), ways);
+    assert_eq!(finding.remedies[0].what, "start n2");
+    let protection = protection_of(&inventory, &reports);
+    assert!(!protection.protected);
+    assert_eq!(protection.work.seconds_left, None, "it waits");
+    assert_eq!(protection.waits_for, finding.waits_for);
+    // Nobody who steers has answered.
+    let reports = Reports::of([first.clone(), idle(3)]);
+    let wait = "n2 to come back; else what it held is rebuilt elsewhere, after the repair delay";
+    assert_eq!(waits(&only(&inventory, &reports)), [(wait, None)]);
+    // There is no third node: nothing can be rebuilt.
+    let reports = Reports::of([silent(first, 2, 9999)]);
+    let finding = only(&inventory, &reports);
+    let wait = "n2 to come back: no other node is up, without a copy, and has room";
+    assert_eq!(waits(&finding), [(wait, None)]);
+    assert_eq!(commands(&finding), ["holdfast node add NAME"]);
+}
+
+#[test]
+fn nothing_is_rebuilt_for_a_node_in_maintenance() {
+    let mut inventory = two_of(AWAY);
+    stands(&mut inventory, 2, Wanted::Maintenance);
+    let reports = Reports::of([silent(serves(1, &[0, 1]), 2, 9999), idle(3)]);
+    let finding = only(&inventory, &reports);
+    assert_eq!(commands(&finding), ["holdfast node maintenance off n2"]);
+    assert_eq!(waits(&finding)[0].1, None);
+    let nodes = explain(&inventory, &reports).nodes;
+    let kinds: Vec<_> = nodes[0].findings.iter().map(|one| one.kind).collect();
+    assert_eq!(kinds, [FindingKind::Maintenance, FindingKind::NodeDown]);
+}
+
+/// Both slices are brought to node 2 by node 1; one of them waits for its turn, and counts.
+#[test]
+fn the_time_left_is_that_of_the_slowest_node() {
+    let replicas = [(1, Membership::InSync), (2, JOINING)];
+    let queued = [(1, Membership::InSync), (2, AWAY)];
+    let inventory = inventory(vec![slice_record(0, &replicas), slice_record(1, &queued)]);
+    let mut first = lacking(serves(1, &[0, 1]), 2, Some(30 * MIB));
+    first.slices[0].joining = vec![LocalJoining {
+        node: 2,
+        bytes_done: 30 * MIB,
+        bytes_total: 40 * MIB,
+        bytes_moved: 0,
+        bytes_per_second: 2 * MIB,
+    }];
+    let reports = Reports::of([sends(first.clone(), 2, 2 * MIB), idle(2), idle(3)]);
+    let protection = protection_of(&inventory, &reports);
+    assert_eq!(protection.waits_for, []);
+    let work = protection.work;
+    assert_eq!((work.replicas, work.bytes), (2, 40 * MIB));
+    assert_eq!(work.bytes_per_second, 2 * MIB);
+    assert_eq!(work.seconds_left, Some(20));
+    let finding = only(&inventory, &reports);
+    assert_eq!(waits(&finding), [("n2 to have everything", Some(20))]);
+    assert!(finding.remedies.is_empty(), "it ends by itself");
+    let list = nodes(&inventory, &reports).nodes;
+    assert_eq!(list[0].to_send.seconds_left, Some(20));
+    assert_eq!(list[1].to_receive.bytes, 40 * MIB);
+    assert_eq!(list[2].to_receive.replicas, 0);
+    let document = volume(&inventory, &reports, record(&inventory));
+    assert_eq!(document.slices[0].joining[0].seconds_left, Some(5));
+    assert_eq!(document.slices[1].absent[0].bytes_lacking, Some(30 * MIB));
+    assert_eq!(document.resync.work.bytes, 40 * MIB);
+    // Nothing has been measured yet: no time is made up.
+    let reports = Reports::of([first.clone(), idle(2), idle(3)]);
+    assert_eq!(
+        protection_of(&inventory, &reports).work.seconds_left,
+        None,
+        "there is no rate"
+    );
+    // Nobody knows what the queued one lacks: all of it, at most.
+    first.slices[1].lacking[0].bytes = None;
+    let reports = Reports::of([sends(first, 2, 2 * MIB), idle(2), idle(3)]);
+    let work = protection_of(&inventory, &reports).work;
+    assert_eq!((work.bytes, work.seconds_left), (110 * MIB, Some(55)));
+}
+
+/// The third node gets the copies of the second, which is dead for good.
+#[test]
+fn a_rebuild_is_told_as_what_it_is() {
+    let mut inventory = two_of(AWAY);
+    let wish = |index| WishRecord {
+        schema: 1,
+        slice: SliceId {
+            volume: VOLUME,
+            index,
+        },
+        nodes: vec![NodeId(1), NodeId(3)],
+        kept: vec![NodeId(2)],
+        preferred: NodeId(1),
+    };
+    inventory.wishes.insert(wish(0).slice, versioned(wish(0)));
+    let first = sends(silent(serves(1, &[0, 1]), 2, 5000), 3, MIB);
+    let reports = Reports::of([first, idle(3)]);
+    let mut volumes = explain(&inventory, &reports).volumes;
+    let findings = volumes.remove(0).findings;
+    let what: Vec<_> = findings.iter().map(|one| one.what.as_str()).collect();
+    assert_eq!(
+        what,
+        [
+            "n2 is down, and with it one of the copies of mirror2",
+            "a copy is being made on n3"
+        ]
+    );
+    assert_eq!(findings[0].indexes, "1");
+    assert_eq!(findings[1].indexes, "0");
+    // The other one has its turn later, and counts: 200 MiB through one node.
+    let protection = protection_of(&inventory, &reports);
+    assert_eq!(protection.waits_for, []);
+    assert_eq!(protection.work.seconds_left, Some(200));
+}
+
+#[test]
+fn a_slice_that_nobody_serves_names_who_is_needed_and_what_keeps_them() {
+    let inventory = two_of(Membership::InSync);
+    let only_third = Reports::of([idle(3)]);
+    let finding = only(&inventory, &only_third);
+    assert_eq!(finding.kind, FindingKind::NotServed);
+    assert_eq!(
+        finding.what,
+        "not served: of n1 and n2, which were in sync in epoch 5, 1 has to be there; n1 is down; n2 is \
+         down"
+    );
+    let expected = [("n1 to come back", None), ("n2 to come back", None)];
+    assert_eq!(waits(&finding), expected);
+    let what: Vec<_> = finding.remedies.iter().map(|it| it.what.as_str()).collect();
+    assert_eq!(what, ["start n1", "start n2"]);
+    // Each of these says why it does not lead.
+    let word = |second: LocalReport, word: &str| {
+        let alone = [(1, Membership::InSync), (2, Membership::InSync)];
+        let inventory = super::inventory(vec![slice_record(0, &alone)]);
+        let finding = only(&inventory, &Reports::of([second, idle(3)]));
+        assert!(finding.what.contains(word), "{}", finding.what);
+        finding
+    };
+    use ReplicaCondition as What;
+    let doubts = word(
+        says(2, 0, What::Doubts, &[1]),
+        "n2 does not lead for a minute without having heard n1",
+    );
+    assert_eq!(
+        waits(&doubts)[1].0,
+        "n1 to answer n2, or a minute from its start"
+    );
+    word(says(2, 0, What::Damaged, &[]), "has lost something durable");
+    word(says(2, 0, What::OtherStore, &[]), "has other devices");
+    word(
+        says(2, 0, What::Begins, &[1]),
+        "n2 is to lead, and cannot without n1",
+    );
+    word(says(2, 0, What::Proposes, &[]), "waits for the metadata");
+    word(says(2, 0, What::Asks, &[1]), "asks n1 how far they are");
+    let behind = LocalReport {
+        metadata: LocalMetadata::Behind,
+        ..idle(2)
+    };
+    word(behind, "n2 does not believe the metadata");
+    let shut = LocalReport {
+        open: false,
+        ..idle(2)
+    };
+    word(shut, "its devices are not open");
+}
+
+/// Nothing helps but the devices: that what was there is lost otherwise is said.
+#[test]
+fn data_that_may_be_lost_is_called_lost() {
+    let alone = [(1, Membership::InSync), (2, AWAY)];
+    let inventory = inventory(vec![slice_record(0, &alone)]);
+    let first = says(1, 0, ReplicaCondition::OtherStore, &[]);
+    let finding = only(&inventory, &Reports::of([first, idle(2), idle(3)]));
+    assert_eq!(waits(&finding), [("the devices of n1 as they were", None)]);
+    assert!(finding.remedies[0].what.contains("LOST"));
+}
+
+#[test]
+fn writes_that_wait_are_told() {
+    let three = [
+        (1, Membership::InSync),
+        (2, Membership::InSync),
+        (3, Membership::InSync),
+    ];
+    let mut inventory = inventory(vec![slice_record(0, &three)]);
+    let volume = inventory.volumes.get_mut(&VOLUME).unwrap();
+    volume.record.policy = Policy::Mirror3;
+    let mut first = serves(1, &[0]);
+    first.slices[0].condition = Some(LocalCondition {
+        what: ReplicaCondition::Stuck,
+        nodes: vec![2, 3],
+    });
+    let reports = Reports::of([first]);
+    let mut volumes = explain(&inventory, &reports).volumes;
+    let findings = volumes.remove(0).findings;
+    assert_eq!(findings[0].kind, FindingKind::WritesWait);
+    assert_eq!(
+        findings[0].what,
+        "no write is done: without n2 and n3 fewer copies would be left than mirror3 writes to"
+    );
+    let kinds: Vec<_> = findings[1..].iter().map(|one| one.kind).collect();
+    assert_eq!(kinds, [FindingKind::NodeSilent, FindingKind::NodeSilent]);
+}
+
+#[test]
+fn bad_blocks_are_mended_or_have_to_be_written() {
+    let inventory = two_of(Membership::InSync);
+    let mut second = idle(2);
+    let bad = LocalSlice {
+        bad_blocks: 3,
+        ..local_slice(0, 5, false, 1)
+    };
+    second.slices.push(bad);
+    let reports = Reports::of([serves(1, &[0, 1]), second.clone(), idle(3)]);
+    let finding = only(&inventory, &reports);
+    assert_eq!(finding.what, "3 blocks are known to be bad on n2");
+    assert!(finding.remedies.is_empty());
+    let mut first = serves(1, &[0, 1]);
+    first.slices[0].bad_blocks = 2;
+    let reports = Reports::of([first, second, idle(3)]);
+    let finding = only(&inventory, &reports);
+    assert_eq!(finding.what, "5 blocks are known to be bad on n1 and n2");
+    assert!(waits(&finding)[0].0.contains("no copy is known"));
+    assert!(finding.remedies[0].what.contains("MEDIUM ERROR"));
+    assert!(!protection_of(&inventory, &reports).waits_for.is_empty());
+}
+
+/// A node with empty devices lacks everything, whatever the mark of the one before says.
+#[test]
+fn an_emptied_node_is_copied_in_full() {
+    let mut inventory = two_of(AWAY);
+    inventory.nodes.get_mut(&NodeId(2)).unwrap().store = StoreId(99);
+    let first = lacking(serves(1, &[0, 1]), 2, Some(MIB));
+    let reports = Reports::of([sends(first, 2, 10 * MIB), idle(2), idle(3)]);
+    let finding = only(&inventory, &reports);
+    assert!(finding.what.contains("not those of before"));
+    assert_eq!(finding.work.map(|work| work.bytes), Some(200 * MIB));
+    assert_eq!(waits(&finding)[0].1, Some(20));
+}
+
+#[test]
+fn nodes_that_wait_are_full_or_are_drained_are_explained() {
+    let mut inventory = two_of(Membership::InSync);
+    stands(&mut inventory, 2, Wanted::Draining);
+    inventory.intents.remove(&NodeId(3));
+    let full = LocalReport {
+        room: Room {
+            bytes: 1 << 30,
+            used_bytes: 1 << 30,
+        },
+        ..serves(1, &[0, 1])
+    };
+    let reports = Reports::of([full, idle(2), idle(3)]);
+    let nodes = explain(&inventory, &reports).nodes;
+    let told: Vec<_> = nodes
+        .iter()
+        .map(|it| (it.node.as_str(), it.findings[0].kind))
+        .collect();
+    let expected = [
+        ("n1", FindingKind::NoRoom),
+        ("n2", FindingKind::Draining),
+        ("n3", FindingKind::NotAdmitted),
+    ];
+    assert_eq!(told, expected);
+    let delete = &nodes[0].findings[0].remedies[1];
+    assert!(delete.what.contains("ALL ITS DATA IS LOST"));
+    assert_eq!(
+        commands(&nodes[1].findings[0]),
+        ["holdfast node drain n2 --cancel"]
+    );
+    assert_eq!(commands(&nodes[2].findings[0]), ["holdfast node add n3"]);
+}
+
+/// The metadata does not answer: one node says what it knows.
+#[test]
+fn a_node_alone_says_what_it_knows() {
+    let report = LocalReport {
+        name: "n1".to_owned(),
+        ..serves(1, &[0, 1])
+    };
+    let explanation = unreached(&report);
+    assert_eq!(explanation.revision, 0);
+    assert!(!explanation.protection.protected);
+    assert_eq!(explanation.protection.waits_for.len(), 1);
+    let finding = &explanation.nodes[0].findings[0];
+    assert!(finding.what.contains("serves 2 slices"), "{}", finding.what);
+}

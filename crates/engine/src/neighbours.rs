@@ -1,0 +1,67 @@
+//! Which nodes this one keeps links to, and whose portals it tells hosts of.
+//!
+//! A node that has registered belongs to the cluster once it is admitted. Before that nobody has to do
+//! with it, nor it with anybody: it holds nothing, and what it sent would be heard for nothing.
+//!
+//! Invariants:
+//! - as long as no node's part is on record all nodes belong together;
+//! - a node that waits, or was removed, keeps no link to any other, and none to it is kept.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use holdfast_model::NodeId;
+use holdfast_model::record::NodeRecord;
+
+use crate::engine::Engine;
+
+impl Engine {
+    /// A node's record has changed, or is gone.
+    pub(crate) fn node_changed(&mut self, node: NodeId) {
+        self.directory_changed();
+        self.keep_link(node);
+    }
+
+    /// What the operator wants of nodes has changed.
+    pub(crate) fn intents_changed(&mut self) {
+        let nodes: Vec<NodeId> = self.world.cluster.nodes.keys().copied().collect();
+        for node in nodes {
+            self.keep_link(node);
+        }
+        self.directory_changed();
+        for slice in self.slices() {
+            self.with_replica(slice, |replica, context| replica.look_again(context));
+        }
+    }
+
+    /// The other nodes that belong to the cluster with this one.
+    pub(crate) fn neighbours(&self) -> impl Iterator<Item = NodeId> {
+        let (own, cluster) = (self.config.node, &self.world.cluster);
+        let is_one = cluster.belongs(own);
+        let others = cluster.nodes.keys().copied();
+        others.filter(move |node| is_one && *node != own && cluster.belongs(*node))
+    }
+
+    fn keep_link(&mut self, node: NodeId) {
+        if node == self.config.node {
+            return;
+        }
+        let is_neighbour = self.neighbours().any(|other| other == node);
+        let record = self.world.cluster.nodes.get(&node);
+        let address = record.filter(|_| is_neighbour);
+        let address = address.map(|record| record.peer.clone());
+        self.world.peers.keep(node, address);
+    }
+
+    pub(crate) fn directory_changed(&mut self) {
+        let cluster = &self.world.cluster;
+        let nodes = cluster.nodes.iter();
+        let serving: BTreeMap<NodeId, NodeRecord> = nodes
+            .filter(|(node, _)| cluster.belongs(**node))
+            .map(|(node, record)| (*node, record.clone()))
+            .collect();
+        let directory = self.volumes.directory(&serving);
+        self.portal
+            .set_directory(self.world.now, &self.volumes, directory);
+    }
+}

@@ -1,0 +1,117 @@
+//! How fast counts rise, over the last seconds.
+//!
+//! Invariants:
+//! - what is kept is bounded: a few values of each count that was there at the last look;
+//! - a count that falls begins anew: its past says nothing of its future.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// Over what time a rate is taken: long enough that a pause for a few commands of hosts does not change
+/// it much, short enough that people see what they have changed.
+const WINDOW: Duration = Duration::from_secs(10);
+/// Between two values that are kept.
+const STEP: Duration = Duration::from_millis(500);
+/// Before so much time has passed there is no rate.
+const SPAN_MIN: Duration = Duration::from_secs(1);
+
+/// Counts by key, each with its latest values.
+#[derive(Debug)]
+pub(crate) struct Rates<K> {
+    counts: BTreeMap<K, VecDeque<(Instant, u64)>>,
+}
+
+impl<K> Default for Rates<K> {
+    fn default() -> Self {
+        Self {
+            counts: BTreeMap::new(),
+        }
+    }
+}
+
+impl<K: Ord + Copy> Rates<K> {
+    /// Takes note of all counts there are at a moment.
+    pub(crate) fn note(&mut self, now: Instant, counts: impl IntoIterator<Item = (K, u64)>) {
+        let mut before = std::mem::take(&mut self.counts);
+        for (key, count) in counts {
+            let mut values = before.remove(&key).unwrap_or_default();
+            if values.back().is_some_and(|(_, last)| *last > count) {
+                values.clear();
+            }
+            let newest = values.back().copied();
+            if newest.is_none_or(|(at, _)| now.saturating_duration_since(at) >= STEP) {
+                values.push_back((now, count));
+            }
+            // One that is older than the window is where the window begins.
+            while values
+                .get(1)
+                .is_some_and(|(at, _)| now.saturating_duration_since(*at) >= WINDOW)
+            {
+                values.pop_front();
+            }
+            self.counts.insert(key, values);
+        }
+    }
+
+    /// By how much a count has risen in a second; zero if that is not known yet.
+    pub(crate) fn per_second(&self, key: &K) -> u64 {
+        let values = self.counts.get(key);
+        let ends = values.and_then(|values| values.front().zip(values.back()));
+        let Some(((from, first), (to, last))) = ends else {
+            return 0;
+        };
+        let span = to.saturating_duration_since(*from);
+        if span < SPAN_MIN {
+            return 0;
+        }
+        let rise = u128::from(last - first) * 1000 / span.as_millis();
+        u64::try_from(rise).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(start: Instant, millis: u64) -> Instant {
+        start + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_rate_is_that_of_the_last_ten_seconds() {
+        let start = Instant::now();
+        let mut rates = Rates::default();
+        let mut count = 0;
+        for step in 0..80 {
+            // A thousand in a second, then four thousand.
+            count += if step < 40 { 250 } else { 1000 };
+            rates.note(after(start, step * 250), [("a", count)]);
+            if step < 3 {
+                assert_eq!(rates.per_second(&"a"), 0, "that is too early to tell");
+            }
+            if step == 39 {
+                assert_eq!(rates.per_second(&"a"), 1000);
+            }
+        }
+        let rate = rates.per_second(&"a");
+        assert!((3900..=4000).contains(&rate), "{rate}");
+        assert!(rates.counts["a"].len() <= 22, "{}", rates.counts["a"].len());
+        for step in 80..130 {
+            rates.note(after(start, step * 250), [("a", count)]);
+        }
+        assert_eq!(rates.per_second(&"a"), 0, "it has stopped");
+        rates.note(after(start, 40_000), [("b", 1)]);
+        assert_eq!(rates.counts.len(), 1, "who is gone is forgotten");
+    }
+
+    #[test]
+    fn a_count_that_falls_begins_anew() {
+        let start = Instant::now();
+        let mut rates = Rates::default();
+        rates.note(start, [(1, 9000)]);
+        rates.note(after(start, 2000), [(1, 100)]);
+        assert_eq!(rates.per_second(&1), 0);
+        rates.note(after(start, 4000), [(1, 300)]);
+        assert_eq!(rates.per_second(&1), 100);
+    }
+}
