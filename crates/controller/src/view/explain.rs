@@ -260,12 +260,19 @@ fn remedies(inventory: &Inventory, cause: &Cause) -> Vec<Remedy> {
              reading one of them is a MEDIUM ERROR with its address until then",
         )],
         Cause::Silent { node } => vec![start(&name(inventory, *node))],
-        Cause::Down { node, prospect } => when_down(&name(inventory, *node), *prospect),
+        Cause::Down { node, prospect } => {
+            let delay = inventory.settings.record.repair_delay_seconds;
+            when_down(&name(inventory, *node), *prospect, delay)
+        }
         Cause::TooFew { has_place: false } => vec![add_node()],
     }
 }
 
-fn when_down(node: &str, prospect: Prospect) -> Vec<Remedy> {
+/// A repair delay, in seconds, that is short and still no restart is longer than: proposed to those who
+/// have a longer one.
+const SHORT_DELAY_SECONDS: u64 = 5 * 60;
+
+fn when_down(node: &str, prospect: Prospect, delay_seconds: u64) -> Vec<Remedy> {
     let mut remedies = vec![start(node)];
     match prospect {
         Prospect::Due => {}
@@ -274,10 +281,12 @@ fn when_down(node: &str, prospect: Prospect) -> Vec<Remedy> {
                 what: format!("if {node} is not to come back: rebuild elsewhere what it held, now"),
                 command: Some(format!("holdfast node drain {node}")),
             });
-            remedies.push(Remedy {
-                what: "rebuild what silent nodes held sooner".to_owned(),
-                command: Some("holdfast settings set --repair-delay 5m".to_owned()),
-            });
+            if delay_seconds > SHORT_DELAY_SECONDS {
+                remedies.push(Remedy {
+                    what: "rebuild what silent nodes held sooner".to_owned(),
+                    command: Some("holdfast settings set --repair-delay 5m".to_owned()),
+                });
+            }
         }
         Prospect::NoPlace => remedies.push(add_node()),
         Prospect::Maintenance => remedies.push(Remedy {
