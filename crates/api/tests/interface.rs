@@ -20,6 +20,8 @@ use tokio::net::{TcpListener, TcpStream};
 const SETTINGS: Settings = Settings {
     repair_delay_seconds: 60,
     rebalance: true,
+    background_slowdown_percent: 10,
+    background_floor: 1 << 20,
 };
 
 #[derive(Default)]
@@ -196,7 +198,7 @@ async fn nodes_and_settings_are_asked_for_and_changed() {
     assert_eq!(client.settings().await.unwrap(), SETTINGS);
     let change = SettingsChange {
         repair_delay_seconds: Some(60),
-        rebalance: None,
+        ..SettingsChange::default()
     };
     assert_eq!(client.change_settings(change).await.unwrap(), SETTINGS);
     let asked = [

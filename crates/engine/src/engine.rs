@@ -8,7 +8,6 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use core::ops::Bound;
 
 use holdfast_model::record::SettingsRecord;
 use holdfast_model::{NodeId, SliceId};
@@ -281,28 +280,6 @@ impl Engine {
         Some(result)
     }
 
-    /// Lets those go on in the background who had to wait, if it is time.
-    fn work_on(&mut self) {
-        if !self.world.pace.is_due(self.world.now) {
-            return;
-        }
-        // Whoever was there first must not be it each time.
-        let next = self
-            .world
-            .held_last
-            .map_or(Bound::Unbounded, Bound::Excluded);
-        let held = core::mem::take(&mut self.world.held);
-        let later = held.range((next, Bound::Unbounded));
-        let rest = held
-            .iter()
-            .take_while(|slice| Some(**slice) <= self.world.held_last);
-        let order: Vec<SliceId> = later.chain(rest).copied().collect();
-        self.world.held_last = order.first().copied();
-        for slice in order {
-            self.with_replica(slice, |replica, context| replica.look_again(context));
-        }
-    }
-
     fn handle_portal(&mut self, now: Instant, event: PortalEvent) {
         if let PortalEvent::Connected { connection, .. } = event
             && self.life != Life::Open
@@ -481,10 +458,7 @@ impl Engine {
             Change::Slice { slice, fresh } => self.slice_changed(*slice, *fresh),
             Change::Wish(slice) => self.hand_wish(*slice),
             Change::Intent => self.intents_changed(),
-            Change::Settings => {
-                let bounds = Bounds::of(&self.world.cluster.settings);
-                self.world.pace.set_bounds(bounds);
-            }
+            Change::Settings => self.settings_changed(),
             Change::Astray(astray) => {
                 let notice = astray.map_or(Notice::MetadataFollowed, Notice::MetadataAstray);
                 self.world.notices.push(notice);

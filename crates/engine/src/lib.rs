@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+mod background;
 mod clearing;
 mod cluster;
 mod config;

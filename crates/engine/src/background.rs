@@ -1,0 +1,41 @@
+//! Work that no host waits for: who may go on with it, and when.
+//!
+//! It refuses to know how fast that may be: [`Pace`](crate::pace::Pace) says so.
+
+use alloc::vec::Vec;
+use core::ops::Bound;
+
+use holdfast_model::SliceId;
+
+use crate::engine::Engine;
+use crate::pace::Bounds;
+
+impl Engine {
+    /// Lets those go on in the background who had to wait, if it is time.
+    pub(crate) fn work_on(&mut self) {
+        if !self.world.pace.is_due(self.world.now) {
+            return;
+        }
+        // Whoever was there first must not be it each time.
+        let next = self
+            .world
+            .held_last
+            .map_or(Bound::Unbounded, Bound::Excluded);
+        let held = core::mem::take(&mut self.world.held);
+        let later = held.range((next, Bound::Unbounded));
+        let rest = held
+            .iter()
+            .take_while(|slice| Some(**slice) <= self.world.held_last);
+        let order: Vec<SliceId> = later.chain(rest).copied().collect();
+        self.world.held_last = order.first().copied();
+        for slice in order {
+            self.with_replica(slice, |replica, context| replica.look_again(context));
+        }
+    }
+
+    /// How fast it may be is another matter now.
+    pub(crate) fn settings_changed(&mut self) {
+        let bounds = Bounds::of(&self.world.cluster.settings);
+        self.world.pace.set_bounds(bounds);
+    }
+}
