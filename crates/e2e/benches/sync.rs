@@ -1,7 +1,7 @@
 //! What it costs hosts, and the network, to bring a node up to date that was away.
 //!
 //! `cargo bench -p holdfast-e2e --bench sync -- [ROUNDS]`: ratios within a round, and their medians.
-//! Nothing is judged here; `docs/performance.md` says what was found.
+//! Nothing is judged here; decision 0025 says what was found.
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -77,10 +77,12 @@ fn measure(demo: &mut Demo, rounds: u64) -> Result<()> {
         // Beside a load: with both replicas, with one, and while the other is brought up to date.
         let mut ledger = host.ledger(7 + round);
         host.clear(&mut ledger)?;
-        let (both, ledger) = measured(&host, ledger)?;
+        let (both, mut ledger) = measured(&host, ledger)?;
         demo.kill(&node)?;
         let offset = PIECE * (9 + round);
         write_all(&host, offset, count, PIECE, stride)?;
+        // Some of that is where the load writes.
+        host.clear(&mut ledger)?;
         let (one, ledger) = measured(&host, ledger)?;
         let begun = host.load(ledger, config());
         let took = bring_back(demo, &node)?;
