@@ -173,7 +173,9 @@ impl Pace {
             !self.is_idle(now) && (self.budget <= 0 || !matches!(self.phase, Phase::Open { .. }));
         if is_held {
             self.denied = true;
-            self.wake = Some(self.next_chance(now));
+            // Whoever asks often must not put off those who rely on being told.
+            let chance = self.next_chance(now);
+            self.wake = Some(self.wake.map_or(chance, |wake| wake.min(chance)));
             return false;
         }
         self.charge(now, bytes.saturating_add(OPERATION_BYTES));

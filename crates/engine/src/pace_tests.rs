@@ -151,6 +151,22 @@ fn whoever_waits_is_told_when_to_ask_again() {
     assert!(asked > 100);
 }
 
+/// Of two who wait, one asks again with every command.
+#[test]
+fn who_asks_often_does_not_put_off_the_others() {
+    let mut machine = Machine::new();
+    machine.run(SECOND);
+    while machine.pace.may_begin(machine.now, PAGE) {}
+    let told = machine.pace.next_timeout().expect("it is to ask again");
+    while machine.now < told {
+        machine.now += Duration::from_micros(100);
+        machine.pace.may_begin(machine.now, PAGE);
+        let again = machine.pace.next_timeout().expect("nobody was told");
+        assert!(again <= told, "{again:?} is later than {told:?}");
+    }
+    assert!(machine.pace.is_due(machine.now));
+}
+
 /// One command that was stuck for seconds says nothing of what the others take.
 #[test]
 fn a_command_that_was_stuck_changes_little() {
