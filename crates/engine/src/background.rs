@@ -3,7 +3,6 @@
 //! It refuses to know how fast that may be: [`Pace`](crate::pace::Pace) says so.
 
 use alloc::vec::Vec;
-use core::ops::Bound;
 
 use holdfast_model::SliceId;
 
@@ -17,18 +16,12 @@ impl Engine {
             return;
         }
         // Whoever was there first must not be it each time.
-        let next = self
-            .world
-            .held_last
-            .map_or(Bound::Unbounded, Bound::Excluded);
-        let held = core::mem::take(&mut self.world.held);
-        let later = held.range((next, Bound::Unbounded));
-        let rest = held
-            .iter()
-            .take_while(|slice| Some(**slice) <= self.world.held_last);
-        let order: Vec<SliceId> = later.chain(rest).copied().collect();
-        self.world.held_last = order.first().copied();
-        for slice in order {
+        let last = self.world.held_last;
+        let held = core::mem::take(&mut self.world.held).into_iter();
+        let (sooner, later): (Vec<SliceId>, Vec<SliceId>) =
+            held.partition(|slice| Some(*slice) <= last);
+        self.world.held_last = later.first().or(sooner.first()).copied();
+        for slice in later.into_iter().chain(sooner) {
             self.with_replica(slice, |replica, context| replica.look_again(context));
         }
     }

@@ -133,6 +133,7 @@ impl CatchUp {
 
     /// The next page to bring up to date, if there may be one more on its way.
     fn take(&mut self, mark: &Mark, may_work: impl FnOnce(u64) -> bool) -> Option<Lacking> {
+        let next = self.next_page?;
         let reading = self.reading.iter().map(|reading| &reading.lacking);
         let sent = self.sent.values().map(|(lacking, _)| lacking);
         let under_way = self.asked.values().chain(reading).chain(sent);
@@ -142,7 +143,7 @@ impl CatchUp {
         if count >= COPIES_MAX || bytes >= BYTES_MAX {
             return None;
         }
-        let found = mark.next_page(self.next_page?);
+        let found = mark.next_page(next);
         if !found.is_none_or(|found| may_work(found.bytes())) {
             return None;
         }
