@@ -1,12 +1,12 @@
-//! How fast this node works in the background: bringing replicas up to date, and reading everything
-//! through. Hosts come first. While they want something, background work gets as many bytes a second as
-//! leave their commands about as fast as they are without it, and never fewer than a floor, so that it
-//! always ends. While they want nothing it is held by nothing here.
+//! How fast this node works in the background, bringing replicas up to date. Hosts come first. While
+//! they want something, background work gets as many bytes a second as leave their commands about as
+//! fast as they are without it, and never fewer than a floor, so that it always ends. While they want
+//! nothing it is held by nothing here.
 //!
 //! What hosts' commands take without background work is measured: from time to time it pauses for a
 //! moment. The rate then follows what they take with it: it doubles at first, is cut by a third whenever
-//! they have become too slow, and grows by a tenth otherwise. What destage writes counts, and is never
-//! held: what is not in pages holds memory and the journal.
+//! they have become too slow, and grows by a tenth otherwise. Destage is no part of it: what is not in
+//! pages holds memory and the journal.
 //!
 //! It refuses to know what the work is, and how much of it is under way at a time.
 //!
@@ -38,7 +38,7 @@ const BURSTS_PER_SECOND: u64 = 50;
 /// Work waits for so long at least before it asks again.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 /// What an operation costs beside its bytes: a seek, a flush shared, a message.
-pub(crate) const OPERATION_BYTES: u64 = 16 << 10;
+const OPERATION_BYTES: u64 = 16 << 10;
 /// More than any machine does.
 const RATE_MAX: u64 = 1 << 36;
 /// A command counts as taking at most so many times what is usual: one that was stuck says nothing of
@@ -70,7 +70,7 @@ pub(crate) enum Class {
     Read,
     /// A write of a slice that is led here.
     Write,
-    /// What another leads: until it is durable here.
+    /// An entry, whoever leads: until it is durable here.
     Append,
 }
 
@@ -182,8 +182,8 @@ impl Pace {
         true
     }
 
-    /// Work of so many bytes was done that waits for nobody.
-    pub(crate) fn charge(&mut self, now: Instant, bytes: u64) {
+    /// Work of so many bytes begins.
+    fn charge(&mut self, now: Instant, bytes: u64) {
         self.last_work = Some(now);
         self.budget = self.budget.saturating_sub_unsigned(bytes);
         // An hour's debt would be a stop.
