@@ -10,18 +10,20 @@ use holdfast_model::{BLOCK_SIZE, BlockIndex, StoreId};
 use holdfast_wire::{BlockContent, BlockDigest, Content};
 
 /// What makes the digests of two stores comparable with each other, and with none else's.
-pub(crate) type Key = [u8; 32];
+pub type Key = [u8; 32];
 
 /// The key of what `source` has and `joining` may lack.
-pub(crate) fn key(source: StoreId, joining: StoreId) -> Key {
+#[must_use]
+pub fn key(source: StoreId, joining: StoreId) -> Key {
     let mut key = [0; 32];
     key[..16].copy_from_slice(&source.0.to_le_bytes());
     key[16..].copy_from_slice(&joining.0.to_le_bytes());
     key
 }
 
-/// The digest of one of the blocks.
-pub(crate) fn of(key: &Key, content: &Content, block: BlockIndex) -> BlockDigest {
+/// The digest of one of the blocks. Panics if the contents are of other ones.
+#[must_use]
+pub fn of(key: &Key, content: &Content, block: BlockIndex) -> BlockDigest {
     match &content.content {
         BlockContent::Zero => BlockDigest::Zero,
         BlockContent::Bad => BlockDigest::Bad,

@@ -18,7 +18,7 @@ mod candidate;
 mod condition;
 mod conduct;
 mod context;
-mod digest;
+pub mod digest;
 mod follow;
 mod hand_over;
 mod joiner;
@@ -282,7 +282,10 @@ impl Replica {
             | Message::EndTasks(_)
             | Message::TasksEnded(_)
             | Message::Fetch(_)
-            | Message::Fetched(_) => unreachable!("these are the engine's"),
+            | Message::Fetched(_)
+            | Message::Verify(_)
+            | Message::Verified(_)
+            | Message::Correct(_) => unreachable!("these are the engine's"),
         }
         self.maintain(context);
     }

@@ -26,7 +26,8 @@ use crate::message::Message;
 /// better. The list only ever grows at its end.
 /// - Version 1: the first.
 /// - Version 2: replicas are compared by digests.
-pub const WIRE_VERSION: u16 = 2;
+/// - Version 3: so are those that are in sync.
+pub const WIRE_VERSION: u16 = 3;
 /// The oldest version that this code speaks.
 pub const WIRE_VERSION_MIN: u16 = 1;
 /// Bytes of a frame's header.

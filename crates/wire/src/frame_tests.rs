@@ -277,6 +277,31 @@ fn every_message() -> Vec<Message> {
             contents: contents(),
         }
         .into(),
+        Verify {
+            slice,
+            epoch,
+            number,
+            from: PageIndex(3),
+            page: PageIndex(16_383),
+        }
+        .into(),
+        Verified {
+            slice,
+            epoch,
+            number,
+            as_of,
+            written: Sequence(7),
+            extra: vec![PageIndex(3), PageIndex(16_382)],
+            digests: vec![BlockDigest::Data([9; 16]), BlockDigest::Zero],
+        }
+        .into(),
+        Correct {
+            slice,
+            epoch,
+            as_of,
+            contents: contents(),
+        }
+        .into(),
     ]
 }
 
@@ -461,23 +486,50 @@ fn other_versions_and_endless_frames_are_refused() {
     assert_eq!(FrameHeader::parse(request), Err(WireError::Magic));
 }
 
-/// Whoever speaks version 1 reads what has been there since.
+/// Whoever speaks an older version reads what has been there since.
 #[test]
-fn only_what_is_new_needs_the_new_version() {
+fn only_what_is_new_needs_a_new_version() {
     for message in every_message() {
         let needed = encode(&message)[0][4];
-        let is_new = matches!(
-            &message,
-            Message::Holdings(_) | Message::Digest(_) | Message::Digests(_)
-        );
-        let begins_compared = matches!(&message, Message::Begin(begin)
-            if begin.role == Role::JoiningCompared);
+        let since = match &message {
+            Message::Begin(begin) if begin.role == Role::JoiningCompared => 2,
+            Message::Holdings(_) | Message::Digest(_) | Message::Digests(_) => 2,
+            Message::Verify(_) | Message::Verified(_) | Message::Correct(_) => 3,
+            _ => 1,
+        };
+        assert_eq!(needed, since, "{message:?}");
+    }
+}
+
+#[test]
+fn pages_that_no_slice_has_are_refused() {
+    let verify = |from, page| Verify {
+        slice: SLICE,
+        epoch: Epoch(7),
+        number: 1,
+        from: PageIndex(from),
+        page: PageIndex(page),
+    };
+    assert!(read(&joined(&encode(&verify(4, 4).into()))).is_ok());
+    for bad in [verify(5, 4), verify(0, 16_384)] {
         assert_eq!(
-            needed,
-            if is_new || begins_compared { 2 } else { 1 },
-            "{message:?}"
+            read(&joined(&encode(&bad.into()))),
+            Err(WireError::Malformed)
         );
     }
+    let verified = Verified {
+        slice: SLICE,
+        epoch: Epoch(7),
+        number: 1,
+        as_of: Sequence(8),
+        written: Sequence(0),
+        extra: vec![PageIndex(16_384)],
+        digests: Vec::new(),
+    };
+    assert_eq!(
+        read(&joined(&encode(&verified.into()))),
+        Err(WireError::Malformed)
+    );
 }
 
 #[test]

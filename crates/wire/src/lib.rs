@@ -22,8 +22,8 @@ pub use frame::{
 };
 pub use hello::{Hello, Lane};
 pub use message::{
-    Begin, BlockContent, BlockDigest, Claim, Commit, Content, Copied, Copy, Digest, Digests,
-    EndTasks, Fetch, Fetched, Forward, ForwardKind, Forwarded, Grant, HandOver, Heartbeat,
+    Begin, BlockContent, BlockDigest, Claim, Commit, Content, Copied, Copy, Correct, Digest,
+    Digests, EndTasks, Fetch, Fetched, Forward, ForwardKind, Forwarded, Grant, HandOver, Heartbeat,
     Holdings, JoinRequest, Message, OutcomeCode, Prepare, Prepared, Query, QueryReply, Refusal,
-    Refused, Reserve, Reserved, Resign, Role, Settle, TasksEnded,
+    Refused, Reserve, Reserved, Resign, Role, Settle, TasksEnded, Verified, Verify,
 };

@@ -11,7 +11,7 @@ use holdfast_model::{
 use holdfast_stdx::{Bytes, Instant};
 
 use body::{Body, Payload};
-pub use compare::{BlockDigest, Digest, Digests, Holdings};
+pub use compare::{BlockDigest, Correct, Digest, Digests, Holdings, Verified, Verify};
 
 use crate::WireError;
 use crate::codec::{Reader, Writer};
@@ -545,6 +545,12 @@ messages! {
     24 Digest,
     /// This.
     25 Digests,
+    /// Is this page as it is here?
+    26 Verify,
+    /// It is so.
+    27 Verified,
+    /// These blocks are to be so.
+    28 Correct,
 }
 
 impl Message {
@@ -570,6 +576,7 @@ impl Message {
             | Self::Holdings(_)
             | Self::Digest(_)
             | Self::Digests(_) => 2,
+            Self::Verify(_) | Self::Verified(_) | Self::Correct(_) => 3,
             _ => 1,
         }
     }
