@@ -12,8 +12,9 @@ use holdfast_model::metadata::{
 };
 use holdfast_model::record::{
     CLUSTER_KEY, ClusterRecord, INTENTS_PREFIX, IntentRecord, NAMES_PREFIX, NODES_PREFIX,
-    NameRecord, NodeRecord, Record, SETTINGS_KEY, SLICES_PREFIX, SettingsRecord, SliceRecord,
-    VOLUMES_PREFIX, VolumeRecord, WISHES_PREFIX, WishRecord,
+    NameRecord, NodeRecord, Record, SCRUBBED_PREFIX, SCRUBS_PREFIX, SETTINGS_KEY, SLICES_PREFIX,
+    ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord, VOLUMES_PREFIX, VolumeRecord,
+    WISHES_PREFIX, WishRecord,
 };
 use holdfast_model::{NodeId, SliceId, VolumeId};
 
@@ -47,6 +48,10 @@ pub struct Inventory {
     pub intents: BTreeMap<NodeId, Versioned<IntentRecord>>,
     /// Where slices are to be.
     pub wishes: BTreeMap<SliceId, Versioned<WishRecord>>,
+    /// The scrubs of volumes.
+    pub scrubs: BTreeMap<VolumeId, Versioned<ScrubRecord>>,
+    /// What slices' parts in them found.
+    pub scrubbed: BTreeMap<SliceId, ScrubbedRecord>,
 }
 
 /// Why there is no inventory.
@@ -75,6 +80,8 @@ impl Inventory {
             SLICES_PREFIX,
             INTENTS_PREFIX,
             WISHES_PREFIX,
+            SCRUBS_PREFIX,
+            SCRUBBED_PREFIX,
         ]
         .map(|prefix| Selector::Prefix(prefix.into()));
         let all = keys.into_iter().chain(prefixes);
@@ -104,7 +111,9 @@ impl Inventory {
             slices,
             intents,
             wishes,
-        ] = <[_; 8]>::try_from(ranges).map_err(|_| InventoryError::Answer)?;
+            scrubs,
+            scrubbed,
+        ] = <[_; 10]>::try_from(ranges).map_err(|_| InventoryError::Answer)?;
         let cluster = cluster.first().ok_or(InventoryError::NoCluster)?;
         Ok(Self {
             revision: outcome.revision,
@@ -131,6 +140,12 @@ impl Inventory {
             })?,
             wishes: read_all(&wishes, |_, wish: Versioned<WishRecord>| {
                 (wish.record.slice, wish)
+            })?,
+            scrubs: read_all(&scrubs, |_, scrub: Versioned<ScrubRecord>| {
+                (scrub.record.volume, scrub)
+            })?,
+            scrubbed: read_all(&scrubbed, |_, scrubbed: Versioned<ScrubbedRecord>| {
+                (scrubbed.record.slice, scrubbed.record)
             })?,
         })
     }

@@ -41,6 +41,15 @@ pub const BACKGROUND_FLOOR_MIN: u64 = 1 << 20;
 /// At most: more than any node does.
 pub const BACKGROUND_FLOOR_MAX: u64 = 16 << 30;
 
+/// Seconds between two scrubs of a volume at least, if there are any: one can be begun by hand at any time.
+pub const SCRUB_INTERVAL_MIN_SECONDS: u64 = 60;
+/// At most: a year.
+pub const SCRUB_INTERVAL_MAX_SECONDS: u64 = 365 * 24 * 60 * 60;
+/// Bytes a second that a node scrubs, at least: less would take months.
+pub const SCRUB_RATE_MIN: u64 = 1 << 20;
+/// At most: more than any node does.
+pub const SCRUB_RATE_MAX: u64 = 16 << 30;
+
 /// What the nodes say, as far as plans need it.
 #[derive(Clone, Debug, Default)]
 pub struct Sight {
@@ -447,6 +456,15 @@ pub enum SettingsError {
          {BACKGROUND_FLOOR_MAX} B a second (1 MiB to 16 GiB)"
     )]
     BackgroundFloor,
+    /// The time between two scrubs is out of bounds.
+    #[error(
+        "a volume is scrubbed every {SCRUB_INTERVAL_MIN_SECONDS} s to {SCRUB_INTERVAL_MAX_SECONDS} s \
+         (a year), or never by itself (0 s)"
+    )]
+    ScrubInterval,
+    /// How fast nodes scrub is out of bounds.
+    #[error("a node scrubs {SCRUB_RATE_MIN} B to {SCRUB_RATE_MAX} B a second (1 MiB to 16 GiB)")]
+    ScrubRate,
 }
 
 /// Plans other settings; nothing if they are so already.
@@ -468,6 +486,15 @@ pub fn change_settings(
     let floors = BACKGROUND_FLOOR_MIN..=BACKGROUND_FLOOR_MAX;
     if !floors.contains(&settings.background_floor) {
         return Err(SettingsError::BackgroundFloor);
+    }
+    let intervals = SCRUB_INTERVAL_MIN_SECONDS..=SCRUB_INTERVAL_MAX_SECONDS;
+    if settings.scrub_interval_seconds != 0 && !intervals.contains(&settings.scrub_interval_seconds)
+    {
+        return Err(SettingsError::ScrubInterval);
+    }
+    let rates = SCRUB_RATE_MIN..=SCRUB_RATE_MAX;
+    if !rates.contains(&settings.scrub_rate) {
+        return Err(SettingsError::ScrubRate);
     }
     if inventory.settings.record == *settings {
         return Ok(None);

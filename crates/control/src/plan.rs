@@ -13,7 +13,7 @@
 //! cut short has left behind the volume's end are kept as they are: a slice's configuration of one
 //! epoch is never written twice.
 //!
-//! **Delete.** One transaction: the volume's record, its name, its slices.
+//! **Delete.** One transaction: the volume's record, its name, its slices, and what else is about them.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -24,7 +24,8 @@ use holdfast_model::metadata::{
     Compare, LeaseId, Operation, Revision, Selector, TRANSACTION_OPERATIONS_MAX, Transaction,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, NameRecord, Record, SliceRecord, VolumeRecord, WishRecord,
+    CLUSTER_KEY, ClusterRecord, NameRecord, Record, ScrubRecord, ScrubbedRecord, SliceRecord,
+    VolumeRecord, WishRecord,
 };
 use holdfast_model::{Epoch, Incarnation, NodeId, Policy, SliceId, VolumeId};
 
@@ -217,6 +218,8 @@ pub fn delete(inventory: &Inventory, name: &VolumeName) -> Result<Plan, PlanErro
             Operation::Delete(Selector::Key(NameRecord::key(&volume.name))),
             Operation::Delete(Selector::Prefix(SliceRecord::prefix(volume.volume))),
             Operation::Delete(Selector::Prefix(WishRecord::prefix(volume.volume))),
+            Operation::Delete(Selector::Key(ScrubRecord::key(volume.volume))),
+            Operation::Delete(Selector::Prefix(ScrubbedRecord::prefix(volume.volume))),
         ],
         failure: Vec::new(),
     };

@@ -78,6 +78,10 @@ impl Controller {
                     .background_slowdown_percent
                     .unwrap_or(now.background_slowdown_percent),
                 background_floor: change.background_floor.unwrap_or(now.background_floor),
+                scrub_interval_seconds: change
+                    .scrub_interval_seconds
+                    .unwrap_or(now.scrub_interval_seconds),
+                scrub_rate: change.scrub_rate.unwrap_or(now.scrub_rate),
             };
             change_settings(inventory, &settings)
                 .map_err(|error| Problem::new(ProblemKind::Invalid, error))
@@ -88,7 +92,7 @@ impl Controller {
 
     /// Makes a plan of one transaction and carries it out, until nobody has come between. Tells whether
     /// there was anything to do.
-    async fn put_through(
+    pub(crate) async fn put_through(
         &self,
         plan: impl Fn(&Inventory, &Reports) -> Result<Option<Transaction>, Problem>,
     ) -> Result<bool, Problem> {
@@ -117,6 +121,8 @@ pub(crate) fn settings(inventory: &Inventory) -> Settings {
         rebalance: record.rebalance,
         background_slowdown_percent: record.background_slowdown_percent,
         background_floor: record.background_floor,
+        scrub_interval_seconds: record.scrub_interval_seconds,
+        scrub_rate: record.scrub_rate,
     }
 }
 

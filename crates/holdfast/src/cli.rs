@@ -185,6 +185,12 @@ pub(crate) struct SettingsArguments {
     /// 16MiB
     #[arg(long, value_name = "SIZE", value_parser = byte_size)]
     pub(crate) background_floor: Option<u64>,
+    /// After how long a volume is scrubbed again by itself, for example 7d; never with 0s
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub(crate) scrub_interval: Option<u64>,
+    /// How much a node scrubs each second at most, for example 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = byte_size)]
+    pub(crate) scrub_rate: Option<u64>,
 }
 
 /// Seconds, as people write a span of time.
@@ -273,6 +279,14 @@ pub(crate) enum VolumeCommand {
         /// Its new size, for example 8GiB
         #[arg(value_parser = size)]
         size: VolumeSize,
+    },
+    /// Read all of a volume now, mend what is bad, and compare its copies
+    Scrub {
+        /// The volume's name
+        name: VolumeName,
+        /// Wait for the end, and fail if something could not be mended
+        #[arg(long)]
+        wait: bool,
     },
     /// Delete a volume with all its data
     Delete {
@@ -446,7 +460,8 @@ mod tests {
     #[test]
     fn settings_are_read() {
         let line = "holdfast settings set --repair-delay 30m --rebalance off \
-                    --background-slowdown 25 --background-floor 64MiB";
+                    --background-slowdown 25 --background-floor 64MiB --scrub-interval 7d \
+                    --scrub-rate 8MiB";
         match parsed(line).unwrap().command {
             Command::Settings {
                 command: SettingsCommand::Set(set),
@@ -455,6 +470,8 @@ mod tests {
                 assert_eq!(set.rebalance, Some(Switch::Off));
                 assert_eq!(set.background_slowdown, Some(25));
                 assert_eq!(set.background_floor, Some(64 << 20));
+                assert_eq!(set.scrub_interval, Some(7 * 24 * 60 * 60));
+                assert_eq!(set.scrub_rate, Some(8 << 20));
             }
             other => panic!("it sets, not {other:?}"),
         }

@@ -16,6 +16,12 @@ use crate::{
     ClusterId, Epoch, Incarnation, NodeId, Policy, SLICE_SIZE, Sequence, SliceId, StoreId, VolumeId,
 };
 
+mod scrub;
+
+pub use scrub::{
+    SCRUBBED_PREFIX, SCRUBS_PREFIX, ScrubFindings, ScrubRecord, ScrubResult, ScrubbedRecord,
+};
+
 /// A document of the metadata.
 pub trait Record: Serialize + DeserializeOwned {
     /// The only schema number that this code understands.
@@ -379,6 +385,13 @@ pub struct SettingsRecord {
     /// Bytes a second that a node does in the background however slow hosts' commands are.
     #[serde(default = "default_background_floor")]
     pub background_floor: u64,
+    /// A volume is scrubbed when so many seconds have passed since its last scrub began; zero: only when
+    /// an operator says so.
+    #[serde(default = "default_scrub_interval")]
+    pub scrub_interval_seconds: u64,
+    /// Bytes a second that a node scrubs at most, of what it leads.
+    #[serde(default = "default_scrub_rate")]
+    pub scrub_rate: u64,
 }
 
 /// An hour: longer than a machine takes to be restarted, or updated.
@@ -400,6 +413,16 @@ const fn default_background_floor() -> u64 {
     16 << 20
 }
 
+/// A week: sectors that cannot be read any more are mostly found while the other copies are good.
+const fn default_scrub_interval() -> u64 {
+    7 * 24 * 60 * 60
+}
+
+/// 64 MiB/s: 36 TiB in a week.
+const fn default_scrub_rate() -> u64 {
+    64 << 20
+}
+
 impl Default for SettingsRecord {
     fn default() -> Self {
         Self {
@@ -408,6 +431,8 @@ impl Default for SettingsRecord {
             rebalance: default_rebalance(),
             background_slowdown_percent: default_background_slowdown(),
             background_floor: default_background_floor(),
+            scrub_interval_seconds: default_scrub_interval(),
+            scrub_rate: default_scrub_rate(),
         }
     }
 }
@@ -443,7 +468,9 @@ record!(
     WishRecord,
     IntentRecord,
     SettingsRecord,
-    LeaderRecord
+    LeaderRecord,
+    ScrubRecord,
+    ScrubbedRecord
 );
 
 #[cfg(test)]

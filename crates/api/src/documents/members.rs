@@ -136,6 +136,11 @@ pub struct Settings {
     pub background_slowdown_percent: u32,
     /// Bytes a second that a node does in the background however slow hosts' commands are.
     pub background_floor: u64,
+    /// A volume is scrubbed when so many seconds have passed since its last scrub began; zero: only when
+    /// an operator says so.
+    pub scrub_interval_seconds: u64,
+    /// Bytes a second that a node scrubs at most, of what it leads.
+    pub scrub_rate: u64,
 }
 
 /// Other settings; what is not there stays as it is.
@@ -154,4 +159,11 @@ pub struct SettingsChange {
     /// Bytes a second that a node does in the background however slow hosts' commands are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background_floor: Option<u64>,
+    /// A volume is scrubbed when so many seconds have passed since its last scrub began; zero: only when
+    /// an operator says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scrub_interval_seconds: Option<u64>,
+    /// Bytes a second that a node scrubs at most, of what it leads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scrub_rate: Option<u64>,
 }

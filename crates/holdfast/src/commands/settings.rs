@@ -21,6 +21,8 @@ pub(crate) async fn run(
                 rebalance: set.rebalance.map(|switch| switch == Switch::On),
                 background_slowdown_percent: set.background_slowdown,
                 background_floor: set.background_floor,
+                scrub_interval_seconds: set.scrub_interval,
+                scrub_rate: set.scrub_rate,
             };
             client.change_settings(change).await?
         }
@@ -35,7 +37,13 @@ fn text(settings: &Settings) -> String {
         rebalance,
         background_slowdown_percent,
         background_floor,
+        scrub_interval_seconds,
+        scrub_rate,
     } = settings;
+    let interval = match scrub_interval_seconds {
+        0 => "never".to_owned(),
+        seconds => format!("{seconds}s"),
+    };
     let rows = [
         [
             "repair-delay",
@@ -57,6 +65,16 @@ fn text(settings: &Settings) -> String {
             &format!("{}/s", bytes(*background_floor)),
             "what a node does in the background in any case",
         ],
+        [
+            "scrub-interval",
+            &interval,
+            "after which a volume is scrubbed again by itself",
+        ],
+        [
+            "scrub-rate",
+            &format!("{}/s", bytes(*scrub_rate)),
+            "what a node scrubs at most",
+        ],
     ];
     table(
         ["SETTING", "VALUE", "MEANING"],
@@ -75,12 +93,16 @@ mod tests {
             rebalance: false,
             background_slowdown_percent: 25,
             background_floor: 64 << 20,
+            scrub_interval_seconds: 0,
+            scrub_rate: 8 << 20,
         });
         for line in [
             "repair-delay         1800s     until",
             "rebalance            off       whether",
             "background-slowdown  25%       how",
             "background-floor     64 MiB/s  what",
+            "scrub-interval       never     after",
+            "scrub-rate           8 MiB/s   what",
         ] {
             assert!(shown.contains(line), "{shown}");
         }
