@@ -15,6 +15,7 @@ impl Engine {
         if !self.world.pace.is_due(self.world.now) {
             return;
         }
+        self.scrubs.release();
         // Whoever was there first must not be it each time.
         let last = self.world.held_last;
         let held = core::mem::take(&mut self.world.held).into_iter();

@@ -19,9 +19,8 @@ use holdfast_model::metadata::{
     OperationResult, Revision, Selector, Transaction, TransactionOutcome, WatchEvent,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, INTENTS_PREFIX, IntentRecord, NODES_PREFIX, NodeRecord, NodeStanding, Record,
-    SETTINGS_KEY, SLICES_PREFIX, SettingsRecord, SliceRecord, VOLUMES_PREFIX, VolumeRecord,
-    WISHES_PREFIX, WishRecord,
+    CLUSTER_KEY, IntentRecord, NodeRecord, NodeStanding, Record, ScrubRecord, ScrubbedRecord,
+    SettingsRecord, SliceRecord, VolumeRecord, WishRecord,
 };
 use holdfast_model::{ClusterId, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_replica::Proposed;
@@ -29,6 +28,10 @@ use holdfast_stdx::{Bytes, Duration, Instant};
 
 use crate::past::{Astray, Past};
 use crate::registration::{Registration, Step};
+
+mod key;
+
+use key::Key;
 
 /// Everything of ours in the metadata.
 const PREFIX: &str = "/holdfast/";
@@ -48,6 +51,8 @@ enum Purpose {
     Watch,
     Refresh(SliceId),
     Propose(SliceId, Bytes),
+    /// To say that a slice's part of a scrub is done.
+    SayScrubbed(ScrubbedRecord),
 }
 
 /// What changed in the view.
@@ -69,6 +74,10 @@ pub(crate) enum Change {
     Intent,
     /// The cluster's settings.
     Settings,
+    /// A volume's scrubs.
+    Scrub,
+    /// What was said of a slice's part in one is kept, or has to be said again.
+    SaidScrubbed(SliceId),
     /// The metadata is not followed any more, or again if there is no reason.
     Astray(Option<Astray>),
 }
@@ -82,6 +91,9 @@ pub(crate) struct Cluster {
     pub(crate) wishes: BTreeMap<SliceId, WishRecord>,
     intents: BTreeMap<NodeId, IntentRecord>,
     pub(crate) settings: SettingsRecord,
+    pub(crate) scrubs: BTreeMap<VolumeId, ScrubRecord>,
+    /// The last scrub that each slice's part is done of.
+    scrubbed: BTreeMap<SliceId, u64>,
     /// Keys whose documents cannot be read.
     pub(crate) unreadable: BTreeSet<String>,
     registration: Option<Registration>,
@@ -177,6 +189,36 @@ impl Cluster {
         self.transact(Purpose::Propose(slice, value), vec![compare], vec![put]);
     }
 
+    /// The scrub that a slice's part is to be done of, if there is one.
+    pub(crate) fn scrub_round(&self, slice: SliceId) -> Option<u64> {
+        let scrub = self.scrubs.get(&slice.volume)?;
+        let done = self.scrubbed.get(&slice);
+        let is_left = done.is_none_or(|done| *done < scrub.round);
+        (scrub.is_under_way() && is_left).then_some(scrub.round)
+    }
+
+    /// Says that a slice's part of a scrub is done, if its configuration is still the one that is known
+    /// here.
+    pub(crate) fn say_scrubbed(&mut self, record: &ScrubbedRecord) {
+        let slice = record.slice;
+        let known = self.slices.get(&slice).filter(|_| !self.is_astray());
+        let Some((_, equals)) = known else {
+            self.changes.push_back(Change::SaidScrubbed(slice));
+            return;
+        };
+        let compare = Compare::ModRevision {
+            key: SliceRecord::key(slice),
+            equals: *equals,
+        };
+        let put = Operation::Put {
+            key: ScrubbedRecord::key(slice),
+            value: record.encode(),
+            lease: LeaseId(0),
+        };
+        let purpose = Purpose::SayScrubbed(record.clone());
+        self.transact(purpose, vec![compare], vec![put]);
+    }
+
     pub(crate) fn handle_answer(
         &mut self,
         now: Instant,
@@ -224,6 +266,12 @@ impl Cluster {
                 self.changes
                     .push_back(Change::Proposed(slice, Proposed::Unknown));
             }
+            (Purpose::SayScrubbed(record), answer) => {
+                if matches!(answer, MetadataAnswer::Transacted(outcome) if outcome.succeeded) {
+                    self.scrubbed.insert(record.slice, record.round);
+                }
+                self.changes.push_back(Change::SaidScrubbed(record.slice));
+            }
             (Purpose::Refresh(_) | Purpose::Propose(..) | Purpose::Watch, _) => {}
         }
     }
@@ -238,7 +286,7 @@ impl Cluster {
         let place = match purpose {
             Purpose::List => 0,
             Purpose::Introduce | Purpose::Refresh(_) => 1,
-            Purpose::Register | Purpose::Propose(..) | Purpose::Watch => {
+            Purpose::Register | Purpose::Propose(..) | Purpose::SayScrubbed(_) | Purpose::Watch => {
                 return self.past.follow(outcome.revision, asked_at)
                     && self.past.astray().is_none();
             }
@@ -259,6 +307,10 @@ impl Cluster {
             Purpose::Propose(slice, _) => {
                 let unknown = Change::Proposed(*slice, Proposed::Unknown);
                 self.changes.push_back(unknown);
+            }
+            Purpose::SayScrubbed(record) => {
+                let said = Change::SaidScrubbed(record.slice);
+                self.changes.push_back(said);
             }
             Purpose::List | Purpose::Refresh(_) | Purpose::Watch => {}
         }
@@ -329,30 +381,13 @@ impl Cluster {
         let Some(OperationResult::Range(found)) = outcome.results.into_iter().next() else {
             return;
         };
-        let mut gone_nodes: BTreeSet<NodeId> = self.nodes.keys().copied().collect();
-        let mut gone_volumes: BTreeSet<VolumeId> = self.volumes.keys().copied().collect();
-        let mut gone_slices: BTreeSet<SliceId> = self.slices.keys().copied().collect();
-        let mut gone_wishes: BTreeSet<SliceId> = self.wishes.keys().copied().collect();
-        let mut gone_intents: BTreeSet<NodeId> = self.intents.keys().copied().collect();
-        let mut are_set = false;
+        let mut gone = self.keys();
         for pair in &found {
-            match self.put(pair, false) {
-                Some(Key::Node(node)) => drop(gone_nodes.remove(&node)),
-                Some(Key::Volume(volume)) => drop(gone_volumes.remove(&volume)),
-                Some(Key::Slice(slice)) => drop(gone_slices.remove(&slice)),
-                Some(Key::Wish(slice)) => drop(gone_wishes.remove(&slice)),
-                Some(Key::Intent(node)) => drop(gone_intents.remove(&node)),
-                Some(Key::Settings) => are_set = true,
-                None => {}
+            if let Some(key) = self.put(pair, false) {
+                gone.remove(&key);
             }
         }
-        let gone = gone_nodes.into_iter().map(Key::Node);
-        let gone = gone.chain(gone_volumes.into_iter().map(Key::Volume));
-        let gone = gone.chain(gone_slices.into_iter().map(Key::Slice));
-        let gone = gone.chain(gone_wishes.into_iter().map(Key::Wish));
-        let gone = gone.chain(gone_intents.into_iter().map(Key::Intent));
-        let gone = gone.chain((!are_set).then_some(Key::Settings));
-        for key in gone.collect::<Vec<_>>() {
+        for key in gone {
             self.delete(key);
         }
         if let Some(watch) = self.watch.take() {
@@ -363,6 +398,20 @@ impl Cluster {
         let watch = self.ask(Purpose::Watch, MetadataRequest::Watch { selector, from });
         self.requests.remove(&watch);
         self.watch = Some(watch);
+    }
+
+    /// Everything that is in the view.
+    fn keys(&self) -> BTreeSet<Key> {
+        let nodes = self.nodes.keys().copied().map(Key::Node);
+        let volumes = self.volumes.keys().copied().map(Key::Volume);
+        let slices = self.slices.keys().copied().map(Key::Slice);
+        let wishes = self.wishes.keys().copied().map(Key::Wish);
+        let intents = self.intents.keys().copied().map(Key::Intent);
+        let scrubs = self.scrubs.keys().copied().map(Key::Scrub);
+        let scrubbed = self.scrubbed.keys().copied().map(Key::Scrubbed);
+        let all = nodes.chain(volumes).chain(slices).chain(wishes);
+        let all = all.chain(intents).chain(scrubs).chain(scrubbed);
+        all.chain([Key::Settings]).collect()
     }
 
     fn handle_watch(&mut self, now: Instant, answer: MetadataAnswer) {
@@ -453,6 +502,13 @@ impl Cluster {
                 self.settings = record;
                 self.changes.push_back(Change::Settings);
             }),
+            Key::Scrub(volume) => ScrubRecord::decode(&pair.value).map(|record| {
+                self.scrubs.insert(volume, record);
+                self.changes.push_back(Change::Scrub);
+            }),
+            Key::Scrubbed(slice) => ScrubbedRecord::decode(&pair.value).map(|record| {
+                self.scrubbed.insert(slice, record.round);
+            }),
         };
         match readable {
             Ok(()) => self.unreadable.remove(&pair.key),
@@ -487,6 +543,13 @@ impl Cluster {
                 self.settings = SettingsRecord::default();
                 self.changes.push_back(Change::Settings);
             }
+            Key::Scrub(volume) => {
+                self.scrubs.remove(&volume);
+                self.changes.push_back(Change::Scrub);
+            }
+            Key::Scrubbed(slice) => {
+                self.scrubbed.remove(&slice);
+            }
         }
     }
 
@@ -514,46 +577,5 @@ impl Cluster {
     pub(crate) fn store_is_behind(&self) -> bool {
         let own = self.registration.as_ref();
         own.is_some_and(Registration::store_is_behind)
-    }
-}
-
-/// What a key names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Key {
-    Node(NodeId),
-    Volume(VolumeId),
-    Slice(SliceId),
-    Wish(SliceId),
-    Intent(NodeId),
-    Settings,
-}
-
-impl Key {
-    fn parse(key: &str) -> Option<Self> {
-        let number = |text: &str| text.parse().ok().map(NodeId);
-        let volume_of = |text: &str| u64::from_str_radix(text, 16).ok().map(VolumeId);
-        let slice_of = |text: &str| {
-            let (volume, index) = text.split_once('/')?;
-            Some(SliceId {
-                volume: volume_of(volume)?,
-                index: u32::from_str_radix(index, 16).ok()?,
-            })
-        };
-        if key == SETTINGS_KEY {
-            return Some(Self::Settings);
-        }
-        if let Some(node) = key.strip_prefix(NODES_PREFIX) {
-            return number(node).map(Self::Node);
-        }
-        if let Some(node) = key.strip_prefix(INTENTS_PREFIX) {
-            return number(node).map(Self::Intent);
-        }
-        if let Some(volume) = key.strip_prefix(VOLUMES_PREFIX) {
-            return volume_of(volume).map(Self::Volume);
-        }
-        if let Some(slice) = key.strip_prefix(WISHES_PREFIX) {
-            return slice_of(slice).map(Self::Wish);
-        }
-        slice_of(key.strip_prefix(SLICES_PREFIX)?).map(Self::Slice)
     }
 }

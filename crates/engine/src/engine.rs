@@ -30,6 +30,7 @@ use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::portal::Portal;
 use crate::repair::Repairs;
+use crate::scrub::Scrubs;
 use crate::storage::{Storage, Use};
 use crate::takeovers::Takeovers;
 use crate::volume::Volumes;
@@ -63,6 +64,7 @@ pub struct Engine {
     pub(crate) clearings: Clearings,
     pub(crate) repairs: Repairs,
     pub(crate) mending: Mending,
+    pub(crate) scrubs: Scrubs,
     pub(crate) me: Option<Me>,
     pub(crate) recovered: Option<Recovered>,
     pub(crate) timers: BTreeSet<(Instant, SliceId)>,
@@ -115,6 +117,7 @@ impl Engine {
             clearings: Clearings::default(),
             repairs: Repairs::default(),
             mending: Mending::default(),
+            scrubs: Scrubs::default(),
             me: None,
             recovered: None,
             timers: BTreeSet::new(),
@@ -144,6 +147,7 @@ impl Engine {
             Event::Stop => self.stop(now),
         }
         self.mend();
+        self.scrub();
         self.settle(out);
     }
 
@@ -166,6 +170,7 @@ impl Engine {
         self.look_at_parts();
         self.read_again();
         self.mend();
+        self.scrub();
         self.settle(out);
     }
 
@@ -189,6 +194,7 @@ impl Engine {
             self.timers.first().map(|(due, _)| *due),
             self.world.takeovers.next_timeout(),
             self.world.pace.next_timeout(),
+            self.next_scrub(),
             stop,
             pulse,
         ]
@@ -348,6 +354,7 @@ impl Engine {
         }
         self.parts.link_lost(self.world.now, peer);
         self.give_up_fetches(peer);
+        self.give_up_verifies(peer);
     }
 
     fn handle_message(&mut self, peer: NodeId, link: crate::LinkId, message: Message) {
@@ -360,6 +367,9 @@ impl Engine {
             Message::TasksEnded(answer) => self.handle_tasks_ended(peer, answer),
             Message::Fetch(fetch) => self.handle_fetch(peer, &fetch),
             Message::Fetched(fetched) => self.handle_fetched(peer, &fetched),
+            Message::Verify(verify) => self.handle_verify(peer, verify),
+            Message::Verified(verified) => self.handle_verified(peer, verified),
+            Message::Correct(correct) => self.handle_correct(peer, correct),
             message => {
                 if let Some(slice) = slice_of(&message) {
                     self.with_replica(slice, |replica, context| {
@@ -459,6 +469,8 @@ impl Engine {
             Change::Wish(slice) => self.hand_wish(*slice),
             Change::Intent => self.intents_changed(),
             Change::Settings => self.settings_changed(),
+            Change::Scrub => self.scrubs.look_soon(),
+            Change::SaidScrubbed(slice) => self.said_done(*slice),
             Change::Astray(astray) => {
                 let notice = astray.map_or(Notice::MetadataFollowed, Notice::MetadataAstray);
                 self.world.notices.push(notice);
@@ -572,6 +584,9 @@ fn slice_of(message: &Message) -> Option<SliceId> {
         | Message::EndTasks(_)
         | Message::TasksEnded(_)
         | Message::Fetch(_)
-        | Message::Fetched(_) => None,
+        | Message::Fetched(_)
+        | Message::Verify(_)
+        | Message::Verified(_)
+        | Message::Correct(_) => None,
     }
 }

@@ -32,6 +32,7 @@ mod peers;
 mod portal;
 mod registration;
 mod repair;
+mod scrub;
 mod stall;
 mod status;
 mod storage;
@@ -47,6 +48,7 @@ pub use event::{
 };
 pub use notice::{Notice, Severity};
 pub use past::Astray;
+pub use scrub::ScrubStatus;
 pub use stall::{STALL_MIN, Stall, StallCause};
 pub use status::{Condition, NodeStatus, ReplicaStatus, Usage, VolumeStatus};
 pub use view::ReplicaView;

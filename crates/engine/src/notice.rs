@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use holdfast_model::record::ScrubFindings;
 use holdfast_model::{DiskId, Epoch, NodeId, SliceId};
 
 use crate::Astray;
@@ -72,6 +73,15 @@ pub enum Notice {
     Repaired(SliceId, u32),
     /// A block fails its checksum, and no other replica can mend it.
     Lost(SliceId, u32),
+    /// A block was sound here, and not what other replicas have: it is what they have now.
+    Corrected(SliceId, u32),
+    /// All of a slice was read, and its replicas were compared.
+    Scrubbed {
+        /// The slice.
+        slice: SliceId,
+        /// What was found.
+        findings: ScrubFindings,
+    },
     /// This node's replica is not what the record says it is (an emptied, replaced or damaged
     /// store): it joins anew.
     NotThatReplica(SliceId),
@@ -92,6 +102,15 @@ impl Notice {
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {
+            Self::Scrubbed { findings, .. } => match findings {
+                ScrubFindings { unmended: 1.., .. } => Severity::Error,
+                ScrubFindings {
+                    bad: 0,
+                    differing: 0,
+                    ..
+                } => Severity::Info,
+                _ => Severity::Warning,
+            },
             Self::PeerUp(_)
             | Self::Leads(..)
             | Self::Joining { .. }
@@ -107,6 +126,7 @@ impl Notice {
             | Self::Removed { .. }
             | Self::HandedOver { .. }
             | Self::Repaired(..)
+            | Self::Corrected(..)
             | Self::NotThatReplica(_) => Severity::Warning,
             Self::Lost(..)
             | Self::MetadataBehind(..)
@@ -164,11 +184,16 @@ impl fmt::Display for Notice {
             Self::Spoiled(slice, blocks) => {
                 write!(formatter, "slice {slice}: {blocks} blocks here are bad")
             }
-            Self::Repaired(slice, block) => {
-                write!(
-                    formatter,
-                    "repaired block {block} of slice {slice} from another replica"
-                )
+            Self::Repaired(slice, block) => write!(
+                formatter,
+                "repaired block {block} of slice {slice} from another replica"
+            ),
+            Self::Corrected(slice, block) => write!(
+                formatter,
+                "block {block} of slice {slice} was not what the other replicas have: corrected"
+            ),
+            Self::Scrubbed { slice, findings } => {
+                write!(formatter, "scrubbed slice {slice}: {findings}")
             }
             Self::Lost(slice, block) => write!(
                 formatter,

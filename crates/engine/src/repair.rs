@@ -82,7 +82,10 @@ impl Engine {
         let bad = blocks
             .iter()
             .any(|block| matches!(block, BlockRead::Bad { .. }));
-        let repairs = !matches!(read.reader, Reader::Peer { .. });
+        let repairs = !matches!(
+            read.reader,
+            Reader::Peer { .. } | Reader::Scrub { .. } | Reader::Verifier(_)
+        );
         if !bad && matches!(read.reader, Reader::Part(_)) {
             let now = self.world.now;
             self.world
@@ -117,14 +120,14 @@ impl Engine {
             .unwrap_or_default()
     }
 
-    fn in_sync_epoch(&self, slice: SliceId) -> Option<Epoch> {
+    pub(crate) fn in_sync_epoch(&self, slice: SliceId) -> Option<Epoch> {
         let replica = self.replicas.get(&slice)?;
         replica.in_sync_epoch().filter(|_| self.is_alive())
     }
 
     /// Asks the next of `others` for a read's bad blocks; if there is none, they are lost, unless
     /// somebody cannot be asked just now.
-    fn fetch(&mut self, read: Read, blocks: Vec<BlockRead>, mut others: Vec<NodeId>) {
+    pub(crate) fn fetch(&mut self, read: Read, blocks: Vec<BlockRead>, mut others: Vec<NodeId>) {
         let reachable = |node: &NodeId| self.world.peers.link(*node).is_some();
         others.retain(reachable);
         let may_wait = !self.fellows(read.slice).iter().all(reachable);
@@ -285,7 +288,11 @@ impl Engine {
         if !room || !self.world.storage.repair(now, slice, change, as_of) {
             return Repaired::NotYet;
         }
-        self.world.notices.push(Notice::Repaired(slice, block.0));
+        let notice = match fetching.read.reader {
+            Reader::Correcting => Notice::Corrected(slice, block.0),
+            _ => Notice::Repaired(slice, block.0),
+        };
+        self.world.notices.push(notice);
         Repaired::Placed
     }
 
@@ -325,7 +332,8 @@ impl Engine {
 
     /// Nobody has a read's bad blocks.
     fn give_up(&mut self, read: &Read, blocks: Vec<BlockRead>) {
-        let wanted = read.reader != Reader::Mending && self.in_sync_epoch(read.slice).is_some();
+        let told = matches!(read.reader, Reader::Mending | Reader::Correcting);
+        let wanted = !told && self.in_sync_epoch(read.slice).is_some();
         for (block, found) in read.range.blocks().zip(&blocks) {
             if wanted && matches!(found, BlockRead::Bad { .. }) {
                 self.world.notices.push(Notice::Lost(read.slice, block.0));
@@ -370,6 +378,16 @@ impl Engine {
                 };
                 self.world.peers.send(node, fetched.into());
             }
+            Reader::Scrub {
+                number,
+                as_of,
+                written,
+            } => self.scrub_read(slice, number, (as_of, written), contents),
+            Reader::Verifier(question) => {
+                let (page, _) = read.range.by_page().next().expect("a range has blocks");
+                self.verified(slice, page, &question, &contents);
+            }
+            Reader::Correcting => {}
             Reader::Mending => {
                 let bad = |content: &Content| matches!(content.content, BlockContent::Bad);
                 self.mending.ended(!contents.iter().any(bad));

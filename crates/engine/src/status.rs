@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use holdfast_model::record::ScrubFindings;
 use holdfast_model::{Epoch, NodeId, SliceId, VolumeId};
 pub use holdfast_replica::Condition;
 use holdfast_replica::Progress;
@@ -9,6 +10,7 @@ pub use holdfast_store::Usage;
 
 use crate::Stall;
 use crate::engine::Engine;
+use crate::scrub::ScrubStatus;
 
 /// A node's view of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub struct NodeStatus {
     pub replicas: Vec<ReplicaStatus>,
     /// The volumes, at this portal.
     pub volumes: Vec<VolumeStatus>,
+    /// What scrubs of slices that were led here have found since the start.
+    pub scrubbed: ScrubFindings,
     /// Volumes of which no command has been done here for a while though some wait.
     pub stalled: Vec<Stall>,
 }
@@ -69,6 +73,8 @@ pub struct ReplicaStatus {
     pub lacking: Vec<(NodeId, Option<u64>)>,
     /// What it is doing, and what keeps it from more.
     pub condition: Condition,
+    /// How far it is scrubbed, if that is under way and it leads.
+    pub scrub: Option<ScrubStatus>,
 }
 
 impl Engine {
@@ -90,6 +96,7 @@ impl Engine {
                 joining: status.joining,
                 lacking: status.lacking,
                 condition: status.condition,
+                scrub: self.scrubs.status(*slice),
             }
         });
         NodeStatus {
@@ -106,6 +113,7 @@ impl Engine {
             },
             replicas: replicas.collect(),
             volumes: self.volume_statuses(),
+            scrubbed: self.scrubs.found(),
             stalled: self.portal.stalls.lasting(self.world.now),
         }
     }

@@ -17,6 +17,8 @@ use holdfast_store::{
 };
 use holdfast_wire::{BlockContent, Content};
 
+use crate::scrub::Question;
+
 /// What a call to the store was for.
 #[derive(Clone, Debug)]
 pub(crate) enum Use {
@@ -81,6 +83,16 @@ pub(crate) enum Reader {
     },
     /// Nobody: bad blocks are to be mended.
     Mending,
+    /// A scrub here. Bad blocks are told as they are.
+    Scrub {
+        number: u64,
+        as_of: Sequence,
+        written: Option<Sequence>,
+    },
+    /// A scrub elsewhere. Bad blocks are told as they are.
+    Verifier(Question),
+    /// Nobody: what another replica has is to be put in place of what is here.
+    Correcting,
 }
 
 /// The store and the calls under way.

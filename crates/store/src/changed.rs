@@ -45,6 +45,30 @@ impl Core {
         changed.into_values().collect()
     }
 
+    /// The blocks of one page that may have changed above `sequence`.
+    pub(crate) fn page_changed_above(
+        &self,
+        id: SliceId,
+        page: PageIndex,
+        sequence: Sequence,
+    ) -> u64 {
+        let Some(slice) = self.slice(id) else {
+            return 0;
+        };
+        let view = self.pages.page(PageKey { slice: id, page });
+        if view.map_or(slice.absent, |view| view.written) > sequence {
+            return u64::MAX;
+        }
+        self.blocks_above(id, page, sequence)
+    }
+
+    /// The last change to a page of which memory has nothing.
+    pub(crate) fn settled_at(&self, id: SliceId, page: PageIndex) -> Option<Sequence> {
+        let is_settled = !self.slice(id)?.overlay.contains_key(&page);
+        let view = self.pages.page(PageKey { slice: id, page })?;
+        (is_settled && view.lost == 0).then_some(view.written)
+    }
+
     /// The blocks of a page for which memory has something above `sequence`.
     pub(crate) fn blocks_above(&self, id: SliceId, page: PageIndex, sequence: Sequence) -> u64 {
         let slice = self.slice(id).expect("the slice exists");

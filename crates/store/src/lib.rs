@@ -27,6 +27,8 @@
 //! read(now, SliceId, BlockRange, View, StoreToken, out)    // ends with ReadDone
 //! is_dirty(SliceId, BlockRange) -> bool                    // prepared, not known committed
 //! allocated(SliceId) -> impl Iterator<Item = (PageIndex, u64)>; allocated_pages(SliceId) -> u64
+//! allocated_in(SliceId, RangeInclusive<PageIndex>); written(SliceId, PageIndex) -> Option<Sequence>
+//! page_changed_above(SliceId, PageIndex, Sequence) -> u64
 //! changed_above(SliceId, Sequence) -> Vec<ChangedPage>     // what a replica lacks that has all up to it
 //!
 //! reserve(SliceId, BlockRange) -> Result<(), NoSpace>      // before every append and install of data

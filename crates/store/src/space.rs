@@ -8,6 +8,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use holdfast_format::PageKey;
 use holdfast_model::{BlockRange, PageIndex, SliceId};
@@ -124,17 +125,22 @@ impl Core {
         }
     }
 
-    /// The pages that have committed blocks, with one bit for each block that is not zero.
-    pub(crate) fn allocated(&self, id: SliceId) -> Vec<(PageIndex, u64)> {
+    /// The pages of a part of a slice that have committed blocks, with one bit for each block that is
+    /// not zero.
+    pub(crate) fn allocated(
+        &self,
+        id: SliceId,
+        part: RangeInclusive<PageIndex>,
+    ) -> Vec<(PageIndex, u64)> {
         let Some(slice) = self.slice(id) else {
             return Vec::new();
         };
         let mut pages: BTreeMap<PageIndex, u64> = self
             .pages
-            .pages(id)
+            .pages_in(id, part.clone())
             .map(|(page, view)| (page, view.mask | view.lost))
             .collect();
-        for page in slice.overlay.keys() {
+        for (page, _) in slice.overlay.range(part) {
             let mask = pages.entry(*page).or_default();
             *mask = self.committed_mask(id, *page, *mask);
         }

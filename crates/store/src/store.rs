@@ -3,10 +3,12 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use holdfast_format::Install;
 use holdfast_model::{
-    BlockRange, Change, ChangedPage, DiskCompletion, Entry, Epoch, PageIndex, Sequence, SliceId,
+    BlockRange, Change, ChangedPage, DiskCompletion, Entry, Epoch, PAGES_PER_SLICE, PageIndex,
+    Sequence, SliceId,
 };
 use holdfast_stdx::{Bytes, Instant};
 
@@ -296,7 +298,31 @@ impl Store {
     /// The pages that have committed blocks, in order, with one bit for each block that is not
     /// zeros (bad ones count as not zeros).
     pub fn allocated(&self, slice: SliceId) -> impl Iterator<Item = (PageIndex, u64)> {
-        self.core().allocated(slice).into_iter()
+        let all = PageIndex(0)..=PageIndex(PAGES_PER_SLICE - 1);
+        self.allocated_in(slice, all)
+    }
+
+    /// The same, of a part of the slice. Panics if its end is before its beginning.
+    pub fn allocated_in(
+        &self,
+        slice: SliceId,
+        part: RangeInclusive<PageIndex>,
+    ) -> impl Iterator<Item = (PageIndex, u64)> {
+        self.core().allocated(slice, part).into_iter()
+    }
+
+    /// The blocks of a page that may have changed above `sequence`, one bit each; entries that are not
+    /// known to be committed count.
+    #[must_use]
+    pub fn page_changed_above(&self, slice: SliceId, page: PageIndex, sequence: Sequence) -> u64 {
+        self.core().page_changed_above(slice, page, sequence)
+    }
+
+    /// The last change to a page, if every change to it is in its place on the medium, and the page is
+    /// there.
+    #[must_use]
+    pub fn written(&self, slice: SliceId, page: PageIndex) -> Option<Sequence> {
+        self.core().settled_at(slice, page)
     }
 
     /// The pages that are there and of which blocks may have changed above `sequence`, in order:

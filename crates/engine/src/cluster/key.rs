@@ -1,0 +1,56 @@
+//! What the metadata's keys name.
+
+use holdfast_model::record::{
+    INTENTS_PREFIX, NODES_PREFIX, SCRUBBED_PREFIX, SCRUBS_PREFIX, SETTINGS_KEY, SLICES_PREFIX,
+    VOLUMES_PREFIX, WISHES_PREFIX,
+};
+use holdfast_model::{NodeId, SliceId, VolumeId};
+
+/// What a key names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    Node(NodeId),
+    Volume(VolumeId),
+    Slice(SliceId),
+    Wish(SliceId),
+    Intent(NodeId),
+    Settings,
+    Scrub(VolumeId),
+    Scrubbed(SliceId),
+}
+
+impl Key {
+    pub(super) fn parse(key: &str) -> Option<Self> {
+        let number = |text: &str| text.parse().ok().map(NodeId);
+        let volume_of = |text: &str| u64::from_str_radix(text, 16).ok().map(VolumeId);
+        let slice_of = |text: &str| {
+            let (volume, index) = text.split_once('/')?;
+            Some(SliceId {
+                volume: volume_of(volume)?,
+                index: u32::from_str_radix(index, 16).ok()?,
+            })
+        };
+        if key == SETTINGS_KEY {
+            return Some(Self::Settings);
+        }
+        if let Some(node) = key.strip_prefix(NODES_PREFIX) {
+            return number(node).map(Self::Node);
+        }
+        if let Some(node) = key.strip_prefix(INTENTS_PREFIX) {
+            return number(node).map(Self::Intent);
+        }
+        if let Some(volume) = key.strip_prefix(VOLUMES_PREFIX) {
+            return volume_of(volume).map(Self::Volume);
+        }
+        if let Some(volume) = key.strip_prefix(SCRUBS_PREFIX) {
+            return volume_of(volume).map(Self::Scrub);
+        }
+        if let Some(slice) = key.strip_prefix(SCRUBBED_PREFIX) {
+            return slice_of(slice).map(Self::Scrubbed);
+        }
+        if let Some(slice) = key.strip_prefix(WISHES_PREFIX) {
+            return slice_of(slice).map(Self::Wish);
+        }
+        slice_of(key.strip_prefix(SLICES_PREFIX)?).map(Self::Slice)
+    }
+}
