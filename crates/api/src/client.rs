@@ -262,6 +262,16 @@ impl ApiClient {
         decode(&body.0, &body.1)
     }
 
+    /// Begins to read all of a volume and to compare its replicas, unless that is under way.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn scrub_volume(&self, name: &str) -> Result<Volume, ClientError> {
+        let path = format!("{}/scrub", volume_path(name));
+        let body = self.change(Method::POST, &path, None::<&()>).await?;
+        decode(&body.0, &body.1)
+    }
+
     /// Deletes a volume with all its data.
     ///
     /// # Errors

@@ -10,10 +10,13 @@ use holdfast_model::Policy;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+mod local;
 mod members;
 mod protection;
+mod scrub;
 mod stalls;
 
+pub use local::{LocalJoining, LocalReport, LocalScrub, LocalSlice, LocalVolume};
 pub use members::{
     NodeChange, NodeDetails, NodeOrder, NodeSlice, NodeStanding, ReplicaRole, Settings,
     SettingsChange, ToMove,
@@ -22,6 +25,7 @@ pub use protection::{
     Explanation, Finding, FindingKind, LocalCondition, LocalLacking, LocalMetadata, LocalSilence,
     LocalSync, NodeFindings, Protection, Remedy, ReplicaCondition, SyncWork, VolumeFindings, Wait,
 };
+pub use scrub::{Scrub, ScrubFindings, ScrubResult, ScrubRun};
 pub use stalls::{
     LocalStall, LocalStalls, STALLS_DEFAULT, STALLS_MAX, Stall, StallCause, StallList, StallQuery,
 };
@@ -290,6 +294,9 @@ pub struct Volume {
     pub slices: Vec<Slice>,
     /// What bringing its replicas up to date has cost.
     pub resync: Resync,
+    /// What was found when all of it was read.
+    #[serde(default)]
+    pub scrub: Scrub,
 }
 
 /// A slice of a volume: 4 GiB, or what is left at the end.
@@ -401,98 +408,6 @@ pub enum PolicyName {
     Mirror4,
 }
 
-/// What one node knows by itself, from which any node makes the documents about volumes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LocalReport {
-    /// The node's number.
-    pub node: u16,
-    /// Its name.
-    pub name: String,
-    /// This start of it.
-    pub incarnation: u64,
-    /// Its process.
-    pub process: u32,
-    /// Which report of this start it is, from 1: each is made after the one before.
-    pub number: u64,
-    /// Whether its devices are open, and none has failed.
-    pub open: bool,
-    /// The room on its devices; nothing while they are not open.
-    pub room: Room,
-    /// The volumes that its portal knows.
-    pub volumes: Vec<LocalVolume>,
-    /// The slices of which it holds a replica.
-    pub slices: Vec<LocalSlice>,
-    /// Volumes of which no command is done at its portal though some wait.
-    #[serde(default)]
-    pub stalled: Vec<LocalStall>,
-    /// Bytes a second that its background work is held to; nothing while it is held to nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub background_rate: Option<u64>,
-    /// Whether it follows the metadata.
-    #[serde(default)]
-    pub metadata: LocalMetadata,
-    /// The nodes that replicas led here bring something to, and how fast that goes.
-    #[serde(default)]
-    pub syncs: Vec<LocalSync>,
-    /// If it steers: which nodes are silent.
-    #[serde(default)]
-    pub silent: Vec<LocalSilence>,
-}
-
-/// A volume at one portal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LocalVolume {
-    /// The volume's id.
-    pub volume: u64,
-    /// Whether this portal serves it whole: reads and writes of every slice reach a primary that
-    /// takes them.
-    pub serving: bool,
-    /// Sessions of initiators with its target.
-    pub sessions: u32,
-}
-
-/// A replica of a slice.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LocalSlice {
-    /// The volume's id.
-    pub volume: u64,
-    /// Which slice of it.
-    pub index: u32,
-    /// The number of the newest configuration that the replica knows.
-    pub epoch: u64,
-    /// Whether it is the primary, and takes reads and writes.
-    pub serving: bool,
-    /// Bytes of pages that the replica holds.
-    pub used_bytes: u64,
-    /// Blocks of 4 KiB that are known to be bad here and have not been fetched from another replica
-    /// yet.
-    pub bad_blocks: u64,
-    /// The replicas that it is bringing up to date.
-    pub joining: Vec<LocalJoining>,
-    /// If it serves: all replicas that are not in sync, those that it brings up to date among them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub lacking: Vec<LocalLacking>,
-    /// What it is doing, if it neither leads without ado nor follows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub condition: Option<LocalCondition>,
-}
-
-/// A replica that is being brought up to date by another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LocalJoining {
-    /// The number of the node where it is.
-    pub node: u16,
-    /// Bytes that it has.
-    pub bytes_done: u64,
-    /// Bytes that it needs, those that it has among them.
-    pub bytes_total: u64,
-    /// Bytes of data that were sent for it.
-    pub bytes_moved: u64,
-    /// Bytes in a second by which it has come closer, over the last ten seconds.
-    #[serde(default)]
-    pub bytes_per_second: u64,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -532,14 +447,27 @@ mod tests {
                     seconds_left: Some(1),
                 },
             },
+            scrub: Scrub {
+                running: None,
+                last: Some(ScrubResult {
+                    round: 2,
+                    began_seconds: 3,
+                    ended_seconds: 4,
+                    findings: ScrubFindings {
+                        bytes_read: 4096,
+                        ..ScrubFindings::default()
+                    },
+                }),
+            },
         };
-        let text = r#"{"name":"demo","bytes":4294967296,"used_bytes":262144,"policy":"mirror2","health":"degraded","slices":[{"index":0,"epoch":3,"primary":"n1","in_sync":["n1"],"joining":[{"node":"n2","bytes_done":1,"bytes_total":2,"bytes_per_second":1,"seconds_left":1}],"absent":[{"node":"n3","bytes_lacking":null}]}],"resync":{"bytes_moved":4096,"work":{"replicas":1,"bytes":1,"bytes_per_second":1,"seconds_left":1}}}"#;
+        let text = r#"{"name":"demo","bytes":4294967296,"used_bytes":262144,"policy":"mirror2","health":"degraded","slices":[{"index":0,"epoch":3,"primary":"n1","in_sync":["n1"],"joining":[{"node":"n2","bytes_done":1,"bytes_total":2,"bytes_per_second":1,"seconds_left":1}],"absent":[{"node":"n3","bytes_lacking":null}]}],"resync":{"bytes_moved":4096,"work":{"replicas":1,"bytes":1,"bytes_per_second":1,"seconds_left":1}},"scrub":{"running":null,"last":{"round":2,"began_seconds":3,"ended_seconds":4,"findings":{"bytes_read":4096,"bad_blocks":0,"differing_blocks":0,"doubtful_blocks":0,"unmended_blocks":0,"skipped_blocks":0}}}}"#;
         assert_eq!(serde_json::to_string(&volume).unwrap(), text);
         assert_eq!(serde_json::from_str::<Volume>(text).unwrap(), volume);
         // As nodes said it before they told rates.
         let before = r#"{"name":"demo","bytes":4294967296,"used_bytes":262144,"policy":"mirror2","health":"degraded","slices":[{"index":0,"epoch":3,"primary":"n1","in_sync":["n1"],"joining":[{"node":"n2","bytes_done":1,"bytes_total":2}]}],"resync":{"bytes_moved":4096}}"#;
         let read: Volume = serde_json::from_str(before).unwrap();
         assert_eq!(read.slices[0].joining[0].seconds_left, None);
+        assert_eq!(read.scrub, Scrub::default());
     }
 
     /// Nodes of two versions tell each other how they are while one after the other is updated.

@@ -87,6 +87,9 @@ pub trait Api: Send + Sync + 'static {
         how: VolumeDelete,
     ) -> impl Future<Output = Result<(), Problem>> + Send;
 
+    /// Begins to read all of a volume and to compare its replicas, unless that is under way.
+    fn scrub_volume(&self, name: &str) -> impl Future<Output = Result<Volume, Problem>> + Send;
+
     /// What the node behind this interface knows by itself; [`ProblemKind::NoNode`] if there is
     /// none.
     fn local(&self) -> impl Future<Output = Result<LocalReport, Problem>> + Send;

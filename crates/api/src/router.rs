@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::StatusCode;
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use utoipa::OpenApi;
 
@@ -39,6 +39,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         volume,
         grow_volume,
         delete_volume,
+        scrub_volume,
         stalls,
         volume_stalls,
         local,
@@ -77,6 +78,7 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
                 .patch(grow_volume::<A>)
                 .delete(delete_volume::<A>),
         )
+        .route("/volumes/{name}/scrub", post(scrub_volume::<A>))
         .route("/volumes/{name}/stalls", get(volume_stalls::<A>))
         .route("/stalls", get(stalls::<A>))
         .route("/local", get(local::<A>))
@@ -309,6 +311,26 @@ async fn delete_volume<A: Api>(
     let how = asked(how)?;
     api.delete_volume(&named(name)?, how).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Begin to read all of a volume and to compare its replicas
+///
+/// Where that is under way already, nothing new begins.
+#[utoipa::path(
+    post,
+    path = "/api/v1/volumes/{name}/scrub",
+    params(("name" = String, Path, description = "The volume's name")),
+    responses(
+        (status = 202, body = Volume, description = "It is under way"),
+        (status = "default", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn scrub_volume<A: Api>(
+    State(api): State<Arc<A>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<(StatusCode, Json<Volume>), Problem> {
+    let volume = api.scrub_volume(&named(name)?).await?;
+    Ok((StatusCode::ACCEPTED, Json(volume)))
 }
 
 /// What the node behind this interface knows by itself

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use holdfast_api::client::{ApiUrl, Failure};
 use holdfast_api::documents::{
     Created, Explanation, Health, LocalReport, LocalStalls, Node, NodeChange, NodeDetails,
-    NodeList, NodeOrder, NodeStanding, NodeState, Resync, Settings, SettingsChange, StallList,
-    StallQuery, Status, SyncWork, ToMove, Volume, VolumeCreate, VolumeDelete, VolumeGrow,
-    VolumeList,
+    NodeList, NodeOrder, NodeStanding, NodeState, Resync, Scrub, Settings, SettingsChange,
+    StallList, StallQuery, Status, SyncWork, ToMove, Volume, VolumeCreate, VolumeDelete,
+    VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, ApiClient, ClientError, Problem, ProblemKind, openapi, router, server};
 use holdfast_model::Policy;
@@ -22,6 +22,8 @@ const SETTINGS: Settings = Settings {
     rebalance: true,
     background_slowdown_percent: 10,
     background_floor: 1 << 20,
+    scrub_interval_seconds: 60,
+    scrub_rate: 1 << 20,
 };
 
 #[derive(Default)]
@@ -68,6 +70,7 @@ impl Remembering {
             health: Health::Healthy,
             slices: Vec::new(),
             resync: Resync::default(),
+            scrub: Scrub::default(),
         }
     }
 }
@@ -141,6 +144,11 @@ impl Api for Remembering {
     async fn delete_volume(&self, name: &str, how: VolumeDelete) -> Result<(), Problem> {
         let force = if how.force { " by force" } else { "" };
         self.ask(format!("delete {name}{force}"))
+    }
+
+    async fn scrub_volume(&self, name: &str) -> Result<Volume, Problem> {
+        self.ask(format!("scrub {name}"))?;
+        Ok(Self::volume_of(name, 4096))
     }
 
     async fn local(&self) -> Result<LocalReport, Problem> {
@@ -259,6 +267,7 @@ async fn every_method_reaches_the_implementation() {
     let delete = |force| client.delete_volume("demo", VolumeDelete { force });
     delete(false).await.unwrap();
     delete(true).await.unwrap();
+    client.scrub_volume("demo").await.unwrap();
     client.local().await.unwrap();
     let query = StallQuery {
         limit: 7,
@@ -280,7 +289,7 @@ async fn every_method_reaches_the_implementation() {
         "status\nexplain\nnodes\nvolumes\nvolume a/b ?\n\
          create VolumeCreate { name: \"demo\", bytes: 4096, policy: Mirror2 }\n\
          create VolumeCreate { name: \"there\", bytes: 4096, policy: Mirror2 }\n\
-         grow demo 8192\ndelete demo\ndelete demo by force\nlocal\n\
+         grow demo 8192\ndelete demo\ndelete demo by force\nscrub demo\nlocal\n\
          stalls None 7 true\nstalls Some(\"demo\") 7 true\nlocal stalls since 9"
     );
 }

@@ -530,6 +530,19 @@ impl Api for Controller {
         Ok(())
     }
 
+    async fn scrub_volume(&self, name: &str) -> Result<Volume, Problem> {
+        let parsed: VolumeName = name.parse().map_err(problem::name)?;
+        let plan = |inventory: &Inventory, _: &Reports| {
+            let now = steering::unix_seconds();
+            let planned = holdfast_control::begin_scrub(inventory, &parsed, now);
+            planned.map_err(|error| problem::plan(&parsed, error))
+        };
+        if self.put_through(plan).await? {
+            tracing::info!(name = %parsed, "scrubs a volume");
+        }
+        self.volume(name).await
+    }
+
     async fn local(&self) -> Result<LocalReport, Problem> {
         self.report().ok_or_else(problem::no_node)
     }

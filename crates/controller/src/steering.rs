@@ -13,10 +13,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use holdfast_api::documents::LocalSilence;
-use holdfast_control::{Inventory, Seen, Sight, admit_all, note_given_up, steer};
+use holdfast_control::{Inventory, Seen, Sight, admit_all, note_given_up, scrub_rounds, steer};
 use holdfast_model::metadata::{
     Compare, LeaseId, MetadataAnswer, MetadataError, MetadataRequest, Operation, OperationResult,
     Revision, Selector, Transaction,
@@ -201,10 +201,11 @@ async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Resu
     });
     note_given_up(&inventory, &sight, &mut memory.given_up);
     sight.given_up.clone_from(&memory.given_up);
-    let steps = match admit_all(&inventory) {
+    let mut steps = match admit_all(&inventory) {
         Some(step) => vec![step],
         None => steer(&inventory, &sight),
     };
+    steps.extend(scrub_rounds(&inventory, unix_seconds()));
     for mut step in steps {
         let leads = Compare::Value {
             key: LEADER_KEY.into(),
@@ -225,6 +226,12 @@ async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Resu
         // Else the world has changed: the next pass sees how.
     }
     Ok(())
+}
+
+/// The time, in seconds since 1970 (UTC).
+pub(crate) fn unix_seconds() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 /// Takes note of who is up, with open devices. Who was never heard counts from now on.

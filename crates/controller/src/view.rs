@@ -23,6 +23,7 @@ mod explain;
 mod holders;
 mod node_findings;
 mod prospect;
+mod scrub;
 mod work;
 
 use work::{Missing, MissingState};
@@ -309,6 +310,7 @@ pub(crate) fn volume(inventory: &Inventory, reports: &Reports, record: &VolumeRe
             bytes_moved: bytes_moved(inventory, reports, record),
             work: volume_work(inventory, reports, record),
         },
+        scrub: scrub::of(inventory, reports, record),
     }
 }
 

@@ -3,6 +3,7 @@
 mod found;
 pub(crate) mod node;
 mod protection;
+mod scrub;
 pub(crate) mod settings;
 pub(crate) mod stalls;
 pub(crate) mod status;

@@ -9,7 +9,7 @@
 //! - no label has a value that a host or a peer makes up.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use holdfast_api::documents::{LocalReport, LocalStall};
 use holdfast_model::VolumeId;
@@ -56,6 +56,10 @@ pub struct Metrics {
     sessions: Level,
     primaries: Level,
     background_rate: Level,
+    scrub_read: Total,
+    scrub_bad: Total,
+    scrub_differing: Total,
+    scrub_unmended: Total,
 }
 
 impl Metrics {
@@ -89,6 +93,10 @@ impl Metrics {
             sessions: Level::default(),
             primaries: Level::default(),
             background_rate: Level::default(),
+            scrub_read: Total::default(),
+            scrub_bad: Total::default(),
+            scrub_differing: Total::default(),
+            scrub_unmended: Total::default(),
         };
         metrics.register_counters(&mut registry);
         metrics.register_levels(&mut registry);
@@ -113,6 +121,32 @@ impl Metrics {
             "Stalls that came too fast to be kept in the ledger",
             self.stalls_lost.clone(),
         );
+        registry.register_with_unit(
+            "scrub_read",
+            "What scrubs of slices that are served from here have read, of all replicas",
+            Unit::Bytes,
+            self.scrub_read.clone(),
+        );
+        let blocks = [
+            (
+                "scrub_bad_blocks",
+                "Blocks of 4 KiB that they found unreadable, or with a wrong checksum",
+                &self.scrub_bad,
+            ),
+            (
+                "scrub_differing_blocks",
+                "Blocks of 4 KiB that they found sound, and not as the other replicas have them",
+                &self.scrub_differing,
+            ),
+            (
+                "scrub_unmended_blocks",
+                "Blocks of 4 KiB among these that could not be put right",
+                &self.scrub_unmended,
+            ),
+        ];
+        for (name, help, total) in blocks {
+            registry.register(name, help, total.clone());
+        }
     }
 
     fn register_levels(&self, registry: &mut Registry) {
@@ -202,6 +236,15 @@ impl Metrics {
         self.primaries.set(level(primaries as u64));
         let rate = report.background_rate.unwrap_or(0);
         self.background_rate.set(level(rate));
+        let found = &report.scrubbed;
+        for (total, count) in [
+            (&self.scrub_read, found.bytes_read),
+            (&self.scrub_bad, found.bad_blocks),
+            (&self.scrub_differing, found.differing_blocks),
+            (&self.scrub_unmended, found.unmended_blocks),
+        ] {
+            total.inner().store(count, Ordering::Relaxed);
+        }
         let mut text = String::new();
         text::encode(&mut text, &self.registry).expect("a string takes whatever is written");
         text
@@ -210,7 +253,7 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_api::documents::{Room, StallCause};
+    use holdfast_api::documents::{Room, ScrubFindings, StallCause};
 
     use super::*;
 
@@ -241,6 +284,12 @@ mod tests {
                 used_bytes: 1024,
             },
             stalled: vec![stall],
+            scrubbed: ScrubFindings {
+                bytes_read: 8192,
+                bad_blocks: 2,
+                unmended_blocks: 1,
+                ..ScrubFindings::default()
+            },
             ..LocalReport::default()
         };
         let text = metrics.text(&report);
@@ -257,6 +306,10 @@ mod tests {
             "holdfast_open 1",
             "holdfast_pool_bytes 4096",
             "holdfast_pool_used_bytes 1024",
+            "holdfast_scrub_read_bytes_total 8192",
+            "holdfast_scrub_bad_blocks_total 2",
+            "holdfast_scrub_differing_blocks_total 0",
+            "holdfast_scrub_unmended_blocks_total 1",
         ] {
             assert!(text.lines().any(|it| it == line), "{line} in:\n{text}");
         }

@@ -3,8 +3,8 @@
 use std::time::{Instant, SystemTime};
 
 use holdfast_api::documents::{
-    LocalCondition, LocalJoining, LocalLacking, LocalMetadata, LocalReport, LocalSlice, LocalStall,
-    LocalSync, LocalVolume, ReplicaCondition, Room,
+    LocalCondition, LocalJoining, LocalLacking, LocalMetadata, LocalReport, LocalScrub, LocalSlice,
+    LocalStall, LocalSync, LocalVolume, ReplicaCondition, Room,
 };
 use holdfast_engine::{Condition, NodeStatus, ReplicaStatus, Usage, VolumeStatus};
 use holdfast_model::{Incarnation, NodeId, PAGE_SIZE, SliceId};
@@ -63,6 +63,7 @@ impl Reporter {
             syncs: self.syncs(status),
             // Who steers knows.
             silent: Vec::new(),
+            scrubbed: status.scrubbed.into(),
         }
     }
 
@@ -110,6 +111,10 @@ impl Reporter {
                 })
                 .collect(),
             condition: condition(&replica.condition),
+            scrub: replica.scrub.map(|scrub| LocalScrub {
+                round: scrub.round,
+                findings: scrub.findings.into(),
+            }),
         }
     }
 }

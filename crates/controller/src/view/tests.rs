@@ -93,6 +93,8 @@ fn inventory(slices: Vec<SliceRecord>) -> Inventory {
         settings: versioned(SettingsRecord::default()),
         intents: BTreeMap::new(),
         wishes: BTreeMap::new(),
+        scrubs: BTreeMap::new(),
+        scrubbed: BTreeMap::new(),
     }
 }
 

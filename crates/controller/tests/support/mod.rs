@@ -77,6 +77,9 @@ impl Api for Reporter {
     async fn delete_volume(&self, _: &str, _: VolumeDelete) -> Result<(), Problem> {
         elsewhere()
     }
+    async fn scrub_volume(&self, _: &str) -> Result<Volume, Problem> {
+        elsewhere()
+    }
     async fn local(&self) -> Result<LocalReport, Problem> {
         let mut report = self.0.lock().unwrap();
         report.number += 1;

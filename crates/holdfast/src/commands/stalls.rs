@@ -107,7 +107,7 @@ fn length(stall: &Stall) -> String {
 }
 
 /// A time as people read it, to the millisecond; what no calendar has stays a number.
-fn utc(milliseconds: u64) -> String {
+pub(super) fn utc(milliseconds: u64) -> String {
     let time = i64::try_from(milliseconds).ok();
     let time = time.and_then(|time| Timestamp::from_millisecond(time).ok());
     match time {

@@ -11,7 +11,7 @@ use holdfast_api::documents::{
 use holdfast_api::{ApiClient, ClientError};
 use serde::Serialize;
 
-use super::{client, protection};
+use super::{client, protection, scrub};
 use crate::cli::{Global, VolumeCommand};
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
@@ -67,6 +67,7 @@ pub(crate) async fn run(
             show_changed(&client, output, &volume).await?;
             warn_of_promises(&client, output).await;
         }
+        VolumeCommand::Scrub { name, wait } => scrub::run(&client, output, &name, wait).await?,
         VolumeCommand::Delete { name, force } => {
             let how = VolumeDelete { force };
             client.delete_volume(name.as_str(), how).await?;
@@ -198,7 +199,7 @@ fn volume_head(volume: &Volume, summary: Option<&VolumeSummary>) -> String {
         bytes(volume.resync.bytes_moved),
         left(&volume.resync.work),
     ));
-    text
+    text + &scrub::text(&volume.scrub, volume.slices.len())
 }
 
 /// What is left to be copied, if anything is.
@@ -301,7 +302,7 @@ fn alike(slices: &[Slice]) -> impl Iterator<Item = (RangeInclusive<u32>, &Slice)
 
 #[cfg(test)]
 mod tests {
-    use holdfast_api::documents::{Health, Resync};
+    use holdfast_api::documents::{Health, Resync, Scrub};
     use holdfast_model::Policy;
 
     use super::*;
@@ -355,6 +356,7 @@ mod tests {
                     seconds_left: None,
                 },
             },
+            scrub: Scrub::default(),
         };
         let head = volume_head(&volume, None);
         let slices = slices_text(&volume, &BTreeSet::from(["n2"]));

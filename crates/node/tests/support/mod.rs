@@ -322,6 +322,10 @@ impl Api for LocalApi {
         elsewhere()
     }
 
+    async fn scrub_volume(&self, _name: &str) -> Result<Volume, Problem> {
+        elsewhere()
+    }
+
     async fn local(&self) -> Result<LocalReport, Problem> {
         Ok(self.0.report.borrow().clone())
     }

@@ -1,0 +1,116 @@
+//! What one node says of itself. Nodes of two versions read it: what is new may be missing.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{
+    LocalCondition, LocalLacking, LocalMetadata, LocalSilence, LocalStall, LocalSync, Room,
+    ScrubFindings,
+};
+
+/// What one node knows by itself, from which any node makes the documents about volumes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LocalReport {
+    /// The node's number.
+    pub node: u16,
+    /// Its name.
+    pub name: String,
+    /// This start of it.
+    pub incarnation: u64,
+    /// Its process.
+    pub process: u32,
+    /// Which report of this start it is, from 1: each is made after the one before.
+    pub number: u64,
+    /// Whether its devices are open, and none has failed.
+    pub open: bool,
+    /// The room on its devices; nothing while they are not open.
+    pub room: Room,
+    /// The volumes that its portal knows.
+    pub volumes: Vec<LocalVolume>,
+    /// The slices of which it holds a replica.
+    pub slices: Vec<LocalSlice>,
+    /// Volumes of which no command is done at its portal though some wait.
+    #[serde(default)]
+    pub stalled: Vec<LocalStall>,
+    /// Bytes a second that its background work is held to; nothing while it is held to nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background_rate: Option<u64>,
+    /// Whether it follows the metadata.
+    #[serde(default)]
+    pub metadata: LocalMetadata,
+    /// The nodes that replicas led here bring something to, and how fast that goes.
+    #[serde(default)]
+    pub syncs: Vec<LocalSync>,
+    /// If it steers: which nodes are silent.
+    #[serde(default)]
+    pub silent: Vec<LocalSilence>,
+    /// What scrubs of slices that were led here have found since its start.
+    #[serde(default)]
+    pub scrubbed: ScrubFindings,
+}
+
+/// A volume at one portal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LocalVolume {
+    /// The volume's id.
+    pub volume: u64,
+    /// Whether this portal serves it whole: reads and writes of every slice reach a primary that
+    /// takes them.
+    pub serving: bool,
+    /// Sessions of initiators with its target.
+    pub sessions: u32,
+}
+
+/// A replica of a slice.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LocalSlice {
+    /// The volume's id.
+    pub volume: u64,
+    /// Which slice of it.
+    pub index: u32,
+    /// The number of the newest configuration that the replica knows.
+    pub epoch: u64,
+    /// Whether it is the primary, and takes reads and writes.
+    pub serving: bool,
+    /// Bytes of pages that the replica holds.
+    pub used_bytes: u64,
+    /// Blocks of 4 KiB that are known to be bad here and have not been fetched from another replica
+    /// yet.
+    pub bad_blocks: u64,
+    /// The replicas that it is bringing up to date.
+    pub joining: Vec<LocalJoining>,
+    /// If it serves: all replicas that are not in sync, those that it brings up to date among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacking: Vec<LocalLacking>,
+    /// What it is doing, if it neither leads without ado nor follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<LocalCondition>,
+    /// How far it is scrubbed, if that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrub: Option<LocalScrub>,
+}
+
+/// How far a slice is scrubbed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LocalScrub {
+    /// Which round it is.
+    pub round: u64,
+    /// What was found until now.
+    pub findings: ScrubFindings,
+}
+
+/// A replica that is being brought up to date by another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LocalJoining {
+    /// The number of the node where it is.
+    pub node: u16,
+    /// Bytes that it has.
+    pub bytes_done: u64,
+    /// Bytes that it needs, those that it has among them.
+    pub bytes_total: u64,
+    /// Bytes of data that were sent for it.
+    pub bytes_moved: u64,
+    /// Bytes in a second by which it has come closer, over the last ten seconds.
+    #[serde(default)]
+    pub bytes_per_second: u64,
+}

@@ -1,0 +1,146 @@
+//! `holdfast volume scrub`, and what people are told of scrubs.
+
+use std::time::Duration;
+
+use holdfast_api::ApiClient;
+use holdfast_api::documents::{Scrub, ScrubFindings, Volume};
+use holdfast_control::VolumeName;
+
+use super::stalls::utc;
+use crate::failure::Failure;
+use crate::output::{Output, bytes};
+
+/// Between two looks at how far it is.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Begins a scrub; waits for its end if that is wanted.
+pub(crate) async fn run(
+    client: &ApiClient,
+    output: &Output,
+    name: &VolumeName,
+    wait: bool,
+) -> Result<(), Failure> {
+    let mut volume = client.scrub_volume(name.as_str()).await?;
+    if !wait {
+        return show(output, &volume);
+    }
+    let round = match volume.scrub {
+        Scrub {
+            running: Some(run), ..
+        } => run.round,
+        // It has ended already.
+        Scrub { last, .. } => last.map_or(0, |last| last.round),
+    };
+    loop {
+        if let Some(last) = volume.scrub.last.filter(|last| last.round >= round) {
+            show(output, &volume)?;
+            return match last.findings.unmended_blocks {
+                0 => Ok(()),
+                blocks => Err(not_mended(blocks).told_on_stdout()),
+            };
+        }
+        tokio::time::sleep(LOOK).await;
+        volume = client.volume(name.as_str()).await?;
+    }
+}
+
+fn show(output: &Output, volume: &Volume) -> Result<(), Failure> {
+    output.result(volume, || text(&volume.scrub, volume.slices.len()))
+}
+
+fn not_mended(blocks: u64) -> Failure {
+    Failure::new(format!("{blocks} blocks could not be mended")).hint(
+        "start nodes that are down and may have them; `holdfast status --explain` tells where they \
+         are, and reading one of them is a MEDIUM ERROR with its address",
+    )
+}
+
+/// How a volume of so many slices is scrubbed, in a line or two.
+pub(crate) fn text(scrub: &Scrub, slices: usize) -> String {
+    let mut text = String::new();
+    if let Some(run) = &scrub.running {
+        let (done, began) = (run.slices_done, utc(run.began_seconds * 1000));
+        text.push_str(&format!(
+            "scrub     under way since {began} UTC: {done} of {slices} slices done, {}\n",
+            found(&run.findings)
+        ));
+    }
+    match &scrub.last {
+        Some(last) => text.push_str(&format!(
+            "scrubbed  until {} UTC, in {} s: {}\n",
+            utc(last.ended_seconds * 1000),
+            last.ended_seconds.saturating_sub(last.began_seconds),
+            found(&last.findings)
+        )),
+        None => text.push_str("scrubbed  never\n"),
+    }
+    text
+}
+
+fn found(findings: &ScrubFindings) -> String {
+    let ScrubFindings {
+        bytes_read,
+        bad_blocks,
+        differing_blocks,
+        doubtful_blocks,
+        unmended_blocks,
+        skipped_blocks,
+    } = *findings;
+    let mut text = format!("{} read", bytes(bytes_read));
+    let mut add = |blocks: u64, what: &str| {
+        if blocks > 0 {
+            text.push_str(&format!(", {blocks} blocks {what}"));
+        }
+    };
+    add(bad_blocks, "bad");
+    add(differing_blocks, "differing");
+    add(doubtful_blocks, "of which in doubt");
+    add(unmended_blocks, "NOT MENDED");
+    add(skipped_blocks, "not compared");
+    if bad_blocks + differing_blocks == 0 {
+        text.push_str(", nothing wrong");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_api::documents::{ScrubResult, ScrubRun};
+
+    use super::*;
+
+    #[test]
+    fn what_was_found_is_told_and_what_was_not_is_left_out() {
+        let mut scrub = Scrub::default();
+        assert_eq!(text(&scrub, 3), "scrubbed  never\n");
+        scrub.running = Some(ScrubRun {
+            round: 2,
+            began_seconds: 86_400,
+            slices_done: 1,
+            findings: ScrubFindings {
+                bytes_read: 8192,
+                ..ScrubFindings::default()
+            },
+        });
+        scrub.last = Some(ScrubResult {
+            round: 1,
+            began_seconds: 10,
+            ended_seconds: 70,
+            findings: ScrubFindings {
+                bytes_read: 4096,
+                bad_blocks: 5,
+                differing_blocks: 2,
+                doubtful_blocks: 1,
+                unmended_blocks: 3,
+                skipped_blocks: 4,
+            },
+        });
+        assert_eq!(
+            text(&scrub, 3),
+            "scrub     under way since 1970-01-02 00:00:00.000 UTC: 1 of 3 slices done, 8 KiB read, \
+             nothing wrong\n\
+             scrubbed  until 1970-01-01 00:01:10.000 UTC, in 60 s: 4 KiB read, 5 blocks bad, 2 blocks \
+             differing, 1 blocks of which in doubt, 3 blocks NOT MENDED, 4 blocks not compared\n"
+        );
+    }
+}
