@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use holdfast_engine::{ReplicaView, Stall};
 use holdfast_model::NodeId;
-use holdfast_model::record::{IntentRecord, Membership, Record, SliceRecord, WishRecord};
+use holdfast_model::record::{
+    IntentRecord, Membership, Record, ScrubFindings, ScrubRecord, SliceRecord, WishRecord,
+};
 use holdfast_stdx::Duration;
 
 use crate::boot;
@@ -90,6 +92,34 @@ impl Cluster {
     pub fn wish(&mut self, wish: &WishRecord) -> Result<(), Failure> {
         let (key, value) = (WishRecord::key(wish.slice), wish.encode());
         self.change_metadata(|machine, out| boot::put(machine, key, value, out))
+    }
+
+    /// Volumes are to be scrubbed: this is the round.
+    ///
+    /// # Errors
+    /// [`Failure`] if that is against an invariant.
+    pub fn scrub(&mut self, round: u64) -> Result<(), Failure> {
+        let volumes = boot::inventory(self.metadata()).volumes;
+        for volume in volumes.into_keys() {
+            let record = ScrubRecord {
+                schema: 1,
+                volume,
+                round,
+                began_seconds: 0,
+                last: None,
+            };
+            let (key, value) = (ScrubRecord::key(volume), record.encode());
+            self.change_metadata(|machine, out| boot::put(machine, key, value, out))?;
+        }
+        Ok(())
+    }
+
+    /// What was found in slices that are done with a round.
+    #[must_use]
+    pub fn scrubbed(&self, round: u64) -> Vec<ScrubFindings> {
+        let scrubbed = boot::inventory(self.metadata()).scrubbed.into_values();
+        let done = scrubbed.filter(|scrubbed| scrubbed.round >= round);
+        done.map(|scrubbed| scrubbed.findings).collect()
     }
 
     /// The operator wants something of a node.

@@ -27,6 +27,10 @@ pub struct Tally {
     pub repaired: u64,
     /// A block was lost.
     pub lost: u64,
+    /// A block was corrected.
+    pub corrected: u64,
+    /// A slice was scrubbed.
+    pub scrubbed: u64,
     /// The metadata was not followed any more.
     pub astray: u64,
 }
@@ -43,6 +47,8 @@ impl Tally {
             Notice::DeviceFailed(_) => self.devices_failed += 1,
             Notice::Repaired(..) => self.repaired += 1,
             Notice::Lost(..) => self.lost += 1,
+            Notice::Corrected(..) => self.corrected += 1,
+            Notice::Scrubbed { .. } => self.scrubbed += 1,
             Notice::MetadataAstray(_) => self.astray += 1,
             Notice::PeerUp(_)
             | Notice::PeerDown(_)
@@ -68,6 +74,8 @@ impl Tally {
         self.devices_failed += other.devices_failed;
         self.repaired += other.repaired;
         self.lost += other.lost;
+        self.corrected += other.corrected;
+        self.scrubbed += other.scrubbed;
         self.astray += other.astray;
     }
 }

@@ -4,9 +4,12 @@
 //! every slice is on the devices that the record knows. One fault says in its name that it does not
 //! care.
 
-use holdfast_format::{DeviceLayout, SUPERBLOCK_BYTES, Superblock};
-use holdfast_model::NodeId;
+use holdfast_format::{
+    DeviceLayout, PageEntry, SUPERBLOCK_BYTES, SlotContent, Superblock, TABLE_BLOCK, TABLE_ENTRY,
+};
 use holdfast_model::record::{Membership, ReplicaRecord};
+use holdfast_model::{BLOCK_SIZE, NodeId, PAGE_SIZE};
+use holdfast_stdx::crc32c;
 
 use super::node::{Misplaced, Node};
 use super::{Cluster, Fault};
@@ -60,6 +63,7 @@ impl Cluster {
             }
             Fault::RotForGood(_) => state.disks.iter_mut().for_each(rot),
             Fault::RotPages(_) if is_spare => state.disks.iter_mut().for_each(rot_pages),
+            Fault::Alter(_) if is_off && is_spare => state.disks.iter_mut().for_each(alter),
             Fault::LoseWrites(_) if is_spare => state.disks.iter_mut().for_each(lose_writes),
             _ => return false,
         }
@@ -205,4 +209,59 @@ fn lose_writes(disk: &mut SimDisk) {
             disk.misdirect(from, to);
         }
     }
+}
+
+/// One block of every page becomes another, and the entries of the table say so.
+fn alter(disk: &mut SimDisk) {
+    let superblock = Superblock::decode(&disk.peek(0, SUPERBLOCK_BYTES as u32));
+    let Ok(superblock) = superblock else {
+        return;
+    };
+    let layout = superblock.layout;
+    for local in 0..layout.slot_count {
+        let offset = u64::from(local) * TABLE_ENTRY as u64;
+        let copies = layout.table_offsets.map(|table| table + offset);
+        let slot = superblock.slot_base + local;
+        let entries = copies.map(|copy| {
+            let within = copy % TABLE_BLOCK as u64;
+            let block = disk.peek(copy - within, TABLE_BLOCK as u32);
+            let raw = &block[within as usize..within as usize + TABLE_ENTRY];
+            PageEntry::decode(raw, superblock.nonce, slot).ok()
+        });
+        let newest = entries
+            .into_iter()
+            .flatten()
+            .max_by_key(|entry| entry.version);
+        let Some(mut entry) = newest else {
+            continue;
+        };
+        let SlotContent::Page {
+            mask, checksums, ..
+        } = &mut entry.content
+        else {
+            continue;
+        };
+        if *mask == 0 {
+            continue;
+        }
+        let block = mask.trailing_zeros();
+        let place = layout.slots_offset
+            + u64::from(local) * PAGE_SIZE as u64
+            + u64::from(block) * BLOCK_SIZE as u64;
+        let mut data = disk.peek(place, BLOCK_SIZE as u32);
+        data.iter_mut().for_each(|byte| *byte = !*byte);
+        checksums[block as usize] = crc32c(&data);
+        disk.poke(place, &data);
+        let raw = entry.encode(superblock.nonce);
+        copies.iter().for_each(|copy| overwrite(disk, *copy, &raw));
+    }
+}
+
+/// Overwrites a part of a block of the table.
+fn overwrite(disk: &mut SimDisk, offset: u64, bytes: &[u8]) {
+    let within = offset % TABLE_BLOCK as u64;
+    let start = offset - within;
+    let mut block = disk.peek(start, TABLE_BLOCK as u32);
+    block[within as usize..within as usize + bytes.len()].copy_from_slice(bytes);
+    disk.poke(start, &block);
 }

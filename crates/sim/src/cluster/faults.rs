@@ -94,6 +94,9 @@ pub enum Fault {
     /// Some writes to pages on a node's devices were never done, or done elsewhere, with the same
     /// exception.
     LoseWrites(NodeId),
+    /// Blocks of pages on the devices of a node, which is off, hold something else, and all checksums
+    /// are right for it: what memory that went bad before a checksum was taken leaves behind.
+    Alter(NodeId),
 }
 
 impl Fault {
@@ -112,6 +115,7 @@ impl Fault {
                 | Self::RotJournal(_)
                 | Self::RotForGood(_)
                 | Self::LoseWrites(_)
+                | Self::Alter(_)
         )
     }
 }
@@ -166,7 +170,8 @@ impl Cluster {
             | Fault::RotTable(node)
             | Fault::RotJournal(node)
             | Fault::RotForGood(node)
-            | Fault::LoseWrites(node) => done = self.device_fault(node, fault),
+            | Fault::LoseWrites(node)
+            | Fault::Alter(node) => done = self.device_fault(node, fault),
         }
         self.watch.fault(&fault, done);
         result
