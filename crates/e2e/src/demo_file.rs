@@ -74,6 +74,37 @@ pub struct VolumeShow {
     pub slices: Vec<SliceShow>,
     /// What its resyncs have done.
     pub resync: ResyncShow,
+    /// What its scrubs have found.
+    pub scrub: ScrubShow,
+}
+
+/// The scrubs of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ScrubShow {
+    /// The last one that ended.
+    pub last: Option<ScrubResultShow>,
+}
+
+/// A scrub that has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ScrubResultShow {
+    /// What it found.
+    pub findings: FindingsShow,
+}
+
+/// What a scrub has found, in blocks of 4 KiB.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct FindingsShow {
+    /// Bytes that were read, of all replicas.
+    pub bytes_read: u64,
+    /// Unreadable, or with a wrong checksum.
+    pub bad_blocks: u64,
+    /// Sound, and not what the other replicas have.
+    pub differing_blocks: u64,
+    /// Bad or differing, and not put right.
+    pub unmended_blocks: u64,
+    /// Not compared.
+    pub skipped_blocks: u64,
 }
 
 /// A slice of a volume.
