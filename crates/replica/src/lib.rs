@@ -136,6 +136,8 @@ pub struct Replica {
     record: Option<SliceRecord>,
     /// Where the slice is to be, if that is not where it is.
     wish: Option<WishRecord>,
+    /// When what is wished is looked at again, whatever else happens.
+    wish_retry: Option<Instant>,
     state: Option<State>,
     role: Role,
     /// Durable operations under way, in their order.
@@ -175,6 +177,7 @@ impl Replica {
             slice,
             record: None,
             wish: None,
+            wish_retry: None,
             state: None,
             role: Role::Outside { offer: now },
             waits: VecDeque::new(),
@@ -376,7 +379,11 @@ impl Replica {
             Role::Secondary(secondary) => self.primary_missed_at(secondary),
             Role::Candidate(candidate) => Some(candidate.next_timeout()),
             Role::Joiner(_) => None,
-            Role::Primary(primary) => primary.next_timeout(),
+            Role::Primary(primary) => primary
+                .next_timeout()
+                .into_iter()
+                .chain(self.wish_retry)
+                .min(),
         }
     }
 
@@ -445,7 +452,10 @@ impl Replica {
                 self.acknowledge(context);
                 self.answer_held(context);
             }
-            Role::Primary(_) => self.lead_on(context),
+            Role::Primary(_) => {
+                self.lead_on(context);
+                self.mind_wish(context.now());
+            }
             Role::Outside { .. } | Role::Candidate(_) => {}
         }
         assert!(

@@ -24,7 +24,8 @@ pub const SILENT_FOR_READS: Duration = Duration::from_millis(250);
 pub const QUICK: Duration = Duration::from_millis(100);
 /// A secondary whose link has been down for so long is removed.
 pub const LINK_DOWN: Duration = Duration::from_millis(150);
-/// Between two offers of a replica that wants to join.
+/// Between two offers of a replica that wants to join, and between two looks at whether one that is
+/// wanted can be named.
 pub const JOIN_RETRY: Duration = Duration::from_millis(300);
 /// Between two attempts at the metadata when it does not answer.
 pub const METADATA_RETRY: Duration = Duration::from_millis(200);

@@ -212,6 +212,21 @@ fn a_wish_that_cannot_be_done_leaves_the_slice_as_it_is() {
     settle_as_wished(&mut lab);
 }
 
+/// It hears of no other replica, and so nothing but the time reminds it.
+#[test]
+fn a_lone_primary_names_a_node_once_its_disk_is_quick() {
+    let mut lab = Lab::new(2, 1);
+    lab.stick_disk(2, true);
+    lab.wish(Some((&[1], 1)));
+    lab.pass_until(LONG, "it is released", |lab| !lab.names(2));
+    lab.pass(SECOND);
+    lab.wish(Some((&[1, 2], 1)));
+    lab.pass(SECOND);
+    assert!(!lab.names(2), "its disk has not done what it is to do");
+    lab.stick_disk(2, false);
+    settle_as_wished(&mut lab);
+}
+
 #[test]
 fn a_wish_below_the_copies_that_writes_need_releases_nobody() {
     let mut lab = Lab::new(3, 2);

@@ -16,9 +16,10 @@ use alloc::vec::Vec;
 
 use holdfast_model::record::{Membership, REPLICAS_MAX, ReplicaRecord, SliceRecord, WishRecord};
 use holdfast_model::{NodeId, Sequence};
+use holdfast_stdx::Instant;
 
 use super::change::Kind;
-use crate::timing::QUICK;
+use crate::timing::{JOIN_RETRY, QUICK};
 use crate::{Context, Replica, Role};
 
 impl Replica {
@@ -40,6 +41,20 @@ impl Replica {
         let wished = self.wish.as_ref().map(|wish| wish.preferred);
         let can_lead = |node: &NodeId| record.in_sync().any(|other| other == *node);
         Some(wished.filter(can_lead).unwrap_or(record.preferred))
+    }
+
+    /// Sees to it that a wish is looked at again as long as the record lacks a wished node. Whether that is
+    /// fit by now its heartbeats tell, and a primary that nobody follows takes no notice of those.
+    pub(crate) fn mind_wish(&mut self, now: Instant) {
+        let lacks = match (&self.wish, &self.record) {
+            (Some(wish), Some(record)) => {
+                let mut nodes = wish.nodes.iter();
+                nodes.any(|node| record.replica(*node).is_none())
+            }
+            _ => false,
+        };
+        let due = self.wish_retry.filter(|due| *due > now);
+        self.wish_retry = lacks.then(|| due.unwrap_or(now + JOIN_RETRY));
     }
 
     /// A wished node that the record does not name, and that is there: it is named next.
