@@ -227,6 +227,24 @@ fn a_lone_primary_names_a_node_once_its_disk_is_quick() {
     settle_as_wished(&mut lab);
 }
 
+/// An entry that came before the copy of its blocks hides what is below it, and that is missing. So
+/// nobody is in sync with it as long as another one that is may lead without it.
+#[test]
+fn nobody_is_in_sync_while_an_entry_that_hides_copies_may_be_given_up() {
+    let mut lab = two_and_one();
+    lab.stick_disk(2, true);
+    lab.begin_write(1, 0, 1, 9);
+    lab.wish(Some((&[1, 2, 3], 1)));
+    lab.pass_until(SECOND, "one of them has to go", |lab| {
+        lab.is_in_sync(3) || !lab.is_in_sync(2)
+    });
+    assert!(!lab.is_in_sync(2), "{:?}", lab.record);
+    lab.pass_until(SECOND, "the other one is in sync", |lab| lab.is_in_sync(3));
+    lab.stick_disk(2, false);
+    lab.pass_until(LONG, "it has had its rest", |lab| lab.is_in_sync(2));
+    settle_as_wished(&mut lab);
+}
+
 #[test]
 fn a_wish_below_the_copies_that_writes_need_releases_nobody() {
     let mut lab = Lab::new(3, 2);

@@ -200,7 +200,9 @@ impl Replica {
             let complete_at = member
                 .catch_up()
                 .and_then(|catch_up| catch_up.complete_at());
-            complete_at.is_some_and(|sequence| member.acknowledged() >= sequence)
+            complete_at.is_some_and(|sequence| {
+                member.acknowledged() >= sequence && self.is_held_by_all(context, sequence)
+            })
         });
         if let Some((node, _)) = caught_up {
             return Some(Kind::Complete(*node));
@@ -239,6 +241,22 @@ impl Replica {
             .or_else(|| self.due_return(context))
             .or_else(|| self.due_release(context))
             .or_else(|| self.due_preference(context))
+    }
+
+    /// Whether no entry up to `sequence` can be given up any more, for everybody who is in sync has it. A
+    /// joining replica that was sent such an entry before the copy of its blocks lacks what is below it.
+    /// Who is lost, and cannot be taken out before another one is in sync, is not waited for.
+    fn is_held_by_all(&self, context: &dyn Context, sequence: Sequence) -> bool {
+        let Role::Primary(primary) = &self.role else {
+            return false;
+        };
+        let is_lost = |node: NodeId, member: &Member| {
+            !primary.has_spare() && member.loss(context.now(), context.peer(node)).is_some()
+        };
+        let mut members = primary.in_sync_members();
+        self.durable >= sequence
+            && members
+                .all(|(node, member)| member.acknowledged() >= sequence || is_lost(node, member))
     }
 
     /// Who is to be taken out, if anybody. Who is gone is; who is only slow is as long as nobody
