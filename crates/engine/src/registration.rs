@@ -3,7 +3,8 @@
 //!
 //! Invariants:
 //! - every start of a node has an incarnation above those of all its earlier starts, whatever its
-//!   store: an emptied node counts on, and so names no command as its former self did;
+//!   store: a node that was emptied, or removed, counts on, and so names no command as its former
+//!   self did;
 //! - a registration that was given up, and arrives late, never replaces a later one.
 
 use alloc::vec;
@@ -61,7 +62,10 @@ impl Registration {
         self.behind = known
             .as_ref()
             .is_some_and(|known| known.store == self.own.store && known.uses >= self.own.uses);
-        let before = known.map_or(Incarnation::ZERO, |known| known.incarnation);
+        // A node that was removed has no record any more. Every start was a change of the metadata, so
+        // that none had a higher number than the revision by now.
+        let highest = Incarnation(outcome.revision.0);
+        let before = known.map_or(highest, |known| known.incarnation);
         self.own.incarnation = before.next();
         self.proposed = true;
         self.replace(found)
@@ -98,6 +102,8 @@ mod tests {
     use super::*;
     use holdfast_model::{NodeId, StoreId};
 
+    const READ_AT: Revision = Revision(9);
+
     fn own(store: u128, uses: u64) -> NodeRecord {
         NodeRecord {
             schema: 1,
@@ -112,7 +118,8 @@ mod tests {
         }
     }
 
-    /// The record that a start leaves behind, when it finds the one of the start before.
+    /// The record that a start leaves behind, when it finds the one of the start before: it is read at
+    /// [`READ_AT`].
     fn start(store: u128, uses: u64, before: Option<&NodeRecord>) -> (Registration, NodeRecord) {
         let mut registration = Registration::new(own(store, uses));
         let Step::Replace(compare, success) = registration.read(&holding(before)) else {
@@ -139,7 +146,7 @@ mod tests {
         });
         TransactionOutcome {
             succeeded: true,
-            revision: Revision(9),
+            revision: READ_AT,
             results: vec![OperationResult::Range(pair.into_iter().collect())],
         }
     }
@@ -147,12 +154,26 @@ mod tests {
     #[test]
     fn incarnations_rise_over_restarts_and_new_stores() {
         let (_, first) = start(5, 1, None);
-        assert_eq!(first.incarnation, Incarnation(1));
+        assert_eq!(first.incarnation, Incarnation(READ_AT.0 + 1));
         let (_, second) = start(5, 2, Some(&first));
-        assert_eq!(second.incarnation, Incarnation(2));
+        assert_eq!(second.incarnation, first.incarnation.next());
         let (emptied, third) = start(6, 1, Some(&second));
-        assert_eq!(third.incarnation, Incarnation(3));
+        assert_eq!(third.incarnation, second.incarnation.next());
         assert!(!emptied.store_is_behind());
+    }
+
+    /// Its record went with it. Each of its starts was a change, so that none had a higher number than
+    /// the revision that it left behind.
+    #[test]
+    fn a_node_that_was_removed_counts_on() {
+        let (_, first) = start(5, 1, None);
+        let (_, second) = start(5, 2, Some(&first));
+        let mut registration = Registration::new(own(5, 3));
+        let mut outcome = holding(None);
+        // Two registrations and the removal later.
+        outcome.revision = Revision(READ_AT.0 + 3);
+        assert!(matches!(registration.read(&outcome), Step::Replace(..)));
+        assert!(registration.incarnation() > second.incarnation);
     }
 
     #[test]
@@ -168,7 +189,7 @@ mod tests {
         let (mut registration, record) = start(5, 1, None);
         assert_eq!(registration.read(&holding(Some(&record))), Step::Done);
         assert!(!registration.store_is_behind());
-        assert_eq!(registration.incarnation(), Incarnation(1));
+        assert_eq!(registration.incarnation(), record.incarnation);
     }
 
     #[test]
@@ -178,7 +199,7 @@ mod tests {
         let Step::Replace(..) = registration.read(&holding(Some(&ghost))) else {
             panic!("the record is another start's");
         };
-        assert_eq!(registration.incarnation(), Incarnation(2));
+        assert_eq!(registration.incarnation(), ghost.incarnation.next());
         assert!(!registration.store_is_behind());
     }
 }
