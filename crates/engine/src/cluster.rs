@@ -164,9 +164,10 @@ impl Cluster {
     }
 
     /// Asks for a slice's record to be replaced, if it is still the one that is known here. One that is
-    /// deleted is not made again.
+    /// deleted is not made again. After the metadata was away nothing is changed before it has been read:
+    /// a change might bring metadata that has gone back to the revision that it had, and nobody would see.
     pub(crate) fn propose(&mut self, slice: SliceId, value: Bytes) {
-        if self.past.astray().is_some() {
+        if self.watch.is_none() || self.past.astray().is_some() {
             let unknown = Change::Proposed(slice, Proposed::Unknown);
             self.changes.push_back(unknown);
             return;

@@ -1,6 +1,7 @@
 //! Metadata that is away, or from another time.
 
 use holdfast_model::Policy;
+use holdfast_model::record::WishRecord;
 use holdfast_sim::cluster::Fault;
 use holdfast_sim::network::Place;
 
@@ -55,5 +56,40 @@ fn metadata_that_goes_back_deletes_nothing() {
             story.wait(3 * SECOND);
             story.ends_well();
         }
+    }
+}
+
+/// A backup is brought back that is one change old, when somebody is about to change a record that is the
+/// same in it: nobody does before it has looked, or the metadata would soon look as new as it was.
+#[test]
+fn metadata_that_goes_back_by_one_change_is_not_changed() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(SECOND);
+        story.now(Fault::SaveMetadata);
+        story.wait(SECOND / 10);
+        // That it is to be where it is changes nothing but the metadata.
+        let record = story.run.cluster.records()[0].clone();
+        let wish = WishRecord {
+            schema: 1,
+            slice: record.slice,
+            nodes: record.replicas.iter().map(|it| it.node).collect(),
+            kept: Vec::new(),
+            preferred: record.preferred,
+        };
+        story.run.cluster.wish(&wish).expect("it may be wished");
+        story.wait(2 * SECOND);
+        let secondary = story.secondary();
+        story.now(Fault::Kill(secondary));
+        story.wait(SECOND / 10);
+        story.now(Fault::RollBackMetadata);
+        story.wait(3 * SECOND);
+        assert_eq!(story.run.cluster.tally().astray, 2, "seed {seed}");
+        story.now(Fault::RestoreMetadata);
+        story.wait(SECOND);
+        story.now(Fault::Start(secondary));
+        story.wait(SECOND);
+        story.ends_well();
     }
 }
