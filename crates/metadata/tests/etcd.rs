@@ -283,6 +283,27 @@ async fn a_frozen_member_is_left() {
     );
 }
 
+/// As long as nobody knows, slices that a lost machine led wait for their next primary, if that speaks to
+/// the member on the same machine.
+#[tokio::test]
+async fn a_member_that_says_nothing_is_left_soon() {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let cluster = Cluster::start(Release::Packaged, 3);
+    let follower = (cluster.leader() + 1) % 3;
+    let other = (follower + 1) % 3;
+    let client = cluster.client(CLUSTER, &[follower, other]);
+    let mut status = client.status.clone();
+    let mut user = Patient::new(client);
+    user.put("/silence", "1").await;
+    cluster.freeze(follower);
+    let begun = Instant::now();
+    let left = status.wait_for(|status| matches!(status, Status::Disconnected { .. }));
+    timeout(SOON, left).await.expect("it is left").unwrap();
+    let took = begun.elapsed();
+    cluster.thaw(follower);
+    assert!(took < PATIENCE, "it was left after {took:?}");
+}
+
 #[tokio::test]
 async fn a_member_without_its_leader_is_left_for_one_that_has_it() {
     let mut cluster = Cluster::start(Release::Built, 3);

@@ -10,10 +10,10 @@ use super::way::{Connect, Connection};
 use super::{ConnectError, Status};
 
 /// How often the server is asked for a sign of life.
-const PING_INTERVAL: Duration = Duration::from_secs(1);
+const PING_INTERVAL: Duration = Duration::from_millis(500);
 /// After so many intervals without any sign the connection is given up. Counted in intervals, not
 /// in time: a process that was stopped for a while first looks at what has come meanwhile.
-const SILENT_INTERVALS_MAX: u32 = 3;
+const SILENT_INTERVALS_MAX: u32 = 6;
 /// The pauses between attempts to connect: the first is short, because a store that was started
 /// again is back in moments; the longest keeps a cluster's return from waiting for us.
 const PAUSE_MIN: Duration = Duration::from_millis(20);

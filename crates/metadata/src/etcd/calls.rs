@@ -33,8 +33,9 @@ use crate::limits;
 const CHANGE_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a read of everything may take: [`RANGE_BYTES_MAX`] over a slow network.
 const READ_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a look may take that only asks whether the member reaches its leader.
-pub(super) const LOOK_PATIENCE: Duration = Duration::from_secs(3);
+/// How long a look may take that only asks whether the member reaches its leader: no disk is in its way. A
+/// member on a machine that is gone says nothing, and a slice that was led there waits for this.
+pub(super) const LOOK_PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of an answer at most: what ranges may find, with room for what etcd says of each key.
 /// Larger ones are refused.
 pub(super) const ANSWER_BYTES_MAX: usize = RANGE_BYTES_MAX * 2 + TRANSACTION_OPERATIONS_MAX * 64;

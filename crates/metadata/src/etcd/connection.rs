@@ -29,6 +29,9 @@ use crate::frame::ClientFrame;
 
 /// How long connecting may take, and the first look.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a machine may take to take a connection: one that is there answers at once, one that is gone says
+/// nothing, and the member after it is waited for.
+const REACH_PATIENCE: Duration = Duration::from_millis(500);
 /// Answers that have been read and not been looked at.
 const ANSWERS_WAITING_MAX: usize = 16;
 /// Bytes that may be on their way in one stream, and in all: a read of everything then takes few
@@ -153,7 +156,7 @@ impl way::Connection for EtcdConnection {
 async fn connect(address: &str) -> Result<Channel, EtcdError> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))
         .map_err(|error| EtcdError::Connect(Arc::new(error)))?
-        .connect_timeout(CONNECT_PATIENCE)
+        .connect_timeout(REACH_PATIENCE)
         .tcp_nodelay(true)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
