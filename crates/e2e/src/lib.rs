@@ -18,8 +18,10 @@ pub mod demo_file;
 pub mod host;
 pub mod image;
 pub mod machines;
+pub mod network;
 pub mod ports;
 pub mod process;
 pub mod raw;
+pub mod world;
 
 pub use demo::{Demo, DemoOptions, scenario};

@@ -1,5 +1,5 @@
-//! Three machines, each an address of this one (127.0.0.1 to 127.0.0.3): what a user does with three
-//! configuration files and `--with-etcd`.
+//! Three machines: what a user does with three configuration files and `--with-etcd`. Each is an address of
+//! this one (127.0.0.1 to 127.0.0.3), or has a network namespace of its own.
 //!
 //! Invariants:
 //! - they run alone in a test process, as a demo does;
@@ -14,15 +14,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::demo::ONE_AT_A_TIME;
+use crate::network::{self, Network, Party};
 use crate::ports::{self, ETCD_OFFSET, Ports};
-use crate::process::{TICK, runs, signal, wait_until};
-use crate::{binary, cli};
+use crate::process::{TICK, memory, runs, signal, wait_until};
+use crate::{binary, cli, world};
 
 /// The cluster's id; any would do.
 const CLUSTER: &str = "5eed0000000000000000000000000003";
@@ -32,6 +33,16 @@ const DEVICE_BYTES: u64 = 8 << 30;
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Lines of each log that a failed test prints.
 const LOG_LINES: usize = 40;
+/// Bytes that the directory of a machine with a network of its own may have: etcd keeps logs of 64 MB.
+pub const DIRECTORY_BYTES: u64 = 1 << 30;
+/// What is kept of such a directory when a test has failed.
+const KEPT: [&str; 5] = [
+    "node.log",
+    "node.log.old",
+    "etcd/etcd.log",
+    "etcd/etcd.log.old",
+    "etcd/etcd.pid",
+];
 
 /// What a machine is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +57,8 @@ pub enum Role {
 #[derive(Debug)]
 pub struct Machines {
     roles: [Role; 3],
+    /// None: they are addresses of this machine.
+    network: Option<Network>,
     ports: Ports,
     scratch: Option<TempDir>,
     running: [Option<Child>; 3],
@@ -58,7 +71,35 @@ pub struct Machines {
 /// # Panics
 /// If they do not start, or `body` fails.
 pub fn on_machines(roles: [Role; 3], body: impl FnOnce(&mut Machines) -> Result<()>) {
-    let mut machines = Machines::prepare(roles).expect("a place for the machines");
+    let machines = Machines::prepare(roles, None);
+    use_machines(machines.expect("a place for the machines"), body);
+}
+
+/// Runs a test on three nodes, each in a network namespace and with a directory of
+/// [`DIRECTORY_BYTES`]; the caller's process is where the hosts are. If it fails, their logs are printed.
+///
+/// # Panics
+/// If this is no world of one's own, they do not start, or `body` fails.
+pub fn on_network(body: impl FnOnce(&mut Machines) -> Result<()>) {
+    let machines = Network::new(3).and_then(|network| {
+        let machines = Machines::prepare([Role::Node; 3], Some(network))?;
+        for place in 0..3 {
+            world::mount_memory(&machines.directory(place), DIRECTORY_BYTES)?;
+        }
+        Ok(machines)
+    });
+    use_machines(machines.expect("a network for the machines"), body);
+}
+
+/// The same as the body of the test of this name, in a world of its own, where there can be one.
+///
+/// # Panics
+/// If the test fails.
+pub fn test_on_network(name: &str, body: impl FnOnce(&mut Machines) -> Result<()>) {
+    world::test(name, || on_network(body));
+}
+
+fn use_machines(mut machines: Machines, body: impl FnOnce(&mut Machines) -> Result<()>) {
     let result = (0..3)
         .try_for_each(|place| machines.start(place))
         .and_then(|()| body(&mut machines));
@@ -70,10 +111,11 @@ pub fn on_machines(roles: [Role; 3], body: impl FnOnce(&mut Machines) -> Result<
 }
 
 impl Machines {
-    fn prepare(roles: [Role; 3]) -> Result<Self> {
+    fn prepare(roles: [Role; 3], network: Option<Network>) -> Result<Self> {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let machines = Self {
             roles,
+            network,
             ports: ports::free(1)?,
             scratch: Some(tempfile::Builder::new().prefix("holdfast-e2e-").tempdir()?),
             running: [None, None, None],
@@ -98,6 +140,29 @@ impl Machines {
         self.scratch().join(name(place))
     }
 
+    /// The file that is the machine's device.
+    #[must_use]
+    pub fn device(&self, place: usize) -> PathBuf {
+        self.scratch().join(format!("{}.device", name(place)))
+    }
+
+    /// The network, where the machines have one of their own.
+    ///
+    /// # Errors
+    /// They have not.
+    pub fn network(&self) -> Result<&Network> {
+        let network = self.network.as_ref();
+        network.context("these machines are addresses of one")
+    }
+
+    fn address(&self, place: usize) -> IpAddr {
+        if self.network.is_some() {
+            return network::address(Party::Machine(place));
+        }
+        let last = u8::try_from(place + 1).expect("there are three");
+        Ipv4Addr::new(127, 0, 0, last).into()
+    }
+
     fn config(&self, place: usize) -> PathBuf {
         self.scratch().join(format!("{}.toml", name(place)))
     }
@@ -105,12 +170,12 @@ impl Machines {
     /// The machine's configuration, as short as it can be.
     fn file(&self, place: usize) -> String {
         let Ports { portal, api } = self.ports;
-        let (name, address, number) = (name(place), address(place), place + 1);
+        let (name, address, number) = (name(place), self.address(place), place + 1);
         let (client, peer) = (api + ETCD_OFFSET, api + ETCD_OFFSET + 1);
         let directory = self.directory(place);
         let directory = directory.display();
         let members: String = (0..3)
-            .map(|one| format!("{} = \"{}\"\n", self::name(one), self::address(one)))
+            .map(|one| format!("{} = \"{}\"\n", self::name(one), self.address(one)))
             .collect();
         let etcd = format!(
             "[etcd]\nclient_port = {client}\npeer_port = {peer}\n[etcd.members]\n{members}"
@@ -124,8 +189,9 @@ impl Machines {
                  [portal]\nlisten = \"{address}:{portal}\"\n\
                  [peers]\nlisten = \"{address}:{peers}\"\n\
                  [api]\nlisten = \"{address}:{api}\"\n\
-                 [[devices]]\npath = \"{directory}/device\"\nfile_bytes = {DEVICE_BYTES}\n",
+                 [[devices]]\npath = \"{device}\"\nfile_bytes = {DEVICE_BYTES}\n",
                 peers = api + 100,
+                device = self.device(place).display(),
             ),
         }
     }
@@ -141,7 +207,11 @@ impl Machines {
             .create(true)
             .append(true)
             .open(self.scratch().join(format!("{}.log", name(place))))?;
-        let mut command = Command::new(binary::holdfast()?);
+        let program = binary::holdfast()?;
+        let mut command = match &self.network {
+            Some(network) => network.command(Party::Machine(place), &program),
+            None => Command::new(program),
+        };
         match self.roles[place] {
             Role::Node => command.args(["node", "--with-etcd", "--config"]),
             Role::Witness => command.args(["witness", "--config"]),
@@ -166,6 +236,47 @@ impl Machines {
         let mut child = self.running[place].take().context("it runs")?;
         child.kill()?;
         child.wait()?;
+        Ok(())
+    }
+
+    /// SIGSTOP to the machine's process, or SIGCONT.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn signal(&self, place: usize, which: Signal) -> Result<()> {
+        let child = self.running[place].as_ref().context("it runs")?;
+        signal(child.id(), self.scratch(), which)
+    }
+
+    /// SIGSTOP to the machine's etcd, or SIGCONT.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn signal_etcd(&self, place: usize, which: Signal) -> Result<()> {
+        signal(self.etcd_pid(place)?, self.scratch(), which)
+    }
+
+    /// The most memory that the machine's process ever took, if it runs.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn memory(&self, place: usize) -> Result<Option<u64>> {
+        let child = self.running[place].as_ref();
+        child.map(|child| Ok(memory(child.id())?.1)).transpose()
+    }
+
+    /// Finds processes that have ended by themselves.
+    ///
+    /// # Errors
+    /// One has.
+    pub fn check_running(&mut self) -> Result<()> {
+        for (place, running) in self.running.iter_mut().enumerate() {
+            if let Some(child) = running
+                && let Some(status) = child.try_wait()?
+            {
+                bail!("{} has ended by itself, with {status}", name(place));
+            }
+        }
         Ok(())
     }
 
@@ -231,7 +342,7 @@ impl Machines {
     /// URL of a node's API.
     #[must_use]
     pub fn api(&self, place: usize) -> String {
-        format!("http://{}:{}", address(place), self.ports.api)
+        format!("http://{}:{}", self.address(place), self.ports.api)
     }
 
     /// The portals of the nodes.
@@ -239,7 +350,7 @@ impl Machines {
     pub fn portals(&self) -> Vec<SocketAddr> {
         let nodes = (0..3).filter(|place| self.roles[*place] == Role::Node);
         nodes
-            .map(|place| SocketAddr::new(address(place), self.ports.portal))
+            .map(|place| SocketAddr::new(self.address(place), self.ports.portal))
             .collect()
     }
 
@@ -267,6 +378,20 @@ impl Machines {
         wait_until(&format!("{volume} is whole"), PATIENCE, || {
             Ok(cli::volume_show(&api, volume).is_ok_and(|it| it.is_whole(copies)))
         })
+    }
+
+    /// Takes the logs out of file systems in memory, which go with the test.
+    fn keep_logs(&self) {
+        if self.network.is_none() {
+            return;
+        }
+        for place in 0..3 {
+            for file in KEPT {
+                let kept = format!("{}.{}", name(place), file.replace('/', "."));
+                // One that never was is not there to be kept.
+                let _ = fs::copy(self.directory(place).join(file), self.scratch().join(kept));
+            }
+        }
     }
 
     fn print_logs(&self) {
@@ -301,21 +426,28 @@ impl Drop for Machines {
         }
         if failed {
             self.print_logs();
-            if let Some(scratch) = self.scratch.take() {
-                let kept = scratch.keep();
-                report(&format!("what is left of it is kept: {}", kept.display()));
+            self.keep_logs();
+            if let Some(scratch) = &mut self.scratch {
+                scratch.disable_cleanup(true);
+                report(&format!(
+                    "what is left of it is kept: {}",
+                    scratch.path().display()
+                ));
+            }
+        }
+        if self.network.is_some() {
+            for place in 0..3 {
+                let directory = self.directory(place);
+                let _ = world::run("umount", ["--lazy"], Some(directory.as_os_str()));
             }
         }
     }
 }
 
-fn name(place: usize) -> String {
+/// What the machine is called.
+#[must_use]
+pub fn name(place: usize) -> String {
     format!("m{}", place + 1)
-}
-
-fn address(place: usize) -> IpAddr {
-    let last = u8::try_from(place + 1).expect("there are three");
-    Ipv4Addr::new(127, 0, 0, last).into()
 }
 
 /// Says something in the output of a failed test.
