@@ -5,7 +5,7 @@
 //! - what is spoiled is spoiled for certain: every byte becomes another.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
@@ -20,6 +20,8 @@ use holdfast_model::{BLOCK_SIZE, PAGE_SIZE};
 use crate::demo::Demo;
 use crate::process::wait_until;
 
+/// How long the kernel may take to let go of a device after its node was killed.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(10);
 /// Entries in a block of the page table.
 const ENTRIES: u32 = (TABLE_BLOCK / TABLE_ENTRY) as u32;
 
@@ -50,6 +52,22 @@ impl Device {
         let pid = demo.file().node(node)?.pid;
         ensure!(!demo.runs(pid), "{node} runs");
         Self::find(demo, node)
+    }
+
+    /// The device that is this file. What the kernel still does to it for a node that was killed is waited
+    /// for.
+    ///
+    /// # Errors
+    /// A node has it open, or it is none.
+    pub fn at_rest(path: &Path) -> Result<Self> {
+        let device = Self::open(path)?;
+        let what = format!("nobody has {} open", path.display());
+        wait_until(&what, RELEASE_PATIENCE, || match device.file.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(error)) => Err(error).context("lock a device"),
+        })?;
+        Ok(device)
     }
 
     fn find(demo: &Demo, node: &str) -> Result<Vec<Self>> {

@@ -22,6 +22,7 @@ pub mod network;
 pub mod ports;
 pub mod process;
 pub mod raw;
+pub mod thrash;
 pub mod world;
 
 pub use demo::{Demo, DemoOptions, scenario};
