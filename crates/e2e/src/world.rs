@@ -11,6 +11,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -29,11 +30,22 @@ const PROGRAMS: [&str; 6] = ["setpriv", "unshare", "mount", "ip", "tc", "etcd"];
 /// Why there can be no world of one's own here.
 #[must_use]
 pub fn missing() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("only root may have network namespaces".to_owned());
+    if !may_make_namespaces() {
+        let says = "only root may have network namespaces, and not in every container";
+        return Some(says.to_owned());
     }
     let absent = PROGRAMS.iter().find(|name| find(name).is_none())?;
     Some(format!("there is no program {absent}"))
+}
+
+/// Whether this process has the capabilities that namespaces, networks and file systems take.
+fn may_make_namespaces() -> bool {
+    /// CAP_NET_ADMIN and CAP_SYS_ADMIN, by their numbers in the kernel.
+    const NEEDED: u64 = 1 << 12 | 1 << 21;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    effective.is_some_and(|effective| effective & NEEDED == NEEDED)
 }
 
 /// Whether this program runs in a world of its own.
