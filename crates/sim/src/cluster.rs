@@ -150,6 +150,8 @@ pub struct Cluster {
     pub(crate) stalls: Vec<SeenStall>,
     /// What hosts sent and were told.
     pub(crate) host_words: Vec<HostWord>,
+    /// Rounds of scrubs that were begun.
+    pub(crate) scrubs: u64,
     /// When a host's command was last done, and the longest time without, since the hosts are busy.
     pub(crate) last_done: Instant,
     pub(crate) stall: Duration,
@@ -192,6 +194,7 @@ impl Cluster {
             last_done: Instant::ZERO,
             stall: Duration::ZERO,
             prng: prng.fork(),
+            scrubs: 0,
             trace,
             steps: 0,
             plan,

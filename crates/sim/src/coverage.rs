@@ -54,6 +54,7 @@ pub const POINTS: &[(&str, &[&str])] = &[
             "journal rotten: held back",
             "lost and misdirected writes",
             "lost and misdirected writes: held back",
+            "scrub",
             "altered",
             "altered: held back",
             "lying devices",

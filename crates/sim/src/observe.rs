@@ -94,13 +94,15 @@ impl Cluster {
         self.change_metadata(|machine, out| boot::put(machine, key, value, out))
     }
 
-    /// Volumes are to be scrubbed: this is the round.
+    /// All volumes are to be scrubbed, however far the last scrub is. Tells the round.
     ///
     /// # Errors
     /// [`Failure`] if that is against an invariant.
-    pub fn scrub(&mut self, round: u64) -> Result<(), Failure> {
-        let volumes = boot::inventory(self.metadata()).volumes;
-        for volume in volumes.into_keys() {
+    pub fn scrub(&mut self) -> Result<u64, Failure> {
+        self.scrubs += 1;
+        let round = self.scrubs;
+        let volumes = self.slices().map(|record| record.slice.volume);
+        for volume in volumes.collect::<BTreeSet<_>>() {
             let record = ScrubRecord {
                 schema: 1,
                 volume,
@@ -111,7 +113,7 @@ impl Cluster {
             let (key, value) = (ScrubRecord::key(volume), record.encode());
             self.change_metadata(|machine, out| boot::put(machine, key, value, out))?;
         }
-        Ok(())
+        Ok(round)
     }
 
     /// What was found in slices that are done with a round.

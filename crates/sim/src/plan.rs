@@ -145,6 +145,9 @@ impl RunPlan {
         if weather != Weather::Backup && prng.chance(1, 4) {
             self.add_growth(prng);
         }
+        if prng.chance(1, 3) {
+            self.add_scrubs(prng);
+        }
     }
 
     /// When everything is mended.

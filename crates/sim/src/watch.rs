@@ -289,6 +289,7 @@ const fn fault_name(fault: &Fault, done: bool) -> Option<&'static str> {
         Fault::Alter(_) => "altered: held back",
         Fault::Lie(_) => "lying devices",
         Fault::Grow(_) => "growth",
+        Fault::Scrub => "scrub",
         _ => return None,
     })
 }

@@ -81,6 +81,8 @@ pub enum Fault {
     Lie(NodeId),
     /// A volume grows by a slice.
     Grow(usize),
+    /// The operator has all volumes scrubbed, however far the last scrub is.
+    Scrub,
     /// Some sectors of a node's devices change on their own, with the same exception.
     Rot(NodeId),
     /// Some sectors of pages do, and of nothing else, with the same exception.
@@ -148,6 +150,7 @@ impl Cluster {
             Fault::LoseAnswers(one_in) => self.agreement.lost_one_in = one_in,
             Fault::SaveMetadata => self.agreement.save(),
             Fault::Grow(volume) => result = self.grow(volume),
+            Fault::Scrub => result = self.scrub().map(drop),
             Fault::PutBack(node) => done = self.put_back(node),
             Fault::RollBackMetadata | Fault::EmptyMetadata | Fault::RestoreMetadata => {
                 match self.metadata_fault(fault) {

@@ -127,6 +127,14 @@ impl RunPlan {
         }
     }
 
+    pub(super) fn add_scrubs(&mut self, prng: &mut Prng) {
+        let load = self.load.as_millis() as u64;
+        for _ in 0..prng.between(1, 3) {
+            let when = Duration::from_millis(prng.between(100, load));
+            self.add(when, Fault::Scrub);
+        }
+    }
+
     /// Nodes die one after the other, and are away at the same time: as many as a mirror survives, and
     /// now and then more.
     fn deaths(&mut self, Span { mut start, end }: Span, prng: &mut Prng) {

@@ -20,9 +20,9 @@ fn settled(seed: u64, policy: Policy) -> Story {
 }
 
 /// Scrubs the volume, and tells what was found in all of its slices.
-fn scrub(story: &mut Story, round: u64) -> ScrubFindings {
-    let cluster = &mut story.run.cluster;
-    cluster.scrub(round).expect("nothing forbids it");
+fn scrub(story: &mut Story) -> ScrubFindings {
+    let round = story.run.cluster.scrub();
+    let round = round.expect("nothing forbids it");
     for _ in 0..600 {
         let done = story.run.cluster.scrubbed(round);
         if done.len() == story.run.cluster.records().len() {
@@ -48,7 +48,7 @@ fn alter(story: &mut Story, node: NodeId) {
 fn where_all_is_well_everything_is_read_and_nothing_found() {
     for seed in 0..SEEDS {
         let mut story = settled(seed, Policy::Mirror2);
-        let found = scrub(&mut story, 1);
+        let found = scrub(&mut story);
         let read = found.bytes_read;
         assert!(
             read > 0 && read.is_multiple_of(2 * 4096),
@@ -60,7 +60,7 @@ fn where_all_is_well_everything_is_read_and_nothing_found() {
         };
         assert_eq!(found, clean, "seed {seed}");
         assert_eq!(
-            scrub(&mut story, 2),
+            scrub(&mut story),
             clean,
             "seed {seed}: the next one begins anew"
         );
@@ -83,11 +83,11 @@ fn blocks_that_rot_on_any_node_are_found_and_mended() {
             story.now(Fault::RotPages(node));
         }
         story.now(Fault::RotTable(node));
-        let found = scrub(&mut story, 1);
+        let found = scrub(&mut story);
         assert!(found.bad > 0, "seed {seed}");
         assert_eq!((found.unmended, found.differing), (0, 0), "seed {seed}");
         assert!(story.run.cluster.tally().repaired > 0, "seed {seed}");
-        let again = scrub(&mut story, 2);
+        let again = scrub(&mut story);
         assert_eq!((again.bad, again.unmended), (0, 0), "seed {seed}");
         story.ends_well();
     }
@@ -101,7 +101,7 @@ fn what_no_replica_has_any_more_is_told_of() {
         for _ in 0..40 {
             story.now(Fault::RotForGood(primary));
         }
-        let found = scrub(&mut story, 1);
+        let found = scrub(&mut story);
         assert!(found.bad > 0, "seed {seed}");
         assert_eq!(found.bad, found.unmended, "seed {seed}");
     }
@@ -114,7 +114,7 @@ fn sound_blocks_that_differ_become_what_most_have() {
         let mut story = settled(seed, Policy::Mirror3);
         let node = NodeId(seed as u16 % 3 + 1);
         alter(&mut story, node);
-        let found = scrub(&mut story, 1);
+        let found = scrub(&mut story);
         assert!(found.differing > 0, "seed {seed}: {found:?}");
         assert_eq!(
             (found.bad, found.doubtful, found.unmended),
@@ -137,7 +137,7 @@ fn of_two_sound_blocks_that_differ_the_primarys_is_taken_and_that_is_told() {
             secondary,
             "seed {seed}: it follows as before"
         );
-        let found = scrub(&mut story, 1);
+        let found = scrub(&mut story);
         assert!(found.differing > 0, "seed {seed}: {found:?}");
         assert_eq!(found.doubtful, found.differing, "seed {seed}");
         assert_eq!((found.bad, found.unmended), (0, 0), "seed {seed}");
@@ -153,13 +153,13 @@ fn a_scrub_under_load_and_deaths_harms_nothing() {
         let mut story = settled(seed, Policy::Mirror3);
         story.busy(true);
         let cluster = &mut story.run.cluster;
-        cluster.scrub(1).expect("nothing forbids it");
+        cluster.scrub().expect("nothing forbids it");
         story.wait(SECOND / 50);
         let primary = story.primary();
         story.now(Fault::Kill(primary));
         story.wait(3 * SECOND);
         story.now(Fault::Start(primary));
-        let found = scrub(&mut story, 2);
+        let found = scrub(&mut story);
         let wrong = (found.bad, found.differing, found.unmended);
         assert_eq!(wrong, (0, 0, 0), "seed {seed}: {found:?}");
         story.ends_well();
