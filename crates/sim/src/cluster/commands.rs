@@ -5,6 +5,7 @@ use holdfast_stdx::Duration;
 
 use super::node::{Misplaced, ProcessId};
 use super::{Cluster, Happening, SeenStall, summary};
+use crate::disk::SimDisk;
 use crate::failure::Failure;
 use crate::network::Place;
 
@@ -34,12 +35,16 @@ impl Cluster {
                 }
                 Command::OpenFailed(failure) => {
                     let node = self.node(process.node);
-                    if !node.disks_bad && node.aside.is_none() {
+                    let lies = node.disks.iter().any(SimDisk::is_lying);
+                    if !node.disks_bad && node.aside.is_none() && !lies {
                         return Err(Failure::OpenFailed(process.node, failure));
                     }
                     self.watch.coverage.reach("opening", "refused");
                     // The daemon ends, and its node has to be looked after.
                     self.end_process(process);
+                    if lies {
+                        self.replace_liars(process.node);
+                    }
                 }
                 Command::Notice(notice) => {
                     self.tally.count(&notice);
@@ -66,6 +71,7 @@ impl Cluster {
         if misplaced.is_some_and(|aside| aside.misplaced == Misplaced::Foreign) {
             return Err(Failure::OpenedForeign(process.node));
         }
+        self.node(process.node).known_start = process.start;
         let Some(running) = self.running(process) else {
             return Ok(());
         };

@@ -9,7 +9,7 @@ use holdfast_format::{
 };
 use holdfast_model::record::{Membership, ReplicaRecord};
 use holdfast_model::{BLOCK_SIZE, NodeId, PAGE_SIZE};
-use holdfast_stdx::crc32c;
+use holdfast_stdx::{Duration, crc32c};
 
 use super::node::{Misplaced, Node};
 use super::{Cluster, Fault};
@@ -21,6 +21,8 @@ const ROTTEN_SECTORS: usize = 12;
 const LOST_ENTRIES: usize = 3;
 /// Writes to a device that turn out to be lost at a time.
 const LOST_WRITES: usize = 6;
+/// How long it takes to replace devices.
+const REPLACED_IN: Duration = Duration::from_millis(100);
 
 impl Cluster {
     /// Something goes wrong with a node's devices, or right again. Says whether it did: what would lose
@@ -86,6 +88,14 @@ impl Cluster {
         let own = std::mem::replace(&mut self.node(one).disks[0], foreign);
         self.node(other).disks[0] = own;
         true
+    }
+
+    /// Devices that have lied, and are refused, are replaced, with the same exception.
+    pub(super) fn replace_liars(&mut self, node: NodeId) {
+        if self.is_spare(node) {
+            self.node(node).replace_disks();
+            self.plan_fault(REPLACED_IN, Fault::Start(node));
+        }
     }
 
     /// A node has its own devices again. Says whether they were away.

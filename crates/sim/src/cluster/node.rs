@@ -85,6 +85,8 @@ pub(crate) struct Node {
     pub(crate) disks: Vec<SimDisk>,
     pub(crate) store: StoreId,
     pub(crate) starts: u64,
+    /// The last of them of which the metadata knows.
+    pub(crate) known_start: u64,
     /// Its devices as somebody copied them, and in which start that was.
     copied: Option<(Vec<SimDisk>, u64)>,
     /// Its own devices, while others are in the place of some of them.
@@ -167,6 +169,7 @@ impl Node {
             aside: None,
             store: StoreId(0),
             starts: 0,
+            known_start: 0,
             disks_bad: false,
             process: None,
             prng,
@@ -206,10 +209,11 @@ impl Node {
         self.copied = Some((disks, self.starts));
     }
 
-    /// Brings the copy back, if it is of an earlier start than the last one: from the same start it
-    /// could not be told from what a power loss leaves.
+    /// Brings the copy back, if it is of an earlier start than the last one of which the metadata knows:
+    /// from the same start it could not be told from what a power loss leaves.
     pub(crate) fn roll_back_disks(&mut self) -> bool {
-        let is_old = |(_, start): &mut (Vec<SimDisk>, u64)| *start > 0 && *start < self.starts;
+        let known = self.known_start;
+        let is_old = |(_, start): &mut (Vec<SimDisk>, u64)| *start > 0 && *start < known;
         let Some((disks, _)) = self.copied.take_if(is_old) else {
             return false;
         };
@@ -221,8 +225,9 @@ impl Node {
     /// The same for the device that the journal is on, if there is another one. Its own is kept, in
     /// case that it is refused.
     pub(crate) fn roll_back_journal(&mut self) -> bool {
+        let known = self.known_start;
         let is_old = |(disks, start): &mut (Vec<SimDisk>, u64)| {
-            disks.len() > 1 && *start > 0 && *start < self.starts
+            disks.len() > 1 && *start > 0 && *start < known
         };
         if self.aside.is_some() {
             return false;
