@@ -1,7 +1,9 @@
 //! How a cluster comes into being: its record, its nodes, its volumes, in the way of the control
 //! plane.
 
-use holdfast_control::{Inventory, Plan, VolumeName, VolumeSize, create, delete, grow};
+use holdfast_control::{
+    Inventory, InventoryError, Plan, VolumeName, VolumeSize, create, delete, grow,
+};
 use holdfast_metadata::machine::Output;
 use holdfast_metadata::{ClientId, Machine};
 use holdfast_model::metadata::{
@@ -37,12 +39,14 @@ fn volume_name(name: &str) -> VolumeName {
     name.parse().expect("a name of ours is a volume's name")
 }
 
-/// What the metadata holds.
-pub(crate) fn inventory(machine: &Machine) -> Inventory {
-    // A copy: whoever looks changes nothing.
-    let mut machine = machine.clone();
-    let outcome = transact(&mut machine, Inventory::query(), &mut Output::default());
-    Inventory::from_outcome(outcome).expect("our own records can be read")
+/// What the metadata holds; none where there is no cluster.
+pub(crate) fn inventory(machine: &mut Machine) -> Option<Inventory> {
+    let outcome = transact(machine, Inventory::query(), &mut Output::default());
+    match Inventory::from_outcome(outcome) {
+        Ok(inventory) => Some(inventory),
+        Err(InventoryError::NoCluster) => None,
+        Err(error) => panic!("our own records can be read: {error}"),
+    }
 }
 
 /// Every slice's record, also where there is no cluster.
@@ -69,7 +73,7 @@ const ROOM: (u64, u64) = (1 << 30, 1 << 30);
 /// Makes a volume on the nodes that are registered. What the watches see is in `out`.
 pub(crate) fn create_volume(machine: &mut Machine, volume: &VolumePlan, out: &mut Output) {
     let size = VolumeSize::new(volume.bytes).expect("a size of ours is a volume's size");
-    let inventory = inventory(machine);
+    let inventory = inventory(machine).expect("the cluster is there before its volumes");
     let plan = create(
         &inventory,
         |_| Some(ROOM),
@@ -90,8 +94,11 @@ pub(crate) fn grow_volume(
     out: &mut Output,
 ) -> bool {
     let size = VolumeSize::new(bytes).expect("a size of ours is a volume's size");
+    let Some(inventory) = inventory(machine) else {
+        return false;
+    };
     let plan = grow(
-        &inventory(machine),
+        &inventory,
         |node| is_up(node).then_some(ROOM),
         &volume_name(&volume.name),
         size,
@@ -104,7 +111,8 @@ pub(crate) fn grow_volume(
 
 /// Deletes a volume.
 pub(crate) fn delete_volume(machine: &mut Machine, volume: &VolumePlan, out: &mut Output) {
-    let plan = delete(&inventory(machine), &volume_name(&volume.name)).expect("there is a volume");
+    let inventory = inventory(machine).expect("where there is a volume there is a cluster");
+    let plan = delete(&inventory, &volume_name(&volume.name)).expect("there is a volume");
     carry_out(machine, plan, out);
 }
 
@@ -129,7 +137,8 @@ fn carry_out(machine: &mut Machine, plan: Plan, out: &mut Output) {
     }
 }
 
-fn transact(
+/// Carries a transaction out for the control plane. What the watches see is in `out`.
+pub(crate) fn transact(
     machine: &mut Machine,
     transaction: Transaction,
     out: &mut Output,

@@ -9,16 +9,19 @@
 
 mod agreement;
 mod commands;
+mod controller;
 mod devices;
 mod faults;
 mod hosts;
 mod links;
 mod node;
+mod operator;
 mod portals;
 mod summary;
 
 use std::collections::BTreeMap;
 
+use holdfast_control::Inventory;
 use holdfast_engine::{ConnectionId, Engine, Event, LinkId, Output, Stall};
 use holdfast_metadata::Machine;
 use holdfast_model::metadata::MetadataToken;
@@ -28,13 +31,15 @@ use holdfast_stdx::{Duration, Instant, Prng};
 use holdfast_wire::Lane;
 
 use self::agreement::Agreement;
+pub use self::controller::ControllerPlan;
+use self::controller::{Controller, Written};
 pub use self::faults::Fault;
 use self::links::Links;
 pub use self::node::NodePlan;
 pub(crate) use self::node::{CLUSTER, Node};
 use self::node::{Freeze, ProcessId};
 use self::portals::{Connections, Toward};
-use crate::boot::cluster_record;
+use crate::boot::{self, cluster_record};
 use crate::disk::SimDisk;
 use crate::failure::Failure;
 use crate::history::History;
@@ -88,6 +93,12 @@ pub(crate) enum Happening {
     Thaw(ProcessId),
     /// Something goes wrong, or is mended.
     Fault(Fault),
+    /// Whoever steers looks.
+    Pass,
+    /// It knows what the metadata holds.
+    Looked(ProcessId, Box<Inventory>),
+    /// Something that a controller wants written arrives at the metadata.
+    Written(Box<Written>),
 }
 
 /// What a cluster is made of.
@@ -101,6 +112,8 @@ pub struct ClusterPlan {
     pub volumes: Vec<VolumePlan>,
     /// The hosts.
     pub hosts: Vec<HostPlan>,
+    /// How it is steered; not at all, if slices stay where they are.
+    pub controller: Option<ControllerPlan>,
     /// Whether devices are looked at before each start, for the coverage: it takes time.
     pub probes: bool,
 }
@@ -141,6 +154,7 @@ pub struct Cluster {
     network: Network,
     links: Links,
     agreement: Agreement,
+    controller: Controller,
     connections: Connections,
     pub(crate) invariants: Invariants,
     pub(crate) watch: Watch,
@@ -195,6 +209,7 @@ impl Cluster {
             stall: Duration::ZERO,
             prng: prng.fork(),
             scrubs: 0,
+            controller: Controller::new(prng.fork()),
             trace,
             steps: 0,
             plan,
@@ -213,6 +228,11 @@ impl Cluster {
     #[must_use]
     pub fn metadata(&self) -> &Machine {
         self.agreement.machine()
+    }
+
+    /// What a controller reads of the metadata.
+    pub(crate) fn inventory(&mut self) -> Option<Inventory> {
+        boot::inventory(self.agreement.machine_mut())
     }
 
     /// The slices' records.
@@ -290,6 +310,9 @@ impl Cluster {
             Happening::Host(host) => self.host_acts(host),
             Happening::Thaw(process) => self.thaw(process),
             Happening::Fault(fault) => self.fault(fault),
+            Happening::Pass => self.pass(),
+            Happening::Looked(process, inventory) => self.looked(process, &inventory),
+            Happening::Written(written) => self.written(*written),
         }
     }
 

@@ -26,7 +26,12 @@ impl Cluster {
     pub(crate) fn compare_replicas(&mut self, rotten: Option<NodeId>) -> Result<(), Failure> {
         let mut stores = BTreeMap::new();
         for node in self.node_ids() {
-            stores.insert(node, self.opened_cold(node)?);
+            let cold = self.opened_cold(node)?;
+            // The end of a slice may rot as well: its node lets it go once more when it starts.
+            if rotten != Some(node) {
+                self.check_named(node, &cold)?;
+            }
+            stores.insert(node, cold);
         }
         for record in self.records() {
             let slice = record.slice;
@@ -45,6 +50,17 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+
+    /// Nothing is left of replicas that were let go.
+    fn check_named(&self, node: NodeId, cold: &Cold) -> Result<(), Failure> {
+        let mut held = cold.recovered.slices.keys();
+        match held.find(|slice| !self.is_named(node, **slice)) {
+            Some(slice) => Err(Failure::NotConverged(format!(
+                "the devices of {node} hold slice {slice}, which no record places there"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// The store on a copy of a node's devices, after a power loss.

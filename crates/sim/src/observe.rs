@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use holdfast_engine::{ReplicaView, Stall};
-use holdfast_model::NodeId;
 use holdfast_model::record::{
     IntentRecord, Membership, Record, ScrubFindings, ScrubRecord, SliceRecord, WishRecord,
 };
+use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::Duration;
 
 use crate::boot;
@@ -26,20 +26,23 @@ impl Cluster {
     }
 
     /// Whether every node is registered.
-    pub(crate) fn is_registered(&self) -> bool {
-        let registered = boot::inventory(self.metadata()).nodes;
+    pub(crate) fn is_registered(&mut self) -> bool {
+        let Some(inventory) = self.inventory() else {
+            return false;
+        };
         let ready = |node: &crate::cluster::Node| {
             let process = node.process.as_ref();
             process.is_some_and(|process| process.engine.status().registered)
         };
         self.nodes
             .values()
-            .all(|node| registered.contains_key(&node.id) && ready(node))
+            .all(|node| inventory.nodes.contains_key(&node.id) && ready(node))
     }
 
     /// Makes the volumes.
     pub(crate) fn create_volumes(&mut self) -> Result<(), Failure> {
         self.save_metadata();
+        self.begin_to_steer()?;
         for volume in self.plan.volumes.clone() {
             self.change_metadata(|machine, out| boot::create_volume(machine, &volume, out))?;
         }
@@ -118,8 +121,9 @@ impl Cluster {
 
     /// What was found in slices that are done with a round.
     #[must_use]
-    pub fn scrubbed(&self, round: u64) -> Vec<ScrubFindings> {
-        let scrubbed = boot::inventory(self.metadata()).scrubbed.into_values();
+    pub fn scrubbed(&mut self, round: u64) -> Vec<ScrubFindings> {
+        let inventory = self.inventory().into_iter();
+        let scrubbed = inventory.flat_map(|inventory| inventory.scrubbed.into_values());
         let done = scrubbed.filter(|scrubbed| scrubbed.round >= round);
         done.map(|scrubbed| scrubbed.findings).collect()
     }
@@ -323,6 +327,11 @@ impl Cluster {
 
     /// What is not yet as it should be; `None` if everything is.
     pub(crate) fn unconverged(&self) -> Option<String> {
+        for node in self.node_ids() {
+            if let Some(what) = self.strayed(node) {
+                return Some(what);
+            }
+        }
         for record in self.slices() {
             if let Some(what) = self.slice_unconverged(record) {
                 return Some(format!("slice {}: {what}; {record:?}", record.slice));
@@ -341,6 +350,27 @@ impl Cluster {
             }
         }
         None
+    }
+
+    /// Whether a slice's record names the replica that a node's devices hold.
+    pub(crate) fn is_named(&self, node: NodeId, slice: SliceId) -> bool {
+        let record = self.slices().find(|record| record.slice == slice);
+        let replica = record.and_then(|record| record.replica(node));
+        replica.is_some_and(|replica| replica.store == self.nodes[&node].store)
+    }
+
+    /// What a node has that no record names.
+    fn strayed(&self, node: NodeId) -> Option<String> {
+        let mut views = self.views(node).into_iter();
+        if let Some(stray) = views.find(|view| !self.is_named(node, view.slice)) {
+            return Some(format!(
+                "{node} has a replica that no record names: {stray:?}"
+            ));
+        }
+        let status = self.nodes[&node].process.as_ref()?.engine.status();
+        let named: u64 = status.replicas.iter().map(|replica| replica.pages).sum();
+        let used = status.usage.pages_used;
+        (used > named).then(|| format!("{node} has {used} pages, and {named} are of replicas"))
     }
 
     fn slice_unconverged(&self, record: &SliceRecord) -> Option<String> {

@@ -11,6 +11,7 @@
 
 mod episodes;
 mod mix;
+mod operators;
 mod shape;
 
 use holdfast_model::NodeId;
@@ -111,17 +112,33 @@ impl RunPlan {
 
     fn add_weather(&mut self, profile: Profile, weather: Weather, prng: &mut Prng) {
         let mut mix = Mix::draw(prng);
+        match weather {
+            Weather::Rot => mix.leave_out_all_but_moves(),
+            Weather::Backup => mix.leave_out_starts(),
+            _ => {}
+        }
+        // What has one copy, and moves or grows onto devices that rot, is lost when those before let it go.
+        let mut copies = self.cluster.volumes.iter().map(|it| it.policy.copies());
+        let may_be_lost = weather == Weather::Rot && copies.any(|copies| copies == 1);
+        // A node alone has nowhere to go. Where devices lie less can be promised of what they are asked.
+        let unsteered =
+            self.cluster.nodes == 1 || weather == Weather::Lies || may_be_lost || prng.chance(2, 5);
+        if unsteered {
+            mix.leave_out_steering();
+        }
+        if mix.is_steered() {
+            self.steer(prng);
+        }
         let episodes = match weather {
             Weather::Calm => prng.between(0, 1),
             Weather::Rough => prng.between(1, 3),
             Weather::Storm => prng.between(4, 9),
             Weather::Rot => {
                 self.add_rot(prng);
-                0
+                prng.between(0, 3)
             }
             Weather::Backup => {
                 self.add_backup(prng);
-                mix.leave_out_starts();
                 prng.between(0, 2)
             }
             Weather::Lies => {
@@ -142,7 +159,7 @@ impl RunPlan {
         for _ in 0..episodes {
             self.add_episode(&mix, prng);
         }
-        if weather != Weather::Backup && prng.chance(1, 4) {
+        if weather != Weather::Backup && !may_be_lost && prng.chance(1, 4) {
             self.add_growth(prng);
         }
         if prng.chance(1, 3) {

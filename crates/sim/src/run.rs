@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use holdfast_model::NodeId;
-use holdfast_stdx::{Duration, Prng};
+use holdfast_stdx::{Duration, Instant, Prng};
 
 use crate::cluster::{Cluster, Fault};
 use crate::coverage::Coverage;
@@ -22,6 +22,9 @@ const BOOT_MAX: Duration = Duration::from_secs(10);
 /// How long the cluster may take to be whole again after the last fault: a replica whose journal
 /// ended in a bad group may wait for a minute.
 const CONVERGENCE_MAX: Duration = Duration::from_secs(100);
+/// How long until every slice is where it is to be, and led there: a node that was lost again and again
+/// rests for five minutes before it leads, and a move waits for that.
+const SETTLED_MAX: Duration = Duration::from_secs(700);
 /// How often it is looked at.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -140,11 +143,7 @@ impl Run {
         }
         cluster.create_volumes()?;
         cluster.set_busy(false)?;
-        if !cluster.run_while(end, PAUSE, |cluster| cluster.unconverged().is_some())? {
-            let what = cluster.unconverged().unwrap_or_default();
-            return Err(Failure::NotConverged(format!("boot: {what}")));
-        }
-        Ok(())
+        self.wait_until_none(end, |cluster| cluster.unconverged())
     }
 
     /// Everything that was wrong is right.
@@ -153,7 +152,16 @@ impl Run {
             self.cluster.plan_fault(Duration::ZERO, Fault::Start(node));
         }
         let now = self.cluster.now();
-        self.cluster.run_until(now)
+        self.cluster.run_until(now)?;
+        let end = now + BOOT_MAX;
+        if !self
+            .cluster
+            .run_while(end, PAUSE, Cluster::call_orders_off)?
+        {
+            let what = "nodes are not what they are to be";
+            return Err(Failure::NotConverged(what.into()));
+        }
+        Ok(())
     }
 
     /// Waits until the cluster is whole. Returns how long it took.
@@ -163,14 +171,26 @@ impl Run {
     pub fn converge(&mut self) -> Result<Duration, Failure> {
         let start = self.cluster.now();
         let end = start + CONVERGENCE_MAX;
-        let whole = self
-            .cluster
-            .run_while(end, PAUSE, |cluster| cluster.unconverged().is_some())?;
-        if !whole {
-            let what = self.cluster.unconverged().unwrap_or_default();
-            return Err(Failure::NotConverged(what));
-        }
+        self.wait_until_none(end, |cluster| cluster.unconverged())?;
+        let end = start + SETTLED_MAX;
+        self.wait_until_none(end, |cluster| {
+            cluster.unsettled().or_else(|| cluster.unconverged())
+        })?;
         Ok(self.cluster.now().since(start))
+    }
+
+    /// Waits until nothing is wrong any more.
+    fn wait_until_none(
+        &mut self,
+        end: Instant,
+        wrong: impl Fn(&mut Cluster) -> Option<String>,
+    ) -> Result<(), Failure> {
+        let cluster = &mut self.cluster;
+        if cluster.run_while(end, PAUSE, |cluster| wrong(cluster).is_some())? {
+            return Ok(());
+        }
+        let what = wrong(cluster).unwrap_or_default();
+        Err(Failure::NotConverged(what))
     }
 
     /// Reads everything over every path, checks the history, switches everything off and compares

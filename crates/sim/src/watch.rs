@@ -2,13 +2,18 @@
 //!
 //! Invariant: whoever watches changes nothing: neither draws numbers nor schedules anything.
 
+mod moves;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdfast_control::Order;
 use holdfast_engine::{Notice, ReplicaView};
+use holdfast_metadata::machine::StoreChange;
 use holdfast_model::record::{Membership, SliceRecord};
 use holdfast_model::{NodeId, SliceId, StoreId};
 use holdfast_wire::{Message, OutcomeCode, Refusal, Role as JoiningAs};
 
+use self::moves::{Moves, Trouble};
 use crate::catalog::Changed;
 use crate::cluster::Fault;
 use crate::coverage::Coverage;
@@ -62,6 +67,7 @@ pub(crate) struct Watch {
     roles: BTreeMap<(NodeId, SliceId), Role>,
     /// Syncs that have begun and not ended, each with the number that the primary gave it.
     syncs: BTreeSet<(SliceId, NodeId)>,
+    moves: Moves,
 }
 
 impl Watch {
@@ -85,8 +91,28 @@ impl Watch {
     }
 
     /// A process has ended: what its replicas were is no change to what they will be.
-    pub(crate) fn process_ended(&mut self, node: NodeId) {
+    pub(crate) fn process_ended<'a>(
+        &mut self,
+        node: NodeId,
+        record: impl Fn(SliceId) -> Option<&'a SliceRecord>,
+    ) {
         self.roles.retain(|(of, _), _| *of != node);
+        let coverage = &mut self.coverage;
+        self.moves.trouble(node, Trouble::Ends, record, coverage);
+    }
+
+    /// The metadata has changed.
+    pub(crate) fn metadata<'a>(
+        &mut self,
+        changes: &[StoreChange],
+        record: impl Fn(SliceId) -> Option<&'a SliceRecord>,
+    ) {
+        self.moves.follow(changes, record, &mut self.coverage);
+    }
+
+    /// Another store of the metadata has taken the place of the one before.
+    pub(crate) fn metadata_replaced(&mut self) {
+        self.moves.forget();
     }
 
     /// A record has changed.
@@ -97,6 +123,8 @@ impl Watch {
             for point in differences(before, &changed.after) {
                 self.coverage.reach("configuration", point);
             }
+            self.moves
+                .record(before, &changed.after, &mut self.coverage);
         }
     }
 
@@ -154,10 +182,58 @@ impl Watch {
     }
 
     /// Something goes wrong; `done` says whether it was not held back.
-    pub(crate) fn fault(&mut self, fault: &Fault, done: bool) {
+    pub(crate) fn fault<'a>(
+        &mut self,
+        fault: &Fault,
+        done: bool,
+        record: impl Fn(SliceId) -> Option<&'a SliceRecord>,
+    ) {
         if let Some(point) = fault_name(fault, done) {
             self.coverage.reach("fault", point);
         }
+        if let Fault::Order(_, order) = fault {
+            self.coverage.reach("order", order_name(*order, done));
+        }
+        for (node, trouble) in troubles(fault, done) {
+            let coverage = &mut self.coverage;
+            self.moves.trouble(node, trouble, &record, coverage);
+        }
+    }
+}
+
+/// What a fault does to nodes that go on.
+fn troubles(fault: &Fault, done: bool) -> Vec<(NodeId, Trouble)> {
+    match *fault {
+        Fault::Freeze { node, .. } | Fault::Standstill { node, .. } => {
+            vec![(node, Trouble::Freezes)]
+        }
+        Fault::Cut(from, to) => [from, to]
+            .into_iter()
+            .filter_map(|place| match place {
+                Place::Node(node) => Some((node, Trouble::Cut)),
+                Place::Host(_) | Place::Metadata => None,
+            })
+            .collect(),
+        Fault::SlowDisks(node, _) | Fault::StickDisks(node) => vec![(node, Trouble::Slow)],
+        Fault::Wipe(node) if done => vec![(node, Trouble::Emptied)],
+        _ => Vec::new(),
+    }
+}
+
+const fn order_name(order: Order, done: bool) -> &'static str {
+    match (order, done) {
+        (Order::Add, true) => "add",
+        (Order::Add, false) => "add: refused",
+        (Order::Drain, true) => "drain",
+        (Order::Drain, false) => "drain: refused",
+        (Order::CancelDrain, true) => "cancel drain",
+        (Order::CancelDrain, false) => "cancel drain: refused",
+        (Order::MaintenanceOn, true) => "maintenance on",
+        (Order::MaintenanceOn, false) => "maintenance on: refused",
+        (Order::MaintenanceOff, true) => "maintenance off",
+        (Order::MaintenanceOff, false) => "maintenance off: refused",
+        (Order::Remove, true) => "remove",
+        (Order::Remove, false) => "remove: refused",
     }
 }
 
@@ -290,6 +366,8 @@ const fn fault_name(fault: &Fault, done: bool) -> Option<&'static str> {
         Fault::Lie(_) => "lying devices",
         Fault::Grow(_) => "growth",
         Fault::Scrub => "scrub",
+        Fault::Move if done => "move",
+        Fault::Move => "move: held back",
         _ => return None,
     })
 }

@@ -22,6 +22,7 @@ fn plan(prng: &mut Prng, nodes: u16, policy: Policy) -> RunPlan {
             node: NodePlan::draw(prng),
             volumes: vec![VolumePlan::new("disk", policy)],
             hosts,
+            controller: None,
             probes: false,
         },
         load: Duration::from_secs(12),

@@ -55,6 +55,8 @@ pub(super) struct Agreement {
     outdated_since: Option<Instant>,
     /// The right one, while another is in its place.
     right: Option<Machine>,
+    /// How often another one was put in its place.
+    replaced: u64,
 }
 
 /// A process's session.
@@ -86,6 +88,7 @@ impl Agreement {
             saved: None,
             outdated_since: None,
             right: None,
+            replaced: 0,
         }
     }
 
@@ -106,6 +109,17 @@ impl Agreement {
 
     pub(super) fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// The same, for whoever reads as a client does. What changes it goes through
+    /// [`Cluster::change_metadata`].
+    pub(super) fn machine_mut(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+
+    /// Which store it is, in the order in which they were put in place.
+    pub(super) fn store(&self) -> u64 {
+        self.replaced
     }
 
     /// Whether something that a dead process of a node has asked may arrive still.
@@ -251,6 +265,9 @@ impl Cluster {
         if !out.changes.is_empty() {
             self.agreement.outdated_since.get_or_insert(self.now);
         }
+        let catalog = &self.agreement.catalog;
+        self.watch
+            .metadata(&out.changes, |slice| catalog.slice(slice));
         for record in &changed {
             self.watch.record(record);
         }
@@ -356,7 +373,9 @@ impl Cluster {
         self.agreement.ghosts.clear();
         let agreement = &mut self.agreement;
         let before = std::mem::replace(&mut agreement.machine, machine);
+        agreement.replaced += 1;
         agreement.catalog.read_anew(&agreement.machine);
+        self.watch.metadata_replaced();
         if fault != Fault::RestoreMetadata {
             agreement.right.get_or_insert(before);
         }

@@ -1,5 +1,6 @@
 //! What goes wrong, and how it ends.
 
+use holdfast_control::Order;
 use holdfast_engine::Event;
 use holdfast_model::NodeId;
 use holdfast_stdx::{Duration, Prng};
@@ -83,6 +84,10 @@ pub enum Fault {
     Grow(usize),
     /// The operator has all volumes scrubbed, however far the last scrub is.
     Scrub,
+    /// The operator orders something of a node.
+    Order(NodeId, Order),
+    /// A replica of some slice is wanted elsewhere, or another one is to lead.
+    Move,
     /// Some sectors of a node's devices change on their own, with the same exception.
     Rot(NodeId),
     /// Some sectors of pages do, and of nothing else, with the same exception.
@@ -152,6 +157,8 @@ impl Cluster {
             Fault::Grow(volume) => result = self.grow(volume),
             Fault::Scrub => result = self.scrub().map(drop),
             Fault::PutBack(node) => done = self.put_back(node),
+            Fault::Order(node, order) => done = self.order(node, order),
+            Fault::Move => done = self.move_slice(),
             Fault::RollBackMetadata | Fault::EmptyMetadata | Fault::RestoreMetadata => {
                 match self.metadata_fault(fault) {
                     Ok(it) => done = it,
@@ -176,7 +183,9 @@ impl Cluster {
             | Fault::LoseWrites(node)
             | Fault::Alter(node) => done = self.device_fault(node, fault),
         }
-        self.watch.fault(&fault, done);
+        let agreement = &self.agreement;
+        self.watch
+            .fault(&fault, done, |slice| agreement.slice(slice));
         result
     }
 
@@ -214,7 +223,9 @@ impl Cluster {
         self.connections_of_dead(process, kernel_lives);
         self.metadata_of_dead(process);
         self.invariants.process_ended(process.node);
-        self.watch.process_ended(process.node);
+        let agreement = &self.agreement;
+        self.watch
+            .process_ended(process.node, |slice| agreement.slice(slice));
     }
 
     fn stop(&mut self, node: NodeId) -> Result<(), Failure> {

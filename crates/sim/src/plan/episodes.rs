@@ -41,6 +41,10 @@ impl RunPlan {
             Kind::Strand => self.strand(span.start, node, prng),
             Kind::DisturbSync => self.disturb_sync(span.start, node, prng),
             Kind::EndBadly => self.end_badly(span, node, prng),
+            Kind::Move => self.moves(span.start, prng),
+            Kind::Drain => self.drain(span.start, node, prng),
+            Kind::Maintenance => self.maintain(span, node, prng),
+            Kind::Replace => self.replace(span.start, node, prng),
         }
     }
 
@@ -224,7 +228,7 @@ impl RunPlan {
         }
     }
 
-    fn add(&mut self, when: Duration, fault: Fault) {
+    pub(super) fn add(&mut self, when: Duration, fault: Fault) {
         self.faults.push((when, fault));
     }
 
@@ -374,7 +378,7 @@ impl RunPlan {
     }
 
     /// A node is down for a while.
-    fn down(&mut self, Span { start, end }: Span, fault: Fault, node: NodeId) {
+    pub(super) fn down(&mut self, Span { start, end }: Span, fault: Fault, node: NodeId) {
         self.add(start, fault);
         self.add(end, Fault::Start(node));
     }

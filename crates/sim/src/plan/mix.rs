@@ -30,6 +30,12 @@ pub(super) enum Kind {
     Strand,
     DisturbSync,
     EndBadly,
+    /// Replicas are wanted elsewhere.
+    Move,
+    Drain,
+    Maintenance,
+    /// A node is away until its replicas are rebuilt elsewhere.
+    Replace,
 }
 
 /// A kind, how often a run has it at all (in a hundred), and how often it then happens, among the others.
@@ -57,7 +63,21 @@ const KINDS: &[Row] = &[
     Row(Kind::Strand, 40, 2),
     Row(Kind::DisturbSync, 50, 4),
     Row(Kind::EndBadly, 40, 2),
+    Row(Kind::Move, 60, 5),
+    Row(Kind::Drain, 40, 3),
+    Row(Kind::Maintenance, 40, 2),
+    Row(Kind::Replace, 40, 3),
 ];
+
+impl Kind {
+    /// Whether somebody has to steer the cluster for it.
+    const fn is_steered(self) -> bool {
+        matches!(
+            self,
+            Self::Move | Self::Drain | Self::Maintenance | Self::Replace
+        )
+    }
+}
 
 /// The kinds that a run has.
 #[derive(Clone, Debug)]
@@ -86,6 +106,21 @@ impl Mix {
             )
         };
         self.kinds.retain(goes_on);
+    }
+
+    /// Nothing moves, and nobody orders anything.
+    pub(super) fn leave_out_steering(&mut self) {
+        self.kinds.retain(|kind| !kind.is_steered());
+    }
+
+    /// Nothing goes wrong beside what is planned elsewhere, but replicas move.
+    pub(super) fn leave_out_all_but_moves(&mut self) {
+        self.kinds.retain(|kind| *kind == Kind::Move);
+    }
+
+    /// Whether somebody has to steer the cluster.
+    pub(super) fn is_steered(&self) -> bool {
+        self.kinds.iter().any(|kind| kind.is_steered())
     }
 
     /// The next episode's kind, if the run has any.

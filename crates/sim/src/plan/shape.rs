@@ -49,6 +49,7 @@ pub(super) fn draw(profile: Profile, prng: &mut Prng) -> (ClusterPlan, Duration)
         node: NodePlan::draw(prng),
         volumes,
         hosts,
+        controller: None,
         probes: profile == Profile::Long,
     };
     (cluster, Duration::from_millis(load_ms))

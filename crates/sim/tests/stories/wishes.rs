@@ -1,5 +1,6 @@
 //! Slices that are wanted elsewhere, and nodes that are to lead nothing.
 
+use holdfast_control::Order;
 use holdfast_model::record::{IntentRecord, NodeStanding, WishRecord};
 use holdfast_model::{NodeId, Policy};
 use holdfast_sim::cluster::Fault;
@@ -170,6 +171,29 @@ fn a_node_in_maintenance_leads_nothing() {
         assert_eq!(story.primary(), led, "seed {seed}");
         let stall = story.run.cluster.stall();
         assert!(stall < SECOND / 5, "seed {seed}: stalled for {stall:?}");
+        story.ends_well();
+    }
+}
+
+/// A node is removed, and added again at once: what hosts then write over it is new, however soon.
+#[test]
+fn a_node_that_was_removed_names_no_command_as_before() {
+    for seed in 0..SEEDS {
+        // One slice, so that one node holds nothing.
+        let mut story = Story::with(seed, Policy::Mirror2, |plan| {
+            plan.cluster.volumes[0].bytes = 64 << 20;
+        });
+        story.busy(true);
+        story.wait(SECOND);
+        let out = story.bystander();
+        story.now(Fault::Order(out, Order::Remove));
+        story.wait(SECOND / 5);
+        assert_eq!(story.run.cluster.links(out), [], "seed {seed}");
+        story.now(Fault::Kill(out));
+        story.now(Fault::Start(out));
+        story.wait(SECOND / 5);
+        story.now(Fault::Order(out, Order::Add));
+        story.wait(8 * SECOND);
         story.ends_well();
     }
 }
