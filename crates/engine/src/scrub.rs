@@ -306,12 +306,14 @@ impl Engine {
         let fellows = replica.map_or_else(Vec::new, holdfast_replica::Replica::fellows);
         check.begin(number, epoch);
         for node in fellows {
-            let link = self.world.peers.link(node);
-            if link.is_none_or(|link| link.peer.version < VERSION_MIN) {
-                check.give_up(node);
+            match self.world.peers.link(node) {
+                None => check.give_up(node),
+                Some(link) if link.peer.version < VERSION_MIN => check.leave_out(node),
+                Some(_) => check.ask(node),
+            }
+            if !check.is_asked(node) {
                 continue;
             }
-            check.ask(node);
             let (from, page) = (check.from, check.page);
             let verify = Verify {
                 slice,
@@ -416,7 +418,7 @@ impl Engine {
         let store = self.world.storage.store();
         let page = check.page;
         let verdict = check.judge(|sequence| store.page_changed_above(slice, page, sequence));
-        if verdict.is_clean() || check.attempts >= ATTEMPTS_MAX {
+        if verdict.is_final() || check.attempts >= ATTEMPTS_MAX {
             let findings = check.findings(&verdict);
             round.found.add(&findings);
             self.scrubs.found.add(&findings);

@@ -39,6 +39,8 @@ enum Theirs {
     Told(Told),
     /// It cannot tell now.
     Unable,
+    /// It does not know the question.
+    Never,
 }
 
 /// What is to be done about blocks that differ; one bit for each.
@@ -60,14 +62,16 @@ pub(crate) struct Verdict {
     wrong: u64,
     /// Blocks that could not be compared.
     skipped: u64,
+    /// Some of them may be able to be compared later.
+    is_early: bool,
     /// Bytes that were read.
     bytes: u64,
 }
 
 impl Verdict {
-    /// Whether the page is as it is to be everywhere.
-    pub(crate) fn is_clean(&self) -> bool {
-        self.wrong == 0 && self.skipped == 0
+    /// Whether nothing is to be gained by another look: everything that can be asked is as it is to be.
+    pub(crate) fn is_final(&self) -> bool {
+        self.wrong == 0 && !self.is_early
     }
 }
 
@@ -123,6 +127,11 @@ impl Check {
 
     pub(crate) fn ask(&mut self, node: NodeId) {
         self.theirs.insert(node, Theirs::Asked);
+    }
+
+    /// A replica never tells: its node speaks an older version.
+    pub(crate) fn leave_out(&mut self, node: NodeId) {
+        self.theirs.insert(node, Theirs::Never);
     }
 
     /// A replica does not tell.
@@ -187,7 +196,11 @@ impl Check {
         for (node, theirs) in &theirs {
             match theirs {
                 Theirs::Told(one) => told.push((*node, one)),
-                Theirs::Asked | Theirs::Unable => verdict.skipped += held(&own.digests),
+                Theirs::Asked | Theirs::Unable => {
+                    verdict.skipped += held(&own.digests);
+                    verdict.is_early = true;
+                }
+                Theirs::Never => verdict.skipped += held(&own.digests),
             }
         }
         let lowest = told.iter().map(|(_, one)| one.as_of).min();
@@ -237,6 +250,7 @@ impl Check {
         }
         if unstable {
             verdict.skipped += differing;
+            verdict.is_early = true;
             return;
         }
         let (right, is_doubtful) = right(&sound, own);

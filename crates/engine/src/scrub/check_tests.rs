@@ -47,7 +47,7 @@ fn what_is_the_same_everywhere_is_clean() {
     let page = || told(9, &[(0, 7), (63, 8)]);
     let mut check = check(page(), &[(A, page()), (B, page())]);
     let verdict = check.judge(|_| u64::MAX);
-    assert!(verdict.is_clean() && verdict.corrections.is_empty());
+    assert!(verdict.is_final() && verdict.corrections.is_empty());
     let findings = check.findings(&verdict);
     assert_eq!(findings.bytes_read, 6 * 4096);
     let clean = ScrubFindings {
@@ -69,7 +69,7 @@ fn bad_blocks_are_counted_wherever_they_are_until_they_are_mended() {
     check.tell(A, good());
     check.read_here(good(), Vec::new());
     let verdict = check.judge(unchanged);
-    assert!(verdict.is_clean());
+    assert!(verdict.is_final());
     let findings = check.findings(&verdict);
     assert_eq!((findings.bad, findings.unmended), (2, 0));
 }
@@ -169,6 +169,18 @@ fn who_cannot_tell_is_skipped() {
     assert!(!check.is_complete());
     check.give_up_silent();
     let verdict = check.judge(unchanged);
-    assert!(!verdict.is_clean());
+    assert!(!verdict.is_final());
     assert_eq!(check.findings(&verdict).skipped, 4);
+}
+
+#[test]
+fn who_does_not_know_the_question_is_not_asked_again() {
+    let mut check = Check::new(ME, PageIndex(0), PageIndex(0));
+    check.begin(1, Epoch(1));
+    check.leave_out(A);
+    check.read_here(told(9, &[(0, 7)]), Vec::new());
+    assert!(check.is_complete());
+    let verdict = check.judge(unchanged);
+    assert!(verdict.is_final());
+    assert_eq!(check.findings(&verdict).skipped, 1);
 }
