@@ -137,6 +137,19 @@ fn carry_out(machine: &mut Machine, plan: Plan, out: &mut Output) {
     }
 }
 
+/// What a key holds.
+pub(crate) fn get(machine: &mut Machine, key: &str) -> Option<Bytes> {
+    let read = Transaction {
+        success: vec![Operation::Range(Selector::Key(key.into()))],
+        ..Transaction::default()
+    };
+    let outcome = transact(machine, read, &mut Output::default());
+    match outcome.results.into_iter().next() {
+        Some(OperationResult::Range(found)) => found.into_iter().next().map(|pair| pair.value),
+        _ => None,
+    }
+}
+
 /// Carries a transaction out for the control plane. What the watches see is in `out`.
 pub(crate) fn transact(
     machine: &mut Machine,

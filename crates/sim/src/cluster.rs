@@ -20,6 +20,7 @@ mod portals;
 mod summary;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use holdfast_control::Inventory;
 use holdfast_engine::{ConnectionId, Engine, Event, LinkId, Output, Stall};
@@ -39,7 +40,7 @@ pub use self::node::NodePlan;
 pub(crate) use self::node::{CLUSTER, Node};
 use self::node::{Freeze, ProcessId};
 use self::portals::{Connections, Toward};
-use crate::boot::{self, cluster_record};
+use crate::boot::cluster_record;
 use crate::disk::SimDisk;
 use crate::failure::Failure;
 use crate::history::History;
@@ -96,7 +97,7 @@ pub(crate) enum Happening {
     /// Whoever steers looks.
     Pass,
     /// It knows what the metadata holds.
-    Looked(ProcessId, Box<Inventory>),
+    Looked(ProcessId, Arc<Inventory>),
     /// Something that a controller wants written arrives at the metadata.
     Written(Box<Written>),
 }
@@ -231,8 +232,8 @@ impl Cluster {
     }
 
     /// What a controller reads of the metadata.
-    pub(crate) fn inventory(&mut self) -> Option<Inventory> {
-        boot::inventory(self.agreement.machine_mut())
+    pub(crate) fn inventory(&mut self) -> Option<Arc<Inventory>> {
+        self.agreement.inventory()
     }
 
     /// The slices' records.

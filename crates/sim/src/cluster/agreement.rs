@@ -7,11 +7,15 @@
 //! - a watch tells of revisions in order until it ends, and it ends with its session.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use holdfast_control::Inventory;
 use holdfast_engine::Event;
 use holdfast_metadata::machine::Output;
 use holdfast_metadata::{ClientId, HistoryLimits, Machine};
-use holdfast_model::metadata::{MetadataAnswer, MetadataError, MetadataRequest, MetadataToken};
+use holdfast_model::metadata::{
+    MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Revision,
+};
 use holdfast_model::record::SliceRecord;
 use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::{Bytes, Duration, Instant, Prng};
@@ -57,6 +61,8 @@ pub(super) struct Agreement {
     right: Option<Machine>,
     /// How often another one was put in its place.
     replaced: u64,
+    /// What it held when that was last asked for, of which store and as of which revision.
+    inventory: Option<((u64, Revision), Arc<Inventory>)>,
 }
 
 /// A process's session.
@@ -89,6 +95,7 @@ impl Agreement {
             outdated_since: None,
             right: None,
             replaced: 0,
+            inventory: None,
         }
     }
 
@@ -111,10 +118,19 @@ impl Agreement {
         &self.machine
     }
 
-    /// The same, for whoever reads as a client does. What changes it goes through
-    /// [`Cluster::change_metadata`].
-    pub(super) fn machine_mut(&mut self) -> &mut Machine {
-        &mut self.machine
+    /// What a controller reads of it; none where there is no cluster.
+    pub(super) fn inventory(&mut self) -> Option<Arc<Inventory>> {
+        let now = (self.replaced, self.machine.revision());
+        if self.inventory.as_ref().is_none_or(|(then, _)| *then != now) {
+            let inventory = boot::inventory(&mut self.machine)?;
+            self.inventory = Some((now, Arc::new(inventory)));
+        }
+        self.inventory.as_ref().map(|(_, held)| Arc::clone(held))
+    }
+
+    /// What a key holds.
+    pub(super) fn get(&mut self, key: &str) -> Option<Bytes> {
+        boot::get(&mut self.machine, key)
     }
 
     /// Which store it is, in the order in which they were put in place.

@@ -12,7 +12,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_control::{Inventory, Seen, Sight, admit_all, note_given_up, steer};
-use holdfast_model::metadata::{Compare, Operation, OperationResult, Selector, Transaction};
+use holdfast_engine::{NodeStatus, Usage};
+use holdfast_model::metadata::{Compare, Transaction};
 use holdfast_model::record::{
     IntentRecord, LEADER_KEY, LeaderRecord, NodeStanding, Record, SETTINGS_KEY, SettingsRecord,
     SliceRecord,
@@ -70,6 +71,18 @@ pub(super) struct Heard {
     last: Instant,
     bytes: u64,
     free_bytes: u64,
+}
+
+impl Heard {
+    fn of(now: Instant, usage: &Usage) -> Self {
+        let page = PAGE_SIZE as u64;
+        let used = usage.pages_used + usage.pages_reserved;
+        Self {
+            last: now,
+            bytes: usage.pages * page,
+            free_bytes: usage.pages.saturating_sub(used) * page,
+        }
+    }
 }
 
 /// Something that a controller wants written, on its way.
@@ -160,7 +173,7 @@ impl Cluster {
         if let Some(inventory) = inventory {
             let process = leader.process;
             let delay = self.way_to_metadata();
-            self.schedule(delay, Happening::Looked(process, Box::new(inventory)));
+            self.schedule(delay, Happening::Looked(process, inventory));
         }
         Ok(())
     }
@@ -224,26 +237,8 @@ impl Cluster {
     }
 
     fn plan_steps(&mut self, leader: &mut Leader, inventory: &Inventory) {
-        let now = self.now;
         let from = leader.process.node;
-        leader
-            .heard
-            .retain(|node, _| inventory.nodes.contains_key(node));
-        for node in inventory.nodes.keys() {
-            let known = leader.heard.entry(*node).or_insert(Heard {
-                last: now,
-                bytes: 0,
-                free_bytes: 0,
-            });
-            if let Some((bytes, free_bytes)) = self.room_of(from, *node) {
-                *known = Heard {
-                    last: now,
-                    bytes,
-                    free_bytes,
-                };
-            }
-        }
-        let mut sight = self.sight(from, inventory, |node| leader.heard.get(&node).copied());
+        let mut sight = self.sight(from, inventory, &mut leader.heard);
         note_given_up(inventory, &sight, &mut leader.given_up);
         sight.given_up.clone_from(&leader.given_up);
         let steps = match admit_all(inventory) {
@@ -298,69 +293,58 @@ impl Cluster {
         let what = if succeeded { "written" } else { "too late" };
         self.watch.coverage.reach("steers", what);
         self.line(Place::Metadata, format_args!("{from} steers: {what}"));
-        if !succeeded && own.is_some_and(|own| !self.is_leader_record(&own)) {
+        if !succeeded && own.is_some() && self.agreement.get(LEADER_KEY) != own {
             self.controller.leader = None;
             self.watch.coverage.reach("steers", "deposed");
         }
         Ok(())
     }
 
-    fn is_leader_record(&mut self, own: &Bytes) -> bool {
-        let read = Transaction {
-            success: vec![Operation::Range(Selector::Key(LEADER_KEY.into()))],
-            ..Transaction::default()
-        };
-        let machine = self.agreement.machine_mut();
-        let outcome = boot::transact(machine, read, &mut Default::default());
-        outcome.results.iter().any(|result| match result {
-            OperationResult::Range(found) => found.iter().any(|pair| pair.value == *own),
-            OperationResult::Put | OperationResult::Delete(_) => false,
-        })
+    /// What the nodes say whose devices are open, those that another one reaches.
+    fn reports(&self, from: NodeId) -> BTreeMap<NodeId, NodeStatus> {
+        let nodes = self.nodes.values().filter_map(|node| {
+            let process = node.process.as_ref()?;
+            let (from, to) = (Place::Node(from), Place::Node(node.id));
+            let reaches = from == to || self.network.passes_both_ways(from, to);
+            let answers = reaches && !process.freeze.is_frozen();
+            let status = answers.then(|| process.engine.status())?;
+            status.open.then_some((node.id, status))
+        });
+        nodes.collect()
     }
 
-    /// The room of a node whose devices are open, and how much of it is free, as it tells another one.
-    fn room_of(&self, from: NodeId, node: NodeId) -> Option<(u64, u64)> {
-        let process = self.nodes[&node].process.as_ref()?;
-        let (from, to) = (Place::Node(from), Place::Node(node));
-        let reaches = from == to || self.network.passes_both_ways(from, to);
-        let status = process.engine.status();
-        let answers = reaches && !process.freeze.is_frozen() && status.open;
-        let page = PAGE_SIZE as u64;
-        let used = status.usage.pages_used + status.usage.pages_reserved;
-        let free = status.usage.pages.saturating_sub(used);
-        answers.then_some((status.usage.pages * page, free * page))
-    }
-
-    /// What one node's controller sees of the others.
+    /// What one node's controller sees of the others, which it remembers so from `before`.
     pub(super) fn sight(
         &self,
         from: NodeId,
         inventory: &Inventory,
-        before: impl Fn(NodeId) -> Option<Heard>,
+        before: &mut BTreeMap<NodeId, Heard>,
     ) -> Sight {
+        let now = self.now;
+        let reports = self.reports(from);
+        before.retain(|node, _| inventory.nodes.contains_key(node));
         let nodes = inventory.nodes.keys().map(|node| {
-            let seen = match (self.room_of(from, *node), before(*node)) {
-                (Some((bytes, free_bytes)), _) => Seen {
-                    silent: Duration::ZERO,
-                    bytes,
-                    free_bytes,
-                },
-                (None, Some(heard)) => Seen {
-                    silent: self.now.since(heard.last).max(Duration::from_nanos(1)),
-                    bytes: heard.bytes,
-                    free_bytes: heard.free_bytes,
-                },
-                (None, None) => Seen {
-                    silent: Duration::MAX,
-                    ..Seen::default()
-                },
+            let known = before.entry(*node).or_insert(Heard {
+                last: now,
+                bytes: 0,
+                free_bytes: 0,
+            });
+            let mut silent = now.since(known.last).max(Duration::from_nanos(1));
+            if let Some(status) = reports.get(node) {
+                silent = Duration::ZERO;
+                *known = Heard::of(now, &status.usage);
+            }
+            let seen = Seen {
+                silent,
+                bytes: known.bytes,
+                free_bytes: known.free_bytes,
             };
             (*node, seen)
         });
-        let nodes: BTreeMap<NodeId, Seen> = nodes.collect();
+        let nodes = nodes.collect();
         let has_bad = |record: &SliceRecord, node: NodeId| {
-            let up = nodes.get(&node).is_some_and(|seen| seen.silent.is_zero());
-            up && self.bad_blocks_of(node, record.slice) > 0
+            let mut replicas = reports.get(&node).into_iter().flat_map(|it| &it.replicas);
+            replicas.any(|replica| replica.slice == record.slice && replica.bad_blocks > 0)
         };
         let bad = inventory.slices.values();
         let bad = bad.filter(|record| record.in_sync().any(|node| has_bad(record, node)));
@@ -369,13 +353,6 @@ impl Cluster {
             nodes,
             given_up: BTreeSet::new(),
         }
-    }
-
-    fn bad_blocks_of(&self, node: NodeId, slice: SliceId) -> u64 {
-        let process = self.nodes[&node].process.iter();
-        let replicas = process.flat_map(|process| process.engine.status().replicas);
-        let here = replicas.filter(|replica| replica.slice == slice);
-        here.map(|replica| replica.bad_blocks).sum()
     }
 
     /// What keeps the cluster from being at rest, once everything is mended and called off.
@@ -392,7 +369,7 @@ impl Cluster {
             }
         }
         let from = *inventory.nodes.keys().next()?;
-        let sight = self.sight(from, &inventory, |_| None);
+        let sight = self.sight(from, &inventory, &mut BTreeMap::new());
         let steps = steer(&inventory, &sight);
         let step = steps.first()?;
         Some(format!("it is not where it should be: {step:?}"))

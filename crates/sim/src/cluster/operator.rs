@@ -2,6 +2,8 @@
 //!
 //! An order goes over any node that reaches the metadata, and is refused as `holdfast_control` says.
 
+use std::collections::BTreeMap;
+
 use holdfast_control::{Inventory, Order, Part, Refusal, order};
 use holdfast_model::NodeId;
 use holdfast_model::metadata::{Compare, LeaseId, Operation, Revision, Transaction};
@@ -28,7 +30,7 @@ impl Cluster {
         let Some(inventory) = self.inventory() else {
             return false;
         };
-        let sight = self.sight(over, &inventory, |_| None);
+        let sight = self.sight(over, &inventory, &mut BTreeMap::new());
         match order(&inventory, &sight, node, what, None) {
             Ok(Some(transaction)) => self.write_order(over, transaction),
             Ok(None) => {}
