@@ -22,8 +22,8 @@ const BOOT_MAX: Duration = Duration::from_secs(10);
 /// How long the cluster may take to be whole again after the last fault: a replica whose journal
 /// ended in a bad group may wait for a minute.
 const CONVERGENCE_MAX: Duration = Duration::from_secs(100);
-/// How long until every slice is where it is to be, and led there: a node that was lost again and again
-/// rests for five minutes before it leads, and a move waits for that.
+/// How long that may take where slices move: a node that was lost again and again rests for five minutes
+/// before it leads, and what another one that is to go leads waits for that.
 const SETTLED_MAX: Duration = Duration::from_secs(700);
 /// How often it is looked at.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -170,11 +170,13 @@ impl Run {
     /// [`Failure`] if it is not in time.
     pub fn converge(&mut self) -> Result<Duration, Failure> {
         let start = self.cluster.now();
-        let end = start + CONVERGENCE_MAX;
-        self.wait_until_none(end, |cluster| cluster.unconverged())?;
-        let end = start + SETTLED_MAX;
-        self.wait_until_none(end, |cluster| {
-            cluster.unsettled().or_else(|| cluster.unconverged())
+        let most = if self.cluster.is_steered() {
+            SETTLED_MAX
+        } else {
+            CONVERGENCE_MAX
+        };
+        self.wait_until_none(start + most, |cluster| {
+            cluster.unconverged().or_else(|| cluster.unsettled())
         })?;
         Ok(self.cluster.now().since(start))
     }

@@ -115,6 +115,11 @@ impl Controller {
 }
 
 impl Cluster {
+    /// Whether somebody steers.
+    pub(crate) fn is_steered(&self) -> bool {
+        self.plan.controller.is_some()
+    }
+
     /// Whether nobody admits a node before the operator says so.
     fn is_newcomer(&self, node: NodeId) -> bool {
         let plan = self.plan.controller;
