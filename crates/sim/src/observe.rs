@@ -326,7 +326,7 @@ impl Cluster {
     }
 
     /// What is not yet as it should be; `None` if everything is.
-    pub(crate) fn unconverged(&self) -> Option<String> {
+    pub(crate) fn unconverged(&mut self) -> Option<String> {
         for node in self.node_ids() {
             if let Some(what) = self.strayed(node) {
                 return Some(what);
@@ -337,8 +337,10 @@ impl Cluster {
                 return Some(format!("slice {}: {what}; {record:?}", record.slice));
             }
         }
+        let mut nodes = self.node_ids();
+        nodes.retain(|node| self.is_told_of(*node));
         for host in &self.hosts {
-            if host.paths_up() < host.path_count() {
+            if host.paths_up() < nodes.len() {
                 return Some(format!("host h{} has not all its paths", host.index));
             }
             if !host.busy && !host.is_idle() {

@@ -143,7 +143,7 @@ impl Run {
         }
         cluster.create_volumes()?;
         cluster.set_busy(false)?;
-        self.wait_until_none(end, |cluster| cluster.unconverged())
+        self.wait_until_none(end, Cluster::unconverged)
     }
 
     /// Everything that was wrong is right.

@@ -43,6 +43,15 @@ impl Cluster {
         true
     }
 
+    /// Whether hosts are told of a node's portal: of those that belong to the cluster.
+    pub(crate) fn is_told_of(&mut self, node: NodeId) -> bool {
+        let inventory = self.inventory();
+        inventory.is_none_or(|inventory| match inventory.part_of(node) {
+            Part::Waiting => false,
+            Part::Of(standing) => standing != NodeStanding::Removed,
+        })
+    }
+
     fn write_order(&mut self, from: NodeId, transaction: Transaction) {
         let delay = self.way_to_metadata();
         self.controller.orders += 1;

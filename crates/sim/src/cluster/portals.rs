@@ -75,7 +75,7 @@ impl Cluster {
         node: NodeId,
     ) -> Option<ConnectionId> {
         let place = Place::Host(host as u16);
-        if !self.network.passes_both_ways(place, Place::Node(node)) {
+        if !self.network.passes_both_ways(place, Place::Node(node)) || !self.is_told_of(node) {
             return None;
         }
         let process = self.nodes.get(&node)?.process.as_ref()?;
