@@ -7,15 +7,18 @@
 //! Invariants:
 //! - each watch is known to the server under one wire token at most;
 //! - `next` of a watch is the first revision that has not been told to its user;
+//! - a change is sent to a store that has answered within [`QUIET_MAX`], and to no other: whoever does not
+//!   hear what becomes of a change makes none;
 //! - `seen` never falls, unless the store has gone back: then every watch is ended, because revisions
 //!   that were told will be given again.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use holdfast_model::metadata::{
-    MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Revision, Selector, Transaction,
-    TransactionOutcome,
+    MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, Revision, Selector,
+    Transaction, TransactionOutcome,
 };
+use holdfast_stdx::Duration;
 use tokio::time::Instant;
 
 use super::way::Origin;
@@ -24,6 +27,11 @@ use super::{REQUEST_PATIENCE, REQUESTS_WAITING_MAX};
 use crate::frame::ClientFrame;
 use crate::limits;
 use crate::server::REQUESTS_IN_FLIGHT_MAX;
+
+/// How long ago the last answer may have come when a change is sent; else a look goes first. It is less than
+/// anybody is waited for before he is taken for lost (500 ms), so that a node which hears nobody does not take
+/// those out who would take over from it: what it sends may well arrive.
+const QUIET_MAX: Duration = Duration::from_millis(300);
 
 #[derive(Debug)]
 struct Watch {
@@ -51,6 +59,16 @@ struct Waiting {
     request: MetadataRequest,
 }
 
+impl Waiting {
+    fn is_change(&self) -> bool {
+        let MetadataRequest::Transact(transaction) = &self.request else {
+            return false;
+        };
+        let mut operations = transaction.success.iter().chain(&transaction.failure);
+        operations.any(|operation| !matches!(operation, Operation::Range(_)))
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     wire_last: u64,
@@ -61,6 +79,8 @@ pub(super) struct Ledger {
     /// Frames for the present connection, in their order.
     frames: VecDeque<ClientFrame>,
     connected: bool,
+    /// When the store last answered on the present connection.
+    heard: Option<Instant>,
     /// Whether answers come in the order of what the store did.
     in_order: bool,
     /// Which store it was, if it has a name.
@@ -128,7 +148,7 @@ impl Ledger {
     }
 
     /// A connection begins, with a store that says so much of itself. Tells what ends by that.
-    pub(super) fn connect(&mut self, origin: Option<Origin>) -> Vec<Told> {
+    pub(super) fn connect(&mut self, now: Instant, origin: Option<Origin>) -> Vec<Told> {
         assert!(
             self.askers.is_empty(),
             "the last connection's requests were answered"
@@ -138,6 +158,7 @@ impl Ledger {
             "the last connection's frames are gone"
         );
         self.connected = true;
+        self.heard = Some(now);
         let ended = origin.map_or_else(Vec::new, |origin| self.found(origin));
         let tokens: Vec<_> = self.watches.keys().copied().collect();
         for token in tokens {
@@ -216,7 +237,7 @@ impl Ledger {
     }
 
     /// The next frame for the connection.
-    pub(super) fn next_frame(&mut self) -> Option<ClientFrame> {
+    pub(super) fn next_frame(&mut self, now: Instant) -> Option<ClientFrame> {
         assert!(self.connected, "frames are for a connection");
         if let Some(frame) = self.frames.pop_front() {
             return Some(frame);
@@ -230,16 +251,29 @@ impl Ledger {
         if in_flight >= REQUESTS_IN_FLIGHT_MAX - 1 {
             return None;
         }
+        let is_quiet = self.heard.is_none_or(|heard| heard + QUIET_MAX < now);
+        if is_quiet && self.waiting.front().is_some_and(Waiting::is_change) {
+            self.ping();
+            return self.frames.pop_front();
+        }
         let Waiting { token, request, .. } = self.waiting.pop_front()?;
         self.send(Asker::Request(token), request);
         self.frames.pop_front()
     }
 
     /// The server answers.
-    pub(super) fn answered(&mut self, wire: MetadataToken, answer: MetadataAnswer) -> Vec<Told> {
+    pub(super) fn answered(
+        &mut self,
+        now: Instant,
+        wire: MetadataToken,
+        answer: MetadataAnswer,
+    ) -> Vec<Told> {
         let Some(asker) = self.askers.get(&wire).copied() else {
             return Vec::new();
         };
+        if matches!(answer, MetadataAnswer::Transacted(_)) {
+            self.heard = Some(now);
+        }
         if let MetadataAnswer::Transacted(TransactionOutcome { revision, .. })
         | MetadataAnswer::Watched { revision, .. } = &answer
         {

@@ -62,7 +62,7 @@ impl<C: Connect> Worker<C> {
                     self.status.send_replace(Status::Connected {
                         address: address.clone(),
                     });
-                    let ended = self.ledger.connect(connection.origin());
+                    let ended = self.ledger.connect(Instant::now(), connection.origin());
                     self.tell(ended).await?;
                     let reason = self.converse(connection).await?;
                     let unknown = self.ledger.disconnect();
@@ -100,7 +100,7 @@ impl<C: Connect> Worker<C> {
         let mut ping = tokio::time::interval(PING_INTERVAL);
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            while let Some(frame) = self.ledger.next_frame() {
+            while let Some(frame) = self.ledger.next_frame(Instant::now()) {
                 connection.send(frame);
             }
             let expiry = self.ledger.next_expiry();
@@ -109,7 +109,7 @@ impl<C: Connect> Worker<C> {
                     silent_intervals = 0;
                     match answered {
                         Ok((token, answer)) => {
-                            let told = self.ledger.answered(token, answer);
+                            let told = self.ledger.answered(Instant::now(), token, answer);
                             self.tell(told).await?;
                         }
                         Err(reason) => return Ok(reason),

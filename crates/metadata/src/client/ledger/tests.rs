@@ -1,5 +1,4 @@
 use holdfast_model::metadata::{LeaseId, WatchEvent};
-use holdfast_stdx::Duration;
 
 use super::*;
 
@@ -43,7 +42,7 @@ fn watched(revision: u64) -> MetadataAnswer {
 }
 
 fn next(ledger: &mut Ledger) -> Option<(MetadataToken, MetadataRequest)> {
-    ledger.next_frame().map(|frame| match frame {
+    ledger.next_frame(Instant::now()).map(|frame| match frame {
         ClientFrame::Request { token, request } => (token, request),
         ClientFrame::Hello { .. } => panic!("the connection says hello by itself"),
     })
@@ -51,7 +50,7 @@ fn next(ledger: &mut Ledger) -> Option<(MetadataToken, MetadataRequest)> {
 
 fn connected() -> Ledger {
     let mut ledger = Ledger::new(true);
-    ledger.connect(None);
+    ledger.connect(Instant::now(), None);
     ledger
 }
 
@@ -69,16 +68,16 @@ async fn answers_find_their_askers() {
     assert_eq!(next(&mut ledger), None);
     let kept = MetadataAnswer::KeptAlive;
     assert_eq!(
-        ledger.answered(second, kept.clone()),
+        ledger.answered(Instant::now(), second, kept.clone()),
         [(user(2), kept.clone())]
     );
     assert_eq!(
-        ledger.answered(second, kept),
+        ledger.answered(Instant::now(), second, kept),
         [],
         "a request is answered once"
     );
     assert_eq!(
-        ledger.answered(first, transacted(5)),
+        ledger.answered(Instant::now(), first, transacted(5)),
         [(user(1), transacted(5))]
     );
 }
@@ -91,11 +90,15 @@ async fn what_was_sent_is_unknown_and_what_was_not_waits() {
     let (sent, _) = next(&mut ledger).expect("a frame");
     ledger.ask(now, user(2), nothing());
     assert_eq!(ledger.disconnect(), [(user(1), UNAVAILABLE)]);
-    assert_eq!(ledger.answered(sent, transacted(5)), [], "too late");
-    ledger.connect(None);
+    assert_eq!(
+        ledger.answered(Instant::now(), sent, transacted(5)),
+        [],
+        "too late"
+    );
+    ledger.connect(Instant::now(), None);
     let (again, _) = next(&mut ledger).expect("what waited is sent");
     assert_eq!(
-        ledger.answered(again, transacted(6)),
+        ledger.answered(Instant::now(), again, transacted(6)),
         [(user(2), transacted(6))]
     );
     assert_eq!(next(&mut ledger), None, "what was sent is not repeated");
@@ -120,7 +123,7 @@ async fn nothing_waits_for_ever_or_without_bound() {
         ledger.ask(now, user(0), nothing()),
         Some((user(0), UNAVAILABLE))
     );
-    ledger.connect(None);
+    ledger.connect(Instant::now(), None);
     let sent = std::iter::from_fn(|| next(&mut ledger)).count();
     assert_eq!(
         sent,
@@ -134,23 +137,29 @@ async fn watches_go_on_where_they_were() {
     let mut ledger = Ledger::new(true);
     let now = Instant::now();
     assert_eq!(ledger.ask(now, user(1), watch(3)), None);
-    ledger.connect(None);
+    ledger.connect(Instant::now(), None);
     let (first, request) = next(&mut ledger).expect("the watch begins with the connection");
     assert_eq!(request, watch(3));
-    assert_eq!(ledger.answered(first, watched(7)), [(user(1), watched(7))]);
+    assert_eq!(
+        ledger.answered(Instant::now(), first, watched(7)),
+        [(user(1), watched(7))]
+    );
     assert_eq!(ledger.disconnect(), [], "a watch survives");
-    ledger.connect(None);
+    ledger.connect(Instant::now(), None);
     let (second, request) = next(&mut ledger).expect("the watch goes on");
     assert_eq!(request, watch(8));
     assert_eq!(
-        ledger.answered(first, watched(9)),
+        ledger.answered(Instant::now(), first, watched(9)),
         [],
         "the old watch is over"
     );
     let ended = MetadataAnswer::WatchEnded(MetadataError::Compacted(Revision(30)));
-    assert_eq!(ledger.answered(second, ended.clone()), [(user(1), ended)]);
+    assert_eq!(
+        ledger.answered(Instant::now(), second, ended.clone()),
+        [(user(1), ended)]
+    );
     ledger.disconnect();
-    ledger.connect(None);
+    ledger.connect(Instant::now(), None);
     assert_eq!(
         next(&mut ledger),
         None,
@@ -171,9 +180,13 @@ async fn a_quiet_watch_does_not_fall_behind() {
     assert_eq!(next(&mut ledger), None, "one ping at a time");
     ledger.ask(now, user(2), watch(4));
     assert!(early < ping);
-    assert_eq!(ledger.answered(ping, transacted(90)), [], "nobody asked");
+    assert_eq!(
+        ledger.answered(Instant::now(), ping, transacted(90)),
+        [],
+        "nobody asked"
+    );
     ledger.disconnect();
-    ledger.connect(None);
+    ledger.connect(Instant::now(), None);
     let mut again: Vec<_> = std::iter::from_fn(|| next(&mut ledger))
         .map(|(_, one)| one)
         .collect();
@@ -198,7 +211,7 @@ async fn an_unwatched_watch_is_silent() {
     );
     ledger.ask(now, user(1), MetadataRequest::Unwatch);
     assert_eq!(next(&mut ledger), Some((wire, MetadataRequest::Unwatch)));
-    assert_eq!(ledger.answered(wire, watched(7)), []);
+    assert_eq!(ledger.answered(Instant::now(), wire, watched(7)), []);
     ledger.ask(now, user(1), watch(9));
     let (again, request) = next(&mut ledger).expect("the token is free again");
     assert_eq!(request, watch(9));
@@ -208,14 +221,14 @@ async fn an_unwatched_watch_is_silent() {
 #[tokio::test]
 async fn without_an_order_a_ping_tells_nothing_of_watches() {
     let mut ledger = Ledger::new(false);
-    ledger.connect(None);
+    ledger.connect(Instant::now(), None);
     ledger.ask(Instant::now(), user(1), watch(3));
     next(&mut ledger).expect("the watch");
     ledger.ping();
     let (ping, _) = next(&mut ledger).expect("the ping");
-    assert_eq!(ledger.answered(ping, transacted(90)), []);
+    assert_eq!(ledger.answered(Instant::now(), ping, transacted(90)), []);
     ledger.disconnect();
-    ledger.connect(None);
+    ledger.connect(Instant::now(), None);
     let (_, request) = next(&mut ledger).expect("the watch goes on");
     assert_eq!(request, watch(3), "nothing was told yet");
 }
@@ -236,12 +249,12 @@ async fn no_watch_goes_on_over_a_store_that_has_gone_back_or_another() {
         (origin(2, 8), false),
     ] {
         let mut ledger = Ledger::new(false);
-        assert_eq!(ledger.connect(origin(1, 2)), []);
+        assert_eq!(ledger.connect(Instant::now(), origin(1, 2)), []);
         ledger.ask(Instant::now(), user(1), watch(3));
         let (wire, _) = next(&mut ledger).expect("the watch");
-        ledger.answered(wire, watched(7));
+        ledger.answered(Instant::now(), wire, watched(7));
         ledger.disconnect();
-        let told = ledger.connect(again);
+        let told = ledger.connect(Instant::now(), again);
         if goes_on {
             assert_eq!(told, [], "{again:?}");
             assert_eq!(next(&mut ledger).map(|(_, it)| it), Some(watch(8)));
@@ -249,7 +262,7 @@ async fn no_watch_goes_on_over_a_store_that_has_gone_back_or_another() {
             assert_eq!(told, [(user(1), ended.clone())], "{again:?}");
             assert_eq!(next(&mut ledger), None);
             ledger.disconnect();
-            assert_eq!(ledger.connect(again), [], "it is told once");
+            assert_eq!(ledger.connect(Instant::now(), again), [], "it is told once");
         }
     }
 }
@@ -264,15 +277,60 @@ async fn a_store_that_goes_back_on_a_living_connection_is_noticed() {
     ledger.ping();
     let (early, _) = next(&mut ledger).expect("the ping");
     let (asked, _) = next(&mut ledger).expect("the request");
-    ledger.answered(asked, transacted(9));
+    ledger.answered(Instant::now(), asked, transacted(9));
     assert_eq!(
-        ledger.answered(early, transacted(8)),
+        ledger.answered(Instant::now(), early, transacted(8)),
         [],
         "what was asked before may be answered as of before"
     );
     ledger.ping();
     let (late, _) = next(&mut ledger).expect("the ping");
     let ended = MetadataAnswer::WatchEnded(MetadataError::Unavailable);
-    assert_eq!(ledger.answered(late, transacted(8)), [(user(1), ended)]);
+    assert_eq!(
+        ledger.answered(Instant::now(), late, transacted(8)),
+        [(user(1), ended)]
+    );
     assert_eq!(next(&mut ledger), Some((wire, MetadataRequest::Unwatch)));
+}
+
+fn change() -> MetadataRequest {
+    MetadataRequest::Transact(Transaction {
+        success: vec![Operation::Delete(selector())],
+        ..Transaction::default()
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_waits_until_a_quiet_store_has_answered_a_look() {
+    let mut ledger = connected();
+    ledger.ask(Instant::now(), user(1), change());
+    let (sent, request) = next(&mut ledger).expect("it has just been heard");
+    assert_eq!(request, change());
+    ledger.answered(Instant::now(), sent, transacted(5));
+    tokio::time::advance(QUIET_MAX + Duration::from_millis(1)).await;
+    // What changes nothing does not wait.
+    ledger.ask(Instant::now(), user(2), nothing());
+    let (sent, _) = next(&mut ledger).expect("it is sent");
+    ledger.ask(Instant::now(), user(3), change());
+    let (look, request) = next(&mut ledger).expect("a look goes first");
+    assert_eq!(request, nothing());
+    assert_eq!(next(&mut ledger), None, "one look is enough");
+    let failed = UNAVAILABLE;
+    ledger.answered(Instant::now(), sent, failed);
+    assert_eq!(next(&mut ledger), None, "a failure is no sign of the store");
+    ledger.answered(Instant::now(), look, transacted(5));
+    let (_, request) = next(&mut ledger).expect("now it is heard");
+    assert_eq!(request, change());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_waits_goes_to_the_next_store() {
+    let mut ledger = connected();
+    tokio::time::advance(QUIET_MAX * 2).await;
+    ledger.ask(Instant::now(), user(1), change());
+    next(&mut ledger).expect("a look goes first");
+    assert_eq!(ledger.disconnect(), [], "nothing is in doubt");
+    ledger.connect(Instant::now(), None);
+    let (_, request) = next(&mut ledger).expect("it is sent");
+    assert_eq!(request, change());
 }
