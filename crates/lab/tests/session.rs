@@ -4,7 +4,9 @@
 
 mod support;
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_iscsi::initiator::{SessionKind, SubmitError};
@@ -15,6 +17,10 @@ use holdfast_lab::{
     CommandTag, EndReason, IscsiName, Isid, Session, SessionConfig, TaskManagementCode, command,
 };
 use holdfast_stdx::Bytes;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 use support::{Medium, TARGET, Tgt, free_address, initiator, lun, target};
 
@@ -87,6 +93,45 @@ async fn data_comes_back_however_it_was_sent() {
         }
         session.log_out().await;
     }
+}
+
+/// Else the system goes on sending when the way is passable again, and what was repeated elsewhere lands late.
+#[tokio::test]
+async fn what_is_given_up_is_not_sent_any_more() {
+    let medium = Medium::new(VOLUME_BYTES);
+    let tgt = Tgt::start(&medium);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (portal, behind) = (listener.local_addr().unwrap(), tgt.portal());
+    let stop = Arc::new(Notify::new());
+    let stopped = Arc::clone(&stop);
+    let relay = tokio::spawn(async move {
+        let (mut host, _) = listener.accept().await.unwrap();
+        let mut target = TcpStream::connect(behind).await.unwrap();
+        tokio::select! {
+            ended = tokio::io::copy_bidirectional(&mut host, &mut target) => {
+                panic!("nobody has ended it: {ended:?}")
+            }
+            () = stopped.notified() => host,
+        }
+    });
+    let session = Session::connect(config(portal)).await.unwrap();
+    ready(&session).await;
+    stop.notify_one();
+    let mut host = relay.await.unwrap();
+    let data = vec![Bytes::from(vec![7; 64 << 10])];
+    let write = command::write(lun(), 0, 128, data, false);
+    let _pending = session.submit(write).await.unwrap();
+    session.close();
+    assert_eq!(session.ended().await, EndReason::Closed);
+    let mut received = [0; 4096];
+    let error = loop {
+        match host.read(&mut received).await {
+            Ok(0) => panic!("the connection was closed in order, after all that was to be sent"),
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
 #[tokio::test]

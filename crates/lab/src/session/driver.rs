@@ -101,6 +101,17 @@ impl Clock {
     }
 }
 
+/// Resets a connection that is given up, once its other half is dropped. What this machine has not sent of
+/// it is never sent: whatever it was, it is repeated elsewhere, and must not arrive after that when the way
+/// is passable again.
+fn reset(writer: OwnedWriteHalf) {
+    let stream: &TcpStream = writer.as_ref();
+    // Of a socket that is gone already nothing is sent either.
+    let _ = stream.set_zero_linger();
+    // Else it would be closed in order.
+    writer.forget();
+}
+
 impl Driver {
     pub(super) fn new(
         stream: TcpStream,
@@ -132,6 +143,10 @@ impl Driver {
     /// Runs until the session ends, or `close` is notified.
     pub(super) async fn run(mut self, close: Arc<Notify>, ended: watch::Sender<Option<EndReason>>) {
         let reason = self.drive(&close).await;
+        if reason != EndReason::LoggedOut {
+            reset(self.writer);
+        }
+        drop(self.reader);
         // First the reason, then the answers: a dropped reply sends its waiter to look for it.
         ended.send_replace(Some(reason));
         self.orders.close();
