@@ -2,7 +2,7 @@
 //! with the example `thrash`: docs/hacking.md.
 
 use std::net::SocketAddr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use holdfast_e2e::cli;
@@ -13,6 +13,8 @@ use holdfast_e2e::thrash::plan::{Action, Episode, Kind, Promise};
 use holdfast_e2e::thrash::{Limits, run, thrash};
 use serde_json::Value;
 
+/// Which plan the gate follows: a change that fails must not do so by the day on which it is tried.
+const SEED: u64 = 1;
 /// How long the gate thrashes.
 const THRASHED: Duration = Duration::from_secs(120);
 /// When a stranger writes, and how much, at the end of a volume.
@@ -25,10 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn whatever_happens_nothing_is_lost_and_all_is_well_again() {
     test_on_network(
         "whatever_happens_nothing_is_lost_and_all_is_well_again",
-        |machines| {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
-            thrash(machines, now.as_millis() as u64, THRASHED, &[])
-        },
+        |machines| thrash(machines, SEED, THRASHED, &[]),
     );
 }
 
