@@ -122,8 +122,8 @@ impl Cluster {
     /// What was found in slices that are done with a round.
     #[must_use]
     pub fn scrubbed(&mut self, round: u64) -> Vec<ScrubFindings> {
-        let inventory = self.inventory().into_iter();
-        let scrubbed = inventory.flat_map(|inventory| inventory.scrubbed.into_values());
+        let inventory = self.inventory();
+        let scrubbed = inventory.iter().flat_map(|it| it.scrubbed.values());
         let done = scrubbed.filter(|scrubbed| scrubbed.round >= round);
         done.map(|scrubbed| scrubbed.findings).collect()
     }
