@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use holdfast_engine::{STALL_MIN, Stall, StallCause};
 use holdfast_model::{NodeId, Policy};
 use holdfast_sim::HostPlan;
-use holdfast_sim::cluster::Fault;
+use holdfast_sim::cluster::{Fault, HostWord};
 use holdfast_sim::network::Place;
 use holdfast_stdx::{Duration, Instant};
 
@@ -17,6 +17,9 @@ const TOLERANCE: Duration = Duration::from_millis(60);
 
 /// A wait of a host: over which path, from when until when.
 type Wait = (usize, Instant, Instant);
+
+/// After so long a command is mostly where it was sent, and not answered yet.
+const ARRIVED: Duration = Duration::from_micros(500);
 
 impl Story {
     /// One host on each path, one command at a time, writing or reading only if it is told so.
@@ -30,6 +33,22 @@ impl Story {
             };
             plan.cluster.hosts = (0..3).map(host).collect();
         })
+    }
+
+    /// Waits until a command has been under way for a moment over the path to a node: long enough to have
+    /// arrived there.
+    fn wait_for_command_at(&mut self, node: NodeId) {
+        for _ in 0..20_000 {
+            let now = self.run.cluster.now();
+            let mut words = self.run.cluster.host_words().iter().rev();
+            let last = words.find(|word| word.path + 1 == usize::from(node.0));
+            let is_there = |word: &&HostWord| !word.done && now.since(word.at) >= ARRIVED;
+            if last.filter(is_there).is_some() {
+                return;
+            }
+            self.wait(Duration::from_micros(50));
+        }
+        panic!("no command waits at {node}");
     }
 
     /// What hosts of one path waited for, from the first sending to the answer, if it was a stall. The
@@ -147,7 +166,9 @@ fn a_frozen_secondary_is_blamed_and_says_itself_that_it_stood_still() {
         let mut story = Story::of_single_paths(seed, Policy::Mirror2, 0);
         story.busy(true);
         story.wait(SECOND);
-        let (frozen, from) = (story.secondary(), story.run.cluster.now());
+        let frozen = story.secondary();
+        story.wait_for_command_at(frozen);
+        let from = story.run.cluster.now();
         story.now(Fault::Freeze {
             node: frozen,
             span: 3 * SECOND,
