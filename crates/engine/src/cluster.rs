@@ -202,7 +202,8 @@ impl Cluster {
     /// here.
     pub(crate) fn say_scrubbed(&mut self, record: &ScrubbedRecord) {
         let slice = record.slice;
-        let known = self.slices.get(&slice).filter(|_| !self.is_astray());
+        let may_change = self.watch.is_some() && !self.is_astray();
+        let known = self.slices.get(&slice).filter(|_| may_change);
         let Some((_, equals)) = known else {
             self.changes.push_back(Change::SaidScrubbed(slice));
             return;
