@@ -19,12 +19,13 @@ mod view;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    Created, Explanation, Health, LocalReport, LocalStall, LocalStalls, Node, NodeChange,
-    NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status, Volume,
-    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, Explanation, Health, LocalMetadata, LocalReport, LocalStall, LocalStalls, Node,
+    NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status,
+    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, Problem, ProblemKind};
 use holdfast_control::{Inventory, InventoryError, PlanError, VolumeName, VolumeSize};
@@ -73,6 +74,8 @@ pub struct Controller {
     kept: Option<Kept>,
     /// Which nodes are silent, if this one steers.
     silences: Silences,
+    /// The highest revision of the metadata that was seen.
+    seen: Arc<AtomicU64>,
     serve_time_max: Duration,
 }
 
@@ -104,6 +107,7 @@ impl Controller {
             local,
             kept: None,
             silences: Silences::default(),
+            seen: Arc::default(),
             serve_time_max: SERVE_TIME_MAX,
         }
     }
@@ -258,7 +262,18 @@ impl Controller {
             return Err(Problem::new(ProblemKind::Internal, detail)
                 .hint("look at the addresses of the metadata in the configuration"));
         }
+        self.seen.fetch_max(inventory.revision.0, Ordering::Relaxed);
         Ok(inventory)
+    }
+
+    /// Whether metadata of this revision is older than what was there before: then nothing may be changed
+    /// in it, for that would bring it to the revision that it had, and nobody would notice any more. An
+    /// answer that others have overtaken looks the same: whoever asks again is told more.
+    fn has_gone_back(&self, revision: Revision) -> bool {
+        let local = self.local.as_ref();
+        let is_behind =
+            |local: &watch::Receiver<LocalReport>| local.borrow().metadata == LocalMetadata::Behind;
+        revision.0 < self.seen.load(Ordering::Relaxed) || local.is_some_and(is_behind)
     }
 
     /// The node in this process: what it says of itself, and what it keeps.
@@ -320,6 +335,9 @@ impl Controller {
         name: &VolumeName,
     ) -> Result<bool, Attempt> {
         let (inventory, reports) = self.look().await.map_err(Attempt::Refused)?;
+        if self.has_gone_back(inventory.revision) {
+            return Err(Attempt::Again(problem::gone_back()));
+        }
         let plan = make(&inventory, &reports)
             .map_err(|error| Attempt::Refused(problem::plan(name, error)))?;
         let done = !plan.is_empty();

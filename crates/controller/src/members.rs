@@ -98,6 +98,13 @@ impl Controller {
     ) -> Result<bool, Problem> {
         for attempt in 1..=ATTEMPTS_MAX {
             let (inventory, reports) = self.look().await?;
+            if self.has_gone_back(inventory.revision) {
+                if attempt == ATTEMPTS_MAX {
+                    return Err(problem::gone_back());
+                }
+                tokio::time::sleep(ATTEMPT_PAUSE * attempt).await;
+                continue;
+            }
             let Some(transaction) = plan(&inventory, &reports)? else {
                 return Ok(attempt > 1);
             };

@@ -37,6 +37,18 @@ pub(crate) fn unread(error: MetadataError) -> Problem {
     }
 }
 
+/// For what would have been changed.
+pub(crate) fn gone_back() -> Problem {
+    Problem::new(
+        ProblemKind::Unavailable,
+        "the metadata has gone back, or is another cluster's: nothing is changed in it",
+    )
+    .hint(
+        "nodes go on serving their volumes meanwhile; stop the metadata, bring back its newest state, and \
+         try again",
+    )
+}
+
 pub(crate) fn no_node() -> Problem {
     Problem::new(ProblemKind::NoNode, "there is no node in this process")
         .hint("ask a node's own API; `holdfast node list` tells where they answer")

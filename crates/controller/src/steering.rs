@@ -102,6 +102,9 @@ async fn stand(controller: &Controller) -> Option<(LeaseId, Bytes)> {
         ..Transaction::default()
     };
     let found = controller.desk.transact(look).await.ok()?;
+    if controller.has_gone_back(found.revision) {
+        return None;
+    }
     if !matches!(found.results.first(), Some(OperationResult::Range(found)) if found.is_empty()) {
         return None;
     }
@@ -187,6 +190,10 @@ async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Resu
             return Ok(());
         }
     };
+    if controller.has_gone_back(inventory.revision) {
+        tracing::debug!("the metadata has gone back: nothing is planned");
+        return Ok(());
+    }
     note(&inventory, &reports, &mut memory.heard);
     let silent = memory
         .heard
