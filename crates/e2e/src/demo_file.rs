@@ -304,7 +304,7 @@ mod tests {
             "policy": "mirror2", "health": "degraded", "slices": [
                 {"index": 0, "epoch": 3, "primary": "n1", "in_sync": ["n1"],
                  "joining": [{"node": "n2", "bytes_done": 1, "bytes_total": 2}]}],
-            "resync": {"bytes_moved": 1}}"#;
+            "resync": {"bytes_moved": 1}, "scrub": {"running": null, "last": null}}"#;
         let volume: VolumeShow = serde_json::from_str(text).unwrap();
         assert!(!volume.is_whole(1));
         assert!(volume.is_held_by("n2") && !volume.is_held_by("n3"));
