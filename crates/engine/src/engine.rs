@@ -288,7 +288,7 @@ impl Engine {
 
     fn handle_portal(&mut self, now: Instant, event: PortalEvent) {
         if let PortalEvent::Connected { connection, .. } = event
-            && self.life != Life::Open
+            && (self.life != Life::Open || !self.belongs())
         {
             self.portal.refuse(PortalCommand::Abort { connection });
             return;

@@ -5,7 +5,9 @@
 //!
 //! Invariants:
 //! - as long as no node's part is on record all nodes belong together;
-//! - a node that waits, or was removed, keeps no link to any other, and none to it is kept.
+//! - a node that waits, or was removed, keeps no link to any other, and none to it is kept;
+//! - nor does it have sessions of hosts: who clears a unit asks the nodes of the cluster, and what sat at
+//!   another one would land afterwards, were that admitted.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -29,15 +31,23 @@ impl Engine {
             self.keep_link(node);
         }
         self.directory_changed();
+        if !self.belongs() {
+            self.portal.drop_all(self.world.now, &self.volumes);
+        }
         for slice in self.slices() {
             self.with_replica(slice, |replica, context| replica.look_again(context));
         }
     }
 
+    /// Whether this node is part of the cluster, as far as it knows.
+    pub(crate) fn belongs(&self) -> bool {
+        self.world.cluster.belongs(self.config.node)
+    }
+
     /// The other nodes that belong to the cluster with this one.
     pub(crate) fn neighbours(&self) -> impl Iterator<Item = NodeId> {
         let (own, cluster) = (self.config.node, &self.world.cluster);
-        let is_one = cluster.belongs(own);
+        let is_one = self.belongs();
         let others = cluster.nodes.keys().copied();
         others.filter(move |node| is_one && *node != own && cluster.belongs(*node))
     }

@@ -249,6 +249,14 @@ impl Cluster {
             .collect()
     }
 
+    /// Sessions of hosts at a node's portal, if it runs.
+    #[must_use]
+    pub fn sessions(&self, node: NodeId) -> u32 {
+        let process = self.nodes[&node].process.iter();
+        let volumes = process.flat_map(|process| process.engine.status().volumes);
+        volumes.map(|volume| volume.sessions).sum()
+    }
+
     /// Pages that a node's store holds, if it runs.
     #[must_use]
     pub fn pages_used(&self, node: NodeId) -> u64 {

@@ -208,9 +208,11 @@ fn nobody_has_to_do_with_a_node_that_does_not_belong() {
         let out = story.bystander();
         let primary = story.primary();
         assert_eq!(story.run.cluster.links(out).len(), 2, "seed {seed}");
+        assert!(story.run.cluster.sessions(out) > 0, "seed {seed}");
         stand(&mut story, out, NodeStanding::Removed);
         story.wait(SECOND);
         assert_eq!(story.run.cluster.links(out), [], "seed {seed}");
+        assert_eq!(story.run.cluster.sessions(out), 0, "seed {seed}");
         assert_eq!(story.run.cluster.links(primary).len(), 1, "seed {seed}");
         story.now(Fault::Kill(out));
         story.wait(SECOND / 2);
