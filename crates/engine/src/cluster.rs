@@ -128,6 +128,13 @@ impl Cluster {
         self.past.astray().is_some()
     }
 
+    /// Whether something may be changed in the metadata. After it was away nothing is before it has been
+    /// read: a change might bring metadata that has gone back to the revision that it had, and nobody would
+    /// see.
+    fn may_change(&self) -> bool {
+        self.watch.is_some() && !self.is_astray()
+    }
+
     pub(crate) fn take_requests(
         &mut self,
     ) -> impl Iterator<Item = (MetadataToken, MetadataRequest)> {
@@ -164,10 +171,9 @@ impl Cluster {
     }
 
     /// Asks for a slice's record to be replaced, if it is still the one that is known here. One that is
-    /// deleted is not made again. After the metadata was away nothing is changed before it has been read:
-    /// a change might bring metadata that has gone back to the revision that it had, and nobody would see.
+    /// deleted is not made again.
     pub(crate) fn propose(&mut self, slice: SliceId, value: Bytes) {
-        if self.watch.is_none() || self.past.astray().is_some() {
+        if !self.may_change() {
             let unknown = Change::Proposed(slice, Proposed::Unknown);
             self.changes.push_back(unknown);
             return;
@@ -202,8 +208,7 @@ impl Cluster {
     /// here.
     pub(crate) fn say_scrubbed(&mut self, record: &ScrubbedRecord) {
         let slice = record.slice;
-        let may_change = self.watch.is_some() && !self.is_astray();
-        let known = self.slices.get(&slice).filter(|_| may_change);
+        let known = self.slices.get(&slice).filter(|_| self.may_change());
         let Some((_, equals)) = known else {
             self.changes.push_back(Change::SaidScrubbed(slice));
             return;

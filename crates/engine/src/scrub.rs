@@ -204,10 +204,6 @@ impl Engine {
             };
             self.scrubs.rounds.insert(*slice, round);
         }
-        let replicas = &self.replicas;
-        self.scrubs
-            .rounds
-            .retain(|slice, _| replicas.contains_key(slice));
     }
 
     /// Does what can be done for a slice now.
@@ -272,11 +268,7 @@ impl Engine {
                 return true;
             }
         };
-        let store = self.world.storage.store();
-        let held = store.allocated_in(slice, page..=page).next();
-        let bytes = held.map_or(0, |(_, blocks)| {
-            u64::from(blocks.count_ones()) * BLOCK_SIZE as u64
-        });
+        let bytes = self.page_bytes(slice, page);
         let now = self.world.now;
         if !self.world.pace.may_begin(now, bytes) {
             self.scrubs.held = true;
@@ -294,6 +286,15 @@ impl Engine {
         }
         self.ask_replicas(slice, Check::new(self.config.node, from, page));
         true
+    }
+
+    /// Bytes that a replica here holds of a page.
+    fn page_bytes(&self, slice: SliceId, page: PageIndex) -> u64 {
+        let store = self.world.storage.store();
+        let held = store.allocated_in(slice, page..=page).next();
+        held.map_or(0, |(_, blocks)| {
+            u64::from(blocks.count_ones()) * BLOCK_SIZE as u64
+        })
     }
 
     /// Reads a page here, and asks the others for theirs.
@@ -359,14 +360,12 @@ impl Engine {
         (as_of, written): (Sequence, Option<Sequence>),
         contents: Vec<Content>,
     ) {
-        let digests = self
-            .me
-            .map_or_else(Vec::new, |me| digests_of(me.store, &contents));
+        let Some(me) = self.me else { return };
         if let Some((check, _)) = self.asked_check(slice, number) {
             let told = Told {
                 as_of,
                 written,
-                digests,
+                digests: digests_of(me.store, &contents),
             };
             check.read_here(told, contents);
             self.scrub_slice(slice);
@@ -391,7 +390,6 @@ impl Engine {
             digests: verified.digests,
         };
         check.tell(peer, told);
-        self.scrub_slice(slice);
     }
 
     /// A link is gone: who was asked over it does not tell.

@@ -14,8 +14,7 @@ use holdfast_model::{
     BlockIndex, BlockRange, Change, Epoch, NodeId, PAGE_SIZE, PageIndex, Sequence,
 };
 use holdfast_wire::{
-    Begin, BlockContent, Content, Copied, Copy, Digest, Digests, Holdings, Refusal,
-    Role as BeginRole,
+    Begin, Content, Copied, Copy, Digest, Digests, Holdings, Refusal, Role as BeginRole,
 };
 
 use crate::marks::{Window, runs};
@@ -252,7 +251,7 @@ impl Replica {
         let mut refused = false;
         for content in &copy.contents {
             for part in joiner.missing(content.range) {
-                let change = change_of(content.part(part));
+                let change = content.part(part).into_change();
                 // A page with nothing but bad blocks has its place too.
                 let is_clear = matches!(change, Some(Change::Clear(_)));
                 if !is_clear && !context.reserve(part) {
@@ -300,18 +299,5 @@ impl Replica {
             joiner.installing.remove(&number);
             self.answer_held(context);
         }
-    }
-}
-
-/// The change that makes blocks what they are elsewhere; `None` if they are bad there.
-fn change_of(content: Content) -> Option<Change> {
-    match content.content {
-        BlockContent::Data { data, checksums } => Some(Change::Write {
-            start: BlockIndex(content.range.start()),
-            data,
-            checksums,
-        }),
-        BlockContent::Zero => Some(Change::Clear(content.range)),
-        BlockContent::Bad => None,
     }
 }

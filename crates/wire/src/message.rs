@@ -2,16 +2,16 @@
 
 mod body;
 mod compare;
+mod content;
 
 use alloc::vec::Vec;
 
-use holdfast_model::{
-    BLOCK_SIZE, BlockRange, CommandId, Entry, Epoch, Sequence, SliceId, StoreId, VolumeId,
-};
+use holdfast_model::{BlockRange, CommandId, Entry, Epoch, Sequence, SliceId, StoreId, VolumeId};
 use holdfast_stdx::{Bytes, Instant};
 
 use body::{Body, Payload};
 pub use compare::{BlockDigest, Correct, Digest, Digests, Holdings, Verified, Verify};
+pub use content::{BlockContent, Content};
 
 use crate::WireError;
 use crate::codec::{Reader, Writer};
@@ -214,62 +214,6 @@ pub struct JoinRequest {
     /// The epoch in which an interrupted sync of it began, if nothing durable of that is lost; else
     /// zero.
     pub sync: Epoch,
-}
-
-/// What is in consecutive blocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BlockContent {
-    /// Data, with the CRC-32C of each block.
-    Data {
-        /// The blocks.
-        data: Bytes,
-        /// Their checksums.
-        checksums: Vec<u32>,
-    },
-    /// Zeros, that is nothing.
-    Zero,
-    /// Data that fails its checksum at the sender.
-    Bad,
-}
-
-/// Consecutive blocks and what is in them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Content {
-    /// The blocks.
-    pub range: BlockRange,
-    /// What is in them.
-    pub content: BlockContent,
-}
-
-impl Content {
-    /// Bytes of data; blocks that are zeros, or bad, have none.
-    #[must_use]
-    pub fn data_bytes(&self) -> u64 {
-        match &self.content {
-            BlockContent::Data { data, .. } => data.len() as u64,
-            BlockContent::Zero | BlockContent::Bad => 0,
-        }
-    }
-
-    /// What is in some of the blocks.
-    ///
-    /// Panics if `part` does not lie within the blocks.
-    #[must_use]
-    pub fn part(&self, part: BlockRange) -> Self {
-        let first = (part.start() - self.range.start()) as usize;
-        let end = first + part.count() as usize;
-        let content = match &self.content {
-            BlockContent::Data { data, checksums } => BlockContent::Data {
-                data: data.slice(first * BLOCK_SIZE..end * BLOCK_SIZE),
-                checksums: checksums[first..end].to_vec(),
-            },
-            other => other.clone(),
-        };
-        Self {
-            range: part,
-            content,
-        }
-    }
 }
 
 /// Blocks for a joining replica.

@@ -9,7 +9,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use holdfast_model::{BLOCK_SIZE, BlockRange, Change, Epoch, NodeId, PageIndex, Sequence, SliceId};
+use holdfast_model::{BlockRange, Epoch, NodeId, PageIndex, Sequence, SliceId};
 use holdfast_store::View;
 use holdfast_wire::{BlockContent, Content, Correct, Verified, Verify};
 
@@ -57,11 +57,7 @@ impl Engine {
     /// Answers what has been asked, as far as the pace lets.
     pub(super) fn answer_asked(&mut self) {
         while let Some((peer, verify)) = self.scrubs.asked.waiting.front().copied() {
-            let page = verify.page;
-            let store = self.world.storage.store();
-            let held = store.allocated_in(verify.slice, page..=page).next();
-            let bytes = held.map_or(0, |(_, blocks)| u64::from(blocks.count_ones()));
-            let bytes = bytes * BLOCK_SIZE as u64;
+            let bytes = self.page_bytes(verify.slice, verify.page);
             if self.scrubs.held || !self.world.pace.may_begin(self.world.now, bytes) {
                 self.scrubs.held = true;
                 return;
@@ -163,15 +159,10 @@ impl Engine {
             return;
         }
         let now = self.world.now;
-        for Content { range, content } in contents {
-            let change = match content {
-                BlockContent::Data { data, checksums } => Change::Write {
-                    start: holdfast_model::BlockIndex(range.start()),
-                    data,
-                    checksums,
-                },
-                BlockContent::Zero => Change::Clear(range),
-                BlockContent::Bad => continue,
+        for content in contents {
+            let range = content.range;
+            let Some(change) = content.into_change() else {
+                continue;
             };
             let room = self.world.storage.reserve(slice, range);
             if room && self.world.storage.repair(now, slice, change, as_of) {

@@ -52,6 +52,28 @@ pub(crate) enum Correction {
     There { node: NodeId, blocks: u64 },
 }
 
+impl Correction {
+    /// Takes the blocks of another one, if that is of the same kind and node.
+    fn takes(&mut self, other: Self) -> bool {
+        match (self, other) {
+            (
+                Self::Here { from: own, blocks },
+                Self::Here {
+                    from: node,
+                    blocks: more,
+                },
+            )
+            | (Self::There { node: own, blocks }, Self::There { node, blocks: more })
+                if *own == node =>
+            {
+                *blocks |= more;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
 /// What came of one look at all replicas.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
@@ -72,6 +94,14 @@ impl Verdict {
     /// Whether nothing is to be gained by another look: everything that can be asked is as it is to be.
     pub(crate) fn is_final(&self) -> bool {
         self.wrong == 0 && !self.is_early
+    }
+
+    /// Adds what is to be done about a block to what is to be done about others in the same place.
+    fn correct(&mut self, correction: Correction) {
+        let known = &mut self.corrections;
+        if !known.iter_mut().any(|known| known.takes(correction)) {
+            known.push(correction);
+        }
     }
 }
 
@@ -267,12 +297,14 @@ impl Check {
             }
         }
         // Others are put right once this one is.
+        let blocks = 1 << block;
         if wrong.contains(&self.me) {
-            verdict.correct_here(right.node, block);
+            let from = right.node;
+            verdict.correct(Correction::Here { from, blocks });
         } else {
-            wrong
-                .iter()
-                .for_each(|node| verdict.correct_there(*node, block));
+            for node in wrong {
+                verdict.correct(Correction::There { node, blocks });
+            }
         }
     }
 
@@ -286,40 +318,6 @@ impl Check {
             unmended: last.wrong,
             skipped: last.skipped,
         }
-    }
-}
-
-impl Verdict {
-    fn correct_here(&mut self, from: NodeId, block: u32) {
-        for correction in &mut self.corrections {
-            if let Correction::Here {
-                from: known,
-                blocks,
-            } = correction
-                && *known == from
-            {
-                *blocks |= 1 << block;
-                return;
-            }
-        }
-        let blocks = 1 << block;
-        self.corrections.push(Correction::Here { from, blocks });
-    }
-
-    fn correct_there(&mut self, node: NodeId, block: u32) {
-        for correction in &mut self.corrections {
-            if let Correction::There {
-                node: known,
-                blocks,
-            } = correction
-                && *known == node
-            {
-                *blocks |= 1 << block;
-                return;
-            }
-        }
-        let blocks = 1 << block;
-        self.corrections.push(Correction::There { node, blocks });
     }
 }
 
