@@ -68,6 +68,7 @@ impl Lab {
             name: format!("n{number}"),
             store: StoreId(u128::from(number)),
             uses: 1,
+            use_id: 1,
             incarnation: Incarnation(1),
             portal: String::new(),
             peer: String::new(),

@@ -60,6 +60,8 @@ enum Purpose {
 pub(crate) enum Change {
     /// This node is registered, as this start.
     Registered(Incarnation),
+    /// The metadata knows of a use of this node's store that the store itself does not.
+    Doubtful,
     /// A node's record, or the lack of one.
     Node(NodeId),
     /// A volume's.
@@ -112,9 +114,20 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// Registers this node, which holds slices of these volumes, then reads everything.
-    pub(crate) fn start(&mut self, cluster: ClusterId, own: NodeRecord, held: BTreeSet<VolumeId>) {
+    pub(crate) fn start(
+        &mut self,
+        cluster: ClusterId,
+        registration: Registration,
+        held: BTreeSet<VolumeId>,
+    ) {
         self.past = Past::new(cluster, held);
-        self.registration = Some(Registration::new(own));
+        self.registration = Some(registration);
+        self.introduce();
+    }
+
+    /// What this node's store holds is relied on no more, durably: it can be registered.
+    pub(crate) fn doubted(&mut self) {
+        self.own().doubted();
         self.introduce();
     }
 
@@ -365,6 +378,7 @@ impl Cluster {
     fn introduced(&mut self, outcome: &TransactionOutcome) {
         match self.own().read(outcome) {
             Step::Done => self.registered(),
+            Step::Doubt => self.changes.push_back(Change::Doubtful),
             Step::Replace(compare, success) => {
                 self.transact(Purpose::Register, compare, success);
             }
@@ -577,12 +591,5 @@ impl Cluster {
     pub(crate) fn names(&self, slice: SliceId, node: NodeId) -> bool {
         let record = self.slices.get(&slice);
         record.is_some_and(|(record, _)| record.replica(node).is_some())
-    }
-
-    /// Whether this node's store was opened more often, in the past, than it remembers: somebody
-    /// has brought back an old copy of it.
-    pub(crate) fn store_is_behind(&self) -> bool {
-        let own = self.registration.as_ref();
-        own.is_some_and(Registration::store_is_behind)
     }
 }

@@ -27,6 +27,8 @@ pub struct EngineConfig {
     pub devices: Vec<DeviceGeometry>,
     /// Given if blank devices are to be formatted: drawn at random for this start.
     pub create: Option<StoreIdentity>,
+    /// The id of this use of the store: drawn at random for this start, never 0.
+    pub use_id: u64,
     /// Limits of the store.
     pub store: StoreConfig,
     /// Limits of the portal.

@@ -67,6 +67,8 @@ pub struct Engine {
     pub(crate) scrubs: Scrubs,
     pub(crate) me: Option<Me>,
     pub(crate) recovered: Option<Recovered>,
+    /// Slices whose state is being written, because the store was brought back from the past.
+    pub(crate) doubts: usize,
     pub(crate) timers: BTreeSet<(Instant, SliceId)>,
     pub(crate) timer_of: BTreeMap<SliceId, Instant>,
     pub(crate) started: Instant,
@@ -88,7 +90,14 @@ impl Engine {
             node: Some(config.node),
             store: None,
         };
-        let store = Store::open(now, config.store, &config.devices, expected, &mut store_out);
+        let store = Store::open(
+            now,
+            config.store,
+            &config.devices,
+            expected,
+            config.use_id,
+            &mut store_out,
+        );
         let world = World {
             now,
             storage: Storage::new(store, store_out),
@@ -120,6 +129,7 @@ impl Engine {
             scrubs: Scrubs::default(),
             me: None,
             recovered: None,
+            doubts: 0,
             timers: BTreeSet::new(),
             timer_of: BTreeMap::new(),
             started: now,
@@ -457,6 +467,7 @@ impl Engine {
     fn handle_change(&mut self, change: &Change) {
         match change {
             Change::Registered(incarnation) => self.registered(*incarnation),
+            Change::Doubtful => self.doubt(),
             Change::Node(node) => self.node_changed(*node),
             Change::Volume => {
                 let grown = self
@@ -523,6 +534,9 @@ impl Engine {
                         .pace
                         .command(now, Class::Append, now.since(began));
                 }
+                if let Use::Doubt = used {
+                    self.doubt_kept();
+                }
                 if let Use::Durable(slice) | Use::Append(slice, _) = used {
                     self.with_replica(slice, |replica, context| {
                         replica.handle_durable(context, holdfast_replica::Token(token.0));
@@ -531,19 +545,7 @@ impl Engine {
                 }
             }
             StoreEvent::ReadDone { token, blocks } => self.read_done(token, blocks),
-            StoreEvent::DeviceFailed { disk } => {
-                self.world.notices.push(Notice::DeviceFailed(disk));
-                for slice in self.slices() {
-                    self.with_replica(slice, |replica, context| {
-                        replica.handle_failure(context);
-                    });
-                }
-                self.failed = true;
-                self.parts.replicas_failed(self.world.now);
-                self.timers.clear();
-                self.timer_of.clear();
-                self.portal.drop_all(self.world.now, &self.volumes);
-            }
+            StoreEvent::DeviceFailed { disk } => self.device_failed(disk),
         }
     }
 

@@ -5,7 +5,7 @@
 //! - a blank device is formatted only where that was asked for, and once.
 
 use holdfast_model::record::NodeRecord;
-use holdfast_model::{Incarnation, Sequence, SliceId};
+use holdfast_model::{DiskId, Incarnation, SliceId};
 use holdfast_replica::{Found, Me, Replica};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{Recovered, Store};
@@ -15,6 +15,7 @@ use crate::OpenFailure;
 use crate::context::SliceContext;
 use crate::engine::{Engine, Output};
 use crate::event::Command;
+use crate::registration::Registration;
 use crate::storage::Storage;
 
 /// How long a stopping node waits for the others to have finished with one more of its replicas. Where others
@@ -38,7 +39,6 @@ pub(crate) enum Life {
 
 impl Engine {
     pub(crate) fn make_replica(&mut self, slice: SliceId, me: Me) {
-        let behind = self.world.cluster.store_is_behind();
         let found = self
             .recovered
             .as_mut()
@@ -50,13 +50,8 @@ impl Engine {
             },
             |found| Found {
                 state: found.state,
-                // What a store brought back from the past holds, it holds as of nobody knows when.
-                committed: if behind {
-                    Sequence::ZERO
-                } else {
-                    found.committed
-                },
-                intact: found.intact && !behind,
+                committed: found.committed,
+                intact: found.intact,
                 tail_suspect: found.tail_suspect,
                 commands: found.commands,
                 changes: self
@@ -114,6 +109,7 @@ impl Engine {
                 self.config.store,
                 &self.config.devices,
                 identity,
+                self.config.use_id,
                 &mut store_out,
             );
             self.world.storage = Storage::new(store, store_out);
@@ -143,14 +139,58 @@ impl Engine {
             name: self.config.name.clone(),
             store: recovered.store,
             uses: recovered.use_counter,
+            use_id: self.config.use_id,
             incarnation: Incarnation::ZERO,
             portal: self.config.portal.clone(),
             peer: self.config.peer.clone(),
             api: self.config.api.clone(),
         };
-        self.world.cluster.start(self.config.cluster, own, held);
+        let registration = Registration::new(own, recovered.use_ids);
+        self.world
+            .cluster
+            .start(self.config.cluster, registration, held);
         self.life = Life::Open;
         self.recovered = Some(recovered);
+    }
+
+    /// The store was brought back from the past. What it holds, it holds as of nobody knows when: all of
+    /// its replicas join anew, and the node is registered once that is durable.
+    pub(crate) fn doubt(&mut self) {
+        let recovered = self.recovered.as_mut().expect("the store is open");
+        self.world.notices.push(Notice::StoreBehind);
+        self.doubts = recovered.slices.len();
+        for (slice, found) in &mut recovered.slices {
+            let state = holdfast_replica::doubted(found.state.as_ref());
+            found.state = Some(state.clone());
+            self.world
+                .storage
+                .put_doubted(self.world.now, *slice, state);
+        }
+        if self.doubts == 0 {
+            self.world.cluster.doubted();
+        }
+    }
+
+    /// One of them is.
+    pub(crate) fn doubt_kept(&mut self) {
+        self.doubts -= 1;
+        if self.doubts == 0 {
+            self.world.cluster.doubted();
+        }
+    }
+
+    pub(crate) fn device_failed(&mut self, disk: DiskId) {
+        self.world.notices.push(Notice::DeviceFailed(disk));
+        for slice in self.slices() {
+            self.with_replica(slice, |replica, context| {
+                replica.handle_failure(context);
+            });
+        }
+        self.failed = true;
+        self.parts.replicas_failed(self.world.now);
+        self.timers.clear();
+        self.timer_of.clear();
+        self.portal.drop_all(self.world.now, &self.volumes);
     }
 
     /// The node knows who it is: it takes part from now on.

@@ -82,6 +82,9 @@ pub enum Notice {
         /// What was found.
         findings: ScrubFindings,
     },
+    /// The metadata knows of a use of this node's devices that they do not: somebody has brought back an
+    /// old copy of them.
+    StoreBehind,
     /// This node's replica is not what the record says it is (an emptied, replaced or damaged
     /// store): it joins anew.
     NotThatReplica(SliceId),
@@ -127,6 +130,7 @@ impl Notice {
             | Self::HandedOver { .. }
             | Self::Repaired(..)
             | Self::Corrected(..)
+            | Self::StoreBehind
             | Self::NotThatReplica(_) => Severity::Warning,
             Self::Lost(..)
             | Self::MetadataBehind(..)
@@ -198,6 +202,9 @@ impl fmt::Display for Notice {
             Self::Lost(slice, block) => write!(
                 formatter,
                 "block {block} of slice {slice} fails its checksum, and no other replica can mend it"
+            ),
+            Self::StoreBehind => formatter.write_str(
+                "the devices are an old copy of themselves: all replicas on them join anew",
             ),
             Self::NotThatReplica(slice) => write!(
                 formatter,

@@ -26,6 +26,8 @@ pub(crate) enum Use {
     Durable(SliceId),
     /// An entry of a slice's log, appended then.
     Append(SliceId, Instant),
+    /// A slice's state: what is here of it is relied on no more.
+    Doubt,
     /// A repaired block: nobody waits for it.
     Repair,
     /// A read.
@@ -189,6 +191,12 @@ impl Storage {
         self.store
             .put_state(now, slice, state, token, &mut self.out);
         Token(token.0)
+    }
+
+    pub(crate) fn put_doubted(&mut self, now: Instant, slice: SliceId, state: Bytes) {
+        let token = self.token(Use::Doubt);
+        self.store
+            .put_state(now, slice, state, token, &mut self.out);
     }
 
     pub(crate) fn mend(&mut self, now: Instant, slice: SliceId) -> Token {

@@ -15,7 +15,7 @@ use holdfast_stdx::Bytes;
 use crate::group::{GroupHeader, GroupWriter};
 use crate::{
     Body, DeviceLayout, EntryError, GroupError, Looks, PageEntry, PageKey, Record, SegmentError,
-    SegmentHeader, SlotContent, Superblock, SuperblockError,
+    SegmentHeader, SlotContent, Superblock, SuperblockError, UseIds,
 };
 
 const STORE: StoreId = StoreId(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff);
@@ -87,6 +87,7 @@ fn superblock() -> Superblock {
         store: STORE,
         nonce: NONCE,
         use_counter: 5,
+        use_ids: UseIds::NONE,
         claimed: false,
         node: NodeId(3),
         ordinal: 1,
@@ -112,6 +113,34 @@ fn version_1_superblock() {
     let bytes = literal(4096, SUPERBLOCK);
     assert_eq!(superblock().encode(), bytes);
     assert_eq!(Superblock::decode(&bytes), Ok(superblock()));
+}
+
+#[test]
+fn version_1_superblock_with_ids_of_uses() {
+    let mut known = superblock();
+    known.use_ids.begin(4, 0x0102_0304_0506_0708);
+    known.use_ids.begin(5, 0x1112_1314_1516_1718);
+    let mut bytes = literal(4096, SUPERBLOCK);
+    bytes[144 + 4 * 8..144 + 6 * 8].copy_from_slice(&[
+        8, 7, 6, 5, 4, 3, 2, 1, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,
+    ]);
+    let checksum = crate::bytes::checksum_without(&bytes, 12);
+    bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
+    assert_eq!(known.encode(), bytes);
+    assert_eq!(Superblock::decode(&bytes), Ok(known));
+}
+
+#[test]
+fn ids_are_known_of_the_latest_uses_only() {
+    let mut ids = UseIds::NONE;
+    for number in 1..=100 {
+        ids.begin(number, 1000 + number);
+    }
+    assert_eq!(ids.of(100, 100), Some(1100));
+    assert_eq!(ids.of(37, 100), Some(1037));
+    assert_eq!(ids.of(36, 100), None);
+    assert_eq!(ids.of(101, 100), None);
+    assert_eq!(UseIds::NONE.of(1, 2), None);
 }
 
 #[test]

@@ -104,7 +104,7 @@ pub fn structures() -> Vec<Structure> {
         structure!("superblock", SuperblockBytes: magic version checksum update cluster store nonce
         use_counter node ordinal device_count tier claimed sector partitions reserved_b
         device_bytes journal_offset segment_bytes segment_count table_a_offset slots_offset
-        table_b_offset slot_count slot_base reserved_c),
+        table_b_offset slot_count slot_base use_ids reserved_c),
         structure!("segment header", SegmentBytes: magic checksum index store nonce ordinal
         first_group oldest_group partition reserved),
         structure!("group header", GroupBytes: magic checksum previous store nonce ordinal group

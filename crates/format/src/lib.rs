@@ -42,7 +42,7 @@ pub use patient::PatientRead;
 pub use record::{Body, Hole, Install, PageChange, Record, STATE_BYTES_MAX};
 pub use segment::{SegmentError, SegmentHeader};
 pub use superblock::{
-    SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, USE_COUNTER_MAX,
+    SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, USE_COUNTER_MAX, UseIds,
 };
 pub use table::{EntryError, PageEntry, PageKey, SlotContent, TABLE_BLOCK, TABLE_ENTRY};
 pub use versions::FORMAT_VERSION;

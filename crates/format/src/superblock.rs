@@ -5,7 +5,8 @@
 //!   the higher `update` counts;
 //! - the copies are written one after the other, each durable before the next, so that one of them
 //!   is valid at any moment;
-//! - everything but `update`, `use_counter` and `claimed` stays as it was when the store was created.
+//! - everything but `update`, `use_counter`, `use_ids` and `claimed` stays as it was when the store was
+//!   created.
 
 use core::mem::{offset_of, size_of};
 
@@ -26,6 +27,8 @@ pub const SUPERBLOCK_OFFSETS: [u64; 2] = [0, 1 << 20];
 /// How often a store is opened at most: the upper 24 bits of the versions of table entries count
 /// it, and those of ordinals in the journal. Once a second for half a year.
 pub const USE_COUNTER_MAX: u64 = (1 << 24) - 1;
+
+const USE_IDS: usize = 64;
 
 const MAGIC: [u8; 8] = *b"HOLDFAST";
 
@@ -58,13 +61,54 @@ pub(crate) struct SuperblockBytes {
     pub(crate) table_b_offset: U64,
     pub(crate) slot_count: U32,
     pub(crate) slot_base: U32,
-    pub(crate) reserved_c: [u8; 3952],
+    pub(crate) use_ids: [U64; USE_IDS],
+    pub(crate) reserved_c: [u8; 3440],
 }
 
 const _: () = assert!(size_of::<SuperblockBytes>() == SUPERBLOCK_BYTES);
 const _: () = assert!(offset_of!(SuperblockBytes, checksum) == 12);
 const _: () = assert!(offset_of!(SuperblockBytes, nonce) == 56);
-const _: () = assert!(offset_of!(SuperblockBytes, reserved_c) == 144);
+const _: () = assert!(offset_of!(SuperblockBytes, use_ids) == 144);
+const _: () = assert!(offset_of!(SuperblockBytes, reserved_c) == 656);
+
+/// The ids of the latest 64 uses of a store. Each is drawn at random when the use begins: a copy of the
+/// store that was made before it, and brought back after it, knows another one under its number, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UseIds {
+    /// That of a use is at its number modulo the length; 0: nobody knows.
+    ids: [u64; USE_IDS],
+}
+
+impl UseIds {
+    /// Those of a store that was never used.
+    pub const NONE: Self = Self { ids: [0; USE_IDS] };
+    /// How many of the latest are kept.
+    pub const KEPT: u64 = USE_IDS as u64;
+
+    /// The use of this number begins.
+    pub fn begin(&mut self, number: u64, id: u64) {
+        self.ids[Self::place(number)] = id;
+    }
+
+    /// The id of a use, where `latest` is the number of the latest; `None` if it is too long ago, has not
+    /// been yet, or was of a version that drew none.
+    #[must_use]
+    pub fn of(&self, number: u64, latest: u64) -> Option<u64> {
+        let ago = latest.checked_sub(number)?;
+        let id = self.ids[Self::place(number)];
+        (ago < Self::KEPT && id != 0).then_some(id)
+    }
+
+    fn place(number: u64) -> usize {
+        (number % Self::KEPT) as usize
+    }
+}
+
+impl Default for UseIds {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
 
 /// What a superblock says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +123,8 @@ pub struct Superblock {
     pub nonce: u64,
     /// How often the store has been opened.
     pub use_counter: u64,
+    /// The ids of the latest openings.
+    pub use_ids: UseIds,
     /// That opening has only been announced: nothing has been done in it. Only where the journal is.
     pub claimed: bool,
     /// The node.
@@ -154,7 +200,8 @@ impl Superblock {
             table_b_offset: U64::new(self.layout.table_offsets[1]),
             slot_count: U32::new(self.layout.slot_count),
             slot_base: U32::new(self.slot_base),
-            reserved_c: [0; 3952],
+            use_ids: self.use_ids.ids.map(U64::new),
+            reserved_c: [0; 3440],
         };
         raw.checksum = U32::new(checksum_without(
             raw.as_bytes(),
@@ -217,6 +264,9 @@ impl SuperblockBytes {
             store: StoreId(self.store.get()),
             nonce: self.nonce.get(),
             use_counter: self.use_counter.get(),
+            use_ids: UseIds {
+                ids: self.use_ids.map(U64::get),
+            },
             claimed: self.claimed == 1,
             node: NodeId(self.node.get()),
             ordinal: self.ordinal.get(),

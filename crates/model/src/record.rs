@@ -106,6 +106,9 @@ pub struct NodeRecord {
     pub store: StoreId,
     /// How often that store had been opened: its use counter.
     pub uses: u64,
+    /// The id that was drawn at random for that opening; 0: none was.
+    #[serde(default)]
+    pub use_id: u64,
     /// Which start of the node this is, rising, whatever its store.
     pub incarnation: Incarnation,
     /// Where initiators reach it, `host:port`.

@@ -247,6 +247,7 @@ fn engine_config(
             node: config.node,
             nonce: u64::from_ne_bytes(random()?),
         }),
+        use_id: u64::from_ne_bytes(random()?).max(1),
         store: StoreConfig::default(),
         portal_limits,
         hold: HOLD,

@@ -51,6 +51,7 @@ use primary::Primary;
 pub use primary::{Operation, Progress, WriteKind};
 use recent::Recent;
 use secondary::Secondary;
+pub use state::doubted;
 use state::{Standing, State};
 pub use view::Status;
 
@@ -202,34 +203,14 @@ impl Replica {
         for (sequence, range) in &found.changes {
             replica.window.note(*sequence, *range);
         }
-        let damaged = State {
-            standing: Standing::Damaged {
-                stable: Sequence::ZERO,
-            },
-            ..State::NEW
-        };
         let kept = found.state.as_ref();
-        let kept = kept.map(|bytes| State::decode(bytes).unwrap_or(damaged));
-        // Lost with a part of the journal: there may be contents all the same.
-        let lost = (!found.intact).then_some(damaged);
-        if let Some(state) = kept.or(lost) {
-            replica.state = Some(state);
-            if !found.intact {
-                let standing = match state.standing {
-                    // Copies may be lost, and what was sent meanwhile, and what was there before.
-                    Standing::Joining { .. } => Standing::Joining {
-                        stable: Sequence::ZERO,
-                        sync: Epoch::ZERO,
-                    },
-                    // Copies that were brought long ago may be among what is lost, and no sequence tells.
-                    Standing::Whole | Standing::Damaged { .. } => Standing::Damaged {
-                        stable: Sequence::ZERO,
-                    },
-                };
-                replica.keep(context, State { standing, ..state }, Wait::Other);
-                if matches!(standing, Standing::Damaged { .. }) {
-                    context.milestone(Milestone::NotThatReplica);
-                }
+        let kept = kept.map(|bytes| State::of_kept(bytes));
+        replica.state = kept;
+        if !found.intact {
+            let left = State::after_loss(kept);
+            replica.keep(context, left, Wait::Other);
+            if matches!(left.standing, Standing::Damaged { .. }) {
+                context.milestone(Milestone::NotThatReplica);
             }
         }
         replica

@@ -54,6 +54,34 @@ impl State {
         clean: None,
     };
 
+    /// That of a replica of which nothing can be relied on.
+    const DAMAGED: State = State {
+        standing: Standing::Damaged {
+            stable: Sequence::ZERO,
+        },
+        ..State::NEW
+    };
+
+    /// Reads what was kept. What cannot be read is nothing to rely on.
+    pub(crate) fn of_kept(kept: &[u8]) -> Self {
+        Self::decode(kept).unwrap_or(Self::DAMAGED)
+    }
+
+    /// What is left of what was kept when something durable is lost. There may be contents all the same.
+    pub(crate) fn after_loss(kept: Option<Self>) -> Self {
+        let kept = kept.unwrap_or(Self::DAMAGED);
+        let standing = match kept.standing {
+            // Copies may be lost, and what was sent meanwhile, and what was there before.
+            Standing::Joining { .. } => Standing::Joining {
+                stable: Sequence::ZERO,
+                sync: Epoch::ZERO,
+            },
+            // Copies that were brought long ago may be among what is lost, and no sequence tells.
+            Standing::Whole | Standing::Damaged { .. } => Self::DAMAGED.standing,
+        };
+        Self { standing, ..kept }
+    }
+
     /// Whether something durable was lost, so that the contents are nobody's.
     pub(crate) fn is_damaged(&self) -> bool {
         match self.standing {
@@ -81,8 +109,8 @@ impl State {
         Bytes::from(bytes)
     }
 
-    /// Reads what was kept; `None` if it is not that of this version.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+    /// `None` if it is not that of this version.
+    fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; STATE_BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| {
             u64::from_le_bytes(
@@ -150,4 +178,12 @@ mod tests {
         }
         assert_eq!(State::decode(&good[1..]), None);
     }
+}
+
+/// What a replica is to keep instead of what it kept, when what its store holds is as of nobody knows when:
+/// it joins anew.
+#[must_use]
+pub fn doubted(kept: Option<&Bytes>) -> Bytes {
+    let kept = kept.map(|bytes| State::of_kept(bytes));
+    State::after_loss(kept).encode()
 }

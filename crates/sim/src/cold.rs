@@ -134,7 +134,10 @@ impl Cold {
             node: Some(node.id),
             store: None,
         };
-        let store = Store::open(now, node.plan.store, &node.geometry(), expected, &mut out);
+        // Nothing of this is written anywhere else.
+        let use_id = 0;
+        let geometry = node.geometry();
+        let store = Store::open(now, node.plan.store, &geometry, expected, use_id, &mut out);
         Self {
             store,
             out,

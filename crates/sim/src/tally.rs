@@ -59,6 +59,7 @@ impl Tally {
             | Notice::Released(..)
             | Notice::MetadataBehind(..)
             | Notice::MetadataFollowed
+            | Notice::StoreBehind
             | Notice::NotThatReplica(_) => {}
         }
     }

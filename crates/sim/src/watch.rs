@@ -315,6 +315,7 @@ const fn notice_name(notice: &Notice) -> &'static str {
         Notice::Lost(..) => "lost",
         Notice::Corrected(..) => "corrected",
         Notice::Scrubbed { .. } => "scrubbed",
+        Notice::StoreBehind => "store behind",
         Notice::NotThatReplica(_) => "not that replica",
         Notice::MetadataBehind(..) => "metadata behind",
         Notice::MetadataAstray(_) => "metadata astray",

@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
-use holdfast_format::USE_COUNTER_MAX;
+use holdfast_format::{USE_COUNTER_MAX, UseIds};
 use holdfast_model::{
     ClusterId, CommandId, DiskId, DiskRequest, Epoch, NodeId, Sequence, SliceId, StoreId,
 };
@@ -79,6 +79,8 @@ pub struct Recovered {
     pub store: StoreId,
     /// How often the store has been opened, this time included. Rises durably before `Opened`.
     pub use_counter: u64,
+    /// The ids of the latest openings, this one included.
+    pub use_ids: UseIds,
     /// The slices that it holds.
     pub slices: BTreeMap<SliceId, RecoveredSlice>,
 }

@@ -7,8 +7,8 @@
 //!
 //! # The interface
 //! ```text
-//! Store::create(now, StoreConfig, &[DeviceGeometry], StoreIdentity, &mut Output) -> Store
-//! Store::open(now, StoreConfig, &[DeviceGeometry], Expected, &mut Output) -> Store
+//! Store::create(now, StoreConfig, &[DeviceGeometry], StoreIdentity, use_id, &mut Output) -> Store
+//! Store::open(now, StoreConfig, &[DeviceGeometry], Expected, use_id, &mut Output) -> Store
 //!
 //! // Durable when the event Durable { token } comes; in order per slice.
 //! append(now, SliceId, Entry, committed: Sequence, StoreToken, out)     // sequence = prepared + 1
@@ -69,6 +69,8 @@ mod store;
 mod superblocks;
 mod survey;
 mod trim;
+
+pub use holdfast_format::UseIds;
 
 pub use config::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
 pub use event::{

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - a store is created only on devices that are blank, and its superblocks are written last;
 //! - a store is opened only if all of its devices are there and belong together;
-//! - the use counter rises, both copies durable one after the other, before anything else is
+//! - the use counter rises, with the id that was drawn for the use, both copies durable one after the other, before anything else is
 //!   written: announced where the journal is, then on all other devices, then for good where the
 //!   journal is. A device that missed it is known by that for an older copy of itself.
 
@@ -76,6 +76,8 @@ pub(crate) struct Opener {
     config: StoreConfig,
     create: Option<StoreIdentity>,
     expected: Expected,
+    /// The id of the use that begins.
+    use_id: u64,
     devices: Vec<Device>,
     /// Of each device, once known.
     superblocks: Vec<Superblock>,
@@ -99,6 +101,7 @@ impl Opener {
         devices: &[DeviceGeometry],
         create: Option<StoreIdentity>,
         expected: Expected,
+        use_id: u64,
         out: &mut Output,
     ) -> Progress {
         if let Err(error) = superblocks::check(&config, devices, create.is_some()) {
@@ -109,6 +112,7 @@ impl Opener {
             config,
             create,
             expected,
+            use_id,
             devices: devices
                 .iter()
                 .map(|geometry| Device {
@@ -272,6 +276,7 @@ impl Opener {
         let use_counter = superblocks::next_use(&self.superblocks);
         for superblock in &mut self.superblocks {
             superblock.use_counter = use_counter;
+            superblock.use_ids.begin(use_counter, self.use_id);
             superblock.update += 1;
         }
         // A single device has nobody to wait for.
@@ -379,7 +384,7 @@ impl Opener {
             opening.finish(),
             self.requests,
             self.slivers,
-            (self.superblocks[0].store, self.superblocks[0].use_counter),
+            &self.superblocks[0],
             now,
         );
         core.maintain(now, out);

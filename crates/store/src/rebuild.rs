@@ -3,9 +3,9 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use holdfast_format::Body;
+use holdfast_format::{Body, Superblock};
 use holdfast_journal::{GroupNumber, Journal};
-use holdfast_model::{SliceId, StoreId};
+use holdfast_model::SliceId;
 use holdfast_pages::Pages;
 use holdfast_stdx::Instant;
 
@@ -36,7 +36,7 @@ impl Core {
         pages: Pages,
         requests: Requests,
         mut slivers: Slivers,
-        (store, use_counter): (StoreId, u64),
+        superblock: &Superblock,
         now: Instant,
     ) -> Self {
         let partitions = slivers.holes.len() as u16;
@@ -61,8 +61,9 @@ impl Core {
             awaited: None,
         };
         let mut recovered = Recovered {
-            store,
-            use_counter,
+            store: superblock.store,
+            use_counter: superblock.use_counter,
+            use_ids: superblock.use_ids,
             slices: BTreeMap::new(),
         };
         core.add_unknown_slices(&mut slivers);

@@ -35,13 +35,15 @@ pub struct Store {
 }
 
 impl Store {
-    /// Makes a new store on blank devices and opens it. Ends with `Opened` or `OpenFailed`.
+    /// Makes a new store on blank devices and opens it. `use_id` is drawn at random for that. Ends with
+    /// `Opened` or `OpenFailed`.
     #[must_use]
     pub fn create(
         _now: Instant,
         config: StoreConfig,
         devices: &[DeviceGeometry],
         identity: StoreIdentity,
+        use_id: u64,
         out: &mut Output,
     ) -> Self {
         let expected = Expected::default();
@@ -50,20 +52,22 @@ impl Store {
             devices,
             Some(identity),
             expected,
+            use_id,
             out,
         ))
     }
 
-    /// Opens a store. Ends with `Opened` or `OpenFailed`.
+    /// Opens a store. `use_id` is drawn at random for that. Ends with `Opened` or `OpenFailed`.
     #[must_use]
     pub fn open(
         _now: Instant,
         config: StoreConfig,
         devices: &[DeviceGeometry],
         expected: Expected,
+        use_id: u64,
         out: &mut Output,
     ) -> Self {
-        Self::begin(Opener::start(config, devices, None, expected, out))
+        Self::begin(Opener::start(config, devices, None, expected, use_id, out))
     }
 
     fn begin(progress: Progress) -> Self {

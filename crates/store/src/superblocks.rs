@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use holdfast_format::device::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use holdfast_format::{
     DeviceLayout, DeviceRole, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock,
-    SuperblockError, USE_COUNTER_MAX,
+    SuperblockError, USE_COUNTER_MAX, UseIds,
 };
 use holdfast_journal::Journal;
 use holdfast_model::{BLOCK_SIZE, DiskError, DiskId, ENTRY_BYTES_MAX, Tier};
@@ -86,6 +86,7 @@ pub(crate) fn plan(
             store: identity.store,
             nonce: identity.nonce,
             use_counter: 0,
+            use_ids: UseIds::NONE,
             claimed: false,
             node: identity.node,
             ordinal: ordinal as u16,

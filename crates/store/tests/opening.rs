@@ -47,7 +47,7 @@ fn created(count: usize) -> Devices {
     };
     let mut devices = vec![vec![0; DEVICE_BYTES]; count];
     let mut out = Output::default();
-    let store = Store::create(NOW, config(), &geometries(count), identity, &mut out);
+    let store = Store::create(NOW, config(), &geometries(count), identity, 1, &mut out);
     let opened = run(store, out, &mut devices, usize::MAX);
     assert_eq!(opened, Some(Ok(1)));
     devices
@@ -57,7 +57,8 @@ fn created(count: usize) -> Devices {
 fn open(devices: &mut Devices, requests_max: usize) -> Option<Result<u64, OpenError>> {
     let mut out = Output::default();
     let geometries = geometries(devices.len());
-    let store = Store::open(NOW, config(), &geometries, Expected::default(), &mut out);
+    let expected = Expected::default();
+    let store = Store::open(NOW, config(), &geometries, expected, 1, &mut out);
     run(store, out, devices, requests_max)
 }
 

@@ -59,7 +59,7 @@ impl Bench {
         };
         let now = Instant::from_nanos(1);
         let mut out = Output::default();
-        let store = Store::create(now, config, &[geometry], identity, &mut out);
+        let store = Store::create(now, config, &[geometry], identity, 1, &mut out);
         let mut bench = Self {
             store,
             out,

@@ -39,6 +39,7 @@ impl Store {
             name: node.to_string(),
             store: StoreId(u128::from(node.0) << 8),
             uses: 1,
+            use_id: 1,
             incarnation: Incarnation(1),
             portal: String::new(),
             peer: String::new(),

@@ -26,6 +26,7 @@ fn node_record(node: u16) -> NodeRecord {
         name: format!("n{node}"),
         store: StoreId(node.into()),
         uses: 1,
+        use_id: 1,
         incarnation: Incarnation(2),
         portal: format!("127.0.0.1:{}", 3259 + node),
         peer: String::new(),

@@ -133,6 +133,7 @@ impl Node {
             name: format!("n{number}"),
             store: StoreId(number.into()),
             uses: 1,
+            use_id: 1,
             incarnation: Incarnation(1),
             portal: String::new(),
             peer: String::new(),

@@ -58,7 +58,8 @@ impl Made {
         };
         let mut out = Output::default();
         let now = Instant::from_nanos(1 << 40);
-        let store = Store::create(now, config(), &geometries(&devices), identity, &mut out);
+        let geometries = geometries(&devices);
+        let store = Store::create(now, config(), &geometries, identity, 1, &mut out);
         let made = Self::new(devices, store, out, now);
         assert!(made.recovered.is_some(), "{:?}", made.failed);
         made
@@ -78,7 +79,8 @@ impl Made {
         let mut out = Output::default();
         let now = Instant::from_nanos(1 << 41);
         let expected = Expected::default();
-        let store = Store::open(now, config(), &geometries(&devices), expected, &mut out);
+        let geometries = geometries(&devices);
+        let store = Store::open(now, config(), &geometries, expected, 2, &mut out);
         let made = Self::new(devices, store, out, now);
         match made.failed {
             None => Ok(made),

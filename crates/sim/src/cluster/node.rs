@@ -281,6 +281,7 @@ impl Node {
                 node: self.id,
                 nonce: self.prng.next_u64(),
             }),
+            use_id: self.starts,
             store: self.plan.store,
             portal_limits: Limits::default(),
             hold: self.plan.hold,

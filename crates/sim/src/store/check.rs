@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_format::Superblock;
+use holdfast_format::{Superblock, UseIds};
 use holdfast_model::{
     BLOCKS_PER_PAGE, BlockRange, Change, Epoch, PAGES_PER_SLICE, PageIndex, Sequence, SliceId,
 };
@@ -221,7 +221,14 @@ impl Host {
         if recovered.use_counter <= self.uses {
             return Err("the use counter does not rise".into());
         }
-        self.uses = recovered.use_counter;
+        let (before, now) = (self.uses, recovered.use_counter);
+        let ids = &recovered.use_ids;
+        let ids = (ids.of(before, now), ids.of(now, now));
+        let known = (self.id_of_use, Some(self.use_id));
+        if now - before < UseIds::KEPT && ids != known {
+            return Err("the ids of the uses are not those that were drawn".into());
+        }
+        (self.uses, self.id_of_use) = (now, Some(self.use_id));
         for index in 0..SLICES {
             let slice = slice_id(index);
             if self.model.contains_key(&slice) {

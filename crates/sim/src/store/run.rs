@@ -177,6 +177,10 @@ pub(crate) struct Host {
     pub(crate) next_tag: u64,
     pub(crate) next_command: u64,
     pub(crate) uses: u64,
+    /// The id of that use.
+    pub(crate) id_of_use: Option<u64>,
+    /// The id that was drawn last.
+    pub(crate) use_id: u64,
     pub(crate) voids: u64,
     pub(crate) opened: bool,
     pub(crate) device_failed: bool,
@@ -256,6 +260,8 @@ impl Host {
             next_tag: 0,
             next_command: 0,
             uses: 0,
+            id_of_use: None,
+            use_id: 0,
             voids: 0,
             opened: false,
             device_failed: false,
@@ -311,7 +317,9 @@ impl Host {
             nonce: self.prng.next_u64(),
         };
         let geometry = self.geometry();
-        let store = Store::create(self.now, self.config, &geometry, identity, &mut self.out);
+        self.use_id += 1;
+        let (now, config) = (self.now, self.config);
+        let store = Store::create(now, config, &geometry, identity, self.use_id, &mut self.out);
         self.store = Some(store);
         self.wait_until_open()
     }
@@ -321,10 +329,15 @@ impl Host {
             cluster: Some(ClusterId(1)),
             ..Expected::default()
         };
-        let geometry = self.geometry();
-        let store = Store::open(self.now, self.config, &geometry, expected, &mut self.out);
-        self.store = Some(store);
+        self.begin_to_open(expected);
         self.wait_until_open()
+    }
+
+    fn begin_to_open(&mut self, expected: Expected) {
+        self.use_id += 1;
+        let (now, config, geometry) = (self.now, self.config, self.geometry());
+        let store = Store::open(now, config, &geometry, expected, self.use_id, &mut self.out);
+        self.store = Some(store);
     }
 
     fn wait_until_open(&mut self) -> Check {
@@ -341,10 +354,7 @@ impl Host {
             // Power may be lost again before the store is open.
             if !self.opened && self.options.crashes && self.prng.chance(1, 400) {
                 self.lose_power();
-                let geometry = self.geometry();
-                let expected = Expected::default();
-                let store = Store::open(self.now, self.config, &geometry, expected, &mut self.out);
-                self.store = Some(store);
+                self.begin_to_open(Expected::default());
                 self.pump()?;
             }
         }
