@@ -3,9 +3,11 @@
 //! fast as they are without it, and never fewer than a floor, so that it always ends. While they want
 //! nothing it is held by nothing here.
 //!
-//! What hosts' commands take without background work is measured: from time to time it pauses for a
-//! moment. The rate then follows what they take with it: it doubles at first, is cut by a third whenever
-//! they have become too slow, and grows by a tenth otherwise. Destage is no part of it: what is not in
+//! What hosts' commands take without background work, and how many end, is measured: from time to time it
+//! pauses for a moment. The rate then follows what they take with it, and how many end: it doubles at first,
+//! is cut by a third whenever they have become too slow or too few, and grows by a tenth otherwise. That
+//! fewer end tells of what commands wait for outside this node's sight: for a core, in a queue, at the host.
+//! Work begins in bursts: what begins together shares wake-ups, messages and flushes. Destage is no part of it: what is not in
 //! pages holds memory and the journal.
 //!
 //! It refuses to know what the work is, and how much of it is under way at a time.
@@ -21,7 +23,7 @@ use holdfast_stdx::{Duration, Instant};
 /// How long commands are looked at before the rate is decided anew, at least.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Commands that an interval needs to say anything; it goes on until it has them, for a while.
-const SAMPLES_MIN: u64 = 16;
+const SAMPLES_MIN: u64 = 64;
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// Without a command for so long hosts want nothing.
 const IDLE_AFTER: Duration = Duration::from_millis(300);
@@ -32,8 +34,7 @@ const DRAIN: Duration = Duration::from_millis(30);
 const PAUSE: Duration = Duration::from_millis(130);
 /// What was asked for without background work for so long says what commands take without it.
 const QUIET_AFTER: Duration = Duration::from_millis(200);
-/// After nothing was done for a while as much may begin at once as the rate gives in this part of a
-/// second.
+/// As much begins at once as the rate gives in this part of a second.
 const BURSTS_PER_SECOND: u64 = 50;
 /// Work waits for so long at least before it asks again.
 const WAIT_MIN: Duration = Duration::from_millis(1);
@@ -103,6 +104,8 @@ pub(crate) struct Pace {
     doubles: bool,
     /// Bytes that may begin; below zero after more than that did.
     budget: i64,
+    /// A burst has begun: it goes on until the budget is used up. Else the budget grows until it is one.
+    bursts: bool,
     filled: Instant,
     phase: Phase,
     /// Of the interval, by class.
@@ -110,6 +113,9 @@ pub(crate) struct Pace {
     began: Instant,
     /// What a command of a class takes without background work, once known, in nanoseconds.
     usual: [Option<u64>; CLASSES],
+    /// How many commands are under way at a time without background work, once known, in thousandths: those
+    /// that end in a second, by what they usually take.
+    load: Option<u64>,
     last_command: Option<Instant>,
     last_work: Option<Instant>,
     /// Somebody had to wait in this interval.
@@ -125,6 +131,7 @@ impl Pace {
             rate: bounds.floor,
             doubles: true,
             budget: 0,
+            bursts: false,
             filled: now,
             phase: Phase::Open {
                 until: now + PAUSE_EVERY,
@@ -132,6 +139,7 @@ impl Pace {
             sums: Default::default(),
             began: now,
             usual: [None; CLASSES],
+            load: None,
             last_command: None,
             last_work: None,
             denied: false,
@@ -169,8 +177,9 @@ impl Pace {
     pub(crate) fn may_begin(&mut self, now: Instant, bytes: u64) -> bool {
         self.look(now);
         self.fill(now);
+        self.bursts = self.budget > 0 && (self.bursts || self.budget >= self.burst());
         let is_held =
-            !self.is_idle(now) && (self.budget <= 0 || !matches!(self.phase, Phase::Open { .. }));
+            !self.is_idle(now) && !(self.bursts && matches!(self.phase, Phase::Open { .. }));
         if is_held {
             self.denied = true;
             // Whoever asks often must not put off those who rely on being told.
@@ -218,9 +227,13 @@ impl Pace {
             return;
         }
         self.filled = now;
-        let burst = i64::try_from(self.rate / BURSTS_PER_SECOND).unwrap_or(i64::MAX);
         let earned = i64::try_from(earned).unwrap_or(i64::MAX);
-        self.budget = self.budget.saturating_add(earned).min(burst);
+        self.budget = self.budget.saturating_add(earned).min(self.burst());
+    }
+
+    /// Bytes that begin together, 1 at least.
+    fn burst(&self) -> i64 {
+        i64::try_from(self.rate / BURSTS_PER_SECOND).map_or(i64::MAX, |burst| burst.max(1))
     }
 
     /// When there may be something left again.
@@ -230,7 +243,7 @@ impl Pace {
             Phase::Draining { until } => until + (PAUSE - DRAIN),
             Phase::Quiet { until } => until,
         };
-        let lacking = u64::try_from(1 - self.budget).unwrap_or(0);
+        let lacking = u64::try_from(self.burst() - self.budget).unwrap_or(0);
         let nanos = u128::from(lacking) * 1_000_000_000 / u128::from(self.rate.max(1));
         let nanos = u64::try_from(nanos).unwrap_or(u64::MAX / 2);
         open.max(now + Duration::from_nanos(nanos))
@@ -269,7 +282,7 @@ impl Pace {
                 self.begin_interval(now);
             }
             Phase::Quiet { until } if until <= now => {
-                self.measure();
+                self.measure(now);
                 self.phase = Phase::Open {
                     until: now + PAUSE_EVERY,
                 };
@@ -284,15 +297,16 @@ impl Pace {
             return;
         }
         if self.is_quiet(now) {
-            self.measure();
+            self.measure(now);
         } else {
-            self.decide();
+            self.decide(now);
         }
         self.begin_interval(now);
     }
 
-    /// Takes what commands took in the interval for usual, by a quarter.
-    fn measure(&mut self) {
+    /// Takes what commands took in the interval, and how many were under way, for usual, by a quarter. Of much
+    /// fewer all is taken: hosts want less than before.
+    fn measure(&mut self, now: Instant) {
         for (usual, sum) in self.usual.iter_mut().zip(&self.sums) {
             let Some(mean) = sum.nanos.checked_div(sum.count) else {
                 continue;
@@ -302,21 +316,37 @@ impl Pace {
                 None => mean.max(1),
             });
         }
+        let (_, usually) = self.interval();
+        let nanos = now.since(self.began).as_nanos();
+        let load = (usually * 1000).checked_div(nanos).unwrap_or(0);
+        let load = u64::try_from(load).unwrap_or(u64::MAX);
+        self.load = Some(match self.load {
+            Some(before) if load > before / 4 * 3 => before - before / 4 + load / 4,
+            _ => load,
+        });
     }
 
-    fn decide(&mut self) {
-        let (mut took, mut usually) = (0_u128, 0_u128);
+    /// What the interval's commands took in all, and what they usually take, in nanoseconds.
+    fn interval(&self) -> (u128, u128) {
+        let (mut took, mut usually) = (0, 0);
         for (usual, sum) in self.usual.iter().zip(&self.sums) {
             if let Some(usual) = usual {
                 took += u128::from(sum.nanos);
                 usually += u128::from(*usual) * u128::from(sum.count);
             }
         }
+        (took, usually)
+    }
+
+    fn decide(&mut self, now: Instant) {
+        let (took, usually) = self.interval();
         if usually == 0 {
             return;
         }
         let most = usually * u128::from(100 + self.bounds.slowdown_percent) / 100;
-        if took > most {
+        let nanos = now.since(self.began).as_nanos();
+        let wanted = u128::from(self.load.unwrap_or(0)) * nanos / 1000;
+        if took.max(wanted) > most {
             self.doubles = false;
             self.rate -= self.rate / 3;
         } else if self.denied && self.doubles {

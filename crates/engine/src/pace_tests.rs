@@ -20,12 +20,16 @@ struct Machine {
     alone: Duration,
     /// Bytes a second of background work that make it take twice as long.
     doubles_at: u64,
+    /// Commands wait where the node does not see it.
+    hidden: bool,
     /// Bytes of background work, and when they began, of the last tenth of a second.
     recent: Vec<(Instant, u64)>,
     done: u64,
     /// What commands took in all, and how many there were.
     took: Duration,
     count: u32,
+    /// The host rests for so long between two commands.
+    rest: Duration,
     wants: bool,
 }
 
@@ -37,10 +41,12 @@ impl Machine {
             pace: Pace::new(now, BOUNDS),
             alone: Duration::from_micros(500),
             doubles_at: 1 << 30,
+            hidden: false,
             recent: Vec::new(),
             done: 0,
             took: Duration::ZERO,
             count: 0,
+            rest: Duration::ZERO,
             wants: false,
         }
     }
@@ -57,10 +63,11 @@ impl Machine {
             let bytes: u64 = self.recent.iter().map(|(_, bytes)| bytes).sum();
             let share = bytes as f64 * 10.0 / self.doubles_at as f64;
             let took = self.alone.mul_f64(1.0 + share);
-            self.now += took;
+            self.now += took + self.rest;
             self.took += took;
             self.count += 1;
-            self.pace.command(self.now, Class::Write, took);
+            let seen = if self.hidden { self.alone } else { took };
+            self.pace.command(self.now, Class::Write, seen);
             while self.wants && self.pace.may_begin(self.now, PAGE) {
                 self.recent.push((self.now, PAGE));
                 self.done += PAGE;
@@ -85,6 +92,54 @@ fn commands_become_slower_by_little_more_than_is_allowed() {
     // A tenth of what would double them is what there is.
     let rate = machine.done / 20;
     assert!(rate > machine.doubles_at / 16, "{} MiB/s", rate / MIB);
+}
+
+/// They wait for a core, say, before the node takes them up.
+#[test]
+fn that_fewer_commands_end_is_noticed() {
+    let mut machine = Machine::new();
+    machine.hidden = true;
+    machine.run(SECOND);
+    machine.wants = true;
+    machine.run(5 * SECOND);
+    machine.run(20 * SECOND);
+    let allowed = machine.alone.as_nanos() * 112 / 100;
+    assert!(machine.mean().as_nanos() < allowed, "{:?}", machine.mean());
+    let rate = machine.done / 20;
+    assert!(rate > machine.doubles_at / 16, "{} MiB/s", rate / MIB);
+}
+
+/// They do a fifth of what they did: that is not taken for the background's fault for long.
+#[test]
+fn hosts_may_want_less() {
+    let mut machine = Machine::new();
+    machine.run(SECOND);
+    machine.wants = true;
+    machine.run(10 * SECOND);
+    let before = machine.done;
+    machine.rest = 4 * machine.alone;
+    machine.run(6 * SECOND);
+    machine.run(10 * SECOND);
+    assert!(machine.done > before / 2, "{} of {before}", machine.done);
+}
+
+/// What begins together shares wake-ups and flushes: single blocks begin many at a time.
+#[test]
+fn work_begins_in_bursts() {
+    const BLOCK: u64 = 4 << 10;
+    let mut machine = Machine::new();
+    machine.run(SECOND);
+    let mut bursts = Vec::new();
+    while bursts.len() < 20 {
+        machine.run(Duration::from_millis(1));
+        let mut burst = 0;
+        while machine.pace.may_begin(machine.now, BLOCK) {
+            burst += 1;
+        }
+        bursts.extend((burst > 0).then_some(burst));
+    }
+    let each = BOUNDS.floor / BURSTS_PER_SECOND / (BLOCK + OPERATION_BYTES);
+    assert!(bursts.iter().all(|burst| *burst >= each), "{bursts:?}");
 }
 
 #[test]
