@@ -184,6 +184,7 @@ pub const POINTS: &[(&str, &[&str])] = &[
             "scrubbed",
             "lost",
             "not that replica",
+            "store behind",
             "metadata behind",
             "metadata astray",
             "metadata followed",

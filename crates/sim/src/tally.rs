@@ -33,6 +33,8 @@ pub struct Tally {
     pub scrubbed: u64,
     /// The metadata was not followed any more.
     pub astray: u64,
+    /// A node found that its devices were an old copy.
+    pub store_behind: u64,
 }
 
 impl Tally {
@@ -50,6 +52,7 @@ impl Tally {
             Notice::Corrected(..) => self.corrected += 1,
             Notice::Scrubbed { .. } => self.scrubbed += 1,
             Notice::MetadataAstray(_) => self.astray += 1,
+            Notice::StoreBehind => self.store_behind += 1,
             Notice::PeerUp(_)
             | Notice::PeerDown(_)
             | Notice::Deposed(..)
@@ -59,7 +62,6 @@ impl Tally {
             | Notice::Released(..)
             | Notice::MetadataBehind(..)
             | Notice::MetadataFollowed
-            | Notice::StoreBehind
             | Notice::NotThatReplica(_) => {}
         }
     }
@@ -78,6 +80,7 @@ impl Tally {
         self.corrected += other.corrected;
         self.scrubbed += other.scrubbed;
         self.astray += other.astray;
+        self.store_behind += other.store_behind;
     }
 }
 

@@ -6,7 +6,7 @@ use holdfast_sim::failure::Failure;
 use holdfast_sim::network::Place;
 use holdfast_stdx::Duration;
 
-use crate::story::{SECOND, SEEDS, Story, joining};
+use crate::story::{SECOND, SEEDS, Story, in_sync, joining};
 
 /// What a secondary knows to be committed lags behind what its primary has put in place: a copy that is
 /// too old to mend a block is asked for again.
@@ -231,6 +231,47 @@ fn a_copy_that_came_too_late_does_not_count() {
         story.now(Fault::SlowDisks(primary, Duration::ZERO));
         story.now(Fault::Start(other));
         story.wait(SECOND);
+        story.ends_well();
+    }
+}
+
+/// The devices of a node are brought back as they were a start ago, and the node is started more often than
+/// that before it reaches the metadata. It leads nothing by what they hold, though the record says that it
+/// is in sync, and all others are off.
+#[test]
+fn an_old_copy_that_was_opened_often_is_noticed() {
+    for seed in 0..SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(SECOND);
+        let victim = story.secondary();
+        story.now(Fault::CopyDisks(victim));
+        story.wait(SECOND / 10);
+        story.now(Fault::Kill(victim));
+        story.now(Fault::Start(victim));
+        story.wait(4 * SECOND);
+        let primary = story.primary();
+        assert!(story.wait_until(in_sync, victim), "seed {seed}");
+        story.now(Fault::Kill(primary));
+        story.now(Fault::Kill(victim));
+        story.now(Fault::RollBack(victim));
+        story.part(Place::Node(victim), Place::Metadata);
+        for _ in 0..3 {
+            story.now(Fault::Start(victim));
+            story.wait(SECOND);
+            story.now(Fault::Kill(victim));
+        }
+        story.rejoin(Place::Node(victim), Place::Metadata);
+        story.now(Fault::Start(victim));
+        // It is killed before everything is doubted, or after, and starts again.
+        story.wait(Duration::from_millis(5 * seed));
+        story.now(Fault::Kill(victim));
+        story.now(Fault::Start(victim));
+        story.wait(6 * SECOND);
+        assert_ne!(story.primary(), victim, "seed {seed}");
+        story.now(Fault::Start(primary));
+        story.wait(4 * SECOND);
+        assert!(story.run.cluster.tally().store_behind > 0, "seed {seed}");
         story.ends_well();
     }
 }
