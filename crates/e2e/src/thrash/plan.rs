@@ -121,6 +121,10 @@ pub enum Kind {
     Damage,
     /// A node stands still and goes on, many times in a second.
     Stutter,
+    /// One member of etcd stands still and goes on, many times in a second, as if its disk were slow.
+    SluggishEtcd,
+    /// All of them do.
+    AllEtcdSluggish,
     /// Little passes through a machine's cable.
     SlowCable,
     /// A cable is out and in, many times.
@@ -141,7 +145,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::Kill,
         Self::SwitchOff,
         Self::Freeze,
@@ -158,6 +162,8 @@ impl Kind {
         Self::Full,
         Self::Damage,
         Self::Stutter,
+        Self::SluggishEtcd,
+        Self::AllEtcdSluggish,
         Self::SlowCable,
         Self::LooseCable,
         Self::Blackout,
@@ -256,7 +262,9 @@ pub fn draw(kind: Kind, prng: &mut Prng) -> Episode {
         Kind::SlowCable | Kind::LooseCable => {
             (again_and_again(kind, order[0], prng), Promise::Returns)
         }
-        Kind::Stutter => (again_and_again(kind, order[0], prng), Promise::Serves),
+        Kind::Stutter | Kind::SluggishEtcd | Kind::AllEtcdSluggish => {
+            (again_and_again(kind, order[0], prng), Promise::Serves)
+        }
         _ => (lasting(kind, order, prng), Promise::Serves),
     };
     Episode {
@@ -347,6 +355,18 @@ fn again_and_again(kind: Kind, node: usize, prng: &mut Prng) -> Vec<Action> {
             for _ in 0..prng.between(3, 12) {
                 actions.extend([A::Unplug(party), wait(prng.between(20, 700))]);
                 actions.extend([A::Plug(party), wait(prng.between(20, 700))]);
+            }
+        }
+        Kind::SluggishEtcd | Kind::AllEtcdSluggish => {
+            let mut members = vec![node];
+            if kind == Kind::AllEtcdSluggish {
+                members = (0..MACHINES).collect();
+            }
+            for _ in 0..prng.between(10, 40) {
+                actions.extend(members.iter().copied().map(A::FreezeEtcd));
+                actions.push(wait(prng.between(20, 500)));
+                actions.extend(members.iter().copied().map(A::ThawEtcd));
+                actions.push(wait(prng.between(10, 100)));
             }
         }
         _ => {
