@@ -16,6 +16,10 @@ impl Engine {
             return;
         }
         self.scrubs.release();
+        self.destage_first = !self.destage_first;
+        if self.destage_first {
+            self.destage();
+        }
         // Whoever was there first must not be it each time.
         let last = self.world.held_last;
         let held = core::mem::take(&mut self.world.held).into_iter();
@@ -24,6 +28,15 @@ impl Engine {
         self.world.held_last = later.first().or(sooner.first()).copied();
         for slice in later.into_iter().chain(sooner) {
             self.with_replica(slice, |replica, context| replica.look_again(context));
+        }
+    }
+
+    /// Lets a round of destage begin that waits, when it may.
+    pub(crate) fn destage(&mut self) {
+        let now = self.world.now;
+        if self.world.storage.store().destage_waits() && self.world.pace.may(now) {
+            let (pages, bytes) = self.world.storage.destage(now);
+            self.world.pace.began(now, pages, bytes);
         }
     }
 

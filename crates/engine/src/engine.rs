@@ -14,7 +14,7 @@ use holdfast_model::{NodeId, SliceId};
 use holdfast_replica::timing::{HEARTBEAT, LEASE};
 use holdfast_replica::{Me, Peer, Replica};
 use holdfast_stdx::{Duration, Instant};
-use holdfast_store::{Recovered, Store, StoreEvent};
+use holdfast_store::{Recovered, StoreEvent};
 use holdfast_wire::Message;
 
 use crate::Notice;
@@ -23,7 +23,7 @@ use crate::cluster::{Change, Cluster};
 use crate::config::EngineConfig;
 use crate::context::{SliceContext, World};
 use crate::event::{Command, Event, PeerEvent, PortalCommand, PortalEvent};
-use crate::lifecycle::Life;
+use crate::lifecycle::{Life, open_store};
 use crate::mend::Mending;
 use crate::pace::{Bounds, Class, Pace};
 use crate::parts::Parts;
@@ -31,7 +31,7 @@ use crate::peers::Peers;
 use crate::portal::Portal;
 use crate::repair::Repairs;
 use crate::scrub::Scrubs;
-use crate::storage::{Storage, Use};
+use crate::storage::Use;
 use crate::takeovers::Takeovers;
 use crate::volume::Volumes;
 
@@ -67,6 +67,8 @@ pub struct Engine {
     pub(crate) scrubs: Scrubs,
     pub(crate) me: Option<Me>,
     pub(crate) recovered: Option<Recovered>,
+    /// Who may begin first in the background this time.
+    pub(crate) destage_first: bool,
     /// Slices whose state is being written, because the store was brought back from the past.
     pub(crate) doubts: usize,
     pub(crate) timers: BTreeSet<(Instant, SliceId)>,
@@ -83,24 +85,12 @@ pub struct Engine {
 impl Engine {
     /// An engine that begins to open its store. Says [`Command::Opened`] when it has, or
     /// [`Command::OpenFailed`].
-    pub fn new(config: EngineConfig, now: Instant, out: &mut Output) -> Self {
-        let mut store_out = holdfast_store::Output::default();
-        let expected = holdfast_store::Expected {
-            cluster: Some(config.cluster),
-            node: Some(config.node),
-            store: None,
-        };
-        let store = Store::open(
-            now,
-            config.store,
-            &config.devices,
-            expected,
-            config.use_id,
-            &mut store_out,
-        );
+    pub fn new(mut config: EngineConfig, now: Instant, out: &mut Output) -> Self {
+        // The pace says when.
+        config.store.destage_waits = true;
         let world = World {
             now,
-            storage: Storage::new(store, store_out),
+            storage: open_store(&config, now),
             peers: Peers::default(),
             cluster: Cluster::default(),
             finished: Vec::new(),
@@ -129,6 +119,7 @@ impl Engine {
             scrubs: Scrubs::default(),
             me: None,
             recovered: None,
+            destage_first: false,
             doubts: 0,
             timers: BTreeSet::new(),
             timer_of: BTreeMap::new(),
@@ -392,6 +383,10 @@ impl Engine {
 
     /// Does what has become possible until nothing is left, then hands over what is to be done.
     fn settle(&mut self, out: &mut Output) {
+        if self.world.held.is_empty() {
+            // Otherwise it is asked in its turn.
+            self.destage();
+        }
         loop {
             let mut busy = false;
             for event in self.world.storage.take_events() {

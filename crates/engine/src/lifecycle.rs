@@ -8,10 +8,11 @@ use holdfast_model::record::NodeRecord;
 use holdfast_model::{DiskId, Incarnation, SliceId};
 use holdfast_replica::{Found, Me, Replica};
 use holdfast_stdx::{Duration, Instant};
-use holdfast_store::{Recovered, Store};
+use holdfast_store::{Expected, Recovered, Store};
 
 use crate::Notice;
 use crate::OpenFailure;
+use crate::config::EngineConfig;
 use crate::context::SliceContext;
 use crate::engine::{Engine, Output};
 use crate::event::Command;
@@ -35,6 +36,25 @@ pub(crate) enum Life {
     Stopping { until: Instant, at_last: Instant },
     /// Nothing more is asked of anybody.
     Stopped,
+}
+
+/// The node's store, which begins to open.
+pub(crate) fn open_store(config: &EngineConfig, now: Instant) -> Storage {
+    let mut out = holdfast_store::Output::default();
+    let expected = Expected {
+        cluster: Some(config.cluster),
+        node: Some(config.node),
+        store: None,
+    };
+    let store = Store::open(
+        now,
+        config.store,
+        &config.devices,
+        expected,
+        config.use_id,
+        &mut out,
+    );
+    Storage::new(store, out)
 }
 
 impl Engine {
@@ -145,7 +165,7 @@ impl Engine {
             peer: self.config.peer.clone(),
             api: self.config.api.clone(),
         };
-        let registration = Registration::new(own, recovered.use_ids);
+        let registration = Registration::new(own, *recovered.use_ids);
         self.world
             .cluster
             .start(self.config.cluster, registration, held);

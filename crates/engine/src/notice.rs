@@ -146,6 +146,10 @@ const TOO_SLOW: &str = ": its disk takes too long";
 const HERE_TOO_SLOW: &str = "because the disk here takes too long";
 const MEANT: &str = "which is to lead it";
 
+/// The store was brought back from the past.
+const STORE_BEHIND: &str =
+    "the devices are an old copy of themselves: all replicas on them join anew";
+
 /// The metadata is not followed.
 const ASTRAY: &str = "the metadata is not the one that this node belongs to, or has gone back";
 const ASTRAY_ADVICE: &str = "nothing is deleted or changed: stop the metadata, and bring back its newest \
@@ -203,9 +207,7 @@ impl fmt::Display for Notice {
                 formatter,
                 "block {block} of slice {slice} fails its checksum, and no other replica can mend it"
             ),
-            Self::StoreBehind => formatter.write_str(
-                "the devices are an old copy of themselves: all replicas on them join anew",
-            ),
+            Self::StoreBehind => formatter.write_str(STORE_BEHIND),
             Self::NotThatReplica(slice) => write!(
                 formatter,
                 "the replica of slice {slice} here is not the one on record and joins anew"

@@ -1,4 +1,5 @@
-//! How fast this node works in the background, bringing replicas up to date. Hosts come first. While
+//! How fast this node works in the background: brings replicas up to date, scrubs, and puts into pages what is
+//! in the journal. Hosts come first. While
 //! they want something, background work gets as many bytes a second as leave their commands about as
 //! fast as they are without it, and never fewer than a floor, so that it always ends. While they want
 //! nothing it is held by nothing here.
@@ -7,10 +8,10 @@
 //! pauses for a moment. The rate then follows what they take with it, and how many end: it doubles at first,
 //! is cut by a third whenever they have become too slow or too few, and grows by a tenth otherwise. That
 //! fewer end tells of what commands wait for outside this node's sight: for a core, in a queue, at the host.
-//! Work begins in bursts: what begins together shares wake-ups, messages and flushes. Destage is no part of it: what is not in
-//! pages holds memory and the journal.
+//! Work begins in bursts: what begins together shares wake-ups, messages and flushes.
 //!
-//! It refuses to know what the work is, and how much of it is under way at a time.
+//! It refuses to know what the work is, how much of it is under way at a time, and what cannot wait: destage
+//! asks nobody once it needs the room.
 //!
 //! Invariants:
 //! - over any second that hosts want something, background work may begin at least the floor's bytes,
@@ -175,26 +176,35 @@ impl Pace {
     /// Whether work of so many bytes may begin. If so it counts; else it is to be asked again at the
     /// [`next_timeout`](Self::next_timeout).
     pub(crate) fn may_begin(&mut self, now: Instant, bytes: u64) -> bool {
+        let may = self.may(now);
+        if may {
+            self.began(now, 1, bytes);
+        }
+        may
+    }
+
+    /// Whether work may begin of which nobody knows yet how much it is. If so it is to be
+    /// [told](Self::began).
+    pub(crate) fn may(&mut self, now: Instant) -> bool {
         self.look(now);
         self.fill(now);
         self.bursts = self.budget > 0 && (self.bursts || self.budget >= self.burst());
         let is_held =
-            !self.is_idle(now) && !(self.bursts && matches!(self.phase, Phase::Open { .. }));
+            !(self.is_idle(now) || self.bursts && matches!(self.phase, Phase::Open { .. }));
         if is_held {
             self.denied = true;
             // Whoever asks often must not put off those who rely on being told.
             let chance = self.next_chance(now);
             self.wake = Some(self.wake.map_or(chance, |wake| wake.min(chance)));
-            return false;
         }
-        self.charge(now, bytes.saturating_add(OPERATION_BYTES));
-        true
+        !is_held
     }
 
-    /// Work of so many bytes begins.
-    fn charge(&mut self, now: Instant, bytes: u64) {
+    /// Work of so many bytes, in so many operations, begins.
+    pub(crate) fn began(&mut self, now: Instant, operations: u64, bytes: u64) {
         self.last_work = Some(now);
-        self.budget = self.budget.saturating_sub_unsigned(bytes);
+        let cost = bytes.saturating_add(operations.saturating_mul(OPERATION_BYTES));
+        self.budget = self.budget.saturating_sub_unsigned(cost);
         // An hour's debt would be a stop.
         let debt_max = -i64::try_from(self.rate).unwrap_or(i64::MAX);
         self.budget = self.budget.max(debt_max);

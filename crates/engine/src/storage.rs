@@ -193,6 +193,11 @@ impl Storage {
         Token(token.0)
     }
 
+    /// Lets a round of destage begin: so many pages, and bytes.
+    pub(crate) fn destage(&mut self, now: Instant) -> (u64, u64) {
+        self.store.destage(now, &mut self.out)
+    }
+
     pub(crate) fn put_doubted(&mut self, now: Instant, slice: SliceId, state: Bytes) {
         let token = self.token(Use::Doubt);
         self.store

@@ -146,6 +146,14 @@ impl State {
     }
 }
 
+/// What a replica is to keep instead of what it kept, when what its store holds is as of nobody knows when:
+/// it joins anew.
+#[must_use]
+pub fn doubted(kept: Option<&Bytes>) -> Bytes {
+    let kept = kept.map(|bytes| State::of_kept(bytes));
+    State::after_loss(kept).encode()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,12 +186,4 @@ mod tests {
         }
         assert_eq!(State::decode(&good[1..]), None);
     }
-}
-
-/// What a replica is to keep instead of what it kept, when what its store holds is as of nobody knows when:
-/// it joins anew.
-#[must_use]
-pub fn doubted(kept: Option<&Bytes>) -> Bytes {
-    let kept = kept.map(|bytes| State::of_kept(bytes));
-    State::after_loss(kept).encode()
 }

@@ -20,6 +20,9 @@ pub struct StoreConfig {
     pub requests_max: usize,
     /// Changes older than this are destaged although there is no need for room.
     pub destage_after: Duration,
+    /// They wait until [`Store::destage`](crate::Store::destage) is called, though, unless there is need for
+    /// room.
+    pub destage_waits: bool,
     /// A committed point that no record has carried into the journal for so long gets a record of
     /// its own.
     pub commit_after: Duration,
@@ -35,6 +38,7 @@ impl Default for StoreConfig {
             table_cache_bytes: 16 << 20,
             requests_max: 256,
             destage_after: Duration::from_secs(1),
+            destage_waits: false,
             commit_after: Duration::from_millis(50),
             format: FormatConfig::default(),
         }

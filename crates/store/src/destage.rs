@@ -22,6 +22,8 @@ use crate::requests::Urgency;
 const ROUND_PAGES_MAX: usize = 256;
 /// Bytes of data in a round at most.
 const ROUND_BYTES_MAX: usize = 16 << 20;
+/// Pages in a round that there is no need of: hosts are to notice little of it.
+const CALM_PAGES_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct Destage {
@@ -30,6 +32,10 @@ pub(crate) struct Destage {
     round: Option<RoundState>,
     /// Nothing that is settled can be destaged at the moment: some completion has to come first.
     pub(crate) blocked: bool,
+    /// A round could begin, and waits to be told.
+    pub(crate) waits: bool,
+    /// It is told.
+    told: bool,
     /// Slices whose end is in the journal and whose pages have to go.
     dropping: VecDeque<SliceId>,
     /// Slices that are to be dropped when the round under way is over.
@@ -71,7 +77,8 @@ impl Destage {
 impl Core {
     /// When destage begins by itself.
     pub(crate) fn destage_due(&self) -> Option<Instant> {
-        if self.destage.round.is_some() || self.destage.blocked {
+        let destage = &self.destage;
+        if destage.round.is_some() || destage.blocked || destage.waits {
             return None;
         }
         let oldest = self.destage.settled.first()?;
@@ -94,9 +101,18 @@ impl Core {
         }
         let mut taken = Vec::new();
         let mut jobs = self.drop_jobs(out);
-        if jobs.is_empty() && self.is_destage_due(now) {
-            (taken, jobs) = self.choose_pages();
+        let presses = self.destage_presses();
+        let is_late = self.is_destage_late(now);
+        self.destage.waits = is_late && !presses && !self.destage.told && self.config.destage_waits;
+        if jobs.is_empty() && (presses || is_late && !self.destage.waits) {
+            let pages_max = if presses {
+                ROUND_PAGES_MAX
+            } else {
+                CALM_PAGES_MAX
+            };
+            (taken, jobs) = self.choose_pages(pages_max);
             self.destage.blocked = jobs.is_empty();
+            self.destage.told = false;
         }
         if jobs.is_empty() && !self.pages.has_leftovers() {
             return;
@@ -112,14 +128,32 @@ impl Core {
         self.take_pages_events(now, events, out);
     }
 
-    fn is_destage_due(&self, now: Instant) -> bool {
+    /// Lets a round begin that waits. Gives its pages, and bytes of data.
+    pub(crate) fn destage(&mut self, now: Instant, out: &mut Output) -> (u64, u64) {
+        self.destage.told = self.destage.waits;
+        self.maintain(now, out);
+        let taken = self.destage.round.iter().flat_map(|round| &round.taken);
+        taken.fold((0, 0), |(pages, bytes), taken| {
+            let masks = taken.parts.iter().map(|part| part.mask.count_ones());
+            let blocks: u32 = masks.sum();
+            (pages + 1, bytes + u64::from(blocks) * BLOCK_SIZE as u64)
+        })
+    }
+
+    /// Whether room is needed: long before new writes have to wait for it.
+    fn destage_presses(&self) -> bool {
         let full = self.items.bytes() >= self.dirty_bytes_max() / 4;
-        let late = self.destage_due().is_some_and(|due| now >= due);
-        full || late || !self.waiting.is_empty() || self.is_journal_tight()
+        full || !self.waiting.is_empty() || self.is_journal_tight()
+    }
+
+    fn is_destage_late(&self, now: Instant) -> bool {
+        let oldest = self.destage.settled.first();
+        let since = oldest.map(|oldest| self.items[*oldest].since);
+        !self.destage.blocked && since.is_some_and(|it| now >= it + self.config.destage_after)
     }
 
     /// Pages for a round, those with the oldest changes first.
-    fn choose_pages(&self) -> (Vec<Taken>, Vec<PageJob>) {
+    fn choose_pages(&self, pages_max: usize) -> (Vec<Taken>, Vec<PageJob>) {
         let mut taken: Vec<Taken> = Vec::new();
         let mut jobs = Vec::new();
         let mut chosen: BTreeSet<PageKey> = BTreeSet::new();
@@ -129,7 +163,7 @@ impl Core {
             let slice = self.items[*item].slice;
             for page in self.pages_with_part(*item) {
                 let key = PageKey { slice, page };
-                if jobs.len() >= ROUND_PAGES_MAX || bytes >= ROUND_BYTES_MAX {
+                if jobs.len() >= pages_max || bytes >= ROUND_BYTES_MAX {
                     return (taken, jobs);
                 }
                 if chosen.contains(&key) || self.reads.holds(key) {

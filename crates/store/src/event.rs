@@ -1,5 +1,6 @@
 //! What a store tells its owner, and where it leaves what it wants done.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
@@ -80,7 +81,7 @@ pub struct Recovered {
     /// How often the store has been opened, this time included. Rises durably before `Opened`.
     pub use_counter: u64,
     /// The ids of the latest openings, this one included.
-    pub use_ids: UseIds,
+    pub use_ids: Box<UseIds>,
     /// The slices that it holds.
     pub slices: BTreeMap<SliceId, RecoveredSlice>,
 }

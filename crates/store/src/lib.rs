@@ -33,6 +33,7 @@
 //!
 //! reserve(SliceId, BlockRange) -> Result<(), NoSpace>      // before every append and install of data
 //! release_reservations(SliceId)
+//! destage_waits() -> bool; destage(now, out) -> (u64, u64)  // where it waits to be told (StoreConfig)
 //! is_congested() -> bool; oldest_unfinished_append() -> Option<Instant>; usage() -> Usage
 //!
 //! handle_disk(now, DiskCompletion, out); handle_timeout(now, out); next_timeout() -> Option<Instant>

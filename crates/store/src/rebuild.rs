@@ -1,5 +1,6 @@
 //! From what recovery found to an open store.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
@@ -63,7 +64,7 @@ impl Core {
         let mut recovered = Recovered {
             store: superblock.store,
             use_counter: superblock.use_counter,
-            use_ids: superblock.use_ids,
+            use_ids: Box::new(superblock.use_ids),
             slices: BTreeMap::new(),
         };
         core.add_unknown_slices(&mut slivers);

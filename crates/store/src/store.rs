@@ -366,6 +366,21 @@ impl Store {
         }
     }
 
+    /// Whether a round of destage could begin, and waits for [`destage`](Self::destage).
+    #[must_use]
+    pub fn destage_waits(&self) -> bool {
+        match &self.phase {
+            Phase::Open(core) => core.destage.waits && !core.failed,
+            _ => false,
+        }
+    }
+
+    /// Lets it begin. Gives its pages, and their bytes of data.
+    pub fn destage(&mut self, now: Instant, out: &mut Output) -> (u64, u64) {
+        self.core_mut()
+            .map_or((0, 0), |core| core.destage(now, out))
+    }
+
     /// Whether new writes should hold off: much is waiting to be destaged. What is appended all the
     /// same waits inside.
     #[must_use]

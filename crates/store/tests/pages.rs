@@ -1,4 +1,4 @@
-//! Reads during which pages are written.
+//! When pages are written, and reads meanwhile.
 
 use std::collections::VecDeque;
 
@@ -34,13 +34,17 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    fn with(change: impl FnOnce(&mut StoreConfig)) -> Self {
         let geometry = DeviceGeometry {
             disk: DiskId(0),
             bytes: DEVICE_BYTES as u64,
             sector: 512,
             tier: Tier::Flash,
         };
-        let config = StoreConfig {
+        let mut config = StoreConfig {
             change_bytes_max: 8 * BLOCK_SIZE,
             destage_after: Duration::from_millis(1),
             commit_after: Duration::from_millis(1),
@@ -51,6 +55,7 @@ impl Bench {
             },
             ..StoreConfig::default()
         };
+        change(&mut config);
         let identity = StoreIdentity {
             cluster: ClusterId(1),
             store: StoreId(2),
@@ -234,4 +239,43 @@ fn a_read_that_had_to_be_planned_again_is_not_overtaken_for_ever() {
     }
     bench.work();
     assert_eq!(bench.reads[1], [3, 3]);
+}
+
+#[test]
+fn destage_that_is_late_waits_to_be_told() {
+    let mut bench = Bench::with(|config| config.destage_waits = true);
+    bench.write(ACROSS, 1);
+    assert!(!bench.is_destaged());
+    assert!(bench.store.destage_waits());
+    let due = bench.store.next_timeout();
+    let soon = bench.now + Duration::from_secs(1);
+    assert!(
+        due.is_none_or(|due| due > soon),
+        "it is told, not woken: {due:?}"
+    );
+    let block = BLOCK_SIZE as u64;
+    let begun = bench.store.destage(bench.now, &mut bench.out);
+    assert_eq!(begun, (2, 2 * block));
+    assert!(!bench.store.destage_waits());
+    bench.work();
+    assert!(bench.is_destaged());
+    let nothing = bench.store.destage(bench.now, &mut bench.out);
+    assert_eq!(nothing, (0, 0));
+    // What was told when nothing waited is no permission for later.
+    bench.write(ACROSS, 2);
+    assert!(!bench.is_destaged());
+}
+
+#[test]
+fn destage_that_room_is_needed_of_waits_for_nobody() {
+    let mut bench = Bench::with(|config| {
+        config.destage_waits = true;
+        config.dirty_bytes_max = 256 << 10;
+    });
+    let mut most = 0;
+    for number in 0..100 {
+        bench.write(BlockRange::new(8 * (number % 40), 4), 1);
+        most = most.max(bench.store.usage().dirty_bytes);
+    }
+    assert!(most > 32 << 10 && most < 128 << 10, "{most}");
 }

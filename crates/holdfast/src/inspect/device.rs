@@ -9,10 +9,10 @@ use super::source::{InUse, Source};
 use crate::failure::Failure;
 
 /// What is at one of a superblock's two places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Copy {
     /// A superblock.
-    Valid(Superblock),
+    Valid(Box<Superblock>),
     /// Something else, or one that has rotted.
     Bad(SuperblockError),
     /// The device cannot be read there, or ends before.
@@ -24,13 +24,13 @@ impl Copy {
         match source.read(offset, SUPERBLOCK_BYTES) {
             Err(error) => Self::Unreadable(error),
             Ok(bytes) => match Superblock::decode(&bytes) {
-                Ok(found) => Self::Valid(found),
+                Ok(found) => Self::Valid(Box::new(found)),
                 Err(error) => Self::Bad(error),
             },
         }
     }
 
-    fn valid(self) -> Option<Superblock> {
+    pub(crate) fn valid(&self) -> Option<&Superblock> {
         match self {
             Self::Valid(found) => Some(found),
             Self::Bad(_) | Self::Unreadable(_) => None,
@@ -38,7 +38,7 @@ impl Copy {
     }
 
     /// Why it cannot be used, if it cannot.
-    pub(crate) fn problem(self) -> Option<String> {
+    pub(crate) fn problem(&self) -> Option<String> {
         match self {
             Self::Valid(_) => None,
             Self::Bad(error) => Some(error.to_string()),
@@ -63,7 +63,7 @@ impl Device {
         let in_use = source.in_use();
         let copies = SUPERBLOCK_OFFSETS.map(|offset| Copy::at(&source, offset));
         let valid = copies.iter().filter_map(|copy| copy.valid());
-        match valid.max_by_key(|found| found.update) {
+        match valid.max_by_key(|found| found.update).cloned() {
             Some(superblock) => Ok(Self {
                 source,
                 in_use,

@@ -66,6 +66,8 @@ impl NodePlan {
                 table_cache_bytes: 256 << 10,
                 requests_max: *prng.choose(&[4, 64]),
                 destage_after: Duration::from_millis(prng.between(50, 2000)),
+                // Its engine says.
+                destage_waits: false,
                 commit_after: Duration::from_millis(50),
                 format,
             },

@@ -433,6 +433,7 @@ impl Host {
     pub(crate) fn settle_everything(&mut self) -> Check {
         self.options.rot = false;
         self.options.failures = false;
+        self.settles = true;
         self.crash()?;
         self.journal_rotten = false;
         let slices: Vec<SliceId> = self.model.keys().copied().collect();

@@ -177,6 +177,8 @@ pub(crate) struct Host {
     pub(crate) next_tag: u64,
     pub(crate) next_command: u64,
     pub(crate) uses: u64,
+    /// Faults are over: destage waits for nothing any more.
+    pub(crate) settles: bool,
     /// The id of that use.
     pub(crate) id_of_use: Option<u64>,
     /// The id that was drawn last.
@@ -236,6 +238,7 @@ impl Host {
             table_cache_bytes: 64 << 10,
             requests_max: *prng.choose(&[2, 16, 256]),
             destage_after: Duration::from_millis(*prng.choose(&[1, 20, 500])),
+            destage_waits: prng.chance(1, 2),
             commit_after: Duration::from_millis(*prng.choose(&[1, 50])),
             format: FormatConfig {
                 partitions,
@@ -259,6 +262,7 @@ impl Host {
             next_token: 0,
             next_tag: 0,
             next_command: 0,
+            settles: false,
             uses: 0,
             id_of_use: None,
             use_id: 0,
@@ -406,6 +410,9 @@ impl Host {
             match done {
                 Some(completion) => store.handle_disk(self.now, completion, &mut self.out),
                 None => store.handle_timeout(self.now, &mut self.out),
+            }
+            if store.destage_waits() && (self.settles || self.prng.chance(1, 4)) {
+                store.destage(self.now, &mut self.out);
             }
         }
     }
