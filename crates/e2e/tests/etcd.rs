@@ -2,13 +2,16 @@
 //! load. Hosts notice nothing, because nothing of theirs waits for etcd.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use holdfast_e2e::cli::{FAILED, fails, json};
+use holdfast_e2e::cli::{self, FAILED, fails, json};
 use holdfast_e2e::demo::READY_WITHIN;
 use holdfast_e2e::host::Host;
+use holdfast_e2e::process::wait_until;
 use holdfast_e2e::{Demo, DemoOptions, scenario};
 use holdfast_lab::verify::LoadConfig;
 use serde_json::Value;
@@ -145,6 +148,65 @@ fn hosts_notice_nothing_of_an_etcd_that_is_away() {
         ensure!(grown["bytes"] == 5_u64 << 30, "it grew to {grown}");
         Ok(())
     });
+}
+
+/// An old backup of etcd is brought back while the nodes run, and the newest state later: hosts notice
+/// nothing, nothing is changed by what the backup says, and it is told.
+#[test]
+fn a_backup_of_etcd_that_is_brought_back_is_not_followed() {
+    scenario(on_etcd(), |demo| {
+        let host = Host::open(demo, "demo")?;
+        let backup = demo.scratch("backup");
+        let newest = demo.scratch("newest");
+        demo.change_etcd(|data| copy_directory(data, &backup))?;
+        demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+        let grow = |demo: &Demo, size| json(demo.api(), &["volume", "grow", "demo", size]);
+        let grown: Value = grow(demo, "5GiB")?;
+        ensure!(grown["bytes"] == 5_u64 << 30, "it grew to {grown}");
+        let load = host.load(host.ledger(1), load_config());
+        load.wait_for(500)?;
+        let epochs = demo.volume("demo")?.epochs();
+        load.restart_stalls();
+        demo.change_etcd(|data| {
+            fs::rename(data, &newest)?;
+            Ok(fs::rename(&backup, data)?)
+        })?;
+        wait_until("it is told", SYNC_PATIENCE, || {
+            let said = cli::run(&["--api", demo.api(), "status", "--explain"])?;
+            Ok(String::from_utf8_lossy(&said.stdout).contains("does not believe the metadata"))
+        })?;
+        let said = fails(
+            FAILED,
+            &["--api", demo.api(), "volume", "grow", "demo", "7GiB"],
+        )?;
+        ensure!(said.contains("gone back"), "it said {said}");
+        load.run_for(AWAY)?;
+        demo.change_etcd(|data| {
+            fs::remove_dir_all(data)?;
+            Ok(fs::rename(&newest, data)?)
+        })?;
+        load.run_for(Duration::from_secs(3))?;
+        nothing_happened(demo, &load.report(), &epochs)?;
+        demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+        let grown: Value = grow(demo, "6GiB")?;
+        ensure!(grown["bytes"] == 6_u64 << 30, "it grew to {grown}");
+        let (_, mut ledger) = load.stop()?;
+        host.verify(&mut ledger)
+    });
+}
+
+fn copy_directory(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_directory(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
 }
 
 /// No stall beyond the ordinary, and no slice has changed hands.

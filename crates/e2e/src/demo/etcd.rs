@@ -1,6 +1,7 @@
 //! What can be done to the etcd of a demo.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -56,6 +57,22 @@ impl Demo {
     /// It does not run.
     pub fn thaw_etcd(&mut self) -> Result<()> {
         signal(self.etcd_pid()?, &self.directory(), Signal::CONT)
+    }
+
+    /// Does something to what etcd keeps, which is in the directory that is given, while it is dead.
+    ///
+    /// # Errors
+    /// It does not run before, or not after.
+    pub fn change_etcd(&mut self, change: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+        let (pid, parent) = (self.etcd_pid()?, self.parent_pid()?);
+        // Who starts it again stands still meanwhile.
+        signal(parent, &self.directory(), Signal::STOP)?;
+        let changed = self
+            .kill_etcd()
+            .and_then(|()| change(&self.path("etcd/data")));
+        signal(parent, &self.directory(), Signal::CONT)?;
+        changed?;
+        self.wait_for_another_etcd(pid).map(drop)
     }
 
     /// Waits until the demo has started another etcd than `before`.
