@@ -370,7 +370,7 @@ impl Store {
     #[must_use]
     pub fn destage_waits(&self) -> bool {
         match &self.phase {
-            Phase::Open(core) => core.destage.waits && !core.failed,
+            Phase::Open(core) => core.destage.waits && !core.failed && core.awaited.is_none(),
             _ => false,
         }
     }

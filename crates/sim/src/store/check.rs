@@ -437,10 +437,11 @@ impl Host {
         self.crash()?;
         self.journal_rotten = false;
         let slices: Vec<SliceId> = self.model.keys().copied().collect();
-        for round in 0..6 {
+        for round in 0..16 {
             self.quiet(&slices)?;
             self.read_everything(&slices)?;
-            if self.copies.is_empty() && round > 0 {
+            let is_filled = self.model.values().all(|model| model.filled.is_none());
+            if self.copies.is_empty() && is_filled && round > 0 {
                 break;
             }
         }

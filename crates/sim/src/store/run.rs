@@ -35,6 +35,8 @@ pub struct Options {
     pub devices: u16,
     /// Bytes that a device writes whole.
     pub sector: u32,
+    /// Whether destage that does not press waits to be told, and is told at times.
+    pub destage_waits: bool,
     /// Whether every request and event is printed.
     pub trace: bool,
 }
@@ -49,6 +51,7 @@ impl Default for Options {
             failures: false,
             devices: 1,
             sector: 512,
+            destage_waits: false,
             trace: false,
         }
     }
@@ -67,6 +70,7 @@ impl Options {
             failures: prng.chance(1, 4),
             devices: 1 + u16::from(prng.chance(1, 4)),
             sector: if prng.chance(1, 2) { 512 } else { 4096 },
+            destage_waits: prng.chance(1, 2),
             trace: false,
         }
     }
@@ -207,6 +211,23 @@ const IDLE_MAX: u32 = 10_000;
 /// Slices of a run: enough to meet in partitions.
 pub(crate) const SLICES: u32 = 4;
 
+/// The devices of a run, the journal on the first.
+fn draw_disks(prng: &mut Prng, options: Options, journal_bytes: u64) -> Vec<SimDisk> {
+    let slots = 16 + 8 * prng.below(5);
+    let mut disks = Vec::new();
+    for device in 0..options.devices {
+        let journal = if device == 0 { journal_bytes } else { 0 };
+        let bytes = (2 << 20) + journal + slots * ((256 << 10) + 1024) + 4096;
+        let latency = Latency {
+            slow_one_in: prng.below(3) * 30,
+            ..Latency::default()
+        };
+        let (disk, sector, fork) = (DiskId(device), options.sector, prng.fork());
+        disks.push(SimDisk::new(disk, bytes, sector, latency, fork));
+    }
+    disks
+}
+
 impl Host {
     fn new(seed: u64, options: Options) -> Self {
         let mut prng = Prng::from_seed(seed);
@@ -214,31 +235,14 @@ impl Host {
         let segments = 4 * u64::from(partitions) + 4 + prng.below(6);
         let segment_bytes = 256 << 10;
         let journal_bytes = segments * segment_bytes;
-        let slots = 16 + 8 * prng.below(5);
-        let mut disks = Vec::new();
-        for device in 0..options.devices {
-            let journal = if device == 0 { journal_bytes } else { 0 };
-            let bytes = (2 << 20) + journal + slots * ((256 << 10) + 1024) + 4096;
-            let latency = Latency {
-                slow_one_in: prng.below(3) * 30,
-                ..Latency::default()
-            };
-            let fork = prng.fork();
-            disks.push(SimDisk::new(
-                DiskId(device),
-                bytes,
-                options.sector,
-                latency,
-                fork,
-            ));
-        }
+        let disks = draw_disks(&mut prng, options, journal_bytes);
         let config = StoreConfig {
             change_bytes_max: WRITE_BLOCKS_MAX as usize * BLOCK_SIZE,
             dirty_bytes_max: *prng.choose(&[256 << 10, 1 << 20, 64 << 20]),
             table_cache_bytes: 64 << 10,
             requests_max: *prng.choose(&[2, 16, 256]),
             destage_after: Duration::from_millis(*prng.choose(&[1, 20, 500])),
-            destage_waits: prng.chance(1, 2),
+            destage_waits: options.destage_waits,
             commit_after: Duration::from_millis(*prng.choose(&[1, 50])),
             format: FormatConfig {
                 partitions,
