@@ -103,7 +103,9 @@ impl Core {
         let mut jobs = self.drop_jobs(out);
         let presses = self.destage_presses();
         let is_late = self.is_destage_late(now);
-        self.destage.waits = is_late && !presses && !self.destage.told && self.config.destage_waits;
+        let is_calm = jobs.is_empty() && is_late && !presses;
+        self.destage.told &= is_calm;
+        self.destage.waits = is_calm && !self.destage.told && self.config.destage_waits;
         if jobs.is_empty() && (presses || is_late && !self.destage.waits) {
             let pages_max = if presses {
                 ROUND_PAGES_MAX
