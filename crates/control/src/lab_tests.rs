@@ -54,6 +54,8 @@ impl Lab {
             schema: 1,
             cluster: ClusterId(7),
             next_volume: VolumeId(1),
+            recoveries: 0,
+            incarnation_floor: Incarnation::ZERO,
         };
         lab.put(CLUSTER_KEY.into(), &cluster);
         (1..=nodes).for_each(|number| lab.register(number));

@@ -22,6 +22,7 @@ mod lab_tests;
 mod members;
 mod placement;
 mod plan;
+mod recover;
 mod repair;
 mod scrub;
 mod steer;
@@ -36,6 +37,9 @@ pub use members::{
 };
 pub use placement::{Placement, TooFewNodes};
 pub use plan::{Plan, PlanError, SLICES_MAX, VOLUMES_MAX, clean_up, create, delete, grow};
+pub use recover::{
+    Decisions, Doubt, Fate, METADATA_PREFIX, PlannedSlice, RecoverError, Recovery, recover,
+};
 pub use repair::note_given_up;
 pub use scrub::{ScrubProgress, begin_scrub, scrub_progress, scrub_rounds};
 pub use steer::{MOVES_PER_NODE, STEPS_MAX, TARGET_PATIENCE, steer};

@@ -367,6 +367,7 @@ fn make_slices(
             bytes_moved: 0,
             proposer: (NodeId(0), Incarnation::ZERO),
             nonce: 0,
+            recovery: None,
         });
     }
     let transactions = records.chunks(SLICES_PER_TRANSACTION).map(|records| {

@@ -34,7 +34,7 @@ use holdfast_model::metadata::{
     Compare, LeaseId, MetadataError, Operation, OperationResult, Revision, Selector, Transaction,
 };
 use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, Record, VOLUMES_PREFIX, VolumeRecord};
-use holdfast_model::{ClusterId, NodeId, VolumeId};
+use holdfast_model::{ClusterId, Incarnation, NodeId, VolumeId};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -168,6 +168,8 @@ impl Controller {
             schema: 1,
             cluster: self.cluster,
             next_volume: VolumeId(1),
+            recoveries: 0,
+            incarnation_floor: Incarnation::ZERO,
         };
         let key = || CLUSTER_KEY.to_owned();
         let absent = Compare::ModRevision {

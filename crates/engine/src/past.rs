@@ -136,6 +136,7 @@ impl Past {
 mod tests {
     use alloc::string::ToString;
 
+    use holdfast_model::Incarnation;
     use holdfast_model::metadata::LeaseId;
     use holdfast_model::record::CLUSTER_KEY;
 
@@ -146,6 +147,8 @@ mod tests {
             schema: 1,
             cluster: ClusterId(cluster),
             next_volume: VolumeId(next_volume),
+            recoveries: 0,
+            incarnation_floor: Incarnation::ZERO,
         };
         KeyValue {
             key: CLUSTER_KEY.to_string(),

@@ -15,6 +15,7 @@ pub mod id;
 pub mod metadata;
 pub mod policy;
 pub mod record;
+pub mod report;
 pub mod size;
 
 pub use address::{

@@ -11,9 +11,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use holdfast_stdx::{Bytes, Duration};
+use serde::{Deserialize, Serialize};
 
 /// The store's logical clock. Zero is before everything.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
 pub struct Revision(pub u64);
 
 /// A lease: keys bound to it go when it ends. Zero is no lease.

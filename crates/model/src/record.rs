@@ -70,6 +70,21 @@ pub struct ClusterRecord {
     pub cluster: ClusterId,
     /// The next volume's id.
     pub next_volume: VolumeId,
+    /// How often the metadata was lost and made again from what nodes keep.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub recoveries: u64,
+    /// Nodes' starts are counted from here at least: lower numbers may have been given out before the
+    /// metadata was lost.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub incarnation_floor: Incarnation,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+fn is_first(incarnation: &Incarnation) -> bool {
+    *incarnation == Incarnation::ZERO
 }
 
 /// Where the cluster's record is.
@@ -237,6 +252,44 @@ pub struct SliceRecord {
     pub proposer: (NodeId, Incarnation),
     /// Told apart from the proposer's other proposals.
     pub nonce: u64,
+    /// The metadata was lost, and the record made again from what replicas keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<SliceRecovery>,
+}
+
+/// That a slice's record was made again, from what replicas keep, when the metadata was lost. It stays in
+/// all later records of the slice: a replica that was away must be able to tell whether it was known of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SliceRecovery {
+    /// Not everybody was heard who may know of later epochs. Nothing is served, and nobody is left out,
+    /// before all who are in sync have said that they know of none.
+    pub unconfirmed: bool,
+    /// The epochs that were left out, each time that the record was made again.
+    pub gaps: Vec<EpochGap>,
+}
+
+/// Epochs that may have been, and of which nobody told when a record was made again. A replica in which
+/// one of them has begun has a history that was not known of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EpochGap {
+    /// The newest epoch that was known of: the last one before the gap.
+    pub known: Epoch,
+    /// The epoch of the record that was made: the first one after it.
+    pub made: Epoch,
+    /// An operator has given up what was not known of: a replica with such a history begins anew, with
+    /// nothing. Else it keeps what it has, and follows nobody.
+    pub discards: bool,
+}
+
+impl SliceRecovery {
+    /// The gap that an epoch is in.
+    #[must_use]
+    pub fn gap_of(&self, begun: Epoch) -> Option<&EpochGap> {
+        let mut gaps = self.gaps.iter();
+        gaps.find(|gap| gap.known < begun && begun < gap.made)
+    }
 }
 
 impl SliceRecord {
@@ -261,6 +314,13 @@ impl SliceRecord {
     /// The nodes whose replicas are in sync, the primary among them.
     pub fn in_sync(&self) -> impl Iterator<Item = NodeId> {
         self.with(|membership| membership == Membership::InSync)
+    }
+
+    /// Whether those who are in sync have yet to say that they know of nothing newer.
+    #[must_use]
+    pub fn is_unconfirmed(&self) -> bool {
+        let recovery = self.recovery.as_ref();
+        recovery.is_some_and(|recovery| recovery.unconfirmed)
     }
 
     /// The nodes whose replicas are joining.
@@ -510,6 +570,7 @@ mod tests {
             bytes_moved: 0,
             proposer: (NodeId(1), Incarnation(4)),
             nonce: 9,
+            recovery: None,
         }
     }
 
@@ -588,5 +649,38 @@ mod tests {
         );
         let unknown = br#"{"schema":1,"cluster":"0a","next_volume":1,"more":true}"#;
         assert_eq!(ClusterRecord::decode(unknown), Err(RecordError::Malformed));
+    }
+
+    #[test]
+    fn what_was_made_again_is_told_from_what_was_not() {
+        let cluster =
+            br#"{"schema":1,"cluster":"0000000000000000000000000000000a","next_volume":4}"#;
+        let first = ClusterRecord::decode(cluster).unwrap();
+        assert_eq!((first.recoveries, first.incarnation_floor.0), (0, 0));
+        assert_eq!(&first.encode()[..], &cluster[..]);
+        let again = ClusterRecord {
+            recoveries: 1,
+            incarnation_floor: Incarnation(70),
+            ..first
+        };
+        assert_eq!(ClusterRecord::decode(&again.encode()), Ok(again));
+        let gap = EpochGap {
+            known: Epoch(7),
+            made: Epoch(100),
+            discards: false,
+        };
+        let recovery = SliceRecovery {
+            unconfirmed: true,
+            gaps: vec![gap],
+        };
+        for (begun, found) in [(7, None), (8, Some(&gap)), (99, Some(&gap)), (100, None)] {
+            assert_eq!(recovery.gap_of(Epoch(begun)), found);
+        }
+        let slice = SliceRecord {
+            recovery: Some(recovery),
+            ..slice_record()
+        };
+        assert!(slice.is_unconfirmed() && !slice_record().is_unconfirmed());
+        assert_eq!(SliceRecord::decode(&slice.encode()), Ok(slice));
     }
 }

@@ -11,7 +11,7 @@ use holdfast_model::metadata::{
     Transaction, TransactionOutcome,
 };
 use holdfast_model::record::{ClusterRecord, Record, SLICES_PREFIX, SliceRecord};
-use holdfast_model::{NodeId, VolumeId};
+use holdfast_model::{Incarnation, NodeId, VolumeId};
 use holdfast_stdx::{Bytes, Instant};
 
 use crate::cluster::CLUSTER;
@@ -26,6 +26,8 @@ pub(crate) fn cluster_record() -> Bytes {
         schema: 1,
         cluster: CLUSTER,
         next_volume: VolumeId(1),
+        recoveries: 0,
+        incarnation_floor: Incarnation::ZERO,
     }
     .encode()
 }

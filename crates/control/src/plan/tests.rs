@@ -24,6 +24,8 @@ impl Store {
             schema: 1,
             cluster: ClusterId(7),
             next_volume: VolumeId(1),
+            recoveries: 0,
+            incarnation_floor: Incarnation::ZERO,
         };
         store.put(CLUSTER_KEY.into(), &cluster);
         for node in 1..=count {

@@ -54,6 +54,7 @@ fn slice_record(index: u32, replicas: &[(u16, Membership)]) -> SliceRecord {
         bytes_moved: 0,
         proposer: (NodeId(1), Incarnation(1)),
         nonce: 1,
+        recovery: None,
     }
 }
 
@@ -63,6 +64,8 @@ fn inventory(slices: Vec<SliceRecord>) -> Inventory {
         schema: 1,
         cluster: ClusterId(7),
         next_volume: VolumeId(9),
+        recoveries: 0,
+        incarnation_floor: Incarnation::ZERO,
     };
     let volume = VolumeRecord {
         schema: 1,

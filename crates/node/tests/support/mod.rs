@@ -24,7 +24,7 @@ use holdfast_model::metadata::{
     LeaseId, MetadataAnswer, MetadataRequest, Operation, Transaction, TransactionOutcome,
 };
 use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, Record};
-use holdfast_model::{ClusterId, NodeId, Policy, Tier, VolumeId};
+use holdfast_model::{ClusterId, Incarnation, NodeId, Policy, Tier, VolumeId};
 use holdfast_node::ApiParts;
 use holdfast_node::config::{
     DeviceConfig, DiskDriver, Endpoint, LogConfig, MetadataConfig, NodeConfig,
@@ -76,6 +76,8 @@ impl Bench {
             schema: 1,
             cluster: CLUSTER,
             next_volume: VolumeId(1),
+            recoveries: 0,
+            incarnation_floor: Incarnation::ZERO,
         };
         bench.transact(Transaction {
             success: vec![Operation::Put {

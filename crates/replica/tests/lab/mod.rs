@@ -81,6 +81,7 @@ impl Lab {
             bytes_moved: 0,
             proposer: (NodeId(0), Incarnation::ZERO),
             nonce: 0,
+            recovery: None,
         };
         let mut lab = Self {
             now: Instant::ZERO + Duration::from_secs(100),
