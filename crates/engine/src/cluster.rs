@@ -26,6 +26,7 @@ use holdfast_model::{ClusterId, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_replica::Proposed;
 use holdfast_stdx::{Bytes, Duration, Instant};
 
+use crate::notes::Notes;
 use crate::past::{Astray, Past};
 use crate::registration::{Registration, Step};
 
@@ -104,6 +105,7 @@ pub(crate) struct Cluster {
     /// What was asked for what, and the highest revision that had been seen then.
     requests: BTreeMap<MetadataToken, (Purpose, Revision)>,
     past: Past,
+    pub(crate) notes: Notes,
     watch: Option<MetadataToken>,
     next_token: u64,
     retry: Option<Instant>,
@@ -113,14 +115,16 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Registers this node, which holds slices of these volumes, then reads everything.
+    /// Registers this node, which holds slices of these volumes and has these notes, then reads everything.
     pub(crate) fn start(
         &mut self,
         cluster: ClusterId,
         registration: Registration,
         held: BTreeSet<VolumeId>,
+        notes: Notes,
     ) {
-        self.past = Past::new(cluster, held);
+        self.past = Past::new(cluster, held, notes.noted());
+        self.notes = notes;
         self.registration = Some(registration);
         self.introduce();
     }
@@ -212,8 +216,7 @@ impl Cluster {
     /// The scrub that a slice's part is to be done of, if there is one.
     pub(crate) fn scrub_round(&self, slice: SliceId) -> Option<u64> {
         let scrub = self.scrubs.get(&slice.volume)?;
-        let done = self.scrubbed.get(&slice);
-        let is_left = done.is_none_or(|done| *done < scrub.round);
+        let is_left = (self.scrubbed.get(&slice)).is_none_or(|done| *done < scrub.round);
         (scrub.is_under_way() && is_left).then_some(scrub.round)
     }
 
@@ -297,18 +300,12 @@ impl Cluster {
     }
 
     /// Whether an answer is to be believed.
-    fn judge(
-        &mut self,
-        purpose: &Purpose,
-        outcome: &TransactionOutcome,
-        asked_at: Revision,
-    ) -> bool {
+    fn judge(&mut self, purpose: &Purpose, outcome: &TransactionOutcome, at: Revision) -> bool {
         let place = match purpose {
             Purpose::List => 0,
             Purpose::Introduce | Purpose::Refresh(_) => 1,
             Purpose::Register | Purpose::Propose(..) | Purpose::SayScrubbed(_) | Purpose::Watch => {
-                return self.past.follow(outcome.revision, asked_at)
-                    && self.past.astray().is_none();
+                return self.past.follow(outcome.revision, at) && self.past.astray().is_none();
             }
         };
         let cluster = match outcome.results.get(place) {
@@ -317,7 +314,7 @@ impl Cluster {
             }
             _ => None,
         };
-        self.past.judge(outcome.revision, asked_at, cluster)
+        self.past.judge(outcome.revision, at, cluster)
     }
 
     /// An answer is not to be believed. Everything is read again until the right metadata is back.
@@ -389,6 +386,7 @@ impl Cluster {
         self.registered = true;
         self.register_retry = None;
         let incarnation = self.own().incarnation();
+        self.notes.name(incarnation);
         self.changes.push_back(Change::Registered(incarnation));
         self.list();
     }
@@ -402,6 +400,7 @@ impl Cluster {
         let Some(OperationResult::Range(found)) = outcome.results.into_iter().next() else {
             return;
         };
+        self.notes.begin_list(&found);
         let mut gone = self.keys();
         for pair in &found {
             if let Some(key) = self.put(pair, false) {
@@ -411,6 +410,7 @@ impl Cluster {
         for key in gone {
             self.delete(key);
         }
+        self.notes.end_list(outcome.revision);
         if let Some(watch) = self.watch.take() {
             self.out.push_back((watch, MetadataRequest::Unwatch));
         }
@@ -451,6 +451,7 @@ impl Cluster {
                         }
                     }
                 }
+                self.notes.followed(revision);
             }
             MetadataAnswer::WatchEnded(_) | MetadataAnswer::Failed(_) => {
                 self.watch = None;
@@ -492,6 +493,7 @@ impl Cluster {
 
     /// Takes a key as it stands into the view.
     fn put(&mut self, pair: &KeyValue, fresh: bool) -> Option<Key> {
+        self.notes.note(pair);
         let key = Key::parse(&pair.key)?;
         let readable = match key {
             Key::Node(node) => NodeRecord::decode(&pair.value).map(|record| {
@@ -539,6 +541,9 @@ impl Cluster {
     }
 
     fn delete(&mut self, key: Key) {
+        if let Some(place) = key.note() {
+            self.notes.forget(place);
+        }
         match key {
             Key::Node(node) => {
                 self.nodes.remove(&node);

@@ -249,6 +249,7 @@ impl Context for SliceContext<'_> {
             Milestone::Released(node) => Notice::Released(slice, node),
             Milestone::NotThatReplica => Notice::NotThatReplica(slice),
             Milestone::MetadataBehind(epoch) => Notice::MetadataBehind(slice, epoch),
+            Milestone::NotKnownOf(epoch) => Notice::NotKnownOf(slice, epoch),
         });
     }
 }

@@ -432,6 +432,7 @@ impl Engine {
                 break;
             }
         }
+        self.keep_notes();
         self.beat();
         self.consider_announcing(out);
         self.consider_stopped(out);
@@ -531,6 +532,9 @@ impl Engine {
                 }
                 if let Use::Doubt = used {
                     self.doubt_kept();
+                }
+                if let Use::NoteGone(place) = used {
+                    self.world.cluster.notes.gone(place);
                 }
                 if let Use::Durable(slice) | Use::Append(slice, _) = used {
                     self.with_replica(slice, |replica, context| {

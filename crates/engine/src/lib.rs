@@ -21,6 +21,7 @@ mod heartbeat;
 mod lifecycle;
 mod mend;
 mod neighbours;
+mod notes;
 mod notice;
 mod obstacle;
 mod operation;
@@ -46,6 +47,7 @@ pub use event::{
     Command, ConnectionId, Event, LinkId, OpenFailure, PeerCommand, PeerEvent, PortalCommand,
     PortalEvent,
 };
+pub use notes::report;
 pub use notice::{Notice, Severity};
 pub use past::Astray;
 pub use scrub::ScrubStatus;

@@ -16,6 +16,7 @@ use crate::config::EngineConfig;
 use crate::context::SliceContext;
 use crate::engine::{Engine, Output};
 use crate::event::Command;
+use crate::notes::Notes;
 use crate::registration::Registration;
 use crate::storage::Storage;
 
@@ -151,7 +152,8 @@ impl Engine {
         }
     }
 
-    pub(crate) fn opened(&mut self, recovered: Recovered) {
+    pub(crate) fn opened(&mut self, mut recovered: Recovered) {
+        let notes = Notes::take_from(&mut recovered.slices);
         let held = recovered.slices.keys().map(|slice| slice.volume).collect();
         let own = NodeRecord {
             schema: 1,
@@ -168,7 +170,7 @@ impl Engine {
         let registration = Registration::new(own, *recovered.use_ids);
         self.world
             .cluster
-            .start(self.config.cluster, registration, held);
+            .start(self.config.cluster, registration, held, notes);
         self.life = Life::Open;
         self.recovered = Some(recovered);
     }
@@ -188,6 +190,17 @@ impl Engine {
         }
         if self.doubts == 0 {
             self.world.cluster.doubted();
+        }
+    }
+
+    /// Keeps what is to be kept of the metadata.
+    pub(crate) fn keep_notes(&mut self) {
+        let now = self.world.now;
+        while let Some((slice, note)) = self.world.cluster.notes.next() {
+            match note {
+                Some(note) => self.world.storage.put_note(now, slice, note),
+                None => self.world.storage.drop_note(now, slice),
+            }
         }
     }
 

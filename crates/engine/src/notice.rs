@@ -91,6 +91,9 @@ pub enum Notice {
     /// The metadata names an epoch older than one that the replica here was part of: it has gone back,
     /// and nothing is done by it.
     MetadataBehind(SliceId, Epoch),
+    /// The metadata was lost, and the slice's record, of this epoch, made again without what the replica
+    /// here knows: nothing is done by it.
+    NotKnownOf(SliceId, Epoch),
     /// The metadata is another cluster's, or has gone back: nothing is believed of it, and nothing
     /// changed in it, until the right one is back.
     MetadataAstray(Astray),
@@ -134,6 +137,7 @@ impl Notice {
             | Self::NotThatReplica(_) => Severity::Warning,
             Self::Lost(..)
             | Self::MetadataBehind(..)
+            | Self::NotKnownOf(..)
             | Self::MetadataAstray(_)
             | Self::DeviceFailed(..) => Severity::Error,
         }
@@ -154,6 +158,30 @@ const STORE_BEHIND: &str =
 const ASTRAY: &str = "the metadata is not the one that this node belongs to, or has gone back";
 const ASTRAY_ADVICE: &str = "nothing is deleted or changed: stop the metadata, and bring back its newest \
      state (this node goes on by itself then)";
+
+/// A record was made again from what others knew.
+const UNKNOWING: &str = "was made again without what this node knows: nothing is done with what is here; \
+                         recover the metadata once more, with this node's report";
+
+impl Notice {
+    /// What is about the metadata.
+    fn fmt_metadata(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MetadataBehind(slice, epoch) => write!(
+                formatter,
+                "the metadata has gone back: it says epoch {epoch} of slice {slice}, of which this \
+                 node has seen a later one"
+            ),
+            Self::NotKnownOf(slice, epoch) => write!(
+                formatter,
+                "the record of slice {slice}, epoch {epoch}, {UNKNOWING}"
+            ),
+            Self::MetadataAstray(why) => write!(formatter, "{ASTRAY}: {why}; {ASTRAY_ADVICE}"),
+            Self::MetadataFollowed => formatter.write_str("the metadata is the right one again"),
+            _ => unreachable!("the others are told of elsewhere"),
+        }
+    }
+}
 
 impl fmt::Display for Notice {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -212,13 +240,10 @@ impl fmt::Display for Notice {
                 formatter,
                 "the replica of slice {slice} here is not the one on record and joins anew"
             ),
-            Self::MetadataBehind(slice, epoch) => write!(
-                formatter,
-                "the metadata has gone back: it says epoch {epoch} of slice {slice}, of which this \
-                 node has seen a later one"
-            ),
-            Self::MetadataAstray(why) => write!(formatter, "{ASTRAY}: {why}; {ASTRAY_ADVICE}"),
-            Self::MetadataFollowed => formatter.write_str("the metadata is the right one again"),
+            Self::MetadataBehind(..)
+            | Self::NotKnownOf(..)
+            | Self::MetadataAstray(_)
+            | Self::MetadataFollowed => self.fmt_metadata(formatter),
             Self::DeviceFailed(disk) => write!(
                 formatter,
                 "device {} failed: every replica of this node is out",

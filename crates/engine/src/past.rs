@@ -14,6 +14,7 @@ use core::fmt;
 
 use holdfast_model::metadata::{KeyValue, Revision};
 use holdfast_model::record::{ClusterRecord, Record};
+use holdfast_model::report::NotedAt;
 use holdfast_model::{ClusterId, VolumeId};
 
 /// Why the metadata is not followed.
@@ -32,6 +33,13 @@ pub enum Astray {
     OtherCluster(ClusterId),
     /// This node holds slices of a volume that it has yet to make.
     Unborn(VolumeId),
+    /// It was lost and made again more often, or less often, than what this node follows.
+    MadeAgain {
+        /// How often, as it says.
+        recoveries: u64,
+        /// What was seen.
+        seen: u64,
+    },
 }
 
 impl fmt::Display for Astray {
@@ -48,6 +56,11 @@ impl fmt::Display for Astray {
                 formatter,
                 "it has not made volume {volume} yet, of which this node holds slices"
             ),
+            Self::MadeAgain { recoveries, seen } if recoveries > seen => formatter
+                .write_str("it was made again while this node ran, which has to be started again"),
+            Self::MadeAgain { .. } => {
+                formatter.write_str("it is of the time before it was made again")
+            }
         }
     }
 }
@@ -56,18 +69,25 @@ impl fmt::Display for Astray {
 #[derive(Debug, Default)]
 pub(crate) struct Past {
     cluster: ClusterId,
+    /// The highest revision that was seen, since the metadata was last made again.
     seen: Revision,
+    /// How often it was.
+    recoveries: u64,
+    /// Something was believed in this start of the node.
+    has_followed: bool,
     /// Volumes of which there have been slices here.
     held: BTreeSet<VolumeId>,
     astray: Option<Astray>,
 }
 
 impl Past {
-    /// Of a node of this cluster that holds slices of these volumes.
-    pub(crate) fn new(cluster: ClusterId, held: BTreeSet<VolumeId>) -> Self {
+    /// Of a node of this cluster that holds slices of these volumes, and has noted what it had seen.
+    pub(crate) fn new(cluster: ClusterId, held: BTreeSet<VolumeId>, noted: NotedAt) -> Self {
         Self {
             cluster,
             held,
+            seen: noted.revision,
+            recoveries: noted.recoveries,
             ..Self::default()
         }
     }
@@ -107,6 +127,27 @@ impl Past {
         asked_at: Revision,
         cluster: Option<&KeyValue>,
     ) -> bool {
+        let record = cluster.and_then(|pair| ClusterRecord::decode(&pair.value).ok());
+        if let Some(other) = record.as_ref().map(|record| record.cluster)
+            && other != self.cluster
+        {
+            // Its revisions say nothing of ours.
+            self.astray = Some(Astray::OtherCluster(other));
+            return false;
+        }
+        let mut asked_at = asked_at;
+        if let Some(recoveries) = record.as_ref().map(|record| record.recoveries)
+            && recoveries != self.recoveries
+        {
+            let seen = self.recoveries;
+            // Whoever ran on may have done things that nobody knew of when it was made again.
+            if self.has_followed || recoveries < seen {
+                self.astray = Some(Astray::MadeAgain { recoveries, seen });
+                return false;
+            }
+            self.recoveries = recoveries;
+            (self.seen, asked_at) = (Revision(0), Revision(0));
+        }
         if !self.follow(revision, asked_at) {
             return false;
         }
@@ -114,20 +155,18 @@ impl Past {
             // A watch has overtaken it: it may not know of the newest volume.
             return self.astray.is_none();
         }
-        let record = cluster.and_then(|pair| ClusterRecord::decode(&pair.value).ok());
+        let has_record = record.is_some();
         self.astray = match record {
             // A cluster that is about to be made.
             None if self.held.is_empty() => None,
             None => Some(Astray::NoCluster),
-            Some(record) if record.cluster != self.cluster => {
-                Some(Astray::OtherCluster(record.cluster))
-            }
             Some(record) => self
                 .held
                 .range(record.next_volume..)
                 .next()
                 .map(|volume| Astray::Unborn(*volume)),
         };
+        self.has_followed |= has_record && self.astray.is_none();
         self.astray.is_none()
     }
 }
@@ -143,11 +182,15 @@ mod tests {
     use super::*;
 
     fn record(cluster: u128, next_volume: u64) -> KeyValue {
+        made_again(cluster, next_volume, 0)
+    }
+
+    fn made_again(cluster: u128, next_volume: u64, recoveries: u64) -> KeyValue {
         let record = ClusterRecord {
             schema: 1,
             cluster: ClusterId(cluster),
             next_volume: VolumeId(next_volume),
-            recoveries: 0,
+            recoveries,
             incarnation_floor: Incarnation::ZERO,
         };
         KeyValue {
@@ -161,7 +204,44 @@ mod tests {
     }
 
     fn past(held: &[u64]) -> Past {
-        Past::new(ClusterId(5), held.iter().copied().map(VolumeId).collect())
+        noted(held, NotedAt::default())
+    }
+
+    fn noted(held: &[u64], noted: NotedAt) -> Past {
+        let held = held.iter().copied().map(VolumeId).collect();
+        Past::new(ClusterId(5), held, noted)
+    }
+
+    const NOTED: NotedAt = NotedAt {
+        recoveries: 1,
+        revision: Revision(9),
+    };
+
+    #[test]
+    fn what_was_noted_is_remembered_through_a_restart() {
+        let mut past = noted(&[], NOTED);
+        assert!(!past.judge(Revision(8), past.seen(), Some(&made_again(5, 1, 1))));
+        assert!(past.judge(Revision(9), past.seen(), Some(&made_again(5, 1, 1))));
+        let mut past = noted(&[], NOTED);
+        assert!(!past.judge(Revision(99), past.seen(), Some(&record(5, 1))));
+        let (recoveries, seen) = (0, 1);
+        assert_eq!(past.astray(), Some(Astray::MadeAgain { recoveries, seen }));
+    }
+
+    #[test]
+    fn metadata_that_was_made_again_is_followed_from_the_next_start_on() {
+        let mut past = noted(&[], NOTED);
+        assert!(past.judge(Revision(2), past.seen(), Some(&made_again(5, 1, 2))));
+        assert_eq!(past.seen(), Revision(2));
+        assert!(!past.judge(Revision(1), past.seen(), Some(&made_again(5, 1, 2))));
+        assert!(past.judge(Revision(3), past.seen(), Some(&made_again(5, 1, 2))));
+        assert!(!past.judge(Revision(99), past.seen(), Some(&made_again(5, 1, 3))));
+        let (recoveries, seen) = (3, 2);
+        assert_eq!(past.astray(), Some(Astray::MadeAgain { recoveries, seen }));
+        // That of another cluster is of no account.
+        let mut past = noted(&[], NOTED);
+        assert!(!past.judge(Revision(99), past.seen(), Some(&made_again(6, 1, 2))));
+        assert!(past.judge(Revision(9), past.seen(), Some(&made_again(5, 1, 1))));
     }
 
     #[test]

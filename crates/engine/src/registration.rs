@@ -16,7 +16,7 @@ use holdfast_model::Incarnation;
 use holdfast_model::metadata::{
     Compare, KeyValue, LeaseId, Operation, OperationResult, Revision, Selector, TransactionOutcome,
 };
-use holdfast_model::record::{NodeRecord, Record};
+use holdfast_model::record::{ClusterRecord, NodeRecord, Record};
 use holdfast_store::UseIds;
 
 /// What to do after the record was read.
@@ -57,7 +57,7 @@ impl Registration {
         Operation::Range(Selector::Key(NodeRecord::key(self.own.node)))
     }
 
-    /// The record as it was read.
+    /// The record as it was read, with the cluster's beside it.
     pub(crate) fn read(&mut self, outcome: &TransactionOutcome) -> Step {
         let found = match outcome.results.first() {
             Some(OperationResult::Range(found)) => found.first(),
@@ -74,6 +74,8 @@ impl Registration {
         // that none had a higher number than the revision by now.
         let highest = Incarnation(outcome.revision.0);
         let before = known.map_or(highest, |known| known.incarnation);
+        // Unless the metadata was lost, and the record with it.
+        let before = before.max(floor(outcome));
         self.own.incarnation = before.next();
         self.proposed = true;
         self.replace(found)
@@ -116,6 +118,16 @@ impl Registration {
     pub(crate) fn incarnation(&self) -> Incarnation {
         self.own.incarnation
     }
+}
+
+/// From where starts are counted at least; told beside the node's own record.
+fn floor(outcome: &TransactionOutcome) -> Incarnation {
+    let cluster = match outcome.results.get(1) {
+        Some(OperationResult::Range(found)) => found.first(),
+        _ => None,
+    };
+    let record = cluster.and_then(|pair| ClusterRecord::decode(&pair.value).ok());
+    record.map_or(Incarnation::ZERO, |record| record.incarnation_floor)
 }
 
 #[cfg(test)]

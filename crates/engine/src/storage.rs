@@ -28,6 +28,10 @@ pub(crate) enum Use {
     Append(SliceId, Instant),
     /// A slice's state: what is here of it is relied on no more.
     Doubt,
+    /// A note.
+    Note,
+    /// The end of a note.
+    NoteGone(SliceId),
     /// A repaired block: nobody waits for it.
     Repair,
     /// A read.
@@ -202,6 +206,16 @@ impl Storage {
         let token = self.token(Use::Doubt);
         self.store
             .put_state(now, slice, state, token, &mut self.out);
+    }
+
+    pub(crate) fn put_note(&mut self, now: Instant, place: SliceId, note: Bytes) {
+        let token = self.token(Use::Note);
+        self.store.put_state(now, place, note, token, &mut self.out);
+    }
+
+    pub(crate) fn drop_note(&mut self, now: Instant, place: SliceId) {
+        let token = self.token(Use::NoteGone(place));
+        self.store.drop_slice(now, place, token, &mut self.out);
     }
 
     pub(crate) fn mend(&mut self, now: Instant, slice: SliceId) -> Token {

@@ -365,6 +365,9 @@ impl Replica {
             .count();
         let mut to_leave_out =
             (in_sync - staying).min(in_sync.saturating_sub(usize::from(record.copies_min).max(1)));
+        if record.is_unconfirmed() {
+            to_leave_out = 0;
+        }
         for replica in &mut record.replicas {
             match replica.membership {
                 Membership::InSync if !stays(replica) && to_leave_out > 0 => {

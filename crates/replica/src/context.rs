@@ -74,6 +74,9 @@ pub enum Milestone {
     NotThatReplica,
     /// The record is of this epoch, and the replica has been part of a later one.
     MetadataBehind(Epoch),
+    /// The record is of this epoch. It was made when the metadata was lost, and without what this replica
+    /// knows.
+    NotKnownOf(Epoch),
 }
 
 /// What a replica may do. Everything concerns the replica's own slice.

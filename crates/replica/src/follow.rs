@@ -5,8 +5,9 @@
 //! - no role survives a restart, but for that of a primary that stopped cleanly;
 //! - a replica whose contents are not what the record takes them for never counts as in sync.
 
-use holdfast_model::record::{Membership, SliceRecord};
+use holdfast_model::record::{EpochGap, Membership, SliceRecord};
 use holdfast_model::{Epoch, Sequence};
+use holdfast_stdx::Bytes;
 use holdfast_wire::JoinRequest;
 
 use crate::candidate::Proposal;
@@ -26,6 +27,9 @@ impl Replica {
             None => self.leave(context),
             Some(record) if self.is_from_the_past(&record) => {
                 context.milestone(Milestone::MetadataBehind(record.epoch));
+            }
+            Some(record) if self.is_missed_by(&record) => {
+                context.milestone(Milestone::NotKnownOf(record.epoch));
             }
             Some(record) => {
                 let known = self
@@ -47,6 +51,26 @@ impl Replica {
         let took_part = |state: &State| state.epoch.max(state.withdrawn);
         let newest = self.state.as_ref().map_or(Epoch::ZERO, took_part);
         self.record.is_none() && record.epoch < newest
+    }
+
+    /// Whether a record was made, when the metadata was lost, without what this replica knows: epochs
+    /// began in it of which nobody told. Whoever followed the record would lose what was written in them,
+    /// unless an operator has given that up.
+    fn is_missed_by(&mut self, record: &SliceRecord) -> bool {
+        let Some(gap) = self.gap_in(record) else {
+            return false;
+        };
+        let mine = record.replica(self.me.node);
+        let counts = mine.is_some_and(|mine| mine.membership == Membership::InSync);
+        // It begins with nothing: its points say nothing of what others have.
+        self.is_useless |= gap.discards && !counts;
+        counts || !gap.discards
+    }
+
+    /// The epochs of which nobody told when a record was made again, if one of them has begun here.
+    pub(crate) fn gap_in(&self, record: &SliceRecord) -> Option<EpochGap> {
+        let begun = self.state?.epoch;
+        record.recovery.as_ref()?.gap_of(begun).copied()
     }
 
     /// A proposal has ended.
@@ -115,6 +139,7 @@ impl Replica {
         if self.state.take().is_none() {
             return false;
         }
+        self.kept_record = Bytes::new();
         let token = context.drop_contents();
         self.is_useless = false;
         self.waits.push_back((token, Wait::Drop));

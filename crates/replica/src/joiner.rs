@@ -98,6 +98,7 @@ impl Replica {
             withdrawn,
             standing,
             clean: None,
+            admitting: None,
         };
         self.keep(context, state, Wait::Other);
         // What was never committed, as far as is known here, may not have been committed at all.

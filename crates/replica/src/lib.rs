@@ -35,7 +35,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use holdfast_model::record::{Membership, SliceRecord, WishRecord};
+use holdfast_model::record::{Membership, Record, SliceRecord, WishRecord};
 use holdfast_model::{CommandId, Epoch, Incarnation, NodeId, Sequence, SliceId, StoreId};
 use holdfast_stdx::{Bytes, Instant};
 use holdfast_wire::{Begin, Claim, Grant, Message, OutcomeCode, Refusal, Refused, Resign};
@@ -51,8 +51,8 @@ use primary::Primary;
 pub use primary::{Operation, Progress, WriteKind};
 use recent::Recent;
 use secondary::Secondary;
-pub use state::doubted;
-use state::{Standing, State};
+use state::{Kept, Standing, State};
+pub use state::{doubted, held};
 pub use view::Status;
 
 /// Whose replica it is.
@@ -123,6 +123,8 @@ enum Wait {
     Clean,
     /// The end of all that the slice had here.
     Drop,
+    /// That another replica is about to be counted as in sync.
+    Admit,
     /// What the record takes this replica for, before it says so to a candidate in an epoch.
     Answer(NodeId, Epoch),
     /// Something that nothing waits for, but for its place in the order.
@@ -140,6 +142,8 @@ pub struct Replica {
     /// When what is wished is looked at again, whatever else happens.
     wish_retry: Option<Instant>,
     state: Option<State>,
+    /// The newest record that is kept with it, as it is in the metadata.
+    kept_record: Bytes,
     role: Role,
     /// Durable operations under way, in their order.
     waits: VecDeque<(Token, Wait)>,
@@ -180,6 +184,7 @@ impl Replica {
             wish: None,
             wish_retry: None,
             state: None,
+            kept_record: Bytes::new(),
             role: Role::Outside { offer: now },
             waits: VecDeque::new(),
             begin_later: None,
@@ -203,8 +208,11 @@ impl Replica {
         for (sequence, range) in &found.changes {
             replica.window.note(*sequence, *range);
         }
-        let kept = found.state.as_ref();
-        let kept = kept.map(|bytes| State::of_kept(bytes));
+        let kept = found.state.as_ref().map(Kept::of);
+        if let Some(kept) = &kept {
+            replica.kept_record = kept.record.clone();
+        }
+        let kept = kept.map(|kept| kept.state);
         replica.state = kept;
         if !found.intact {
             let left = State::after_loss(kept);
@@ -234,7 +242,7 @@ impl Replica {
             Wait::Clean => self.clean_stop_kept(context),
             Wait::Drop => self.dropped(context),
             Wait::Answer(peer, epoch) => self.answer_query(context, peer, epoch),
-            Wait::Other => {}
+            Wait::Admit | Wait::Other => {}
         }
         self.maintain(context);
     }
@@ -445,7 +453,7 @@ impl Replica {
         );
     }
 
-    /// Keeps `state`, durably in the order of everything else.
+    /// Keeps `state`, and the newest record with it, durably in the order of everything else.
     fn keep(&mut self, context: &mut dyn Context, state: State, wait: Wait) {
         if let Some(before) = &self.state {
             assert!(state.epoch >= before.epoch, "an epoch only rises");
@@ -455,7 +463,11 @@ impl Replica {
             );
         }
         self.state = Some(state);
-        let token = context.put_state(state.encode());
+        if let Some(record) = &self.record {
+            self.kept_record = record.encode();
+        }
+        let record = self.kept_record.clone();
+        let token = context.put_state(Kept { state, record }.encode());
         self.waits.push_back((token, wait));
     }
 

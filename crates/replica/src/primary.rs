@@ -74,6 +74,8 @@ pub(crate) struct Primary {
     offers: BTreeMap<NodeId, Offer>,
     admission: Admission,
     copies_min: usize,
+    /// Nobody is taken out: not all have said yet that they know of nothing newer than the record.
+    unconfirmed: bool,
     stopping: Stopping,
 }
 
@@ -121,7 +123,7 @@ impl Primary {
 
     /// Whether a copy can be taken out.
     pub(crate) fn has_spare(&self) -> bool {
-        self.copies() > self.copies_min
+        self.copies() > self.copies_min && !self.unconfirmed
     }
 
     /// The replicas without which the epoch's first entry does not commit, and that do not have it.
@@ -261,6 +263,7 @@ impl Replica {
             offers: BTreeMap::new(),
             admission: Admission::default(),
             copies_min: usize::from(record.copies_min),
+            unconfirmed: record.is_unconfirmed(),
             stopping: Stopping::No,
         };
         primary.first_entry = Some(prepared.next());
@@ -286,6 +289,7 @@ impl Replica {
             withdrawn: state.withdrawn,
             standing: Standing::Whole,
             clean: None,
+            admitting: None,
         };
         self.keep(context, state, Wait::Other);
         let (_, prepared) = context.prepared();
@@ -516,15 +520,12 @@ impl Replica {
             return;
         }
         let record = self.record.clone().expect("a change is a record");
-        let state = self.state.expect("who leads has kept its state");
-        self.keep(
-            context,
-            State {
-                epoch: record.epoch,
-                ..state
-            },
-            Wait::Other,
-        );
+        let state = State {
+            epoch: record.epoch,
+            admitting: None,
+            ..self.state.expect("who leads has kept its state")
+        };
+        self.keep(context, state, Wait::Other);
         let (_, prepared) = context.prepared();
         let token = context.begin_epoch(record.epoch, prepared);
         self.waits
@@ -534,6 +535,7 @@ impl Replica {
         };
         let change = primary.change.take().expect("a change was under way");
         primary.epoch = record.epoch;
+        primary.unconfirmed = record.is_unconfirmed();
         primary.began = false;
         primary.unfinished.push_front((prepared, now));
         let mut members = BTreeMap::new();

@@ -144,6 +144,11 @@ impl Replica {
             self.refuse(context, peer, begin.epoch, Refusal::StaleEpoch);
             return;
         }
+        if self.gap_in(&record).is_some() && begin.role != BeginRole::JoiningFull {
+            context.milestone(Milestone::NotKnownOf(record.epoch));
+            self.refuse(context, peer, begin.epoch, Refusal::NotThatReplica);
+            return;
+        }
         // Before anything is looked at, or noted: the store does nothing for the slice until then.
         if self.is_dropping() {
             self.step_down(context);
@@ -246,6 +251,7 @@ impl Replica {
             withdrawn,
             standing: Standing::Whole,
             clean: None,
+            admitting: None,
         };
         self.keep(context, state, Wait::Other);
         self.recent.give_up_above(kept);

@@ -17,6 +17,7 @@ mod links;
 mod node;
 mod operator;
 mod portals;
+mod recovery;
 mod summary;
 
 use std::collections::BTreeMap;

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdfast_model::report::{NOTES, NodeReport};
 use holdfast_model::{BlockRange, Change, DiskRequest, NodeId, PageIndex, SliceId};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{
@@ -54,7 +55,8 @@ impl Cluster {
 
     /// Nothing is left of replicas that were let go.
     fn check_named(&self, node: NodeId, cold: &Cold) -> Result<(), Failure> {
-        let mut held = cold.recovered.slices.keys();
+        let slices = cold.recovered.slices.keys();
+        let mut held = slices.filter(|slice| slice.volume != NOTES);
         match held.find(|slice| !self.is_named(node, **slice)) {
             Some(slice) => Err(Failure::NotConverged(format!(
                 "the devices of {node} hold slice {slice}, which no record places there"
@@ -89,6 +91,20 @@ impl Cluster {
             )));
         }
         Ok(cold)
+    }
+
+    /// What the devices of a node that is off tell of the metadata.
+    pub(crate) fn report_of(&self, node: NodeId) -> NodeReport {
+        let node = &self.nodes[&node];
+        assert!(node.process.is_none(), "a node is read when it is off");
+        let mut cold = Cold::open(node, node.disks.clone());
+        cold.settle();
+        assert!(cold.store.is_open(), "its devices can be read");
+        let recovered = &cold.recovered;
+        let identity = (CLUSTER, node.id, recovered.store);
+        // The copy was opened once more.
+        let uses = recovered.use_counter - 1;
+        holdfast_engine::report(identity, uses, &recovered.slices)
     }
 
     /// Looks at what a node's recovery is about to find.

@@ -61,6 +61,7 @@ impl Tally {
             | Notice::Named(..)
             | Notice::Released(..)
             | Notice::MetadataBehind(..)
+            | Notice::NotKnownOf(..)
             | Notice::MetadataFollowed
             | Notice::NotThatReplica(_) => {}
         }

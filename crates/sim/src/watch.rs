@@ -318,6 +318,7 @@ const fn notice_name(notice: &Notice) -> &'static str {
         Notice::StoreBehind => "store behind",
         Notice::NotThatReplica(_) => "not that replica",
         Notice::MetadataBehind(..) => "metadata behind",
+        Notice::NotKnownOf(..) => "not known of",
         Notice::MetadataAstray(_) => "metadata astray",
         Notice::MetadataFollowed => "metadata followed",
         Notice::DeviceFailed(_) => "device failed",

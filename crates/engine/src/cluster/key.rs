@@ -4,6 +4,7 @@ use holdfast_model::record::{
     INTENTS_PREFIX, NODES_PREFIX, SCRUBBED_PREFIX, SCRUBS_PREFIX, SETTINGS_KEY, SLICES_PREFIX,
     VOLUMES_PREFIX, WISHES_PREFIX,
 };
+use holdfast_model::report::NotePlace;
 use holdfast_model::{NodeId, SliceId, VolumeId};
 
 /// What a key names.
@@ -20,6 +21,17 @@ pub(super) enum Key {
 }
 
 impl Key {
+    /// Where the node keeps a note of it, if it does.
+    pub(super) fn note(self) -> Option<NotePlace> {
+        match self {
+            Self::Node(node) => Some(NotePlace::Node(node)),
+            Self::Volume(volume) => Some(NotePlace::Volume(volume)),
+            Self::Intent(node) => Some(NotePlace::Intent(node)),
+            Self::Settings => Some(NotePlace::Settings),
+            Self::Slice(_) | Self::Wish(_) | Self::Scrub(_) | Self::Scrubbed(_) => None,
+        }
+    }
+
     pub(super) fn parse(key: &str) -> Option<Self> {
         let number = |text: &str| text.parse().ok().map(NodeId);
         let volume_of = |text: &str| u64::from_str_radix(text, 16).ok().map(VolumeId);

@@ -14,8 +14,9 @@ use super::Primary;
 use super::member::{Loss, Member};
 use crate::candidate::Proposal;
 use crate::conduct::Fault;
+use crate::state::State;
 use crate::timing::SILENT_FOR_READS;
-use crate::{Context, Milestone, Replica, Role};
+use crate::{Context, Milestone, Replica, Role, Wait};
 
 /// The version of the protocol from which on replicas say what is in their blocks.
 const DIGESTS_SINCE: u16 = 2;
@@ -47,6 +48,9 @@ pub(crate) enum Kind {
     Release(NodeId),
     /// The one that leads is the one that is to lead.
     Prefer,
+    /// All who are in sync have begun an epoch of a record that was made when the metadata was lost: they
+    /// know of nothing newer.
+    Confirm,
 }
 
 impl Kind {
@@ -55,7 +59,7 @@ impl Kind {
         match self {
             Self::Remove { node, .. } | Self::Join(node) | Self::Complete(node) => Some(node),
             Self::HandOver { .. } => Some(own),
-            Self::Add(_) | Self::Release(_) | Self::Prefer => None,
+            Self::Add(_) | Self::Release(_) | Self::Prefer | Self::Confirm => None,
         }
     }
 }
@@ -160,6 +164,11 @@ impl Replica {
         let Some(kind) = due else {
             return;
         };
+        if let Kind::Complete(node) = kind
+            && !self.has_noted_admission(context, node)
+        {
+            return;
+        }
         let Role::Primary(primary) = &mut self.role else {
             return;
         };
@@ -168,6 +177,19 @@ impl Replica {
             _ => None,
         };
         self.propose(context, kind, offer);
+    }
+
+    /// Whether it is kept, durably, that a replica is about to be counted as in sync; keeps it if not. Once
+    /// it counts it may lead without this one ever hearing of it. Should the metadata be lost then, it is
+    /// known whom to ask.
+    fn has_noted_admission(&mut self, context: &mut dyn Context, node: NodeId) -> bool {
+        let state = self.state.expect("who leads has kept its state");
+        if state.admitting == Some(node) {
+            return !self.waits.iter().any(|(_, wait)| *wait == Wait::Admit);
+        }
+        let admitting = Some(node);
+        self.keep(context, State { admitting, ..state }, Wait::Admit);
+        false
     }
 
     /// How a replica is brought up to date that offers itself: as its mark says, if there is one that
@@ -218,6 +240,9 @@ impl Replica {
         });
         if !primary.is_serving() && !is_stuck {
             return None;
+        }
+        if primary.unconfirmed && primary.is_serving() {
+            return Some(Kind::Confirm);
         }
         // Before a sync begins: it would be interrupted.
         if let Some(kind) = self.due_yield(context).filter(|_| !is_stuck) {
@@ -322,8 +347,10 @@ impl Replica {
             let replica = replicas.find(|replica| replica.node == node)?;
             self.change_part(context, replica, kind, offer);
         }
-        if let Kind::HandOver { to, .. } = kind {
-            record.primary = to;
+        match (kind, &mut record.recovery) {
+            (Kind::HandOver { to, .. }, _) => record.primary = to,
+            (Kind::Confirm, Some(recovery)) => recovery.unconfirmed = false,
+            _ => {}
         }
         self.apply_wish(context, &mut record, kind)?;
         leave_out_strangers(&mut record, primary, kind);
@@ -376,7 +403,7 @@ impl Replica {
                 stable: context.stable(),
             },
             Kind::Complete(_) | Kind::HandOver { slow: false, .. } => Membership::InSync,
-            Kind::Add(_) | Kind::Release(_) | Kind::Prefer => {
+            Kind::Add(_) | Kind::Release(_) | Kind::Prefer | Kind::Confirm => {
                 unreachable!("these change nobody's part")
             }
         };
@@ -401,7 +428,7 @@ impl Replica {
             Kind::Add(node) => Milestone::Named(node),
             Kind::Release(node) => Milestone::Released(node),
             // Nobody's part has changed.
-            Kind::Prefer => return,
+            Kind::Prefer | Kind::Confirm => return,
             Kind::HandOver { .. } => unreachable!("who hands over has no next epoch"),
         });
     }

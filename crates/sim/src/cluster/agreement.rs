@@ -105,6 +105,11 @@ impl Agreement {
         self.outdated_since = None;
     }
 
+    /// What there is of other stores is of no use any more.
+    pub(super) fn forget_others(&mut self) {
+        (self.saved, self.outdated_since, self.right) = (None, None, None);
+    }
+
     /// The backup, if everybody has seen something newer by now. Whoever has not takes it for what it
     /// has always followed: it can be told by nothing.
     fn outdated(&self, now: Instant) -> Option<Machine> {
@@ -382,6 +387,15 @@ impl Cluster {
         let Some(machine) = machine else {
             return Ok(false);
         };
+        let before = self.replace_metadata(machine)?;
+        if fault != Fault::RestoreMetadata {
+            self.agreement.right.get_or_insert(before);
+        }
+        Ok(true)
+    }
+
+    /// Another store takes the place of the one before, which is given back.
+    pub(super) fn replace_metadata(&mut self, machine: Machine) -> Result<Machine, Failure> {
         let processes: Vec<ProcessId> = self.agreement.sessions.keys().copied().collect();
         for process in processes {
             self.metadata_lost(process)?;
@@ -392,10 +406,7 @@ impl Cluster {
         agreement.replaced += 1;
         agreement.catalog.read_anew(&agreement.machine);
         self.watch.metadata_replaced();
-        if fault != Fault::RestoreMetadata {
-            agreement.right.get_or_insert(before);
-        }
-        Ok(true)
+        Ok(before)
     }
 
     /// The session of a process breaks: its watches end, its requests are in doubt.

@@ -4,6 +4,7 @@ mod devices;
 mod links;
 mod metadata;
 mod processes;
+mod recovery;
 mod scrubs;
 mod stalls;
 mod story;
