@@ -12,6 +12,7 @@ mod desk;
 mod members;
 mod pace;
 mod problem;
+mod recover;
 mod reports;
 mod stalls;
 mod steering;

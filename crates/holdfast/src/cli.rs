@@ -13,6 +13,7 @@ use holdfast_node::WithEtcd;
 
 use crate::demo::DemoOptions;
 use crate::inspect::InspectArguments;
+use crate::recover::RecoverCommand;
 
 /// A virtual SAN: pool the disks of a few servers into highly available volumes, served over iSCSI
 #[derive(Debug, Parser)]
@@ -95,6 +96,11 @@ pub(crate) enum Command {
     },
     /// Look into a node's devices, while the node does not run
     Inspect(InspectArguments),
+    /// Make the cluster's metadata again, if it is lost for good, from what the nodes' devices say
+    Recover {
+        #[command(subcommand)]
+        command: RecoverCommand,
+    },
 }
 
 /// `node --config FILE` runs a node; `node list` is a command.

@@ -15,6 +15,7 @@ mod pages;
 mod places;
 mod progress;
 mod records;
+mod report;
 mod source;
 mod store;
 mod table;
@@ -34,6 +35,8 @@ use serde::Serialize;
 use crate::cli::usage;
 use crate::failure::Failure;
 use crate::output::Output;
+
+pub(crate) use self::report::report;
 
 use self::device::Device;
 use self::document::{FailedPath, LayoutDocument, StoreReport};

@@ -10,6 +10,7 @@ mod demo;
 mod failure;
 mod inspect;
 mod output;
+mod recover;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
             within_runtime(commands::volume::run(&global, &output, command))
         }
         Command::Inspect(arguments) => inspect::run(&arguments, &output),
+        Command::Recover { command } => recover::run(&output, &command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

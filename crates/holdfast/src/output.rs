@@ -46,6 +46,15 @@ impl Output {
         written(to_stdout(&text))
     }
 
+    /// A result that is the same for people and for programs.
+    ///
+    /// # Errors
+    /// [`Failure`] if it cannot be written.
+    #[allow(clippy::unused_self, reason = "data belongs to a command's output")]
+    pub(crate) fn print(self, text: &str) -> Result<(), Failure> {
+        written(to_stdout(text))
+    }
+
     /// The same for a result that may be larger than memory: both are written as they are made.
     ///
     /// # Errors

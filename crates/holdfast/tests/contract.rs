@@ -74,6 +74,12 @@ fn what_makes_no_sense_ends_with_2() {
         "node maintenance perhaps n1",
         "settings set",
         "settings set --repair-delay soon",
+        "recover",
+        "recover read",
+        "recover plan",
+        "recover write n1.json",
+        "recover write --metadata /nowhere",
+        "recover plan --replace n1.json",
         "inspect",
         "inspect slots",
         "inspect layout d0",
@@ -385,4 +391,39 @@ fn what_was_first_told_holds() {
         folder.path().join(".holdfast-demo").exists(),
         "nothing is erased"
     );
+}
+
+#[test]
+fn what_is_no_report_is_refused_before_anything_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("n1.json");
+    let file = path.to_str().unwrap();
+    let metadata = folder.path().join("metadata");
+    let to = metadata.to_str().unwrap();
+    for (contents, says) in [
+        (&b""[..], "it is no report, or not all of one"),
+        (b"{\"holdfast_recover_report\":1", "not all of one"),
+        (b"{\"holdfast_recover_report\":2}", "format 2"),
+        (
+            b"{\"holdfast_recover_report\":1}",
+            "no report of this version",
+        ),
+        (&[0xFF; 4096], "it is no report"),
+        (&[b'['; 4096], "it is no report"),
+    ] {
+        std::fs::write(&path, contents).unwrap();
+        for arguments in [
+            &["recover", "plan", file][..],
+            &["recover", "write", "--metadata", to, file],
+        ] {
+            let talk = fails(arguments);
+            assert!(talk.contains(file) && talk.contains(says), "{talk}");
+            assert!(talk.contains("hint: write it anew"), "{talk}");
+        }
+    }
+    let talk = fails(&["recover", "plan", "/nowhere/n1.json"]);
+    assert!(talk.contains("/nowhere/n1.json"), "{talk}");
+    let talk = fails(&["recover", "read", file]);
+    assert!(talk.contains("holds no store"), "{talk}");
+    assert!(!metadata.exists());
 }

@@ -81,6 +81,12 @@ pub struct Surveyed {
 }
 
 impl Surveyed {
+    /// Whether a part of the journal is missing that had been durable.
+    #[must_use]
+    pub fn has_holes(&self) -> bool {
+        self.has_hole.contains(&true)
+    }
+
     /// Takes note of a slice that has pages. If the journal does not know it, it was dropped and its
     /// pages are left over, which gives `None`; unless its records may have been lost in a hole.
     pub fn slice_with_pages(&mut self, id: SliceId) -> Option<&mut SurveyedSlice> {
@@ -255,6 +261,7 @@ mod tests {
         let mut survey = Survey::new(2);
         survey.take(hole(partition));
         let mut surveyed = survey.finish();
+        assert!(surveyed.has_holes());
         let slice = surveyed.slice_with_pages(SLICE).expect("it may be one");
         assert!(!slice.recovered.intact);
         assert!(!slice.pages_certain);

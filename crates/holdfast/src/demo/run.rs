@@ -379,7 +379,10 @@ fn check_metadata(layout: &Layout) -> Result<(), Failure> {
         "{} is gone: it says what is on the nodes' devices",
         metadata.display()
     ))
-    .hint("put it back from where it went; --fresh erases everything and begins anew"))
+    .hint(
+        "put it back from where it went; if it is lost for good, `holdfast recover` makes it again from the \
+         devices; --fresh erases everything and begins anew",
+    ))
 }
 
 /// Waits for the nodes, makes the volumes, and waits until all are served everywhere.

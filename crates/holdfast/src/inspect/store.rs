@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use holdfast_format::PageSet;
 use holdfast_journal::Chain;
+use holdfast_model::report::NOTES;
 use holdfast_model::{PageIndex, SliceId};
 use holdfast_store::{Surveyed, SurveyedSlice};
 
@@ -268,12 +269,10 @@ fn slices(
         report
     });
     let reports: Vec<SliceReport> = reports.collect();
-    Some(
-        reports
-            .into_iter()
-            .filter(|report| only.is_none_or(|only| only == report.slice))
-            .collect(),
-    )
+    // The node's notes are no slices.
+    let is_shown = |slice: SliceId| only.map_or(slice.volume != NOTES, |only| only == slice);
+    let shown = reports.into_iter().filter(|it| is_shown(it.slice));
+    Some(shown.collect())
 }
 
 fn of_journal(known: &SurveyedSlice) -> SliceJournal {
