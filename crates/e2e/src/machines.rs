@@ -345,6 +345,13 @@ impl Machines {
         format!("http://{}:{}", self.address(place), self.ports.api)
     }
 
+    /// URL of a machine's etcd.
+    #[must_use]
+    pub fn etcd_url(&self, place: usize) -> String {
+        let port = self.ports.api + ETCD_OFFSET;
+        format!("http://{}", SocketAddr::new(self.address(place), port))
+    }
+
     /// The portals of the nodes.
     #[must_use]
     pub fn portals(&self) -> Vec<SocketAddr> {
