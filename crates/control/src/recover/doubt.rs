@@ -55,7 +55,7 @@ pub enum Doubt {
     AllDamaged(SliceId),
     /// Nothing is known of a slice, and somebody was not heard.
     Unknown(SliceId),
-    /// Nothing is known of a slice, and all that had it may be lost.
+    /// Nobody has anything of a slice: it was never led, or all that had it is lost.
     Emptied(SliceId),
     /// A slice's newest record is not known.
     NoRecord(SliceId),
@@ -131,8 +131,8 @@ impl Doubt {
             ),
             Self::Emptied(slice) => write!(
                 formatter,
-                "slice {slice}: nothing is known of it; if it was written to, all of it is lost, and it \
-                 is empty from now on"
+                "slice {slice}: nobody has anything of it, and it is made new, and empty; unless its volume \
+                 had only just been made or grown, all of it is lost"
             ),
             Self::NoRecord(slice) => write!(
                 formatter,

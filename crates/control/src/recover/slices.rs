@@ -156,9 +156,10 @@ impl Slices<'_> {
             Some(held) if !held.intact => Word::None,
             Some(held) if held.standing == HeldStanding::Damaged => Word::Bad,
             Some(_) => Word::Good,
-            // What it had may have been in what is missing of its journal.
-            None if self.documents.holes.contains(&node) => Word::None,
-            None => Word::Bad,
+            // It may have known of a record that does not name it, and dropped what it had: whoever that
+            // names is among the others.
+            None if self.all_is_heard() && self.lost.is_empty() => Word::Bad,
+            None => Word::None,
         }
     }
 
@@ -213,9 +214,7 @@ impl Slices<'_> {
                 self.not_made(*slice, Fate::Unknown, Doubt::NoPlace(*slice));
                 continue;
             }
-            if copies <= self.lost.len() {
-                self.doubts.push(Doubt::Emptied(*slice));
-            }
+            self.doubts.push(Doubt::Emptied(*slice));
             let placed = placement.place(copies.min(copies_max));
             let (primary, replicas) = placed.expect("there are as many nodes");
             let record = SliceRecord {

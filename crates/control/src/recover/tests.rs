@@ -331,6 +331,21 @@ fn who_has_nothing_of_a_slice_is_no_copy_of_it() {
     assert_eq!(in_sync(&recovery, 0), [1]);
 }
 
+/// The slice has moved: those who were in sync once have dropped it, and one that was off then has not.
+#[test]
+fn who_has_dropped_a_slice_may_have_known_more() {
+    let (mut reports, _) = mirrored();
+    reports.iter_mut().for_each(|report| report.slices.clear());
+    hold(&mut reports[1], record(slice(1, 0), 5, &[1, 2], &[], &[]));
+    let recovery = planned(&reports[..2], &[]);
+    assert_eq!(recovery.slices[0].fate, Fate::Waits(vec![n(1)]));
+    // Not even if who has it now is given up: what is left is older.
+    let recovery = planned(&reports[..2], &["n3"]);
+    assert_eq!(recovery.slices[0].fate, Fate::Waits(vec![n(1)]));
+    // Nobody has anything newer.
+    assert_eq!(planned(&reports, &[]).slices[0].fate, Fate::Certain);
+}
+
 #[test]
 fn a_slice_of_which_nobody_kept_the_newest_record_is_not_made_again() {
     let (mut reports, _) = mirrored();
@@ -364,13 +379,9 @@ fn what_was_never_written_to_is_new_if_everybody_says_so() {
     let recovery = planned(&reports[..2], &[]);
     assert_eq!(recovery.slices[0].fate, Fate::Unknown);
     assert!(!recovery.is_complete(&data));
-    // It is given up: a copy would be elsewhere as well, but for a volume that has one copy only.
+    // It is given up: whether there was anything is not known.
     let recovery = planned(&reports[..2], &["n3"]);
     assert_eq!(recovery.slices[0].fate, Fate::New);
-    assert!(!recovery.doubts.contains(&Doubt::Emptied(slice(1, 0))));
-    let plain = volume(1, "data", GIB4, Policy::None);
-    let reports = [report(1, core::slice::from_ref(&plain))];
-    let recovery = planned(&reports, &["n2", "n3"]);
     assert!(recovery.doubts.contains(&Doubt::Emptied(slice(1, 0))));
 }
 
