@@ -415,7 +415,7 @@ fn a_volume_that_was_deleted_may_come_back_and_can_be_left_out() {
     assert!(!planned(&reports, &[]).doubts.contains(&doubt));
     // Two of one name: one has to be left out.
     let again = volume(2, "data", GIB4, Policy::Mirror2);
-    let reports = [report(1, &[data.clone(), again])];
+    let reports = [report(1, &[data, again])];
     let (name, first, second) = ("data".to_string(), VolumeId(1), VolumeId(2));
     assert_eq!(
         recover(&reports, &Decisions::default()),
