@@ -174,3 +174,46 @@ fn a_proposal_that_lost_to_an_older_start_is_made_again_above_it() {
     let again = proposed(&mut registration, Some(&ghost));
     assert_eq!(again.incarnation, ghost.incarnation.next());
 }
+
+/// The metadata was lost, and made again: numbers of starts from before may be higher than all that it knows.
+#[test]
+fn starts_are_counted_from_the_floor_at_least() {
+    let cluster = ClusterRecord {
+        schema: 1,
+        cluster: holdfast_model::ClusterId(5),
+        next_volume: holdfast_model::VolumeId(1),
+        recoveries: 1,
+        incarnation_floor: Incarnation(1000),
+    };
+    let cluster = KeyValue {
+        key: holdfast_model::record::CLUSTER_KEY.into(),
+        value: cluster.encode(),
+        create_revision: Revision(1),
+        mod_revision: Revision(1),
+        version: 1,
+        lease: LeaseId(0),
+    };
+    let mut devices = Devices::new(1);
+    let start = |devices: &mut Devices, known: Option<&NodeRecord>| {
+        let mut registration = devices.start(7);
+        let mut outcome = holding(known);
+        let beside = OperationResult::Range(vec![cluster.clone()]);
+        outcome.results.push(beside);
+        let step = registration.read(&outcome);
+        assert!(matches!(step, Step::Replace(..)));
+        registration.own.clone()
+    };
+    let first = start(&mut devices, None);
+    assert_eq!(first.incarnation, Incarnation(1001));
+    // What is on record is from before, or was noted long ago.
+    let older = NodeRecord {
+        incarnation: Incarnation(30),
+        ..first.clone()
+    };
+    let second = start(&mut devices, Some(&older));
+    assert_eq!(second.incarnation, Incarnation(1001));
+    assert_eq!(
+        start(&mut devices, Some(&first)).incarnation,
+        Incarnation(1002)
+    );
+}

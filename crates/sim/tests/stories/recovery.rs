@@ -52,7 +52,7 @@ impl Story {
         nodes
     }
 
-    /// Everything that hosts do waits: nothing is done within a few seconds.
+    /// Everything that hosts do waits: nothing is done within ten seconds.
     fn stands_still(&mut self) {
         self.run.cluster.watch_stall();
         self.wait(5 * SECOND);
