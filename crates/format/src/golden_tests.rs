@@ -14,8 +14,9 @@ use holdfast_stdx::Bytes;
 
 use crate::group::{GroupHeader, GroupWriter};
 use crate::{
-    Body, DeviceLayout, EntryError, GroupError, Looks, PageEntry, PageKey, Record, SegmentError,
-    SegmentHeader, SlotContent, Superblock, SuperblockError, UseIds,
+    Body, DeviceLayout, DeviceList, DeviceState, EntryError, GroupError, ListedDevice, Looks,
+    PageEntry, PageKey, Record, SegmentError, SegmentHeader, SlotContent, Superblock,
+    SuperblockError, UseIds,
 };
 
 const STORE: StoreId = StoreId(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff);
@@ -80,6 +81,24 @@ const PAGE_ENTRY: &[(usize, &str)] = &[
 ];
 const FREE_ENTRY: &[(usize, &str)] = &[(0, "484670673f12f905efcdab896745230102000000000500000410")];
 
+/// Of version 2: the device is the second of two, of four that there have been.
+const LISTING_SUPERBLOCK: &[(usize, &str)] = &[
+    (0, "484f4c44464153540200000085731c7b07"),
+    (
+        25,
+        "0102030405060708090a0b0c0d0e0fffeeddccbbaa99887766554433221100efcdab896745230105\
+         00000000000000030003000200010000020000040000000000004000000000000020000000000000\
+         00400010000000000020040000000000403c04000000000040bc3c00000000200e00000010",
+    ),
+    (176, "08070605040302011817161514131211"),
+    (
+        656,
+        "28272625242322210900000000000000201e00000400000038373635343332310000000000080000\
+         0000010000000000282726252423222100100000200e0000030003",
+    ),
+];
+
+/// Of version 1: without an id and a list.
 fn superblock() -> Superblock {
     Superblock {
         update: 7,
@@ -91,7 +110,9 @@ fn superblock() -> Superblock {
         claimed: false,
         node: NodeId(3),
         ordinal: 1,
+        device_id: 0,
         device_count: 2,
+        list: DeviceList::NONE,
         tier: Tier::Capacity,
         sector: 512,
         partitions: 4,
@@ -108,10 +129,38 @@ fn superblock() -> Superblock {
     }
 }
 
+/// The same device in a store of version 2.
+fn listing_superblock() -> Superblock {
+    let listed = |id, ordinal, slot_base, slot_count, state| ListedDevice {
+        id,
+        ordinal,
+        slot_base,
+        slot_count,
+        state,
+    };
+    let id = 0x2122_2324_2526_2728;
+    let mut known = Superblock {
+        ordinal: 3,
+        device_id: id,
+        list: DeviceList {
+            generation: 9,
+            next_slot: 7712,
+            next_ordinal: 4,
+            devices: vec![
+                listed(0x3132_3334_3536_3738, 0, 0, 2048, DeviceState::InUse),
+                listed(id, 3, 4096, 3616, DeviceState::Leaving),
+            ],
+        },
+        ..superblock()
+    };
+    known.use_ids.begin(4, 0x0102_0304_0506_0708);
+    known.use_ids.begin(5, 0x1112_1314_1516_1718);
+    known
+}
+
 #[test]
 fn version_1_superblock() {
     let bytes = literal(4096, SUPERBLOCK);
-    assert_eq!(superblock().encode(), bytes);
     assert_eq!(Superblock::decode(&bytes), Ok(superblock()));
 }
 
@@ -126,8 +175,71 @@ fn version_1_superblock_with_ids_of_uses() {
     ]);
     let checksum = crate::bytes::checksum_without(&bytes, 12);
     bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
-    assert_eq!(known.encode(), bytes);
     assert_eq!(Superblock::decode(&bytes), Ok(known));
+}
+
+#[test]
+fn version_2_superblock() {
+    let bytes = literal(4096, LISTING_SUPERBLOCK);
+    assert_eq!(listing_superblock().encode(), bytes);
+    assert_eq!(Superblock::decode(&bytes), Ok(listing_superblock()));
+}
+
+#[test]
+fn a_device_that_is_being_added_has_an_id_and_no_list() {
+    let joining = Superblock {
+        device_count: 0,
+        list: DeviceList::NONE,
+        ..listing_superblock()
+    };
+    assert!(joining.is_joining());
+    assert_eq!(Superblock::decode(&joining.encode()), Ok(joining));
+    assert!(!listing_superblock().is_joining());
+    assert!(!superblock().is_joining());
+}
+
+#[test]
+fn version_1_becomes_version_2() {
+    let first = Superblock {
+        ordinal: 0,
+        slot_base: 0,
+        layout: DeviceLayout {
+            slot_count: 4096,
+            ..superblock().layout
+        },
+        ..superblock()
+    };
+    let mut upgraded = [first.clone(), superblock()];
+    let mut numbers = 5..;
+    let [one, two] = &mut upgraded;
+    let done = Superblock::upgrade(&mut [one, two], || numbers.next().expect("endless"));
+    assert_eq!(done, Ok(()));
+    let listed = |id, ordinal, slot_base, slot_count| ListedDevice {
+        id,
+        ordinal,
+        slot_base,
+        slot_count,
+        state: DeviceState::InUse,
+    };
+    let list = DeviceList {
+        generation: 1,
+        next_slot: 7712,
+        next_ordinal: 2,
+        devices: vec![listed(5, 0, 0, 4096), listed(6, 1, 4096, 3616)],
+    };
+    let expected = |before: Superblock, device_id| Superblock {
+        device_id,
+        list: list.clone(),
+        ..before
+    };
+    assert_eq!(upgraded[0], expected(first, 5));
+    assert_eq!(upgraded[1], expected(superblock(), 6));
+    // Cut short after the first device: its list counts.
+    let mut again = superblock();
+    let [one, _] = &mut upgraded;
+    let done = Superblock::upgrade(&mut [one, &mut again], || unreachable!("nothing is drawn"));
+    assert_eq!(done, Ok(()));
+    assert_eq!(upgraded[1], again);
 }
 
 #[test]
@@ -151,8 +263,8 @@ fn a_superblock_is_refused_with_the_reason() {
         Err(SuperblockError::NotOurs)
     );
     assert_eq!(Superblock::decode(&[0; 512]), Err(SuperblockError::NotOurs));
-    let good = literal(4096, SUPERBLOCK);
-    for offset in [9, 12, 60, 143, 4095] {
+    let good = literal(4096, LISTING_SUPERBLOCK);
+    for offset in [9, 12, 60, 143, 680, 4095] {
         let mut bad = good.clone();
         bad[offset] ^= 4;
         assert_eq!(
@@ -161,7 +273,7 @@ fn a_superblock_is_refused_with_the_reason() {
             "byte {offset}"
         );
     }
-    let mut newer = superblock().encode().to_vec();
+    let mut newer = listing_superblock().encode().to_vec();
     newer[8] = 9;
     let checksum = crate::bytes::checksum_without(&newer, 12);
     newer[12..16].copy_from_slice(&checksum.to_le_bytes());
@@ -174,7 +286,7 @@ fn a_superblock_is_refused_with_the_reason() {
             slots_offset: 4096,
             ..superblock().layout
         },
-        ..superblock()
+        ..listing_superblock()
     };
     assert_eq!(
         Superblock::decode(&absurd.encode()),

@@ -10,6 +10,7 @@ use core::mem::{offset_of, size_of};
 use holdfast_model::PAGE_SIZE;
 
 use crate::device::DeviceLayout;
+use crate::device_list::ListedBytes;
 use crate::group::{GroupBytes, StampBytes};
 use crate::record_bytes::{
     BeginEpochBytes, ChangeBytes, CommandBytes, EntryHeadBytes, HoleBytes, InstallHeadBytes,
@@ -104,7 +105,9 @@ pub fn structures() -> Vec<Structure> {
         structure!("superblock", SuperblockBytes: magic version checksum update cluster store nonce
         use_counter node ordinal device_count tier claimed sector partitions reserved_b
         device_bytes journal_offset segment_bytes segment_count table_a_offset slots_offset
-        table_b_offset slot_count slot_base use_ids reserved_c),
+        table_b_offset slot_count slot_base use_ids device_id generation next_slot next_ordinal
+        reserved_c devices reserved_d),
+        structure!("device of the list", ListedBytes: id slot_base slot_count ordinal state reserved),
         structure!("segment header", SegmentBytes: magic checksum index store nonce ordinal
         first_group oldest_group partition reserved),
         structure!("group header", GroupBytes: magic checksum previous store nonce ordinal group

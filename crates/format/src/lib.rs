@@ -16,6 +16,7 @@ extern crate alloc;
 
 mod bytes;
 pub mod device;
+pub mod device_list;
 #[cfg(test)]
 mod golden_tests;
 pub mod group;
@@ -34,6 +35,7 @@ pub mod versions;
 pub mod zero;
 
 pub use device::{DeviceLayout, DeviceRole, TooSmall};
+pub use device_list::{DEVICES_MAX, DeviceList, DeviceState, ListedDevice};
 pub use group::{
     GROUP_HEADER_BYTES_MAX, GroupError, GroupHeader, GroupWriter, HEADER_BLOCK, Looks, ReadRecord,
 };
@@ -42,7 +44,8 @@ pub use patient::PatientRead;
 pub use record::{Body, Hole, Install, PageChange, Record, STATE_BYTES_MAX};
 pub use segment::{SegmentError, SegmentHeader};
 pub use superblock::{
-    SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, USE_COUNTER_MAX, UseIds,
+    SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, TooManyDevices,
+    USE_COUNTER_MAX, UseIds,
 };
 pub use table::{EntryError, PageEntry, PageKey, SlotContent, TABLE_BLOCK, TABLE_ENTRY};
 pub use versions::FORMAT_VERSION;

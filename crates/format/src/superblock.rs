@@ -5,9 +5,10 @@
 //!   the higher `update` counts;
 //! - the copies are written one after the other, each durable before the next, so that one of them
 //!   is valid at any moment;
-//! - everything but `update`, `use_counter`, `use_ids` and `claimed` stays as it was when the store was
-//!   created.
+//! - everything but `update`, `use_counter`, `use_ids`, `claimed` and the list of devices stays as it was
+//!   when the device became one of the store's.
 
+use alloc::vec::Vec;
 use core::mem::{offset_of, size_of};
 
 use holdfast_model::{ClusterId, NodeId, StoreId, Tier};
@@ -17,7 +18,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::bytes::{all_zero, checksum_without};
 use crate::device::{DeviceLayout, SLOT_COUNT_MAX};
-use crate::versions::FORMAT_VERSION;
+use crate::device_list::{DEVICES_MAX, DeviceList, DeviceState, ListedBytes, ListedDevice};
+use crate::versions::{FORMAT_VERSION, VERSION_1};
 
 /// Bytes of a superblock: one physical sector at most.
 pub const SUPERBLOCK_BYTES: usize = 4096;
@@ -62,14 +64,22 @@ pub(crate) struct SuperblockBytes {
     pub(crate) slot_count: U32,
     pub(crate) slot_base: U32,
     pub(crate) use_ids: [U64; USE_IDS],
-    pub(crate) reserved_c: [u8; 3440],
+    pub(crate) device_id: U64,
+    pub(crate) generation: U64,
+    pub(crate) next_slot: U32,
+    pub(crate) next_ordinal: U16,
+    pub(crate) reserved_c: [u8; 2],
+    pub(crate) devices: [ListedBytes; DEVICES_MAX],
+    pub(crate) reserved_d: [u8; 344],
 }
 
 const _: () = assert!(size_of::<SuperblockBytes>() == SUPERBLOCK_BYTES);
 const _: () = assert!(offset_of!(SuperblockBytes, checksum) == 12);
 const _: () = assert!(offset_of!(SuperblockBytes, nonce) == 56);
 const _: () = assert!(offset_of!(SuperblockBytes, use_ids) == 144);
-const _: () = assert!(offset_of!(SuperblockBytes, reserved_c) == 656);
+const _: () = assert!(offset_of!(SuperblockBytes, device_id) == 656);
+const _: () = assert!(offset_of!(SuperblockBytes, devices) == 680);
+const _: () = assert!(offset_of!(SuperblockBytes, reserved_d) == 3752);
 
 /// The ids of the latest 64 uses of a store. Each is drawn at random when the use begins: a copy of the
 /// store that was made before it, and brought back after it, knows another one under its number, or none.
@@ -111,7 +121,7 @@ impl Default for UseIds {
 }
 
 /// What a superblock says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// Rises with every time it is written.
     pub update: u64,
@@ -131,8 +141,12 @@ pub struct Superblock {
     pub node: NodeId,
     /// Which of the store's devices this is, from 0; the journal is on 0.
     pub ordinal: u16,
-    /// How many the store has.
+    /// The device, drawn at random when it became one of the store's; 0 in version 1.
+    pub device_id: u64,
+    /// How many devices the store has; 0 on one that is being added.
     pub device_count: u16,
+    /// The store's devices; none in version 1, and on one that is being added.
+    pub list: DeviceList,
     /// The device's class.
     pub tier: Tier,
     /// Bytes that the device writes whole or not at all: 512 or 4096.
@@ -167,10 +181,21 @@ pub enum SuperblockError {
     Malformed,
 }
 
+/// A store has more devices than a list of them takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a store has at most {DEVICES_MAX} devices")]
+pub struct TooManyDevices;
+
 impl Superblock {
-    /// The superblock's bytes.
+    /// The superblock's bytes, in this program's version. Panics if it is of version 1 and has not been
+    /// [`upgrade`](Self::upgrade)d.
     #[must_use]
     pub fn encode(&self) -> Bytes {
+        assert!(self.device_id != 0, "a device has an id");
+        assert!(
+            usize::from(self.device_count) == self.list.devices.len(),
+            "the devices of the list are counted"
+        );
         let mut raw = SuperblockBytes {
             magic: MAGIC,
             version: U32::new(FORMAT_VERSION),
@@ -201,13 +226,78 @@ impl Superblock {
             slot_count: U32::new(self.layout.slot_count),
             slot_base: U32::new(self.slot_base),
             use_ids: self.use_ids.ids.map(U64::new),
-            reserved_c: [0; 3440],
+            device_id: U64::new(self.device_id),
+            generation: U64::new(self.list.generation),
+            next_slot: U32::new(self.list.next_slot),
+            next_ordinal: U16::new(self.list.next_ordinal),
+            reserved_c: [0; 2],
+            devices: self.list.encode(),
+            reserved_d: [0; 344],
         };
         raw.checksum = U32::new(checksum_without(
             raw.as_bytes(),
             offset_of!(SuperblockBytes, checksum),
         ));
         Bytes::copy_from_slice(raw.as_bytes())
+    }
+
+    /// Whether the device is one that was being added: it has never had a page.
+    #[must_use]
+    pub fn is_joining(&self) -> bool {
+        self.device_id != 0 && self.list.generation == 0
+    }
+
+    /// Whether it is of version 1, which had no list of the devices.
+    #[must_use]
+    pub fn is_of_version_1(&self) -> bool {
+        self.device_id == 0
+    }
+
+    /// Makes the superblocks of all devices of a store, in the order of their ordinals, such as version 2
+    /// has, where they are of version 1: with a list of the devices. `draw` gives random numbers.
+    /// Those that a store which was cut short in this has on its other devices stay as they are.
+    ///
+    /// # Errors
+    /// [`TooManyDevices`] if the store has more devices than a list.
+    pub fn upgrade(
+        superblocks: &mut [&mut Self],
+        mut draw: impl FnMut() -> u64,
+    ) -> Result<(), TooManyDevices> {
+        if superblocks.len() > DEVICES_MAX {
+            return Err(TooManyDevices);
+        }
+        let first = superblocks.first().expect("a store has a device");
+        let list = if first.is_of_version_1() {
+            let mut slots = 0;
+            let devices: Vec<ListedDevice> = superblocks
+                .iter()
+                .map(|found| {
+                    slots = found.slot_base + found.layout.slot_count;
+                    ListedDevice {
+                        id: draw().max(1),
+                        ordinal: found.ordinal,
+                        slot_base: found.slot_base,
+                        slot_count: found.layout.slot_count,
+                        state: DeviceState::InUse,
+                    }
+                })
+                .collect();
+            DeviceList {
+                generation: 1,
+                next_slot: slots,
+                next_ordinal: devices.len() as u16,
+                devices,
+            }
+        } else {
+            first.list.clone()
+        };
+        for superblock in superblocks {
+            let listed = list.device(superblock.ordinal);
+            superblock.device_id = listed.expect("every device is in the list").id;
+            superblock.device_count = list.devices.len() as u16;
+            superblock.list = list.clone();
+        }
+        Ok(())
     }
 
     /// Reads a superblock.
@@ -250,8 +340,8 @@ impl SuperblockBytes {
             _ => return None,
         };
         let slot_end = self.slot_base.get().checked_add(layout.slot_count)?;
-        let sound = self.version.get() >= 1
-            && self.ordinal.get() < self.device_count.get()
+        let (device_id, list) = self.parse_list()?;
+        let sound = self.version.get() >= VERSION_1
             && matches!(self.sector.get(), 512 | 4096)
             && matches!(self.partitions.get(), 1..=64)
             && slot_end <= SLOT_COUNT_MAX
@@ -270,7 +360,9 @@ impl SuperblockBytes {
             claimed: self.claimed == 1,
             node: NodeId(self.node.get()),
             ordinal: self.ordinal.get(),
+            device_id,
             device_count: self.device_count.get(),
+            list,
             tier,
             sector: self.sector.get(),
             partitions: self.partitions.get(),
@@ -278,5 +370,29 @@ impl SuperblockBytes {
             slot_base: self.slot_base.get(),
             layout,
         })
+    }
+    /// The device's id, and the list; neither was there before version 2.
+    fn parse_list(&self) -> Option<(u64, DeviceList)> {
+        if self.version.get() == VERSION_1 {
+            let is_one_of_them = self.ordinal.get() < self.device_count.get();
+            return is_one_of_them.then_some((0, DeviceList::NONE));
+        }
+        let head = (
+            self.generation.get(),
+            self.next_slot.get(),
+            self.next_ordinal.get(),
+        );
+        let list = DeviceList::decode(head, &self.devices, self.device_count.get())?;
+        let id = self.device_id.get();
+        let is_listed = list.device_of_id(id).is_some_and(|listed| {
+            listed.ordinal == self.ordinal.get()
+                && listed.slot_base == self.slot_base.get()
+                && listed.slot_count == self.slot_count.get()
+        });
+        let sound = id != 0
+            && self.reserved_c == [0; 2]
+            && self.reserved_d == [0; 344]
+            && (is_listed || list.generation == 0);
+        sound.then_some((id, list))
     }
 }

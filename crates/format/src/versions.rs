@@ -4,5 +4,9 @@
 /// Version 1: superblock twice, journal of partitions, page table twice, 256 KiB slots.
 pub const VERSION_1: u32 = 1;
 
+/// Version 2: the superblock has the list of the store's devices, with the device's own id. The step:
+/// [`Superblock::upgrade`](crate::Superblock::upgrade), done by the first opening.
+pub const VERSION_2: u32 = 2;
+
 /// The version that this program writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = VERSION_1;
+pub const FORMAT_VERSION: u32 = VERSION_2;

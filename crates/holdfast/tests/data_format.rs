@@ -61,6 +61,9 @@ struct Superblock {
     store: Vec<u8>,
     nonce: u64,
     ordinal: u64,
+    id: u64,
+    /// The ids of the list.
+    devices: Vec<u64>,
     partitions: u64,
     journal: u64,
     segment_bytes: u64,
@@ -82,6 +85,10 @@ fn superblock(device: &[u8]) -> Superblock {
             store: bytes[40..56].to_vec(),
             nonce: word(bytes, 56),
             ordinal: number(bytes, 74, 2),
+            id: word(bytes, 656),
+            devices: (0..number(bytes, 76, 2) as usize)
+                .map(|place| word(bytes, 680 + 24 * place))
+                .collect(),
             partitions: number(bytes, 84, 2),
             journal: word(bytes, 96),
             segment_bytes: number(bytes, 104, 4),
@@ -331,7 +338,12 @@ fn read(devices: &[Vec<u8>]) -> Blocks {
     let superblocks: Vec<Superblock> = devices.iter().map(|device| superblock(device)).collect();
     let mut pages = BTreeMap::new();
     let mut told = BTreeMap::new();
+    let first = superblocks.iter().find(|found| found.ordinal == 0);
+    let listed = &first.expect("the device with the journal").devices;
     for (device, ours) in devices.iter().zip(&superblocks) {
+        if !listed.contains(&ours.id) {
+            continue;
+        }
         table(device, ours, &mut pages);
         if ours.ordinal == 0 {
             told = journal(device, ours);

@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
-use holdfast_format::{USE_COUNTER_MAX, UseIds};
+use holdfast_format::{DEVICES_MAX, USE_COUNTER_MAX, UseIds};
 use holdfast_model::{
     ClusterId, CommandId, DiskId, DiskRequest, Epoch, NodeId, Sequence, SliceId, StoreId,
 };
@@ -84,6 +84,44 @@ pub struct Recovered {
     pub use_ids: Box<UseIds>,
     /// The slices that it holds.
     pub slices: BTreeMap<SliceId, RecoveredSlice>,
+    /// Devices that were given and are not the store's. Nothing is written to them.
+    pub strays: Vec<StrayDevice>,
+}
+
+/// A device that was given and is not one of those that the store has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StrayDevice {
+    /// The device.
+    pub disk: DiskId,
+    /// What it is.
+    pub stray: Stray,
+}
+
+/// What a device is that is not the store's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stray {
+    /// There is nothing on it.
+    Blank,
+    /// It has left the store.
+    Gone,
+    /// It was being added to the store when the node stopped. It holds nothing.
+    Joining,
+    /// It is another store's.
+    Foreign,
+    /// It holds something that is no store, or cannot be read.
+    Unreadable,
+}
+
+impl fmt::Display for Stray {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Blank => "it is blank, and was not added to the node's store",
+            Self::Gone => "it has left the node's store, and holds nothing of it any more",
+            Self::Joining => "the node stopped while it was being added: add it again",
+            Self::Foreign => "it belongs to another store",
+            Self::Unreadable => "it holds no store that can be read",
+        })
+    }
 }
 
 /// A slice as it was found.
@@ -217,8 +255,8 @@ pub enum OpenError {
     },
     /// The store has a device that was not given (or was given twice in its place).
     #[error(
-        "the store has {count} devices, and number {ordinal}, counted from 0, is missing or given \
-         twice\n\nhint: name each of the store's devices once; `holdfast inspect` tells their numbers"
+        "the store has {count} devices, and number {ordinal} is missing or given twice\n\n\
+         hint: name each of the store's devices once; `holdfast inspect` tells their numbers"
     )]
     MissingDevice {
         /// Which one, from 0.
@@ -226,6 +264,19 @@ pub enum OpenError {
         /// How many the store has.
         count: u16,
     },
+    /// A device of the store is missing, and this one, which was given, is not among those that it has: it
+    /// has left the store, or was never quite added to it.
+    #[error(
+        "the device is not one of those that its store has now\n\n\
+         hint: name all the devices that the store has; `holdfast inspect` of one of them lists them"
+    )]
+    NotListed {
+        /// The device.
+        disk: DiskId,
+    },
+    /// There are more devices than a store can have.
+    #[error("a store has at most {DEVICES_MAX} devices\n\nhint: name fewer, larger ones")]
+    TooManyDevices,
     /// The device is smaller than it was.
     #[error(
         "the device has {bytes} bytes, it had {bytes_then} when the store was created\n\n\
@@ -353,11 +404,13 @@ impl OpenError {
             | Self::LargerSector { disk, .. }
             | Self::OlderSuperblocks { disk, .. }
             | Self::OlderDevice { disk, .. }
+            | Self::NotListed { disk }
             | Self::DeviceFailed { disk } => Some(*disk),
             Self::NoFlashDevice
             | Self::BadConfig
             | Self::JournalTooSmall { .. }
             | Self::TooLarge
+            | Self::TooManyDevices
             | Self::Contradiction
             | Self::UsedUp
             | Self::MissingDevice { .. } => None,

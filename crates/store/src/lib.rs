@@ -56,6 +56,7 @@ mod install;
 mod item;
 mod log;
 mod machine;
+mod members;
 mod opener;
 mod overlay;
 mod read;
@@ -76,7 +77,7 @@ pub use holdfast_format::UseIds;
 pub use config::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
 pub use event::{
     BlockRead, Expected, InstallRefused, NoSpace, OpenError, Output, Recovered, RecoveredSlice,
-    StoreEvent, StoreToken, Usage, View,
+    StoreEvent, StoreToken, Stray, StrayDevice, Usage, View,
 };
 pub use read::READ_BLOCKS_MAX;
 pub use store::Store;

@@ -3,9 +3,11 @@
 //! Invariants:
 //! - a store is created only on devices that are blank, and its superblocks are written last;
 //! - a store is opened only if all of its devices are there and belong together;
-//! - the use counter rises, with the id that was drawn for the use, both copies durable one after the other, before anything else is
-//!   written: announced where the journal is, then on all other devices, then for good where the
-//!   journal is. A device that missed it is known by that for an older copy of itself.
+//! - the use counter rises, with the id that was drawn for the use, both copies durable one after the
+//!   other, before anything else is written: announced where the journal is, then on all other devices,
+//!   then for good where the journal is. A device that missed it is known by that for an older copy of
+//!   itself. With it goes the list of devices, so that all have that of the journal's device; and a
+//!   store of version 1 gets one.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -18,8 +20,9 @@ use holdfast_pages::{Opening, PagesDevice, PagesPlace};
 use holdfast_stdx::Instant;
 
 use crate::config::{DeviceGeometry, StoreConfig, StoreIdentity};
-use crate::event::{Expected, OpenError, Output, StoreEvent};
+use crate::event::{Expected, OpenError, Output, StoreEvent, StrayDevice};
 use crate::machine::{Core, JOURNAL_TOKENS, PAGES_TOKENS};
+use crate::members::{self, Member};
 use crate::recovered::Slivers;
 use crate::requests::{Requests, Urgency};
 use crate::superblocks::{self, Copies};
@@ -78,9 +81,12 @@ pub(crate) struct Opener {
     expected: Expected,
     /// The id of the use that begins.
     use_id: u64,
-    devices: Vec<Device>,
-    /// Of each device, once known.
-    superblocks: Vec<Superblock>,
+    /// Those that were given.
+    given: Vec<Device>,
+    /// Those of the store, once known, in the order of their ordinals: the first has the journal.
+    devices: Vec<Member>,
+    /// Those that are not.
+    strays: Vec<StrayDevice>,
     step: Step,
     requests: Requests,
     in_flight: u32,
@@ -113,26 +119,28 @@ impl Opener {
             create,
             expected,
             use_id,
-            devices: devices
+            given: devices
                 .iter()
                 .map(|geometry| Device {
                     geometry: *geometry,
                     copies: [None, None],
                 })
                 .collect(),
-            superblocks: Vec::new(),
+            devices: Vec::new(),
+            strays: Vec::new(),
             step: Step::Read,
             requests: Requests::new(config.requests_max),
             in_flight: 0,
             slivers: Slivers::new(1),
         };
-        for index in 0..opener.devices.len() {
+        for index in 0..opener.given.len() {
+            let disk = opener.given[index].geometry.disk;
             for (copy, offset) in SUPERBLOCK_OFFSETS.into_iter().enumerate() {
                 let op = DiskOp::Read {
                     offset,
                     length: SUPERBLOCK_BYTES as u32,
                 };
-                opener.ask(2 * index + copy, index, op);
+                opener.ask(2 * index + copy, disk, op);
             }
         }
         opener.requests.release(&mut out.requests);
@@ -166,7 +174,7 @@ impl Opener {
         match &mut self.step {
             Step::Read => {
                 let token = completion.token.0 as usize;
-                self.devices[token / 2].copies[token % 2] = Some(completion.result);
+                self.given[token / 2].copies[token % 2] = Some(completion.result);
                 if self.in_flight == 0 {
                     self.superblocks_read()?;
                 }
@@ -175,8 +183,8 @@ impl Opener {
                 completion.result.map_err(|_| failed)?;
                 if self.in_flight == 0 {
                     self.step = Step::PrepareFlush;
-                    let device = self.device_of_ordinal(0);
-                    self.ask(0, device, DiskOp::Flush);
+                    let (journal, _) = self.devices[0];
+                    self.ask(0, journal.disk, DiskOp::Flush);
                 }
             }
             Step::PrepareFlush => {
@@ -189,7 +197,7 @@ impl Opener {
                 if self.in_flight == 0 {
                     match (stage, copy) {
                         (stage, 0) => self.write_superblocks(stage, 1),
-                        (Stage::Create, _) => self.begin_use(),
+                        (Stage::Create, _) => self.begin_use()?,
                         (Stage::Claim, _) => self.write_superblocks(Stage::Follow, 0),
                         (Stage::Follow, _) => self.count_use(Stage::Begin),
                         (Stage::Begin, _) => self.recover_journal(),
@@ -199,7 +207,7 @@ impl Opener {
             Step::Journal(recovery) => {
                 let mut found = Vec::new();
                 // The counter has been raised for this start.
-                let known = self.superblocks[0].use_counter - 1;
+                let known = self.devices[0].1.use_counter - 1;
                 recovery
                     .handle(completion, &mut requests, &mut found)
                     .map_err(|error| match error {
@@ -227,10 +235,16 @@ impl Opener {
         Ok(())
     }
 
-    fn ask(&mut self, token: usize, device: usize, op: DiskOp) {
+    /// The superblock of the device with the journal.
+    fn first(&self) -> &Superblock {
+        let (_, superblock) = &self.devices[0];
+        superblock
+    }
+
+    fn ask(&mut self, token: usize, disk: DiskId, op: DiskOp) {
         let request = DiskRequest {
             token: DiskToken(token as u64),
-            disk: self.devices[device].geometry.disk,
+            disk,
             op,
         };
         self.push(vec![request]);
@@ -244,37 +258,39 @@ impl Opener {
     }
 
     fn superblocks_read(&mut self) -> Result<(), OpenError> {
-        let geometries: Vec<DeviceGeometry> =
-            self.devices.iter().map(|device| device.geometry).collect();
         match self.create {
             Some(identity) => {
-                for device in &self.devices {
+                for device in &self.given {
                     superblocks::must_be_blank(&device.geometry, &device.copies)?;
                 }
-                self.superblocks = superblocks::plan(&self.config.format, &identity, &geometries)?;
+                let geometries: Vec<DeviceGeometry> =
+                    self.given.iter().map(|device| device.geometry).collect();
+                let format = &self.config.format;
+                self.devices = superblocks::plan(format, &identity, &geometries, self.use_id)?;
                 self.step = Step::Prepare;
                 let requests = Journal::format(&self.journal_place()).collect();
                 self.push(requests);
             }
             None => {
-                let mut found = Vec::new();
-                for device in &self.devices {
-                    let superblock = superblocks::newest(&device.geometry, &device.copies)?;
-                    found.push((device.geometry, superblock));
-                }
-                superblocks::must_belong(&found, &self.expected)?;
-                superblocks::must_carry(&self.config, &found)?;
-                self.superblocks = found.into_iter().map(|(_, found)| found).collect();
-                self.begin_use();
+                let found = self.given.iter().map(|device| {
+                    let found = superblocks::newest(&device.geometry, &device.copies);
+                    (device.geometry, found)
+                });
+                let members = members::choose(found.collect(), &self.expected)?;
+                superblocks::must_carry(&self.config, &members.devices[0])?;
+                self.devices = members.devices;
+                self.strays = members.strays;
+                self.begin_use()?;
             }
         }
         Ok(())
     }
 
-    /// Raises the use counter, on all devices to the same number.
-    fn begin_use(&mut self) {
-        let use_counter = superblocks::next_use(&self.superblocks);
-        for superblock in &mut self.superblocks {
+    /// Raises the use counter, on all devices to the same number, and gives all the same list.
+    fn begin_use(&mut self) -> Result<(), OpenError> {
+        superblocks::adopt(&mut self.devices, self.use_id)?;
+        let use_counter = members::next_use(self.first());
+        for (_, superblock) in &mut self.devices {
             superblock.use_counter = use_counter;
             superblock.use_ids.begin(use_counter, self.use_id);
             superblock.update += 1;
@@ -286,12 +302,12 @@ impl Opener {
         } else {
             Stage::Claim
         });
+        Ok(())
     }
 
     /// Announces the use, or lets it begin.
     fn count_use(&mut self, stage: Stage) {
-        let journal = self.device_of_ordinal(0);
-        let superblock = &mut self.superblocks[journal];
+        let (_, superblock) = &mut self.devices[0];
         superblock.claimed = stage == Stage::Claim;
         superblock.update += 1;
         self.write_superblocks(stage, 0);
@@ -300,30 +316,23 @@ impl Opener {
     fn write_superblocks(&mut self, stage: Stage, copy: usize) {
         self.step = Step::Write { stage, copy };
         for index in 0..self.devices.len() {
-            if !stage.concerns(self.superblocks[index].ordinal) {
+            let (geometry, superblock) = &self.devices[index];
+            if !stage.concerns(superblock.ordinal) {
                 continue;
             }
             let op = DiskOp::Write {
                 offset: SUPERBLOCK_OFFSETS[copy],
-                parts: vec![self.superblocks[index].encode()],
+                parts: vec![superblock.encode()],
                 durable: true,
             };
-            self.ask(index, index, op);
+            self.ask(index, geometry.disk, op);
         }
     }
 
-    fn device_of_ordinal(&self, ordinal: u16) -> usize {
-        self.superblocks
-            .iter()
-            .position(|superblock| superblock.ordinal == ordinal)
-            .expect("all devices are there")
-    }
-
     fn journal_place(&self) -> JournalPlace {
-        let index = self.device_of_ordinal(0);
-        let superblock = &self.superblocks[index];
+        let (geometry, superblock) = &self.devices[0];
         JournalPlace {
-            disk: self.devices[index].geometry.disk,
+            disk: geometry.disk,
             layout: superblock.layout,
             store: superblock.store,
             nonce: superblock.nonce,
@@ -343,23 +352,19 @@ impl Opener {
     }
 
     fn open_pages(&mut self) {
-        let count = self.devices.len() as u16;
-        let devices = (0..count)
-            .map(|ordinal| {
-                let index = self.device_of_ordinal(ordinal);
-                let superblock = &self.superblocks[index];
-                PagesDevice {
-                    disk: self.devices[index].geometry.disk,
-                    layout: superblock.layout,
-                    slot_base: superblock.slot_base,
-                    tier: superblock.tier,
-                }
-            })
-            .collect();
+        let devices = self
+            .devices
+            .iter()
+            .map(|(geometry, superblock)| PagesDevice {
+                disk: geometry.disk,
+                layout: superblock.layout,
+                slot_base: superblock.slot_base,
+                tier: superblock.tier,
+            });
         let place = PagesPlace {
-            devices,
-            nonce: self.superblocks[0].nonce,
-            use_counter: self.superblocks[0].use_counter,
+            devices: devices.collect(),
+            nonce: self.first().nonce,
+            use_counter: self.first().use_counter,
             token_base: PAGES_TOKENS,
         };
         let mut requests = Vec::new();
@@ -384,7 +389,7 @@ impl Opener {
             opening.finish(),
             self.requests,
             self.slivers,
-            &self.superblocks[0],
+            (self.devices, self.strays),
             now,
         );
         core.maintain(now, out);

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use holdfast_format::{Body, Superblock};
+use holdfast_format::Body;
 use holdfast_journal::{GroupNumber, Journal};
 use holdfast_model::SliceId;
 use holdfast_pages::Pages;
@@ -12,11 +12,12 @@ use holdfast_stdx::Instant;
 
 use crate::config::StoreConfig;
 use crate::destage::Destage;
-use crate::event::{Output, Recovered, RecoveredSlice};
+use crate::event::{Output, Recovered, RecoveredSlice, StrayDevice};
 use crate::item::{Item, Items};
 use crate::machine::{
     Core, Lane, PartitionState, Pending, Purpose, RecentCommand, Waiter, partition_of,
 };
+use crate::members::Member;
 use crate::read::Reads;
 use crate::recovered::{Outcome, Redo, Sliver, Slivers, named};
 use crate::requests::Requests;
@@ -37,9 +38,10 @@ impl Core {
         pages: Pages,
         requests: Requests,
         mut slivers: Slivers,
-        superblock: &Superblock,
+        (devices, strays): (Vec<Member>, Vec<StrayDevice>),
         now: Instant,
     ) -> Self {
+        let (_, superblock) = &devices[0];
         let partitions = slivers.holes.len() as u16;
         let mut core = Self {
             config,
@@ -66,6 +68,7 @@ impl Core {
             use_counter: superblock.use_counter,
             use_ids: Box::new(superblock.use_ids),
             slices: BTreeMap::new(),
+            strays,
         };
         core.add_unknown_slices(&mut slivers);
         let suspects = slivers.suspects.clone();

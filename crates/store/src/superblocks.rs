@@ -1,19 +1,19 @@
-//! Superblocks of a whole store: planned for a new one, put together for one that exists.
+//! Superblocks of a whole store: planned for a new one, read for one that exists.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use holdfast_format::device::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use holdfast_format::{
-    DeviceLayout, DeviceRole, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock,
-    SuperblockError, USE_COUNTER_MAX, UseIds,
+    DEVICES_MAX, DeviceLayout, DeviceList, DeviceRole, FORMAT_VERSION, SUPERBLOCK_BYTES,
+    SUPERBLOCK_OFFSETS, Superblock, SuperblockError, TooManyDevices, UseIds,
 };
 use holdfast_journal::Journal;
 use holdfast_model::{BLOCK_SIZE, DiskError, DiskId, ENTRY_BYTES_MAX, Tier};
-use holdfast_stdx::Bytes;
+use holdfast_stdx::{Bytes, Prng};
 
 use crate::config::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
-use crate::event::{Expected, OpenError};
+use crate::event::OpenError;
+use crate::members::Member;
 
 const PARTITIONS_MAX: u16 = 64;
 
@@ -40,6 +40,9 @@ pub(crate) fn check(
     if devices.is_empty() {
         return Err(OpenError::NoFlashDevice);
     }
+    if create && devices.len() > DEVICES_MAX {
+        return Err(OpenError::TooManyDevices);
+    }
     let FormatConfig {
         partitions,
         segment_bytes,
@@ -58,12 +61,14 @@ pub(crate) fn check(
     }
 }
 
-/// The superblocks of a new store: the journal on the first flash device, slots numbered over all.
+/// The superblocks of a new store, in the order of their ordinals, each with its device: the journal on
+/// the first flash device, slots numbered over all. The devices' ids are drawn from `seed`.
 pub(crate) fn plan(
     config: &FormatConfig,
     identity: &StoreIdentity,
     devices: &[DeviceGeometry],
-) -> Result<Vec<Superblock>, OpenError> {
+    seed: u64,
+) -> Result<Vec<Member>, OpenError> {
     let journal = devices
         .iter()
         .position(|device| device.tier == Tier::Flash)
@@ -71,7 +76,7 @@ pub(crate) fn plan(
     let mut order: Vec<usize> = (0..devices.len()).collect();
     order.retain(|index| *index != journal);
     order.insert(0, journal);
-    let mut planned: Vec<Option<Superblock>> = vec![None; devices.len()];
+    let mut planned: Vec<Member> = Vec::new();
     let mut slot_base = 0_u32;
     for (ordinal, index) in order.into_iter().enumerate() {
         let device = &devices[index];
@@ -80,7 +85,7 @@ pub(crate) fn plan(
         } else {
             plan_in_role(device, DeviceRole::Pages)?
         };
-        planned[index] = Some(Superblock {
+        let superblock = Superblock {
             update: 1,
             cluster: identity.cluster,
             store: identity.store,
@@ -90,19 +95,33 @@ pub(crate) fn plan(
             claimed: false,
             node: identity.node,
             ordinal: ordinal as u16,
+            device_id: 0,
             device_count: devices.len() as u16,
+            list: DeviceList::NONE,
             tier: device.tier,
             sector: device.sector,
             partitions: config.partitions,
             device_bytes: device.bytes,
             slot_base,
             layout,
-        });
+        };
+        planned.push((*device, superblock));
         slot_base = slot_base
             .checked_add(layout.slot_count)
             .ok_or(OpenError::TooLarge)?;
     }
-    Ok(planned.into_iter().flatten().collect())
+    adopt(&mut planned, seed)?;
+    Ok(planned)
+}
+
+/// Gives every device of a store, which are in the order of their ordinals, the list that is on the first;
+/// and all of them one where there is none yet, with ids that are drawn from `seed`.
+pub(crate) fn adopt(devices: &mut [Member], seed: u64) -> Result<(), OpenError> {
+    let mut prng = Prng::from_seed(seed);
+    let mut superblocks: Vec<&mut Superblock> =
+        devices.iter_mut().map(|(_, found)| found).collect();
+    Superblock::upgrade(&mut superblocks, || prng.next_u64())
+        .map_err(|TooManyDevices| OpenError::TooManyDevices)
 }
 
 /// Divides the device that carries the journal: a journal of the size asked for, or else of the
@@ -151,7 +170,10 @@ pub fn device_bytes_min(config: &FormatConfig) -> u64 {
     }
 }
 
-fn plan_in_role(device: &DeviceGeometry, role: DeviceRole) -> Result<DeviceLayout, OpenError> {
+pub(crate) fn plan_in_role(
+    device: &DeviceGeometry,
+    role: DeviceRole,
+) -> Result<DeviceLayout, OpenError> {
     DeviceLayout::plan(device.bytes, role).map_err(|error| OpenError::TooSmall {
         disk: device.disk,
         bytes: device.bytes,
@@ -197,7 +219,7 @@ pub(crate) fn newest(device: &DeviceGeometry, copies: &Copies) -> Result<Superbl
             Err(_) => failed += 1,
             Ok(bytes) => match Superblock::decode(bytes) {
                 Ok(found) => {
-                    if best.is_none_or(|best| best.update < found.update) {
+                    if best.as_ref().is_none_or(|best| best.update < found.update) {
                         best = Some(found);
                     }
                 }
@@ -227,13 +249,8 @@ fn segment_bytes_min(config: &StoreConfig) -> usize {
     2 * config.change_bytes_max
 }
 
-/// Refuses a store whose journal could not take every change.
-pub(crate) fn must_carry(
-    config: &StoreConfig,
-    devices: &[(DeviceGeometry, Superblock)],
-) -> Result<(), OpenError> {
-    let journal = devices.iter().find(|(_, found)| found.ordinal == 0);
-    let (device, found) = journal.expect("all devices are there");
+/// Refuses a store whose journal, which is on this device, could not take every change.
+pub(crate) fn must_carry(config: &StoreConfig, (device, found): &Member) -> Result<(), OpenError> {
     let (bytes, bytes_min) = (found.layout.segment_bytes, segment_bytes_min(config));
     if (bytes as usize) < bytes_min {
         return Err(OpenError::SmallSegments {
@@ -241,114 +258,6 @@ pub(crate) fn must_carry(
             bytes,
             bytes_min,
         });
-    }
-    Ok(())
-}
-
-/// Refuses devices that are not all those of the store that is expected.
-pub(crate) fn must_belong(
-    devices: &[(DeviceGeometry, Superblock)],
-    expected: &Expected,
-) -> Result<(), OpenError> {
-    let (_, first) = devices.first().expect("there is a device");
-    for (device, found) in devices {
-        let same = found.cluster == first.cluster
-            && found.store == first.store
-            && found.nonce == first.nonce
-            && found.node == first.node
-            && found.device_count == first.device_count;
-        let as_expected = expected.cluster.is_none_or(|id| id == found.cluster)
-            && expected.store.is_none_or(|id| id == found.store)
-            && expected.node.is_none_or(|id| id == found.node);
-        if !same || !as_expected {
-            return Err(OpenError::Foreign {
-                disk: device.disk,
-                cluster: found.cluster,
-                store: found.store,
-                node: found.node,
-            });
-        }
-        if device.bytes < found.device_bytes {
-            return Err(OpenError::Shrunk {
-                disk: device.disk,
-                bytes: device.bytes,
-                bytes_then: found.device_bytes,
-            });
-        }
-        if device.sector > found.sector {
-            return Err(OpenError::LargerSector {
-                disk: device.disk,
-                sector: device.sector,
-                sector_then: found.sector,
-            });
-        }
-    }
-    let count = first.device_count;
-    for ordinal in 0..count {
-        let there = devices
-            .iter()
-            .filter(|(_, found)| found.ordinal == ordinal)
-            .count();
-        if there != 1 {
-            return Err(OpenError::MissingDevice { ordinal, count });
-        }
-    }
-    must_agree(devices)?;
-    must_be_newest(devices)
-}
-
-/// Refuses a device that is an older copy of itself. The number of an opening is announced where the
-/// journal is, then written to all other devices, and only then counts: so these have the journal's
-/// number, or while it is announced the one before.
-fn must_be_newest(devices: &[(DeviceGeometry, Superblock)]) -> Result<(), OpenError> {
-    let (journal, first) = devices
-        .iter()
-        .find(|(_, found)| found.ordinal == 0)
-        .expect("all devices are there");
-    let newest = first.use_counter;
-    let oldest = newest.saturating_sub(u64::from(first.claimed));
-    for (device, found) in devices {
-        let (disk, known, start) = if found.use_counter > newest {
-            (journal.disk, newest, found.use_counter)
-        } else if found.use_counter < oldest {
-            (device.disk, found.use_counter, oldest)
-        } else {
-            continue;
-        };
-        return Err(OpenError::OlderDevice { disk, known, start });
-    }
-    Ok(())
-}
-
-/// The number of the opening that comes next. One that was announced, and did not come about, is
-/// announced again.
-pub(crate) fn next_use(superblocks: &[Superblock]) -> u64 {
-    let first = superblocks.iter().find(|found| found.ordinal == 0);
-    let first = first.expect("all devices are there");
-    first.use_counter + u64::from(!first.claimed)
-}
-
-/// Refuses superblocks that are each sound, and together not what was planned.
-fn must_agree(devices: &[(DeviceGeometry, Superblock)]) -> Result<(), OpenError> {
-    let mut slots = 0;
-    for ordinal in 0..devices.len() as u16 {
-        let (_, found) = devices
-            .iter()
-            .find(|(_, found)| found.ordinal == ordinal)
-            .expect("all devices are there");
-        let journal_sound = if ordinal == 0 {
-            Journal::is_large_enough(found.layout.segment_count, found.partitions)
-        } else {
-            found.layout.segment_count == 0
-        };
-        if found.slot_base != slots || !journal_sound {
-            return Err(OpenError::Contradiction);
-        }
-        if found.use_counter >= USE_COUNTER_MAX {
-            return Err(OpenError::UsedUp);
-        }
-        // Each is checked to end within the numbers that there are.
-        slots += found.layout.slot_count;
     }
     Ok(())
 }

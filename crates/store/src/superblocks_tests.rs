@@ -6,7 +6,11 @@ use alloc::vec::Vec;
 
 use holdfast_model::{ClusterId, DiskId, NodeId, StoreId};
 
+use holdfast_format::{DeviceState, ListedDevice, USE_COUNTER_MAX};
+
 use super::*;
+use crate::event::{Expected, Stray};
+use crate::members::{Found, choose};
 
 const MIB: u64 = 1 << 20;
 
@@ -29,8 +33,8 @@ fn identity() -> StoreIdentity {
 }
 
 fn planned(config: FormatConfig, bytes: u64) -> Result<Superblock, OpenError> {
-    let superblocks = plan(&config, &identity(), &[device(bytes)])?;
-    Ok(superblocks[0])
+    let mut planned = plan(&config, &identity(), &[device(bytes)], 5)?;
+    Ok(planned.remove(0).1)
 }
 
 /// What is read from a device of so many bytes that begins with `content`.
@@ -121,7 +125,7 @@ fn what_is_not_blank_is_not_taken_for_it() {
     let superblock = planned(FormatConfig::default(), 1 << 30).expect("large enough");
     let short = copies(MIB, &superblock.encode());
     let found = newest(&device(MIB), &short).expect("one copy is there");
-    let refused = must_belong(&[(device(MIB), found)], &Expected::default());
+    let refused = choose(vec![(device(MIB), Ok(found))], &Expected::default());
     assert!(matches!(refused, Err(OpenError::Shrunk { .. })));
 }
 
@@ -137,7 +141,7 @@ fn larger_sectors_than_before_are_refused() {
         sector: 4096,
         sector_then: 512,
     };
-    let found = must_belong(&[(moved, superblock)], &Expected::default());
+    let found = choose(vec![(moved, Ok(superblock))], &Expected::default());
     assert_eq!(found, Err(refused));
 }
 
@@ -148,45 +152,151 @@ fn superblocks_that_contradict_each_other_are_refused() {
         ..device(1 << 30)
     });
     let config = FormatConfig::default();
-    let good = plan(&config, &identity(), &devices).expect("large enough");
-    let belong = |first: Superblock, second: Superblock| {
-        let found = [(devices[0], first), (devices[1], second)];
-        must_belong(&found, &Expected::default())
+    let good = plan(&config, &identity(), &devices, 5).expect("large enough");
+    let belong = |first: &Superblock, second: &Superblock| {
+        let found = [first, second].map(|found| Ok(found.clone()));
+        let found = devices.into_iter().zip(found).collect();
+        choose(found, &Expected::default()).map(|members| members.devices.len())
     };
-    let (first, second) = (good[0], good[1]);
-    assert_eq!(belong(first, second), Ok(()));
-    assert_eq!(belong(second, first), Ok(()), "in whatever order");
+    let (first, second) = (&good[0].1, &good[1].1);
+    assert_eq!(belong(first, second), Ok(2));
+    assert_eq!(belong(second, first), Ok(2), "in whatever order");
     let twice = OpenError::MissingDevice {
         ordinal: 0,
         count: 2,
     };
     assert_eq!(belong(first, first), Err(twice));
-    let gap = Superblock {
-        slot_base: second.slot_base + 8,
-        ..second
-    };
-    assert_eq!(belong(first, gap), Err(OpenError::Contradiction));
     let no_journal = Superblock {
         layout: second.layout,
-        ..first
+        ..first.clone()
     };
-    assert_eq!(belong(no_journal, second), Err(OpenError::Contradiction));
+    assert_eq!(belong(&no_journal, second), Err(OpenError::Contradiction));
     let two_journals = Superblock {
         layout: first.layout,
-        ..second
+        ..second.clone()
     };
-    assert_eq!(belong(first, two_journals), Err(OpenError::Contradiction));
+    assert_eq!(belong(first, &two_journals), Err(OpenError::Contradiction));
     let many_partitions = Superblock {
         partitions: 64,
-        ..first
+        ..first.clone()
     };
-    let refused = belong(many_partitions, second);
+    let refused = belong(&many_partitions, second);
     assert_eq!(refused, Err(OpenError::Contradiction));
     let worn = Superblock {
         use_counter: USE_COUNTER_MAX,
-        ..first
+        ..first.clone()
     };
-    assert_eq!(belong(worn, second), Err(OpenError::UsedUp));
+    assert_eq!(belong(&worn, second), Err(OpenError::UsedUp));
+    // Of version 1, without lists: slots are numbered without gaps.
+    let plain = |found: &Superblock| Superblock {
+        device_id: 0,
+        list: DeviceList::NONE,
+        ..found.clone()
+    };
+    assert_eq!(belong(&plain(first), &plain(second)), Ok(2));
+    assert_eq!(belong(first, &plain(second)), Ok(2), "cut short");
+    let gap = Superblock {
+        slot_base: second.slot_base + 8,
+        ..plain(second)
+    };
+    let refused = belong(&plain(first), &gap);
+    assert_eq!(refused, Err(OpenError::Contradiction));
+    assert_eq!(belong(first, &gap), Err(OpenError::Contradiction));
+}
+
+/// The list says which devices there are: others are told about, unless one is missing.
+#[test]
+fn devices_that_are_not_of_the_list_are_strays() {
+    let devices = [0, 1].map(|number| DeviceGeometry {
+        disk: DiskId(number),
+        ..device(1 << 30)
+    });
+    let config = FormatConfig::default();
+    let other = DeviceGeometry {
+        disk: DiskId(2),
+        ..device(1 << 30)
+    };
+    let good = plan(&config, &identity(), &devices, 5).expect("large enough");
+    let with = |third: Result<Superblock, OpenError>| {
+        let mut found: Vec<Found> = good
+            .iter()
+            .cloned()
+            .map(|(at, found)| (at, Ok(found)))
+            .collect();
+        found.push((other, third));
+        choose(found, &Expected::default()).map(|members| {
+            assert_eq!(members.devices, good);
+            let [stray] = members.strays[..] else {
+                panic!("one is a stray");
+            };
+            assert_eq!(stray.disk, other.disk);
+            stray.stray
+        })
+    };
+    let disk = other.disk;
+    assert_eq!(with(Err(OpenError::Blank { disk })), Ok(Stray::Blank));
+    let bad = OpenError::BadSuperblocks { disk };
+    assert_eq!(with(Err(bad)), Ok(Stray::Unreadable));
+    let second = &good[1].1;
+    let foreign = Superblock {
+        store: StoreId(7),
+        ..second.clone()
+    };
+    assert_eq!(with(Ok(foreign.clone())), Ok(Stray::Foreign));
+    let joining = Superblock {
+        device_id: 77,
+        ordinal: 2,
+        device_count: 0,
+        list: DeviceList::NONE,
+        ..second.clone()
+    };
+    assert_eq!(with(Ok(joining)), Ok(Stray::Joining));
+    let mut gone = second.clone();
+    gone.device_id = 78;
+    assert_eq!(with(Ok(gone.clone())), Ok(Stray::Gone));
+    // What knows of a later list, or a later start, shows that the journal's device is an old copy.
+    let older = |start| OpenError::OlderDevice {
+        disk: DiskId(0),
+        known: 0,
+        start,
+    };
+    gone.use_counter = 1;
+    assert_eq!(with(Ok(gone.clone())), Err(older(1)));
+    (gone.use_counter, gone.list.generation) = (0, 2);
+    assert_eq!(with(Ok(gone)), Err(older(0)));
+    // Two stores.
+    let second_journal = Superblock {
+        ordinal: 0,
+        ..foreign
+    };
+    let refused = with(Ok(second_journal));
+    assert!(matches!(refused, Err(OpenError::Foreign { disk, .. }) if disk == other.disk));
+}
+
+#[test]
+fn a_device_of_the_list_that_is_missing_is_named_or_what_is_in_its_place() {
+    let config = FormatConfig::default();
+    let journal = device(1 << 30);
+    let mut first = planned(config, 1 << 30).expect("large enough");
+    first.list.devices.push(ListedDevice {
+        id: 9,
+        ordinal: 4,
+        slot_base: first.list.next_slot,
+        slot_count: 8,
+        state: DeviceState::Draining,
+    });
+    first.device_count = 2;
+    let missing = OpenError::MissingDevice {
+        ordinal: 4,
+        count: 2,
+    };
+    let alone = vec![(journal, Ok(first.clone()))];
+    assert_eq!(choose(alone, &Expected::default()), Err(missing));
+    let disk = DiskId(1);
+    let other = DeviceGeometry { disk, ..journal };
+    let blank = OpenError::Blank { disk };
+    let found = vec![(journal, Ok(first)), (other, Err(blank))];
+    assert_eq!(choose(found, &Expected::default()), Err(blank));
 }
 
 #[test]
@@ -202,7 +312,7 @@ fn a_journal_that_cannot_carry_every_change_is_refused() {
     };
     let device = device(1 << 30);
     assert_eq!(check(&small, &[device], true), Ok(()));
-    let found = [(device, planned(format, 1 << 30).expect("large enough"))];
+    let found = (device, planned(format, 1 << 30).expect("large enough"));
     assert_eq!(must_carry(&small, &found), Ok(()));
     let large = StoreConfig {
         change_bytes_max: (128 << 10) + 1,
@@ -234,6 +344,8 @@ fn every_refusal_says_what_to_do_and_leaves_the_name_to_others() {
             bytes_min: 2,
         },
         OpenError::TooLarge,
+        OpenError::TooManyDevices,
+        OpenError::NotListed { disk },
         OpenError::Contradiction,
         OpenError::OlderSuperblocks {
             disk,

@@ -1,9 +1,10 @@
 //! Which devices a store is opened with, and what an opening that is cut short leaves.
 
+use holdfast_format::{DeviceList, SUPERBLOCK_OFFSETS, Superblock};
 use holdfast_model::{
     BLOCK_SIZE, ClusterId, DiskCompletion, DiskId, DiskOp, DiskRequest, NodeId, StoreId, Tier,
 };
-use holdfast_stdx::{Bytes, Instant};
+use holdfast_stdx::{Bytes, Instant, crc32c};
 use holdfast_store::{
     DeviceGeometry, Expected, FormatConfig, OpenError, Output, Store, StoreConfig, StoreEvent,
     StoreIdentity,
@@ -172,6 +173,60 @@ fn a_copy_of_before_an_opening_that_was_cut_short_is_refused_once_it_is_done() {
                 matches!(refused, Some(Err(OpenError::OlderDevice { .. }))),
                 "{requests}, {place}: {refused:?}"
             );
+        }
+    }
+}
+
+/// Makes the superblocks of a store what they were in version 1.
+fn as_of_version_1(devices: &mut Devices) {
+    for device in devices {
+        for offset in SUPERBLOCK_OFFSETS {
+            let bytes = &mut device[offset as usize..][..4096];
+            bytes[8..16].copy_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0]);
+            bytes[656..].fill(0);
+            let checksum = crc32c(bytes);
+            bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
+        }
+    }
+}
+
+fn superblocks(devices: &Devices) -> Vec<Superblock> {
+    let read = |device: &Vec<u8>, offset: u64| {
+        Superblock::decode(&device[offset as usize..][..4096]).expect("a superblock")
+    };
+    let all = devices.iter().flat_map(|device| {
+        let copies = SUPERBLOCK_OFFSETS.map(|offset| read(device, offset));
+        let alike = copies[0] == copies[1];
+        assert!(alike, "both copies are written");
+        Some(copies[0].clone())
+    });
+    all.collect()
+}
+
+#[test]
+fn a_store_of_version_1_gets_a_list_wherever_that_is_cut_short() {
+    for count in 1..=3 {
+        let mut old = created(count);
+        as_of_version_1(&mut old);
+        assert!(superblocks(&old).iter().all(Superblock::is_of_version_1));
+        for requests in 1.. {
+            let mut devices = old.clone();
+            let done = open(&mut devices, requests).is_some();
+            let opened = open(&mut devices, usize::MAX);
+            assert!(matches!(opened, Some(Ok(2..=3))), "{requests}: {opened:?}");
+            let found = superblocks(&devices);
+            let list: &DeviceList = &found[0].list;
+            assert_eq!(list.devices.len(), count);
+            for (ordinal, superblock) in (0..).zip(&found) {
+                assert_eq!(&superblock.list, list);
+                assert_eq!(superblock.ordinal, ordinal);
+                let listed = list.device(ordinal).expect("it is in the list");
+                assert_eq!(superblock.device_id, listed.id);
+            }
+            if done {
+                assert!(requests > 8, "each copy of each superblock is written");
+                break;
+            }
         }
     }
 }

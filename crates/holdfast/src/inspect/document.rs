@@ -55,6 +55,8 @@ pub(crate) struct StoreReport {
     pub(crate) use_counter: u64,
     pub(crate) partitions: u16,
     pub(crate) device_count: u16,
+    /// Of the list of devices: how often it has been made anew. 0 where there is none, in version 1.
+    pub(crate) list_generation: u64,
     /// Numbers of the devices that were not given.
     pub(crate) devices_missing: Vec<u16>,
     pub(crate) devices: Vec<DeviceReport>,
@@ -97,6 +99,7 @@ pub(crate) struct DeviceReport {
     pub(crate) bytes: u64,
     pub(crate) in_use: Option<InUse>,
     pub(crate) ordinal: u16,
+    pub(crate) standing: Standing,
     pub(crate) tier: Tier,
     pub(crate) sector: u32,
     /// The device's size when the store was created.
@@ -109,6 +112,34 @@ pub(crate) struct DeviceReport {
     pub(crate) slot_count: u32,
     /// Absent if the page table was not looked at.
     pub(crate) slots: Option<SlotCounts>,
+}
+
+/// What the store's list of devices says of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Standing {
+    /// It takes pages; in version 1 all do.
+    InUse,
+    /// Its pages go to other devices.
+    Draining,
+    /// The same, and then it leaves.
+    Leaving,
+    /// It was being added.
+    Joining,
+    /// It is not in the list: it has left the store.
+    Gone,
+}
+
+impl Standing {
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::InUse => "in use",
+            Self::Draining => "draining",
+            Self::Leaving => "draining, to be removed",
+            Self::Joining => "being added when the node stopped; not one of the store's",
+            Self::Gone => "not one of the store's any more",
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]

@@ -332,7 +332,7 @@ pub(crate) fn segments<'a>(
     device: &'a Device,
     chains: &'a [Chain],
 ) -> impl Iterator<Item = SegmentReport> + 'a {
-    let superblock = device.superblock;
+    let superblock = &device.superblock;
     let layout = superblock.layout;
     let in_chains: BTreeMap<u32, u16> = chains
         .iter()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_format::PageSet;
+use holdfast_format::{DeviceList, DeviceState, PageSet};
 use holdfast_journal::Chain;
 use holdfast_model::report::NOTES;
 use holdfast_model::{PageIndex, SliceId};
@@ -10,9 +10,9 @@ use holdfast_store::{Surveyed, SurveyedSlice};
 
 use super::Options;
 use super::damage::{Damages, Severity, span};
-use super::device::{Copy, Device};
+use super::device::Device;
 use super::document::{
-    DeviceReport, SliceJournal, SliceReport, SliceTable, StoreReport, SuperblockReport,
+    DeviceReport, SliceJournal, SliceReport, SliceTable, Standing, StoreReport, SuperblockReport,
 };
 use super::journal::{self, JournalLook};
 use super::pages::{self, Redo};
@@ -149,19 +149,32 @@ fn look_at_journal(
 /// What the superblocks say; nothing has been looked at yet.
 fn describe_store(devices: &[Device]) -> StoreReport {
     let first = &devices[0].superblock;
+    let list = newest_list(devices);
     let is_missing = |ordinal: &u16| {
         let mut there = devices.iter().map(|device| device.superblock.ordinal);
         !there.any(|there| there == *ordinal)
     };
+    let (device_count, numbers): (u16, Vec<u16>) = match list.generation {
+        0 => (first.device_count, (0..first.device_count).collect()),
+        _ => {
+            let listed = list.devices.iter().map(|device| device.ordinal);
+            (list.devices.len() as u16, listed.collect())
+        }
+    };
+    let numbers = numbers.into_iter();
     StoreReport {
         store: first.store,
         cluster: first.cluster,
         node: first.node,
         use_counter: first.use_counter,
         partitions: first.partitions,
-        device_count: first.device_count,
-        devices_missing: (0..first.device_count).filter(is_missing).collect(),
-        devices: devices.iter().map(describe).collect(),
+        device_count,
+        list_generation: list.generation,
+        devices_missing: numbers.filter(is_missing).collect(),
+        devices: devices
+            .iter()
+            .map(|device| describe(device, list))
+            .collect(),
         journal: None,
         slices: None,
         pages_uncounted: 0,
@@ -173,14 +186,32 @@ fn describe_store(devices: &[Device]) -> StoreReport {
     }
 }
 
-fn describe(device: &Device) -> DeviceReport {
+/// The list of the store's devices: that of the device with the journal counts; without it the newest
+/// that is there.
+fn newest_list(devices: &[Device]) -> &DeviceList {
+    let lists = devices.iter().map(|device| &device.superblock);
+    let newest = lists.max_by_key(|found| (found.ordinal == 0, found.list.generation));
+    &newest.expect("there is a device").list
+}
+
+fn standing(device: &Device, list: &DeviceList) -> Standing {
+    let superblock = &device.superblock;
+    let listed = list.device_of_id(superblock.device_id);
+    match listed.map(|listed| listed.state) {
+        Some(DeviceState::InUse) => Standing::InUse,
+        Some(DeviceState::Draining) => Standing::Draining,
+        Some(DeviceState::Leaving) => Standing::Leaving,
+        None if superblock.is_of_version_1() => Standing::InUse,
+        None if superblock.is_joining() => Standing::Joining,
+        None => Standing::Gone,
+    }
+}
+
+fn describe(device: &Device, list: &DeviceList) -> DeviceReport {
     let superblock = &device.superblock;
     let offsets = holdfast_format::SUPERBLOCK_OFFSETS;
     let superblocks = device.copies.iter().zip(offsets).map(|(copy, offset)| {
-        let valid = match copy {
-            Copy::Valid(found) => Some(found),
-            Copy::Bad(_) | Copy::Unreadable(_) => None,
-        };
+        let valid = copy.valid();
         SuperblockReport {
             offset,
             update: valid.map(|found| found.update),
@@ -193,6 +224,7 @@ fn describe(device: &Device) -> DeviceReport {
         bytes: device.source.bytes(),
         in_use: device.in_use,
         ordinal: superblock.ordinal,
+        standing: standing(device, list),
         tier: superblock.tier,
         sector: superblock.sector,
         bytes_then: superblock.device_bytes,

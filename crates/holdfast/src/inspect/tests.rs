@@ -3,13 +3,13 @@
 
 use std::path::PathBuf;
 
-use holdfast_format::{SUPERBLOCK_OFFSETS, Superblock};
+use holdfast_format::{DeviceList, DeviceState, ListedDevice, SUPERBLOCK_OFFSETS, Superblock};
 use holdfast_model::{BLOCK_SIZE, PAGE_SIZE};
 use holdfast_stdx::Prng;
 
 use self::made::{FIRST_BYTES, Made, SECOND_BYTES, contents, save, slice, typical};
 use super::damage::{Damage, Severity};
-use super::document::{PartitionReport, SliceReport};
+use super::document::{PartitionReport, SliceReport, Standing};
 use super::*;
 
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -133,6 +133,8 @@ fn a_whole_store_is_told_as_it_is() {
     assert!(report.sound, "{:?}", report.damage);
     assert_eq!((report.store, report.node), (made::STORE, made::NODE));
     assert_eq!((report.use_counter, report.device_count), (1, 2));
+    let standings = report.devices.iter().map(|device| device.standing);
+    assert!(standings.eq([Standing::InUse; 2]));
     agrees_with_opening(&report, &made.devices);
     for index in [0, 1] {
         let found = slice_report(&report, index);
@@ -431,13 +433,17 @@ fn a_superblock_that_was_made_up_is_looked_at() {
         let first = journal_offset + journal;
         let slots_offset = first + u64::from(slot_count) * 512;
         let second = slots_offset + u64::from(slot_count) * PAGE_SIZE as u64;
+        let slot_base = 8 * prng.below(1000) as u32;
+        let more = prng.below(100) as u16;
+        let list = made_up_list(&good, (slot_base, slot_count), more);
         let made_up = Superblock {
             update: good.update + 1,
             partitions: prng.between(1, 64) as u16,
             use_counter: prng.next_u64(),
-            device_count: prng.between(1, 100) as u16,
+            device_count: 1 + more,
+            list,
             device_bytes: second + u64::from(slot_count) * 512,
-            slot_base: 8 * prng.below(1000) as u32,
+            slot_base,
             layout: holdfast_format::DeviceLayout {
                 journal_offset,
                 segment_bytes,
@@ -446,7 +452,7 @@ fn a_superblock_that_was_made_up_is_looked_at() {
                 slots_offset,
                 slot_count,
             },
-            ..good
+            ..good.clone()
         };
         let mut device = made.devices[0][..3 << 20].to_vec();
         device[..4096].copy_from_slice(&made_up.encode());
@@ -529,4 +535,28 @@ fn whatever_is_damaged_is_told_as_an_opening_finds_it() {
     assert!(not_intact > 20, "only {not_intact} not intact");
     assert!(suspect > 5, "only {suspect} suspect");
     assert!(sound < opened / 2, "{sound} of {opened} sound");
+}
+
+/// A list of the device and of others that are nowhere.
+fn made_up_list(first: &Superblock, (slot_base, slot_count): (u32, u32), more: u16) -> DeviceList {
+    let end = slot_base + slot_count;
+    let device = |id, ordinal, slot_base, slot_count| ListedDevice {
+        id,
+        ordinal,
+        slot_base,
+        slot_count,
+        state: DeviceState::InUse,
+    };
+    let others = (1..=more).map(|ordinal| {
+        let base = end + 8 * u32::from(ordinal);
+        device(u64::from(ordinal), ordinal, base, 8)
+    });
+    let mut devices = vec![device(first.device_id, 0, slot_base, slot_count)];
+    devices.extend(others);
+    DeviceList {
+        generation: 1,
+        next_slot: end + 8 * (u32::from(more) + 1),
+        next_ordinal: more + 1,
+        devices,
+    }
 }

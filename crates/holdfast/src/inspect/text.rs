@@ -3,7 +3,7 @@
 use super::damage::Severity;
 use super::document::{
     DeviceReport, JournalReport, PageReport, PartitionReport, SegmentReport, SliceReport,
-    SlotCounts, StoreReport,
+    SlotCounts, Standing, StoreReport,
 };
 use super::source::InUse;
 use super::{Section, Target, Written};
@@ -66,6 +66,9 @@ fn write_device(device: &DeviceReport, target: Target<'_>) -> Written {
         device.bytes,
         device.sector
     )?;
+    if device.standing != Standing::InUse {
+        writeln!(target, "  {}", device.standing.text())?;
+    }
     if let Some(in_use) = device.in_use {
         writeln!(target, "  in use{}: what follows may change", by(in_use))?;
     }

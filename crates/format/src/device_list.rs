@@ -1,0 +1,250 @@
+//! The list of a store's devices, which is in every superblock.
+//!
+//! Invariants:
+//! - ids, numbers (ordinals) and numbers of slots are given out once in the life of a store, so that
+//!   what an entry of a page table or of the list says never comes to mean something else;
+//! - every change raises the generation; the list on the device with the journal counts, and is
+//!   written there before it is written to any other device of the store;
+//! - entries are in the order of their ordinals, which is that of their slots.
+
+use alloc::vec::Vec;
+use core::mem::{offset_of, size_of};
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::device::SLOT_COUNT_MAX;
+
+/// Devices of a store at most: as many as are in the superblock.
+pub const DEVICES_MAX: usize = 128;
+
+/// An entry's bytes.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct ListedBytes {
+    pub(crate) id: U64,
+    pub(crate) slot_base: U32,
+    pub(crate) slot_count: U32,
+    pub(crate) ordinal: U16,
+    pub(crate) state: u8,
+    pub(crate) reserved: [u8; 5],
+}
+
+const _: () = assert!(size_of::<ListedBytes>() == 24);
+const _: () = assert!(offset_of!(ListedBytes, reserved) == 19);
+
+impl ListedBytes {
+    pub(crate) const NONE: Self = Self {
+        id: U64::ZERO,
+        slot_base: U32::ZERO,
+        slot_count: U32::ZERO,
+        ordinal: U16::ZERO,
+        state: 0,
+        reserved: [0; 5],
+    };
+}
+
+/// What is done with a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceState {
+    /// It takes pages.
+    InUse,
+    /// It takes no pages any more, and those that it has go to others.
+    Draining,
+    /// The same, and when it has none left it leaves the store by itself.
+    Leaving,
+}
+
+/// A device of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListedDevice {
+    /// Drawn at random when it was added, not 0.
+    pub id: u64,
+    /// Its number; the journal is on 0.
+    pub ordinal: u16,
+    /// Number of its first slot among all slots of the store.
+    pub slot_base: u32,
+    /// Its slots.
+    pub slot_count: u32,
+    /// What is done with it.
+    pub state: DeviceState,
+}
+
+/// The devices of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceList {
+    /// Rises with every change. 0 is no list: that of a device which is being added, or of version 1.
+    pub generation: u64,
+    /// Slots that have been given out so far: the base of the next device's.
+    pub next_slot: u32,
+    /// Numbers of devices that have been given out so far.
+    pub next_ordinal: u16,
+    /// The devices, by rising ordinals.
+    pub devices: Vec<ListedDevice>,
+}
+
+impl DeviceList {
+    /// No list.
+    pub const NONE: Self = Self {
+        generation: 0,
+        next_slot: 0,
+        next_ordinal: 0,
+        devices: Vec::new(),
+    };
+
+    /// The device of this number.
+    #[must_use]
+    pub fn device(&self, ordinal: u16) -> Option<&ListedDevice> {
+        self.devices.iter().find(|device| device.ordinal == ordinal)
+    }
+
+    /// The device of this id.
+    #[must_use]
+    pub fn device_of_id(&self, id: u64) -> Option<&ListedDevice> {
+        self.devices.iter().find(|device| device.id == id)
+    }
+
+    pub(crate) fn encode(&self) -> [ListedBytes; DEVICES_MAX] {
+        assert!(self.is_sound(), "a list that is written is one");
+        let mut bytes = [ListedBytes::NONE; DEVICES_MAX];
+        for (place, device) in bytes.iter_mut().zip(&self.devices) {
+            *place = ListedBytes {
+                id: U64::new(device.id),
+                slot_base: U32::new(device.slot_base),
+                slot_count: U32::new(device.slot_count),
+                ordinal: U16::new(device.ordinal),
+                state: match device.state {
+                    DeviceState::InUse => 1,
+                    DeviceState::Draining => 2,
+                    DeviceState::Leaving => 3,
+                },
+                reserved: [0; 5],
+            };
+        }
+        bytes
+    }
+
+    /// The list with these entries; nothing if they contradict each other.
+    pub(crate) fn decode(
+        (generation, next_slot, next_ordinal): (u64, u32, u16),
+        entries: &[ListedBytes; DEVICES_MAX],
+        count: u16,
+    ) -> Option<Self> {
+        let (entries, rest) = entries.split_at_checked(usize::from(count))?;
+        if rest.iter().any(|entry| entry.as_bytes() != [0; 24]) {
+            return None;
+        }
+        let devices = entries.iter().map(listed).collect::<Option<Vec<_>>>()?;
+        let list = Self {
+            generation,
+            next_slot,
+            next_ordinal,
+            devices,
+        };
+        list.is_sound().then_some(list)
+    }
+
+    fn is_sound(&self) -> bool {
+        if self.generation == 0 {
+            return *self == Self::NONE;
+        }
+        let mut slots = 0;
+        let mut ordinals = 0;
+        for (place, device) in self.devices.iter().enumerate() {
+            let twice = self.devices[..place]
+                .iter()
+                .any(|other| other.id == device.id);
+            let Some(end) = device.slot_base.checked_add(device.slot_count) else {
+                return false;
+            };
+            if twice || device.id == 0 || device.ordinal < ordinals || device.slot_base < slots {
+                return false;
+            }
+            // The first has the journal, wherever later ones have come and gone.
+            if (place == 0) != (device.ordinal == 0) || device.ordinal == u16::MAX {
+                return false;
+            }
+            (slots, ordinals) = (end, device.ordinal + 1);
+        }
+        self.devices.len() <= DEVICES_MAX
+            && !self.devices.is_empty()
+            && self.devices[0].state == DeviceState::InUse
+            && slots <= self.next_slot
+            && ordinals <= self.next_ordinal
+            && self.next_slot <= SLOT_COUNT_MAX
+    }
+}
+
+fn listed(entry: &ListedBytes) -> Option<ListedDevice> {
+    let state = match entry.state {
+        1 => DeviceState::InUse,
+        2 => DeviceState::Draining,
+        3 => DeviceState::Leaving,
+        _ => return None,
+    };
+    (entry.reserved == [0; 5]).then_some(ListedDevice {
+        id: entry.id.get(),
+        ordinal: entry.ordinal.get(),
+        slot_base: entry.slot_base.get(),
+        slot_count: entry.slot_count.get(),
+        state,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn device(id: u64, ordinal: u16, slot_base: u32) -> ListedDevice {
+        ListedDevice {
+            id,
+            ordinal,
+            slot_base,
+            slot_count: 8,
+            state: DeviceState::InUse,
+        }
+    }
+
+    fn list() -> DeviceList {
+        DeviceList {
+            generation: 9,
+            next_slot: 64,
+            next_ordinal: 8,
+            devices: vec![device(1, 0, 0), device(2, 3, 16), device(3, 7, 56)],
+        }
+    }
+
+    fn read(list: &DeviceList, entries: &[ListedBytes; DEVICES_MAX]) -> Option<DeviceList> {
+        let head = (list.generation, list.next_slot, list.next_ordinal);
+        DeviceList::decode(head, entries, list.devices.len() as u16)
+    }
+
+    #[test]
+    fn a_list_with_gaps_is_read_as_it_was_written() {
+        assert_eq!(read(&list(), &list().encode()), Some(list()));
+        let none = DeviceList::NONE;
+        assert_eq!(read(&none, &none.encode()), Some(none));
+    }
+
+    #[test]
+    fn a_list_that_contradicts_itself_is_none() {
+        let spoil: [fn(&mut [ListedBytes; DEVICES_MAX]); 9] = [
+            |entries| entries[1].id = U64::new(1),
+            |entries| entries[1].id = U64::ZERO,
+            |entries| entries[0].ordinal = U16::new(1),
+            |entries| entries[0].state = 2,
+            |entries| entries[2].state = 4,
+            |entries| entries[1].slot_base = U32::new(7),
+            |entries| entries[2].slot_base = U32::new(57),
+            |entries| entries[2].ordinal = U16::new(8),
+            |entries| entries[3].reserved[0] = 1,
+        ];
+        for (number, spoil) in spoil.into_iter().enumerate() {
+            let mut entries = list().encode();
+            spoil(&mut entries);
+            assert_eq!(read(&list(), &entries), None, "{number}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Which of the devices that are given are those of the store, and whether they are all there.
+//!
+//! Invariants:
+//! - the list on the device with the journal says which devices the store has; a store of version 1 has
+//!   no list, and all that are given must be its own;
+//! - a store is opened with every device of the list, and no other is written to.
+
+use alloc::vec::Vec;
+
+use holdfast_format::{Superblock, USE_COUNTER_MAX};
+use holdfast_journal::Journal;
+use holdfast_model::DiskId;
+
+use crate::config::DeviceGeometry;
+use crate::event::{Expected, OpenError, Stray, StrayDevice};
+
+/// A device with what its superblock says.
+pub(crate) type Member = (DeviceGeometry, Superblock);
+
+/// A device with what was found in the place of its superblock.
+pub(crate) type Found = (DeviceGeometry, Result<Superblock, OpenError>);
+
+/// The devices that were given.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Members {
+    /// Those of the store, in the order of their ordinals: the first has the journal.
+    pub(crate) devices: Vec<Member>,
+    /// The others.
+    pub(crate) strays: Vec<StrayDevice>,
+}
+
+/// Tells the store's devices from others.
+///
+/// # Errors
+/// [`OpenError`] if the store cannot be opened with these devices.
+pub(crate) fn choose(found: Vec<Found>, expected: &Expected) -> Result<Members, OpenError> {
+    let Some((device, first)) = journal_of(&found) else {
+        return Err(without_journal(found));
+    };
+    let is_expected = expected.cluster.is_none_or(|id| id == first.cluster)
+        && expected.store.is_none_or(|id| id == first.store)
+        && expected.node.is_none_or(|id| id == first.node);
+    if !is_expected {
+        return Err(foreign(device.disk, &first));
+    }
+    let mut members = Members {
+        devices: Vec::new(),
+        strays: Vec::new(),
+    };
+    let mut problem = None;
+    for (geometry, superblock) in found {
+        match place_of(&geometry, superblock, &device, &first)? {
+            Ok(superblock) => members.devices.push((geometry, superblock)),
+            Err((stray, error)) if first.is_of_version_1() || stray.is_none() => {
+                return Err(error);
+            }
+            Err((stray, error)) => {
+                let disk = geometry.disk;
+                members
+                    .strays
+                    .extend(stray.map(|stray| StrayDevice { disk, stray }));
+                problem.get_or_insert(error);
+            }
+        }
+    }
+    members.devices.sort_by_key(|(_, found)| found.ordinal);
+    must_be_all(&members.devices, &first).map_err(|missing| problem.unwrap_or(missing))?;
+    for (geometry, superblock) in &members.devices {
+        must_be_as_then(geometry, superblock)?;
+    }
+    must_agree(&members.devices, &first)?;
+    must_be_newest(&members.devices)?;
+    Ok(members)
+}
+
+/// The device with the journal. Where there are two, of different stores, the second is foreign.
+fn journal_of(found: &[Found]) -> Option<Member> {
+    found.iter().find_map(|(geometry, found)| match found {
+        Ok(found) if found.ordinal == 0 => Some((*geometry, found.clone())),
+        _ => None,
+    })
+}
+
+/// Why there is no store where there is no device with a journal.
+fn without_journal(found: Vec<Found>) -> OpenError {
+    let mut count = 0;
+    for (_, superblock) in found {
+        match superblock {
+            Err(error) => return error,
+            Ok(superblock) => count = count.max(superblock.device_count),
+        }
+    }
+    OpenError::MissingDevice { ordinal: 0, count }
+}
+
+fn foreign(disk: DiskId, found: &Superblock) -> OpenError {
+    OpenError::Foreign {
+        disk,
+        cluster: found.cluster,
+        store: found.store,
+        node: found.node,
+    }
+}
+
+/// Whether a device is the store's: its superblock; or else what it is, and what is said of it where
+/// one of the store's own is missing.
+///
+/// # Errors
+/// That the device with the journal is an older copy of itself.
+fn place_of(
+    geometry: &DeviceGeometry,
+    superblock: Result<Superblock, OpenError>,
+    journal: &DeviceGeometry,
+    first: &Superblock,
+) -> Result<Result<Superblock, (Option<Stray>, OpenError)>, OpenError> {
+    let disk = geometry.disk;
+    let found = match superblock {
+        Ok(found) => found,
+        Err(error @ OpenError::Blank { .. }) => return Ok(Err((Some(Stray::Blank), error))),
+        Err(error) => return Ok(Err((Some(Stray::Unreadable), error))),
+    };
+    let same = found.cluster == first.cluster
+        && found.store == first.store
+        && found.nonce == first.nonce
+        && found.node == first.node;
+    if !same {
+        // A second journal: which of the two stores is meant is not ours to guess.
+        let stray = (found.ordinal != 0).then_some(Stray::Foreign);
+        return Ok(Err((stray, foreign(disk, &found))));
+    }
+    if found.list.generation > first.list.generation {
+        return Err(OpenError::OlderDevice {
+            disk: journal.disk,
+            known: first.use_counter,
+            start: found.use_counter,
+        });
+    }
+    let is_listed = if first.is_of_version_1() || found.is_of_version_1() {
+        found.device_count == first.device_count || first.list.device(found.ordinal).is_some()
+    } else {
+        first.list.device_of_id(found.device_id).is_some()
+    };
+    if is_listed {
+        return Ok(Ok(found));
+    }
+    // The store went on without it, so it has seen no later use than the others.
+    if found.use_counter > first.use_counter {
+        return Err(OpenError::OlderDevice {
+            disk: journal.disk,
+            known: first.use_counter,
+            start: found.use_counter,
+        });
+    }
+    let stray = if found.is_joining() {
+        Stray::Joining
+    } else {
+        Stray::Gone
+    };
+    let missing = OpenError::NotListed { disk };
+    Ok(Err((Some(stray), missing)))
+}
+
+/// Refuses a store of which a device is missing, or there twice.
+fn must_be_all(devices: &[Member], first: &Superblock) -> Result<(), OpenError> {
+    let count = first.device_count;
+    let numbers: Vec<u16> = if first.is_of_version_1() {
+        (0..count).collect()
+    } else {
+        let listed = first.list.devices.iter();
+        listed.map(|device| device.ordinal).collect()
+    };
+    for ordinal in numbers {
+        let there = devices.iter().filter(|(_, found)| found.ordinal == ordinal);
+        if there.count() != 1 {
+            return Err(OpenError::MissingDevice { ordinal, count });
+        }
+    }
+    Ok(())
+}
+
+fn must_be_as_then(device: &DeviceGeometry, found: &Superblock) -> Result<(), OpenError> {
+    if device.bytes < found.device_bytes {
+        return Err(OpenError::Shrunk {
+            disk: device.disk,
+            bytes: device.bytes,
+            bytes_then: found.device_bytes,
+        });
+    }
+    if device.sector > found.sector {
+        return Err(OpenError::LargerSector {
+            disk: device.disk,
+            sector: device.sector,
+            sector_then: found.sector,
+        });
+    }
+    Ok(())
+}
+
+/// Refuses superblocks that are each sound, and together not what was planned.
+fn must_agree(devices: &[Member], first: &Superblock) -> Result<(), OpenError> {
+    let mut slots = 0;
+    for (_, found) in devices {
+        let journal_sound = if found.ordinal == 0 {
+            Journal::is_large_enough(found.layout.segment_count, found.partitions)
+        } else {
+            found.layout.segment_count == 0
+        };
+        let slots_sound = match first.list.device(found.ordinal) {
+            Some(listed) => {
+                listed.slot_base == found.slot_base && listed.slot_count == found.layout.slot_count
+            }
+            None => found.slot_base == slots,
+        };
+        if !slots_sound || !journal_sound {
+            return Err(OpenError::Contradiction);
+        }
+        if found.use_counter >= USE_COUNTER_MAX {
+            return Err(OpenError::UsedUp);
+        }
+        // Each is checked to end within the numbers that there are.
+        slots += found.layout.slot_count;
+    }
+    Ok(())
+}
+
+/// Refuses a device that is an older copy of itself. The number of an opening is announced where the
+/// journal is, then written to all other devices, and only then counts: so these have the journal's
+/// number, or while it is announced the one before.
+fn must_be_newest(devices: &[Member]) -> Result<(), OpenError> {
+    let (journal, first) = devices.first().expect("all devices are there");
+    let newest = first.use_counter;
+    let oldest = newest.saturating_sub(u64::from(first.claimed));
+    for (device, found) in devices {
+        let (disk, known, start) = if found.use_counter > newest {
+            (journal.disk, newest, found.use_counter)
+        } else if found.use_counter < oldest {
+            (device.disk, found.use_counter, oldest)
+        } else {
+            continue;
+        };
+        return Err(OpenError::OlderDevice { disk, known, start });
+    }
+    Ok(())
+}
+
+/// The number of the opening that comes next. One that was announced, and did not come about, is
+/// announced again.
+pub(crate) fn next_use(first: &Superblock) -> u64 {
+    first.use_counter + u64::from(!first.claimed)
+}
