@@ -6,6 +6,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use holdfast_format::{PageEntry, TABLE_BLOCK, TABLE_ENTRY};
 
@@ -104,6 +105,17 @@ impl TableCache {
         assert!(cached.pins > 0, "the block is pinned");
         cached.pins -= 1;
         self.evict();
+    }
+
+    /// Drops the blocks of these slots, whose device has gone. None of them is pinned.
+    pub(crate) fn forget(&mut self, slots: core::ops::Range<u32>) {
+        let blocks = TableBlockId::of_slot(slots.start)..TableBlockId::of_slot(slots.end);
+        let gone: Vec<TableBlockId> = self.blocks.range(blocks).map(|(id, _)| *id).collect();
+        for id in gone {
+            let cached = self.blocks.remove(&id).expect("it was just there");
+            assert!(cached.pins == 0, "no round is under way on the device");
+            self.by_use.remove(&cached.used);
+        }
     }
 
     fn touch(&mut self, id: TableBlockId) {

@@ -15,15 +15,20 @@
 extern crate alloc;
 
 mod cache;
+mod moves;
+#[cfg(test)]
+mod moves_tests;
 mod open;
 mod pages;
 mod place;
 mod read;
 mod round;
 mod slots;
+mod target;
 #[cfg(test)]
 mod tests;
 
+pub use moves::ToMove;
 pub use open::Opening;
 pub use pages::{PageView, Pages};
 pub use place::{PagesDevice, PagesPlace};

@@ -51,6 +51,8 @@ pub(crate) enum Asked {
     Run { read: u64, run: usize },
     /// One copy of a table block.
     Table { block: TableBlockId, copy: usize },
+    /// Blocks of a page that moves.
+    Fetch(usize),
     /// A write or a flush of the round.
     Round,
 }
@@ -154,13 +156,14 @@ impl Pages {
         self.map.keys().copied()
     }
 
-    /// Slots that no page has; one that a round has chosen counts until its page is in the map.
+    /// Slots that no page has, of the devices that are not drained; one that a round has chosen counts until
+    /// its page is in the map.
     #[must_use]
     pub fn free_slots(&self) -> u32 {
         self.slots.free() + self.round.as_ref().map_or(0, Round::chosen)
     }
 
-    /// All slots.
+    /// All slots of the devices that are not drained.
     #[must_use]
     pub fn slot_count(&self) -> u32 {
         self.place.slot_count()
@@ -233,6 +236,9 @@ impl Pages {
                 self.take_table(block, copy, completion.result, requests);
                 self.reads_go_on(events);
                 self.round_goes_on(requests, events);
+            }
+            Asked::Fetch(number) => {
+                self.take_fetch(number, completion.result, requests, events);
             }
             Asked::Round => {
                 completion.result.map_err(|_| PagesFailed)?;

@@ -19,12 +19,14 @@ pub struct PagesDevice {
     pub slot_base: u32,
     /// Its class.
     pub tier: Tier,
+    /// Its slots are not given out, and its pages have to move.
+    pub is_drained: bool,
 }
 
 /// All devices of a store.
 #[derive(Clone, Debug)]
 pub struct PagesPlace {
-    /// By rising `slot_base`, without gaps.
+    /// By rising `slot_base`.
     pub devices: Vec<PagesDevice>,
     /// The store's nonce.
     pub nonce: u64,
@@ -50,11 +52,12 @@ impl TableBlockId {
 }
 
 impl PagesPlace {
-    /// Slots of all devices.
+    /// Slots of all devices but those that are drained.
     #[must_use]
     pub fn slot_count(&self) -> u32 {
         self.devices
             .iter()
+            .filter(|device| !device.is_drained)
             .map(|device| device.layout.slot_count)
             .sum()
     }

@@ -1,7 +1,7 @@
 //! A round of destage: many pages written with one flush for each step.
 //!
-//! 1. the table blocks of all slots concerned are loaded, new slots are chosen; the owner is told
-//!    which pages come and go, and logs those that go;
+//! 1. the table blocks of all slots concerned are loaded, new slots are chosen, and what moves is read;
+//!    the owner is told which pages come and go, and logs those that go;
 //! 2. blocks are written in place, each device is flushed;
 //! 3. when the removals are logged, table entries are written, both copies, each device is flushed;
 //! 4. slots that were freed can be used again; the owner is told.
@@ -15,13 +15,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use holdfast_format::{PageEntry, PageKey, SlotContent, TABLE_BLOCK};
-use holdfast_model::{BLOCK_SIZE, BLOCKS_PER_PAGE, DiskId, DiskOp, DiskRequest, Sequence};
+use holdfast_model::{BLOCK_SIZE, DiskId, DiskOp, DiskRequest, Sequence};
 use holdfast_stdx::Bytes;
 
 use crate::PagesEvent;
+use crate::moves::Fetch;
 use crate::pages::{Asked, NO_SLOT, PageState, Pages};
 use crate::place::TableBlockId;
 use crate::read::runs_of;
+use crate::target::{Target, painted};
 
 /// Left-over entries that one round clears at most, to bound the table blocks that it pins.
 const ZOMBIES_PER_ROUND: usize = 256;
@@ -49,6 +51,8 @@ pub enum PageWork {
     Paint(Vec<(u32, Paint)>),
     /// The page goes.
     Drop,
+    /// The page goes to another slot, of a device that is not drained, as it is.
+    Move,
 }
 
 /// One page of a round.
@@ -72,34 +76,22 @@ pub struct RoundPlan {
 }
 
 #[derive(Debug)]
-struct Job {
-    key: PageKey,
+pub(crate) struct Job {
+    pub(crate) key: PageKey,
     written: Sequence,
-    paints: Vec<(u32, Paint)>,
+    pub(crate) paints: Vec<(u32, Paint)>,
     drop: bool,
     slot: u32,
+    /// The slot that it leaves, if it moves.
+    pub(crate) from: Option<u32>,
     /// What the page will be.
     target: Target,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Target {
-    mask: u64,
-    lost: u64,
-    /// Blocks of `mask` whose contents are known not to match their checksum.
-    suspect: u64,
-    checksums: Option<Box<[u32; BLOCKS_PER_PAGE as usize]>>,
-}
-
-impl Target {
-    fn is_nothing(&self) -> bool {
-        self.mask == 0 && self.lost == 0
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub(crate) enum Step {
     Loading,
+    Fetching,
     Data,
     DataFlush,
     Logging,
@@ -109,13 +101,17 @@ enum Step {
 
 #[derive(Debug)]
 pub(crate) struct Round {
-    jobs: Vec<Job>,
+    pub(crate) jobs: Vec<Job>,
     /// Slots whose entries are cleared because they name a page that is not there.
-    zombies: Vec<u32>,
-    step: Step,
+    pub(crate) zombies: Vec<u32>,
+    pub(crate) step: Step,
     in_flight: u32,
     missing: BTreeSet<TableBlockId>,
+    /// Those that are written.
     blocks: BTreeSet<TableBlockId>,
+    /// Those of slots that pages leave.
+    sources: BTreeSet<TableBlockId>,
+    pub(crate) fetches: Vec<Fetch>,
     plan: RoundPlan,
     logged: bool,
     chosen: u32,
@@ -125,7 +121,9 @@ impl Round {
     /// Slots that the round has taken for pages that are not in the map yet.
     pub(crate) fn chosen(&self) -> u32 {
         match self.step {
-            Step::Loading | Step::Data | Step::DataFlush | Step::Logging => self.chosen,
+            Step::Loading | Step::Fetching | Step::Data | Step::DataFlush | Step::Logging => {
+                self.chosen
+            }
             Step::Table | Step::TableFlush => 0,
         }
     }
@@ -168,8 +166,14 @@ impl Pages {
             .chain(zombies.iter().copied())
             .map(TableBlockId::of_slot)
             .collect();
+        let sources: BTreeSet<TableBlockId> = jobs
+            .iter()
+            .filter_map(|job| job.from)
+            .map(TableBlockId::of_slot)
+            .filter(|block| !blocks.contains(block))
+            .collect();
         let mut missing = BTreeSet::new();
-        for block in &blocks {
+        for block in blocks.iter().chain(&sources) {
             if self.cache.contains(*block) {
                 self.cache.pin(*block);
             } else {
@@ -184,6 +188,8 @@ impl Pages {
             in_flight: 0,
             missing,
             blocks,
+            sources,
+            fetches: Vec::new(),
             plan: RoundPlan::default(),
             logged: false,
             chosen: free_before - self.slots.free(),
@@ -206,11 +212,17 @@ impl Pages {
     fn prepare(&mut self, job: PageJob) -> Job {
         let state = self.state(job.key);
         let lost = self.lost.get(&job.key).copied().unwrap_or(0);
-        let (paints, drop) = match job.work {
-            PageWork::Paint(paints) => (paints, false),
-            PageWork::Drop => (Vec::new(), true),
+        let (paints, drop, moves) = match job.work {
+            PageWork::Paint(paints) => (paints, false, false),
+            PageWork::Drop => (Vec::new(), true, false),
+            PageWork::Move => (Vec::new(), false, true),
         };
         let mut slot = state.map_or(NO_SLOT, |state| state.slot);
+        let from = moves.then_some(slot);
+        if moves {
+            assert!(slot != NO_SLOT, "a page that moves has a slot");
+            slot = self.slots.take().expect("the owner knows of a free slot");
+        }
         if slot == NO_SLOT && !drop {
             let remains = painted(
                 &Target {
@@ -229,6 +241,7 @@ impl Pages {
             paints,
             drop,
             slot,
+            from,
             target: Target::default(),
         }
     }
@@ -254,14 +267,18 @@ impl Pages {
                 self.cache.pin(block);
             }
             if round.missing.is_empty() {
-                self.plan_round(requests, events);
+                self.fetch_round(requests, events);
             }
         }
         self.cache.evict();
     }
 
     /// Every entry concerned is in memory: decides what each page will be, and writes the blocks.
-    fn plan_round(&mut self, requests: &mut Vec<DiskRequest>, events: &mut Vec<PagesEvent>) {
+    pub(crate) fn plan_round(
+        &mut self,
+        requests: &mut Vec<DiskRequest>,
+        events: &mut Vec<PagesEvent>,
+    ) {
         let mut round = self.round.take().expect("a round is under way");
         for job in &mut round.jobs {
             job.target = if job.drop {
@@ -289,7 +306,7 @@ impl Pages {
     }
 
     /// What is in a page now, with its checksums. What no valid entry vouches for is lost.
-    fn known(&mut self, key: PageKey) -> Target {
+    pub(crate) fn known(&mut self, key: PageKey) -> Target {
         let Some(state) = self.state(key) else {
             return Target::default();
         };
@@ -380,7 +397,9 @@ impl Pages {
                 self.flush(Step::TableFlush, disks, requests);
             }
             Step::TableFlush => self.end_round(events),
-            Step::Loading | Step::Logging => unreachable!("nothing is in flight in these steps"),
+            Step::Loading | Step::Fetching | Step::Logging => {
+                unreachable!("nothing is written in these steps")
+            }
         }
     }
 
@@ -476,6 +495,8 @@ impl Pages {
             mask: target.mask,
         });
         self.set_state(job.key, state);
+        // Its entry is left over, and goes when the new one is on stable storage.
+        self.zombies.extend(job.from);
     }
 
     fn set_entry(&mut self, slot: u32, content: SlotContent) -> u64 {
@@ -529,7 +550,7 @@ impl Pages {
         for slot in &round.zombies {
             self.slots.release(*slot);
         }
-        for block in &round.blocks {
+        for block in round.blocks.iter().chain(&round.sources) {
             self.cache.unpin(*block);
         }
         events.push(PagesEvent::RoundDone(round.plan));
@@ -543,30 +564,4 @@ fn remember(masks: &mut BTreeMap<PageKey, u64>, key: PageKey, mask: u64) {
     } else {
         masks.insert(key, mask);
     }
-}
-
-/// What a page becomes when it is painted.
-fn painted(before: &Target, paints: &[(u32, Paint)]) -> Target {
-    let mut target = before.clone();
-    let checksums = target.checksums.get_or_insert_with(|| Box::new([0; 64]));
-    for (block, paint) in paints {
-        let bit = 1 << block;
-        target.mask &= !bit;
-        target.lost &= !bit;
-        target.suspect &= !bit;
-        match paint {
-            Paint::Data { checksum, .. } => {
-                target.mask |= bit;
-                checksums[*block as usize] = *checksum;
-            }
-            Paint::Bad(Some(checksum)) => {
-                target.mask |= bit;
-                target.suspect |= bit;
-                checksums[*block as usize] = *checksum;
-            }
-            Paint::Bad(None) => target.lost |= bit,
-            Paint::Zero => {}
-        }
-    }
-    target
 }

@@ -1,6 +1,7 @@
 //! Which slots are free.
 //!
-//! Invariants: the count is that of the bits; flash is given out before capacity; on a device, slots
+//! Invariants: the count is that of the bits; nothing is given out of a device that is drained, and what
+//! is free there does not count; flash is given out before capacity; on a device, slots
 //! are given out in order as far as possible, so that pages written together lie together.
 
 use alloc::vec;
@@ -8,7 +9,7 @@ use alloc::vec::Vec;
 
 use holdfast_model::Tier;
 
-use crate::place::PagesPlace;
+use crate::place::{PagesDevice, PagesPlace};
 
 #[derive(Debug)]
 struct DeviceSlots {
@@ -20,6 +21,29 @@ struct DeviceSlots {
     free: u32,
     /// The word to look at first.
     cursor: usize,
+    is_drained: bool,
+}
+
+impl DeviceSlots {
+    /// All of them free.
+    fn new(device: &PagesDevice) -> Self {
+        let count = device.layout.slot_count;
+        let mut words = vec![u64::MAX; count.div_ceil(64) as usize];
+        if let Some(last) = words.last_mut()
+            && !count.is_multiple_of(64)
+        {
+            *last = (1 << (count % 64)) - 1;
+        }
+        Self {
+            base: device.slot_base,
+            count,
+            tier: device.tier,
+            words,
+            free: count,
+            cursor: 0,
+            is_drained: device.is_drained,
+        }
+    }
 }
 
 /// The free slots of all devices.
@@ -32,31 +56,49 @@ pub(crate) struct Slots {
 impl Slots {
     /// All slots free.
     pub(crate) fn new(place: &PagesPlace) -> Self {
-        let devices: Vec<DeviceSlots> = place
-            .devices
-            .iter()
-            .map(|device| {
-                let count = device.layout.slot_count;
-                let mut words = vec![u64::MAX; count.div_ceil(64) as usize];
-                if let Some(last) = words.last_mut()
-                    && !count.is_multiple_of(64)
-                {
-                    *last = (1 << (count % 64)) - 1;
-                }
-                DeviceSlots {
-                    base: device.slot_base,
-                    count,
-                    tier: device.tier,
-                    words,
-                    free: count,
-                    cursor: 0,
-                }
-            })
-            .collect();
-        let free = devices.iter().map(|device| device.free).sum();
-        Self { devices, free }
+        let mut slots = Self {
+            devices: Vec::new(),
+            free: 0,
+        };
+        for device in &place.devices {
+            slots.add(device);
+        }
+        slots
     }
 
+    /// Adds a device, with bases above those of all others.
+    pub(crate) fn add(&mut self, device: &PagesDevice) {
+        if !device.is_drained {
+            self.free += device.layout.slot_count;
+        }
+        self.devices.push(DeviceSlots::new(device));
+    }
+
+    /// Gives out no slot any more of the device whose slots begin there.
+    pub(crate) fn stop_giving(&mut self, base: u32) {
+        let device = self.device_mut(base);
+        if !device.is_drained {
+            device.is_drained = true;
+            let free = device.free;
+            self.free -= free;
+        }
+    }
+
+    /// Forgets the device whose slots begin there: all of them are free.
+    pub(crate) fn remove(&mut self, base: u32) {
+        let device = self.device(base);
+        assert!(device.is_drained, "its free slots are not counted");
+        assert!(device.free == device.count, "none of its slots is used");
+        self.devices.retain(|device| device.base != base);
+    }
+
+    /// Slots that are not free of the device whose slots begin there.
+    pub(crate) fn used(&self, base: u32) -> u32 {
+        let device = self.device(base);
+        device.count - device.free
+    }
+
+    /// Free slots of the devices that are not drained.
     pub(crate) fn free(&self) -> u32 {
         self.free
     }
@@ -74,7 +116,9 @@ impl Slots {
         let local = slot - device.base;
         device.words[local as usize / 64] &= !(1 << (local % 64));
         device.free -= 1;
-        self.free -= 1;
+        if !device.is_drained {
+            self.free -= 1;
+        }
     }
 
     /// Takes any slot: of the flash device with most room, or else of the capacity device.
@@ -82,7 +126,7 @@ impl Slots {
         let device = self
             .devices
             .iter_mut()
-            .filter(|device| device.free > 0)
+            .filter(|device| device.free > 0 && !device.is_drained)
             .min_by_key(|device| (device.tier, u32::MAX - device.free))?;
         let words = device.words.len();
         let word = (0..words)
@@ -103,7 +147,9 @@ impl Slots {
         let local = slot - device.base;
         device.words[local as usize / 64] |= 1 << (local % 64);
         device.free += 1;
-        self.free += 1;
+        if !device.is_drained {
+            self.free += 1;
+        }
         assert!(
             self.devices
                 .iter()

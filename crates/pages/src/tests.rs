@@ -82,6 +82,7 @@ fn open(memory: &mut Memory, use_counter: u64) -> Pages {
             layout: layout(),
             slot_base: 0,
             tier: Tier::Flash,
+            is_drained: false,
         }],
         nonce: 77,
         use_counter,

@@ -360,6 +360,7 @@ impl Opener {
                 layout: superblock.layout,
                 slot_base: superblock.slot_base,
                 tier: superblock.tier,
+                is_drained: false,
             });
         let place = PagesPlace {
             devices: devices.collect(),
