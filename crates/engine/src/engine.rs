@@ -544,6 +544,8 @@ impl Engine {
                 }
             }
             StoreEvent::ReadDone { token, blocks } => self.read_done(token, blocks),
+            // Nobody orders anything yet.
+            StoreEvent::DeviceOrdered { .. } | StoreEvent::DeviceLeft { .. } => {}
             StoreEvent::DeviceFailed { disk } => self.device_failed(disk),
         }
     }

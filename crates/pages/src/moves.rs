@@ -68,6 +68,14 @@ impl Pages {
         self.slots.stop_giving(slot_base);
     }
 
+    /// Gives out the slots of a device that was added as drained.
+    pub fn begin_giving(&mut self, disk: DiskId) {
+        let device = self.device_mut(disk);
+        device.is_drained = false;
+        let slot_base = device.slot_base;
+        self.slots.begin_giving(slot_base);
+    }
+
     /// Forgets a device that is drained and of which no slot is used. Nothing may be under way on it.
     pub fn remove_device(&mut self, disk: DiskId) {
         assert!(self.used_slots(disk) == 0, "the device is empty");

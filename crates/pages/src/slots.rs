@@ -84,6 +84,15 @@ impl Slots {
         }
     }
 
+    /// Gives out the slots of the device whose slots begin there, which was drained.
+    pub(crate) fn begin_giving(&mut self, base: u32) {
+        let device = self.device_mut(base);
+        assert!(device.is_drained, "its free slots are not counted yet");
+        device.is_drained = false;
+        let free = device.free;
+        self.free += free;
+    }
+
     /// Forgets the device whose slots begin there: all of them are free.
     pub(crate) fn remove(&mut self, base: u32) {
         let device = self.device(base);

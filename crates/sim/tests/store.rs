@@ -21,6 +21,8 @@ fn run_all(seeds: Range<u64>, options: impl Fn(u64) -> Options) -> Report {
         sum.damaged += report.damaged;
         sum.refused += report.refused;
         sum.installs += report.installs;
+        sum.orders += report.orders;
+        sum.devices_left += report.devices_left;
         sum.journal_rounds_percent += report.journal_rounds_percent;
     }
     sum
@@ -46,6 +48,19 @@ fn with_power_losses_and_kills() {
     assert_eq!(sum.bad_blocks, 0);
     assert_eq!(sum.damaged, 0);
     assert!(sum.recoveries > 200, "{sum:?}");
+}
+
+#[test]
+fn devices_come_and_go() {
+    let sum = run_all(0..60, |seed| Options {
+        orders: true,
+        crashes: seed % 4 != 0,
+        ..Options::default()
+    });
+    assert_eq!(sum.bad_blocks, 0);
+    assert_eq!(sum.damaged, 0);
+    assert!(sum.orders > 300, "{sum:?}");
+    assert!(sum.devices_left > 30, "{sum:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_format::{Body, PageChange, PageKey};
-use holdfast_model::{BLOCK_SIZE, BLOCKS_PER_PAGE, PageIndex, SliceId};
+use holdfast_model::{BLOCK_SIZE, BLOCKS_PER_PAGE, PAGE_SIZE, PageIndex, SliceId};
 use holdfast_pages::{PageJob, PageWork, Paint, RoundPlan, runs_of};
 use holdfast_stdx::Instant;
 
@@ -45,6 +45,8 @@ pub(crate) struct Destage {
 #[derive(Debug)]
 struct RoundState {
     taken: Vec<Taken>,
+    /// Pages that move.
+    moved: u64,
     /// Records that the round waits for.
     records_left: u32,
 }
@@ -103,10 +105,11 @@ impl Core {
         let mut jobs = self.drop_jobs(out);
         let presses = self.destage_presses();
         let is_late = self.is_destage_late(now);
-        let is_calm = jobs.is_empty() && is_late && !presses;
+        let is_calm = jobs.is_empty() && !presses && (is_late || self.wants_to_move());
         self.destage.told &= is_calm;
         self.destage.waits = is_calm && !self.destage.told && self.config.destage_waits;
-        if jobs.is_empty() && (presses || is_late && !self.destage.waits) {
+        let is_due = (presses || is_late && !self.destage.waits) && !self.is_turn_of_moves();
+        if jobs.is_empty() && is_due {
             let pages_max = if presses {
                 ROUND_PAGES_MAX
             } else {
@@ -114,13 +117,23 @@ impl Core {
             };
             (taken, jobs) = self.choose_pages(pages_max);
             self.destage.blocked = jobs.is_empty();
-            self.destage.told = false;
         }
+        let mut moved = 0;
+        if !jobs.is_empty() {
+            self.count_round();
+        } else if self.destage.waits {
+            self.moves.look_at = None;
+        } else {
+            jobs = self.move_jobs(now);
+            moved = jobs.len() as u64;
+        }
+        self.destage.told = false;
         if jobs.is_empty() && !self.pages.has_leftovers() {
             return;
         }
         self.destage.round = Some(RoundState {
             taken,
+            moved,
             records_left: 0,
         });
         let mut requests = Vec::new();
@@ -134,8 +147,11 @@ impl Core {
     pub(crate) fn destage(&mut self, now: Instant, out: &mut Output) -> (u64, u64) {
         self.destage.told = self.destage.waits;
         self.maintain(now, out);
-        let taken = self.destage.round.iter().flat_map(|round| &round.taken);
-        taken.fold((0, 0), |(pages, bytes), taken| {
+        let Some(round) = &self.destage.round else {
+            return (0, 0);
+        };
+        let moved = (round.moved, round.moved * PAGE_SIZE as u64);
+        round.taken.iter().fold(moved, |(pages, bytes), taken| {
             let masks = taken.parts.iter().map(|part| part.mask.count_ones());
             let blocks: u32 = masks.sum();
             (pages + 1, bytes + u64::from(blocks) * BLOCK_SIZE as u64)

@@ -11,6 +11,8 @@ use holdfast_model::{
 };
 use holdfast_stdx::Bytes;
 
+use crate::order::{DeviceRefused, held};
+
 /// Names a call in the event that ends it. The caller's own; the store never looks at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreToken(pub u64);
@@ -35,6 +37,20 @@ pub enum StoreEvent {
         token: StoreToken,
         /// One for each block of the range, in order.
         blocks: Vec<BlockRead>,
+    },
+    /// What was ordered about a device has been done, or was refused. A drain has begun then.
+    DeviceOrdered {
+        /// The call's token.
+        token: StoreToken,
+        /// The device's number.
+        result: Result<u16, DeviceRefused>,
+    },
+    /// A device has left the store, and nothing will be asked of it any more.
+    DeviceLeft {
+        /// The device.
+        disk: DiskId,
+        /// Its number.
+        ordinal: u16,
     },
     /// A write or flush failed: the device is out, and the store with it. Nothing that was not
     /// reported durable may be taken for it, nothing else will come, and calls do nothing.
@@ -418,23 +434,6 @@ impl OpenError {
     }
 }
 
-/// What a device holds that is not blank.
-fn held(owner: Option<&(ClusterId, StoreId, NodeId)>) -> impl fmt::Display {
-    struct Held(Option<(ClusterId, StoreId, NodeId)>);
-    impl fmt::Display for Held {
-        fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            match self.0 {
-                Some((cluster, store, node)) => write!(
-                    formatter,
-                    "holds store {store} of node {node} in cluster {cluster}"
-                ),
-                None => formatter.write_str("holds data of something else"),
-            }
-        }
-    }
-    Held(owner.copied())
-}
-
 /// What a replica is expected to belong to; checked when a store is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
@@ -466,9 +465,9 @@ pub enum InstallRefused {
 /// How full a store is, in pages of 256 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Pages that it can hold.
+    /// Pages that it can hold, on devices that are not drained.
     pub pages: u64,
-    /// Pages that it holds.
+    /// Pages that it holds, and that have to find room there.
     pub pages_used: u64,
     /// Pages that are promised to writes under way.
     pub pages_reserved: u64,

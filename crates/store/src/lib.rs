@@ -34,6 +34,7 @@
 //! reserve(SliceId, BlockRange) -> Result<(), NoSpace>      // before every append and install of data
 //! release_reservations(SliceId)
 //! destage_waits() -> bool; destage(now, out) -> (u64, u64)  // where it waits to be told (StoreConfig)
+//! order_device(now, DeviceOrder, StoreToken, out); devices() -> Vec<DeviceStatus>
 //! is_congested() -> bool; oldest_unfinished_append() -> Option<Instant>; usage() -> Usage
 //!
 //! handle_disk(now, DiskCompletion, out); handle_timeout(now, out); next_timeout() -> Option<Instant>
@@ -51,19 +52,23 @@ mod append;
 mod changed;
 mod config;
 mod destage;
+mod devices;
 mod event;
 mod install;
 mod item;
 mod log;
 mod machine;
 mod members;
+mod moves;
 mod opener;
+mod order;
 mod overlay;
 mod read;
 mod rebuild;
 mod recovered;
 #[cfg(test)]
 mod recovered_tests;
+mod refusals;
 mod requests;
 mod slice;
 mod space;
@@ -72,13 +77,14 @@ mod superblocks;
 mod survey;
 mod trim;
 
-pub use holdfast_format::UseIds;
+pub use holdfast_format::{DeviceState, UseIds};
 
 pub use config::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
 pub use event::{
     BlockRead, Expected, InstallRefused, NoSpace, OpenError, Output, Recovered, RecoveredSlice,
     StoreEvent, StoreToken, Stray, StrayDevice, Usage, View,
 };
+pub use order::{DeviceOrder, DeviceRefused, DeviceStatus};
 pub use read::READ_BLOCKS_MAX;
 pub use store::Store;
 pub use superblocks::device_bytes_min;

@@ -1,7 +1,7 @@
 //! An open store: journal, pages, and what is between them.
 //!
 //! After every event `maintain` does the same few things: admits appends that waited for room,
-//! states committed points, destages, trims, writes groups.
+//! states committed points, destages, trims, goes on with orders about devices, writes groups.
 //!
 //! Invariants:
 //! - what has been reported durable is in a durable group of the journal, or in pages;
@@ -20,8 +20,10 @@ use holdfast_stdx::{Duration, Instant};
 
 use crate::config::StoreConfig;
 use crate::destage::Destage;
+use crate::devices::Devices;
 use crate::event::{Output, StoreEvent, StoreToken};
 use crate::item::{ItemId, Items};
+use crate::moves::Moves;
 use crate::read::Reads;
 use crate::rebuild::Awaited;
 use crate::requests::{Requests, Urgency};
@@ -31,6 +33,9 @@ use crate::slice::Slice;
 pub(crate) const JOURNAL_TOKENS: u64 = 1 << 56;
 /// Tokens from here on are the page store's.
 pub(crate) const PAGES_TOKENS: u64 = 2 << 56;
+
+/// Tokens from here on are for orders about devices.
+pub(crate) const DEVICES_TOKENS: u64 = 3 << 56;
 
 /// How long command ids and claims are kept: two lifetimes of a command.
 pub(crate) const TWO_LIFETIMES: Duration = Duration::from_secs(8);
@@ -143,6 +148,8 @@ pub(crate) struct Core {
     pub(crate) partitions: Vec<PartitionState>,
     pub(crate) reads: Reads,
     pub(crate) destage: Destage,
+    pub(crate) moves: Moves,
+    pub(crate) devices: Devices,
     /// Pages without a slot that will need one, over all slices.
     pub(crate) reserved: u32,
     /// There may be claims.
@@ -166,7 +173,10 @@ impl Core {
     ) {
         let disk = self.requests.complete(completion.token);
         self.destage.blocked = false;
-        let result = if completion.token.0 >= PAGES_TOKENS {
+        self.moves.blocked = false;
+        let result = if completion.token.0 >= DEVICES_TOKENS {
+            self.handle_devices(completion, out)
+        } else if completion.token.0 >= PAGES_TOKENS {
             self.handle_pages(now, completion, out)
         } else if completion.result.is_ok() {
             let partition = self.journal.partition_of(completion.token);
@@ -231,6 +241,7 @@ impl Core {
         self.state_commits(now);
         self.go_on_destaging(now, out);
         self.go_on_trimming(now);
+        self.go_on_ordering(out);
         for partition in 0..self.partitions.len() as u16 {
             self.start_group(partition);
         }
@@ -249,6 +260,7 @@ impl Core {
             self.commit_at,
             self.claims_turn,
             self.destage_due(),
+            self.moves.look_at,
             too_many,
         ]
         .into_iter()

@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use holdfast_format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
+use holdfast_format::{DeviceState, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
 use holdfast_journal::{Journal, JournalPlace, Recovery, RecoveryFailed};
 use holdfast_model::{DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken};
 use holdfast_pages::{Opening, PagesDevice, PagesPlace};
@@ -360,7 +360,10 @@ impl Opener {
                 layout: superblock.layout,
                 slot_base: superblock.slot_base,
                 tier: superblock.tier,
-                is_drained: false,
+                is_drained: {
+                    let listed = superblock.list.device(superblock.ordinal);
+                    listed.is_some_and(|listed| listed.state != DeviceState::InUse)
+                },
             });
         let place = PagesPlace {
             devices: devices.collect(),

@@ -12,12 +12,14 @@ use holdfast_stdx::Instant;
 
 use crate::config::StoreConfig;
 use crate::destage::Destage;
+use crate::devices::Devices;
 use crate::event::{Output, Recovered, RecoveredSlice, StrayDevice};
 use crate::item::{Item, Items};
 use crate::machine::{
     Core, Lane, PartitionState, Pending, Purpose, RecentCommand, Waiter, partition_of,
 };
 use crate::members::Member;
+use crate::moves::Moves;
 use crate::read::Reads;
 use crate::recovered::{Outcome, Redo, Sliver, Slivers, named};
 use crate::requests::Requests;
@@ -42,6 +44,13 @@ impl Core {
         now: Instant,
     ) -> Self {
         let (_, superblock) = &devices[0];
+        let mut recovered = Recovered {
+            store: superblock.store,
+            use_counter: superblock.use_counter,
+            use_ids: Box::new(superblock.use_ids),
+            slices: BTreeMap::new(),
+            strays,
+        };
         let partitions = slivers.holes.len() as u16;
         let mut core = Self {
             config,
@@ -56,19 +65,14 @@ impl Core {
             partitions: (0..partitions).map(|_| PartitionState::default()).collect(),
             reads: Reads::default(),
             destage: Destage::default(),
+            moves: Moves::default(),
+            devices: Devices::new(devices),
             reserved: 0,
             claimed: false,
             claims_turn: None,
             commit_at: None,
             failed: false,
             awaited: None,
-        };
-        let mut recovered = Recovered {
-            store: superblock.store,
-            use_counter: superblock.use_counter,
-            use_ids: Box::new(superblock.use_ids),
-            slices: BTreeMap::new(),
-            strays,
         };
         core.add_unknown_slices(&mut slivers);
         let suspects = slivers.suspects.clone();

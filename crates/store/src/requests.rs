@@ -46,6 +46,17 @@ impl Requests {
         }
     }
 
+    /// Whether nothing is in flight to a disk, or waits for its turn.
+    pub(crate) fn is_idle(&self, disk: DiskId) -> bool {
+        let mut waiting = self
+            .groups
+            .iter()
+            .chain(&self.reads)
+            .chain(&self.background);
+        !self.in_flight.values().any(|other| *other == disk)
+            && !waiting.any(|request| request.disk == disk)
+    }
+
     pub(crate) fn push(&mut self, request: DiskRequest, urgency: Urgency) {
         match urgency {
             Urgency::Group => self.groups.push_back(request),

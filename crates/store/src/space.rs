@@ -2,7 +2,7 @@
 //!
 //! A page needs room if something in memory may fill it, or if a claim says that something will
 //! come; it has room if it has a slot. The pages that need and do not have are `reserved`, and there
-//! are never more of them than free slots.
+//! are never more of them than free slots; what has to move off a device that is drained counts as well.
 //!
 //! A claim lasts 8 to 16 seconds from its last renewal: no command lives that long.
 
@@ -26,7 +26,9 @@ impl Core {
             .iter()
             .filter(|page| !self.is_provided(id, **page))
             .count();
-        let available = self.pages.free_slots().saturating_sub(self.reserved);
+        // What is on drained devices has to find room too.
+        let promised = self.reserved + self.pages.pages_to_move() + self.promised_to_orders();
+        let available = self.pages.free_slots().saturating_sub(promised);
         if missing > available as usize {
             return Err(NoSpace);
         }
@@ -117,7 +119,8 @@ impl Core {
         let pages = u64::from(self.pages.slot_count());
         Usage {
             pages,
-            pages_used: pages - u64::from(self.pages.free_slots()),
+            pages_used: pages - u64::from(self.pages.free_slots())
+                + u64::from(self.pages.pages_to_move()),
             pages_reserved: u64::from(self.reserved),
             dirty_bytes: self.items.bytes(),
             segments: self.journal.segment_count(),

@@ -16,6 +16,7 @@ use crate::config::{DeviceGeometry, StoreConfig, StoreIdentity};
 use crate::event::{Expected, InstallRefused, NoSpace, Output, StoreToken, Usage, View};
 use crate::machine::Core;
 use crate::opener::{Opener, Progress};
+use crate::order::{DeviceOrder, DeviceStatus};
 
 #[derive(Debug)]
 enum Phase {
@@ -398,6 +399,28 @@ impl Store {
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.core().usage()
+    }
+
+    /// Adds a device, drains one or removes one. Orders are carried out one after the other. Ends with
+    /// `DeviceOrdered`: once every device has the new list of devices; pages of a drained device move
+    /// afterwards, and [`devices`](Self::devices) tells how many are left.
+    pub fn order_device(
+        &mut self,
+        now: Instant,
+        order: DeviceOrder,
+        token: StoreToken,
+        out: &mut Output,
+    ) {
+        if let Some(core) = self.core_mut() {
+            core.order(order, token, out);
+            core.maintain(now, out);
+        }
+    }
+
+    /// The devices that the store has, in the order of their numbers.
+    #[must_use]
+    pub fn devices(&self) -> Vec<DeviceStatus> {
+        self.core().device_statuses()
     }
 
     /// The slices that exist.

@@ -238,7 +238,10 @@ impl Made {
                 StoreEvent::Opened(recovered) => self.recovered = Some(recovered),
                 StoreEvent::OpenFailed(error) => self.failed = Some(error.to_string()),
                 StoreEvent::DeviceFailed { disk } => panic!("{disk:?} does not fail"),
-                StoreEvent::Durable { .. } | StoreEvent::ReadDone { .. } => {}
+                StoreEvent::Durable { .. }
+                | StoreEvent::ReadDone { .. }
+                | StoreEvent::DeviceOrdered { .. }
+                | StoreEvent::DeviceLeft { .. } => {}
             }
         }
     }

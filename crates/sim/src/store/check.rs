@@ -437,6 +437,7 @@ impl Host {
         self.crash()?;
         self.journal_rotten = false;
         let slices: Vec<SliceId> = self.model.keys().copied().collect();
+        self.drains_end()?;
         for round in 0..16 {
             self.quiet(&slices)?;
             self.read_everything(&slices)?;

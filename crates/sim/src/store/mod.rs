@@ -6,11 +6,13 @@
 //! - a read is of one state that the view allows, and bad only where the medium was made bad;
 //! - the pages said to be there are those of the model, and no slot is lost or given twice;
 //! - what is said to have changed above a point is at least what the model changed;
-//! - after a failed write nothing else is reported.
+//! - after a failed write nothing else is reported;
+//! - devices come and go beside all of it.
 
 mod changed;
 mod check;
 mod content;
+mod devices;
 mod model;
 mod run;
 mod work;

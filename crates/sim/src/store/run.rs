@@ -5,7 +5,7 @@ use std::fmt;
 
 use holdfast_model::{
     BLOCK_SIZE, BlockRange, ClusterId, DiskId, DiskOp, DiskRequest, NodeId, Sequence, SliceId,
-    StoreId, Tier, VolumeId,
+    StoreId, VolumeId,
 };
 use holdfast_stdx::{Bytes, Duration, Instant, Prng, crc32c};
 use holdfast_store::{
@@ -14,6 +14,7 @@ use holdfast_store::{
 };
 
 use super::check::BEGIN;
+use super::devices::Orders;
 use super::model::ModelSlice;
 use super::work::WRITE_BLOCKS_MAX;
 use crate::disk::{Latency, SimDisk};
@@ -33,6 +34,8 @@ pub struct Options {
     pub failures: bool,
     /// Devices: one of flash, or more.
     pub devices: u16,
+    /// Whether devices are added, drained and removed.
+    pub orders: bool,
     /// Bytes that a device writes whole.
     pub sector: u32,
     /// Whether destage that does not press waits to be told, and is told at times.
@@ -50,6 +53,7 @@ impl Default for Options {
             journal_rot: false,
             failures: false,
             devices: 1,
+            orders: false,
             sector: 512,
             destage_waits: false,
             trace: false,
@@ -71,6 +75,7 @@ impl Options {
             devices: 1 + u16::from(prng.chance(1, 4)),
             sector: if prng.chance(1, 2) { 512 } else { 4096 },
             destage_waits: prng.chance(1, 2),
+            orders: prng.chance(1, 3),
             trace: false,
         }
     }
@@ -93,6 +98,10 @@ pub struct Report {
     pub refused: u64,
     /// Copies installed.
     pub installs: u64,
+    /// Orders about devices that were carried out.
+    pub orders: u64,
+    /// Devices that left.
+    pub devices_left: u64,
     /// How often the journal went round, in hundredths.
     pub journal_rounds_percent: u64,
     /// A checksum over everything that happened, in order.
@@ -200,6 +209,7 @@ pub(crate) struct Host {
     /// The stable points that the store had told when it stopped, and when that was.
     pub(crate) stables: BTreeMap<SliceId, Sequence>,
     pub(crate) stopped: Instant,
+    pub(crate) orders: Orders,
     pub(crate) report: Report,
     config: StoreConfig,
     journal_bytes: u64,
@@ -250,9 +260,9 @@ impl Host {
                 journal_bytes: Some(journal_bytes),
             },
         };
-        let table_copy = prng.below(2) as usize;
         Self {
             options,
+            table_copy: prng.below(2) as usize,
             prng,
             now: BEGIN,
             step: 0,
@@ -275,10 +285,10 @@ impl Host {
             device_failed: false,
             rotten: false,
             journal_rotten: false,
-            table_copy,
             broken: BTreeSet::new(),
             stables: BTreeMap::new(),
             stopped: BEGIN,
+            orders: Orders::default(),
             report: Report::default(),
             config,
             journal_bytes,
@@ -290,6 +300,9 @@ impl Host {
         while self.step < self.options.steps {
             self.step += 1;
             self.work()?;
+            if self.options.orders && self.prng.chance(1, 15) {
+                self.order_device()?;
+            }
             let pause = self.prng.below(4);
             let until = self.now + Duration::from_micros(self.prng.below(1 << (3 * pause + 3)));
             self.advance(until)?;
@@ -306,15 +319,8 @@ impl Host {
     }
 
     fn geometry(&self) -> Vec<DeviceGeometry> {
-        self.disks
-            .iter()
-            .map(|disk| DeviceGeometry {
-                disk: disk.id(),
-                bytes: disk.bytes(),
-                sector: self.options.sector,
-                tier: Tier::Flash,
-            })
-            .collect()
+        let disks = self.disks.iter();
+        disks.map(|disk| self.geometry_of(disk.id())).collect()
     }
 
     fn create(&mut self) -> Check {
@@ -343,6 +349,7 @@ impl Host {
 
     fn begin_to_open(&mut self, expected: Expected) {
         self.use_id += 1;
+        self.forget_orders();
         let (now, config, geometry) = (self.now, self.config, self.geometry());
         let store = Store::open(now, config, &geometry, expected, self.use_id, &mut self.out);
         self.store = Some(store);
@@ -425,6 +432,7 @@ impl Host {
     pub(crate) fn pump(&mut self) -> Check {
         while let Some(request) = self.out.requests.pop_front() {
             self.trace(&format!("{} {}", self.now, describe_request(&request)));
+            self.may_be_asked(&request)?;
             let disk = &mut self.disks[usize::from(request.disk.0)];
             disk.submit(self.now, request);
         }
@@ -453,11 +461,17 @@ impl Host {
         match event {
             StoreEvent::Opened(recovered) => {
                 self.opened = true;
+                self.members_known();
                 self.check_recovered(&recovered)
             }
             StoreEvent::OpenFailed(error) => self.open_failed(error),
             StoreEvent::Durable { token } => self.durable(token),
             StoreEvent::ReadDone { token, blocks } => self.read_done(token, &blocks),
+            StoreEvent::DeviceOrdered { token, result } => self.ordered(token, result),
+            StoreEvent::DeviceLeft { disk, .. } => {
+                self.device_left(disk);
+                Ok(())
+            }
             StoreEvent::DeviceFailed { .. } => {
                 if self.options.failures {
                     self.device_failed = true;

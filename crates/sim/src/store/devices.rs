@@ -1,0 +1,185 @@
+//! Devices that come and go while a store is used.
+//!
+//! Checked: nothing is asked of a device that has left; what is refused is refused with a reason that can
+//! be; a drain that has begun ends; and wherever power is lost, the store opens with the devices that its
+//! list then has.
+
+use std::collections::BTreeSet;
+
+use holdfast_model::{DiskId, DiskRequest, Tier};
+use holdfast_stdx::{Duration, Instant};
+use holdfast_store::{
+    DeviceGeometry, DeviceOrder, DeviceRefused, DeviceState, DeviceStatus, StoreToken,
+};
+
+use super::run::{Check, Host};
+use crate::disk::{Latency, SimDisk};
+
+/// Devices of a run at most, those that have left included.
+const DISKS_MAX: usize = 7;
+
+/// What is known of the orders of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Orders {
+    /// The orders under way.
+    asked: std::collections::BTreeMap<u64, DeviceOrder>,
+    /// Disks that have left, and are not being added again.
+    left: BTreeSet<DiskId>,
+}
+
+impl Host {
+    /// Orders something about a device.
+    pub(crate) fn order_device(&mut self) -> Check {
+        let statuses = self.store().devices();
+        let ordinals: Vec<u16> = statuses.iter().map(|device| device.ordinal).collect();
+        let ordinal = *self.prng.choose(&ordinals);
+        let order = match self.prng.below(8) {
+            0..3 => {
+                let replaces = self.prng.chance(1, 3).then_some(ordinal);
+                let Some(disk) = self.disk_to_add(&statuses) else {
+                    return Ok(());
+                };
+                DeviceOrder::Add {
+                    geometry: self.geometry_of(disk),
+                    id: self.prng.next_u64(),
+                    replaces,
+                }
+            }
+            3..6 => DeviceOrder::Drain { ordinal },
+            _ => DeviceOrder::Remove { ordinal },
+        };
+        if let DeviceOrder::Add { geometry, .. } = order {
+            self.orders.left.remove(&geometry.disk);
+        }
+        self.next_token += 1;
+        let token = self.next_token;
+        self.orders.asked.insert(token, order);
+        let now = self.now;
+        let (store, out) = self.store_and_out();
+        store.order_device(now, order, StoreToken(token), out);
+        Ok(())
+    }
+
+    /// A new one, or one that is none of the store's any more.
+    fn disk_to_add(&mut self, statuses: &[DeviceStatus]) -> Option<DiskId> {
+        let in_store = |disk: DiskId| statuses.iter().any(|device| device.disk == disk);
+        let spare: Vec<DiskId> = self
+            .disks
+            .iter()
+            .map(SimDisk::id)
+            .filter(|disk| !in_store(*disk) && !self.is_being_added(*disk))
+            .collect();
+        if !spare.is_empty() && self.prng.chance(1, 2) {
+            return Some(*self.prng.choose(&spare));
+        }
+        if self.disks.len() == DISKS_MAX {
+            return None;
+        }
+        let disk = DiskId(self.disks.len() as u16);
+        let slots = 16 + 8 * self.prng.below(5);
+        let bytes = (2 << 20) + slots * ((256 << 10) + 1024) + 4096;
+        let fork = self.prng.fork();
+        let sector = self.options.sector;
+        self.disks
+            .push(SimDisk::new(disk, bytes, sector, Latency::default(), fork));
+        Some(disk)
+    }
+
+    fn is_being_added(&self, disk: DiskId) -> bool {
+        let mut asked = self.orders.asked.values();
+        asked.any(
+            |order| matches!(order, DeviceOrder::Add { geometry, .. } if geometry.disk == disk),
+        )
+    }
+
+    pub(crate) fn geometry_of(&self, disk: DiskId) -> DeviceGeometry {
+        DeviceGeometry {
+            disk,
+            bytes: self.disks[usize::from(disk.0)].bytes(),
+            sector: self.options.sector,
+            tier: Tier::Flash,
+        }
+    }
+
+    pub(crate) fn ordered(
+        &mut self,
+        token: StoreToken,
+        result: Result<u16, DeviceRefused>,
+    ) -> Check {
+        let order = self.orders.asked.remove(&token.0);
+        let order = order.ok_or_else(|| format!("nobody ordered {token:?}"))?;
+        self.report.orders += u64::from(result.is_ok());
+        let Err(refused) = result else {
+            return Ok(());
+        };
+        let fits = match refused {
+            DeviceRefused::Journal | DeviceRefused::NoRoom { .. } => true,
+            DeviceRefused::NotEmpty { .. } => matches!(order, DeviceOrder::Remove { .. }),
+            // It left meanwhile.
+            DeviceRefused::Unknown { .. } => {
+                !matches!(order, DeviceOrder::Add { replaces: None, .. })
+            }
+            DeviceRefused::Failed => self.options.failures || self.options.rot,
+            // A copy of its superblock was torn, or one of a former device has rotted.
+            DeviceRefused::NotBlank { .. } => self.options.crashes || self.options.rot,
+            DeviceRefused::Busy => true,
+            DeviceRefused::InUse
+            | DeviceRefused::TooSmall { .. }
+            | DeviceRefused::BadSector { .. }
+            | DeviceRefused::TooMany
+            | DeviceRefused::TooLarge => false,
+        };
+        if fits {
+            Ok(())
+        } else {
+            Err(format!("{order:?} is refused: {refused}"))
+        }
+    }
+
+    pub(crate) fn device_left(&mut self, disk: DiskId) {
+        // It may be wanted back already.
+        if !self.is_being_added(disk) {
+            self.orders.left.insert(disk);
+        }
+        self.report.devices_left += 1;
+    }
+
+    /// Nothing may be asked of a device that has left.
+    pub(crate) fn may_be_asked(&self, request: &DiskRequest) -> Check {
+        if self.orders.left.contains(&request.disk) {
+            return Err(format!("disk {} has left, and is asked", request.disk.0));
+        }
+        Ok(())
+    }
+
+    /// Power is lost, or the store is opened: nobody waits for anything.
+    pub(crate) fn forget_orders(&mut self) {
+        self.orders = Orders::default();
+    }
+
+    /// The store is open: other disks than its own are left alone.
+    pub(crate) fn members_known(&mut self) {
+        let statuses = self.store().devices();
+        let members: BTreeSet<DiskId> = statuses.iter().map(|device| device.disk).collect();
+        let others = self.disks.iter().map(SimDisk::id);
+        self.orders.left = others.filter(|disk| !members.contains(disk)).collect();
+    }
+
+    /// Drains that have begun end, and what is to leave leaves.
+    pub(crate) fn drains_end(&mut self) -> Check {
+        let until: Instant = self.now + Duration::from_secs(20);
+        let left = |device: &DeviceStatus| match device.state {
+            DeviceState::InUse => false,
+            DeviceState::Draining => device.pages_used > 0,
+            DeviceState::Leaving => true,
+        };
+        while self.store().devices().iter().any(left) {
+            if self.now > until {
+                let devices = self.store().devices();
+                return Err(format!("a drain does not end: {devices:?}"));
+            }
+            self.advance(self.now + Duration::from_millis(100))?;
+        }
+        Ok(())
+    }
+}

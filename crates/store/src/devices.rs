@@ -1,0 +1,525 @@
+//! Devices that come and go while the store is open.
+//!
+//! One order is carried out at a time. A change of the list of devices goes to the device with the
+//! journal first, copy by copy, then to all others of the new list: a start in between finds the old list
+//! or the new one, and either is right.
+//!
+//! Invariants:
+//! - nothing is written to a device that holds anything, but for what has left this very store;
+//! - a device gives out slots when every device of the store has the list that has it, and leaves when none
+//!   of its slots is used and nothing is under way on it;
+//! - pages leave a device only if the others have room for all of them, and for what is promised.
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use holdfast_format::{
+    DeviceList, DeviceRole, DeviceState, ListedDevice, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS,
+    Superblock,
+};
+use holdfast_model::{DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken};
+use holdfast_pages::PagesDevice;
+use holdfast_stdx::Bytes;
+
+use crate::config::DeviceGeometry;
+use crate::event::{Output, StoreEvent, StoreToken};
+use crate::machine::{Core, DEVICES_TOKENS};
+use crate::members::Member;
+use crate::order::{DeviceOrder, DeviceRefused, DeviceStatus};
+use crate::refusals::may_join;
+use crate::requests::Urgency;
+use crate::superblocks::{self, Copies};
+
+/// Orders that wait for their turn at most: each takes a few writes.
+const ORDERS_MAX: usize = 16;
+
+/// What is being done for the order under way.
+#[derive(Debug)]
+enum Step {
+    /// Both superblocks of the device that is to be added are being read.
+    Read(Copies),
+    /// It is made one that is being added.
+    Join { copy: usize },
+    /// Nothing may be under way on the device that is to leave.
+    Quiet,
+    /// The new list is being written where the journal is.
+    First { copy: usize },
+    /// It is being written to the others.
+    Others { copy: usize },
+    /// The superblocks of the device that has left become zeros.
+    Wipe { copy: usize },
+}
+
+#[derive(Debug)]
+struct Ordered {
+    order: DeviceOrder,
+    /// Nobody waits for one that the store has given itself.
+    token: Option<StoreToken>,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    ordered: Ordered,
+    step: Step,
+    /// The device that it is about.
+    ordinal: u16,
+    /// The device that comes or goes.
+    member: Option<Member>,
+    in_flight: u32,
+    /// Slots that there will be fewer when it is done, and that nobody else may be promised.
+    promised: u32,
+}
+
+/// The store's devices, and the orders that change them.
+#[derive(Debug)]
+pub(crate) struct Devices {
+    /// In the order of their ordinals: the first has the journal.
+    pub(crate) members: Vec<Member>,
+    orders: VecDeque<Ordered>,
+    under_way: Option<UnderWay>,
+    next_token: u64,
+}
+
+impl Devices {
+    pub(crate) fn new(members: Vec<Member>) -> Self {
+        Self {
+            members,
+            orders: VecDeque::new(),
+            under_way: None,
+            next_token: DEVICES_TOKENS,
+        }
+    }
+
+    pub(crate) fn list(&self) -> &DeviceList {
+        let (_, first) = &self.members[0];
+        &first.list
+    }
+
+    pub(crate) fn member(&self, ordinal: u16) -> Option<&Member> {
+        let mut members = self.members.iter();
+        members.find(|(_, found)| found.ordinal == ordinal)
+    }
+
+    /// Gives all devices a changed list.
+    fn change_list(&mut self, change: impl FnOnce(&mut DeviceList)) {
+        let mut list = self.list().clone();
+        list.generation += 1;
+        change(&mut list);
+        for (_, superblock) in &mut self.members {
+            superblock.list = list.clone();
+            superblock.device_count = list.devices.len() as u16;
+            superblock.update += 1;
+        }
+    }
+}
+
+impl Core {
+    pub(crate) fn order(&mut self, order: DeviceOrder, token: StoreToken, out: &mut Output) {
+        if self.devices.orders.len() == ORDERS_MAX {
+            let result = Err(DeviceRefused::Busy);
+            out.events
+                .push_back(StoreEvent::DeviceOrdered { token, result });
+            return;
+        }
+        let token = Some(token);
+        self.devices.orders.push_back(Ordered { order, token });
+    }
+
+    /// What the store has, in the order of their numbers, and what is just leaving it.
+    pub(crate) fn device_statuses(&self) -> Vec<DeviceStatus> {
+        let status = |(geometry, found): &Member| DeviceStatus {
+            disk: geometry.disk,
+            ordinal: found.ordinal,
+            id: found.device_id,
+            tier: found.tier,
+            bytes: found.device_bytes,
+            state: self.state_of(found.ordinal),
+            pages: u64::from(found.layout.slot_count),
+            pages_used: u64::from(self.pages.used_slots(geometry.disk)),
+        };
+        let under_way = self.devices.under_way.as_ref();
+        let leaving = under_way.filter(|under_way| {
+            let order = under_way.ordered.order;
+            matches!(order, DeviceOrder::Remove { .. })
+        });
+        let leaving = leaving.and_then(|under_way| under_way.member.as_ref());
+        let members = self.devices.members.iter().chain(leaving);
+        let mut statuses: Vec<DeviceStatus> = members.map(status).collect();
+        statuses.sort_by_key(|status| status.ordinal);
+        statuses
+    }
+
+    /// What is done with a device; one that is just leaving is not in the list any more.
+    pub(crate) fn state_of(&self, ordinal: u16) -> DeviceState {
+        let listed = self.devices.list().device(ordinal);
+        listed.map_or(DeviceState::Leaving, |listed| listed.state)
+    }
+
+    /// Begins what is ordered, and what has become due: after every event.
+    pub(crate) fn go_on_ordering(&mut self, out: &mut Output) {
+        while self.awaited.is_none() {
+            if self.devices.under_way.is_none() {
+                let Some(ordered) = self.next_order() else {
+                    return;
+                };
+                self.begin_order(ordered, out);
+                continue;
+            }
+            let under_way = self.devices.under_way.as_ref().expect("it was just there");
+            if !matches!(under_way.step, Step::Quiet) {
+                return;
+            }
+            let ordinal = under_way.ordinal;
+            let (geometry, _) = self.devices.member(ordinal).expect("it has not left yet");
+            if !self.requests.is_idle(geometry.disk) {
+                return;
+            }
+            self.let_leave(ordinal);
+        }
+    }
+
+    /// The next order; a device that is to leave, and is empty, does so unasked.
+    fn next_order(&mut self) -> Option<Ordered> {
+        let devices = &self.devices;
+        let leaves = devices.members.iter().find(|(geometry, found)| {
+            self.state_of(found.ordinal) == DeviceState::Leaving
+                && self.pages.used_slots(geometry.disk) == 0
+        });
+        if let Some((_, found)) = leaves {
+            let ordinal = found.ordinal;
+            let order = DeviceOrder::Remove { ordinal };
+            return Some(Ordered { order, token: None });
+        }
+        self.devices.orders.pop_front()
+    }
+
+    fn begin_order(&mut self, ordered: Ordered, out: &mut Output) {
+        let result = match ordered.order {
+            DeviceOrder::Add {
+                geometry, replaces, ..
+            } => self.check_add(&geometry, replaces),
+            DeviceOrder::Drain { ordinal } => self.check_room(ordinal, 0).map(|_| 0),
+            DeviceOrder::Remove { ordinal } => self.check_remove(ordinal),
+        };
+        let order = ordered.order;
+        let step = match order {
+            DeviceOrder::Add { .. } => Step::Read([None, None]),
+            DeviceOrder::Drain { .. } => Step::First { copy: 0 },
+            DeviceOrder::Remove { .. } => Step::Quiet,
+        };
+        match result {
+            Err(refused) => answer(ordered.token, Err(refused), out),
+            Ok(promised) => {
+                let ordinal = match order {
+                    // It gets one when it is known to be blank.
+                    DeviceOrder::Add { .. } => u16::MAX,
+                    DeviceOrder::Drain { ordinal } | DeviceOrder::Remove { ordinal } => ordinal,
+                };
+                // To drain what is drained changes nothing.
+                let is_done = matches!(order, DeviceOrder::Drain { .. })
+                    && self.state_of(ordinal) != DeviceState::InUse;
+                if is_done {
+                    return answer(ordered.token, Ok(ordinal), out);
+                }
+                self.devices.under_way = Some(UnderWay {
+                    ordered,
+                    step,
+                    ordinal,
+                    member: None,
+                    in_flight: 0,
+                    promised,
+                });
+                self.start(order);
+            }
+        }
+    }
+
+    fn start(&mut self, order: DeviceOrder) {
+        match order {
+            DeviceOrder::Add { geometry, .. } => {
+                // The first copy has an even one.
+                self.devices.next_token = self.devices.next_token.next_multiple_of(2);
+                for offset in SUPERBLOCK_OFFSETS {
+                    let length = SUPERBLOCK_BYTES as u32;
+                    self.ask_device(geometry.disk, DiskOp::Read { offset, length });
+                }
+            }
+            DeviceOrder::Drain { ordinal } => {
+                self.stop_giving(ordinal);
+                self.devices.change_list(|list| {
+                    set_state(list, ordinal, DeviceState::Draining);
+                });
+                self.write_first(0);
+            }
+            DeviceOrder::Remove { ordinal } => self.stop_giving(ordinal),
+        }
+    }
+
+    fn stop_giving(&mut self, ordinal: u16) {
+        let (geometry, _) = self.devices.member(ordinal).expect("it was checked");
+        self.pages.drain(geometry.disk);
+    }
+
+    /// Slots that an order takes away when it is done.
+    pub(crate) fn promised_to_orders(&self) -> u32 {
+        let under_way = self.devices.under_way.as_ref();
+        under_way.map_or(0, |under_way| under_way.promised)
+    }
+
+    fn ask_device(&mut self, disk: DiskId, op: DiskOp) {
+        let token = DiskToken(self.devices.next_token);
+        self.devices.next_token += 1;
+        let under_way = self.devices.under_way.as_mut();
+        under_way.expect("an order is under way").in_flight += 1;
+        // Few, and somebody waits for them.
+        let request = DiskRequest { token, disk, op };
+        self.requests.push(request, Urgency::Read);
+    }
+
+    fn write_superblock(&mut self, disk: DiskId, copy: usize, bytes: Bytes) {
+        let op = DiskOp::Write {
+            offset: SUPERBLOCK_OFFSETS[copy],
+            parts: vec![bytes],
+            durable: true,
+        };
+        self.ask_device(disk, op);
+    }
+
+    fn write_first(&mut self, copy: usize) {
+        let (geometry, superblock) = &self.devices.members[0];
+        let (disk, bytes) = (geometry.disk, superblock.encode());
+        self.write_superblock(disk, copy, bytes);
+        self.step(Step::First { copy });
+    }
+
+    fn write_others(&mut self, copy: usize) {
+        let others = self.devices.members[1..].iter();
+        let writes: Vec<(DiskId, Bytes)> = others
+            .map(|(geometry, superblock)| (geometry.disk, superblock.encode()))
+            .collect();
+        for (disk, bytes) in writes {
+            self.write_superblock(disk, copy, bytes);
+        }
+        self.step(Step::Others { copy });
+    }
+
+    fn step(&mut self, step: Step) {
+        let under_way = self.devices.under_way.as_mut();
+        under_way.expect("an order is under way").step = step;
+    }
+
+    /// Takes the end of a request for an order.
+    ///
+    /// # Errors
+    /// If a device of the store has failed.
+    pub(crate) fn handle_devices(
+        &mut self,
+        completion: DiskCompletion,
+        out: &mut Output,
+    ) -> Result<(), ()> {
+        let under_way = self.devices.under_way.as_mut();
+        let under_way = under_way.expect("requests are for the order under way");
+        under_way.in_flight -= 1;
+        let failed = completion.result.is_err();
+        match &mut under_way.step {
+            Step::Read(copies) => {
+                // Each is asked for once, in order; their ends come in any order.
+                let copy = (completion.token.0 % 2) as usize;
+                copies[copy] = Some(completion.result);
+                if under_way.in_flight == 0 {
+                    self.candidate_read(out);
+                }
+            }
+            Step::Join { .. } if failed => self.refuse(DeviceRefused::Failed, out),
+            Step::Join { copy: 0 } => {
+                self.write_joining(1);
+            }
+            Step::Join { .. } => self.let_join(),
+            Step::Quiet => unreachable!("nothing is asked for in this step"),
+            Step::First { .. } | Step::Others { .. } if failed => return Err(()),
+            Step::First { copy: 0 } => self.write_first(1),
+            Step::First { .. } => {
+                if self.devices.members.len() > 1 {
+                    self.write_others(0);
+                } else {
+                    self.listed(out);
+                }
+            }
+            Step::Others { copy } => {
+                let copy = *copy;
+                if under_way.in_flight == 0 {
+                    if copy == 0 {
+                        self.write_others(1);
+                    } else {
+                        self.listed(out);
+                    }
+                }
+            }
+            // It has left: what becomes of it is no longer the store's concern.
+            Step::Wipe { copy: 1 } => self.wipe(0),
+            Step::Wipe { .. } => self.end_order(out),
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, refused: DeviceRefused, out: &mut Output) {
+        let under_way = self.devices.under_way.take();
+        let under_way = under_way.expect("an order is under way");
+        answer(under_way.ordered.token, Err(refused), out);
+    }
+
+    /// What is on the device that is to be added is known.
+    fn candidate_read(&mut self, out: &mut Output) {
+        let under_way = self.devices.under_way.as_mut();
+        let under_way = under_way.expect("an order is under way");
+        let (DeviceOrder::Add { geometry, id, .. }, Step::Read(copies)) =
+            (under_way.ordered.order, &under_way.step)
+        else {
+            unreachable!("a device is being added");
+        };
+        let (_, first) = &self.devices.members[0];
+        if let Err(refused) = may_join(&geometry, copies, first) {
+            return self.refuse(refused, out);
+        }
+        let layout = superblocks::plan_in_role(&geometry, DeviceRole::Pages);
+        let layout = layout.expect("it was checked before");
+        let list = &first.list;
+        let ordinal = list.next_ordinal;
+        let joining = Superblock {
+            update: 1,
+            ordinal,
+            device_id: id.max(1),
+            device_count: 0,
+            list: DeviceList::NONE,
+            claimed: false,
+            tier: geometry.tier,
+            sector: geometry.sector,
+            device_bytes: geometry.bytes,
+            slot_base: list.next_slot,
+            layout,
+            ..first.clone()
+        };
+        under_way.ordinal = ordinal;
+        under_way.member = Some((geometry, joining));
+        self.write_joining(0);
+    }
+
+    fn write_joining(&mut self, copy: usize) {
+        let under_way = self.devices.under_way.as_ref();
+        let member = under_way.and_then(|under_way| under_way.member.as_ref());
+        let (geometry, superblock) = member.expect("a device is being added");
+        let (disk, bytes) = (geometry.disk, superblock.encode());
+        self.write_superblock(disk, copy, bytes);
+        self.step(Step::Join { copy });
+    }
+
+    /// The device is marked as one that is being added: now the list gets it.
+    fn let_join(&mut self) {
+        let under_way = self.devices.under_way.as_mut();
+        let under_way = under_way.expect("an order is under way");
+        let DeviceOrder::Add { replaces, .. } = under_way.ordered.order else {
+            unreachable!("a device is being added");
+        };
+        let (geometry, superblock) = under_way.member.take().expect("a device is being added");
+        let listed = ListedDevice {
+            id: superblock.device_id,
+            ordinal: superblock.ordinal,
+            slot_base: superblock.slot_base,
+            slot_count: superblock.layout.slot_count,
+            state: DeviceState::InUse,
+        };
+        self.devices.members.push((geometry, superblock));
+        self.pages_gain(&geometry, &listed);
+        self.devices.change_list(|list| {
+            list.devices.push(listed);
+            list.next_ordinal = listed.ordinal + 1;
+            list.next_slot = listed.slot_base + listed.slot_count;
+            if let Some(old) = replaces {
+                set_state(list, old, DeviceState::Leaving);
+            }
+        });
+        self.write_first(0);
+    }
+
+    /// The page store knows the device, and gives out none of its slots yet.
+    fn pages_gain(&mut self, geometry: &DeviceGeometry, listed: &ListedDevice) {
+        let (_, superblock) = self.devices.members.last().expect("it was just added");
+        self.pages.add_device(PagesDevice {
+            disk: geometry.disk,
+            layout: superblock.layout,
+            slot_base: listed.slot_base,
+            tier: superblock.tier,
+            is_drained: true,
+        });
+    }
+
+    /// Nothing is on the device, or under way on it: now the list loses it.
+    fn let_leave(&mut self, ordinal: u16) {
+        let members = &mut self.devices.members;
+        let place = members
+            .iter()
+            .position(|(_, found)| found.ordinal == ordinal);
+        let member = members.remove(place.expect("it has not left yet"));
+        let under_way = self.devices.under_way.as_mut();
+        under_way.expect("an order is under way").member = Some(member);
+        self.devices.change_list(|list| {
+            list.devices.retain(|device| device.ordinal != ordinal);
+        });
+        self.write_first(0);
+    }
+
+    /// Every device of the store has the new list.
+    fn listed(&mut self, out: &mut Output) {
+        let under_way = self.devices.under_way.as_ref();
+        match under_way.expect("an order is under way").ordered.order {
+            DeviceOrder::Add {
+                geometry, replaces, ..
+            } => {
+                self.pages.begin_giving(geometry.disk);
+                if let Some(old) = replaces {
+                    self.stop_giving(old);
+                }
+                self.end_order(out);
+            }
+            DeviceOrder::Drain { .. } => self.end_order(out),
+            DeviceOrder::Remove { .. } => self.wipe(1),
+        }
+    }
+
+    /// The device that has left becomes blank, the second copy first.
+    fn wipe(&mut self, copy: usize) {
+        let under_way = self.devices.under_way.as_ref();
+        let member = under_way.and_then(|under_way| under_way.member.as_ref());
+        let (geometry, _) = member.expect("a device is leaving");
+        let disk = geometry.disk;
+        self.write_superblock(disk, copy, Bytes::from(vec![0; SUPERBLOCK_BYTES]));
+        self.step(Step::Wipe { copy });
+    }
+
+    fn end_order(&mut self, out: &mut Output) {
+        let under_way = self.devices.under_way.take();
+        let under_way = under_way.expect("an order is under way");
+        let ordinal = under_way.ordinal;
+        if let Some((geometry, _)) = under_way.member {
+            let disk = geometry.disk;
+            self.pages.remove_device(disk);
+            out.events
+                .push_back(StoreEvent::DeviceLeft { disk, ordinal });
+        }
+        answer(under_way.ordered.token, Ok(ordinal), out);
+    }
+}
+
+fn answer(token: Option<StoreToken>, result: Result<u16, DeviceRefused>, out: &mut Output) {
+    if let Some(token) = token {
+        out.events
+            .push_back(StoreEvent::DeviceOrdered { token, result });
+    }
+}
+
+fn set_state(list: &mut DeviceList, ordinal: u16, state: DeviceState) {
+    let mut devices = list.devices.iter_mut();
+    let device = devices.find(|device| device.ordinal == ordinal);
+    device.expect("the list has the device").state = state;
+}

@@ -1,0 +1,133 @@
+//! What can be ordered about devices, and why not.
+
+use core::fmt;
+
+use holdfast_format::{DEVICES_MAX, DeviceState};
+use holdfast_model::{ClusterId, DiskId, NodeId, StoreId, Tier};
+
+use crate::config::DeviceGeometry;
+
+/// What is to be done with a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceOrder {
+    /// The store gets one more, which must be blank.
+    Add {
+        /// The device.
+        geometry: DeviceGeometry,
+        /// Drawn at random for it.
+        id: u64,
+        /// The number of one whose pages go to others from then on, and that leaves when it is empty.
+        replaces: Option<u16>,
+    },
+    /// Its pages go to others.
+    Drain {
+        /// Its number.
+        ordinal: u16,
+    },
+    /// It leaves the store: it must be empty.
+    Remove {
+        /// Its number.
+        ordinal: u16,
+    },
+}
+
+/// Why an order is not carried out. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceRefused {
+    /// The store has no such device.
+    #[error("the node has no device {ordinal}")]
+    Unknown {
+        /// The number that was given.
+        ordinal: u16,
+    },
+    /// It has the journal.
+    #[error("the journal is on this device, and it stays there")]
+    Journal,
+    /// Its pages would have no room.
+    #[error("the node's other devices have {bytes_free} bytes free, {bytes} would be needed")]
+    NoRoom {
+        /// What has to have room.
+        bytes: u64,
+        /// Where there is some.
+        bytes_free: u64,
+    },
+    /// It is not empty.
+    #[error("the device still holds {bytes} bytes")]
+    NotEmpty {
+        /// What is there.
+        bytes: u64,
+    },
+    /// It holds something.
+    #[error("the device {}", held(owner.as_ref()))]
+    NotBlank {
+        /// The store that it holds, if it is one of ours.
+        owner: Option<(ClusterId, StoreId, NodeId)>,
+    },
+    /// The store has it already.
+    #[error("the device is one of the node's already")]
+    InUse,
+    /// It is too small.
+    #[error("the device has {bytes} bytes, at least {bytes_min} are needed")]
+    TooSmall {
+        /// What it has.
+        bytes: u64,
+        /// What it needs.
+        bytes_min: u64,
+    },
+    /// Its sectors are of another size.
+    #[error("the device has sectors of {sector} bytes, 512 or 4096 are supported")]
+    BadSector {
+        /// What it has.
+        sector: u32,
+    },
+    /// There are as many as there can be.
+    #[error("the node has {DEVICES_MAX} devices, or has had 65535 over time: it takes no more")]
+    TooMany,
+    /// No numbers are left for its pages.
+    #[error("the node's devices, with those that it has had, would hold more than 1 PiB")]
+    TooLarge,
+    /// It could not be read or written.
+    #[error("the device failed while it was being added")]
+    Failed,
+    /// Too many orders wait.
+    #[error("too many orders about the node's devices wait already")]
+    Busy,
+}
+
+/// A device of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceStatus {
+    /// How requests name it.
+    pub disk: DiskId,
+    /// Its number; the journal is on 0.
+    pub ordinal: u16,
+    /// Drawn at random when it was added.
+    pub id: u64,
+    /// Its class.
+    pub tier: Tier,
+    /// Its size when it was added.
+    pub bytes: u64,
+    /// What is done with it.
+    pub state: DeviceState,
+    /// Pages of 256 KiB that it can hold.
+    pub pages: u64,
+    /// Pages that it holds.
+    pub pages_used: u64,
+}
+
+/// What a device holds that is not blank.
+pub(crate) fn held(owner: Option<&(ClusterId, StoreId, NodeId)>) -> impl fmt::Display {
+    struct Held(Option<(ClusterId, StoreId, NodeId)>);
+    impl fmt::Display for Held {
+        fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            match self.0 {
+                Some((cluster, store, node)) => write!(
+                    formatter,
+                    "holds store {store} of node {node} in cluster {cluster}"
+                ),
+                None => formatter.write_str("holds data of something else"),
+            }
+        }
+    }
+    Held(owner.copied())
+}

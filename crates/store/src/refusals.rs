@@ -1,0 +1,119 @@
+//! What is not done with devices, and why not.
+//!
+//! It refuses before anything is written.
+
+use holdfast_format::device::SLOT_COUNT_MAX;
+use holdfast_format::{DEVICES_MAX, DeviceRole, DeviceState, Superblock};
+use holdfast_model::PAGE_SIZE;
+
+use crate::config::DeviceGeometry;
+use crate::event::OpenError;
+use crate::machine::Core;
+use crate::members::Member;
+use crate::order::DeviceRefused;
+use crate::superblocks::{self, Copies};
+
+impl Core {
+    /// Gives the number of slots that there will be fewer: none, unless another device is replaced.
+    pub(crate) fn check_add(
+        &self,
+        geometry: &DeviceGeometry,
+        replaces: Option<u16>,
+    ) -> Result<u32, DeviceRefused> {
+        let mut members = self.devices.members.iter();
+        if members.any(|(other, _)| other.disk == geometry.disk) {
+            return Err(DeviceRefused::InUse);
+        }
+        if !matches!(geometry.sector, 512 | 4096) {
+            let sector = geometry.sector;
+            return Err(DeviceRefused::BadSector { sector });
+        }
+        let list = self.devices.list();
+        if list.devices.len() == DEVICES_MAX || list.next_ordinal == u16::MAX {
+            return Err(DeviceRefused::TooMany);
+        }
+        let layout = superblocks::plan_in_role(geometry, DeviceRole::Pages).map_err(too_small)?;
+        let end = list.next_slot.checked_add(layout.slot_count);
+        if end.is_none_or(|end| end > SLOT_COUNT_MAX) {
+            return Err(DeviceRefused::TooLarge);
+        }
+        match replaces {
+            Some(ordinal) => self.check_room(ordinal, layout.slot_count),
+            None => Ok(0),
+        }
+    }
+
+    pub(crate) fn check_remove(&self, ordinal: u16) -> Result<u32, DeviceRefused> {
+        let (geometry, _) = self.device_that_may_go(ordinal)?;
+        let pages = self.pages.used_slots(geometry.disk);
+        if pages > 0 {
+            let bytes = bytes_of(pages);
+            return Err(DeviceRefused::NotEmpty { bytes });
+        }
+        self.check_room(ordinal, 0)?;
+        Ok(0)
+    }
+
+    fn device_that_may_go(&self, ordinal: u16) -> Result<&Member, DeviceRefused> {
+        if ordinal == 0 {
+            return Err(DeviceRefused::Journal);
+        }
+        let member = self.devices.member(ordinal);
+        member.ok_or(DeviceRefused::Unknown { ordinal })
+    }
+
+    /// Whether the device may go, and all pages have room without it, if so many slots are added. Gives
+    /// the number of slots that there will be fewer.
+    pub(crate) fn check_room(&self, ordinal: u16, added: u32) -> Result<u32, DeviceRefused> {
+        let (geometry, found) = self.device_that_may_go(ordinal)?;
+        if self.state_of(ordinal) != DeviceState::InUse {
+            return Ok(0);
+        }
+        let used = self.pages.used_slots(geometry.disk);
+        let free_here = found.layout.slot_count - used;
+        let free = (self.pages.free_slots() + added).saturating_sub(free_here);
+        let needed = self.reserved + self.pages.pages_to_move() + used;
+        if needed > free {
+            return Err(DeviceRefused::NoRoom {
+                bytes: bytes_of(needed),
+                bytes_free: bytes_of(free),
+            });
+        }
+        Ok(found.layout.slot_count.saturating_sub(added))
+    }
+}
+
+fn bytes_of(pages: u32) -> u64 {
+    u64::from(pages) * PAGE_SIZE as u64
+}
+
+fn too_small(error: OpenError) -> DeviceRefused {
+    match error {
+        OpenError::TooSmall {
+            bytes, bytes_min, ..
+        } => DeviceRefused::TooSmall { bytes, bytes_min },
+        other => unreachable!("a device is only ever too small for a layout: {other}"),
+    }
+}
+
+/// Refuses a device that holds anything, but what has left this store or was never quite added to it.
+pub(crate) fn may_join(
+    geometry: &DeviceGeometry,
+    copies: &Copies,
+    first: &Superblock,
+) -> Result<(), DeviceRefused> {
+    let was_ours = |found: &Superblock| {
+        (found.cluster, found.store, found.nonce) == (first.cluster, first.store, first.nonce)
+            && !found.is_of_version_1()
+            && found.list.generation <= first.list.generation
+            && found.use_counter <= first.use_counter
+            && first.list.device_of_id(found.device_id).is_none()
+    };
+    match superblocks::newest(geometry, copies) {
+        Ok(found) if was_ours(&found) => Ok(()),
+        _ => superblocks::must_be_blank(geometry, copies).map_err(|error| match error {
+            OpenError::NotBlank { owner, .. } => DeviceRefused::NotBlank { owner },
+            _ => DeviceRefused::Failed,
+        }),
+    }
+}
