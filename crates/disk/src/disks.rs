@@ -85,10 +85,31 @@ pub enum Driver {
     Threads,
 }
 
+/// A device that is open and locked, and not driven yet.
+#[derive(Debug)]
+pub struct OpenDevice(Device);
+
+impl OpenDevice {
+    /// Opens and locks a device. Blocks while a file is created.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub fn open(spec: &DeviceSpec) -> Result<Self, OpenError> {
+        open_device(spec, Options::default().direct).map(Self)
+    }
+
+    /// What it looks like.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        self.0.geometry
+    }
+}
+
 /// Open devices and the driver under them.
 pub struct Disks {
     engine: Engine,
-    devices: Vec<Arc<Device>>,
+    /// By number; nothing where one was released.
+    devices: Vec<Option<Arc<Device>>>,
     shelf: Shelf,
     options: Options,
     /// Requests that have not begun.
@@ -126,7 +147,7 @@ impl Disks {
         assert!((1..=QUEUE_DEPTH_MAX).contains(&options.queue_depth));
         let mut devices = Vec::with_capacity(specs.len());
         for spec in specs {
-            devices.push(Arc::new(open_device(spec, options.direct)?));
+            devices.push(Some(Arc::new(open_device(spec, options.direct)?)));
         }
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wake = Arc::new(rustix::event::eventfd(0, flags).map_err(resources)?);
@@ -146,6 +167,36 @@ impl Disks {
         })
     }
 
+    /// Takes one more device. Its number has never been another's.
+    ///
+    /// # Errors
+    /// The operating system gives no thread for what a block device needs.
+    pub fn add(&mut self, device: OpenDevice) -> Result<DiskId, StartError> {
+        let OpenDevice(device) = device;
+        let number = u16::try_from(self.devices.len()).map_err(|_| resources(Errno::MFILE))?;
+        if let Engine::Ring { helper, .. } = &mut self.engine
+            && device.geometry.block_device
+            && helper.is_none()
+        {
+            let threads = Threads::start(1, Arc::clone(&self.wake)).map_err(resources)?;
+            *helper = Some(threads);
+        }
+        self.devices.push(Some(Arc::new(device)));
+        Ok(DiskId(number))
+    }
+
+    /// Closes a device, and so unlocks it, as soon as nothing is under way on it. Panics if something waits
+    /// for it that has not begun.
+    pub fn release(&mut self, disk: DiskId) {
+        let waits = self.waiting.iter().any(|request| request.disk == disk);
+        assert!(!waits, "nothing is asked of a device that is released");
+        self.devices[usize::from(disk.0)] = None;
+    }
+
+    fn device(&self, disk: DiskId) -> Option<&Arc<Device>> {
+        self.devices.get(usize::from(disk.0))?.as_ref()
+    }
+
     /// Which driver is at work.
     #[must_use]
     pub fn driver(&self) -> Driver {
@@ -158,8 +209,7 @@ impl Disks {
     /// What the device looks like; `None` if there is no such device.
     #[must_use]
     pub fn geometry(&self, disk: DiskId) -> Option<Geometry> {
-        let device = self.devices.get(usize::from(disk.0))?;
-        Some(device.geometry)
+        Some(self.device(disk)?.geometry)
     }
 
     /// Requests that have not completed.
@@ -174,7 +224,7 @@ impl Disks {
     /// Panics if there is no such disk. What else is wrong with a request is told in its
     /// completion.
     pub fn submit(&mut self, request: DiskRequest) {
-        let device = &self.devices[usize::from(request.disk.0)];
+        let device = self.device(request.disk).expect("the disk is open");
         match work::check(device, &request.op) {
             Ok(()) => self.waiting.push_back(request),
             Err(error) => self.refused.push(DiskCompletion {
@@ -221,7 +271,7 @@ impl Disks {
 
     fn begin(&mut self) {
         while let Some(request) = self.waiting.front() {
-            let device = &self.devices[usize::from(request.disk.0)];
+            let device = self.device(request.disk).expect("the disk is open");
             let memory = work::memory_of(device, &request.op);
             let crowded = self.in_flight == self.options.queue_depth as usize
                 || (self.memory > 0 && self.memory + memory > self.options.memory_max);
@@ -299,14 +349,15 @@ fn open_device(spec: &DeviceSpec, direct: bool) -> Result<Device, OpenError> {
 
 fn start_engine(
     options: &Options,
-    devices: &[Arc<Device>],
+    devices: &[Option<Arc<Device>>],
     wake: &Arc<OwnedFd>,
 ) -> Result<Engine, StartError> {
     let threads = |count| Threads::start(count, Arc::clone(wake)).map_err(resources);
     if options.driver != DriverChoice::Threads {
         match Ring::start(options.queue_depth, Arc::clone(wake)) {
             Ok(ring) => {
-                let discards = devices.iter().any(|device| device.geometry.block_device);
+                let mut devices = devices.iter().flatten();
+                let discards = devices.any(|device| device.geometry.block_device);
                 let helper = discards.then(|| threads(1)).transpose()?;
                 return Ok(Engine::Ring {
                     ring: Box::new(ring),

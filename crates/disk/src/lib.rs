@@ -23,6 +23,6 @@ mod threads;
 mod work;
 
 pub use device::{DeviceSpec, FileSpec, Geometry};
-pub use disks::{Disks, Driver, DriverChoice, Options};
+pub use disks::{Disks, Driver, DriverChoice, OpenDevice, Options};
 pub use error::{OpenError, OpenErrorReason, StartError};
 pub use lock::lock_holder;

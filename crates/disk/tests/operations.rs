@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use holdfast_disk::{DeviceSpec, Options};
+use holdfast_disk::{DeviceSpec, OpenDevice, Options};
 use holdfast_model::{DiskError, DiskOp, DiskToken};
 use holdfast_stdx::{Bytes, Prng};
 use support::{Harness, for_each_driver, pattern, write};
@@ -227,6 +227,37 @@ fn several_disks_are_kept_apart() {
         drop(harness);
         assert_eq!(fs::read(directory.path().join("a")).unwrap()[0], b'a');
         assert_eq!(fs::read(directory.path().join("b")).unwrap()[4095], b'b');
+    });
+}
+
+#[test]
+fn disks_come_and_go() {
+    for_each_driver(async |options| {
+        let directory = tempfile::tempdir().unwrap();
+        let [first, second] = ["a", "b"].map(|name| directory.path().join(name));
+        let mut harness = Harness::open(&[DeviceSpec::file(first, MIB)], options);
+        for expected in 1..4 {
+            let spec = DeviceSpec::file(&second, MIB);
+            let opened = OpenDevice::open(&spec).unwrap();
+            assert_eq!(opened.geometry().size, MIB);
+            let disk = harness.disks.add(opened).unwrap();
+            assert_eq!(
+                disk,
+                holdfast_model::DiskId(expected),
+                "numbers are given out once"
+            );
+            harness.disks.submit(holdfast_model::DiskRequest {
+                token: DiskToken(7),
+                disk,
+                op: write(0, vec![expected as u8; 4096]),
+            });
+            harness.finish().await;
+            assert!(OpenDevice::open(&spec).is_err(), "it is in use");
+            harness.disks.release(disk);
+            assert!(harness.disks.geometry(disk).is_none());
+            assert_eq!(fs::read(&second).unwrap()[4095], expected as u8);
+        }
+        assert_eq!(harness.read(0, 4096).await, vec![0; 4096]);
     });
 }
 
