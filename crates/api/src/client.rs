@@ -18,9 +18,9 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::documents::{
-    Created, Explanation, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList,
-    Settings, SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
-    VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, Explanation, LocalReport, LocalStalls, Node, NodeChange,
+    NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status, Volume,
+    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use crate::{Problem, ProblemKind};
 
@@ -199,6 +199,42 @@ impl ApiClient {
         self.change(Method::DELETE, &path, None::<&()>)
             .await
             .map(|_| ())
+    }
+
+    /// The devices of a node.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn devices(&self, name: &str) -> Result<DeviceList, ClientError> {
+        self.read(&format!("{}/devices", path_of("nodes", name)))
+            .await
+    }
+
+    /// Adds a device to a node, drains one or removes one.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn change_devices(
+        &self,
+        name: &str,
+        change: &DeviceChange,
+    ) -> Result<DeviceList, ClientError> {
+        let path = format!("{}/devices", path_of("nodes", name));
+        let (url, answer) = self.change(Method::POST, &path, Some(change)).await?;
+        decode(&url, &answer)
+    }
+
+    /// The same, at the node that is asked.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn change_local_devices(
+        &self,
+        change: &DeviceChange,
+    ) -> Result<DeviceList, ClientError> {
+        let changed = self.change(Method::POST, "/local/devices", Some(change));
+        let (url, answer) = changed.await?;
+        decode(&url, &answer)
     }
 
     /// The settings.

@@ -10,12 +10,14 @@ use holdfast_model::Policy;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+mod devices;
 mod local;
 mod members;
 mod protection;
 mod scrub;
 mod stalls;
 
+pub use devices::{Device, DeviceChange, DeviceList, DeviceState, DeviceTier};
 pub use local::{LocalJoining, LocalReport, LocalScrub, LocalSlice, LocalVolume};
 pub use members::{
     NodeChange, NodeDetails, NodeOrder, NodeSlice, NodeStanding, ReplicaRole, Settings,

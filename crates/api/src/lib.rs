@@ -22,9 +22,9 @@ pub use problem::{Problem, ProblemKind};
 pub use router::{openapi, router};
 
 use documents::{
-    Created, Explanation, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList,
-    Settings, SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
-    VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, Explanation, LocalReport, LocalStalls, Node, NodeChange,
+    NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status, Volume,
+    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 
 /// What answers.
@@ -50,6 +50,22 @@ pub trait Api: Send + Sync + 'static {
 
     /// Removes a node on which nothing is from the cluster; [`ProblemKind::Refused`] with the reason.
     fn remove_node(&self, name: &str) -> impl Future<Output = Result<(), Problem>> + Send;
+
+    /// The devices of a node.
+    fn devices(&self, name: &str) -> impl Future<Output = Result<DeviceList, Problem>> + Send;
+
+    /// Adds a device to a node, drains one or removes one; [`ProblemKind::Refused`] with the reason.
+    fn change_devices(
+        &self,
+        name: &str,
+        change: DeviceChange,
+    ) -> impl Future<Output = Result<DeviceList, Problem>> + Send;
+
+    /// The same, at the node behind this interface; [`ProblemKind::NoNode`] if there is none.
+    fn change_local_devices(
+        &self,
+        change: DeviceChange,
+    ) -> impl Future<Output = Result<DeviceList, Problem>> + Send;
 
     /// The settings.
     fn settings(&self) -> impl Future<Output = Result<Settings, Problem>> + Send;

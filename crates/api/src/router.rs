@@ -10,9 +10,9 @@ use axum::{Json, Router};
 use utoipa::OpenApi;
 
 use crate::documents::{
-    Created, Explanation, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList,
-    STALLS_MAX, Settings, SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate,
-    VolumeDelete, VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, Explanation, LocalReport, LocalStalls, Node, NodeChange,
+    NodeDetails, NodeList, STALLS_MAX, Settings, SettingsChange, StallList, StallQuery, Status,
+    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use crate::{Api, Problem, ProblemKind};
 
@@ -32,6 +32,8 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         node,
         change_node,
         remove_node,
+        devices,
+        change_devices,
         settings,
         change_settings,
         volumes,
@@ -43,6 +45,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         stalls,
         volume_stalls,
         local,
+        change_local_devices,
         local_stalls,
         metrics
     )
@@ -70,6 +73,10 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
                 .patch(change_node::<A>)
                 .delete(remove_node::<A>),
         )
+        .route(
+            "/nodes/{name}/devices",
+            get(devices::<A>).post(change_devices::<A>),
+        )
         .route("/settings", get(settings::<A>).patch(change_settings::<A>))
         .route("/volumes", get(volumes::<A>).post(create_volume::<A>))
         .route(
@@ -82,6 +89,7 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
         .route("/volumes/{name}/stalls", get(volume_stalls::<A>))
         .route("/stalls", get(stalls::<A>))
         .route("/local", get(local::<A>))
+        .route("/local/devices", post(change_local_devices::<A>))
         .route("/local/stalls", get(local_stalls::<A>));
     Router::new()
         .nest("/api/v1", v1)
@@ -194,6 +202,46 @@ async fn remove_node<A: Api>(
 ) -> Result<StatusCode, Problem> {
     api.remove_node(&named(name)?).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// The devices of a node
+#[utoipa::path(
+    get,
+    path = "/api/v1/nodes/{name}/devices",
+    params(("name" = String, Path, description = "The node's name")),
+    responses(
+        (status = 200, body = DeviceList),
+        (status = "default", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn devices<A: Api>(
+    State(api): State<Arc<A>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Json<DeviceList>, Problem> {
+    api.devices(&named(name)?).await.map(Json)
+}
+
+/// Add a device to a node, drain one, or remove one
+///
+/// What would leave data without room, or the node without its journal, is refused with the reason. A drain
+/// has begun when this is answered; `used_bytes` of the device says what is left.
+#[utoipa::path(
+    post,
+    path = "/api/v1/nodes/{name}/devices",
+    params(("name" = String, Path, description = "The node's name")),
+    request_body = DeviceChange,
+    responses(
+        (status = 200, body = DeviceList),
+        (status = "default", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn change_devices<A: Api>(
+    State(api): State<Arc<A>>,
+    name: Result<Path<String>, PathRejection>,
+    request: Result<Json<DeviceChange>, JsonRejection>,
+) -> Result<Json<DeviceList>, Problem> {
+    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
+    api.change_devices(&named(name)?, request).await.map(Json)
 }
 
 /// The settings
@@ -340,6 +388,24 @@ async fn scrub_volume<A: Api>(
 ))]
 async fn local<A: Api>(State(api): State<Arc<A>>) -> Result<Json<LocalReport>, Problem> {
     api.local().await.map(Json)
+}
+
+/// Add a device to the node behind this interface, drain one, or remove one
+#[utoipa::path(
+    post,
+    path = "/api/v1/local/devices",
+    request_body = DeviceChange,
+    responses(
+        (status = 200, body = DeviceList),
+        (status = "default", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn change_local_devices<A: Api>(
+    State(api): State<Arc<A>>,
+    request: Result<Json<DeviceChange>, JsonRejection>,
+) -> Result<Json<DeviceList>, Problem> {
+    let Json(request) = request.map_err(|rejection| refuse(&rejection))?;
+    api.change_local_devices(request).await.map(Json)
 }
 
 /// The stalls of all volumes

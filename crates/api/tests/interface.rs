@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use holdfast_api::client::{ApiUrl, Failure};
 use holdfast_api::documents::{
-    Created, Explanation, Health, LocalReport, LocalStalls, Node, NodeChange, NodeDetails,
-    NodeList, NodeOrder, NodeStanding, NodeState, Resync, Scrub, Settings, SettingsChange,
-    StallList, StallQuery, Status, SyncWork, ToMove, Volume, VolumeCreate, VolumeDelete,
-    VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, DeviceTier, Explanation, Health, LocalReport, LocalStalls,
+    Node, NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, Resync, Scrub,
+    Settings, SettingsChange, StallList, StallQuery, Status, SyncWork, ToMove, Volume,
+    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, ApiClient, ClientError, Problem, ProblemKind, openapi, router, server};
 use holdfast_model::Policy;
@@ -104,6 +104,25 @@ impl Api for Remembering {
     async fn remove_node(&self, name: &str) -> Result<(), Problem> {
         self.ask(format!("remove {name}"))?;
         Err(Problem::new(ProblemKind::Refused, "it holds something"))
+    }
+
+    async fn devices(&self, name: &str) -> Result<DeviceList, Problem> {
+        self.ask(format!("devices of {name}"))?;
+        Ok(DeviceList::default())
+    }
+
+    async fn change_devices(
+        &self,
+        name: &str,
+        change: DeviceChange,
+    ) -> Result<DeviceList, Problem> {
+        self.ask(format!("{name}: {change:?}"))?;
+        Err(Problem::new(ProblemKind::Refused, "no room"))
+    }
+
+    async fn change_local_devices(&self, change: DeviceChange) -> Result<DeviceList, Problem> {
+        self.ask(format!("here: {change:?}"))?;
+        Ok(DeviceList::default())
     }
 
     async fn settings(&self) -> Result<Settings, Problem> {
@@ -203,6 +222,16 @@ async fn nodes_and_settings_are_asked_for_and_changed() {
     assert_eq!(changed, Remembering::node_of("n4"));
     let refused = client.remove_node("n4").await.map_err(kind);
     assert_eq!(refused, Err((ProblemKind::Refused, 409)));
+    assert_eq!(client.devices("n4").await.unwrap(), DeviceList::default());
+    let drain = DeviceChange::Drain { device: 3 };
+    let refused = client.change_devices("n4", &drain).await.map_err(kind);
+    assert_eq!(refused, Err((ProblemKind::Refused, 409)));
+    let add = DeviceChange::Add {
+        path: "/dev/sdx".to_owned(),
+        tier: DeviceTier::Capacity,
+        replaces: Some(1),
+    };
+    client.change_local_devices(&add).await.unwrap();
     assert_eq!(client.settings().await.unwrap(), SETTINGS);
     let change = SettingsChange {
         repair_delay_seconds: Some(60),
@@ -213,6 +242,9 @@ async fn nodes_and_settings_are_asked_for_and_changed() {
         "node n4",
         "CancelDrain n4 in Some(\"a\")",
         "remove n4",
+        "devices of n4",
+        "n4: Drain { device: 3 }",
+        "here: Add { path: \"/dev/sdx\", tier: Capacity, replaces: Some(1) }",
         "settings",
         "set Some(60)",
     ];

@@ -9,6 +9,8 @@
 #![forbid(unsafe_code)]
 
 mod desk;
+mod devices;
+mod founding;
 mod members;
 mod pace;
 mod problem;
@@ -24,23 +26,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    Created, Explanation, Health, LocalMetadata, LocalReport, LocalStall, LocalStalls, Node,
-    NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status,
-    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, Explanation, Health, LocalMetadata, LocalReport, LocalStall,
+    LocalStalls, Node, NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList,
+    StallQuery, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, Problem, ProblemKind};
 use holdfast_control::{Inventory, InventoryError, PlanError, VolumeName, VolumeSize};
 use holdfast_metadata::Session;
 use holdfast_model::metadata::{
-    Compare, LeaseId, MetadataError, Operation, OperationResult, Revision, Selector, Transaction,
+    MetadataError, Operation, OperationResult, Revision, Selector, Transaction,
 };
-use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, Record, VOLUMES_PREFIX, VolumeRecord};
-use holdfast_model::{ClusterId, Incarnation, NodeId, VolumeId};
+use holdfast_model::record::{Record, VOLUMES_PREFIX, VolumeRecord};
+use holdfast_model::{ClusterId, NodeId, VolumeId};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use self::desk::Desk;
+use self::devices::ChangeDevices;
 use self::pace::Pace;
 use self::reports::Reports;
 use self::stalls::Kept;
@@ -73,6 +76,8 @@ pub struct Controller {
     desk: Arc<Desk>,
     local: Option<watch::Receiver<LocalReport>>,
     kept: Option<Kept>,
+    /// Where orders about the devices of the node in this process go.
+    devices: Option<ChangeDevices>,
     /// Which nodes are silent, if this one steers.
     silences: Silences,
     /// The highest revision of the metadata that was seen.
@@ -107,6 +112,7 @@ impl Controller {
             desk,
             local,
             kept: None,
+            devices: None,
             silences: Silences::default(),
             seen: Arc::default(),
             serve_time_max: SERVE_TIME_MAX,
@@ -141,54 +147,6 @@ impl Controller {
             serve_time_max,
             ..self
         }
-    }
-
-    /// Makes the cluster, unless it has been made, and clears away what a process that ended in the
-    /// middle of something has left behind.
-    ///
-    /// # Errors
-    /// [`Problem`] if the metadata does not answer, or holds another cluster.
-    pub async fn found(&self) -> Result<(), Problem> {
-        self.make_cluster().await?;
-        let inventory = self.inventory().await?;
-        for transaction in holdfast_control::clean_up(&inventory) {
-            self.desk
-                .transact(transaction)
-                .await
-                .map_err(problem::metadata)?;
-        }
-        Ok(())
-    }
-
-    /// Makes the cluster, unless it has been made. Tells whether it was made by this.
-    ///
-    /// # Errors
-    /// [`Problem`] if the metadata does not answer.
-    pub async fn make_cluster(&self) -> Result<bool, Problem> {
-        let record = ClusterRecord {
-            schema: 1,
-            cluster: self.cluster,
-            next_volume: VolumeId(1),
-            recoveries: 0,
-            incarnation_floor: Incarnation::ZERO,
-        };
-        let key = || CLUSTER_KEY.to_owned();
-        let absent = Compare::ModRevision {
-            key: key(),
-            equals: Revision(0),
-        };
-        let put = Operation::Put {
-            key: key(),
-            value: record.encode(),
-            lease: LeaseId::default(),
-        };
-        let founding = Transaction {
-            compare: vec![absent],
-            success: vec![put],
-            failure: vec![Operation::Range(Selector::Key(key()))],
-        };
-        let outcome = self.desk.transact(founding).await;
-        Ok(outcome.map_err(problem::metadata)?.succeeded)
     }
 
     /// Which volumes are not served at which of these nodes' portals.
@@ -474,6 +432,22 @@ impl Api for Controller {
 
     async fn remove_node(&self, name: &str) -> Result<(), Problem> {
         self.remove(name).await
+    }
+
+    async fn devices(&self, name: &str) -> Result<DeviceList, Problem> {
+        self.devices_of(name).await
+    }
+
+    async fn change_devices(
+        &self,
+        name: &str,
+        change: DeviceChange,
+    ) -> Result<DeviceList, Problem> {
+        self.change_devices_of(name, change).await
+    }
+
+    async fn change_local_devices(&self, change: DeviceChange) -> Result<DeviceList, Problem> {
+        self.change_devices_here(change).await
     }
 
     async fn settings(&self) -> Result<Settings, Problem> {

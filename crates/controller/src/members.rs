@@ -135,7 +135,7 @@ pub(crate) fn settings(inventory: &Inventory) -> Settings {
 
 /// The node of that name; of several, which a node that was emptied and renumbered may leave behind,
 /// the one that was there first.
-fn find(inventory: &Inventory, name: &str) -> Result<NodeId, Problem> {
+pub(crate) fn find(inventory: &Inventory, name: &str) -> Result<NodeId, Problem> {
     let mut nodes = inventory.nodes.values();
     let found = nodes.find(|node| node.name == name);
     found.map(|node| node.node).ok_or_else(|| {

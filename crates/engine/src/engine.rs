@@ -145,6 +145,7 @@ impl Engine {
             }
             Event::Peer(event) => self.handle_peer(event),
             Event::Portal(event) => self.handle_portal(now, event),
+            Event::Order { number, order } => self.order_device(now, number, order, out),
             Event::Stop => self.stop(now),
         }
         self.mend();
@@ -520,7 +521,7 @@ impl Engine {
 
     fn handle_store(&mut self, event: StoreEvent, out: &mut Output) {
         match event {
-            StoreEvent::Opened(recovered) => self.opened(recovered),
+            StoreEvent::Opened(recovered) => self.opened(recovered, out),
             StoreEvent::OpenFailed(error) => self.open_failed(error, out),
             StoreEvent::Durable { token } => {
                 let used = self.world.storage.take_use(token);
@@ -544,8 +545,8 @@ impl Engine {
                 }
             }
             StoreEvent::ReadDone { token, blocks } => self.read_done(token, blocks),
-            // Nobody orders anything yet.
-            StoreEvent::DeviceOrdered { .. } | StoreEvent::DeviceLeft { .. } => {}
+            StoreEvent::DeviceOrdered { token, result } => self.device_ordered(token, result, out),
+            StoreEvent::DeviceLeft { disk, ordinal } => self.device_left(disk, ordinal, out),
             StoreEvent::DeviceFailed { disk } => self.device_failed(disk),
         }
     }

@@ -10,9 +10,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use holdfast_model::metadata::{MetadataAnswer, MetadataRequest, MetadataToken};
-use holdfast_model::{DiskCompletion, DiskRequest, Incarnation, NodeId, StoreId};
+use holdfast_model::{DiskCompletion, DiskId, DiskRequest, Incarnation, NodeId, StoreId};
 use holdfast_stdx::Bytes;
-use holdfast_store::OpenError;
+use holdfast_store::{DeviceOrder, DeviceRefused, OpenError};
 use holdfast_wire::Message;
 
 use crate::{Notice, Stall};
@@ -41,6 +41,13 @@ pub enum Event {
     Peer(PeerEvent),
     /// Something happened at the portal.
     Portal(PortalEvent),
+    /// An order about a device. It is answered by [`Command::Ordered`], unless a device fails first.
+    Order {
+        /// Drawn by the driver; comes back in the answer.
+        number: u64,
+        /// What is ordered.
+        order: DeviceOrder,
+    },
     /// The operator wants this node to stop cleanly. It says [`Command::Stopped`] when it is done.
     Stop,
 }
@@ -140,6 +147,15 @@ pub enum Command {
     },
     /// The devices cannot be opened: the node cannot start. Nothing more is asked.
     OpenFailed(OpenFailure),
+    /// What was ordered about a device has been done, or was refused.
+    Ordered {
+        /// What the order was called.
+        number: u64,
+        /// The device's number.
+        result: Result<u16, DeviceRefused>,
+    },
+    /// A device is none of the store's, or not any more: nothing is asked of it from now on.
+    Release(DiskId),
     /// Something that people should read.
     Notice(Notice),
     /// Commands of hosts waited, and none was done for a while; that is over.

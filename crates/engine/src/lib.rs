@@ -15,6 +15,7 @@ mod clearing;
 mod cluster;
 mod config;
 mod context;
+mod devices;
 mod engine;
 mod event;
 mod heartbeat;
@@ -46,6 +47,9 @@ pub use engine::{Engine, Output};
 pub use event::{
     Command, ConnectionId, Event, LinkId, OpenFailure, PeerCommand, PeerEvent, PortalCommand,
     PortalEvent,
+};
+pub use holdfast_store::{
+    DeviceGeometry, DeviceOrder, DeviceRefused, DeviceState, DeviceStatus, Stray,
 };
 pub use notes::report;
 pub use notice::{Notice, Severity};

@@ -152,8 +152,9 @@ impl Engine {
         }
     }
 
-    pub(crate) fn opened(&mut self, mut recovered: Recovered) {
+    pub(crate) fn opened(&mut self, mut recovered: Recovered, out: &mut Output) {
         let notes = Notes::take_from(&mut recovered.slices);
+        self.release_strays(&recovered.strays, out);
         let held = recovered.slices.keys().map(|slice| slice.volume).collect();
         let own = NodeRecord {
             schema: 1,

@@ -4,6 +4,7 @@ use core::fmt;
 
 use holdfast_model::record::ScrubFindings;
 use holdfast_model::{DiskId, Epoch, NodeId, SliceId};
+use holdfast_store::Stray;
 
 use crate::Astray;
 
@@ -99,6 +100,10 @@ pub enum Notice {
     MetadataAstray(Astray),
     /// The right metadata is back.
     MetadataFollowed,
+    /// A device that was given is none of the store's.
+    Stray(DiskId, Stray),
+    /// A device has left the store.
+    DeviceLeft(u16),
     /// A device failed; every replica of this node is out.
     DeviceFailed(DiskId),
 }
@@ -124,6 +129,7 @@ impl Notice {
             | Self::Named(..)
             | Self::Released(..)
             | Self::MetadataFollowed
+            | Self::DeviceLeft(_)
             | Self::HandedOver { slow: false, .. } => Severity::Info,
             Self::PeerDown(_)
             | Self::StoodStill { .. }
@@ -134,6 +140,7 @@ impl Notice {
             | Self::Repaired(..)
             | Self::Corrected(..)
             | Self::StoreBehind
+            | Self::Stray(..)
             | Self::NotThatReplica(_) => Severity::Warning,
             Self::Lost(..)
             | Self::MetadataBehind(..)
@@ -235,6 +242,15 @@ impl fmt::Display for Notice {
                 formatter,
                 "block {block} of slice {slice} fails its checksum, and no other replica can mend it"
             ),
+            other => other.fmt_of_node(formatter),
+        }
+    }
+}
+
+impl Notice {
+    /// What is said of the node and its devices, and of the metadata.
+    fn fmt_of_node(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::StoreBehind => formatter.write_str(STORE_BEHIND),
             Self::NotThatReplica(slice) => write!(
                 formatter,
@@ -249,6 +265,13 @@ impl fmt::Display for Notice {
                 "device {} failed: every replica of this node is out",
                 disk.0
             ),
+            Self::Stray(disk, stray) => {
+                write!(formatter, "device {} is not used: {stray}", disk.0)
+            }
+            Self::DeviceLeft(ordinal) => {
+                write!(formatter, "device {ordinal} has left this node's store")
+            }
+            _ => unreachable!("what is about slices and peers is said before"),
         }
     }
 }

@@ -6,6 +6,7 @@ use holdfast_model::record::ScrubFindings;
 use holdfast_model::{Epoch, NodeId, SliceId, VolumeId};
 pub use holdfast_replica::Condition;
 use holdfast_replica::Progress;
+use holdfast_store::DeviceStatus;
 pub use holdfast_store::Usage;
 
 use crate::Stall;
@@ -40,6 +41,8 @@ pub struct NodeStatus {
     pub scrubbed: ScrubFindings,
     /// Volumes of which no command has been done here for a while though some wait.
     pub stalled: Vec<Stall>,
+    /// The devices that the store has.
+    pub devices: Vec<DeviceStatus>,
 }
 
 /// A volume at this portal.
@@ -115,6 +118,7 @@ impl Engine {
             volumes: self.volume_statuses(),
             scrubbed: self.scrubs.found(),
             stalled: self.portal.stalls.lasting(self.world.now),
+            devices: store.devices(),
         }
     }
 

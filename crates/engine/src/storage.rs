@@ -13,7 +13,8 @@ use holdfast_model::{
 use holdfast_replica::{NotInstalled, Token};
 use holdfast_stdx::{Bytes, BytesMut, Instant};
 use holdfast_store::{
-    BlockRead, InstallRefused, Output as StoreOutput, Store, StoreEvent, StoreToken, View,
+    BlockRead, DeviceOrder, InstallRefused, Output as StoreOutput, Store, StoreEvent, StoreToken,
+    View,
 };
 use holdfast_wire::{BlockContent, Content};
 
@@ -34,6 +35,8 @@ pub(crate) enum Use {
     NoteGone(SliceId),
     /// A repaired block: nobody waits for it.
     Repair,
+    /// An order about a device, by its driver's number.
+    Order(u64),
     /// A read.
     Read(Read),
 }
@@ -150,6 +153,11 @@ impl Storage {
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         self.store.handle_timeout(now, &mut self.out);
+    }
+
+    pub(crate) fn order_device(&mut self, now: Instant, number: u64, order: DeviceOrder) {
+        let token = self.token(Use::Order(number));
+        self.store.order_device(now, order, token, &mut self.out);
     }
 
     pub(crate) fn append(

@@ -11,6 +11,7 @@ use holdfast_control::{VolumeName, VolumeSize};
 use holdfast_model::{ByteSize, Policy};
 use holdfast_node::WithEtcd;
 
+use crate::commands::device::DeviceCommand;
 use crate::demo::DemoOptions;
 use crate::inspect::InspectArguments;
 use crate::recover::RecoverCommand;
@@ -70,6 +71,11 @@ pub(crate) enum Command {
     Demo(DemoOptions),
     /// Run a node, or list, admit, drain and remove the nodes of the cluster
     Node(NodeArguments),
+    /// List, add, drain, replace and remove the devices of a node
+    Device {
+        #[command(subcommand)]
+        command: DeviceCommand,
+    },
     /// Run a witness, in the foreground: a member of etcd beside two nodes, and nothing else
     Witness {
         /// The file that describes it

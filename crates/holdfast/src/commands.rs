@@ -1,5 +1,6 @@
 //! The operator's commands: each asks the API, and prints what it says.
 
+pub(crate) mod device;
 mod found;
 pub(crate) mod node;
 mod protection;

@@ -41,6 +41,9 @@ fn main() -> ExitCode {
         Command::Status { explain: true } => {
             within_runtime(commands::status::explain(&global, &output))
         }
+        Command::Device { command } => {
+            within_runtime(commands::device::run(&global, &output, command))
+        }
         Command::Stalls(arguments) => {
             within_runtime(commands::stalls::show(&global, &output, &arguments))
         }

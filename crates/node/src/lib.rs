@@ -5,12 +5,14 @@
 
 pub mod clock;
 pub mod config;
+mod devices;
 pub mod directory;
 mod error;
 pub mod etcd;
 pub mod limits;
 pub mod logging;
 mod metrics;
+mod paths;
 pub mod ports;
 pub mod predecessor;
 pub mod process;
@@ -24,8 +26,10 @@ mod signals;
 mod stalls;
 pub mod witness;
 
+pub use devices::DeviceDesk;
 pub use error::NodeError;
 pub use metrics::Metrics;
+pub use paths::{DEVICES_FILE, device_paths};
 pub use run::{LOG_FILE, WithEtcd, run};
 pub use services::{ApiParts, connect};
 pub use stalls::{Ledger, STALLS_FILE};

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::clock;
+use crate::devices::{Orders, Wanted};
 use crate::error::NodeError;
 use crate::report::Reporter;
 use crate::room::RoomWatch;
@@ -52,12 +53,13 @@ pub(crate) struct Reactor {
     pub(crate) room: RoomWatch,
     pub(crate) stalls: StallSender,
     pub(crate) names: Names,
+    pub(crate) orders: Orders,
     pub(crate) out: Output,
 }
 
 /// What the configuration calls things, for messages.
 pub(crate) struct Names {
-    /// The devices, in their order.
+    /// The devices, by the numbers of their disks.
     pub(crate) devices: Vec<PathBuf>,
     /// The keys of the addresses that are listened on.
     pub(crate) addresses: Vec<(&'static str, SocketAddr)>,
@@ -68,6 +70,7 @@ pub(crate) struct Names {
 struct Batch {
     completions: Vec<DiskCompletion>,
     events: Vec<Event>,
+    ordered: Option<Wanted>,
     signalled: bool,
 }
 
@@ -87,7 +90,7 @@ impl Reactor {
             self.network.flush();
             // Requests begin now, and not only when everything has had its turn.
             self.disks.poll(&mut batch.completions);
-            if Instant::now() >= self.report_due {
+            if Instant::now() >= self.report_due || self.orders.is_report_awaited() {
                 self.make_report();
             }
             // The tasks of the sockets have their turn, whatever is ready here.
@@ -111,9 +114,11 @@ impl Reactor {
 
     fn make_report(&mut self) {
         let begun = Instant::now();
-        let report = self.reporter.report(&self.engine.status());
+        let status = self.engine.status();
+        let report = self.reporter.report(&status, &self.names.devices);
         self.room.tell(report.room);
         self.report.send_replace(report);
+        self.orders.reported();
         let rest = begun.elapsed() * REPORT_REST;
         let rest = rest.clamp(REPORT_INTERVAL, REPORT_INTERVAL_MAX);
         self.report_due = Instant::now() + rest;
@@ -134,6 +139,7 @@ impl Reactor {
                 let (token, answer) = answer.expect("the session lasts as long as its requests");
                 batch.events.push(Event::Metadata { token, answer });
             }
+            wanted = self.orders.next() => batch.ordered = Some(wanted),
             () = sleep_until(until) => {}
         }
         self.disks.poll(&mut batch.completions);
@@ -153,6 +159,11 @@ impl Reactor {
     }
 
     fn handle(&mut self, batch: &mut Batch) {
+        if let Some(wanted) = batch.ordered.take() {
+            let names = &mut self.names.devices;
+            let event = self.orders.begin(wanted, &mut self.disks, names);
+            batch.events.extend(event);
+        }
         let completions = batch.completions.drain(..).map(Event::Disk);
         for event in completions.chain(batch.events.drain(..)) {
             self.engine.handle(clock::now(), event, &mut self.out);
@@ -191,6 +202,10 @@ impl Reactor {
                     }
                     self.stalls.told(&stall);
                 }
+                Command::Ordered { number, result } => {
+                    self.orders.end(number, result, &mut self.disks);
+                }
+                Command::Release(disk) => self.disks.release(disk),
                 Command::Stopped => stopped = true,
             }
         }

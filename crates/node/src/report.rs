@@ -1,5 +1,6 @@
 //! What the node tells its API about itself.
 
+use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
 use holdfast_api::documents::{
@@ -43,8 +44,8 @@ impl Reporter {
         self.incarnation = incarnation;
     }
 
-    /// The report for this state of the engine.
-    pub(crate) fn report(&mut self, status: &NodeStatus) -> LocalReport {
+    /// The report for this state of the engine; `names` has the paths of disks by their numbers.
+    pub(crate) fn report(&mut self, status: &NodeStatus, names: &[PathBuf]) -> LocalReport {
         self.made += 1;
         self.note(Instant::now(), status);
         LocalReport {
@@ -64,6 +65,7 @@ impl Reporter {
             // Who steers knows.
             silent: Vec::new(),
             scrubbed: status.scrubbed.into(),
+            devices: crate::devices::documents(&status.devices, names),
         }
     }
 

@@ -12,7 +12,7 @@ use holdfast_engine::{Engine, EngineConfig, HOLD, NodeStatus, Output, TAKEOVERS_
 use holdfast_iscsi::target::Limits;
 use holdfast_model::{DiskId, StoreId};
 use holdfast_net::{Listener, Network, NetworkConfig};
-use holdfast_store::{DeviceGeometry, StoreConfig, StoreIdentity};
+use holdfast_store::{StoreConfig, StoreIdentity};
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
@@ -20,10 +20,12 @@ use tokio::time::Instant;
 use tracing::Level;
 
 use crate::config::{DeviceConfig, LogConfig, NodeConfig};
+use crate::devices::{self, SECTOR_MAX};
 use crate::directory::{ClaimError, Directory};
 use crate::error::NodeError;
 use crate::etcd::{Plan, Supervisor};
 use crate::logging::{self, Log};
+use crate::paths::Paths;
 use crate::predecessor::{self, Holder};
 use crate::reactor::{Names, Reactor};
 use crate::report::Reporter;
@@ -39,9 +41,6 @@ pub(crate) const ETCD_DIRECTORY: &str = "etcd";
 /// Connections of peers: both lanes of the other nodes of a cluster of 64, and as many that are
 /// being made.
 const PEER_CONNECTIONS_MAX: usize = 4 * 64;
-/// What a device writes whole, if it does not say that it is more.
-const SECTOR_MIN: u32 = 512;
-const SECTOR_MAX: u32 = 4096;
 
 /// Whether a node has an etcd run beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +112,9 @@ fn run_logged<A: Api>(
     let peers = bind("peers.listen", config.peers.listen)?;
     let portal = bind("portal.listen", config.portal.listen)?;
     let api = bind("api.listen", config.api.listen)?;
-    let disks = open_disks(config)?;
+    let paths = Paths::read(&config.directory);
+    let found = paths.choose(&config.devices, Path::exists);
+    let disks = open_disks(config, &found)?;
     let network = Network::new(NetworkConfig {
         cluster: config.cluster,
         node: config.node,
@@ -127,16 +128,17 @@ fn run_logged<A: Api>(
     let ended = runtime.block_on(async {
         let signals = Signals::listen()?;
         let mut reporter = Reporter::new(config);
-        let (report, told) = watch::channel(reporter.report(&NodeStatus::default()));
+        let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
+        let (desk, orders) = devices::desk(paths, told.clone());
         // The thread of the services ends with this.
         let Services {
             session,
             stalls,
             stop: _stop,
-        } = Services::start(config, api, told, make_api)?;
+        } = Services::start(config, api, told, desk, make_api)?;
         let mut out = Output::default();
         let engine = Engine::new(
-            engine_config(config, &disks, portal_limits)?,
+            engine_config(config, &found, &disks, portal_limits)?,
             clock::now(),
             &mut out,
         );
@@ -150,7 +152,8 @@ fn run_logged<A: Api>(
             stalls,
             report,
             report_due: Instant::now(),
-            names: names(config),
+            names: names(config, &found),
+            orders,
             out,
         };
         reactor.run(signals).await
@@ -165,13 +168,9 @@ fn bind(key: &'static str, address: SocketAddr) -> Result<Listener, NodeError> {
     predecessor::attempt(bind, NodeError::holder_of_port)
 }
 
-fn names(config: &NodeConfig) -> Names {
+fn names(config: &NodeConfig, found: &[DeviceConfig]) -> Names {
     Names {
-        devices: config
-            .devices
-            .iter()
-            .map(|device| device.path.clone())
-            .collect(),
+        devices: found.iter().map(|device| device.path.clone()).collect(),
         addresses: vec![
             ("peers.listen", config.peers.listen),
             ("portal.listen", config.portal.listen),
@@ -179,7 +178,7 @@ fn names(config: &NodeConfig) -> Names {
     }
 }
 
-fn open_disks(config: &NodeConfig) -> Result<Disks, NodeError> {
+fn open_disks(config: &NodeConfig, found: &[DeviceConfig]) -> Result<Disks, NodeError> {
     let spec = |device: &DeviceConfig| DeviceSpec {
         path: device.path.clone(),
         file: device.file_bytes.map(|size| FileSpec {
@@ -189,7 +188,7 @@ fn open_disks(config: &NodeConfig) -> Result<Disks, NodeError> {
         // The store says how much it needs, and that it is more than this.
         size_min: u64::from(SECTOR_MAX),
     };
-    let specs: Vec<DeviceSpec> = config.devices.iter().map(spec).collect();
+    let specs: Vec<DeviceSpec> = found.iter().map(spec).collect();
     let options = Options {
         driver: config.disk_driver.choice(),
         ..Options::default()
@@ -214,24 +213,14 @@ fn holder_of_device(reason: &OpenErrorReason) -> Option<Holder> {
 
 fn engine_config(
     config: &NodeConfig,
+    found: &[DeviceConfig],
     disks: &Disks,
     portal_limits: Limits,
 ) -> Result<EngineConfig, NodeError> {
     let geometry = |(number, device): (u16, &DeviceConfig)| {
         let disk = DiskId(number);
-        let found = disks
-            .geometry(disk)
-            .expect("every configured device has been opened");
-        DeviceGeometry {
-            disk,
-            bytes: found.size,
-            sector: if found.sector >= SECTOR_MAX {
-                SECTOR_MAX
-            } else {
-                SECTOR_MIN
-            },
-            tier: device.tier,
-        }
+        let found = disks.geometry(disk).expect("every device has been opened");
+        devices::geometry(disk, found, device.tier)
     };
     Ok(EngineConfig {
         cluster: config.cluster,
@@ -240,7 +229,7 @@ fn engine_config(
         portal: config.portal.advertised(),
         peer: config.peers.advertised(),
         api: format!("http://{}", config.api.advertised()),
-        devices: (0..).zip(&config.devices).map(geometry).collect(),
+        devices: (0..).zip(found).map(geometry).collect(),
         create: Some(StoreIdentity {
             cluster: config.cluster,
             store: StoreId(u128::from_ne_bytes(random()?)),
@@ -256,7 +245,7 @@ fn engine_config(
 }
 
 /// Bytes that nobody can guess.
-fn random<const N: usize>() -> Result<[u8; N], NodeError> {
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], NodeError> {
     let mut bytes = [0; N];
     let count = getrandom(&mut bytes, GetRandomFlags::empty()).map_err(std::io::Error::from)?;
     assert!(count == N, "up to 256 bytes come whole");

@@ -20,6 +20,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 
 use crate::config::{Invalid, MetadataSource, NodeConfig};
+use crate::devices::DeviceDesk;
 use crate::error::NodeError;
 use crate::metrics::Metrics;
 use crate::stalls::{self, Ledger, StallSender};
@@ -39,6 +40,8 @@ pub struct ApiParts {
     pub stalls: watch::Receiver<Ledger>,
     /// What it counts.
     pub metrics: Metrics,
+    /// Where orders about its devices go.
+    pub devices: DeviceDesk,
 }
 
 /// The data path's end of what runs beside it. Dropping it ends the thread.
@@ -58,6 +61,7 @@ impl Services {
         config: &NodeConfig,
         listener: Listener,
         report: watch::Receiver<LocalReport>,
+        devices: DeviceDesk,
         make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
     ) -> Result<Self, NodeError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -81,11 +85,12 @@ impl Services {
             report,
             stalls: shown,
             metrics,
+            devices: devices.clone(),
         };
         drop(within);
         let (stop, stopped) = oneshot::channel::<()>();
         let beside = async {
-            tokio::join!(tell(status), keeper.run());
+            tokio::join!(tell(status), keeper.run(), devices.keep());
         };
         let services = move || run(&runtime, || make_api(parts), listener, beside, stopped);
         thread::Builder::new()

@@ -63,6 +63,8 @@ impl Tally {
             | Notice::MetadataBehind(..)
             | Notice::NotKnownOf(..)
             | Notice::MetadataFollowed
+            | Notice::Stray(..)
+            | Notice::DeviceLeft(_)
             | Notice::NotThatReplica(_) => {}
         }
     }

@@ -321,6 +321,8 @@ const fn notice_name(notice: &Notice) -> &'static str {
         Notice::NotKnownOf(..) => "not known of",
         Notice::MetadataAstray(_) => "metadata astray",
         Notice::MetadataFollowed => "metadata followed",
+        Notice::Stray(..) => "stray device",
+        Notice::DeviceLeft(_) => "device left",
         Notice::DeviceFailed(_) => "device failed",
     }
 }

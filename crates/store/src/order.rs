@@ -89,6 +89,9 @@ pub enum DeviceRefused {
     /// It could not be read or written.
     #[error("the device failed while it was being added")]
     Failed,
+    /// The store is not open, or about to be closed.
+    #[error("the node's devices are not open")]
+    NotOpen,
     /// Too many orders wait.
     #[error("too many orders about the node's devices wait already")]
     Busy,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    LocalCondition, LocalLacking, LocalMetadata, LocalSilence, LocalStall, LocalSync, Room,
+    Device, LocalCondition, LocalLacking, LocalMetadata, LocalSilence, LocalStall, LocalSync, Room,
     ScrubFindings,
 };
 
@@ -47,6 +47,9 @@ pub struct LocalReport {
     /// What scrubs of slices that were led here have found since its start.
     #[serde(default)]
     pub scrubbed: ScrubFindings,
+    /// Its devices; none while they are not open.
+    #[serde(default)]
+    pub devices: Vec<Device>,
 }
 
 /// A volume at one portal.

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    Created, Explanation, LocalReport, LocalSlice, LocalStall, LocalStalls, LocalVolume,
-    Node as NodeDocument, NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallCause,
-    StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, Explanation, LocalReport, LocalSlice, LocalStall,
+    LocalStalls, LocalVolume, Node as NodeDocument, NodeChange, NodeDetails, NodeList, Settings,
+    SettingsChange, StallCause, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
+    VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, Problem, ProblemKind, router, server};
 use holdfast_controller::Controller;
@@ -53,6 +54,18 @@ impl Api for Reporter {
     async fn change_node(&self, _: &str, _: NodeChange) -> Result<NodeDocument, Problem> {
         elsewhere()
     }
+    async fn devices(&self, _: &str) -> Result<DeviceList, Problem> {
+        elsewhere()
+    }
+
+    async fn change_devices(&self, _: &str, _: DeviceChange) -> Result<DeviceList, Problem> {
+        elsewhere()
+    }
+
+    async fn change_local_devices(&self, _: DeviceChange) -> Result<DeviceList, Problem> {
+        elsewhere()
+    }
+
     async fn remove_node(&self, _: &str) -> Result<(), Problem> {
         elsewhere()
     }

@@ -26,13 +26,18 @@ pub(crate) fn run(config: &Path, with_etcd: WithEtcd) -> Result<(), Failure> {
             report,
             stalls,
             metrics,
+            devices,
         } = parts;
         if let Some((session, directory)) = founding {
             let controller = Controller::new(cluster, session, None);
             tokio::spawn(found::found(controller, directory, report.clone()));
         }
         let controller = Controller::new(cluster, session, Some(report))
-            .keeping(stalls, move |report| metrics.text(report));
+            .keeping(stalls, move |report| metrics.text(report))
+            .changing_devices(move |change| {
+                let devices = devices.clone();
+                async move { devices.change(change).await }
+            });
         // It ends with the node.
         drop(controller.steer());
         controller

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use holdfast_node::config::NodeConfig;
+use holdfast_node::device_paths;
 
 use crate::failure::Failure;
 
@@ -70,11 +71,9 @@ fn of_node(config: &Path) -> Result<Vec<PathBuf>, Failure> {
         Failure::new(error).hint("name the node's devices themselves, or mend its configuration")
     })?;
     let directory = config.parent().unwrap_or(Path::new("."));
-    Ok(node
-        .devices
-        .iter()
-        .map(|device| place(&node.directory, directory, &device.path))
-        .collect())
+    let place = |device: &Path| place(&node.directory, directory, device);
+    let devices = device_paths(&node, directory, |device| place(device).exists());
+    Ok(devices.iter().map(|device| place(device)).collect())
 }
 
 /// Where a device is that the configuration calls `device`, in a directory that it calls `named`
@@ -89,6 +88,8 @@ fn place(named: &Path, found: &Path, device: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_node::DEVICES_FILE;
+
     use super::*;
 
     #[test]
@@ -104,6 +105,39 @@ mod tests {
         assert_eq!(place(named, copy, &named.join("d2")), named.join("d2"));
         let elsewhere = Path::new("/dev/disk/by-id/x");
         assert_eq!(place(named, copy, elsewhere), elsewhere);
+    }
+
+    #[test]
+    fn devices_that_came_later_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = folder.path().join("n1");
+        let elsewhere = folder.path().join("elsewhere");
+        fs::create_dir(&node).unwrap();
+        for path in [&node.join("d0"), &node.join("d1"), &elsewhere] {
+            fs::write(path, "").unwrap();
+        }
+        let named = |name: &str| format!("path = \"/var/lib/holdfast/n1/{name}\"");
+        let text = format!(
+            "cluster = \"00000000000000000000000000000001\"\nnode = 1\nname = \"n1\"\n\
+             directory = \"/var/lib/holdfast/n1\"\n\
+             [metadata]\naddresses = [\"127.0.0.1:1\"]\n\
+             [peers]\nlisten = \"127.0.0.1:2\"\n[portal]\nlisten = \"127.0.0.1:3\"\n\
+             [api]\nlisten = \"127.0.0.1:4\"\n\
+             [[devices]]\n{}\n[[devices]]\n{}\n",
+            named("d0"),
+            named("old")
+        );
+        fs::write(node.join(CONFIG_FILE), text).unwrap();
+        let noted = format!(
+            "removed = [\"/var/lib/holdfast/n1/old\"]\n\
+             [[devices]]\n{}\ntier = \"flash\"\n[[devices]]\n{}\ntier = \"flash\"\n\
+             [[devices]]\npath = {elsewhere:?}\ntier = \"capacity\"\n",
+            named("d0"),
+            named("d1")
+        );
+        fs::write(node.join(DEVICES_FILE), noted).unwrap();
+        let found = devices(&node).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(found, [node.join("d0"), node.join("d1"), elsewhere]);
     }
 
     #[test]

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
-    Created, LocalReport, LocalStalls, NodeList, StallList, StallQuery, Status, Volume,
-    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, LocalReport, LocalStalls, NodeList, StallList, StallQuery,
+    Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, ApiClient, Problem, ProblemKind};
 use holdfast_control::{Inventory, VolumeName, VolumeSize};
@@ -294,6 +294,15 @@ impl Api for LocalApi {
     }
     async fn remove_node(&self, _: &str) -> Result<(), Problem> {
         elsewhere()
+    }
+    async fn devices(&self, _: &str) -> Result<DeviceList, Problem> {
+        elsewhere()
+    }
+    async fn change_devices(&self, _: &str, _: DeviceChange) -> Result<DeviceList, Problem> {
+        elsewhere()
+    }
+    async fn change_local_devices(&self, change: DeviceChange) -> Result<DeviceList, Problem> {
+        self.0.devices.change(change).await
     }
     async fn settings(&self) -> Result<holdfast_api::documents::Settings, Problem> {
         elsewhere()

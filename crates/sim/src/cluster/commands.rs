@@ -55,6 +55,8 @@ impl Cluster {
                     told: self.now,
                     stall,
                 }),
+                // Only the store's own runs order anything about devices.
+                Command::Ordered { .. } | Command::Release(_) => {}
                 Command::Stopped => self.stopped(process),
             }
         }

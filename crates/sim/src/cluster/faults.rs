@@ -343,7 +343,7 @@ fn shuffled(inputs: Vec<Event>, prng: &mut Prng) -> Vec<Event> {
         Event::Metadata { .. } => 1,
         Event::Peer(_) => 2,
         Event::Portal(_) => 3,
-        Event::Stop => 4,
+        Event::Order { .. } | Event::Stop => 4,
     };
     let mut order = [0, 1, 2, 3, 4];
     prng.shuffle(&mut order);

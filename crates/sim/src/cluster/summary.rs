@@ -28,6 +28,7 @@ pub(super) fn event(event: &Event) -> impl Display + '_ {
         Event::Metadata { token, answer } => write!(f, "metadata t{} {}", token.0, said(answer)),
         Event::Peer(event) => peer_event(event, f),
         Event::Portal(event) => portal_event(event, f),
+        Event::Order { number, order } => write!(f, "order {number}: {order:?}"),
         Event::Stop => f.write_str("stop"),
     })
 }
@@ -89,6 +90,8 @@ pub(super) fn command(command: &Command) -> impl Display + '_ {
         Command::OpenFailed(failure) => write!(f, "cannot open: {}", failure.0),
         Command::Notice(notice) => write!(f, "notice: {notice}"),
         Command::Stalled(stall) => write!(f, "stalled: {stall}"),
+        Command::Ordered { number, result } => write!(f, "order {number}: {result:?}"),
+        Command::Release(disk) => write!(f, "release disk {}", disk.0),
         Command::Stopped => f.write_str("stopped"),
     })
 }

@@ -127,7 +127,8 @@ impl Host {
             | DeviceRefused::TooSmall { .. }
             | DeviceRefused::BadSector { .. }
             | DeviceRefused::TooMany
-            | DeviceRefused::TooLarge => false,
+            | DeviceRefused::TooLarge
+            | DeviceRefused::NotOpen => false,
         };
         if fits {
             Ok(())

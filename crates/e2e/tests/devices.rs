@@ -1,0 +1,146 @@
+//! Devices come and go under load: nothing acknowledged is lost, and the node starts with what it then has.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use holdfast_e2e::host::{Host, HostLoad};
+use holdfast_e2e::process::wait_until;
+use holdfast_e2e::{Demo, DemoOptions, cli, scenario};
+use holdfast_lab::verify::LoadConfig;
+use serde::Deserialize;
+
+/// The longest stall that devices may cause which come and go.
+const STALL_MAX: Duration = Duration::from_secs(3);
+/// How long a node that was killed may take to be in sync again, and what is written to be in its place.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Larger than the demo's own devices, so that slots are given out there first.
+const DEVICE_BYTES: u64 = 8 << 30;
+
+#[derive(Debug, Deserialize)]
+struct Devices {
+    devices: Vec<Device>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Device {
+    number: u16,
+    path: String,
+    state: String,
+    journal: bool,
+    used_bytes: u64,
+}
+
+impl Devices {
+    fn numbers(&self) -> Vec<u16> {
+        self.devices.iter().map(|device| device.number).collect()
+    }
+
+    fn device(&self, number: u16) -> Result<&Device> {
+        let mut devices = self.devices.iter();
+        let device = devices.find(|device| device.number == number);
+        device.with_context(|| format!("no device {number} in {self:?}"))
+    }
+}
+
+fn ask(demo: &Demo, arguments: &[&str]) -> Result<Devices> {
+    let arguments: Vec<&str> = ["device"].iter().chain(arguments).copied().collect();
+    cli::json(demo.api(), &arguments)
+}
+
+/// What is said when it is refused.
+fn refused(demo: &Demo, arguments: &[&str]) -> Result<String> {
+    let api = ["--api", demo.api(), "device"];
+    let arguments: Vec<&str> = api.iter().chain(arguments).copied().collect();
+    cli::fails(1, &arguments)
+}
+
+/// A blank device of its own for a node.
+fn blank(demo: &Demo, name: &str) -> Result<String> {
+    let path = demo.scratch(name);
+    File::create(&path)?.set_len(DEVICE_BYTES)?;
+    Ok(path.to_str().context("a path in UTF-8")?.to_owned())
+}
+
+#[test]
+fn devices_come_and_go_under_load() {
+    let options = DemoOptions {
+        device_size: "2GiB",
+        volumes: vec!["demo:1GiB:mirror2"],
+        ..DemoOptions::default()
+    };
+    scenario(options, |demo| {
+        let volume = demo.volume("demo")?;
+        let is_holder = |node: &String| volume.is_held_by(node);
+        let holders: Vec<String> = demo.node_names().into_iter().filter(is_holder).collect();
+        let [node, other] = &holders[..] else {
+            anyhow::bail!("a mirror of two, of one slice: {holders:?}");
+        };
+        let second = blank(demo, "second")?;
+        let found = ask(demo, &["add", node, &second])?;
+        ensure!(found.numbers() == [0, 1], "{found:?}");
+        ensure!(found.device(0)?.journal && !found.device(1)?.journal);
+        ensure!(found.device(1)?.path == second);
+
+        let host = Host::open(demo, "demo")?;
+        let config = LoadConfig {
+            depth: 12,
+            seed: 1,
+            ..LoadConfig::default()
+        };
+        let load = host.load(host.ledger(1), config);
+        load.wait_for(2000)?;
+        load.restart_stalls();
+        exchange(demo, &load, node, &second)?;
+        let report = load.report();
+        ensure!(report.longest_stall <= STALL_MAX, "{report}");
+        start_without(demo, node, &second)?;
+        load.wait_for(200)?;
+        let (_, mut ledger) = load.stop()?;
+        host.verify(&mut ledger)?;
+
+        // The node alone serves all of it: what it has moved is right.
+        demo.kill(other)?;
+        host.verify(&mut ledger)
+    });
+}
+
+/// A third device comes, and everything on the second goes there and elsewhere; then the second leaves.
+fn exchange(demo: &Demo, load: &HostLoad, node: &str, second: &str) -> Result<()> {
+    let refusal = refused(demo, &["drain", node, "0"])?;
+    ensure!(refusal.contains("journal"), "{refusal}");
+    wait_until("the load fills the second device", PATIENCE, || {
+        Ok(ask(demo, &["list", node])?.device(1)?.used_bytes > 0)
+    })?;
+    let refusal = refused(demo, &["remove", node, second])?;
+    ensure!(refusal.contains("drain it first"), "{refusal}");
+    let refusal = refused(demo, &["add", node, second])?;
+    ensure!(refusal.contains("in use"), "{refusal}");
+
+    let third = blank(demo, "third")?;
+    ask(demo, &["add", node, &third])?;
+    let found = ask(demo, &["drain", node, second, "--wait"])?;
+    ensure!(found.device(1)?.state == "drained", "{found:?}");
+    load.wait_for(200)?;
+    let found = ask(demo, &["remove", node, "1"])?;
+    ensure!(found.numbers() == [0, 2], "{found:?}");
+    ensure!(found.device(2)?.used_bytes > 0, "{found:?}");
+    Ok(())
+}
+
+/// The node starts with the devices that it has, wherever their paths are written, and without the one
+/// that left.
+fn start_without(demo: &mut Demo, node: &str, second: &str) -> Result<()> {
+    let mut head = [1; 4096];
+    File::open(second)?.read_exact(&mut head)?;
+    ensure!(head == [0; 4096], "a device that has left is blank");
+    fs::remove_file(second)?;
+    demo.kill(node)?;
+    demo.start_node(node)?;
+    demo.wait_until_whole("demo", PATIENCE)?;
+    wait_until("its devices are open", PATIENCE, || {
+        Ok(ask(demo, &["list", node])?.numbers() == [0, 2])
+    })
+    .map(|_| ())
+}

@@ -1,0 +1,230 @@
+//! `holdfast device`: the devices of a node.
+
+use std::time::Duration;
+
+use clap::{Subcommand, ValueEnum};
+use holdfast_api::ApiClient;
+use holdfast_api::documents::{Device, DeviceChange, DeviceList, DeviceState, DeviceTier};
+
+use super::client;
+use crate::cli::Global;
+use crate::failure::Failure;
+use crate::output::{Output, bytes, table};
+
+/// Between two looks at how much is left.
+const LOOK: Duration = Duration::from_millis(500);
+/// After so many looks people are told again.
+const LOOKS_PER_WORD: u32 = 10;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeviceCommand {
+    /// List the devices of a node
+    List {
+        /// The node's name
+        node: String,
+    },
+    /// Give a node one more device, which must be blank
+    Add {
+        /// The node's name
+        node: String,
+        /// The device: an absolute path on the node's machine
+        path: String,
+        /// Its class
+        #[arg(long, value_enum, default_value_t = Tier::Flash)]
+        tier: Tier,
+    },
+    /// Have everything that a device holds go to the node's other devices
+    Drain {
+        /// The node's name
+        node: String,
+        /// The device: its number, or its path
+        device: String,
+        /// Wait until it holds nothing
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Remove a drained device from its node
+    Remove {
+        /// The node's name
+        node: String,
+        /// The device: its number, or its path
+        device: String,
+    },
+    /// Have a new device take the place of another: add, drain and remove in one
+    Replace {
+        /// The node's name
+        node: String,
+        /// The device that is to leave: its number, or its path
+        device: String,
+        /// The device that takes its place, which must be blank: an absolute path on the node's machine
+        path: String,
+        /// The new one's class
+        #[arg(long, value_enum, default_value_t = Tier::Flash)]
+        tier: Tier,
+        /// Wait until the old one has left
+        #[arg(long)]
+        wait: bool,
+    },
+}
+
+/// The class of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tier {
+    /// Fast
+    Flash,
+    /// Large
+    Capacity,
+}
+
+impl Tier {
+    const fn document(self) -> DeviceTier {
+        match self {
+            Self::Flash => DeviceTier::Flash,
+            Self::Capacity => DeviceTier::Capacity,
+        }
+    }
+}
+
+/// Asks a node about its devices, or changes them.
+pub(crate) async fn run(
+    global: &Global,
+    output: &Output,
+    command: DeviceCommand,
+) -> Result<(), Failure> {
+    let client = client(global);
+    let (node, change, awaited) = match command {
+        DeviceCommand::List { node } => {
+            let list = client.devices(&node).await?;
+            return show(output, &list);
+        }
+        DeviceCommand::Add { node, path, tier } => {
+            let change = DeviceChange::Add {
+                path,
+                tier: tier.document(),
+                replaces: None,
+            };
+            (node, change, None)
+        }
+        DeviceCommand::Drain { node, device, wait } => {
+            let device = number(&client, &node, &device).await?;
+            let change = DeviceChange::Drain { device };
+            (node, change, wait.then_some(device))
+        }
+        DeviceCommand::Remove { node, device } => {
+            let device = number(&client, &node, &device).await?;
+            (node, DeviceChange::Remove { device }, None)
+        }
+        DeviceCommand::Replace {
+            node,
+            device,
+            path,
+            tier,
+            wait,
+        } => {
+            let old = number(&client, &node, &device).await?;
+            let change = DeviceChange::Add {
+                path,
+                tier: tier.document(),
+                replaces: Some(old),
+            };
+            (node, change, wait.then_some(old))
+        }
+    };
+    let mut list = client.change_devices(&node, &change).await?;
+    let mut looks = 0;
+    while let Some(left) = awaited.and_then(|device| left(&list, device)) {
+        if looks % LOOKS_PER_WORD == 0 {
+            output.talk(&format!("{} left to move", bytes(left)));
+        }
+        looks += 1;
+        tokio::time::sleep(LOOK).await;
+        // A node that is being restarted goes on by itself.
+        match client.devices(&node).await {
+            Ok(found) if !found.devices.is_empty() => list = found,
+            Ok(_) => {}
+            Err(error) => output.talk(&format!("{node} says nothing of its devices: {error}")),
+        }
+    }
+    show(output, &list)
+}
+
+/// The number of the device that is meant.
+async fn number(client: &ApiClient, node: &str, device: &str) -> Result<u16, Failure> {
+    if let Ok(number) = device.parse() {
+        return Ok(number);
+    }
+    let list = client.devices(node).await?;
+    let mut devices = list.devices.iter();
+    let found = devices.find(|known| known.path == device);
+    found.map(|known| known.number).ok_or_else(|| {
+        Failure::new(format!("{node} has no device {device}")).hint(format!(
+            "`holdfast device list {node}` shows those that it has"
+        ))
+    })
+}
+
+/// The bytes that have to go from a device that is drained; nothing once that is over.
+fn left(list: &DeviceList, number: u16) -> Option<u64> {
+    let mut devices = list.devices.iter();
+    let device = devices.find(|device| device.number == number)?;
+    let goes = matches!(device.state, DeviceState::Draining | DeviceState::Leaving);
+    goes.then_some(device.used_bytes)
+}
+
+fn show(output: &Output, list: &DeviceList) -> Result<(), Failure> {
+    output.result(list, || text(list))
+}
+
+fn text(list: &DeviceList) -> String {
+    if list.devices.is_empty() {
+        return "the node's devices are not open\n".to_owned();
+    }
+    let rows: Vec<_> = list.devices.iter().map(row).collect();
+    table(
+        ["DEVICE", "PATH", "TIER", "STATE", "JOURNAL", "USED", "SIZE"],
+        &rows,
+    )
+}
+
+fn row(device: &Device) -> [String; 7] {
+    [
+        device.number.to_string(),
+        device.path.clone(),
+        device.tier.as_str().to_owned(),
+        device.state.as_str().to_owned(),
+        if device.journal { "yes" } else { "-" }.to_owned(),
+        bytes(device.used_bytes),
+        bytes(device.bytes),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_told_until_a_drain_is_over() {
+        let device = |number, state, used_bytes| Device {
+            number,
+            path: format!("/dev/{number}"),
+            tier: DeviceTier::Flash,
+            state,
+            journal: number == 0,
+            bytes: 1 << 30,
+            used_bytes,
+        };
+        let list = DeviceList {
+            devices: vec![
+                device(0, DeviceState::InUse, 5 << 20),
+                device(1, DeviceState::Draining, 3 << 20),
+                device(2, DeviceState::Drained, 0),
+                device(4, DeviceState::Leaving, 0),
+            ],
+        };
+        let left = [0, 1, 2, 3, 4].map(|number| left(&list, number));
+        assert_eq!(left, [None, Some(3 << 20), None, None, Some(0)]);
+        let text = text(&list);
+        assert!(text.lines().nth(2).unwrap().contains("draining"), "{text}");
+        assert_eq!(text.lines().count(), 5);
+    }
+}

@@ -1,0 +1,378 @@
+//! Orders about devices, from the API to the engine and back.
+//!
+//! The API's thread opens a device, which may take a while, and hands it over; the loop drives it from then
+//! on, and closes it when the engine releases it.
+//!
+//! Invariant: whoever orders something is answered with a report in which it shows.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use holdfast_api::documents::{
+    Device, DeviceChange, DeviceList, DeviceState, DeviceTier, LocalReport,
+};
+use holdfast_api::{Problem, ProblemKind};
+use holdfast_disk::{DeviceSpec, Disks, Geometry, OpenDevice};
+use holdfast_engine::{
+    DeviceGeometry, DeviceOrder, DeviceRefused, DeviceState as State, DeviceStatus, Event,
+};
+use holdfast_model::{DiskId, PAGE_SIZE, Tier};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::paths::{Paths, Place};
+
+/// Orders that may wait for the loop: people give them.
+const WAITING_MAX: usize = 16;
+/// What a device writes whole, if it does not say that it is more.
+const SECTOR_MIN: u32 = 512;
+pub(crate) const SECTOR_MAX: u32 = 4096;
+
+/// What the loop is to have ordered.
+#[derive(Debug)]
+enum What {
+    Add {
+        device: OpenDevice,
+        path: PathBuf,
+        tier: Tier,
+        id: u64,
+        replaces: Option<u16>,
+    },
+    Drain(u16),
+    Remove(u16),
+}
+
+/// How long an order may take: some writes, each behind what is in flight. A drain goes on afterwards.
+const ORDER_TIME_MAX: Duration = Duration::from_secs(30);
+
+type Answer = oneshot::Sender<Result<u16, DeviceRefused>>;
+
+/// An order on its way.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    what: What,
+    answer: Answer,
+}
+
+/// Where the API orders something about the node's devices.
+#[derive(Clone, Debug)]
+pub struct DeviceDesk {
+    wanted: mpsc::Sender<Wanted>,
+    paths: Arc<Mutex<Paths>>,
+    report: watch::Receiver<LocalReport>,
+}
+
+/// The two ends: the API's and the loop's.
+pub(crate) fn desk(paths: Paths, report: watch::Receiver<LocalReport>) -> (DeviceDesk, Orders) {
+    let (sender, wanted) = mpsc::channel(WAITING_MAX);
+    let desk = DeviceDesk {
+        wanted: sender,
+        paths: Arc::new(Mutex::new(paths)),
+        report,
+    };
+    let orders = Orders {
+        wanted,
+        pending: BTreeMap::new(),
+        next: 1,
+        done: Vec::new(),
+    };
+    (desk, orders)
+}
+
+impl DeviceDesk {
+    /// Adds a device to the node, drains one or removes one.
+    ///
+    /// # Errors
+    /// [`ProblemKind::Refused`] with the reason, [`ProblemKind::Invalid`] for a path that is none, and
+    /// [`ProblemKind::Unavailable`] if the node stops meanwhile.
+    pub async fn change(&self, change: DeviceChange) -> Result<DeviceList, Problem> {
+        match change {
+            DeviceChange::Add {
+                path,
+                tier,
+                replaces,
+            } => self.add(Path::new(&path), tier, replaces).await?,
+            DeviceChange::Drain { device } => self.order(What::Drain(device)).await?,
+            DeviceChange::Remove { device } => self.order(What::Remove(device)).await?,
+        }
+        let devices = self.report.borrow().devices.clone();
+        Ok(DeviceList { devices })
+    }
+
+    async fn add(
+        &self,
+        path: &Path,
+        tier: DeviceTier,
+        replaces: Option<u16>,
+    ) -> Result<(), Problem> {
+        if !path.is_absolute() {
+            let detail = format!("{} is not an absolute path", path.display());
+            return Err(Problem::new(ProblemKind::Invalid, detail)
+                .hint("name the device as it is called on the node's machine"));
+        }
+        let spec = DeviceSpec {
+            size_min: u64::from(SECTOR_MAX),
+            ..DeviceSpec::existing(path)
+        };
+        let opened = tokio::task::spawn_blocking(move || OpenDevice::open(&spec));
+        let opened = opened
+            .await
+            .map_err(|error| Problem::new(ProblemKind::Internal, error))?;
+        let device = opened.map_err(|error| {
+            Problem::new(ProblemKind::Refused, error)
+                .hint("name a block device, or a file of the size that is wanted, that nobody uses")
+        })?;
+        let tier = match tier {
+            DeviceTier::Flash => Tier::Flash,
+            DeviceTier::Capacity => Tier::Capacity,
+        };
+        let id =
+            crate::run::random().map_err(|error| Problem::new(ProblemKind::Internal, error))?;
+        let place = Place {
+            path: path.to_owned(),
+            tier,
+        };
+        self.paths().begin(place).map_err(|error| {
+            let detail = format!("cannot note where the device is: {error}");
+            Problem::new(ProblemKind::Unavailable, detail)
+                .hint("the node's directory must have room, and be writable")
+        })?;
+        let what = What::Add {
+            device,
+            path: path.to_owned(),
+            tier,
+            id: u64::from_ne_bytes(id),
+            replaces,
+        };
+        let ordered = self.order(what).await;
+        let refused = |problem: &Problem| problem.kind == ProblemKind::Refused;
+        if ordered.as_ref().is_err_and(refused)
+            && let Err(error) = self.paths().undo(path)
+        {
+            tracing::warn!("cannot forget where {} is: {error}", path.display());
+        }
+        ordered
+    }
+
+    async fn order(&self, what: What) -> Result<(), Problem> {
+        let stopped = || {
+            Problem::new(
+                ProblemKind::Unavailable,
+                "the node stops, or a device has failed: what was ordered may or may not be done",
+            )
+            .hint("ask for the node's devices when it is back")
+        };
+        let (answer, answered) = oneshot::channel();
+        let wanted = Wanted { what, answer };
+        self.wanted.send(wanted).await.map_err(|_| stopped())?;
+        let answered = tokio::time::timeout(ORDER_TIME_MAX, answered);
+        let result = answered.await.map_err(|_| stopped())?;
+        let result = result.map_err(|_| stopped())?;
+        result
+            .map(|_| ())
+            .map_err(|refused| Problem::new(ProblemKind::Refused, refused).hint(hint(&refused)))
+    }
+
+    fn paths(&self) -> MutexGuard<'_, Paths> {
+        // What it guards is right after every step, whoever panics.
+        self.paths.lock().unwrap_or_else(|held| held.into_inner())
+    }
+
+    /// Notes where the devices are, whenever the store has others.
+    pub(crate) async fn keep(self) {
+        let mut report = self.report.clone();
+        let mut known: Vec<Place> = Vec::new();
+        while report.changed().await.is_ok() {
+            let current: Vec<Place> = report
+                .borrow_and_update()
+                .devices
+                .iter()
+                .map(place_of)
+                .collect();
+            if current.is_empty() || current == known {
+                continue;
+            }
+            match self.paths().note(&current) {
+                Ok(()) => known = current,
+                Err(error) => tracing::warn!("cannot note where the devices are: {error}"),
+            }
+        }
+        // The loop has ended; what else runs here goes on.
+        std::future::pending::<()>().await;
+    }
+}
+
+fn place_of(device: &Device) -> Place {
+    Place {
+        path: PathBuf::from(&device.path),
+        tier: match device.tier {
+            DeviceTier::Flash => Tier::Flash,
+            DeviceTier::Capacity => Tier::Capacity,
+        },
+    }
+}
+
+fn hint(refused: &DeviceRefused) -> &'static str {
+    match refused {
+        DeviceRefused::Unknown { .. } | DeviceRefused::InUse => {
+            "`holdfast device list NODE` shows the node's devices"
+        }
+        DeviceRefused::Journal => {
+            "to be rid of the device: drain the node, give it other devices, and add it again"
+        }
+        DeviceRefused::NoRoom { .. } => "add a device first, or have the node hold less",
+        DeviceRefused::NotEmpty { .. } => {
+            "drain it first: `holdfast device drain NODE DEVICE --wait`"
+        }
+        DeviceRefused::NotBlank { .. } => {
+            "only a blank device is added; to give up what is on it, overwrite its first 2 MiB with \
+             zeros"
+        }
+        DeviceRefused::TooSmall { .. } | DeviceRefused::BadSector { .. } => "name another device",
+        DeviceRefused::TooMany | DeviceRefused::TooLarge => {
+            "drain the node, give it other devices, and add it again"
+        }
+        DeviceRefused::Failed => "the kernel's log says how (`dmesg`)",
+        DeviceRefused::NotOpen => "the node's log says why",
+        DeviceRefused::Busy => "try again when they are done",
+    }
+}
+
+/// An order that the engine has been given.
+#[derive(Debug)]
+struct Pending {
+    answer: Answer,
+    /// The device that was opened for it.
+    disk: Option<DiskId>,
+}
+
+/// The loop's end.
+#[derive(Debug)]
+pub(crate) struct Orders {
+    wanted: mpsc::Receiver<Wanted>,
+    pending: BTreeMap<u64, Pending>,
+    next: u64,
+    /// Answers that wait for the next report.
+    done: Vec<(Answer, Result<u16, DeviceRefused>)>,
+}
+
+impl Orders {
+    /// The next order; never, when nobody can order anything any more.
+    pub(crate) async fn next(&mut self) -> Wanted {
+        match self.wanted.recv().await {
+            Some(wanted) => wanted,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Makes an order an event. A device that is to be added is driven from now on; `names` gets its path.
+    pub(crate) fn begin(
+        &mut self,
+        wanted: Wanted,
+        disks: &mut Disks,
+        names: &mut Vec<PathBuf>,
+    ) -> Option<Event> {
+        let Wanted { what, answer } = wanted;
+        let mut disk = None;
+        let order = match what {
+            What::Add {
+                device,
+                path,
+                tier,
+                id,
+                replaces,
+            } => {
+                let found = device.geometry();
+                let Ok(added) = disks.add(device) else {
+                    self.done.push((answer, Err(DeviceRefused::Failed)));
+                    return None;
+                };
+                disk = Some(added);
+                names.push(path);
+                assert!(
+                    names.len() == usize::from(added.0) + 1,
+                    "disks are numbered in the order of their names"
+                );
+                DeviceOrder::Add {
+                    geometry: geometry(added, found, tier),
+                    id,
+                    replaces,
+                }
+            }
+            What::Drain(ordinal) => DeviceOrder::Drain { ordinal },
+            What::Remove(ordinal) => DeviceOrder::Remove { ordinal },
+        };
+        let number = self.next;
+        self.next += 1;
+        self.pending.insert(number, Pending { answer, disk });
+        tracing::info!("ordered: {order:?}");
+        Some(Event::Order { number, order })
+    }
+
+    /// The engine has answered.
+    pub(crate) fn end(
+        &mut self,
+        number: u64,
+        result: Result<u16, DeviceRefused>,
+        disks: &mut Disks,
+    ) {
+        let pending = self.pending.remove(&number);
+        let Pending { answer, disk } = pending.expect("what is answered was ordered");
+        if let (Err(refused), Some(disk)) = (&result, disk) {
+            tracing::warn!("the device is not added: {refused}");
+            disks.release(disk);
+        }
+        self.done.push((answer, result));
+    }
+
+    /// Whether somebody waits for the next report.
+    pub(crate) fn is_report_awaited(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    /// A report has been made: those who wait for it are answered.
+    pub(crate) fn reported(&mut self) {
+        for (answer, result) in self.done.drain(..) {
+            if answer.send(result).is_err() {
+                tracing::warn!("whoever ordered something about a device has given up");
+            }
+        }
+    }
+}
+
+/// A device as the store takes it.
+pub(crate) fn geometry(disk: DiskId, found: Geometry, tier: Tier) -> DeviceGeometry {
+    DeviceGeometry {
+        disk,
+        bytes: found.size,
+        sector: if found.sector >= SECTOR_MAX {
+            SECTOR_MAX
+        } else {
+            SECTOR_MIN
+        },
+        tier,
+    }
+}
+
+/// The devices as documents tell them.
+pub(crate) fn documents(devices: &[DeviceStatus], names: &[PathBuf]) -> Vec<Device> {
+    let document = |device: &DeviceStatus| Device {
+        number: device.ordinal,
+        path: names[usize::from(device.disk.0)].display().to_string(),
+        tier: match device.tier {
+            Tier::Flash => DeviceTier::Flash,
+            Tier::Capacity => DeviceTier::Capacity,
+        },
+        state: match device.state {
+            State::InUse => DeviceState::InUse,
+            State::Draining if device.pages_used == 0 => DeviceState::Drained,
+            State::Draining => DeviceState::Draining,
+            State::Leaving => DeviceState::Leaving,
+        },
+        journal: device.ordinal == 0,
+        bytes: device.pages * PAGE_SIZE as u64,
+        used_bytes: device.pages_used * PAGE_SIZE as u64,
+    };
+    devices.iter().map(document).collect()
+}

@@ -1,0 +1,266 @@
+//! Where the node's devices were last: a file in its directory, beside what its configuration says.
+//!
+//! The configuration names devices so that the first start can find them. Which devices the store has, it
+//! says itself; this file only helps to find those that came later, and keeps the node from opening those
+//! that have left.
+//!
+//! Invariants:
+//! - a device is in the file before the store has it, and is taken out only when the store has it no more;
+//! - whatever the file holds, nothing is done with a device because of it but that it is looked at: the
+//!   store decides which are its own.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use holdfast_model::Tier;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{DeviceConfig, NodeConfig};
+
+/// The file in a node's directory.
+pub const DEVICES_FILE: &str = "devices.toml";
+
+/// What the file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Content {
+    /// Devices that have left: the configuration may still name them.
+    removed: BTreeSet<PathBuf>,
+    devices: Vec<Place>,
+}
+
+/// A device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    pub(crate) path: PathBuf,
+    pub(crate) tier: Tier,
+}
+
+/// The file, and what it says.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    file: PathBuf,
+    content: Content,
+    /// Devices that are being added: the store does not have them yet.
+    adding: BTreeSet<PathBuf>,
+}
+
+impl Paths {
+    /// Reads the file of a node's directory, if there is one. What cannot be understood counts for nothing.
+    pub(crate) fn read(directory: &Path) -> Self {
+        let file = directory.join(DEVICES_FILE);
+        let content = match fs::read_to_string(&file) {
+            Ok(text) => toml::from_str(&text).unwrap_or_else(|error| {
+                tracing::warn!("{} is not understood: {error}", file.display());
+                Content::default()
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Content::default(),
+            Err(error) => {
+                tracing::warn!("cannot read {}: {error}", file.display());
+                Content::default()
+            }
+        };
+        Self {
+            file,
+            content,
+            adding: BTreeSet::new(),
+        }
+    }
+
+    /// The devices to look at: those that are configured and have not left, and those that came later and
+    /// are there.
+    pub(crate) fn choose(
+        &self,
+        configured: &[DeviceConfig],
+        is_there: impl Fn(&Path) -> bool,
+    ) -> Vec<DeviceConfig> {
+        let mut chosen = Vec::new();
+        for device in configured {
+            if self.content.removed.contains(&device.path) {
+                let path = device.path.display();
+                tracing::warn!("{path} has left this node's store, and is not opened");
+            } else {
+                chosen.push(device.clone());
+            }
+        }
+        for place in &self.content.devices {
+            let same = |device: &DeviceConfig| is_same(&device.path, &place.path);
+            if chosen.iter().any(same) {
+                continue;
+            }
+            if !is_there(&place.path) {
+                let path = place.path.display();
+                tracing::warn!("{path}, which is one of this node's devices, is not there");
+                continue;
+            }
+            chosen.push(DeviceConfig {
+                path: place.path.clone(),
+                file_bytes: None,
+                preallocate: false,
+                tier: place.tier,
+            });
+        }
+        chosen
+    }
+
+    /// A device is about to be added.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn begin(&mut self, place: Place) -> io::Result<()> {
+        let before = self.content.clone();
+        self.content.removed.remove(&place.path);
+        self.content
+            .devices
+            .retain(|other| other.path != place.path);
+        self.content.devices.push(place.clone());
+        let written = self.write();
+        match &written {
+            Ok(()) => {
+                self.adding.insert(place.path);
+            }
+            Err(_) => self.content = before,
+        }
+        written
+    }
+
+    /// It was not added.
+    ///
+    /// # Errors
+    /// The file cannot be written: the device is looked at by the next start, and left alone.
+    pub(crate) fn undo(&mut self, path: &Path) -> io::Result<()> {
+        self.adding.remove(path);
+        self.content.devices.retain(|other| other.path != path);
+        self.write()
+    }
+
+    /// The store has these devices now, and no others.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn note(&mut self, current: &[Place]) -> io::Result<()> {
+        let has = |path: &Path| current.iter().any(|place| place.path == path);
+        self.adding.retain(|path| !has(path));
+        let mut content = Content {
+            removed: self.content.removed.clone(),
+            devices: current.to_vec(),
+        };
+        for place in &self.content.devices {
+            if self.adding.contains(&place.path) {
+                content.devices.push(place.clone());
+            } else if !has(&place.path) {
+                content.removed.insert(place.path.clone());
+            }
+        }
+        content.removed.retain(|path| !has(path));
+        if content == self.content {
+            return Ok(());
+        }
+        self.content = content;
+        self.write()
+    }
+
+    /// Makes the file anew, so that there is always a whole one.
+    fn write(&self) -> io::Result<()> {
+        let text = toml::to_string(&self.content).map_err(io::Error::other)?;
+        let next = self.file.with_extension("new");
+        let mut file = File::create(&next)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&next, &self.file)?;
+        let directory = self.file.parent().expect("the file is in a directory");
+        File::open(directory)?.sync_all()
+    }
+}
+
+/// The paths of a node's devices, as far as its configuration and what it has noted in `directory` say;
+/// those that came later only where `is_there` says so.
+#[must_use]
+pub fn device_paths(
+    config: &NodeConfig,
+    directory: &Path,
+    is_there: impl Fn(&Path) -> bool,
+) -> Vec<PathBuf> {
+    let chosen = Paths::read(directory).choose(&config.devices, is_there);
+    chosen.into_iter().map(|device| device.path).collect()
+}
+
+/// Whether two paths lead to the same device.
+fn is_same(one: &Path, other: &Path) -> bool {
+    one == other
+        || matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configured(path: &Path) -> DeviceConfig {
+        DeviceConfig {
+            path: path.to_owned(),
+            file_bytes: Some(5),
+            preallocate: true,
+            tier: Tier::Flash,
+        }
+    }
+
+    fn place(path: &Path) -> Place {
+        Place {
+            path: path.to_owned(),
+            tier: Tier::Capacity,
+        }
+    }
+
+    fn chosen(paths: &Paths, devices: &[DeviceConfig]) -> Vec<PathBuf> {
+        let chosen = paths.choose(devices, Path::exists).into_iter();
+        chosen.map(|device| device.path).collect()
+    }
+
+    #[test]
+    fn what_came_later_is_found_and_what_left_is_not_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let [a, b, c, same] = ["a", "b", "c", "same"].map(|name| directory.path().join(name));
+        for path in [&a, &b, &c] {
+            fs::write(path, b"").unwrap();
+        }
+        std::os::unix::fs::symlink(&c, &same).unwrap();
+        let toml = [configured(&a), configured(&b)];
+        let mut paths = Paths::read(directory.path());
+        assert_eq!(paths.choose(&toml, Path::exists), toml, "the first start");
+        paths.note(&[place(&a), place(&b)]).unwrap();
+        // Cut short while one is being added.
+        paths.begin(place(&c)).unwrap();
+        paths.note(&[place(&a), place(&b)]).unwrap();
+        let all = vec![a.clone(), b.clone(), c.clone()];
+        assert_eq!(chosen(&Paths::read(directory.path()), &toml), all);
+        // It is the node's, and another has left.
+        paths.note(&[place(&a), place(&b), place(&c)]).unwrap();
+        paths.note(&[place(&a), place(&c)]).unwrap();
+        let mut paths = Paths::read(directory.path());
+        assert_eq!(chosen(&paths, &toml), [a.clone(), c.clone()]);
+        let more = [configured(&a), configured(&b), configured(&same)];
+        assert_eq!(
+            chosen(&paths, &more),
+            [a.clone(), same],
+            "it is named by now"
+        );
+        // What left may come back, and what was refused is forgotten.
+        paths.begin(place(&b)).unwrap();
+        assert_eq!(chosen(&Paths::read(directory.path()), &toml).len(), 3);
+        paths.undo(&b).unwrap();
+        paths.note(&[place(&a), place(&c)]).unwrap();
+        fs::remove_file(&c).unwrap();
+        assert_eq!(chosen(&Paths::read(directory.path()), &toml), [a, b]);
+    }
+
+    #[test]
+    fn a_file_that_is_not_understood_counts_for_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join(DEVICES_FILE), b"removed = 7").unwrap();
+        let toml = [configured(Path::new("/somewhere"))];
+        let paths = Paths::read(directory.path());
+        assert_eq!(paths.choose(&toml, Path::exists), toml);
+    }
+}
