@@ -230,10 +230,7 @@ mod tests {
             incarnation_floor: Incarnation::ZERO,
         };
         let document = NoteDocument::Cluster(cluster, Incarnation(4));
-        let cluster = Note {
-            document,
-            ..note.clone()
-        };
+        let cluster = Note { document, ..note };
         let text = br#"{"schema":1,"at":{"recoveries":1,"revision":70},"document":{"cluster":[{"schema":1,"cluster":"00000000000000000000000000000005","next_volume":3},4]}}"#;
         assert_eq!(&cluster.encode()[..], &text[..]);
         assert_eq!(Note::decode(text), Ok(cluster));

@@ -16,7 +16,7 @@ const MADE: Epoch = Epoch(1000);
 
 /// What the devices of a node that is off tell.
 fn told(lab: &mut Lab, number: u16) -> HeldSlice {
-    let node = lab.nodes.get_mut(&node(number)).unwrap();
+    let node = lab.nodes.get_mut(&node(number)).expect("a node of the lab");
     let found = node.world.recover();
     held(SLICE, found.state.as_ref(), found.intact, found.committed)
 }

@@ -37,7 +37,7 @@ pub(crate) fn report<'a>(
     for device in &devices {
         refuse_use(device)?;
     }
-    let first = devices[0].superblock;
+    let first = &devices[0].superblock;
     if devices.len() != usize::from(first.device_count) || first.ordinal != 0 {
         return Err(Failure::new(format!(
             "node {} has {} devices, {} of them are given here",
