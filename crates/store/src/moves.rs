@@ -1,7 +1,8 @@
 //! Pages that leave a device which is drained, a few at a time.
 //!
 //! A round of moves is like one of destage, between those: it gives way to what is due, but after so many
-//! rounds of destage it has its turn.
+//! rounds of destage it has its turn. Like destage that nothing needs, it waits to be told where that is
+//! configured.
 
 use alloc::vec::Vec;
 

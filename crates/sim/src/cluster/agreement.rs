@@ -394,6 +394,11 @@ impl Cluster {
         Ok(true)
     }
 
+    /// Whether the metadata is not the one that the nodes belong to.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.agreement.right.is_some()
+    }
+
     /// Another store takes the place of the one before, which is given back.
     pub(super) fn replace_metadata(&mut self, machine: Machine) -> Result<Machine, Failure> {
         let processes: Vec<ProcessId> = self.agreement.sessions.keys().copied().collect();

@@ -155,6 +155,8 @@ impl Cluster {
             Fault::LoseAnswers(one_in) => self.agreement.lost_one_in = one_in,
             Fault::SaveMetadata => self.agreement.save(),
             Fault::Grow(volume) => result = self.grow(volume),
+            // Whoever is asked refuses as long as the metadata has gone back.
+            Fault::Scrub if self.is_outdated() => done = false,
             Fault::Scrub => result = self.scrub().map(drop),
             Fault::PutBack(node) => done = self.put_back(node),
             Fault::Order(node, order) => done = self.order(node, order),
