@@ -28,6 +28,8 @@ pub const DEVICES_FILE: &str = "devices.toml";
 struct Content {
     /// Devices that have left: the configuration may still name them.
     removed: BTreeSet<PathBuf>,
+    /// Devices that came later. Not those of the first start: who names another one in the configuration
+    /// instead is told that it is not the store's.
     devices: Vec<Place>,
 }
 
@@ -45,6 +47,8 @@ pub(crate) struct Paths {
     content: Content,
     /// Devices that are being added: the store does not have them yet.
     adding: BTreeSet<PathBuf>,
+    /// What the store had when that was last noted.
+    known: BTreeSet<PathBuf>,
 }
 
 impl Paths {
@@ -66,6 +70,7 @@ impl Paths {
             file,
             content,
             adding: BTreeSet::new(),
+            known: BTreeSet::new(),
         }
     }
 
@@ -143,18 +148,16 @@ impl Paths {
     pub(crate) fn note(&mut self, current: &[Place]) -> io::Result<()> {
         let has = |path: &Path| current.iter().any(|place| place.path == path);
         self.adding.retain(|path| !has(path));
-        let mut content = Content {
-            removed: self.content.removed.clone(),
-            devices: current.to_vec(),
-        };
-        for place in &self.content.devices {
-            if self.adding.contains(&place.path) {
-                content.devices.push(place.clone());
-            } else if !has(&place.path) {
-                content.removed.insert(place.path.clone());
-            }
-        }
+        let mut content = self.content.clone();
+        content
+            .devices
+            .retain(|place| has(&place.path) || self.adding.contains(&place.path));
+        let later = self.content.devices.iter().map(|place| &place.path);
+        let left = later.chain(&self.known);
+        let left = left.filter(|path| !has(path) && !self.adding.contains(*path));
+        content.removed.extend(left.cloned());
         content.removed.retain(|path| !has(path));
+        self.known = current.iter().map(|place| place.path.clone()).collect();
         if content == self.content {
             return Ok(());
         }
@@ -235,6 +238,12 @@ mod tests {
         paths.note(&[place(&a), place(&b)]).unwrap();
         let all = vec![a.clone(), b.clone(), c.clone()];
         assert_eq!(chosen(&Paths::read(directory.path()), &toml), all);
+        let elsewhere = [configured(&c)];
+        assert_eq!(
+            chosen(&Paths::read(directory.path()), &elsewhere),
+            [c.clone()],
+            "the configuration says where those of the first start are"
+        );
         // It is the node's, and another has left.
         paths.note(&[place(&a), place(&b), place(&c)]).unwrap();
         paths.note(&[place(&a), place(&c)]).unwrap();
