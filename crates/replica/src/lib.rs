@@ -261,7 +261,7 @@ impl Replica {
             Message::HandOver(over) => self.handle_hand_over(context, peer, over),
             Message::Prepared(prepared) => self.handle_prepared(context, peer, prepared),
             Message::Refused(refused) => self.handle_refused(peer, refused),
-            Message::JoinRequest(request) => self.handle_join_request(peer, request),
+            Message::JoinRequest(request) => self.handle_join_request(context, peer, request),
             Message::Copied(copied) => self.handle_copied(context, peer, copied),
             Message::Holdings(holdings) => self.handle_holdings(context, peer, holdings),
             Message::Digest(digest) => self.handle_digest(context, peer, digest),

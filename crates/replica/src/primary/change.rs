@@ -7,7 +7,7 @@
 //! - a replica that has been away joins first, whatever the record says of it.
 
 use holdfast_model::record::{Membership, ReplicaRecord, SliceRecord};
-use holdfast_model::{Epoch, NodeId, Sequence, StoreId};
+use holdfast_model::{Epoch, Incarnation, NodeId, Sequence, StoreId};
 use holdfast_wire::JoinRequest;
 
 use super::Primary;
@@ -16,7 +16,7 @@ use crate::candidate::Proposal;
 use crate::conduct::Fault;
 use crate::state::State;
 use crate::timing::SILENT_FOR_READS;
-use crate::{Context, Milestone, Replica, Role, Wait};
+use crate::{Context, Milestone, Peer, Replica, Role, Wait};
 
 /// The version of the protocol from which on replicas say what is in their blocks.
 const DIGESTS_SINCE: u16 = 2;
@@ -80,6 +80,8 @@ pub(crate) struct Offer {
     stable: Sequence,
     usable: bool,
     sync: Epoch,
+    /// The start of the node that made it: a later one may have lost what it had.
+    incarnation: Incarnation,
 }
 
 /// What is copied to a replica that joins.
@@ -102,10 +104,20 @@ pub(crate) struct Sync {
     pub(crate) how: How,
     /// The epoch in which that began.
     pub(crate) epoch: Epoch,
+    /// The start of the node that offered itself.
+    pub(crate) incarnation: Incarnation,
 }
 
 impl Replica {
-    pub(crate) fn handle_join_request(&mut self, peer: NodeId, request: &JoinRequest) {
+    pub(crate) fn handle_join_request(
+        &mut self,
+        context: &dyn Context,
+        peer: NodeId,
+        request: &JoinRequest,
+    ) {
+        let Some(Peer { incarnation, .. }) = context.peer(peer) else {
+            return;
+        };
         let Role::Primary(primary) = &mut self.role else {
             return;
         };
@@ -135,6 +147,7 @@ impl Replica {
                 stable,
                 usable,
                 sync,
+                incarnation,
             },
         );
     }
@@ -208,7 +221,11 @@ impl Replica {
         };
         let goes_on = how == How::Marked && offer.sync != Epoch::ZERO;
         let epoch = if goes_on { offer.sync } else { next };
-        Sync { how, epoch }
+        Sync {
+            how,
+            epoch,
+            incarnation: offer.incarnation,
+        }
     }
 
     fn due_change(&self, context: &dyn Context) -> Option<Kind> {

@@ -108,7 +108,15 @@ impl Member {
 
     pub(crate) fn joining(store: StoreId, sync: Sync, now: Instant) -> Self {
         let catch_up = CatchUp::new(sync.how, sync.epoch);
-        Self::new(store, Part::Joining(catch_up), now)
+        // What it offered counts as long as its node runs.
+        let stream = Stream::Down {
+            since: now,
+            incarnation: Some(sync.incarnation),
+        };
+        Self {
+            stream,
+            ..Self::new(store, Part::Joining(catch_up), now)
+        }
     }
 
     fn new(store: StoreId, part: Part, now: Instant) -> Self {
@@ -340,8 +348,8 @@ impl Replica {
         let Some(member) = primary.members.get_mut(&node) else {
             return;
         };
-        // A joining replica that has restarted may have lost what was copied to it: it knows, and says
-        // so when it offers itself anew.
+        // A joining replica that has restarted may have lost what was copied to it, or what it offered: it
+        // knows, and says so when it offers itself anew.
         let known = member.stream.incarnation();
         let restarted = known.is_some_and(|known| known != peer.incarnation);
         if peer.store != member.store || (member.is_joining() && restarted) {
