@@ -146,6 +146,35 @@ fn what_a_joining_replica_lost_is_copied_again() {
     assert_eq!(lab.contents(1), lab.contents(2));
 }
 
+/// A replica offers itself, its node is killed, and it is agreed on to take it back as it was: before it hears
+/// of that, its devices are an older copy of themselves. What it offered is not there any more.
+#[test]
+fn an_offer_counts_no_longer_than_its_process_runs() {
+    let mut lab = Lab::new(2, 1);
+    let copy = lab.copy_disk(2);
+    for page in 0..4 {
+        lab.write(1, page * 64, 1, 1);
+    }
+    lab.pass(SECOND);
+    lab.kill(2);
+    lab.pass_until(20 * SECOND, "node 2 is out", |lab| !lab.is_in_sync(2));
+    lab.write(1, 1000, 1, 2);
+    lab.metadata_away(1, true);
+    lab.start(2);
+    lab.pass(SECOND);
+    assert!(matches!(lab.membership(2), Membership::Absent { .. }));
+    lab.kill(2);
+    lab.roll_back_disk(2, copy);
+    lab.spoil(2);
+    lab.metadata_away(1, false);
+    lab.pass_until(SECOND, "it is agreed on", |lab| {
+        matches!(lab.membership(2), Membership::Joining { .. })
+    });
+    lab.start(2);
+    lab.pass_until(20 * SECOND, "node 2 is back", |lab| lab.is_in_sync(2));
+    assert_eq!(lab.contents(1), lab.contents(2));
+}
+
 /// A copy is not installed where the stream has brought something newer. That counts for nothing as
 /// long as the stream's entry may be given up: here it is sent again in the next epoch, and not taken.
 #[test]
