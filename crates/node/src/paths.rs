@@ -241,7 +241,7 @@ mod tests {
         let elsewhere = [configured(&c)];
         assert_eq!(
             chosen(&Paths::read(directory.path()), &elsewhere),
-            [c.clone()],
+            std::slice::from_ref(&c),
             "the configuration says where those of the first start are"
         );
         // It is the node's, and another has left.
