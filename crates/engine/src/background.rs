@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use holdfast_model::SliceId;
 
 use crate::engine::Engine;
-use crate::pace::Bounds;
+use crate::pace::{Bounds, Work};
 
 impl Engine {
     /// Lets those go on in the background who had to wait, if it is time.
@@ -16,10 +16,6 @@ impl Engine {
             return;
         }
         self.scrubs.release();
-        self.destage_first = !self.destage_first;
-        if self.destage_first {
-            self.destage();
-        }
         // Whoever was there first must not be it each time.
         let last = self.world.held_last;
         let held = core::mem::take(&mut self.world.held).into_iter();
@@ -34,9 +30,9 @@ impl Engine {
     /// Lets a round of destage begin that waits, when it may.
     pub(crate) fn destage(&mut self) {
         let now = self.world.now;
-        if self.world.storage.store().destage_waits() && self.world.pace.may(now) {
+        if self.world.storage.store().destage_waits() && self.world.pace.may(now, Work::Destage) {
             let (pages, bytes) = self.world.storage.destage(now);
-            self.world.pace.began(now, pages, bytes);
+            self.world.pace.began(now, Work::Destage, pages, bytes);
         }
     }
 

@@ -67,8 +67,6 @@ pub struct Engine {
     pub(crate) scrubs: Scrubs,
     pub(crate) me: Option<Me>,
     pub(crate) recovered: Option<Recovered>,
-    /// Who may begin first in the background this time.
-    pub(crate) destage_first: bool,
     /// Slices whose state is being written, because the store was brought back from the past.
     pub(crate) doubts: usize,
     pub(crate) timers: BTreeSet<(Instant, SliceId)>,
@@ -119,7 +117,6 @@ impl Engine {
             scrubs: Scrubs::default(),
             me: None,
             recovered: None,
-            destage_first: false,
             doubts: 0,
             timers: BTreeSet::new(),
             timer_of: BTreeMap::new(),
@@ -384,10 +381,7 @@ impl Engine {
 
     /// Does what has become possible until nothing is left, then hands over what is to be done.
     fn settle(&mut self, out: &mut Output) {
-        if self.world.held.is_empty() {
-            // Otherwise it is asked in its turn.
-            self.destage();
-        }
+        self.destage();
         loop {
             let mut busy = false;
             for event in self.world.storage.take_events() {

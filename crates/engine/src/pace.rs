@@ -8,14 +8,15 @@
 //! pauses for a moment. The rate then follows what they take with it, and how many end: it doubles at first,
 //! is cut by a third whenever they have become too slow or too few, and grows by a tenth otherwise. That
 //! fewer end tells of what commands wait for outside this node's sight: for a core, in a queue, at the host.
-//! Work begins in bursts: what begins together shares wake-ups, messages and flushes.
+//! Work begins in bursts: what begins together shares wake-ups, messages and flushes. Destage has as much as
+//! all other work together: a round of it is large, and would leave copies of single blocks next to nothing.
 //!
 //! It refuses to know what the work is, how much of it is under way at a time, and what cannot wait: destage
 //! asks nobody once it needs the room.
 //!
 //! Invariants:
-//! - over any second that hosts want something, background work may begin at least the floor's bytes,
-//!   less those of the pauses;
+//! - over any second that hosts want something, destage may begin at least the floor's bytes, and other work
+//!   as many, less those of the pauses;
 //! - whoever was told to wait is told when to ask again.
 
 use holdfast_model::record::SettingsRecord;
@@ -78,6 +79,17 @@ pub(crate) enum Class {
 
 const CLASSES: usize = 3;
 
+/// What is to be done in the background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// To put into pages what is in the journal.
+    Destage,
+    /// Everything else: to copy, to compare.
+    Other,
+}
+
+const WORKS: usize = 2;
+
 /// Commands of one class in an interval.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
@@ -95,19 +107,74 @@ enum Phase {
     Quiet { until: Instant },
 }
 
+/// What may begin of one kind of work.
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    /// Below zero after more began than there was.
+    bytes: i64,
+    filled: Instant,
+    /// A burst has begun: it goes on until nothing is left. Else the budget grows until it is one.
+    bursts: bool,
+}
+
+impl Budget {
+    fn new(now: Instant) -> Self {
+        Self {
+            bytes: 0,
+            filled: now,
+            bursts: false,
+        }
+    }
+
+    /// Adds what `rate` has given since the last time, up to a burst.
+    fn fill(&mut self, now: Instant, rate: u64) {
+        let nanos = now.since(self.filled).as_nanos();
+        let earned = u128::from(rate) * nanos / 1_000_000_000;
+        if earned == 0 {
+            return;
+        }
+        self.filled = now;
+        let earned = i64::try_from(earned).unwrap_or(i64::MAX);
+        self.bytes = self.bytes.saturating_add(earned).min(burst(rate));
+    }
+
+    /// Whether something may begin.
+    fn may(&mut self, now: Instant, rate: u64) -> bool {
+        self.fill(now, rate);
+        self.bursts = self.bytes > 0 && (self.bursts || self.bytes >= burst(rate));
+        self.bursts
+    }
+
+    fn spend(&mut self, cost: u64, rate: u64) {
+        self.bytes = self.bytes.saturating_sub_unsigned(cost);
+        // An hour's debt would be a stop.
+        let debt_max = -i64::try_from(rate).unwrap_or(i64::MAX);
+        self.bytes = self.bytes.max(debt_max);
+    }
+
+    /// Until there is a burst.
+    fn lacks(&self, rate: u64) -> Duration {
+        let lacking = u64::try_from(burst(rate) - self.bytes).unwrap_or(0);
+        let nanos = u128::from(lacking) * 1_000_000_000 / u128::from(rate.max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX / 2))
+    }
+}
+
+/// Bytes that begin together, 1 at least.
+fn burst(rate: u64) -> i64 {
+    i64::try_from(rate / BURSTS_PER_SECOND).map_or(i64::MAX, |burst| burst.max(1))
+}
+
 /// Decides how fast.
 #[derive(Debug)]
 pub(crate) struct Pace {
     bounds: Bounds,
-    /// Bytes a second.
+    /// Bytes a second, of each kind of work.
     rate: u64,
     /// The rate has not been too high yet since hosts began to want something.
     doubles: bool,
-    /// Bytes that may begin; below zero after more than that did.
-    budget: i64,
-    /// A burst has begun: it goes on until the budget is used up. Else the budget grows until it is one.
-    bursts: bool,
-    filled: Instant,
+    /// By kind of work.
+    budgets: [Budget; WORKS],
     phase: Phase,
     /// Of the interval, by class.
     sums: [Sum; CLASSES],
@@ -131,9 +198,7 @@ impl Pace {
             bounds,
             rate: bounds.floor,
             doubles: true,
-            budget: 0,
-            bursts: false,
-            filled: now,
+            budgets: [Budget::new(now); WORKS],
             phase: Phase::Open {
                 until: now + PAUSE_EVERY,
             },
@@ -160,8 +225,7 @@ impl Pace {
             self.rate = self.bounds.floor;
             self.doubles = true;
             self.begin_interval(now);
-            self.filled = now;
-            self.budget = 0;
+            self.budgets = [Budget::new(now); WORKS];
         }
         self.last_command = Some(now);
         let usual = self.usual[class as usize];
@@ -173,41 +237,36 @@ impl Pace {
         self.look(now);
     }
 
-    /// Whether work of so many bytes may begin. If so it counts; else it is to be asked again at the
-    /// [`next_timeout`](Self::next_timeout).
+    /// Whether work of so many bytes may begin that is not destage. If so it counts; else it is to be asked
+    /// again at the [`next_timeout`](Self::next_timeout).
     pub(crate) fn may_begin(&mut self, now: Instant, bytes: u64) -> bool {
-        let may = self.may(now);
+        let may = self.may(now, Work::Other);
         if may {
-            self.began(now, 1, bytes);
+            self.began(now, Work::Other, 1, bytes);
         }
         may
     }
 
     /// Whether work may begin of which nobody knows yet how much it is. If so it is to be
     /// [told](Self::began).
-    pub(crate) fn may(&mut self, now: Instant) -> bool {
+    pub(crate) fn may(&mut self, now: Instant, work: Work) -> bool {
         self.look(now);
-        self.fill(now);
-        self.bursts = self.budget > 0 && (self.bursts || self.budget >= self.burst());
-        let is_held =
-            !(self.is_idle(now) || self.bursts && matches!(self.phase, Phase::Open { .. }));
-        if is_held {
+        let has_budget = self.budgets[work as usize].may(now, self.rate);
+        let may = self.is_idle(now) || has_budget && matches!(self.phase, Phase::Open { .. });
+        if !may {
             self.denied = true;
             // Whoever asks often must not put off those who rely on being told.
-            let chance = self.next_chance(now);
+            let chance = self.next_chance(now, work);
             self.wake = Some(self.wake.map_or(chance, |wake| wake.min(chance)));
         }
-        !is_held
+        may
     }
 
     /// Work of so many bytes, in so many operations, begins.
-    pub(crate) fn began(&mut self, now: Instant, operations: u64, bytes: u64) {
+    pub(crate) fn began(&mut self, now: Instant, work: Work, operations: u64, bytes: u64) {
         self.last_work = Some(now);
         let cost = bytes.saturating_add(operations.saturating_mul(OPERATION_BYTES));
-        self.budget = self.budget.saturating_sub_unsigned(cost);
-        // An hour's debt would be a stop.
-        let debt_max = -i64::try_from(self.rate).unwrap_or(i64::MAX);
-        self.budget = self.budget.max(debt_max);
+        self.budgets[work as usize].spend(cost, self.rate);
     }
 
     /// When whoever had to wait is to ask again.
@@ -220,7 +279,7 @@ impl Pace {
         self.wake.take_if(|wake| *wake <= now).is_some()
     }
 
-    /// Bytes a second that background work is held to; none while it is held to nothing.
+    /// Bytes a second that each kind of background work is held to; none while it is held to nothing.
     pub(crate) fn rate(&self, now: Instant) -> Option<u64> {
         (!self.is_idle(now)).then_some(self.rate)
     }
@@ -230,34 +289,15 @@ impl Pace {
             .is_none_or(|last| now.since(last) > IDLE_AFTER)
     }
 
-    fn fill(&mut self, now: Instant) {
-        let nanos = now.since(self.filled).as_nanos();
-        let earned = u128::from(self.rate) * nanos / 1_000_000_000;
-        if earned == 0 {
-            return;
-        }
-        self.filled = now;
-        let earned = i64::try_from(earned).unwrap_or(i64::MAX);
-        self.budget = self.budget.saturating_add(earned).min(self.burst());
-    }
-
-    /// Bytes that begin together, 1 at least.
-    fn burst(&self) -> i64 {
-        i64::try_from(self.rate / BURSTS_PER_SECOND).map_or(i64::MAX, |burst| burst.max(1))
-    }
-
     /// When there may be something left again.
-    fn next_chance(&self, now: Instant) -> Instant {
+    fn next_chance(&self, now: Instant, work: Work) -> Instant {
         let open = match self.phase {
             Phase::Open { .. } => now,
             Phase::Draining { until } => until + (PAUSE - DRAIN),
             Phase::Quiet { until } => until,
         };
-        let lacking = u64::try_from(self.burst() - self.budget).unwrap_or(0);
-        let nanos = u128::from(lacking) * 1_000_000_000 / u128::from(self.rate.max(1));
-        let nanos = u64::try_from(nanos).unwrap_or(u64::MAX / 2);
-        open.max(now + Duration::from_nanos(nanos))
-            .max(now + WAIT_MIN)
+        let lacks = self.budgets[work as usize].lacks(self.rate);
+        open.max(now + lacks).max(now + WAIT_MIN)
     }
 
     fn begin_interval(&mut self, now: Instant) {

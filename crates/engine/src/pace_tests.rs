@@ -31,6 +31,9 @@ struct Machine {
     /// The host rests for so long between two commands.
     rest: Duration,
     wants: bool,
+    /// Bytes of a round of destage, of which there is always one more to do.
+    destages: Option<u64>,
+    destaged: u64,
 }
 
 impl Machine {
@@ -48,13 +51,16 @@ impl Machine {
             count: 0,
             rest: Duration::ZERO,
             wants: false,
+            destages: None,
+            destaged: 0,
         }
     }
 
     /// A host does one command after the other, and background work all that it may.
     fn run(&mut self, span: Duration) {
         let end = self.now + span;
-        (self.done, self.took, self.count) = (0, Duration::ZERO, 0);
+        (self.done, self.destaged) = (0, 0);
+        (self.took, self.count) = (Duration::ZERO, 0);
         while self.now < end {
             let since = |at: Instant, now: Instant| now.since(at);
             let now = self.now;
@@ -68,6 +74,14 @@ impl Machine {
             self.count += 1;
             let seen = if self.hidden { self.alone } else { took };
             self.pace.command(self.now, Class::Write, seen);
+            while let Some(round) = self.destages
+                && self.pace.may(self.now, Work::Destage)
+            {
+                self.pace
+                    .began(self.now, Work::Destage, round / PAGE, round);
+                self.recent.push((self.now, round));
+                self.destaged += round;
+            }
             while self.wants && self.pace.may_begin(self.now, PAGE) {
                 self.recent.push((self.now, PAGE));
                 self.done += PAGE;
@@ -80,18 +94,23 @@ impl Machine {
     }
 }
 
-#[test]
-fn commands_become_slower_by_little_more_than_is_allowed() {
-    let mut machine = Machine::new();
+/// Lets work begin, and wants commands to become slower by hardly more than is allowed, and the work to get
+/// the most of what there is: a tenth of what would double what they take.
+#[track_caller]
+fn assert_uses_what_there_is(mut machine: Machine) {
     machine.run(SECOND);
     machine.wants = true;
     machine.run(5 * SECOND);
     machine.run(20 * SECOND);
     let allowed = machine.alone.as_nanos() * 112 / 100;
     assert!(machine.mean().as_nanos() < allowed, "{:?}", machine.mean());
-    // A tenth of what would double them is what there is.
     let rate = machine.done / 20;
     assert!(rate > machine.doubles_at / 16, "{} MiB/s", rate / MIB);
+}
+
+#[test]
+fn commands_become_slower_by_little_more_than_is_allowed() {
+    assert_uses_what_there_is(Machine::new());
 }
 
 /// They wait for a core, say, before the node takes them up.
@@ -99,14 +118,7 @@ fn commands_become_slower_by_little_more_than_is_allowed() {
 fn that_fewer_commands_end_is_noticed() {
     let mut machine = Machine::new();
     machine.hidden = true;
-    machine.run(SECOND);
-    machine.wants = true;
-    machine.run(5 * SECOND);
-    machine.run(20 * SECOND);
-    let allowed = machine.alone.as_nanos() * 112 / 100;
-    assert!(machine.mean().as_nanos() < allowed, "{:?}", machine.mean());
-    let rate = machine.done / 20;
-    assert!(rate > machine.doubles_at / 16, "{} MiB/s", rate / MIB);
+    assert_uses_what_there_is(machine);
 }
 
 /// They do a fifth of what they did: that is not taken for the background's fault for long.
@@ -170,6 +182,24 @@ fn the_floor_is_kept_however_slow_commands_are() {
     assert!(machine.done > floor * 85 / 100, "{}", machine.done / MIB);
     assert!(machine.done < floor * 120 / 100, "{}", machine.done / MIB);
     assert_eq!(machine.pace.rate(machine.now), Some(BOUNDS.floor));
+}
+
+/// Rounds of destage are as much as the floor gives in a second, and copies small.
+#[test]
+fn the_floor_is_kept_whatever_is_destaged() {
+    let mut machine = Machine::new();
+    machine.doubles_at = MIB;
+    machine.run(SECOND);
+    machine.wants = true;
+    machine.destages = Some(BOUNDS.floor);
+    machine.run(20 * SECOND);
+    let floor = BOUNDS.floor * 20;
+    assert!(machine.done > floor * 85 / 100, "{}", machine.done / MIB);
+    assert!(
+        machine.destaged > floor * 85 / 100,
+        "{}",
+        machine.destaged / MIB
+    );
 }
 
 #[test]
