@@ -573,6 +573,8 @@ fn slice_of(message: &Message) -> Option<SliceId> {
         Message::Holdings(it) => Some(it.slice),
         Message::Digest(it) => Some(it.slice),
         Message::Digests(it) => Some(it.slice),
+        Message::Supply(it) => Some(it.slice),
+        Message::Supplied(it) => Some(it.slice),
         Message::Reserve(it) => Some(it.slice),
         Message::Reserved(it) => Some(it.slice),
         Message::Heartbeat(_)

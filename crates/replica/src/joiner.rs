@@ -4,6 +4,7 @@
 //! - it grants no lease, serves no read and is never promoted;
 //! - it is recorded as joining before its first block is overwritten;
 //! - a copy never lands over a block that the stream of writes has brought since it joined;
+//! - a copy from a secondary is as of the point at which it began, or a later one;
 //! - what it says of its blocks is what is committed there.
 
 use alloc::boxed::Box;
@@ -26,6 +27,8 @@ use crate::{Contents, Context, NotInstalled, Replica, Role, Token, Wait, digest}
 pub(crate) struct Joiner {
     pub(crate) epoch: Epoch,
     pub(crate) primary: NodeId,
+    /// The committed point when it began: what follows comes as entries, what was before is copied.
+    from: Sequence,
     pub(crate) begun: bool,
     pub(crate) acknowledged: Sequence,
     /// Blocks that the stream has brought since the epoch began here.
@@ -117,6 +120,7 @@ impl Replica {
         self.role = Role::Joiner(Box::new(Joiner {
             epoch: begin.epoch,
             primary: peer,
+            from: begin.committed,
             begun: false,
             acknowledged: Sequence::ZERO,
             written: BTreeMap::new(),
@@ -235,7 +239,7 @@ impl Replica {
     }
 
     pub(crate) fn handle_copy(&mut self, context: &mut dyn Context, peer: NodeId, copy: &Copy) {
-        if !self.takes_from(peer, copy.epoch) {
+        if !self.takes_from(peer, copy.epoch) && !self.takes_supplied(peer, copy) {
             self.refuse(context, peer, copy.epoch, Refusal::StaleEpoch);
             return;
         }
@@ -248,6 +252,7 @@ impl Replica {
                 return;
             }
         };
+        let primary = joiner.primary;
         let mut tokens = Vec::new();
         let mut refused = false;
         for content in &copy.contents {
@@ -280,10 +285,22 @@ impl Replica {
             self.waits.push_back((token, Wait::Install(copy.number)));
         }
         if refused {
-            self.refuse(context, peer, copy.epoch, Refusal::Failed);
+            self.refuse(context, primary, copy.epoch, Refusal::Failed);
         } else {
             self.installed(context, copy.number);
         }
+    }
+
+    /// Whether a copy that does not come from the primary is one that it asked for, and of use. One of an
+    /// earlier beginning may lack entries that were on their way here then: it comes late, and its primary
+    /// does not wait for it.
+    fn takes_supplied(&self, peer: NodeId, copy: &Copy) -> bool {
+        let Role::Joiner(joiner) = &self.role else {
+            return false;
+        };
+        let is_fellow = self.fellows().contains(&peer);
+        let is_new = joiner.begun && joiner.epoch == copy.epoch && copy.as_of >= joiner.from;
+        is_fellow && is_new
     }
 
     /// A part of a copy is durable, or the copy had one part less than counted.

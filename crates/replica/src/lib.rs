@@ -25,9 +25,11 @@ mod joiner;
 mod marks;
 mod obstacle;
 mod primary;
+mod reading;
 mod recent;
 mod secondary;
 mod state;
+mod supply;
 pub mod timing;
 mod view;
 
@@ -266,6 +268,8 @@ impl Replica {
             Message::Holdings(holdings) => self.handle_holdings(context, peer, holdings),
             Message::Digest(digest) => self.handle_digest(context, peer, digest),
             Message::Digests(digests) => self.handle_digests(context, peer, digests),
+            Message::Supply(supply) => self.handle_supply(context, peer, supply),
+            Message::Supplied(supplied) => self.handle_supplied(context, peer, supplied),
             Message::Reserved(reserved) => self.handle_reserved(context, peer, reserved),
             Message::Heartbeat(_)
             | Message::Forward(_)
@@ -307,6 +311,7 @@ impl Replica {
                 };
             }
             Role::Secondary(secondary) if secondary.primary == peer => secondary.link_lost(),
+            Role::Secondary(_) => self.lose_supplied(context, peer),
             _ => {}
         }
         self.maintain(context);
@@ -436,7 +441,10 @@ impl Replica {
     fn maintain(&mut self, context: &mut dyn Context) {
         self.consider_early(context);
         match &self.role {
-            Role::Secondary(_) => self.acknowledge(context),
+            Role::Secondary(_) => {
+                self.acknowledge(context);
+                self.read_supplies(context);
+            }
             Role::Joiner(_) => {
                 self.acknowledge(context);
                 self.answer_held(context);

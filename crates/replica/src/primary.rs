@@ -15,6 +15,7 @@ mod change;
 mod lease;
 mod member;
 mod settle;
+mod sources;
 mod wish;
 
 use alloc::collections::{BTreeMap, VecDeque};

@@ -15,6 +15,7 @@ use holdfast_wire::{Query, Resign, Role as BeginRole};
 
 use crate::joiner::Joiner;
 use crate::state::{Standing, State};
+use crate::supply::Supplies;
 use crate::timing::{GRACE, JOIN_RETRY, LINK_DOWN};
 use crate::{Context, Milestone, Replica, Role, Wait};
 
@@ -37,6 +38,8 @@ pub(crate) struct Secondary {
     /// The primary gave up its lease.
     resigned: bool,
     link_lost: bool,
+    /// What it copies for the primary.
+    pub(crate) supplies: Supplies,
 }
 
 impl Secondary {
@@ -52,6 +55,7 @@ impl Secondary {
             acknowledged: Sequence::ZERO,
             resigned: false,
             link_lost: false,
+            supplies: Supplies::default(),
         }
     }
 

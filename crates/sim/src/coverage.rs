@@ -219,6 +219,9 @@ pub const POINTS: &[(&str, &[&str])] = &[
             "ended",
             "begun again before it ended",
             "gone on where it was",
+            "copied by a secondary",
+            "not copied by a secondary",
+            "secondary lost the link",
         ],
     ),
     (

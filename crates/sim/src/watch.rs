@@ -11,7 +11,7 @@ use holdfast_engine::{Notice, ReplicaView};
 use holdfast_metadata::machine::StoreChange;
 use holdfast_model::record::{Membership, SliceRecord};
 use holdfast_model::{NodeId, SliceId, StoreId};
-use holdfast_wire::{Message, OutcomeCode, Refusal, Role as JoiningAs};
+use holdfast_wire::{Message, OutcomeCode, Refusal, Role as JoiningAs, SupplyOutcome};
 
 use self::moves::{Moves, Trouble};
 use crate::catalog::Changed;
@@ -176,6 +176,14 @@ impl Watch {
                 if begin.role != JoiningAs::InSync && begin.sync < begin.epoch =>
             {
                 self.coverage.reach("sync", "gone on where it was");
+            }
+            Message::Supplied(supplied) => {
+                let point = match supplied.outcome {
+                    SupplyOutcome::Sent { .. } => "copied by a secondary",
+                    SupplyOutcome::NotSent { .. } => "not copied by a secondary",
+                    SupplyOutcome::LinkLost => "secondary lost the link",
+                };
+                self.coverage.reach("sync", point);
             }
             _ => {}
         }

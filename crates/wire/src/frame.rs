@@ -27,7 +27,8 @@ use crate::message::Message;
 /// - Version 1: the first.
 /// - Version 2: replicas are compared by digests.
 /// - Version 3: so are those that are in sync.
-pub const WIRE_VERSION: u16 = 3;
+/// - Version 4: in-sync secondaries copy to replicas that join.
+pub const WIRE_VERSION: u16 = 4;
 /// The oldest version that this code speaks.
 pub const WIRE_VERSION_MIN: u16 = 1;
 /// Bytes of a frame's header.

@@ -302,7 +302,33 @@ fn every_message() -> Vec<Message> {
             contents: contents(),
         }
         .into(),
+        Supply {
+            slice,
+            epoch,
+            number,
+            to: NodeId(3),
+            from: Sequence(7),
+            page: PageIndex(16_383),
+            blocks: 1 << 63 | 5,
+        }
+        .into(),
+        supplied(SupplyOutcome::Sent {
+            number,
+            bytes: 12_288,
+        }),
+        supplied(SupplyOutcome::NotSent { number }),
+        supplied(SupplyOutcome::LinkLost),
     ]
+}
+
+fn supplied(outcome: SupplyOutcome) -> Message {
+    Supplied {
+        slice: SLICE,
+        epoch: Epoch(7),
+        to: NodeId(3),
+        outcome,
+    }
+    .into()
 }
 
 fn joined(parts: &[Bytes]) -> Vec<u8> {
@@ -495,6 +521,7 @@ fn only_what_is_new_needs_a_new_version() {
             Message::Begin(begin) if begin.role == Role::JoiningCompared => 2,
             Message::Holdings(_) | Message::Digest(_) | Message::Digests(_) => 2,
             Message::Verify(_) | Message::Verified(_) | Message::Correct(_) => 3,
+            Message::Supply(_) | Message::Supplied(_) => 4,
             _ => 1,
         };
         assert_eq!(needed, since, "{message:?}");
@@ -512,6 +539,22 @@ fn pages_that_no_slice_has_are_refused() {
     };
     assert!(read(&joined(&encode(&verify(4, 4).into()))).is_ok());
     for bad in [verify(5, 4), verify(0, 16_384)] {
+        assert_eq!(
+            read(&joined(&encode(&bad.into()))),
+            Err(WireError::Malformed)
+        );
+    }
+    let supply = |page, blocks| Supply {
+        slice: SLICE,
+        epoch: Epoch(7),
+        number: 1,
+        to: NodeId(3),
+        from: Sequence(8),
+        page: PageIndex(page),
+        blocks,
+    };
+    assert!(read(&joined(&encode(&supply(4, 1).into()))).is_ok());
+    for bad in [supply(4, 0), supply(16_384, 1)] {
         assert_eq!(
             read(&joined(&encode(&bad.into()))),
             Err(WireError::Malformed)

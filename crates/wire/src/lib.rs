@@ -25,5 +25,6 @@ pub use message::{
     Begin, BlockContent, BlockDigest, Claim, Commit, Content, Copied, Copy, Correct, Digest,
     Digests, EndTasks, Fetch, Fetched, Forward, ForwardKind, Forwarded, Grant, HandOver, Heartbeat,
     Holdings, JoinRequest, Message, OutcomeCode, Prepare, Prepared, Query, QueryReply, Refusal,
-    Refused, Reserve, Reserved, Resign, Role, Settle, TasksEnded, Verified, Verify,
+    Refused, Reserve, Reserved, Resign, Role, Settle, Supplied, Supply, SupplyOutcome, TasksEnded,
+    Verified, Verify,
 };

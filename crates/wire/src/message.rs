@@ -3,6 +3,7 @@
 mod body;
 mod compare;
 mod content;
+mod supply;
 
 use alloc::vec::Vec;
 
@@ -12,6 +13,7 @@ use holdfast_stdx::{Bytes, Instant};
 use body::{Body, Payload};
 pub use compare::{BlockDigest, Correct, Digest, Digests, Holdings, Verified, Verify};
 pub use content::{BlockContent, Content};
+pub use supply::{Supplied, Supply, SupplyOutcome};
 
 use crate::WireError;
 use crate::codec::{Reader, Writer};
@@ -495,6 +497,10 @@ messages! {
     27 Verified,
     /// These blocks are to be so.
     28 Correct,
+    /// Copy these blocks to whoever joins.
+    29 Supply,
+    /// They are on their way, or not.
+    30 Supplied,
 }
 
 impl Message {
@@ -521,6 +527,7 @@ impl Message {
             | Self::Digest(_)
             | Self::Digests(_) => 2,
             Self::Verify(_) | Self::Verified(_) | Self::Correct(_) => 3,
+            Self::Supply(_) | Self::Supplied(_) => 4,
             _ => 1,
         }
     }

@@ -445,6 +445,7 @@ impl Replica {
     pub fn handle_read(&mut self, context: &mut dyn Context, token: Token, contents: Contents) {
         let rest = self.copy_read(context, token, contents);
         let rest = rest.and_then(|contents| self.digest_read(context, token, contents));
+        let rest = rest.and_then(|contents| self.supply_read(context, token, contents));
         if let Some(contents) = rest {
             self.edge_read(context, token, &contents);
         }

@@ -13,16 +13,19 @@
 //! - few copies are on their way at a time, and they begin when background work may;
 //! - from the moment that nothing is left to copy, nothing commits without the replica.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_model::{BLOCK_SIZE, BlockIndex, BlockRange, Epoch, NodeId, PageIndex, Sequence};
-use holdfast_wire::{BlockDigest, Content, Copied, Copy, Digest, Digests, Holdings};
+use holdfast_wire::{BlockDigest, Content, Copied, Copy, Digest, Digests, Holdings, Supply};
 
 use super::change::How;
 use super::member::Member;
+use super::sources::Orders;
 use crate::digest;
 use crate::marks::{Lacking, Mark, Marks, runs};
+use crate::reading::Reading;
+use crate::supply::SUPPLY_SINCE;
 use crate::{Contents, Context, Replica, Role, Token};
 
 /// Pages on their way to a joining replica at a time, at most.
@@ -51,9 +54,15 @@ pub(crate) struct CatchUp {
     started: bool,
     /// The page that comes next, if there may be one: the mark tells.
     next_page: Option<PageIndex>,
+    /// The committed point when the replica was last told to begin.
+    from: Sequence,
     /// What the replica was asked for.
     asked: BTreeMap<u64, Lacking>,
-    reading: Vec<Reading>,
+    /// What secondaries were asked to copy.
+    pub(super) orders: Orders,
+    /// What they did not: it is copied from here.
+    pub(super) returned: VecDeque<Lacking>,
+    reading: Vec<Page>,
     /// Sent, not durable there: which blocks, and how many bytes of data.
     sent: BTreeMap<u64, (Lacking, u64)>,
     next_number: u64,
@@ -64,15 +73,11 @@ pub(crate) struct CatchUp {
 
 /// A page that is being read here.
 #[derive(Debug)]
-struct Reading {
+struct Page {
     lacking: Lacking,
     /// What the replica has in each of the blocks.
     theirs: Option<Vec<BlockDigest>>,
-    /// As of the committed point then.
-    as_of: Sequence,
-    /// What has not been read yet.
-    waiting: BTreeSet<Token>,
-    contents: Contents,
+    reading: Reading,
 }
 
 impl CatchUp {
@@ -82,7 +87,10 @@ impl CatchUp {
             sync,
             started: false,
             next_page: None,
+            from: Sequence::ZERO,
             asked: BTreeMap::new(),
+            orders: Orders::default(),
+            returned: VecDeque::new(),
             reading: Vec::new(),
             sent: BTreeMap::new(),
             next_number: 1,
@@ -114,6 +122,11 @@ impl CatchUp {
         self.progress
     }
 
+    /// So many bytes travelled for it.
+    pub(super) const fn moved(&mut self, bytes: u64) {
+        self.progress.bytes_moved += bytes;
+    }
+
     /// The replica will be told to begin once more: what was on its way is not any more.
     pub(super) fn pause(&mut self) {
         *self = Self {
@@ -131,29 +144,49 @@ impl CatchUp {
         self.started = true;
     }
 
-    /// The next page to bring up to date, if there may be one more on its way.
-    fn take(&mut self, mark: &Mark, may_work: impl FnOnce(u64) -> bool) -> Option<Lacking> {
-        let next = self.next_page?;
-        let reading = self.reading.iter().map(|reading| &reading.lacking);
+    /// Whether one more page may be on its way.
+    fn has_room(&self) -> bool {
+        let reading = self.reading.iter().map(|page| &page.lacking);
         let sent = self.sent.values().map(|(lacking, _)| lacking);
-        let under_way = self.asked.values().chain(reading).chain(sent);
+        let here = self.asked.values().chain(reading).chain(sent);
+        let under_way = here.chain(self.orders.lacking());
         let (count, bytes) = under_way.fold((0, 0), |(count, bytes), lacking| {
             (count + 1, bytes + lacking.bytes())
         });
-        if count >= COPIES_MAX || bytes >= BYTES_MAX {
+        count < COPIES_MAX && bytes < BYTES_MAX
+    }
+
+    /// The next page to bring up to date, if there may be one more on its way, and who is to copy it, if not
+    /// this replica. Pages that are to be compared are compared with what is here.
+    fn take(
+        &mut self,
+        mark: &Mark,
+        sources: &[NodeId],
+        may_work: impl FnOnce(u64) -> bool,
+    ) -> Option<(Lacking, Option<NodeId>)> {
+        if !self.has_room() {
             return None;
         }
-        let found = mark.next_page(next);
-        if !found.is_none_or(|found| may_work(found.bytes())) {
+        if let Some(returned) = self.returned.front() {
+            if !may_work(returned.bytes()) {
+                return None;
+            }
+            return self.returned.pop_front().map(|lacking| (lacking, None));
+        }
+        let found = mark.next_page(self.next_page?);
+        let certain = found.filter(|found| !found.is_doubtful);
+        let source = certain.and_then(|_| self.orders.least_asked(sources));
+        if source.is_none() && !found.is_none_or(|found| may_work(found.bytes())) {
             return None;
         }
         self.next_page = found.map(|found| PageIndex(found.page.0 + 1));
-        found
+        found.map(|found| (found, source))
     }
 
     fn is_done(&self) -> bool {
         let idle = self.asked.is_empty() && self.reading.is_empty() && self.sent.is_empty();
-        self.started && self.next_page.is_none() && idle
+        let others = self.orders.is_empty() && self.returned.is_empty();
+        self.started && self.next_page.is_none() && idle && others
     }
 
     fn number(&mut self) -> u64 {
@@ -169,43 +202,36 @@ impl CatchUp {
         lacking: Lacking,
         theirs: Option<Vec<BlockDigest>>,
     ) {
-        let runs = runs(lacking.page, lacking.blocks);
-        let as_of = context.committed();
-        let waiting = runs.map(|run| context.read_committed(run)).collect();
-        self.reading.push(Reading {
+        self.reading.push(Page {
             lacking,
             theirs,
-            as_of,
-            waiting,
-            contents: Vec::new(),
+            reading: Reading::begin(context, lacking.page, lacking.blocks),
         });
     }
 
     /// Whether `token` is that of a page, or of a part of one.
     fn reads(&self, token: Token) -> bool {
-        let mut waiting = self.reading.iter().map(|reading| &reading.waiting);
-        waiting.any(|waiting| waiting.contains(&token))
+        self.reading.iter().any(|page| page.reading.reads(token))
     }
 
     /// A part of a page has been read: the page, if that was the last.
-    fn part_read(&mut self, token: Token, contents: Contents) -> Option<Reading> {
-        let mut all = self.reading.iter_mut();
-        let place = all.position(|reading| reading.waiting.remove(&token))?;
-        let reading = &mut self.reading[place];
-        reading.contents.extend(contents);
-        let is_whole = reading.waiting.is_empty();
+    fn part_read(&mut self, token: Token, contents: Contents) -> Option<Page> {
+        let mut all = self.reading.iter();
+        let place = all.position(|page| page.reading.reads(token))?;
+        let is_whole = self.reading[place].reading.has_read(token, contents);
         is_whole.then(|| self.reading.swap_remove(place))
     }
 }
 
-impl Reading {
+impl Page {
     /// What the replica is to be sent.
     fn differing(self, key: &digest::Key) -> Contents {
+        let contents = self.reading.contents;
         let Some(theirs) = self.theirs else {
-            return self.contents;
+            return contents;
         };
         let mut differing = Vec::new();
-        for content in &self.contents {
+        for content in &contents {
             let differs = |block: &BlockIndex| {
                 let before = self.lacking.blocks & ((1 << block.within_page()) - 1);
                 let ours = digest::of(key, content, *block);
@@ -216,7 +242,7 @@ impl Reading {
             differing.extend(runs(self.lacking.page, blocks).map(|run| content.part(run)));
         }
         if differing.is_empty() {
-            let first = self.contents.first();
+            let first = contents.first();
             let one = |it: &Content| it.part(BlockRange::new(it.range.start(), 1));
             differing.extend(first.map(one));
         }
@@ -237,6 +263,7 @@ pub(super) fn prepare_catch_up(
         return;
     };
     catch_up.pause();
+    catch_up.from = context.committed();
     let sync = catch_up.sync();
     match catch_up.how {
         How::Everything if !catch_up.started => {
@@ -311,14 +338,39 @@ impl Replica {
         let Role::Primary(primary) = &mut self.role else {
             return;
         };
+        if !primary.is_syncing() {
+            return;
+        }
         let epoch = primary.epoch;
+        let sources = primary.sources(context);
         let members = primary.members.iter_mut();
         for (node, member) in members.filter(|(_, member)| member.takes_copies()) {
             let mark = self.marks.get(&(*node, member.store));
             let Some((catch_up, mark)) = member.catch_up_mut().zip(mark) else {
                 continue;
             };
-            while let Some(lacking) = catch_up.take(mark, |bytes| context.may_work(bytes)) {
+            let takes = context
+                .peer(*node)
+                .is_some_and(|peer| peer.version >= SUPPLY_SINCE);
+            let sources = if takes { &sources[..] } else { &[] };
+            while let Some((lacking, source)) =
+                catch_up.take(mark, sources, |bytes| context.may_work(bytes))
+            {
+                if let Some(source) = source {
+                    let number = catch_up.number();
+                    let supply = Supply {
+                        slice,
+                        epoch,
+                        number,
+                        to: *node,
+                        from: catch_up.from,
+                        page: lacking.page,
+                        blocks: lacking.blocks,
+                    };
+                    catch_up.orders.ask(number, source, lacking);
+                    context.send(source, supply.into());
+                    continue;
+                }
                 if !lacking.is_doubtful {
                     catch_up.read(context, lacking, None);
                     continue;
@@ -365,7 +417,7 @@ impl Replica {
             return;
         }
         let bytes = digests.bytes();
-        catch_up.progress.bytes_moved += bytes;
+        catch_up.moved(bytes);
         catch_up.read(context, lacking, Some(digests.digests.clone()));
         context.copied(peer, 0, bytes);
     }
@@ -389,10 +441,10 @@ impl Replica {
         let Some((node, store, catch_up)) = reader else {
             return Some(contents);
         };
-        let reading = catch_up.part_read(token, contents)?;
+        let page = catch_up.part_read(token, contents)?;
         let number = catch_up.number();
-        let (lacking, as_of) = (reading.lacking, reading.as_of);
-        let contents = reading.differing(&digest::key(self.me.store, store));
+        let (lacking, as_of) = (page.lacking, page.reading.as_of);
+        let contents = page.differing(&digest::key(self.me.store, store));
         let sent = (lacking, contents.iter().map(Content::data_bytes).sum());
         catch_up.sent.insert(number, sent);
         let copy = Copy {
@@ -425,10 +477,12 @@ impl Replica {
         let Some(catch_up) = member.catch_up_mut() else {
             return;
         };
-        if let Some((lacking, data_bytes)) = catch_up.sent.remove(&copied.number) {
+        let supplied = catch_up.orders.durable(copied.number);
+        let sent = catch_up.sent.remove(&copied.number);
+        if let Some((lacking, data_bytes)) = sent.or(supplied) {
             let done_bytes = lacking.bytes();
             catch_up.progress.bytes_done += done_bytes;
-            catch_up.progress.bytes_moved += data_bytes;
+            catch_up.moved(data_bytes);
             context.copied(peer, done_bytes, data_bytes);
             if let Some(mark) = self.marks.get_mut(&key) {
                 mark.has_copy(lacking.page, lacking.blocks);

@@ -9,6 +9,7 @@ use holdfast_model::{Entry, Epoch, Incarnation, NodeId, Sequence, StoreId};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::{Begin, Prepare, Prepared, Refused, Role as BeginRole};
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -32,7 +33,7 @@ const STREAM_BYTES_MAX: usize = 32 << 20;
 #[derive(Debug)]
 enum Part {
     InSync,
-    Joining(CatchUp),
+    Joining(Box<CatchUp>),
 }
 
 /// How far the stream to it is.
@@ -115,7 +116,7 @@ impl Member {
         };
         Self {
             stream,
-            ..Self::new(store, Part::Joining(catch_up), now)
+            ..Self::new(store, Part::Joining(Box::new(catch_up)), now)
         }
     }
 
@@ -274,10 +275,12 @@ impl Member {
 
     /// Whether it answers, and grants the lease.
     pub(crate) fn is_well(&self, now: Instant) -> bool {
-        self.has_begun()
-            && !self.refused
-            && self.silent_for(now) < SILENT_FOR_READS
-            && self.grants(now)
+        self.can_supply(now) && self.grants(now)
+    }
+
+    /// Whether it can copy what it has to others.
+    pub(crate) fn can_supply(&self, now: Instant) -> bool {
+        self.has_begun() && !self.refused && self.silent_for(now) < SILENT_FOR_READS
     }
 
     /// Whether it must be told the committed point, which from then on counts as told.
@@ -399,6 +402,7 @@ impl Replica {
             return;
         };
         primary.offers.remove(&node);
+        primary.lose_source(node);
         if let Some(member) = primary.members.get_mut(&node) {
             member.stream = Stream::Down {
                 since: now,

@@ -38,6 +38,8 @@ pub(crate) struct Lab {
     pub(crate) lost: fn(&Message) -> bool,
     /// How many copies still reach a node; all, if no number is named.
     copies_left: BTreeMap<NodeId, u32>,
+    /// Copies that arrived, by who sent them.
+    pub(crate) copies_from: BTreeMap<NodeId, u32>,
     /// Copies that wait for that to change.
     copies_held: Vec<(NodeId, NodeId, Message)>,
     /// The node that hears nothing from the metadata, though it is heard there.
@@ -91,6 +93,7 @@ impl Lab {
             cut: BTreeSet::new(),
             lost,
             copies_left: BTreeMap::new(),
+            copies_from: BTreeMap::new(),
             copies_held: Vec::new(),
             deaf: None,
             messages: VecDeque::new(),
@@ -352,6 +355,11 @@ impl Lab {
         self.messages.extend(self.copies_held.drain(..));
     }
 
+    /// Takes the copies that have not reached anybody, to be delivered at another time.
+    pub(crate) fn take_held_copies(&mut self) -> Vec<(NodeId, NodeId, Message)> {
+        core::mem::take(&mut self.copies_held)
+    }
+
     /// Whether no other node that runs is in sync.
     pub(crate) fn is_last(&self, number: u16) -> bool {
         let mut others = self.running().filter(|other| other.0 != number);
@@ -412,6 +420,9 @@ impl Lab {
                 return true;
             }
             *left -= 1;
+        }
+        if matches!(message, Message::Copy(_)) {
+            *self.copies_from.entry(from).or_default() += 1;
         }
         let cut = self.cut.contains(&(from, to)) || (self.lost)(&message);
         if !cut && self.nodes[&to].world.peers.contains_key(&from) {

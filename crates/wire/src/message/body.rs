@@ -7,6 +7,7 @@ mod compare;
 mod forward;
 mod lease;
 mod log;
+mod supply;
 
 use alloc::vec::Vec;
 

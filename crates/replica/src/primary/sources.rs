@@ -1,0 +1,172 @@
+//! Who copies to a joining replica: a secondary where one can, so that whoever serves hosts need not read
+//! and send what others have as well.
+//!
+//! Invariants:
+//! - what a source does not send, or may have sent in vain, is copied from here;
+//! - a page counts as copied when it is durable at the joining replica, whoever sent it.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use holdfast_model::NodeId;
+use holdfast_wire::{Supplied, SupplyOutcome};
+
+use super::Primary;
+use crate::marks::Lacking;
+use crate::supply::SUPPLY_SINCE;
+use crate::{Context, Replica, Role};
+
+/// Pages that secondaries were asked to copy, by the copies' numbers.
+#[derive(Debug, Default)]
+pub(super) struct Orders {
+    orders: BTreeMap<u64, Order>,
+}
+
+/// A page that a secondary was asked to copy.
+#[derive(Debug)]
+struct Order {
+    source: NodeId,
+    lacking: Lacking,
+    /// The source has said that it is on its way, with so many bytes of data.
+    sent: Option<u64>,
+    /// It is durable at the joining replica.
+    is_durable: bool,
+}
+
+impl Orders {
+    pub(super) fn is_empty(&self) -> bool {
+        self.orders.is_empty()
+    }
+
+    pub(super) fn lacking(&self) -> impl Iterator<Item = &Lacking> {
+        self.orders.values().map(|order| &order.lacking)
+    }
+
+    /// Whom to ask for the next page: whoever has the fewest to copy.
+    pub(super) fn least_asked(&self, sources: &[NodeId]) -> Option<NodeId> {
+        let asked = |source: &NodeId| {
+            let orders = self.orders.values();
+            orders.filter(|order| order.source == *source).count()
+        };
+        sources.iter().copied().min_by_key(asked)
+    }
+
+    pub(super) fn ask(&mut self, number: u64, source: NodeId, lacking: Lacking) {
+        let order = Order {
+            source,
+            lacking,
+            sent: None,
+            is_durable: false,
+        };
+        self.orders.insert(number, order);
+    }
+
+    /// A copy is durable: what was lacking, and the bytes that travelled for it, as far as they are known yet.
+    pub(super) fn durable(&mut self, number: u64) -> Option<(Lacking, u64)> {
+        let order = self.orders.get_mut(&number)?;
+        if order.is_durable {
+            return None;
+        }
+        order.is_durable = true;
+        let (lacking, sent) = (order.lacking, order.sent);
+        if sent.is_some() {
+            self.orders.remove(&number);
+        }
+        Some((lacking, sent.unwrap_or(0)))
+    }
+
+    /// A source has sent a copy: the bytes that travelled, if that is durable already.
+    fn sent(&mut self, source: NodeId, number: u64, bytes: u64) -> Option<u64> {
+        let order = self.orders.get_mut(&number);
+        let order = order.filter(|order| order.source == source)?;
+        order.sent = Some(bytes);
+        let is_durable = order.is_durable;
+        if is_durable {
+            self.orders.remove(&number);
+        }
+        is_durable.then_some(bytes)
+    }
+
+    /// A source has not sent a copy, and will not: what is still lacking.
+    fn not_sent(&mut self, source: NodeId, number: u64) -> Option<Lacking> {
+        let order = self.orders.get(&number)?;
+        let is_lacking = order.source == source && !order.is_durable;
+        is_lacking
+            .then(|| self.orders.remove(&number))?
+            .map(|order| order.lacking)
+    }
+
+    /// Whatever was asked of a source may not arrive: what is still lacking.
+    fn lose(&mut self, source: NodeId) -> Vec<Lacking> {
+        let (lost, kept) = core::mem::take(&mut self.orders)
+            .into_iter()
+            .partition(|(_, order): &(u64, Order)| order.source == source);
+        self.orders = kept;
+        let lost: BTreeMap<u64, Order> = lost;
+        let lacking = lost.into_values().filter(|order| !order.is_durable);
+        lacking.map(|order| order.lacking).collect()
+    }
+}
+
+impl Primary {
+    /// The secondaries that can copy to a joining replica.
+    pub(super) fn sources(&self, context: &dyn Context) -> Vec<NodeId> {
+        let now = context.now();
+        let speaks = |node: NodeId| {
+            let peer = context.peer(node);
+            peer.is_some_and(|peer| peer.version >= SUPPLY_SINCE)
+        };
+        let secondaries = self.in_sync_members();
+        secondaries
+            .filter(|(node, member)| member.can_supply(now) && speaks(*node))
+            .map(|(node, _)| node)
+            .collect()
+    }
+
+    /// The link to a secondary is gone: what it was asked to copy is copied from here.
+    pub(super) fn lose_source(&mut self, source: NodeId) {
+        for member in self.members.values_mut() {
+            if let Some(catch_up) = member.catch_up_mut() {
+                let lost = catch_up.orders.lose(source);
+                catch_up.returned.extend(lost);
+            }
+        }
+    }
+}
+
+impl Replica {
+    /// A secondary says what became of copies that it was asked for.
+    pub(crate) fn handle_supplied(
+        &mut self,
+        context: &mut dyn Context,
+        peer: NodeId,
+        supplied: &Supplied,
+    ) {
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        if primary.epoch != supplied.epoch {
+            return;
+        }
+        let member = primary.members.get_mut(&supplied.to);
+        let Some(catch_up) = member.and_then(|member| member.catch_up_mut()) else {
+            return;
+        };
+        match supplied.outcome {
+            SupplyOutcome::Sent { number, bytes } => {
+                if let Some(bytes) = catch_up.orders.sent(peer, number, bytes) {
+                    catch_up.moved(bytes);
+                    context.copied(supplied.to, 0, bytes);
+                }
+            }
+            SupplyOutcome::NotSent { number } => {
+                let lacking = catch_up.orders.not_sent(peer, number);
+                catch_up.returned.extend(lacking);
+            }
+            SupplyOutcome::LinkLost => {
+                let lost = catch_up.orders.lose(peer);
+                catch_up.returned.extend(lost);
+            }
+        }
+    }
+}
