@@ -1,9 +1,11 @@
 //! Reads, and what becomes of blocks that fail their checksum: they are fetched from another
-//! in-sync replica, put in place, and read again.
+//! in-sync replica, put in place, and read again. A primary takes what no such replica has from one that
+//! joins: it may hold the block as it was when it left, and as it still is.
 //!
 //! Invariants:
 //! - a bad block is never returned as data, and never as zeros;
 //! - what is put in place has the checksum on record, where that is known;
+//! - from a replica that joins nothing is taken but what has the checksum on record;
 //! - a block is tried at every other in-sync replica before it is called lost, and again as long as
 //!   one of them may have it: it cannot be reached, or its copy cannot be put in place yet;
 //! - what was read of a replica that has ceased to be in sync meanwhile is told to nobody: its
@@ -18,6 +20,8 @@ use holdfast_model::{
 use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{BlockRead, StoreToken, View};
 use holdfast_wire::{BlockContent, Content, Fetch, Fetched, OutcomeCode};
+
+use holdfast_replica::Replica;
 
 use crate::Notice;
 use crate::engine::Engine;
@@ -102,22 +106,23 @@ impl Engine {
         }
     }
 
-    /// Whom to ask, the last one first: each time another one.
+    /// Whom to ask, the last one first: each time another one, and who joins after all that are in sync.
     fn repairers(&self, read: &Read) -> Vec<NodeId> {
         let mut fellows = self.fellows(read.slice);
         if !fellows.is_empty() {
             let first = read.asked_again as usize % fellows.len();
             fellows.rotate_left(first);
         }
-        fellows
+        let replica = self.replicas.get(&read.slice);
+        let mut repairers = replica.map_or_else(Vec::new, Replica::joiners);
+        repairers.append(&mut fellows);
+        repairers
     }
 
     fn fellows(&self, slice: SliceId) -> Vec<NodeId> {
         let replica = self.replicas.get(&slice);
         let in_sync = replica.filter(|replica| replica.in_sync_epoch().is_some());
-        in_sync
-            .map(holdfast_replica::Replica::fellows)
-            .unwrap_or_default()
+        in_sync.map(Replica::fellows).unwrap_or_default()
     }
 
     pub(crate) fn in_sync_epoch(&self, slice: SliceId) -> Option<Epoch> {
@@ -168,6 +173,14 @@ impl Engine {
         );
     }
 
+    /// Whether the replica here can say what blocks are, as of an epoch: to every other replica if it is in sync,
+    /// to its primary if it joins.
+    fn tells_of(&self, slice: SliceId, peer: NodeId, epoch: Epoch) -> bool {
+        let joins = |replica: &Replica| replica.joins_under(peer, epoch);
+        let is_joining = self.is_alive() && self.replicas.get(&slice).is_some_and(joins);
+        is_joining || self.in_sync_epoch(slice) == Some(epoch)
+    }
+
     /// Another replica asks for blocks.
     pub(crate) fn handle_fetch(&mut self, peer: NodeId, fetch: &Fetch) {
         let Fetch {
@@ -176,9 +189,8 @@ impl Engine {
             number,
             range,
         } = *fetch;
-        let here = self.in_sync_epoch(slice);
         let store = self.world.storage.store();
-        let known = here == Some(epoch) && !store.is_dirty(slice, range);
+        let known = self.tells_of(slice, peer, epoch) && !store.is_dirty(slice, range);
         let as_of = store.committed(slice);
         if known {
             let reader = Reader::Peer {
@@ -268,17 +280,23 @@ impl Engine {
         let Some(BlockRead::Bad { checksum }) = found else {
             return Repaired::Nothing;
         };
+        let is_in_sync = self.fellows(slice).contains(&fetching.asked);
+        let takes = |ours: Option<u32>, theirs: u32| ours.map_or(is_in_sync, |ours| ours == theirs);
         let change = match &content.content {
-            BlockContent::Data { data, checksums }
-                if checksum.is_none_or(|checksum| checksum == checksums[place]) =>
-            {
+            BlockContent::Data { data, checksums } if takes(*checksum, checksums[place]) => {
                 Change::Write {
                     start: block,
                     data: data.slice(place * BLOCK_SIZE..(place + 1) * BLOCK_SIZE),
                     checksums: alloc::vec![checksums[place]],
                 }
             }
-            BlockContent::Zero if checksum.is_none() => Change::Clear(BlockRange::single(block)),
+            BlockContent::Zero if checksum.is_none() && is_in_sync => {
+                Change::Clear(BlockRange::single(block))
+            }
+            // What it was before that replica was away.
+            BlockContent::Data { .. } | BlockContent::Zero if !is_in_sync => {
+                return Repaired::Nothing;
+            }
             // Another version: perhaps this one was overwritten meanwhile, here or there.
             BlockContent::Data { .. } | BlockContent::Zero => return Repaired::NotYet,
             BlockContent::Bad => return Repaired::Nothing,
@@ -364,7 +382,7 @@ impl Engine {
                 epoch,
                 as_of,
             } => {
-                let contents = if in_sync == Some(epoch) {
+                let contents = if self.tells_of(slice, node, epoch) {
                     contents
                 } else {
                     Vec::new()

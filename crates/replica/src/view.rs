@@ -104,6 +104,22 @@ impl Replica {
             .collect()
     }
 
+    /// The nodes whose replicas this one brings up to date.
+    #[must_use]
+    pub fn joiners(&self) -> Vec<NodeId> {
+        match &self.role {
+            Role::Primary(primary) => primary.joining().iter().map(|(node, _)| *node).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether this replica joins under a primary, in an epoch that has begun here.
+    #[must_use]
+    pub fn joins_under(&self, primary: NodeId, epoch: Epoch) -> bool {
+        matches!(&self.role, Role::Joiner(joiner)
+            if joiner.begun && joiner.primary == primary && joiner.epoch == epoch)
+    }
+
     /// The commands that this replica has been asked to do, or has numbered, and that have not
     /// ended.
     #[must_use]

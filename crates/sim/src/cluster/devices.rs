@@ -64,6 +64,7 @@ impl Cluster {
                 state.disks.iter_mut().for_each(rot_journal);
             }
             Fault::RotForGood(_) => state.disks.iter_mut().for_each(rot),
+            Fault::RotPagesForGood(_) => state.disks.iter_mut().for_each(rot_pages),
             Fault::RotPages(_) if is_spare => state.disks.iter_mut().for_each(rot_pages),
             Fault::Alter(_) if is_off && is_spare => state.disks.iter_mut().for_each(alter),
             Fault::LoseWrites(_) if is_spare => state.disks.iter_mut().for_each(lose_writes),

@@ -98,6 +98,8 @@ pub enum Fault {
     RotJournal(NodeId),
     /// The same as [`Fault::Rot`] without exception: what only this node holds is lost.
     RotForGood(NodeId),
+    /// The same as [`Fault::RotPages`] without exception.
+    RotPagesForGood(NodeId),
     /// Some writes to pages on a node's devices were never done, or done elsewhere, with the same
     /// exception.
     LoseWrites(NodeId),
@@ -121,6 +123,7 @@ impl Fault {
                 | Self::RotTable(_)
                 | Self::RotJournal(_)
                 | Self::RotForGood(_)
+                | Self::RotPagesForGood(_)
                 | Self::LoseWrites(_)
                 | Self::Alter(_)
         )
@@ -182,6 +185,7 @@ impl Cluster {
             | Fault::RotTable(node)
             | Fault::RotJournal(node)
             | Fault::RotForGood(node)
+            | Fault::RotPagesForGood(node)
             | Fault::LoseWrites(node)
             | Fault::Alter(node) => done = self.device_fault(node, fault),
         }
