@@ -278,6 +278,35 @@ fn a_copy_that_came_too_late_does_not_count() {
     }
 }
 
+/// Copies of a secondary are on their way to a replica that joins, and take their time; it loses the link to its
+/// primary meanwhile, and begins anew. What was written in between is not in them, and has come from another
+/// secondary when they arrive.
+#[test]
+fn a_copy_from_before_a_replica_began_anew_is_not_taken() {
+    for seed in 0..10 * SEEDS {
+        let mut story = Story::with(seed, Policy::Mirror4, |plan| {
+            plan.cluster.nodes = 4;
+            plan.cluster.volumes[0].areas = (0..24).map(|page| (64 * page, 2)).collect();
+        });
+        story.busy(true);
+        story.wait(SECOND);
+        let (primary, joins) = (story.primary(), story.secondary());
+        story.now(Fault::Kill(joins));
+        story.wait(2 * SECOND);
+        story.now(Fault::Start(joins));
+        assert!(story.wait_until(joining, joins), "seed {seed}");
+        let source = story.secondary();
+        story.wait(Duration::from_micros(200 * (seed % 20)));
+        story.now(Fault::Cut(Place::Node(source), Place::Node(joins)));
+        story.wait(Duration::from_millis(10 + seed % 7));
+        story.now(Fault::Reset(primary, joins));
+        story.wait(Duration::from_millis(30 + seed % 50));
+        story.now(Fault::Mend(Place::Node(source), Place::Node(joins)));
+        story.wait(SECOND);
+        story.ends_well();
+    }
+}
+
 /// The devices of a node are brought back as they were a start ago, and the node is started more often than
 /// that before it reaches the metadata. It leads nothing by what they hold, though the record says that it
 /// is in sync, and all others are off.
