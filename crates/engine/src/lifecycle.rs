@@ -194,6 +194,14 @@ impl Engine {
         }
     }
 
+    /// One of them is kept as such.
+    pub(crate) fn doubt_kept(&mut self) {
+        self.doubts -= 1;
+        if self.doubts == 0 {
+            self.world.cluster.doubted();
+        }
+    }
+
     /// Keeps what is to be kept of the metadata.
     pub(crate) fn keep_notes(&mut self) {
         let now = self.world.now;
@@ -202,14 +210,6 @@ impl Engine {
                 Some(note) => self.world.storage.put_note(now, slice, note),
                 None => self.world.storage.drop_note(now, slice),
             }
-        }
-    }
-
-    /// One of them is.
-    pub(crate) fn doubt_kept(&mut self) {
-        self.doubts -= 1;
-        if self.doubts == 0 {
-            self.world.cluster.doubted();
         }
     }
 
