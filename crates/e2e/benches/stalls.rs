@@ -85,13 +85,16 @@ fn in_turn(
     let host = Host::open_with(demo, "demo", |config| {
         config.command_timeout = COMMAND_TIMEOUT;
     })?;
-    let load = host.load(host.ledger(1), config(paths));
+    let mut ledger = host.ledger(1);
+    // An earlier load may have been here.
+    host.clear(&mut ledger)?;
+    let load = host.load(ledger, config(paths));
     let mut stalls = Vec::new();
     for _ in 0..rounds {
         demo.wait_until_whole("demo", PATIENCE)?;
         host.wait_for_all_paths()?;
         load.wait_for(300)?;
-        let node = primary(demo)?;
+        let node = demo.primary("demo")?;
         load.restart_stalls();
         happens(demo, &node)?;
         stalls.push(load.report().longest_stall);
@@ -141,12 +144,6 @@ fn config(paths: PathChoice) -> LoadConfig {
         paths,
         ..LoadConfig::default()
     }
-}
-
-fn primary(demo: &Demo) -> Result<String> {
-    let volume = demo.volume("demo")?;
-    let primary = volume.primaries().first().map(|name| (*name).to_owned());
-    primary.context("the slice has a primary")
 }
 
 fn ask(demo: &Demo, arguments: &[&str]) -> Result<()> {

@@ -239,6 +239,16 @@ impl Demo {
         cli::volume_show(&self.file.api, name)
     }
 
+    /// The node that leads the first slice of a volume.
+    ///
+    /// # Errors
+    /// Nobody leads it, or the command line fails.
+    pub fn primary(&self, name: &str) -> Result<String> {
+        let volume = self.volume(name)?;
+        let primary = volume.primaries().first().map(|name| (*name).to_owned());
+        primary.with_context(|| format!("the first slice of {name} has a primary"))
+    }
+
     /// Where the cluster's API answers.
     #[must_use]
     pub fn api(&self) -> &str {

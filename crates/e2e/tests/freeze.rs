@@ -18,9 +18,9 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
 #[test]
 fn a_frozen_primary_is_replaced_and_comes_back() {
     scenario(DemoOptions::default(), |demo| {
-        let node = primary(demo)?;
+        let node = demo.primary("demo")?;
         freeze_under_load(demo, &node, |demo| {
-            ensure!(primary(demo)? != node, "{node} still leads");
+            ensure!(demo.primary("demo")? != node, "{node} still leads");
             Ok(())
         })
     });
@@ -42,12 +42,6 @@ fn a_frozen_node_that_holds_only_sessions_holds_nobody_up() {
             Ok(())
         })
     });
-}
-
-fn primary(demo: &Demo) -> Result<String> {
-    let volume = demo.volume("demo")?;
-    let primary = volume.primaries().first().map(|name| (*name).to_owned());
-    primary.context("the slice has a primary")
 }
 
 fn freeze_under_load(

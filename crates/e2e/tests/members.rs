@@ -32,13 +32,6 @@ fn refused(demo: &Demo, arguments: &[&str]) -> Result<String> {
     cli::fails(1, &[&["--api", demo.api()], arguments].concat())
 }
 
-/// The node that leads the one slice.
-fn primary(demo: &Demo) -> Result<String> {
-    let volume = demo.volume("demo")?;
-    let primaries = volume.primaries();
-    Ok((*primaries.first().context("somebody leads")?).to_owned())
-}
-
 /// Waits until the volume is whole, and a node holds nothing of it.
 fn wait_until_gone(demo: &Demo, node: &str) -> Result<()> {
     let what = format!("{node} holds nothing, and the volume is whole");
@@ -75,7 +68,7 @@ fn tell_stall(what: &str, stall: Duration) -> Result<()> {
 fn a_node_is_drained_under_load_and_removed() {
     scenario(DemoOptions::default(), |demo| {
         let host = Host::open(demo, "demo")?;
-        let node = primary(demo)?;
+        let node = demo.primary("demo")?;
         let says = refused(demo, &["node", "remove", &node])?;
         ensure!(says.contains("demo") && says.contains("drain"), "{says}");
         let load = host.load(host.ledger(7), config());
@@ -85,7 +78,7 @@ fn a_node_is_drained_under_load_and_removed() {
         ensure!(drained["to_move"]["slices"] == 1, "{drained}");
         wait_until_gone(demo, &node)?;
         tell_stall("a node was drained", load.report().longest_stall)?;
-        ensure!(primary(demo)? != node, "{node} leads still");
+        ensure!(demo.primary("demo")? != node, "{node} leads still");
         ask(demo, &["node", "remove", &node])?;
         demo.kill(&node)?;
         load.wait_for(200)?;
@@ -106,7 +99,7 @@ fn a_node_that_is_gone_for_long_is_rebuilt_elsewhere() {
         ensure!(set["repair_delay_seconds"] == 5, "{set}");
         let load = host.load(host.ledger(9), config());
         load.wait_for(200)?;
-        let node = primary(demo)?;
+        let node = demo.primary("demo")?;
         demo.kill(&node)?;
         wait_until_gone(demo, &node)?;
         load.wait_for(200)?;
@@ -131,7 +124,7 @@ fn a_node_in_maintenance_leads_nothing_and_nobody_waits() {
         let host = Host::open(demo, "demo")?;
         let load = host.load(host.ledger(11), config());
         load.wait_for(500)?;
-        let node = primary(demo)?;
+        let node = demo.primary("demo")?;
         let volume = demo.volume("demo")?;
         let beside = volume.slices.iter().flat_map(|slice| &slice.in_sync);
         let mut beside = beside.filter(|other| **other != node);
@@ -139,7 +132,7 @@ fn a_node_in_maintenance_leads_nothing_and_nobody_waits() {
         load.restart_stalls();
         ask(demo, &["node", "maintenance", "on", &node])?;
         wait_until("another node leads", MOVE_PATIENCE, || {
-            Ok(primary(demo)? != node)
+            Ok(demo.primary("demo")? != node)
         })?;
         load.run_for(Duration::from_secs(2))?;
         tell_stall("a node was put aside", load.report().longest_stall)?;
@@ -148,7 +141,7 @@ fn a_node_in_maintenance_leads_nothing_and_nobody_waits() {
         load.restart_stalls();
         ask(demo, &["node", "maintenance", "off", &node])?;
         wait_until("it leads again", MOVE_PATIENCE, || {
-            Ok(primary(demo)? == node)
+            Ok(demo.primary("demo")? == node)
         })?;
         load.run_for(Duration::from_secs(2))?;
         tell_stall("a node was taken back", load.report().longest_stall)?;

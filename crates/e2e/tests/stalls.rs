@@ -84,7 +84,7 @@ fn a_killed_primary_is_in_the_ledger_for_as_long_as_the_load_stood_still() {
         let long = ordinary.stalls.iter().find(|it| it.length() > ORDINARY);
         ensure!(long.is_none(), "nothing has happened yet: {long:?}");
         load.restart_stalls();
-        let (primary, from) = (primary(demo)?, now_ms()?);
+        let (primary, from) = (demo.primary("demo")?, now_ms()?);
         demo.kill(&primary)?;
         sleep(AFTERWARDS);
         let seen = load.report().longest_stall;
@@ -124,7 +124,7 @@ fn a_frozen_secondary_is_in_the_ledger_too() {
         let load = load(&host);
         load.wait_for(300)?;
         let volume = demo.volume("demo")?;
-        let primary = primary(demo)?;
+        let primary = demo.primary("demo")?;
         let mut in_sync = volume.slices[0].in_sync.iter();
         let secondary = in_sync.find(|name| **name != primary);
         let secondary = secondary.context("a mirror has two copies")?.clone();
@@ -142,12 +142,6 @@ fn a_frozen_secondary_is_in_the_ledger_too() {
         let (_, mut ledger) = load.stop()?;
         host.verify(&mut ledger)
     });
-}
-
-fn primary(demo: &Demo) -> Result<String> {
-    let volume = demo.volume("demo")?;
-    let primary = volume.primaries().first().map(|name| (*name).to_owned());
-    primary.context("the slice has a primary")
 }
 
 /// The portal's own node counts it, for Prometheus.
