@@ -356,6 +356,7 @@ fn group_header() -> GroupHeader {
         durable_up_to: 1000,
         oldest_group: 900,
         redo_from: 990,
+        overwrote: 0,
     }
 }
 
@@ -375,6 +376,20 @@ fn version_1_group() {
     assert!(group.is_whole());
     let found: Vec<Record> = group.records.into_iter().map(|read| read.record).collect();
     assert_eq!(found, records());
+}
+
+/// Bytes 104 to 112 are zero in whatever was written before they meant something.
+#[test]
+fn a_group_says_what_was_overwritten() {
+    let header = GroupHeader {
+        overwrote: 950,
+        ..group_header()
+    };
+    let (parts, _) = GroupWriter::new().finish(&header);
+    let bytes = Bytes::from(parts.concat());
+    assert_eq!(bytes[104..112], 950_u64.to_le_bytes());
+    let group = GroupHeader::read(&bytes, STORE, NONCE).expect("a group");
+    assert_eq!(group.header, header);
 }
 
 #[test]

@@ -53,7 +53,9 @@ pub(crate) struct GroupBytes {
     pub(crate) record_bytes: U32,
     pub(crate) record_count: U32,
     pub(crate) partition: U16,
-    pub(crate) reserved: [u8; 30],
+    pub(crate) reserved_a: [u8; 6],
+    pub(crate) overwrote: U64,
+    pub(crate) reserved_b: [u8; 16],
 }
 
 /// The stamp at the end of a header's first block.
@@ -69,6 +71,7 @@ pub(crate) struct StampBytes {
 const _: () = assert!(FIXED == 128);
 const _: () = assert!(offset_of!(GroupBytes, checksum) == 8);
 const _: () = assert!(offset_of!(GroupBytes, header_bytes) == 80);
+const _: () = assert!(offset_of!(GroupBytes, overwrote) == 104);
 const _: () = assert!(size_of::<StampBytes>() == 32);
 
 /// The fixed part of a group's header.
@@ -93,6 +96,9 @@ pub struct GroupHeader {
     /// Changes in groups before this one are in pages, or overwritten by changes that will be
     /// found, and need not be redone.
     pub redo_from: u64,
+    /// The newest group, this one or an earlier one, that was written over a bad one: that may have been
+    /// durable. Zero if there is none, or it has been trimmed.
+    pub overwrote: u64,
 }
 
 /// Collects the records of a group.
@@ -168,6 +174,10 @@ impl GroupWriter {
             header.oldest_group <= header.group,
             "a group is not trimmed before it is written"
         );
+        assert!(
+            header.overwrote <= header.group,
+            "a group knows of nothing later"
+        );
         let header_bytes = header_bytes(self.records.len());
         let raw = GroupBytes {
             magic: MAGIC,
@@ -185,7 +195,9 @@ impl GroupWriter {
             record_bytes: U32::new(self.records.len() as u32),
             record_count: U32::new(self.record_count),
             partition: U16::new(header.partition),
-            reserved: [0; 30],
+            reserved_a: [0; 6],
+            overwrote: U64::new(header.overwrote),
+            reserved_b: [0; 16],
         };
         let stamp = StampBytes {
             magic: STAMP_MAGIC,
@@ -316,11 +328,13 @@ impl GroupBytes {
             durable_up_to: self.durable_up_to.get(),
             oldest_group: self.oldest_group.get(),
             redo_from: self.redo_from.get(),
+            overwrote: self.overwrote.get(),
         };
         let sound = records.len() == self.record_count.get() as usize
             && header.group < u64::MAX
             && header.durable_up_to < header.group
-            && header.oldest_group <= header.group;
+            && header.oldest_group <= header.group
+            && header.overwrote <= header.group;
         sound.then_some(ReadGroup {
             header,
             checksum: self.checksum.get(),

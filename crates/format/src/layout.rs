@@ -112,7 +112,7 @@ pub fn structures() -> Vec<Structure> {
         first_group oldest_group partition reserved),
         structure!("group header", GroupBytes: magic checksum previous store nonce ordinal group
         durable_up_to oldest_group redo_from header_bytes data_bytes record_bytes record_count
-        partition reserved),
+        partition reserved_a overwrote reserved_b),
         structure!("group stamp", StampBytes: magic nonce ordinal group),
         structure!("record", RecordBytes: kind reserved_a bytes volume slice reserved_b committed),
         structure!("change", ChangeBytes: kind reserved start count data_block),

@@ -58,11 +58,29 @@ pub(crate) struct Partition {
     in_flight: Option<u64>,
     /// The last segment's header is not written yet.
     header_due: bool,
+    /// The newest group that was written, or will be, over a bad one; zero if none is known of.
+    overwrote: u64,
 }
 
 impl Partition {
     pub(crate) fn new(number: u16) -> Self {
         Self::resumed(number, VecDeque::new(), 0, 1, 0, 1)
+    }
+
+    /// The group that is written next takes the place of one that is bad, and may have been durable.
+    pub(crate) fn doubt_end(&mut self) {
+        self.overwrote = self.next_group;
+    }
+
+    /// Some group was written over a bad one, says whatever was written last.
+    pub(crate) fn has_overwritten(&mut self, overwrote: u64) {
+        self.overwrote = overwrote;
+    }
+
+    /// The group before which something may be missing that had been durable, if that is not trimmed.
+    pub(crate) fn overwrote(&self) -> Option<GroupNumber> {
+        let is_known = self.overwrote > 0 && self.overwrote >= self.oldest_group;
+        is_known.then_some(GroupNumber(self.overwrote))
     }
 
     /// A chain that goes on at `cursor` of its last segment.
@@ -87,6 +105,7 @@ impl Partition {
             forced: false,
             in_flight: None,
             header_due: false,
+            overwrote: 0,
         }
     }
 
@@ -202,6 +221,7 @@ impl Partition {
                 .pins
                 .first_key_value()
                 .map_or(self.next_group, |(group, _)| group.0),
+            overwrote: self.overwrote().map_or(0, |group| group.0),
         };
         let (mut parts, checksum) = writer.finish(&header);
         let bytes: usize = parts.iter().map(holdfast_stdx::Bytes::len).sum();

@@ -50,8 +50,9 @@ pub enum Found {
     End {
         /// The partition.
         partition: u16,
-        /// Whether there is, or may be, a bad group after it.
-        suspect: bool,
+        /// Before this group, which may be the one that comes next, there is or was a bad one that may have been
+        /// durable; none as far as is known.
+        suspect: Option<GroupNumber>,
     },
 }
 
@@ -110,7 +111,6 @@ pub struct Recovery {
     headers_asked: u32,
     headers_told: u32,
     partitions: Vec<Partition>,
-    suspects: Vec<bool>,
     /// Partitions without a single good group.
     empty: Vec<u16>,
     next_token: u64,
@@ -127,7 +127,6 @@ impl Recovery {
             headers_asked: 0,
             headers_told: 0,
             partitions: Vec::new(),
-            suspects: Vec::new(),
             empty: Vec::new(),
             next_token: u64::from(u32::MAX),
         };
@@ -211,12 +210,12 @@ impl Recovery {
             hole: None,
         }));
         found.extend(
-            self.suspects
+            self.partitions
                 .iter()
                 .zip(0..)
-                .map(|(suspect, partition)| Found::End {
+                .map(|(chain, partition)| Found::End {
                     partition,
-                    suspect: *suspect,
+                    suspect: chain.overwrote(),
                 }),
         );
     }
@@ -353,7 +352,7 @@ impl Recovery {
                 }
                 let segments = chain::of_partition(&self.segments, partition);
                 let oldest = segments.front().map_or(1, |segment| segment.first_group);
-                let walk = Walk::new(partition, segments, oldest, oldest);
+                let walk = Walk::new(partition, segments, oldest, oldest, 0);
                 self.walk(Box::new(walk), requests);
             }
         }
@@ -379,7 +378,13 @@ impl Recovery {
             None => self.last_in(partition, left, requests),
             Some(header) => {
                 let segments = chain::of_partition(&self.segments, partition);
-                let walk = Walk::new(partition, segments, header.oldest_group, header.redo_from);
+                let walk = Walk::new(
+                    partition,
+                    segments,
+                    header.oldest_group,
+                    header.redo_from,
+                    header.overwrote,
+                );
                 self.walk(Box::new(walk), requests);
             }
         }
@@ -390,7 +395,6 @@ impl Recovery {
             Some(index) => self.read_segment(index, Purpose::Walk(walk), requests),
             None => {
                 let partition = walk.partition();
-                self.suspects.push(walk.is_suspect());
                 self.partitions.push(walk.finish());
                 self.last(partition + 1, requests);
             }
@@ -425,7 +429,7 @@ impl Recovery {
             return;
         }
         // One of them may have been the next segment of any chain.
-        self.suspects.fill(true);
+        self.partitions.iter_mut().for_each(Partition::doubt_end);
         self.step = Step::Heal {
             in_flight: bad.len() as u32,
         };

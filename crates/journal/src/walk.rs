@@ -37,20 +37,24 @@ pub(crate) struct Walk {
     current: usize,
     oldest_group: u64,
     redo_from: u64,
+    /// What the last group says was written over a bad one.
+    overwrote: u64,
     position: Position,
     /// A group with bad data that nothing yet shows to have been durable, and where it was.
     doubtful: Option<(Position, ReadGroup)>,
+    /// The last group was bad.
     suspect: bool,
 }
 
 impl Walk {
     /// A walk over those of `segments` that matter, given the last group's header says what is the
-    /// oldest group and from where changes have to be redone.
+    /// oldest group, from where changes have to be redone, and what was written over a bad one.
     pub(crate) fn new(
         partition: u16,
         segments: VecDeque<Segment>,
         oldest_group: u64,
         redo_from: u64,
+        overwrote: u64,
     ) -> Self {
         let segments: VecDeque<Segment> = segments
             .into_iter()
@@ -62,6 +66,7 @@ impl Walk {
             current: 0,
             oldest_group,
             redo_from,
+            overwrote,
             position: Position {
                 expected: oldest_group,
                 previous: None,
@@ -216,24 +221,24 @@ impl Walk {
         }
     }
 
-    /// Whether the last group was bad.
-    pub(crate) fn is_suspect(&self) -> bool {
-        self.suspect
-    }
-
     /// The partition, ready to go on where the chain ended.
     pub(crate) fn finish(self) -> Partition {
         assert!(self.wants().is_none(), "the walk is over");
         if self.segments.is_empty() {
             return Partition::new(self.partition);
         }
-        Partition::resumed(
+        let mut partition = Partition::resumed(
             self.partition,
             self.segments,
             self.position.cursor as u32,
             self.position.expected,
             self.position.previous.unwrap_or(0),
             self.oldest_group,
-        )
+        );
+        partition.has_overwritten(self.overwrote);
+        if self.suspect {
+            partition.doubt_end();
+        }
+        partition
     }
 }

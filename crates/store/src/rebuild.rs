@@ -115,7 +115,7 @@ impl Core {
         now: Instant,
         id: SliceId,
         mut sliver: Sliver,
-        tail_suspect: bool,
+        suspect: Option<GroupNumber>,
     ) -> RecoveredSlice {
         let outcome = sliver.finish();
         self.pages.prove(id, &sliver.pages, sliver.pages_certain);
@@ -138,7 +138,7 @@ impl Core {
         }
         self.slices.insert(id, slice);
         self.log_repairs(now, id, &outcome, sliver.pages_certain);
-        let recovered = sliver.recovered(&outcome, tail_suspect);
+        let recovered = sliver.recovered(&outcome, suspect);
         let recent = recovered
             .commands
             .iter()

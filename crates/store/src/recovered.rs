@@ -38,6 +38,8 @@ pub(crate) struct Sliver {
     /// Whether `pages` is all that was logged.
     pub(crate) pages_certain: bool,
     pub(crate) committed: Sequence,
+    /// The last group with which its log began anew: whoever let it knew what was before.
+    begun: Option<GroupNumber>,
     /// A record says so, or what the records say does not fit together.
     damaged: bool,
     /// Holes that may have had something of the slice, and that nobody has filled.
@@ -98,7 +100,8 @@ pub(crate) struct Slivers {
     pub(crate) dropped: BTreeMap<SliceId, Vec<Hole>>,
     /// Of each partition.
     pub(crate) holes: Vec<Vec<Hole>>,
-    pub(crate) suspects: Vec<bool>,
+    /// Of each partition: something may be missing before this group.
+    pub(crate) suspects: Vec<Option<GroupNumber>>,
 }
 
 impl Slivers {
@@ -107,7 +110,7 @@ impl Slivers {
             slices: BTreeMap::new(),
             dropped: BTreeMap::new(),
             holes: alloc::vec![Vec::new(); usize::from(partitions)],
-            suspects: alloc::vec![false; usize::from(partitions)],
+            suspects: alloc::vec![None; usize::from(partitions)],
         }
     }
 
@@ -162,6 +165,7 @@ impl Sliver {
             pages: PageSet::new(),
             pages_certain: holes.is_empty(),
             committed: Sequence::ZERO,
+            begun: None,
             damaged: false,
             holes,
             kept: Kept::default(),
@@ -199,7 +203,10 @@ impl Sliver {
                     });
                 }
             }
-            Body::BeginEpoch { after, .. } => self.void_above(after),
+            Body::BeginEpoch { after, .. } => {
+                self.begun = Some(group);
+                self.void_above(after);
+            }
             Body::Position {
                 epoch,
                 sequence,
@@ -209,6 +216,7 @@ impl Sliver {
                 self.kept.position = Some(group);
                 self.damaged |= damaged;
                 if restart {
+                    self.begun = Some(group);
                     self.restart(sequence);
                 }
                 self.epochs.insert(sequence, epoch);
@@ -318,8 +326,12 @@ impl Sliver {
     }
 
     /// What the replica is told of the slice, when `outcome` has been taken from it. Takes the state
-    /// and the commands along.
-    pub(crate) fn recovered(&mut self, outcome: &Outcome, tail_suspect: bool) -> RecoveredSlice {
+    /// and the commands along. `suspect` is the group of its partition before which something may be missing.
+    pub(crate) fn recovered(
+        &mut self,
+        outcome: &Outcome,
+        suspect: Option<GroupNumber>,
+    ) -> RecoveredSlice {
         let mut commands = core::mem::take(&mut self.commands);
         // Of entries that are gone: they were not committed, or their number is of no use.
         commands.retain(|(_, sequence)| *sequence <= outcome.prepared.1);
@@ -331,7 +343,7 @@ impl Sliver {
             committed: outcome.committed.1,
             stable: outcome.committed.1,
             intact: !self.is_damaged(),
-            tail_suspect,
+            tail_suspect: suspect.is_some_and(|group| self.begun.is_none_or(|begun| begun < group)),
             commands,
         }
     }

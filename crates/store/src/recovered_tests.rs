@@ -87,10 +87,18 @@ impl Walk {
         hole
     }
 
+    /// The next group takes the place of one that was bad.
+    fn overwrites(&mut self) {
+        self.slivers.take(Found::End {
+            partition: 0,
+            suspect: Some(GroupNumber(self.group)),
+        });
+    }
+
     fn finish(mut self) -> Option<RecoveredSlice> {
         let mut slice = self.slivers.slices.remove(&SLICE)?;
         let outcome = slice.finish();
-        Some(slice.recovered(&outcome, false))
+        Some(slice.recovered(&outcome, self.slivers.suspects[0]))
     }
 
     fn ends_intact(self) -> bool {
@@ -117,6 +125,36 @@ fn a_hole_that_was_known_is_mended() {
     let found = walk.finish().expect("the slice is there");
     assert!(found.intact);
     assert_eq!(found.prepared.1, Sequence(10));
+}
+
+/// What stood at the chain's end may have been durable. Only an epoch that begins later, or a log that begins
+/// anew, has looked at what others have.
+#[test]
+fn a_bad_end_is_suspect_until_an_epoch_begins() {
+    let begin = || Body::BeginEpoch {
+        epoch: Epoch(2),
+        after: Sequence(1),
+    };
+    let restart = || Body::Position {
+        epoch: Epoch(2),
+        sequence: Sequence(1),
+        restart: true,
+        damaged: false,
+    };
+    for (later, suspect) in [
+        (None, true),
+        (Some(begin()), false),
+        (Some(restart()), false),
+    ] {
+        let mut walk = Walk::new();
+        walk.say(begin());
+        walk.write(1);
+        walk.overwrites();
+        later.into_iter().for_each(|body| walk.say(body));
+        walk.write(2);
+        let found = walk.finish().expect("the slice is there");
+        assert_eq!(found.tail_suspect, suspect);
+    }
 }
 
 /// Every completed sync says that the slice is whole. What rots afterwards, in groups that were

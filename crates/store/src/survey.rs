@@ -10,7 +10,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use holdfast_format::{Body, Install, PageSet};
-use holdfast_journal::Found;
+use holdfast_journal::{Found, GroupNumber};
 use holdfast_model::{BLOCKS_PER_PAGE, BlockIndex, BlockRange, Change, Entry, PageIndex, SliceId};
 use holdfast_stdx::Bytes;
 
@@ -44,11 +44,11 @@ pub struct SurveyedSlice {
 
 impl SurveyedSlice {
     /// A slice of which the journal says nothing, in a partition with a hole: as damaged as can be.
-    fn unknown(partition: u16, tail_suspect: bool) -> Self {
-        Self::new(Sliver::lost(), partition, tail_suspect)
+    fn unknown(partition: u16, suspect: Option<GroupNumber>) -> Self {
+        Self::new(Sliver::lost(), partition, suspect)
     }
 
-    fn new(mut sliver: Sliver, partition: u16, tail_suspect: bool) -> Self {
+    fn new(mut sliver: Sliver, partition: u16, suspect: Option<GroupNumber>) -> Self {
         let outcome = sliver.finish();
         let mut redo_changes = 0;
         let mut redo_blocks = BTreeMap::new();
@@ -59,7 +59,7 @@ impl SurveyedSlice {
             }
         }
         Self {
-            recovered: sliver.recovered(&outcome, tail_suspect),
+            recovered: sliver.recovered(&outcome, suspect),
             partition,
             pages_certain: sliver.pages_certain,
             pages: sliver.pages,
@@ -77,7 +77,7 @@ pub struct Surveyed {
     /// Slices whose end is the last thing that was said of them.
     pub dropped: Vec<SliceId>,
     has_hole: Vec<bool>,
-    suspects: Vec<bool>,
+    suspects: Vec<Option<GroupNumber>>,
 }
 
 impl Surveyed {
@@ -180,7 +180,6 @@ fn add(blocks: &mut BTreeMap<PageIndex, u64>, range: BlockRange) {
 #[cfg(test)]
 mod tests {
     use holdfast_format::{ReadRecord, Record};
-    use holdfast_journal::GroupNumber;
     use holdfast_model::{Epoch, Fence, Sequence, VolumeId};
 
     use super::*;

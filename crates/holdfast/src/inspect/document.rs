@@ -251,7 +251,8 @@ pub(crate) struct PartitionReport {
     pub(crate) records: u64,
     /// Where the last valid group ends.
     pub(crate) end: Option<Place>,
-    /// "clean", or "suspect": what stands after the end looks like a group that is torn or rotten.
+    /// "clean", or "suspect": what stands after the end looks like a group that is torn or rotten, or one that
+    /// was written since took the place of such a group.
     pub(crate) tail: &'static str,
     pub(crate) holes: Vec<Hole>,
     /// Blocks of data that are not what their checksums say.

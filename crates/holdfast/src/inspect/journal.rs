@@ -167,7 +167,7 @@ impl Replay {
                         *records.entry(kind(&read.record.body)).or_default() += 1;
                     }
                     Found::End { partition, suspect } => {
-                        told[usize::from(*partition)].is_suspect = *suspect;
+                        told[usize::from(*partition)].is_suspect = suspect.is_some();
                     }
                     Found::Hole { partition, .. } => {
                         let told = &mut told[usize::from(*partition)];

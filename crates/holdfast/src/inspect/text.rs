@@ -163,8 +163,8 @@ fn write_journal(journal: &JournalReport, target: Target<'_>) -> Written {
     {
         writeln!(
             target,
-            "  suspect: after the last group stands what looks like another, torn or rotten; most \
-             likely it was never acknowledged"
+            "  suspect: after the last group stands, or stood at a start, what looks like another, \
+             torn or rotten; most likely it was never acknowledged"
         )?;
     }
     let records: Vec<String> = journal
