@@ -506,7 +506,10 @@ impl Host {
     }
 
     fn drop_one(&mut self, slice: SliceId) -> Check {
-        self.drop(slice)?;
+        let is_dropping = |model: &ModelSlice| model.dropping.is_some();
+        if !self.model.get(&slice).is_some_and(is_dropping) {
+            self.drop(slice)?;
+        }
         if let Some(model) = self.model.get_mut(&slice) {
             model.dropping = Some(false);
         }
