@@ -513,6 +513,7 @@ impl Host {
         if let Some(model) = self.model.get_mut(&slice) {
             model.dropping = Some(false);
         }
+        self.copies.retain(|copy| copy.slice != slice);
         self.advance(self.now + QUIET)
     }
 
