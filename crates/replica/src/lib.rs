@@ -216,7 +216,10 @@ impl Replica {
         }
         let kept = kept.map(|kept| kept.state);
         replica.state = kept;
-        if !found.intact {
+        // Copies that were said to be durable may have been in the journal's last group.
+        let joined = |state: State| matches!(state.standing, Standing::Joining { .. });
+        let lacks_copies = found.tail_suspect && kept.is_some_and(joined);
+        if !found.intact || lacks_copies {
             let left = State::after_loss(kept);
             replica.keep(context, left, Wait::Other);
             if matches!(left.standing, Standing::Damaged { .. }) {

@@ -84,6 +84,21 @@ fn a_joining_replica_that_restarts_goes_on_where_it_was() {
     );
 }
 
+/// The group at the journal's end may be torn, and never have been durable; or it has rotted, and held copies
+/// that the primary does not count as lacking any more.
+#[test]
+fn copies_in_a_bad_end_of_the_journal_are_made_again() {
+    let mut lab = apart(40);
+    lab.let_copies(2, Some(30));
+    lab.start(2);
+    lab.pass(Duration::from_millis(400));
+    lab.kill(2);
+    lab.spoil_end(2);
+    lab.pass(SECOND);
+    lab.start(2);
+    join_fully(&mut lab);
+}
+
 #[test]
 fn a_full_sync_that_is_interrupted_goes_on_where_it_was() {
     let mut lab = apart(0);

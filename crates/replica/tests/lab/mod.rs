@@ -229,6 +229,13 @@ impl Lab {
         state.world.spoil();
     }
 
+    /// The last group of the journal of a node that is off is bad.
+    pub(crate) fn spoil_end(&mut self, number: u16) {
+        let state = self.nodes.get_mut(&node(number)).expect("it exists");
+        assert!(state.replica.is_none(), "it is off");
+        state.world.spoil_end();
+    }
+
     /// A node that is off loses what it knew of its own part, and not its blocks.
     pub(crate) fn lose_state(&mut self, number: u16) {
         let state = self.nodes.get_mut(&node(number)).expect("it exists");

@@ -47,6 +47,8 @@ pub(crate) struct World {
     state: Option<Bytes>,
     /// Something durable was lost, and has not been made good.
     hole: bool,
+    /// The journal's last group was bad when it was last read.
+    suspect: bool,
     /// Durable operations that have not ended, and since when; what follows from their end.
     operations: VecDeque<(Token, Instant, Effect)>,
     /// The state, log and committed point that a crash leaves.
@@ -89,6 +91,7 @@ pub(crate) struct Kept {
     written: BTreeMap<PageIndex, Sequence>,
     state: Option<Bytes>,
     hole: bool,
+    suspect: bool,
 }
 
 enum Effect {
@@ -133,13 +136,14 @@ impl World {
             written,
             state,
             hole,
+            suspect,
         } = self.kept.clone();
         let above = log.iter().filter(|entry| entry.sequence > committed);
         let found = Found {
             state: state.clone(),
             committed,
             intact: !hole,
-            tail_suspect: false,
+            tail_suspect: suspect,
             commands: log
                 .iter()
                 .map(|entry| (entry.command, entry.sequence))
@@ -151,6 +155,7 @@ impl World {
         (self.log, self.prepared, self.committed) = (log, prepared, committed);
         (self.stable, self.blocks, self.bad, self.state) = (committed, blocks, bad, state);
         (self.hole, self.written) = (hole, written);
+        self.suspect = suspect;
         found
     }
 
@@ -168,6 +173,12 @@ impl World {
     pub(crate) fn spoil(&mut self) {
         self.kept.blocks.pop_last();
         self.kept.hole = true;
+    }
+
+    /// The journal's last group is bad: the last block that was copied was in it.
+    pub(crate) fn spoil_end(&mut self) {
+        self.kept.blocks.pop_last();
+        self.kept.suspect = true;
     }
 
     /// A part of the journal is gone: the one that held the replica's state.
@@ -230,6 +241,7 @@ impl World {
             written: self.written.clone(),
             state: self.state.clone(),
             hole: self.hole,
+            suspect: self.suspect,
         };
         self.next_token += 1;
         let token = Token(self.next_token);
@@ -337,6 +349,7 @@ impl Context for FakeContext<'_> {
     fn begin_epoch(&mut self, _epoch: Epoch, after: Sequence) -> Token {
         assert!(after >= self.world.committed, "nothing committed is voided");
         self.world.log.retain(|entry| entry.sequence <= after);
+        self.world.suspect = false;
         let last = self.world.log.last();
         if let Some(last) = last {
             self.world.prepared = (last.epoch, last.sequence);

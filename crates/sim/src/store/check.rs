@@ -272,8 +272,10 @@ impl Host {
         }
         let log = self.find_log(slice, found);
         let suspect = journal_rot && (!found.intact || found.tail_suspect || found == &nothing);
+        // Copies that had been durable may be lost with the journal's end: whoever is filled is filled anew.
+        let lacks_copies = suspect && self.model[&slice].filled.is_some();
         match log {
-            Some(log) if found.intact => self.accept(slice, found, log),
+            Some(log) if found.intact && !lacks_copies => self.accept(slice, found, log),
             _ if suspect => {
                 self.broken.insert(slice);
                 Ok(())
