@@ -7,10 +7,12 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use holdfast_e2e::host::Host;
-use holdfast_e2e::{Demo, DemoOptions, scenario};
+use holdfast_e2e::process::wait_until;
+use holdfast_e2e::{Demo, DemoOptions, cli, scenario};
 use holdfast_lab::verify::{Kind, Ledger, LoadConfig, LoadReport};
+use serde_json::Value;
 use tokio::task::JoinSet;
 
 const MIB: u64 = 1 << 20;
@@ -58,8 +60,9 @@ fn measure(demo: &mut Demo, rounds: u64) -> Result<()> {
     write_all(&host, 0, FILLED_BYTES / MIB, MIB, MIB)?;
     let count = CHANGED_BYTES / PIECE;
     let stride = VOLUME_BYTES / count / PIECE * PIECE;
-    let mut columns: [Vec<f64>; 6] = Default::default();
-    say("round  moved MiB  sync s  idle KiB  idle s  IOPS sync/without  p99 sync/without")?;
+    let mut columns: [Vec<f64>; 8] = Default::default();
+    say("                                               sync/without       sync/joining")?;
+    say("round   moved MiB  sync s  idle KiB  idle s      IOPS     p99     IOPS     p99")?;
     for round in 0..rounds {
         let node = secondary(demo)?;
         // By itself.
@@ -74,8 +77,10 @@ fn measure(demo: &mut Demo, rounds: u64) -> Result<()> {
         std::thread::sleep(Duration::from_secs(10));
         let idle = bring_back(demo, &node)?;
         let idle_moved = (moved(demo)? - before) as f64 / KIB as f64;
-        // Beside a load: before, while a replica is brought up to date, and after. Machines are not the
-        // same for a minute: what is measured in between is held against the mean of both.
+        // Beside a load: before, while a replica joins and is sent next to nothing, while it is brought up to
+        // date, and after. Machines are not the same for a minute: what is measured in between is held against
+        // the mean of before and after. A node that joins serves no reads, and passes them on: that is not what
+        // the sync costs.
         let mut ledger = host.ledger(7 + round);
         host.clear(&mut ledger)?;
         let (before, mut ledger) = measured(&host, ledger)?;
@@ -84,17 +89,31 @@ fn measure(demo: &mut Demo, rounds: u64) -> Result<()> {
         write_all(&host, offset, count, PIECE, stride)?;
         // Some of that is where the load writes.
         host.clear(&mut ledger)?;
+        background(demo, "1", "1MiB")?;
+        demo.start_node(&node)?;
+        wait_until("the replica joins", SYNC_PATIENCE, || joins(demo, &node))?;
+        host.wait_for_all_paths()?;
+        let (joining, ledger) = measured(&host, ledger)?;
+        ensure!(joins(demo, &node)?, "the replica was not held back");
         let begun = host.load(ledger, config());
-        let took = bring_back(demo, &node)?;
+        background(demo, "10", "16MiB")?;
+        let released = Instant::now();
+        demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+        let took = released.elapsed();
         let (report, ledger) = begun.stop()?;
         let with = Pace::of(&report);
         host.wait_for_all_paths()?;
         let (after, _) = measured(&host, ledger)?;
         say(&format!("beside the load it took {took:.1?}"))?;
-        for (name, pace) in [("before", before), ("sync", with), ("after", after)] {
+        for (name, pace) in [
+            ("before", before),
+            ("joining", joining),
+            ("sync", with),
+            ("after", after),
+        ] {
             let Pace { per_second, p99 } = pace;
             say(&format!(
-                "  {name:<6}  {per_second:>6.0} IOPS  p99 {p99:.2?}"
+                "  {name:<7} {per_second:>6.0} IOPS  p99 {p99:.2?}"
             ))?;
         }
         let row = [
@@ -104,6 +123,8 @@ fn measure(demo: &mut Demo, rounds: u64) -> Result<()> {
             idle.as_secs_f64(),
             2.0 * with.per_second / (before.per_second + after.per_second),
             2.0 * with.p99.as_secs_f64() / (before.p99 + after.p99).as_secs_f64(),
+            with.per_second / joining.per_second,
+            with.p99.as_secs_f64() / joining.p99.as_secs_f64(),
         ];
         say(&line(&round.to_string(), row))?;
         for (column, value) in columns.iter_mut().zip(row) {
@@ -135,6 +156,27 @@ fn measured(host: &Host, ledger: Ledger) -> Result<(Pace, Ledger)> {
     std::thread::sleep(SPAN);
     let (report, ledger) = begun.stop()?;
     Ok((Pace::of(&report), ledger))
+}
+
+/// By how many percent background work may slow hosts down, and what it gets in any case.
+fn background(demo: &Demo, slowdown: &str, floor: &str) -> Result<()> {
+    let set = [
+        "settings",
+        "set",
+        "--background-slowdown",
+        slowdown,
+        "--background-floor",
+        floor,
+    ];
+    let _: Value = cli::json(demo.api(), &set)?;
+    Ok(())
+}
+
+/// Whether a node's replica is being brought up to date.
+fn joins(demo: &Demo, node: &str) -> Result<bool> {
+    let volume = demo.volume("demo")?;
+    let mut slices = volume.slices.iter();
+    Ok(slices.any(|slice| slice.joining.iter().any(|it| it.node == node)))
 }
 
 /// Starts a node, and waits until the volume is whole: how long that takes.
@@ -182,10 +224,12 @@ fn write_all(host: &Host, offset: u64, count: u64, length: u64, stride: u64) -> 
     Ok(())
 }
 
-fn line(name: &str, row: [f64; 6]) -> String {
-    let [changed, sync, idle_moved, idle, per_second, p99] = row;
+fn line(name: &str, row: [f64; 8]) -> String {
+    let [changed, sync, idle_moved, idle, ratios @ ..] = row;
+    let [per_second, p99, to_joining, p99_to_joining] = ratios;
     format!(
-        "{name:<6} {changed:>9.1} {sync:>7.1} {idle_moved:>9.0} {idle:>7.1} {per_second:>18.2} {p99:>17.2}"
+        "{name:<7} {changed:>9.1} {sync:>7.1} {idle_moved:>9.0} {idle:>7.1} {per_second:>9.2} {p99:>7.2} \
+         {to_joining:>8.2} {p99_to_joining:>7.2}"
     )
 }
 
