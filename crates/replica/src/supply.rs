@@ -32,6 +32,10 @@ pub(crate) struct Supplies {
 }
 
 impl Supplies {
+    fn count(&self) -> usize {
+        self.held.len() + self.reading.len()
+    }
+
     /// What has been read, if that was the last of it.
     fn take_read(&mut self, token: Token, contents: Contents) -> Option<(Supply, Reading)> {
         let mut all = self.reading.iter();
@@ -52,7 +56,7 @@ impl Replica {
         let is_asked_by_primary = self.takes_from(peer, supply.epoch);
         match &mut self.role {
             Role::Secondary(secondary)
-                if is_asked_by_primary && secondary.supplies.held.len() < SUPPLIES_MAX =>
+                if is_asked_by_primary && secondary.supplies.count() < SUPPLIES_MAX =>
             {
                 secondary.supplies.held.push_back(*supply);
             }
