@@ -19,6 +19,7 @@ use core::fmt;
 use holdfast_model::metadata::{Compare, LeaseId, Operation, Revision, Selector, Transaction};
 use holdfast_model::record::{
     IntentRecord, NodeRecord, NodeStanding, Record, SETTINGS_KEY, SettingsRecord, SliceRecord,
+    UseRecord,
 };
 use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::Duration;
@@ -316,10 +317,9 @@ fn put_intent(inventory: &Inventory, record: &IntentRecord) -> Option<Transactio
     transaction.success.push(put(key, record));
     if removed {
         // Nobody connects to it any more. Should it register again, it is known as removed.
-        let key = NodeRecord::key(node);
-        transaction
-            .success
-            .push(Operation::Delete(Selector::Key(key)));
+        let keys = [NodeRecord::key(node), UseRecord::key(node)];
+        let gone = keys.map(|key| Operation::Delete(Selector::Key(key)));
+        transaction.success.extend(gone);
     }
     Some(transaction)
 }

@@ -367,9 +367,8 @@ impl Cluster {
     /// Reads what the metadata knows of this node.
     fn introduce(&mut self) {
         self.register_retry = None;
-        let range = self.own().range();
-        let cluster = Operation::Range(Selector::Key(CLUSTER_KEY.into()));
-        self.transact(Purpose::Introduce, vec![], vec![range, cluster]);
+        let ranges = self.own().ranges();
+        self.transact(Purpose::Introduce, vec![], ranges);
     }
 
     fn introduced(&mut self, outcome: &TransactionOutcome) {

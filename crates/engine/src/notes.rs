@@ -12,7 +12,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use holdfast_model::metadata::{KeyValue, Revision};
 use holdfast_model::record::{
     CLUSTER_KEY, ClusterRecord, INTENTS_PREFIX, IntentRecord, NODES_PREFIX, NodeRecord, Record,
-    SETTINGS_KEY, SettingsRecord, VOLUMES_PREFIX, VolumeRecord,
+    SETTINGS_KEY, SettingsRecord, USES_PREFIX, UseRecord, VOLUMES_PREFIX, VolumeRecord,
 };
 use holdfast_model::report::{NOTES, NodeReport, Note, NoteDocument, NotePlace, NotedAt};
 use holdfast_model::{ClusterId, CommandId, Incarnation, NodeId, SliceId, StoreId};
@@ -133,7 +133,10 @@ impl Notes {
         } else if key == SETTINGS_KEY {
             SettingsRecord::decode(value).map(NoteDocument::Settings)
         } else if key.starts_with(NODES_PREFIX) {
-            NodeRecord::decode(value).map(NoteDocument::Node)
+            NodeRecord::decode(value).map(|record| NoteDocument::Node(self.with_use_id(record)))
+        } else if key.starts_with(USES_PREFIX) {
+            UseRecord::decode(value).map_or((), |of_use| self.note_use(&of_use));
+            return;
         } else if key.starts_with(INTENTS_PREFIX) {
             IntentRecord::decode(value).map(NoteDocument::Intent)
         } else if key.starts_with(VOLUMES_PREFIX) {
@@ -153,6 +156,42 @@ impl Notes {
         let note = Note::new(at, document).encode();
         if self.kept.get(&slice) != Some(&note) {
             self.change(slice, Some(note));
+        }
+    }
+
+    /// A node's record with the id of the use that it tells of, if that is noted already.
+    fn with_use_id(&self, record: NodeRecord) -> NodeRecord {
+        let noted = self.noted_node(record.node);
+        let noted = noted.filter(|(_, noted)| {
+            record.use_id == 0 && (noted.store, noted.uses) == (record.store, record.uses)
+        });
+        let use_id = noted.map_or(record.use_id, |(_, noted)| noted.use_id);
+        NodeRecord { use_id, ..record }
+    }
+
+    /// The id of a use of a node's store goes into the note of the node.
+    fn note_use(&mut self, of_use: &UseRecord) {
+        let noted = self.noted_node(of_use.node);
+        let noted = noted.filter(|(_, record)| of_use.is_of(record));
+        let Some((at, record)) = noted.filter(|(_, record)| record.use_id != of_use.use_id) else {
+            return;
+        };
+        let record = NodeRecord {
+            use_id: of_use.use_id,
+            ..record
+        };
+        let note = Note::new(at, NoteDocument::Node(record)).encode();
+        let slice = NotePlace::Node(of_use.node).slice();
+        self.change(slice.expect("every node has a place"), Some(note));
+    }
+
+    /// What is noted of a node, and when it was so.
+    fn noted_node(&self, node: NodeId) -> Option<(NotedAt, NodeRecord)> {
+        let kept = self.kept.get(&NotePlace::Node(node).slice()?)?;
+        let Note { at, document, .. } = Note::decode(kept).ok()?;
+        match document {
+            NoteDocument::Node(record) => Some((at, record)),
+            _ => None,
         }
     }
 
@@ -322,6 +361,57 @@ mod tests {
         );
         notes.followed(Revision(502 + UNNOTED_MAX));
         assert_eq!(changes(&mut notes), [(cluster_place(), true)]);
+    }
+
+    /// What is made again of a lost metadata is to know old copies of devices, too.
+    #[test]
+    fn a_nodes_note_has_the_id_of_its_use() {
+        let node = NodeRecord {
+            schema: 1,
+            node: NodeId(3),
+            name: "n3".to_string(),
+            store: StoreId(6),
+            uses: 2,
+            use_id: 0,
+            incarnation: Incarnation(4),
+            portal: "h:1".to_string(),
+            peer: "h:2".to_string(),
+            api: "http://h:3".to_string(),
+        };
+        let of_use = UseRecord {
+            schema: 1,
+            node: NodeId(3),
+            store: StoreId(6),
+            uses: 2,
+            use_id: 70,
+        };
+        let told = |node: &NodeRecord| pair(&NodeRecord::key(node.node), node.encode(), 7);
+        let told_use = |it: &UseRecord| pair(&UseRecord::key(it.node), it.encode(), 7);
+        let noted = |notes: &Notes| notes.noted_node(NodeId(3)).unwrap().1;
+        let mut notes = Notes::default();
+        let found = [cluster(), told(&node), told_use(&of_use)];
+        list(&mut notes, &found, 9);
+        let with_id = NodeRecord {
+            use_id: 70,
+            ..node.clone()
+        };
+        assert_eq!(noted(&notes), with_id);
+        assert!(!changes(&mut notes).is_empty());
+        // The same once more is nothing new.
+        list(&mut notes, &found, 9);
+        assert_eq!(changes(&mut notes), []);
+        // The next use is another one, until its id is told.
+        let next = NodeRecord { uses: 3, ..node };
+        notes.note(&told(&next));
+        notes.note(&told_use(&of_use));
+        assert_eq!(noted(&notes), next);
+        let of_next = UseRecord {
+            uses: 3,
+            use_id: 71,
+            ..of_use
+        };
+        notes.note(&told_use(&of_next));
+        assert_eq!(noted(&notes).use_id, 71);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use holdfast_model::Incarnation;
 use holdfast_model::metadata::{
     Compare, KeyValue, LeaseId, Operation, OperationResult, Revision, Selector, TransactionOutcome,
 };
-use holdfast_model::record::{ClusterRecord, NodeRecord, Record};
+use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, NodeRecord, Record, UseRecord};
 use holdfast_store::UseIds;
 
 /// What to do after the record was read.
@@ -35,6 +35,8 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) struct Registration {
     own: NodeRecord,
+    /// The id of this use of the store.
+    use_id: u64,
     use_ids: UseIds,
     /// The record that was last proposed: whoever reads it again knows that it has been taken.
     proposed: bool,
@@ -43,31 +45,40 @@ pub(crate) struct Registration {
 
 impl Registration {
     /// Of a node with this record, whose incarnation is still to be found, and whose store knows these uses.
-    pub(crate) fn new(own: NodeRecord, use_ids: UseIds) -> Self {
+    pub(crate) fn new(mut own: NodeRecord, use_ids: UseIds) -> Self {
+        // It has a record of its own.
+        let use_id = core::mem::take(&mut own.use_id);
         Self {
             own,
+            use_id,
             use_ids,
             proposed: false,
             is_doubted: false,
         }
     }
 
-    /// What is read.
-    pub(crate) fn range(&self) -> Operation {
-        Operation::Range(Selector::Key(NodeRecord::key(self.own.node)))
+    /// What is read: this node's record, the cluster's, and that of the use.
+    pub(crate) fn ranges(&self) -> Vec<Operation> {
+        let node = self.own.node;
+        let keys = [
+            NodeRecord::key(node),
+            CLUSTER_KEY.into(),
+            UseRecord::key(node),
+        ];
+        let ranges = keys.map(|key| Operation::Range(Selector::Key(key)));
+        ranges.into()
     }
 
-    /// The record as it was read, with the cluster's beside it.
+    /// The records as they were read.
     pub(crate) fn read(&mut self, outcome: &TransactionOutcome) -> Step {
-        let found = match outcome.results.first() {
-            Some(OperationResult::Range(found)) => found.first(),
-            _ => None,
-        };
-        let known = found.and_then(|pair| NodeRecord::decode(&pair.value).ok());
+        let known_at = found(outcome, 0);
+        let known = known_at.and_then(|pair| NodeRecord::decode(&pair.value).ok());
         if self.proposed && known.as_ref() == Some(&self.own) {
             return Step::Done;
         }
-        if !self.is_doubted && known.as_ref().is_some_and(|known| self.lacks_use_of(known)) {
+        let of_use = found(outcome, 2).and_then(|pair| UseRecord::decode(&pair.value).ok());
+        let lacks_use = |known| self.lacks_use_of(known, of_use.as_ref());
+        if !self.is_doubted && known.as_ref().is_some_and(lacks_use) {
             return Step::Doubt;
         }
         // A node that was removed has no record any more. Every start was a change of the metadata, so
@@ -78,7 +89,7 @@ impl Registration {
         let before = before.max(floor(outcome));
         self.own.incarnation = before.next();
         self.proposed = true;
-        self.replace(found)
+        self.replace(known_at)
     }
 
     /// What the store holds is relied on no more, durably.
@@ -88,14 +99,17 @@ impl Registration {
 
     /// Whether this node's store was used, in the past, without knowing. Its count tells only until it has
     /// been opened as often again; the ids of its uses tell always.
-    fn lacks_use_of(&self, known: &NodeRecord) -> bool {
+    fn lacks_use_of(&self, known: &NodeRecord, of_use: Option<&UseRecord>) -> bool {
         if known.store != self.own.store {
             return false;
         }
+        // One that is of another use was left by a start before that of a version without ids.
+        let recorded = of_use.filter(|of_use| of_use.is_of(known));
+        let recorded = recorded.map_or(known.use_id, |of_use| of_use.use_id);
         let id = self.use_ids.of(known.uses, self.own.uses);
         match id {
             _ if known.uses >= self.own.uses => true,
-            Some(id) if known.use_id != 0 => id != known.use_id,
+            Some(id) if recorded != 0 => id != recorded,
             _ => false,
         }
     }
@@ -106,12 +120,20 @@ impl Registration {
             key: key.clone(),
             equals: found.map_or(Revision(0), |pair| pair.mod_revision),
         };
-        let put = Operation::Put {
+        let of_use = UseRecord {
+            schema: 1,
+            node: self.own.node,
+            store: self.own.store,
+            uses: self.own.uses,
+            use_id: self.use_id,
+        };
+        let put = |key, value| Operation::Put {
             key,
-            value: self.own.encode(),
+            value,
             lease: LeaseId(0),
         };
-        Step::Replace(vec![compare], vec![put])
+        let of_use = put(UseRecord::key(self.own.node), of_use.encode());
+        Step::Replace(vec![compare], vec![put(key, self.own.encode()), of_use])
     }
 
     /// Which start of the node this is. Meaningful once the registration is done.
@@ -120,13 +142,17 @@ impl Registration {
     }
 }
 
-/// From where starts are counted at least; told beside the node's own record.
-fn floor(outcome: &TransactionOutcome) -> Incarnation {
-    let cluster = match outcome.results.get(1) {
+/// What was read in a place.
+fn found(outcome: &TransactionOutcome, place: usize) -> Option<&KeyValue> {
+    match outcome.results.get(place) {
         Some(OperationResult::Range(found)) => found.first(),
         _ => None,
-    };
-    let record = cluster.and_then(|pair| ClusterRecord::decode(&pair.value).ok());
+    }
+}
+
+/// From where starts are counted at least; told beside the node's own record.
+fn floor(outcome: &TransactionOutcome) -> Incarnation {
+    let record = found(outcome, 1).and_then(|pair| ClusterRecord::decode(&pair.value).ok());
     record.map_or(Incarnation::ZERO, |record| record.incarnation_floor)
 }
 

@@ -1,5 +1,8 @@
+use alloc::string::String;
+
 use super::*;
 use holdfast_model::{NodeId, StoreId};
+use holdfast_stdx::Bytes;
 
 const READ_AT: Revision = Revision(9);
 
@@ -55,25 +58,64 @@ fn proposed(registration: &mut Registration, before: Option<&NodeRecord>) -> Nod
     let equals = Revision(if before.is_some() { 7 } else { 0 });
     let key = NodeRecord::key(NodeId(1));
     assert_eq!(compare, [Compare::ModRevision { key, equals }]);
-    let [Operation::Put { value, .. }] = &success[..] else {
-        panic!("one key is set");
+    let [
+        Operation::Put { value, .. },
+        Operation::Put {
+            value: of_use, key, ..
+        },
+    ] = &success[..]
+    else {
+        panic!("two keys are set");
     };
-    NodeRecord::decode(value).expect("our own record")
+    assert_eq!(*key, UseRecord::key(NodeId(1)));
+    let record = NodeRecord::decode(value).expect("our own record");
+    assert_eq!(record.use_id, 0, "the first version reads it");
+    let of_use = UseRecord::decode(of_use).expect("our own record");
+    assert!(of_use.is_of(&record));
+    NodeRecord {
+        use_id: of_use.use_id,
+        ..record
+    }
 }
 
+/// Metadata with this record, and that of the use where it has an id.
 fn holding(record: Option<&NodeRecord>) -> TransactionOutcome {
-    let pair = record.map(|record| KeyValue {
-        key: NodeRecord::key(record.node),
-        value: record.encode(),
-        create_revision: Revision(3),
-        mod_revision: Revision(7),
-        version: 1,
-        lease: LeaseId(0),
+    let of_use = record.filter(|record| record.use_id != 0);
+    let of_use = of_use.map(|record| UseRecord {
+        schema: 1,
+        node: record.node,
+        store: record.store,
+        uses: record.uses,
+        use_id: record.use_id,
     });
+    let record = record.map(|record| NodeRecord {
+        use_id: 0,
+        ..record.clone()
+    });
+    holding_both(record.as_ref(), of_use.as_ref())
+}
+
+fn holding_both(record: Option<&NodeRecord>, of_use: Option<&UseRecord>) -> TransactionOutcome {
+    let found = |key: String, value: Option<Bytes>| {
+        let pair = value.map(|value| KeyValue {
+            key,
+            value,
+            create_revision: Revision(3),
+            mod_revision: Revision(7),
+            version: 1,
+            lease: LeaseId(0),
+        });
+        OperationResult::Range(pair.into_iter().collect())
+    };
+    let node = NodeId(1);
     TransactionOutcome {
         succeeded: true,
         revision: READ_AT,
-        results: vec![OperationResult::Range(pair.into_iter().collect())],
+        results: vec![
+            found(NodeRecord::key(node), record.map(Record::encode)),
+            found(CLUSTER_KEY.into(), None),
+            found(UseRecord::key(node), of_use.map(Record::encode)),
+        ],
     }
 }
 
@@ -145,6 +187,45 @@ fn a_store_from_the_past_is_registered_once_it_is_doubted() {
     old.registered(24, Some(&third));
 }
 
+/// As versions wrote it that were never released, and as it is made again from notes: in the node's record.
+#[test]
+fn the_id_of_a_use_counts_wherever_it_is() {
+    let mut devices = Devices::new(5);
+    let first = devices.registered(11, None);
+    let mut old = devices;
+    let second = devices.registered(12, Some(&first));
+    let alone = holding_both(Some(&second), None);
+    for use_id in 20..24 {
+        let found = old.start(use_id).read(&alone);
+        assert_eq!(found, Step::Doubt, "with {} uses", old.uses);
+    }
+    assert!(matches!(devices.start(13).read(&alone), Step::Replace(..)));
+}
+
+/// A start by a version without ids leaves the one of the start before it.
+#[test]
+fn the_id_of_another_use_is_of_no_account() {
+    let mut devices = Devices::new(5);
+    let first = devices.registered(11, None);
+    let without = NodeRecord {
+        use_id: 0,
+        uses: 2,
+        ..first.clone()
+    };
+    devices.uses += 1;
+    let left = UseRecord {
+        schema: 1,
+        node: first.node,
+        store: first.store,
+        uses: 1,
+        use_id: 70,
+    };
+    let read = devices
+        .start(13)
+        .read(&holding_both(Some(&without), Some(&left)));
+    assert!(matches!(read, Step::Replace(..)));
+}
+
 /// Where one of the two was written by a version that drew no ids, the count decides.
 #[test]
 fn without_ids_the_count_decides() {
@@ -197,8 +278,7 @@ fn starts_are_counted_from_the_floor_at_least() {
     let start = |devices: &mut Devices, known: Option<&NodeRecord>| {
         let mut registration = devices.start(7);
         let mut outcome = holding(known);
-        let beside = OperationResult::Range(vec![cluster.clone()]);
-        outcome.results.push(beside);
+        outcome.results[1] = OperationResult::Range(vec![cluster.clone()]);
         let step = registration.read(&outcome);
         assert!(matches!(step, Step::Replace(..)));
         registration.own.clone()

@@ -91,6 +91,8 @@ fn is_first(incarnation: &Incarnation) -> bool {
 pub const CLUSTER_KEY: &str = "/holdfast/cluster";
 /// Where the nodes' records are.
 pub const NODES_PREFIX: &str = "/holdfast/nodes/";
+/// Where the ids of the uses of nodes' stores are.
+pub const USES_PREFIX: &str = "/holdfast/uses/";
 /// Where the names of volumes are.
 pub const NAMES_PREFIX: &str = "/holdfast/names/";
 /// Where the volumes' records are.
@@ -121,8 +123,9 @@ pub struct NodeRecord {
     pub store: StoreId,
     /// How often that store had been opened: its use counter.
     pub uses: u64,
-    /// The id that was drawn at random for that opening; 0: none was.
-    #[serde(default)]
+    /// The id that was drawn at random for that opening; 0: its [`UseRecord`] has it. Nodes do not write it
+    /// here, for the first version refuses what it does not know; notes have it.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub use_id: u64,
     /// Which start of the node this is, rising, whatever its store.
     pub incarnation: Incarnation,
@@ -139,6 +142,37 @@ impl NodeRecord {
     #[must_use]
     pub fn key(node: NodeId) -> String {
         format!("{NODES_PREFIX}{:05}", node.0)
+    }
+}
+
+/// The id that was drawn at random for the opening of a node's store that its [`NodeRecord`] tells of. A
+/// document of its own, because the first version passes over those that it does not know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UseRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Which node.
+    pub node: NodeId,
+    /// What its devices hold.
+    pub store: StoreId,
+    /// Which opening of that.
+    pub uses: u64,
+    /// Its id.
+    pub use_id: u64,
+}
+
+impl UseRecord {
+    /// The key of the record of a node's store.
+    #[must_use]
+    pub fn key(node: NodeId) -> String {
+        format!("{USES_PREFIX}{:05}", node.0)
+    }
+
+    /// Whether it is of the opening that a node's record tells of.
+    #[must_use]
+    pub fn is_of(&self, record: &NodeRecord) -> bool {
+        (self.node, self.store, self.uses) == (record.node, record.store, record.uses)
     }
 }
 
@@ -525,6 +559,7 @@ macro_rules! record {
 record!(
     ClusterRecord,
     NodeRecord,
+    UseRecord,
     NameRecord,
     VolumeRecord,
     SliceRecord,
@@ -635,6 +670,30 @@ mod tests {
         assert!(!wish(&[2, 1], 1).is_met_by(&record));
         assert!(!wish(&[2], 2).is_met_by(&record));
         assert!(!wish(&[1, 3], 1).is_met_by(&record));
+    }
+
+    /// The first version refuses a field that it does not know: records of nodes have none.
+    #[test]
+    fn a_nodes_record_is_that_of_the_first_version() {
+        let literal = br#"{"schema":1,"node":3,"name":"n3","store":"0000000000000000000000000000000a","uses":7,"incarnation":9,"portal":"h:1","peer":"h:2","api":"http://h:3"}"#;
+        let record = NodeRecord::decode(literal).unwrap();
+        assert_eq!(record.use_id, 0);
+        assert_eq!(&record.encode()[..], &literal[..]);
+        // As versions wrote it that were never released, and notes have it.
+        let with_id = NodeRecord {
+            use_id: 5,
+            ..record.clone()
+        };
+        let text = core::str::from_utf8(literal).unwrap();
+        let text = text.replace(r#""uses":7,"#, r#""uses":7,"use_id":5,"#);
+        assert_eq!(&with_id.encode()[..], text.as_bytes());
+        assert_eq!(NodeRecord::decode(text.as_bytes()), Ok(with_id));
+        let literal = br#"{"schema":1,"node":3,"store":"0000000000000000000000000000000a","uses":7,"use_id":5}"#;
+        let of_use = UseRecord::decode(literal).unwrap();
+        assert_eq!(&of_use.encode()[..], &literal[..]);
+        assert_eq!(UseRecord::key(NodeId(3)), "/holdfast/uses/00003");
+        assert!(of_use.is_of(&record));
+        assert!(!of_use.is_of(&NodeRecord { uses: 8, ..record }));
     }
 
     #[test]
