@@ -227,10 +227,12 @@ pub struct Node {
     /// The room on its devices; null if it is down.
     pub room: Option<Room>,
     /// What it is to the cluster.
+    #[serde(default)]
     pub standing: NodeStanding,
     /// Where it stands; null if nobody has told.
     pub site: Option<String>,
     /// What has to go from it, or to be rebuilt elsewhere in its place.
+    #[serde(default)]
     pub to_move: ToMove,
     /// What replicas that it leads have to bring to others.
     #[serde(default)]
@@ -479,6 +481,10 @@ mod tests {
         let read: LocalReport = serde_json::from_str(before).unwrap();
         assert_eq!(read.metadata, LocalMetadata::Followed);
         assert_eq!(read.slices[0].condition, None);
+        let before = r#"{"nodes":[{"name":"n1","node":1,"state":"up","portal":"h:1","api":"http://h:2","incarnation":1,"replicas":2,"primaries":1,"sessions":0,"room":null}]}"#;
+        let read: NodeList = serde_json::from_str(before).unwrap();
+        assert_eq!(read.nodes[0].standing, NodeStanding::Active);
+        assert_eq!(read.nodes[0].to_move, ToMove::default());
         let after = r#"{"what":"something-new","nodes":[2]}"#;
         let read: LocalCondition = serde_json::from_str(after).unwrap();
         assert_eq!(read.what, ReplicaCondition::Other);

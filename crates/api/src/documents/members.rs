@@ -6,12 +6,13 @@ use utoipa::ToSchema;
 use super::Node;
 
 /// What a node is to the cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeStanding {
     /// It has registered, and nobody has admitted it: it is given nothing.
     Waiting,
-    /// It holds what it is given.
+    /// It holds what it is given, as all nodes did before there was anything else.
+    #[default]
     Active,
     /// It is about to be worked on: it leads nothing, is given nothing, and nothing of it is rebuilt
     /// elsewhere.
