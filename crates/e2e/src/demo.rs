@@ -54,6 +54,8 @@ pub struct DemoOptions {
     pub volumes: Vec<&'static str>,
     /// Whether `--metadata etcd`.
     pub etcd: bool,
+    /// Another binary than the one under test.
+    pub program: Option<PathBuf>,
 }
 
 impl Default for DemoOptions {
@@ -63,6 +65,7 @@ impl Default for DemoOptions {
             device_size: "16GiB",
             volumes: vec!["demo:4GiB:mirror2"],
             etcd: false,
+            program: None,
         }
     }
 }
@@ -89,8 +92,22 @@ pub struct Demo {
 /// # Panics
 /// If the demo does not start, or `body` fails.
 pub fn scenario(options: DemoOptions, body: impl FnOnce(&mut Demo) -> Result<()>) {
+    scenario_on(options, |_| Ok(()), body);
+}
+
+/// The same, where `before` makes the demo's directory what it is before the first start.
+///
+/// # Panics
+/// If `before` or `body` fails, or the demo does not start.
+pub fn scenario_on(
+    options: DemoOptions,
+    before: impl FnOnce(&Path) -> Result<()>,
+    body: impl FnOnce(&mut Demo) -> Result<()>,
+) {
     let mut demo = Demo::prepare(options).expect("a place for the demo");
-    let result = demo.start_again().and_then(|_| body(&mut demo));
+    let result = before(&demo.directory())
+        .and_then(|()| demo.start_again())
+        .and_then(|_| body(&mut demo));
     if let Err(error) = result {
         demo.failed = true;
         drop(demo);
@@ -134,10 +151,11 @@ impl Demo {
             .open(self.scratch("demo.log"))?;
         // In its own process group, so that no signal is for both; ended with the test's thread,
         // whatever becomes of that.
+        let program = self.options.program.clone();
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig", "TERM"])
-            .arg(binary::holdfast()?)
+            .arg(program.map_or_else(binary::holdfast, Ok)?)
             .args(self.arguments())
             .env_remove("HOLDFAST_API")
             .env_remove("HOLDFAST_TOKEN")
@@ -149,6 +167,11 @@ impl Demo {
         self.parent = Some(command.spawn().context("start the demo")?);
         self.wait_until_ready()?;
         Ok(start.elapsed())
+    }
+
+    /// Has the next start be one of another binary; without one, of the one under test.
+    pub fn set_program(&mut self, program: Option<PathBuf>) {
+        self.options.program = program;
     }
 
     /// What the demo is told.

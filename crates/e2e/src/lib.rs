@@ -15,6 +15,7 @@ pub mod conformance;
 pub mod damage;
 pub mod demo;
 pub mod demo_file;
+pub mod golden;
 pub mod host;
 pub mod image;
 pub mod machines;
@@ -22,6 +23,7 @@ pub mod network;
 pub mod ports;
 pub mod process;
 pub mod raw;
+pub mod revision;
 pub mod thrash;
 pub mod world;
 

@@ -135,7 +135,9 @@ impl Notes {
         } else if key.starts_with(NODES_PREFIX) {
             NodeRecord::decode(value).map(|record| NoteDocument::Node(self.with_use_id(record)))
         } else if key.starts_with(USES_PREFIX) {
-            UseRecord::decode(value).map_or((), |of_use| self.note_use(&of_use));
+            if let Ok(of_use) = UseRecord::decode(value) {
+                self.note_use(&of_use);
+            }
             return;
         } else if key.starts_with(INTENTS_PREFIX) {
             IntentRecord::decode(value).map(NoteDocument::Intent)

@@ -2,13 +2,14 @@
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
-use super::{Demo, KILL_PATIENCE, READY_PATIENCE};
+use super::{Demo, KILL_PATIENCE, READY_PATIENCE, STOP_PATIENCE};
 use crate::process::{memory, runs, signal, wait_until};
 
 impl Demo {
@@ -54,6 +55,23 @@ impl Demo {
         Ok(())
     }
 
+    /// SIGTERM, as a service manager does, and the wait until the process has ended.
+    ///
+    /// # Errors
+    /// It does not run, or does not end.
+    pub fn stop_node(&mut self, node: &str) -> Result<Duration> {
+        let pid = self.pid(node)?;
+        signal(pid, &self.directory(), Signal::TERM)?;
+        wait_until(&format!("{node} has stopped"), STOP_PATIENCE, || {
+            if let Some(place) = self.started.iter().position(|child| child.id() == pid)
+                && self.started[place].try_wait()?.is_some()
+            {
+                self.started.swap_remove(place);
+            }
+            Ok(!runs(pid, &self.directory()))
+        })
+    }
+
     /// SIGSTOP: the node stands still, its connections stay.
     ///
     /// # Errors
@@ -78,6 +96,15 @@ impl Demo {
     /// # Errors
     /// It does not start, or the demo does not notice.
     pub fn start_node(&mut self, node: &str) -> Result<Duration> {
+        let command = self.file.node(node)?.command.clone();
+        self.start_node_by(node, Path::new(&command[0]))
+    }
+
+    /// The same with another binary.
+    ///
+    /// # Errors
+    /// It does not start, or the demo does not notice.
+    pub fn start_node_by(&mut self, node: &str, program: &Path) -> Result<Duration> {
         let old = self.pid(node)?;
         ensure!(!runs(old, &self.directory()), "{node} runs already");
         let command = self.file.node(node)?.command.clone();
@@ -86,7 +113,7 @@ impl Demo {
             .append(true)
             .open(self.scratch(format!("{node}.log")))?;
         let start = Instant::now();
-        let child = Command::new(&command[0])
+        let child = Command::new(program)
             .args(&command[1..])
             .env_clear()
             .current_dir("/")
