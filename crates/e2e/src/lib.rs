@@ -25,6 +25,7 @@ pub mod process;
 pub mod raw;
 pub mod revision;
 pub mod thrash;
+pub mod upgrade;
 pub mod world;
 
 pub use demo::{Demo, DemoOptions, scenario};
