@@ -81,6 +81,8 @@ pub(crate) enum Change {
     Scrub,
     /// What was said of a slice's part in one is kept, or has to be said again.
     SaidScrubbed(SliceId),
+    /// The document at a key cannot be read, and is passed over.
+    Unreadable(String),
     /// The metadata is not followed any more, or again if there is no reason.
     Astray(Option<Astray>),
 }
@@ -274,7 +276,9 @@ impl Cluster {
         match (purpose, answer) {
             (Purpose::List, MetadataAnswer::Transacted(outcome)) => self.listed(outcome),
             (Purpose::List, _) => self.retry = Some(now + RETRY),
-            (Purpose::Introduce, MetadataAnswer::Transacted(outcome)) => self.introduced(&outcome),
+            (Purpose::Introduce, MetadataAnswer::Transacted(outcome)) => {
+                self.introduced(now, &outcome)
+            }
             (Purpose::Register, MetadataAnswer::Transacted(outcome)) if outcome.succeeded => {
                 self.registered();
             }
@@ -371,9 +375,14 @@ impl Cluster {
         self.transact(Purpose::Introduce, vec![], ranges);
     }
 
-    fn introduced(&mut self, outcome: &TransactionOutcome) {
+    fn introduced(&mut self, now: Instant, outcome: &TransactionOutcome) {
         match self.own().read(outcome) {
             Step::Done => self.registered(),
+            Step::Newer => {
+                self.register_retry = Some(now + RETRY);
+                let key = self.own().key();
+                self.pass_over(key);
+            }
             Step::Doubt => self.changes.push_back(Change::Doubtful),
             Step::Replace(compare, success) => {
                 self.transact(Purpose::Register, compare, success);
@@ -534,9 +543,18 @@ impl Cluster {
         };
         match readable {
             Ok(()) => self.unreadable.remove(&pair.key),
-            Err(_) => self.unreadable.insert(pair.key.clone()),
+            Err(_) => self.pass_over(pair.key.clone()),
         };
         Some(key)
+    }
+
+    /// A document cannot be read.
+    fn pass_over(&mut self, key: String) -> bool {
+        let is_news = self.unreadable.insert(key.clone());
+        if is_news {
+            self.changes.push_back(Change::Unreadable(key));
+        }
+        is_news
     }
 
     fn delete(&mut self, key: Key) {

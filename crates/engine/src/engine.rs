@@ -473,6 +473,10 @@ impl Engine {
             Change::Settings => self.settings_changed(),
             Change::Scrub => self.scrubs.look_soon(),
             Change::SaidScrubbed(slice) => self.said_done(*slice),
+            Change::Unreadable(key) => {
+                let notice = Notice::Unreadable(key.clone());
+                self.world.notices.push(notice);
+            }
             Change::Astray(astray) => {
                 let notice = astray.map_or(Notice::MetadataFollowed, Notice::MetadataAstray);
                 self.world.notices.push(notice);

@@ -1,5 +1,6 @@
 //! What an engine wants people to read.
 
+use alloc::string::String;
 use core::fmt;
 
 use holdfast_model::record::ScrubFindings;
@@ -98,6 +99,8 @@ pub enum Notice {
     /// The metadata is another cluster's, or has gone back: nothing is believed of it, and nothing
     /// changed in it, until the right one is back.
     MetadataAstray(Astray),
+    /// The metadata's document at this key cannot be read, and is passed over: a newer version wrote it.
+    Unreadable(String),
     /// The right metadata is back.
     MetadataFollowed,
     /// A device that was given is none of the store's.
@@ -146,6 +149,7 @@ impl Notice {
             | Self::MetadataBehind(..)
             | Self::NotKnownOf(..)
             | Self::MetadataAstray(_)
+            | Self::Unreadable(_)
             | Self::DeviceFailed(..) => Severity::Error,
         }
     }
@@ -184,6 +188,11 @@ impl Notice {
                 "the record of slice {slice}, epoch {epoch}, {UNKNOWING}"
             ),
             Self::MetadataAstray(why) => write!(formatter, "{ASTRAY}: {why}; {ASTRAY_ADVICE}"),
+            Self::Unreadable(key) => write!(
+                formatter,
+                "the metadata's document {key} cannot be read by this version, and is passed over: was it \
+                 written by a newer one? Update this node"
+            ),
             Self::MetadataFollowed => formatter.write_str("the metadata is the right one again"),
             _ => unreachable!("the others are told of elsewhere"),
         }
@@ -259,6 +268,7 @@ impl Notice {
             Self::MetadataBehind(..)
             | Self::NotKnownOf(..)
             | Self::MetadataAstray(_)
+            | Self::Unreadable(_)
             | Self::MetadataFollowed => self.fmt_metadata(formatter),
             Self::DeviceFailed(disk) => write!(
                 formatter,

@@ -13,7 +13,7 @@ use alloc::collections::BTreeSet;
 use core::fmt;
 
 use holdfast_model::metadata::{KeyValue, Revision};
-use holdfast_model::record::{ClusterRecord, Record};
+use holdfast_model::record::{ClusterRecord, Record, RecordError};
 use holdfast_model::report::NotedAt;
 use holdfast_model::{ClusterId, VolumeId};
 
@@ -27,8 +27,10 @@ pub enum Astray {
         /// What was seen.
         seen: Revision,
     },
-    /// It has no record of the cluster that can be read, and there are slices here.
+    /// It has no record of the cluster, and there are slices here.
     NoCluster,
+    /// It has one that cannot be read.
+    Unreadable(RecordError),
     /// It is another cluster's.
     OtherCluster(ClusterId),
     /// This node holds slices of a volume that it has yet to make.
@@ -51,6 +53,14 @@ impl fmt::Display for Astray {
                 revision.0, seen.0
             ),
             Self::NoCluster => formatter.write_str("it has no record of the cluster"),
+            Self::Unreadable(RecordError::Schema(schema)) => write!(
+                formatter,
+                "its record of the cluster is of schema {schema}, which this version does not know: \
+                 update this node"
+            ),
+            Self::Unreadable(RecordError::Malformed) => {
+                formatter.write_str("its record of the cluster cannot be read")
+            }
             Self::OtherCluster(cluster) => write!(formatter, "it is of cluster {cluster}"),
             Self::Unborn(volume) => write!(
                 formatter,
@@ -127,7 +137,14 @@ impl Past {
         asked_at: Revision,
         cluster: Option<&KeyValue>,
     ) -> bool {
-        let record = cluster.and_then(|pair| ClusterRecord::decode(&pair.value).ok());
+        let record = cluster.map(|pair| ClusterRecord::decode(&pair.value));
+        let record = match record.transpose() {
+            Ok(record) => record,
+            Err(error) => {
+                self.astray = Some(Astray::Unreadable(error));
+                return false;
+            }
+        };
         if let Some(other) = record.as_ref().map(|record| record.cluster)
             && other != self.cluster
         {
@@ -216,6 +233,25 @@ mod tests {
         recoveries: 1,
         revision: Revision(9),
     };
+
+    /// Nor does a node without slices take it for that of a cluster that is about to be made.
+    #[test]
+    fn a_record_that_cannot_be_read_is_not_passed_over() {
+        for held in [&[][..], &[1]] {
+            let mut past = past(held);
+            let mut newer = record(5, 2);
+            newer.value = br#"{"schema":2,"next":[]}"#.as_slice().into();
+            assert!(!past.judge(Revision(3), past.seen(), Some(&newer)));
+            let why = Astray::Unreadable(RecordError::Schema(2));
+            assert_eq!(past.astray(), Some(why));
+            assert!(why.to_string().contains("update this node"), "{why}");
+            newer.value = b"".as_slice().into();
+            assert!(!past.judge(Revision(3), past.seen(), Some(&newer)));
+            // The right one is back.
+            assert!(past.judge(Revision(4), past.seen(), Some(&record(5, 2))));
+            assert_eq!(past.astray(), None);
+        }
+    }
 
     #[test]
     fn what_was_noted_is_remembered_through_a_restart() {

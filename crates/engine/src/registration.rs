@@ -6,9 +6,11 @@
 //!   store: a node that was emptied, or removed, counts on, and so names no command as its former
 //!   self did;
 //! - a registration that was given up, and arrives late, never replaces a later one;
+//! - the record of a newer version is not replaced: what it says of the past would be lost;
 //! - a store that was brought back from the past is registered only once nothing that it holds is
 //!   relied on any more: until then every start finds out anew.
 
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -16,7 +18,9 @@ use holdfast_model::Incarnation;
 use holdfast_model::metadata::{
     Compare, KeyValue, LeaseId, Operation, OperationResult, Revision, Selector, TransactionOutcome,
 };
-use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, NodeRecord, Record, UseRecord};
+use holdfast_model::record::{
+    CLUSTER_KEY, ClusterRecord, NodeRecord, Record, RecordError, UseRecord,
+};
 use holdfast_store::UseIds;
 
 /// What to do after the record was read.
@@ -27,6 +31,8 @@ pub(crate) enum Step {
     /// The store lacks the use of it that is on record: somebody has brought back an old copy. To be asked
     /// again once what it holds is doubted.
     Doubt,
+    /// A newer version wrote it: to be asked again, until an operator has done something about it.
+    Newer,
     /// To replace it.
     Replace(Vec<Compare>, Vec<Operation>),
 }
@@ -57,6 +63,11 @@ impl Registration {
         }
     }
 
+    /// Where this node's record is.
+    pub(crate) fn key(&self) -> String {
+        NodeRecord::key(self.own.node)
+    }
+
     /// What is read: this node's record, the cluster's, and that of the use.
     pub(crate) fn ranges(&self) -> Vec<Operation> {
         let node = self.own.node;
@@ -72,7 +83,11 @@ impl Registration {
     /// The records as they were read.
     pub(crate) fn read(&mut self, outcome: &TransactionOutcome) -> Step {
         let known_at = found(outcome, 0);
-        let known = known_at.and_then(|pair| NodeRecord::decode(&pair.value).ok());
+        let known = known_at.map(|pair| NodeRecord::decode(&pair.value));
+        if matches!(known, Some(Err(RecordError::Schema(_)))) {
+            return Step::Newer;
+        }
+        let known = known.and_then(Result::ok);
         if self.proposed && known.as_ref() == Some(&self.own) {
             return Step::Done;
         }

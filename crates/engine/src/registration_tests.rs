@@ -1,5 +1,3 @@
-use alloc::string::String;
-
 use super::*;
 use holdfast_model::{NodeId, StoreId};
 use holdfast_stdx::Bytes;
@@ -226,6 +224,22 @@ fn the_id_of_another_use_is_of_no_account() {
     assert!(matches!(read, Step::Replace(..)));
 }
 
+#[test]
+fn the_record_of_a_newer_version_is_not_replaced() {
+    let mut devices = Devices::new(5);
+    let first = devices.registered(11, None);
+    let mut outcome = holding(Some(&first));
+    let OperationResult::Range(found) = &mut outcome.results[0] else {
+        panic!("the record was read");
+    };
+    found[0].value = br#"{"schema":2,"more":true}"#.as_slice().into();
+    let mut registration = devices.start(12);
+    assert_eq!(registration.read(&outcome), Step::Newer);
+    assert_eq!(registration.read(&outcome), Step::Newer);
+    let read = registration.read(&holding(Some(&first)));
+    assert!(matches!(read, Step::Replace(..)));
+}
+
 /// Where one of the two was written by a version that drew no ids, the count decides.
 #[test]
 fn without_ids_the_count_decides() {
@@ -267,7 +281,7 @@ fn starts_are_counted_from_the_floor_at_least() {
         incarnation_floor: Incarnation(1000),
     };
     let cluster = KeyValue {
-        key: holdfast_model::record::CLUSTER_KEY.into(),
+        key: CLUSTER_KEY.into(),
         value: cluster.encode(),
         create_revision: Revision(1),
         mod_revision: Revision(1),

@@ -41,12 +41,19 @@ pub trait Record: Serialize + DeserializeOwned {
     /// [`RecordError`] if it is not JSON, lacks a field, has an unknown one, or bears another
     /// schema number.
     fn decode(value: &[u8]) -> Result<Self, RecordError> {
-        let record: Self = serde_json::from_slice(value).map_err(|_| RecordError::Malformed)?;
-        if record.schema() != Self::SCHEMA {
-            return Err(RecordError::Schema(record.schema()));
+        // What a newer schema has beside that is no field of this one.
+        let head: Head = serde_json::from_slice(value).map_err(|_| RecordError::Malformed)?;
+        if head.schema != Self::SCHEMA {
+            return Err(RecordError::Schema(head.schema));
         }
-        Ok(record)
+        serde_json::from_slice(value).map_err(|_| RecordError::Malformed)
     }
+}
+
+/// What is the same in all schemas.
+#[derive(Deserialize)]
+pub(crate) struct Head {
+    pub(crate) schema: u32,
 }
 
 /// Why a document cannot be used.
@@ -706,6 +713,8 @@ mod tests {
             SliceRecord::decode(&newer.encode()),
             Err(RecordError::Schema(2))
         );
+        let newer = br#"{"schema":2,"cluster":"0a","next_volumes":[1],"more":true}"#;
+        assert_eq!(ClusterRecord::decode(newer), Err(RecordError::Schema(2)));
         let unknown = br#"{"schema":1,"cluster":"0a","next_volume":1,"more":true}"#;
         assert_eq!(ClusterRecord::decode(unknown), Err(RecordError::Malformed));
     }

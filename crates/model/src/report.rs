@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::metadata::Revision;
 use crate::record::{
-    ClusterRecord, IntentRecord, NodeRecord, RecordError, SettingsRecord, SliceRecord, VolumeRecord,
+    ClusterRecord, Head, IntentRecord, NodeRecord, RecordError, SettingsRecord, SliceRecord,
+    VolumeRecord,
 };
 use crate::{ClusterId, Epoch, Incarnation, NodeId, Sequence, SliceId, StoreId, VolumeId};
 
@@ -114,7 +115,7 @@ impl NoteDocument {
 
 impl Note {
     /// The only schema number that this code understands.
-    const SCHEMA: u32 = 1;
+    pub const SCHEMA: u32 = 1;
 
     /// A note.
     #[must_use]
@@ -137,11 +138,11 @@ impl Note {
     /// # Errors
     /// [`RecordError`] if it is no note, or one of another schema.
     pub fn decode(kept: &[u8]) -> Result<Self, RecordError> {
-        let note: Self = serde_json::from_slice(kept).map_err(|_| RecordError::Malformed)?;
-        if note.schema != Self::SCHEMA {
-            return Err(RecordError::Schema(note.schema));
+        let head: Head = serde_json::from_slice(kept).map_err(|_| RecordError::Malformed)?;
+        if head.schema != Self::SCHEMA {
+            return Err(RecordError::Schema(head.schema));
         }
-        Ok(note)
+        serde_json::from_slice(kept).map_err(|_| RecordError::Malformed)
     }
 }
 
@@ -236,6 +237,8 @@ mod tests {
         assert_eq!(Note::decode(text), Ok(cluster));
         let newer = Note { schema: 2, ..note };
         assert_eq!(Note::decode(&newer.encode()), Err(RecordError::Schema(2)));
+        let newer = br#"{"schema":2,"documents":[]}"#;
+        assert_eq!(Note::decode(newer), Err(RecordError::Schema(2)));
         assert_eq!(Note::decode(b"{}"), Err(RecordError::Malformed));
     }
 

@@ -62,6 +62,7 @@ impl Tally {
             | Notice::Released(..)
             | Notice::MetadataBehind(..)
             | Notice::NotKnownOf(..)
+            | Notice::Unreadable(_)
             | Notice::MetadataFollowed
             | Notice::Stray(..)
             | Notice::DeviceLeft(_)

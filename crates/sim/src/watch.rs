@@ -328,6 +328,7 @@ const fn notice_name(notice: &Notice) -> &'static str {
         Notice::MetadataBehind(..) => "metadata behind",
         Notice::NotKnownOf(..) => "not known of",
         Notice::MetadataAstray(_) => "metadata astray",
+        Notice::Unreadable(_) => "unreadable document",
         Notice::MetadataFollowed => "metadata followed",
         Notice::Stray(..) => "stray device",
         Notice::DeviceLeft(_) => "device left",
