@@ -15,7 +15,7 @@ use holdfast_stdx::Bytes;
 use holdfast_store::{DeviceOrder, DeviceRefused, OpenError};
 use holdfast_wire::Message;
 
-use crate::{Notice, Stall};
+use crate::{NewerState, Notice, Stall};
 
 /// A connection at the portal; drawn by the driver, never used twice in one start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,8 +118,26 @@ pub enum PortalEvent {
 }
 
 /// Why a node cannot start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenFailure(pub OpenError);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenFailure {
+    /// Its devices hold no store that can be opened.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// The store holds what this version cannot read.
+    #[error(transparent)]
+    Newer(#[from] NewerState),
+}
+
+impl OpenFailure {
+    /// The device that it is about, if it is about one.
+    #[must_use]
+    pub fn disk(&self) -> Option<DiskId> {
+        match self {
+            Self::Store(error) => error.disk(),
+            Self::Newer(_) => None,
+        }
+    }
+}
 
 /// Something is to be done.
 #[derive(Clone, Debug)]

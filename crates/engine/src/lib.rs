@@ -22,6 +22,7 @@ mod heartbeat;
 mod lifecycle;
 mod mend;
 mod neighbours;
+mod newer;
 mod notes;
 mod notice;
 mod obstacle;
@@ -51,6 +52,7 @@ pub use event::{
 pub use holdfast_store::{
     DeviceGeometry, DeviceOrder, DeviceRefused, DeviceState, DeviceStatus, Stray,
 };
+pub use newer::NewerState;
 pub use notes::report;
 pub use notice::{Notice, Severity};
 pub use past::Astray;

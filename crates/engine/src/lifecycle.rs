@@ -11,11 +11,11 @@ use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{Expected, Recovered, Store};
 
 use crate::Notice;
-use crate::OpenFailure;
 use crate::config::EngineConfig;
 use crate::context::SliceContext;
 use crate::engine::{Engine, Output};
 use crate::event::Command;
+use crate::newer::NewerState;
 use crate::notes::Notes;
 use crate::registration::Registration;
 use crate::storage::Storage;
@@ -137,7 +137,7 @@ impl Engine {
             return;
         }
         self.life = Life::Stopped;
-        out.push(Command::OpenFailed(OpenFailure(error)));
+        out.push(Command::OpenFailed(error.into()));
     }
 
     /// Peers are let in once the replicas are there that they will speak to.
@@ -153,6 +153,11 @@ impl Engine {
     }
 
     pub(crate) fn opened(&mut self, mut recovered: Recovered, out: &mut Output) {
+        if let Some(newer) = NewerState::find(&recovered.slices) {
+            self.life = Life::Stopped;
+            out.push(Command::OpenFailed(newer.into()));
+            return;
+        }
         let notes = Notes::take_from(&mut recovered.slices);
         self.release_strays(&recovered.strays, out);
         let held = recovered.slices.keys().map(|slice| slice.volume).collect();

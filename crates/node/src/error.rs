@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use holdfast_disk::StartError;
+use holdfast_engine::OpenFailure;
 use holdfast_net::BindError;
-use holdfast_store::OpenError;
 
 use crate::config::{ConfigError, Invalid};
 use crate::directory::ClaimError;
@@ -62,7 +62,7 @@ pub enum NodeError {
         /// The device, if it is about one.
         device: Option<PathBuf>,
         /// Why not.
-        failure: OpenError,
+        failure: OpenFailure,
     },
     /// The operating system gives no thread, no descriptor.
     #[error("start: {0}")]

@@ -224,7 +224,6 @@ impl Names {
     }
 
     fn store_error(&self, failure: OpenFailure) -> NodeError {
-        let OpenFailure(failure) = failure;
         let device = failure
             .disk()
             .and_then(|disk| self.devices.get(usize::from(disk.0)))

@@ -53,8 +53,8 @@ use primary::Primary;
 pub use primary::{Operation, Progress, WriteKind};
 use recent::Recent;
 use secondary::Secondary;
+pub use state::{KEPT_VERSION, doubted, held, newer_version};
 use state::{Kept, Standing, State};
-pub use state::{doubted, held};
 pub use view::Status;
 
 /// Whose replica it is.

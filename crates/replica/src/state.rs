@@ -188,6 +188,17 @@ impl State {
     }
 }
 
+/// The version of what a replica kept, if it is newer than any that this code knows: it is not lost, and
+/// must not be taken for it.
+#[must_use]
+pub fn newer_version(kept: &Bytes) -> Option<u16> {
+    let version = kept.first_chunk().map(|bytes| u16::from_le_bytes(*bytes));
+    version.filter(|version| *version > VERSION)
+}
+
+/// The newest version of what replicas keep that this code knows.
+pub const KEPT_VERSION: u16 = VERSION;
+
 /// What a replica is to keep instead of what it kept, when what its store holds is as of nobody knows when:
 /// it joins anew.
 #[must_use]
@@ -274,6 +285,18 @@ mod tests {
         }
         assert_eq!(State::decode(&good[1..]), None);
         assert_eq!(State::decode(&good[..FIRST_BYTES]), None);
+    }
+
+    #[test]
+    fn a_newer_state_is_told_from_a_bad_one() {
+        let good = Bytes::from(State::NEW.encode());
+        assert_eq!(newer_version(&good), None);
+        let mut newer = good.to_vec();
+        newer[0] = 3;
+        newer.extend_from_slice(b"more");
+        assert_eq!(newer_version(&Bytes::from(newer)), Some(3));
+        assert_eq!(newer_version(&Bytes::from_static(b"\x03")), None);
+        assert_eq!(newer_version(&Bytes::from_static(b"\x00\x00")), None);
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Spins(node) => write!(formatter, "the engine of {node} never sleeps"),
             Self::OpenFailed(node, failure) => {
-                write!(formatter, "{node} cannot open its devices: {}", failure.0)
+                write!(formatter, "{node} cannot open its devices: {failure}")
             }
             Self::OpenedForeign(node) => {
                 write!(

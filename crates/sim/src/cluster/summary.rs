@@ -87,7 +87,7 @@ pub(super) fn command(command: &Command) -> impl Display + '_ {
         Command::Peer(command) => peer_command(command, f),
         Command::Portal(command) => portal_command(command, f),
         Command::Opened { incarnation, .. } => write!(f, "opened, {incarnation}"),
-        Command::OpenFailed(failure) => write!(f, "cannot open: {}", failure.0),
+        Command::OpenFailed(failure) => write!(f, "cannot open: {failure}"),
         Command::Notice(notice) => write!(f, "notice: {notice}"),
         Command::Stalled(stall) => write!(f, "stalled: {stall}"),
         Command::Ordered { number, result } => write!(f, "order {number}: {result:?}"),
