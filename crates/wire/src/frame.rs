@@ -50,7 +50,7 @@ pub enum WireError {
     /// The peer speaks another version.
     #[error(
         "the peer speaks version {0} of the protocol, this node speaks versions \
-         {WIRE_VERSION_MIN} to {WIRE_VERSION}"
+         {WIRE_VERSION_MIN} to {WIRE_VERSION}: update the older of the two"
     )]
     Version(u16),
     /// A checksum is wrong: the bytes changed on their way.

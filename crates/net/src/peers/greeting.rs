@@ -74,6 +74,11 @@ pub(crate) enum GreetingError {
     Closed,
     #[error("{0}")]
     Wire(#[from] WireError),
+    #[error(
+        "it offers version {0} of the protocol, and was told that this node speaks up to {WIRE_VERSION}: \
+         if it can it will, else update this node"
+    )]
+    Newer(u16),
     #[error("it belongs to cluster {theirs}, this node to cluster {ours}")]
     Cluster { ours: ClusterId, theirs: ClusterId },
     #[error("it wants to reach {meant}, this is {node}")]
@@ -93,7 +98,7 @@ impl GreetingError {
     pub(crate) fn is_lasting(&self) -> bool {
         !matches!(
             self,
-            Self::Socket(_) | Self::Time | Self::Closed | Self::Stranger(_)
+            Self::Socket(_) | Self::Time | Self::Closed | Self::Stranger(_) | Self::Newer(_)
         )
     }
 }
@@ -171,11 +176,15 @@ pub(crate) async fn answer(
         .map_err(|_| GreetingError::Time)?;
     let hello = match heard {
         Ok(hello) => hello,
-        Err(GreetingError::Wire(error @ WireError::Version(_))) => {
+        Err(GreetingError::Wire(WireError::Version(theirs))) => {
             // It cannot be read, but it can read in this one's header which version is here.
             let ours = identity.hello(NodeId(0), 0, Lane::Control, WIRE_VERSION);
             drop(say(socket, &ours).await);
-            return Err(error.into());
+            return Err(if theirs > WIRE_VERSION {
+                GreetingError::Newer(theirs)
+            } else {
+                WireError::Version(theirs).into()
+            });
         }
         Err(error) => return Err(error),
     };
