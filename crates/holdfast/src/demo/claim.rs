@@ -21,6 +21,8 @@ use crate::failure::Failure;
 const MARKER_FILE: &str = ".holdfast-demo";
 const MARKER_FILE_NEW: &str = ".holdfast-demo.new";
 const LOCK_FILE: &str = ".holdfast-demo.lock";
+/// The only schema of a marker that this program understands.
+const SCHEMA: u32 = 1;
 /// Bytes of a marker at most: what is larger is not ours.
 const MARKER_BYTES_MAX: u64 = 4 << 10;
 
@@ -65,7 +67,8 @@ impl Claim {
         let look = |path: &Path| {
             read_marker(path)
                 .map_err(refused("read", path))?
-                .ok_or_else(|| foreign(path))
+                .ok_or_else(|| foreign(path))?
+                .of_this_version(path)
         };
         look(&path)?;
         let lock = lock(&path)?;
@@ -73,7 +76,7 @@ impl Claim {
         let marker = look(&path)?;
         Ok(Self {
             path,
-            marker: marker.0,
+            marker,
             _lock: lock,
         })
     }
@@ -100,7 +103,7 @@ impl Claim {
             None => random_cluster().map_err(|error| Failure::new(format!("start: {error}")))?,
         };
         let marker = Marker {
-            schema: 1,
+            schema: SCHEMA,
             cluster,
             nodes,
             device_bytes,
@@ -128,7 +131,30 @@ impl Claim {
 }
 
 /// What is known of a directory that may become, or is, a demo's.
-struct Found(Option<Marker>);
+enum Found {
+    Demo(Option<Marker>),
+    /// Its marker has a schema that this program does not know.
+    Newer(u32),
+}
+
+impl Found {
+    fn of_this_version(self, path: &Path) -> Result<Option<Marker>, Failure> {
+        match self {
+            Self::Demo(marker) => Ok(marker),
+            Self::Newer(schema) => Err(Failure::new(format!(
+                "the demo in {} was started by a newer program (schema {schema})",
+                path.display()
+            ))
+            .hint("run that program, or name another directory with --dir")),
+        }
+    }
+}
+
+/// What is the same in all schemas of a marker.
+#[derive(Deserialize)]
+struct Head {
+    schema: u32,
+}
 
 /// `None` if the directory is somebody else's.
 fn read_marker(path: &Path) -> io::Result<Option<Found>> {
@@ -142,18 +168,22 @@ fn read_marker(path: &Path) -> io::Result<Option<Found>> {
                     return Ok(None);
                 }
             }
-            return Ok(Some(Found(None)));
+            return Ok(Some(Found::Demo(None)));
         }
         Err(error) => return Err(error),
     };
     let mut text = String::new();
     let read = file.take(MARKER_BYTES_MAX).read_to_string(&mut text);
-    let marker = read
-        .ok()
-        .and_then(|_| serde_json::from_str::<Marker>(&text).ok());
-    Ok(marker
-        .filter(|marker| marker.schema == 1)
-        .map(|marker| Found(Some(marker))))
+    if read.is_err() {
+        return Ok(None);
+    }
+    let head = serde_json::from_str::<Head>(&text).ok();
+    if let Some(Head { schema }) = head.filter(|head| head.schema > SCHEMA) {
+        return Ok(Some(Found::Newer(schema)));
+    }
+    let marker = serde_json::from_str::<Marker>(&text).ok();
+    let marker = marker.filter(|marker| marker.schema == SCHEMA);
+    Ok(marker.map(|marker| Found::Demo(Some(marker))))
 }
 
 fn foreign(path: &Path) -> Failure {
@@ -294,11 +324,17 @@ mod tests {
         for marker in [
             "",
             "{}",
-            "{\"schema\":2,\"cluster\":\"1\",\"nodes\":3,\"device_bytes\":1}",
+            "{\"schema\":0,\"cluster\":\"1\",\"nodes\":3,\"device_bytes\":1}",
         ] {
             fs::write(folder.path().join(MARKER_FILE), marker).unwrap();
-            Claim::take(folder.path()).unwrap_err();
+            let refused = Claim::take(folder.path()).unwrap_err().to_string();
+            assert!(refused.contains("not the directory of a demo"), "{refused}");
         }
+        let newer = "{\"schema\":2,\"nodes\":[3],\"more\":1}";
+        fs::write(folder.path().join(MARKER_FILE), newer).unwrap();
+        let refused = Claim::take(folder.path()).unwrap_err().to_string();
+        assert!(refused.contains("newer program"), "{refused}");
+        assert!(refused.contains("hint: run that program"), "{refused}");
     }
 
     #[test]

@@ -147,7 +147,8 @@ fn unusable(error: &OpenError) -> Failure {
     };
     let failure = Failure::new(format!("open the demo's metadata: {cause}"));
     match error {
-        OpenError::Damaged | OpenError::Store(_) | OpenError::Format(_) => failure.hint(
+        OpenError::Format(_) => failure.hint("run the newer program that wrote it"),
+        OpenError::Damaged | OpenError::Store(_) => failure.hint(
             "the volumes' data is in the nodes' directories; --fresh erases everything and \
              begins anew",
         ),
