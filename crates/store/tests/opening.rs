@@ -1,6 +1,6 @@
 //! Which devices a store is opened with, and what an opening that is cut short leaves.
 
-use holdfast_format::{DeviceList, SUPERBLOCK_OFFSETS, Superblock};
+use holdfast_format::{DeviceList, FORMAT_VERSION, SUPERBLOCK_OFFSETS, Superblock};
 use holdfast_model::{
     BLOCK_SIZE, ClusterId, DiskCompletion, DiskId, DiskOp, DiskRequest, NodeId, StoreId, Tier,
 };
@@ -227,6 +227,32 @@ fn a_store_of_version_1_gets_a_list_wherever_that_is_cut_short() {
                 assert!(requests > 8, "each copy of each superblock is written");
                 break;
             }
+        }
+    }
+}
+
+/// What is in the journal and in the table has no version of its own: that of the superblocks speaks for all
+/// of it, and is read before anything else.
+#[test]
+fn a_newer_version_on_any_copy_of_any_device_is_refused_and_nothing_is_written() {
+    let devices = created(3);
+    for place in 0..devices.len() {
+        for offset in SUPERBLOCK_OFFSETS {
+            let mut newer = devices.clone();
+            let bytes = &mut newer[place][offset as usize..offset as usize + 4096];
+            let version = FORMAT_VERSION + 1;
+            bytes[8..12].copy_from_slice(&version.to_le_bytes());
+            bytes[12..16].fill(0);
+            let checksum = crc32c(bytes).to_le_bytes();
+            bytes[12..16].copy_from_slice(&checksum);
+            let before = newer.clone();
+            let refused = OpenError::NewerVersion {
+                disk: DiskId(place as u16),
+                version,
+                known: FORMAT_VERSION,
+            };
+            assert_eq!(open(&mut newer, usize::MAX), Some(Err(refused)));
+            assert!(newer == before, "nothing is written");
         }
     }
 }
