@@ -198,3 +198,31 @@ fn decode_key(key: &str, mut source: &[u8]) -> Result<KeyValue, OpenError> {
 fn damaged(_: CodecError) -> OpenError {
     OpenError::Damaged
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_format_is_refused_before_anything_else_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::create(folder.path().join("store.redb")).unwrap();
+        let cluster = ClusterId(5);
+        initialize(&database, cluster).unwrap();
+        assert!(read(&database, cluster).is_ok());
+        let transaction = database.begin_write().unwrap();
+        let mut numbers = transaction.open_table(NUMBERS).unwrap();
+        numbers.insert("format", FORMAT + 1).unwrap();
+        numbers.remove("revision").unwrap();
+        drop(numbers);
+        transaction.commit().unwrap();
+        // Another cluster's, for all that can be known of it.
+        for cluster in [cluster, ClusterId(6)] {
+            let refused = read(&database, cluster);
+            assert!(
+                matches!(refused, Err(OpenError::Format(format)) if format == FORMAT + 1),
+                "{refused:?}"
+            );
+        }
+    }
+}
