@@ -1,17 +1,24 @@
 //! What earlier versions wrote is taken over: every golden image is looked into, served, written to, and
 //! served again.
 
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use holdfast_e2e::cli::FAILED;
 use holdfast_e2e::golden::{Image, Sheet};
 use holdfast_e2e::host::Host;
 use holdfast_e2e::{Demo, cli, demo};
+use holdfast_format::{FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
+use holdfast_stdx::crc32c;
 use serde_json::Value;
 
 /// How long nodes may take to be in sync with what they missed.
 const SYNC_PATIENCE: Duration = Duration::from_secs(60);
+/// Any will do: what is on the device is refused before it is looked whose it is.
+const CLUSTER: &str = "5eed0000000000000000000000000009";
 /// Sectors of a block.
 const BLOCK: u64 = 8;
 
@@ -53,6 +60,54 @@ fn what_earlier_versions_wrote_is_looked_into() -> Result<()> {
             ensure!(kinds.iter().any(|it| it == kind), "{kind} is in no journal");
         }
     }
+    Ok(())
+}
+
+/// One superblock of a version that nobody knows yet: every command refuses the device, says what to do, and
+/// changes nothing.
+#[test]
+fn a_device_of_a_newer_version_is_refused() -> Result<()> {
+    let image = Image::all()?.into_iter().next().context("an image")?;
+    let folder = tempfile::tempdir()?;
+    image.unpack(folder.path())?;
+    let device = folder.path().join("n1/device");
+    let file = File::options().read(true).write(true).open(&device)?;
+    for offset in SUPERBLOCK_OFFSETS {
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        file.read_exact_at(&mut bytes, offset)?;
+        bytes[8..12].copy_from_slice(&(FORMAT_VERSION + 1).to_le_bytes());
+        bytes[12..16].fill(0);
+        let checksum = crc32c(&bytes).to_le_bytes();
+        bytes[12..16].copy_from_slice(&checksum);
+        file.write_all_at(&bytes, offset)?;
+    }
+    let before = fs::metadata(&device)?.modified()?;
+    let device = device.to_str().context("a path in UTF-8")?;
+    let directory = folder.path().join("node").display().to_string();
+    let config = folder.path().join("node.toml");
+    let text = format!(
+        "cluster = \"{CLUSTER}\"\nnode = 1\nname = \"n1\"\ndirectory = \"{directory}\"\n\
+         portal.listen = \"127.0.0.1:0\"\nportal.advertise = \"127.0.0.1:1\"\n\
+         peers.listen = \"127.0.0.1:0\"\npeers.advertise = \"127.0.0.1:1\"\n\
+         api.listen = \"127.0.0.1:0\"\napi.advertise = \"127.0.0.1:1\"\n\
+         metadata.addresses = [\"127.0.0.1:1\"]\n[[devices]]\npath = \"{device}\"\n"
+    );
+    fs::write(&config, text)?;
+    let config = config.to_str().context("a path in UTF-8")?;
+    for command in [
+        &["inspect", device][..],
+        &["recover", "read", device],
+        &["node", "--config", config],
+    ] {
+        let talk = cli::fails(FAILED, command)?;
+        let version = format!("format version {}", FORMAT_VERSION + 1);
+        ensure!(talk.contains(&version), "{command:?}: {talk}");
+        ensure!(talk.contains("newer program"), "{command:?}: {talk}");
+    }
+    ensure!(
+        fs::metadata(device)?.modified()? == before,
+        "it was changed"
+    );
     Ok(())
 }
 
