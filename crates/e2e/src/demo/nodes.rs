@@ -66,7 +66,7 @@ impl Demo {
             if let Some(place) = self.started.iter().position(|child| child.id() == pid)
                 && self.started[place].try_wait()?.is_some()
             {
-                self.started.swap_remove(place);
+                self.started.swap_remove(place).wait()?;
             }
             Ok(!runs(pid, &self.directory()))
         })

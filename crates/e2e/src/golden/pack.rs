@@ -207,16 +207,15 @@ fn decompress(mut packed: &[u8], length: usize) -> Result<Vec<u8>> {
         }
         let back = take_number(&mut packed)?;
         let from = usize::try_from(back).ok().filter(|back| *back > 0);
-        let mut from = from
+        let from = from
             .and_then(|back| bytes.len().checked_sub(back))
             .context("a copy is of bytes before it")?;
         ensure!(
             count <= (length.saturating_sub(bytes.len())) as u64,
             "more bytes than were announced"
         );
-        for _ in 0..count {
+        for from in from..from + count as usize {
             bytes.push(bytes[from]);
-            from += 1;
         }
     }
     ensure!(packed.is_empty(), "something follows the end");

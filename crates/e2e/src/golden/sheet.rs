@@ -47,7 +47,7 @@ fn content(write: u64, sector: u64) -> [u8; 8] {
     if write == 0 {
         return [0; 8];
     }
-    let word = (write << 40 | sector / BLOCK_SECTORS).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let word = ((write << 40) | (sector / BLOCK_SECTORS)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     word.to_le_bytes()
 }
 
