@@ -14,6 +14,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::device::SLOT_COUNT_MAX;
+use crate::superblock::USE_COUNTER_MAX;
 
 /// Devices of a store at most: as many as are in the superblock.
 pub const DEVICES_MAX: usize = 128;
@@ -27,11 +28,15 @@ pub(crate) struct ListedBytes {
     pub(crate) slot_count: U32,
     pub(crate) ordinal: U16,
     pub(crate) state: u8,
-    pub(crate) reserved: [u8; 5],
+    pub(crate) absent: u8,
+    /// The lowest 24 bits: a use's number has no more.
+    pub(crate) last_use: [u8; 3],
+    pub(crate) reserved: u8,
 }
 
 const _: () = assert!(size_of::<ListedBytes>() == 24);
-const _: () = assert!(offset_of!(ListedBytes, reserved) == 19);
+const _: () = assert!(offset_of!(ListedBytes, absent) == 19);
+const _: () = assert!(offset_of!(ListedBytes, reserved) == 23);
 
 impl ListedBytes {
     pub(crate) const NONE: Self = Self {
@@ -40,7 +45,9 @@ impl ListedBytes {
         slot_count: U32::ZERO,
         ordinal: U16::ZERO,
         state: 0,
-        reserved: [0; 5],
+        absent: 0,
+        last_use: [0; 3],
+        reserved: 0,
     };
 }
 
@@ -53,6 +60,15 @@ pub enum DeviceState {
     Draining,
     /// The same, and when it has none left it leaves the store by itself.
     Leaving,
+}
+
+/// A device that the store has, and is used without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Absence {
+    /// Whether it has failed: then it is never used again.
+    pub is_lost: bool,
+    /// The last use of the store in which it took part, wholly or until it failed.
+    pub last_use: u64,
 }
 
 /// A device of the list.
@@ -68,6 +84,8 @@ pub struct ListedDevice {
     pub slot_count: u32,
     /// What is done with it.
     pub state: DeviceState,
+    /// It is not there, or has failed.
+    pub absent: Option<Absence>,
 }
 
 /// The devices of a store.
@@ -104,10 +122,18 @@ impl DeviceList {
         self.devices.iter().find(|device| device.id == id)
     }
 
+    /// Whether the store is used without one of them.
+    #[must_use]
+    pub fn lacks_one(&self) -> bool {
+        self.devices.iter().any(|device| device.absent.is_some())
+    }
+
     pub(crate) fn encode(&self) -> [ListedBytes; DEVICES_MAX] {
         assert!(self.is_sound(), "a list that is written is one");
         let mut bytes = [ListedBytes::NONE; DEVICES_MAX];
         for (place, device) in bytes.iter_mut().zip(&self.devices) {
+            let last_use = device.absent.map_or(0, |absent| absent.last_use);
+            let [low, middle, high, ..] = last_use.to_le_bytes();
             *place = ListedBytes {
                 id: U64::new(device.id),
                 slot_base: U32::new(device.slot_base),
@@ -118,7 +144,13 @@ impl DeviceList {
                     DeviceState::Draining => 2,
                     DeviceState::Leaving => 3,
                 },
-                reserved: [0; 5],
+                absent: match device.absent {
+                    None => 0,
+                    Some(Absence { is_lost: false, .. }) => 1,
+                    Some(Absence { is_lost: true, .. }) => 2,
+                },
+                last_use: [low, middle, high],
+                reserved: 0,
             };
         }
         bytes
@@ -169,10 +201,18 @@ impl DeviceList {
         self.devices.len() <= DEVICES_MAX
             && !self.devices.is_empty()
             && self.devices[0].state == DeviceState::InUse
+            && self.devices[0].absent.is_none()
+            && self.devices.iter().all(is_used_up_to)
             && slots <= self.next_slot
             && ordinals <= self.next_ordinal
             && self.next_slot <= SLOT_COUNT_MAX
     }
+}
+
+fn is_used_up_to(device: &ListedDevice) -> bool {
+    device
+        .absent
+        .is_none_or(|absent| absent.last_use <= USE_COUNTER_MAX)
 }
 
 fn listed(entry: &ListedBytes) -> Option<ListedDevice> {
@@ -182,12 +222,23 @@ fn listed(entry: &ListedBytes) -> Option<ListedDevice> {
         3 => DeviceState::Leaving,
         _ => return None,
     };
-    (entry.reserved == [0; 5]).then_some(ListedDevice {
+    let [low, middle, high] = entry.last_use;
+    let last_use = u64::from_le_bytes([low, middle, high, 0, 0, 0, 0, 0]);
+    let absent = match entry.absent {
+        0 if last_use == 0 => None,
+        mark @ (1 | 2) => Some(Absence {
+            is_lost: mark == 2,
+            last_use,
+        }),
+        _ => return None,
+    };
+    (entry.reserved == 0).then_some(ListedDevice {
         id: entry.id.get(),
         ordinal: entry.ordinal.get(),
         slot_base: entry.slot_base.get(),
         slot_count: entry.slot_count.get(),
         state,
+        absent,
     })
 }
 
@@ -204,6 +255,7 @@ mod tests {
             slot_base,
             slot_count: 8,
             state: DeviceState::InUse,
+            absent: None,
         }
     }
 
@@ -229,8 +281,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_of_absent_devices_is_read_as_it_was_written() {
+        let mut list = list();
+        for (place, is_lost, last_use) in [(1, false, 0), (2, true, USE_COUNTER_MAX)] {
+            list.devices[place].absent = Some(Absence { is_lost, last_use });
+        }
+        assert!(list.lacks_one());
+        assert_eq!(read(&list, &list.encode()), Some(list));
+    }
+
+    #[test]
     fn a_list_that_contradicts_itself_is_none() {
-        let spoil: [fn(&mut [ListedBytes; DEVICES_MAX]); 9] = [
+        let spoil: [fn(&mut [ListedBytes; DEVICES_MAX]); 13] = [
             |entries| entries[1].id = U64::new(1),
             |entries| entries[1].id = U64::ZERO,
             |entries| entries[0].ordinal = U16::new(1),
@@ -239,7 +301,11 @@ mod tests {
             |entries| entries[1].slot_base = U32::new(7),
             |entries| entries[2].slot_base = U32::new(57),
             |entries| entries[2].ordinal = U16::new(8),
-            |entries| entries[3].reserved[0] = 1,
+            |entries| entries[3].reserved = 1,
+            |entries| entries[1].reserved = 1,
+            |entries| entries[0].absent = 1,
+            |entries| entries[1].absent = 3,
+            |entries| entries[1].last_use[0] = 1,
         ];
         for (number, spoil) in spoil.into_iter().enumerate() {
             let mut entries = list().encode();

@@ -14,8 +14,8 @@ use holdfast_stdx::Bytes;
 
 use crate::group::{GroupHeader, GroupWriter};
 use crate::{
-    Body, DeviceLayout, DeviceList, DeviceState, EntryError, GroupError, ListedDevice, Looks,
-    PageEntry, PageKey, Record, SegmentError, SegmentHeader, SlotContent, Superblock,
+    Absence, Body, DeviceLayout, DeviceList, DeviceState, EntryError, GroupError, ListedDevice,
+    Looks, PageEntry, PageKey, Record, SegmentError, SegmentHeader, SlotContent, Superblock,
     SuperblockError, UseIds,
 };
 
@@ -98,6 +98,24 @@ const LISTING_SUPERBLOCK: &[(usize, &str)] = &[
     ),
 ];
 
+/// Of version 3: the device has the journal, the second of three is missing, the third has failed.
+const LACKING_SUPERBLOCK: &[(usize, &str)] = &[
+    (0, "484f4c444641535403000000d864e37707"),
+    (
+        25,
+        "0102030405060708090a0b0c0d0e0fffeeddccbbaa99887766554433221100efcdab896745230105\
+         00000000000000030000000300010000020000040000000000004000000000000020000000000000\
+         00400010000000000020040000000000403c04000000000040bc3c000000000008",
+    ),
+    (176, "08070605040302011817161514131211"),
+    (
+        656,
+        "38373635343332310900000000000000281e00000800000038373635343332310000000000080000\
+         0000010000000000282726252423222100100000200e000003000301030201004847464544434241\
+         201e0000080000000700010204",
+    ),
+];
+
 /// Of version 1: without an id and a list.
 fn superblock() -> Superblock {
     Superblock {
@@ -137,6 +155,7 @@ fn listing_superblock() -> Superblock {
         slot_base,
         slot_count,
         state,
+        absent: None,
     };
     let id = 0x2122_2324_2526_2728;
     let mut known = Superblock {
@@ -185,6 +204,39 @@ fn version_2_superblock() {
     assert_eq!(Superblock::decode(&bytes), Ok(listing_superblock()));
 }
 
+/// Of version 3: the same, but the second device is missing, and a third one has failed.
+#[test]
+fn version_3_superblock() {
+    let mut known = listing_superblock();
+    known.ordinal = 0;
+    known.slot_base = 0;
+    known.device_id = 0x3132_3334_3536_3738;
+    known.layout.slot_count = 2048;
+    let absent = |is_lost, last_use| Some(Absence { is_lost, last_use });
+    known.list.devices[1].absent = absent(false, 0x01_0203);
+    known.list.devices.push(ListedDevice {
+        id: 0x4142_4344_4546_4748,
+        ordinal: 7,
+        slot_base: 7712,
+        slot_count: 8,
+        state: DeviceState::InUse,
+        absent: absent(true, 4),
+    });
+    known.list.next_ordinal = 8;
+    known.list.next_slot = 7720;
+    known.device_count = 3;
+    let bytes = literal(4096, LACKING_SUPERBLOCK);
+    assert_eq!(known.encode(), bytes);
+    assert_eq!(Superblock::decode(&bytes), Ok(known));
+    // A program that knows no such entries must not take them for others.
+    let mut of_version_2 = bytes;
+    of_version_2[8] = 2;
+    let checksum = crate::bytes::checksum_without(&of_version_2, 12);
+    of_version_2[12..16].copy_from_slice(&checksum.to_le_bytes());
+    let refused = Superblock::decode(&of_version_2);
+    assert_eq!(refused, Err(SuperblockError::Malformed));
+}
+
 #[test]
 fn a_device_that_is_being_added_has_an_id_and_no_list() {
     let joining = Superblock {
@@ -220,6 +272,7 @@ fn version_1_becomes_version_2() {
         slot_base,
         slot_count,
         state: DeviceState::InUse,
+        absent: None,
     };
     let list = DeviceList {
         generation: 1,

@@ -107,7 +107,8 @@ pub fn structures() -> Vec<Structure> {
         device_bytes journal_offset segment_bytes segment_count table_a_offset slots_offset
         table_b_offset slot_count slot_base use_ids device_id generation next_slot next_ordinal
         reserved_c devices reserved_d),
-        structure!("device of the list", ListedBytes: id slot_base slot_count ordinal state reserved),
+        structure!("device of the list", ListedBytes: id slot_base slot_count ordinal state absent
+        last_use reserved),
         structure!("segment header", SegmentBytes: magic checksum index store nonce ordinal
         first_group oldest_group partition reserved),
         structure!("group header", GroupBytes: magic checksum previous store nonce ordinal group

@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::bytes::{all_zero, checksum_without};
 use crate::device::{DeviceLayout, SLOT_COUNT_MAX};
 use crate::device_list::{DEVICES_MAX, DeviceList, DeviceState, ListedBytes, ListedDevice};
-use crate::versions::{FORMAT_VERSION, VERSION_1};
+use crate::versions::{FORMAT_VERSION, VERSION_1, VERSION_2, VERSION_3};
 
 /// Bytes of a superblock: one physical sector at most.
 pub const SUPERBLOCK_BYTES: usize = 4096;
@@ -187,7 +187,7 @@ pub enum SuperblockError {
 pub struct TooManyDevices;
 
 impl Superblock {
-    /// The superblock's bytes, in this program's version. Panics if it is of version 1 and has not been
+    /// The superblock's bytes, in the oldest version that can say it but the first. Panics if it is of version 1 and has not been
     /// [`upgrade`](Self::upgrade)d.
     #[must_use]
     pub fn encode(&self) -> Bytes {
@@ -198,7 +198,7 @@ impl Superblock {
         );
         let mut raw = SuperblockBytes {
             magic: MAGIC,
-            version: U32::new(FORMAT_VERSION),
+            version: U32::new(self.version()),
             checksum: U32::ZERO,
             update: U64::new(self.update),
             cluster: U128::new(self.cluster.0),
@@ -241,6 +241,14 @@ impl Superblock {
         Bytes::copy_from_slice(raw.as_bytes())
     }
 
+    fn version(&self) -> u32 {
+        if self.list.lacks_one() {
+            VERSION_3
+        } else {
+            VERSION_2
+        }
+    }
+
     /// Whether the device is one that was being added: it has never had a page.
     #[must_use]
     pub fn is_joining(&self) -> bool {
@@ -279,6 +287,7 @@ impl Superblock {
                         slot_base: found.slot_base,
                         slot_count: found.layout.slot_count,
                         state: DeviceState::InUse,
+                        absent: None,
                     }
                 })
                 .collect();
@@ -371,6 +380,7 @@ impl SuperblockBytes {
             layout,
         })
     }
+
     /// The device's id, and the list; neither was there before version 2.
     fn parse_list(&self) -> Option<(u64, DeviceList)> {
         if self.version.get() == VERSION_1 {
@@ -390,6 +400,7 @@ impl SuperblockBytes {
                 && listed.slot_count == self.slot_count.get()
         });
         let sound = id != 0
+            && (self.version.get() >= VERSION_3 || !list.lacks_one())
             && self.reserved_c == [0; 2]
             && self.reserved_d == [0; 344]
             && (is_listed || list.generation == 0);

@@ -8,5 +8,9 @@ pub const VERSION_1: u32 = 1;
 /// [`Superblock::upgrade`](crate::Superblock::upgrade), done by the first opening.
 pub const VERSION_2: u32 = 2;
 
-/// The version that this program writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = VERSION_2;
+/// Version 3: an entry of that list may say that the device is missing, or has failed, and since when.
+/// The step: there is none, for a list without such an entry is written as one of version 2.
+pub const VERSION_3: u32 = 3;
+
+/// The newest version that this program writes, and that it reads.
+pub const FORMAT_VERSION: u32 = VERSION_3;
