@@ -41,9 +41,21 @@ impl Engine {
         out.push(Command::Ordered { number, result });
     }
 
-    pub(crate) fn device_left(&mut self, disk: DiskId, ordinal: u16, out: &mut Output) {
+    pub(crate) fn device_left(&mut self, disk: Option<DiskId>, ordinal: u16, out: &mut Output) {
         self.world.notices.push(Notice::DeviceLeft(ordinal));
-        out.push(Command::Release(disk));
+        if let Some(disk) = disk {
+            out.push(Command::Release(disk));
+        }
+    }
+
+    /// Devices of the store that it is used without.
+    pub(crate) fn tell_of_absent_devices(&mut self) {
+        for device in self.world.storage.store().devices() {
+            if let Some(absence) = device.absent {
+                let notice = Notice::DeviceAbsent(device.ordinal, absence);
+                self.world.notices.push(notice);
+            }
+        }
     }
 
     /// Devices that were given, and are none of the store's, are told about and closed.

@@ -545,7 +545,10 @@ impl Engine {
             StoreEvent::ReadDone { token, blocks } => self.read_done(token, blocks),
             StoreEvent::DeviceOrdered { token, result } => self.device_ordered(token, result, out),
             StoreEvent::DeviceLeft { disk, ordinal } => self.device_left(disk, ordinal, out),
-            StoreEvent::DeviceFailed { disk } => self.device_failed(disk),
+            StoreEvent::DeviceFailed {
+                disk,
+                is_dispensable,
+            } => self.device_failed(disk, is_dispensable, out),
         }
     }
 

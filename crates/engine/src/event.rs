@@ -178,6 +178,9 @@ pub enum Command {
     Notice(Notice),
     /// Commands of hosts waited, and none was done for a while; that is over.
     Stalled(Stall),
+    /// A device has failed, and every role here has ended; the store can be opened without the device, at the
+    /// next start.
+    DeviceLost(DiskId),
     /// Everything is written and handed over: the process may end. After this, and only then,
     /// nothing more is asked.
     Stopped,

@@ -50,7 +50,7 @@ pub use event::{
     PortalEvent,
 };
 pub use holdfast_store::{
-    DeviceGeometry, DeviceOrder, DeviceRefused, DeviceState, DeviceStatus, Stray,
+    Absence, DeviceGeometry, DeviceOrder, DeviceRefused, DeviceState, DeviceStatus, Stray,
 };
 pub use newer::NewerState;
 pub use notes::report;

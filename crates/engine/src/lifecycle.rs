@@ -73,6 +73,7 @@ impl Engine {
                 state: found.state,
                 committed: found.committed,
                 intact: found.intact,
+                lacks: found.lacks,
                 tail_suspect: found.tail_suspect,
                 commands: found.commands,
                 changes: self
@@ -85,7 +86,7 @@ impl Engine {
             },
         );
         let bad = self.world.storage.bad_blocks(slice);
-        if bad > 0 {
+        if bad > 0 && !found.lacks {
             self.world.notices.push(Notice::Spoiled(slice, bad));
         }
         let mut context = SliceContext {
@@ -160,6 +161,7 @@ impl Engine {
         }
         let notes = Notes::take_from(&mut recovered.slices);
         self.release_strays(&recovered.strays, out);
+        self.tell_of_absent_devices();
         let held = recovered.slices.keys().map(|slice| slice.volume).collect();
         let own = NodeRecord {
             schema: 1,
@@ -218,8 +220,12 @@ impl Engine {
         }
     }
 
-    pub(crate) fn device_failed(&mut self, disk: DiskId) {
+    /// A node that can do without the device is to start anew.
+    pub(crate) fn device_failed(&mut self, disk: DiskId, is_dispensable: bool, out: &mut Output) {
         self.world.notices.push(Notice::DeviceFailed(disk));
+        if is_dispensable {
+            out.push(Command::DeviceLost(disk));
+        }
         for slice in self.slices() {
             self.with_replica(slice, |replica, context| {
                 replica.handle_failure(context);

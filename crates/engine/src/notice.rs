@@ -5,7 +5,7 @@ use core::fmt;
 
 use holdfast_model::record::ScrubFindings;
 use holdfast_model::{DiskId, Epoch, NodeId, SliceId};
-use holdfast_store::Stray;
+use holdfast_store::{Absence, Stray};
 
 use crate::Astray;
 
@@ -107,6 +107,8 @@ pub enum Notice {
     Stray(DiskId, Stray),
     /// A device has left the store.
     DeviceLeft(u16),
+    /// The store is used without a device of this number.
+    DeviceAbsent(u16, Absence),
     /// A device failed; every replica of this node is out.
     DeviceFailed(DiskId),
 }
@@ -150,6 +152,7 @@ impl Notice {
             | Self::NotKnownOf(..)
             | Self::MetadataAstray(_)
             | Self::Unreadable(_)
+            | Self::DeviceAbsent(..)
             | Self::DeviceFailed(..) => Severity::Error,
         }
     }
@@ -277,6 +280,13 @@ impl Notice {
             ),
             Self::Stray(disk, stray) => {
                 write!(formatter, "device {} is not used: {stray}", disk.0)
+            }
+            Self::DeviceAbsent(ordinal, Absence { is_lost, .. }) => {
+                let how = if *is_lost { "has failed" } else { "is missing" };
+                write!(
+                    formatter,
+                    "device {ordinal} {how}: what was on it is brought by other nodes where they have it"
+                )
             }
             Self::DeviceLeft(ordinal) => {
                 write!(formatter, "device {ordinal} has left this node's store")

@@ -16,12 +16,12 @@ use holdfast_api::documents::{
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_disk::{DeviceSpec, Disks, Geometry, OpenDevice};
 use holdfast_engine::{
-    DeviceGeometry, DeviceOrder, DeviceRefused, DeviceState as State, DeviceStatus, Event,
+    Absence, DeviceGeometry, DeviceOrder, DeviceRefused, DeviceState as State, DeviceStatus, Event,
 };
 use holdfast_model::{DiskId, PAGE_SIZE, Tier};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::paths::{Paths, Place};
+use crate::paths::{Noted, Paths, Place};
 
 /// Orders that may wait for the loop: people give them.
 const WAITING_MAX: usize = 16;
@@ -40,7 +40,11 @@ enum What {
         replaces: Option<u16>,
     },
     Drain(u16),
-    Remove(u16),
+    Resume(u16),
+    Remove {
+        ordinal: u16,
+        gives_up: bool,
+    },
 }
 
 /// How long an order may take: some writes, each behind what is in flight. A drain goes on afterwards.
@@ -94,7 +98,11 @@ impl DeviceDesk {
                 replaces,
             } => self.add(Path::new(&path), tier, replaces).await?,
             DeviceChange::Drain { device } => self.order(What::Drain(device)).await?,
-            DeviceChange::Remove { device } => self.order(What::Remove(device)).await?,
+            DeviceChange::Resume { device } => self.order(What::Resume(device)).await?,
+            DeviceChange::Remove { device, give_up } => {
+                let (ordinal, gives_up) = (device, give_up);
+                self.order(What::Remove { ordinal, gives_up }).await?;
+            }
         }
         let devices = self.report.borrow().devices.clone();
         Ok(DeviceList { devices })
@@ -182,13 +190,13 @@ impl DeviceDesk {
     /// Notes where the devices are, whenever the store has others.
     pub(crate) async fn keep(self) {
         let mut report = self.report.clone();
-        let mut known: Vec<Place> = Vec::new();
+        let mut known: Vec<Noted> = Vec::new();
         while report.changed().await.is_ok() {
-            let current: Vec<Place> = report
+            let current: Vec<Noted> = report
                 .borrow_and_update()
                 .devices
                 .iter()
-                .map(place_of)
+                .map(noted)
                 .collect();
             if current.is_empty() || current == known {
                 continue;
@@ -203,13 +211,18 @@ impl DeviceDesk {
     }
 }
 
-fn place_of(device: &Device) -> Place {
-    Place {
+fn noted(device: &Device) -> Noted {
+    let place = Place {
         path: PathBuf::from(&device.path),
         tier: match device.tier {
             DeviceTier::Flash => Tier::Flash,
             DeviceTier::Capacity => Tier::Capacity,
         },
+    };
+    Noted {
+        number: device.number,
+        place,
+        is_absent: device.is_absent,
     }
 }
 
@@ -224,6 +237,14 @@ fn hint(refused: &DeviceRefused) -> &'static str {
         DeviceRefused::NoRoom { .. } => "add a device first, or have the node hold less",
         DeviceRefused::NotEmpty { .. } => {
             "drain it first: `holdfast device drain NODE DEVICE --wait`"
+        }
+        DeviceRefused::Absent => {
+            "put another in its place with `holdfast device replace`, or remove it; what was on it is brought \
+             by other nodes"
+        }
+        DeviceRefused::Lacking { .. } => {
+            "it leaves when other nodes have brought that: `holdfast status --explain` says how far they are. If \
+             it is the only copy, and is not to come back: `--give-up`"
         }
         DeviceRefused::NotBlank { .. } => {
             "only a blank device is added; to give up what is on it, overwrite its first 2 MiB with \
@@ -301,7 +322,8 @@ impl Orders {
                 }
             }
             What::Drain(ordinal) => DeviceOrder::Drain { ordinal },
-            What::Remove(ordinal) => DeviceOrder::Remove { ordinal },
+            What::Resume(ordinal) => DeviceOrder::Resume { ordinal },
+            What::Remove { ordinal, gives_up } => DeviceOrder::Remove { ordinal, gives_up },
         };
         let number = self.next;
         self.next += 1;
@@ -355,24 +377,41 @@ pub(crate) fn geometry(disk: DiskId, found: Geometry, tier: Tier) -> DeviceGeome
     }
 }
 
-/// The devices as documents tell them.
-pub(crate) fn documents(devices: &[DeviceStatus], names: &[PathBuf]) -> Vec<Device> {
-    let document = |device: &DeviceStatus| Device {
-        number: device.ordinal,
-        path: names[usize::from(device.disk.0)].display().to_string(),
-        tier: match device.tier {
-            Tier::Flash => DeviceTier::Flash,
-            Tier::Capacity => DeviceTier::Capacity,
-        },
-        state: match device.state {
-            State::InUse => DeviceState::InUse,
-            State::Draining if device.pages_used == 0 => DeviceState::Drained,
-            State::Draining => DeviceState::Draining,
-            State::Leaving => DeviceState::Leaving,
-        },
-        journal: device.ordinal == 0,
-        bytes: device.pages * PAGE_SIZE as u64,
-        used_bytes: device.pages_used * PAGE_SIZE as u64,
+/// The devices as documents tell them: those that are absent as they are known.
+pub(crate) fn documents(
+    devices: &[DeviceStatus],
+    names: &[PathBuf],
+    known: &BTreeMap<u16, Place>,
+) -> Vec<Device> {
+    let document = |device: &DeviceStatus| {
+        let place = known.get(&device.ordinal);
+        let path = device.disk.map(|disk| &names[usize::from(disk.0)]);
+        let path = path.or(place.map(|place| &place.path));
+        let tier = device.tier.or(place.map(|place| place.tier));
+        Device {
+            number: device.ordinal,
+            path: path.map_or_else(String::new, |path| path.display().to_string()),
+            tier: match tier.unwrap_or(Tier::Flash) {
+                Tier::Flash => DeviceTier::Flash,
+                Tier::Capacity => DeviceTier::Capacity,
+            },
+            state: state(device),
+            journal: device.ordinal == 0,
+            is_absent: device.absent.is_some(),
+            bytes: device.pages * PAGE_SIZE as u64,
+            used_bytes: device.pages_used * PAGE_SIZE as u64,
+        }
     };
     devices.iter().map(document).collect()
+}
+
+fn state(device: &DeviceStatus) -> DeviceState {
+    match (device.state, device.absent) {
+        (State::Leaving, _) => DeviceState::Leaving,
+        (_, Some(Absence { is_lost: true, .. })) => DeviceState::Lost,
+        (_, Some(_)) => DeviceState::Missing,
+        (State::InUse, None) => DeviceState::InUse,
+        (State::Draining, None) if device.pages_used == 0 => DeviceState::Drained,
+        (State::Draining, None) => DeviceState::Draining,
+    }
 }

@@ -64,6 +64,15 @@ pub enum NodeError {
         /// Why not.
         failure: OpenFailure,
     },
+    /// A device has failed, and the others can be used.
+    #[error(
+        "{} has failed, and counts no more: start again, and the node goes on without it\n\n\
+         hint: `holdfast device replace` puts another in its place", path.display()
+    )]
+    DeviceLost {
+        /// The device.
+        path: PathBuf,
+    },
     /// The operating system gives no thread, no descriptor.
     #[error("start: {0}")]
     Resources(#[from] io::Error),

@@ -12,6 +12,7 @@ pub mod etcd;
 pub mod limits;
 pub mod logging;
 mod metrics;
+mod opening;
 mod paths;
 pub mod ports;
 pub mod predecessor;

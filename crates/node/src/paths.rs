@@ -9,7 +9,7 @@
 //! - whatever the file holds, nothing is done with a device because of it but that it is looked at: the
 //!   store decides which are its own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -31,6 +31,19 @@ struct Content {
     /// Devices that came later. Not those of the first start: who names another one in the configuration
     /// instead is told that it is not the store's.
     devices: Vec<Place>,
+    /// Those that the store is used without: nobody waits for them.
+    absent: BTreeSet<PathBuf>,
+    /// Where each was when it was last there, by its number.
+    numbers: BTreeMap<String, Place>,
+}
+
+/// A device of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Noted {
+    pub(crate) number: u16,
+    /// Without a path, if it is absent and nobody knows where it was.
+    pub(crate) place: Place,
+    pub(crate) is_absent: bool,
 }
 
 /// A device.
@@ -110,6 +123,27 @@ impl Paths {
         chosen
     }
 
+    /// Where the devices were, by their numbers.
+    pub(crate) fn known(&self) -> BTreeMap<u16, Place> {
+        let numbers = self.content.numbers.iter();
+        numbers
+            .filter_map(|(number, place)| Some((number.parse().ok()?, place.clone())))
+            .collect()
+    }
+
+    /// The devices that were there when the node last ran: files that are made if they are not are not
+    /// waited for.
+    pub(crate) fn awaited(&self, configured: &[DeviceConfig]) -> Vec<PathBuf> {
+        let is_made = |path: &Path| {
+            let mut made = configured.iter().filter(|it| it.file_bytes.is_some());
+            made.any(|device| device.path == path)
+        };
+        let had = self.content.numbers.values().map(|place| &place.path);
+        had.filter(|path| !self.content.absent.contains(*path) && !is_made(path))
+            .cloned()
+            .collect()
+    }
+
     /// A device is about to be added.
     ///
     /// # Errors
@@ -145,8 +179,12 @@ impl Paths {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn note(&mut self, current: &[Place]) -> io::Result<()> {
-        let has = |path: &Path| current.iter().any(|place| place.path == path);
+    pub(crate) fn note(&mut self, current: &[Noted]) -> io::Result<()> {
+        // One that is absent may be any of those that are not there.
+        let is_anywhere = |noted: &Noted| noted.place.path.as_os_str().is_empty();
+        let keeps_all = current.iter().any(is_anywhere);
+        let named = || current.iter().filter(|noted| !is_anywhere(noted));
+        let has = |path: &Path| keeps_all || named().any(|noted| noted.place.path == path);
         self.adding.retain(|path| !has(path));
         let mut content = self.content.clone();
         content
@@ -156,8 +194,14 @@ impl Paths {
         let left = later.chain(&self.known);
         let left = left.filter(|path| !has(path) && !self.adding.contains(*path));
         content.removed.extend(left.cloned());
-        content.removed.retain(|path| !has(path));
-        self.known = current.iter().map(|place| place.path.clone()).collect();
+        content
+            .removed
+            .retain(|path| !named().any(|noted| noted.place.path == *path));
+        let absent = named().filter(|noted| noted.is_absent);
+        content.absent = absent.map(|noted| noted.place.path.clone()).collect();
+        let numbers = named().map(|noted| (noted.number.to_string(), noted.place.clone()));
+        content.numbers = numbers.collect();
+        self.known = named().map(|noted| noted.place.path.clone()).collect();
         if content == self.content {
             return Ok(());
         }
@@ -216,6 +260,14 @@ mod tests {
         }
     }
 
+    fn noted(number: u16, path: &Path) -> Noted {
+        Noted {
+            number,
+            place: place(path),
+            is_absent: false,
+        }
+    }
+
     fn chosen(paths: &Paths, devices: &[DeviceConfig]) -> Vec<PathBuf> {
         let chosen = paths.choose(devices, Path::exists).into_iter();
         chosen.map(|device| device.path).collect()
@@ -232,10 +284,10 @@ mod tests {
         let toml = [configured(&a), configured(&b)];
         let mut paths = Paths::read(directory.path());
         assert_eq!(paths.choose(&toml, Path::exists), toml, "the first start");
-        paths.note(&[place(&a), place(&b)]).unwrap();
+        paths.note(&[noted(0, &a), noted(1, &b)]).unwrap();
         // Cut short while one is being added.
         paths.begin(place(&c)).unwrap();
-        paths.note(&[place(&a), place(&b)]).unwrap();
+        paths.note(&[noted(0, &a), noted(1, &b)]).unwrap();
         let all = vec![a.clone(), b.clone(), c.clone()];
         assert_eq!(chosen(&Paths::read(directory.path()), &toml), all);
         let elsewhere = [configured(&c)];
@@ -245,8 +297,10 @@ mod tests {
             "the configuration says where those of the first start are"
         );
         // It is the node's, and another has left.
-        paths.note(&[place(&a), place(&b), place(&c)]).unwrap();
-        paths.note(&[place(&a), place(&c)]).unwrap();
+        paths
+            .note(&[noted(0, &a), noted(1, &b), noted(2, &c)])
+            .unwrap();
+        paths.note(&[noted(0, &a), noted(2, &c)]).unwrap();
         let mut paths = Paths::read(directory.path());
         assert_eq!(chosen(&paths, &toml), [a.clone(), c.clone()]);
         let more = [configured(&a), configured(&b), configured(&same)];
@@ -259,7 +313,7 @@ mod tests {
         paths.begin(place(&b)).unwrap();
         assert_eq!(chosen(&Paths::read(directory.path()), &toml).len(), 3);
         paths.undo(&b).unwrap();
-        paths.note(&[place(&a), place(&c)]).unwrap();
+        paths.note(&[noted(0, &a), noted(2, &c)]).unwrap();
         fs::remove_file(&c).unwrap();
         assert_eq!(chosen(&Paths::read(directory.path()), &toml), [a, b]);
     }

@@ -15,7 +15,7 @@ use holdfast_api::documents::LocalReport;
 use holdfast_disk::Disks;
 use holdfast_engine::{Command, Engine, Event, Notice, OpenFailure, Output, Severity};
 use holdfast_metadata::Session;
-use holdfast_model::DiskCompletion;
+use holdfast_model::{DiskCompletion, DiskId};
 use holdfast_net::{BindError, Network};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -54,6 +54,8 @@ pub(crate) struct Reactor {
     pub(crate) stalls: StallSender,
     pub(crate) names: Names,
     pub(crate) orders: Orders,
+    /// A device that has failed, and that the node can do without at its next start.
+    pub(crate) lost: Option<DiskId>,
     pub(crate) out: Output,
 }
 
@@ -86,6 +88,12 @@ impl Reactor {
             if self.obey()? {
                 self.network.close().await;
                 return Ok(());
+            }
+            if let Some(disk) = self.lost {
+                // The others are told; then whoever watches over the node starts it without the device.
+                self.network.close().await;
+                let path = self.names.devices[usize::from(disk.0)].clone();
+                return Err(NodeError::DeviceLost { path });
             }
             self.network.flush();
             // Requests begin now, and not only when everything has had its turn.
@@ -206,6 +214,7 @@ impl Reactor {
                     self.orders.end(number, result, &mut self.disks);
                 }
                 Command::Release(disk) => self.disks.release(disk),
+                Command::DeviceLost(disk) => self.lost = Some(disk),
                 Command::Stopped => stopped = true,
             }
         }

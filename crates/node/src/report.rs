@@ -1,5 +1,6 @@
 //! What the node tells its API about itself.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
@@ -11,6 +12,7 @@ use holdfast_engine::{Condition, NodeStatus, ReplicaStatus, Usage, VolumeStatus}
 use holdfast_model::{Incarnation, NodeId, PAGE_SIZE, SliceId};
 
 use crate::config::NodeConfig;
+use crate::paths::Place;
 use crate::rates::Rates;
 use crate::{clock, stalls};
 
@@ -19,6 +21,8 @@ pub(crate) struct Reporter {
     node: u16,
     name: String,
     incarnation: Incarnation,
+    /// Where absent devices were.
+    known: BTreeMap<u16, Place>,
     /// Reports that were made.
     made: u64,
     /// What joining replicas have, by slice and node.
@@ -28,8 +32,10 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    pub(crate) fn new(config: &NodeConfig) -> Self {
+    /// `known` are the places of the node's devices, by their numbers, when it last ran.
+    pub(crate) fn new(config: &NodeConfig, known: BTreeMap<u16, Place>) -> Self {
         Self {
+            known,
             node: config.node.0,
             name: config.name.clone(),
             incarnation: Incarnation::ZERO,
@@ -65,7 +71,7 @@ impl Reporter {
             // Who steers knows.
             silent: Vec::new(),
             scrubbed: status.scrubbed.into(),
-            devices: crate::devices::documents(&status.devices, names),
+            devices: crate::devices::documents(&status.devices, names, &self.known),
         }
     }
 
@@ -147,6 +153,7 @@ fn condition(condition: &Condition) -> Option<LocalCondition> {
         Condition::Joins(node) => (What::Joins, one(node)),
         Condition::Offers(node) => (What::Offers, one(node)),
         Condition::Damaged => (What::Damaged, Vec::new()),
+        Condition::Lacks => (What::Lacks, Vec::new()),
         Condition::OtherStore => (What::OtherStore, Vec::new()),
         Condition::Unnamed => (What::Unnamed, Vec::new()),
         Condition::Unrecorded => (What::Unrecorded, Vec::new()),

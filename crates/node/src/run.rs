@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use holdfast_api::Api;
-use holdfast_disk::{DeviceSpec, Disks, FileSpec, OpenErrorReason, Options, StartError};
+use holdfast_disk::Disks;
 use holdfast_engine::{Engine, EngineConfig, HOLD, NodeStatus, Output, TAKEOVERS_MAX};
 use holdfast_iscsi::target::Limits;
 use holdfast_model::{DiskId, StoreId};
@@ -20,13 +20,14 @@ use tokio::time::Instant;
 use tracing::Level;
 
 use crate::config::{DeviceConfig, LogConfig, NodeConfig};
-use crate::devices::{self, SECTOR_MAX};
+use crate::devices;
 use crate::directory::{ClaimError, Directory};
 use crate::error::NodeError;
 use crate::etcd::{Plan, Supervisor};
 use crate::logging::{self, Log};
+use crate::opening::{self, Opened};
 use crate::paths::Paths;
-use crate::predecessor::{self, Holder};
+use crate::predecessor;
 use crate::reactor::{Names, Reactor};
 use crate::report::Reporter;
 use crate::room::RoomWatch;
@@ -113,8 +114,11 @@ fn run_logged<A: Api>(
     let portal = bind("portal.listen", config.portal.listen)?;
     let api = bind("api.listen", config.api.listen)?;
     let paths = Paths::read(&config.directory);
-    let found = paths.choose(&config.devices, Path::exists);
-    let disks = open_disks(config, &found)?;
+    let Opened {
+        disks,
+        found,
+        left_out,
+    } = opening::open(config, &paths)?;
     let network = Network::new(NetworkConfig {
         cluster: config.cluster,
         node: config.node,
@@ -127,7 +131,7 @@ fn run_logged<A: Api>(
         .build_local(LocalOptions::default())?;
     let ended = runtime.block_on(async {
         let signals = Signals::listen()?;
-        let mut reporter = Reporter::new(config);
+        let mut reporter = Reporter::new(config, paths.known());
         let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
         let (desk, orders) = devices::desk(paths, told.clone());
         // The thread of the services ends with this.
@@ -138,7 +142,11 @@ fn run_logged<A: Api>(
         } = Services::start(config, api, told, desk, make_api)?;
         let mut out = Output::default();
         let engine = Engine::new(
-            engine_config(config, &found, &disks, portal_limits)?,
+            EngineConfig {
+                // Those that could not be opened may be what holds the store.
+                create: left_out.is_none().then(|| identity(config)).transpose()?,
+                ..engine_config(config, &found, &disks, portal_limits)?
+            },
             clock::now(),
             &mut out,
         );
@@ -154,13 +162,14 @@ fn run_logged<A: Api>(
             report_due: Instant::now(),
             names: names(config, &found),
             orders,
+            lost: None,
             out,
         };
         reactor.run(signals).await
     });
     // A name that is being looked up may take long, and nobody waits for it any more.
     runtime.shutdown_background();
-    ended
+    ended.map_err(|error| opening::blame(error, left_out))
 }
 
 fn bind(key: &'static str, address: SocketAddr) -> Result<Listener, NodeError> {
@@ -178,37 +187,14 @@ fn names(config: &NodeConfig, found: &[DeviceConfig]) -> Names {
     }
 }
 
-fn open_disks(config: &NodeConfig, found: &[DeviceConfig]) -> Result<Disks, NodeError> {
-    let spec = |device: &DeviceConfig| DeviceSpec {
-        path: device.path.clone(),
-        file: device.file_bytes.map(|size| FileSpec {
-            size,
-            preallocate: device.preallocate,
-        }),
-        // The store says how much it needs, and that it is more than this.
-        size_min: u64::from(SECTOR_MAX),
-    };
-    let specs: Vec<DeviceSpec> = found.iter().map(spec).collect();
-    let options = Options {
-        driver: config.disk_driver.choice(),
-        ..Options::default()
-    };
-    let disks = predecessor::attempt(
-        || Disks::open(&specs, options.clone()),
-        |error| match error {
-            StartError::Open(error) => holder_of_device(&error.reason),
-            _ => None,
-        },
-    )?;
-    tracing::info!("disks are driven by {:?}", disks.driver());
-    Ok(disks)
-}
-
-fn holder_of_device(reason: &OpenErrorReason) -> Option<Holder> {
-    match reason {
-        OpenErrorReason::InUse { holder } => Some(holder.map_or(Holder::Unknown, Holder::Process)),
-        _ => None,
-    }
+/// That of a store that is created.
+fn identity(config: &NodeConfig) -> Result<StoreIdentity, NodeError> {
+    Ok(StoreIdentity {
+        cluster: config.cluster,
+        store: StoreId(u128::from_ne_bytes(random()?)),
+        node: config.node,
+        nonce: u64::from_ne_bytes(random()?),
+    })
 }
 
 fn engine_config(
@@ -230,12 +216,7 @@ fn engine_config(
         peer: config.peers.advertised(),
         api: format!("http://{}", config.api.advertised()),
         devices: (0..).zip(found).map(geometry).collect(),
-        create: Some(StoreIdentity {
-            cluster: config.cluster,
-            store: StoreId(u128::from_ne_bytes(random()?)),
-            node: config.node,
-            nonce: u64::from_ne_bytes(random()?),
-        }),
+        create: None,
         use_id: u64::from_ne_bytes(random()?).max(1),
         store: StoreConfig::default(),
         portal_limits,

@@ -212,12 +212,12 @@ fn every_page_is_there_wherever_its_move_is_cut_short() {
             left: usize::MAX,
         };
         let mut pages = open(&mut memory, 2, vec![device(0, false), device(1, false)]);
-        pages.prove(SLICE, &set, true);
+        pages.prove(SLICE, &set, true, Sequence::ZERO);
         memory.left = requests;
         let done = drain(&mut pages, &mut memory).is_some();
         memory.left = usize::MAX;
         let mut pages = open(&mut memory, 3, vec![device(0, true), device(1, false)]);
-        pages.prove(SLICE, &set, true);
+        pages.prove(SLICE, &set, true, Sequence::ZERO);
         check(&mut pages, &mut memory);
         drain(&mut pages, &mut memory).expect("there is power");
         check(&mut pages, &mut memory);
@@ -225,7 +225,7 @@ fn every_page_is_there_wherever_its_move_is_cut_short() {
         assert_eq!(pages.slot_count() - pages.free_slots(), PAGES);
         check(&mut pages, &mut memory);
         let mut pages = open(&mut memory, 4, vec![device(1, false)]);
-        pages.prove(SLICE, &set, true);
+        pages.prove(SLICE, &set, true, Sequence::ZERO);
         check(&mut pages, &mut memory);
         if done {
             assert!(requests > 40, "each step of each round is cut short");

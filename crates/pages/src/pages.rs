@@ -13,7 +13,7 @@ use holdfast_model::{
 use crate::cache::{TableBlock, TableCache};
 use crate::place::{PagesPlace, TableBlockId};
 use crate::read::{Loading, Reads};
-use crate::round::Round;
+use crate::round::{Round, ZOMBIES_PER_ROUND};
 use crate::slots::Slots;
 use crate::{PagesEvent, PagesFailed};
 
@@ -74,6 +74,8 @@ pub struct Pages {
     pub(crate) reads: Reads,
     pub(crate) round: Option<Round>,
     pub(crate) asked: BTreeMap<DiskToken, Asked>,
+    /// Pages of the map without a slot.
+    lacking: u32,
     next_token: u64,
     next_version: u64,
 }
@@ -94,6 +96,7 @@ impl Pages {
             reads: Reads::default(),
             round: None,
             asked: BTreeMap::new(),
+            lacking: 0,
             next_token: 0,
             next_version,
         }
@@ -170,17 +173,17 @@ impl Pages {
     }
 
     /// Takes the set of pages that a slice must have, as its owner has logged it: those that the
-    /// table does not have are lost. Those that the table has beyond the set are left over from a
+    /// table does not have are lost, and nothing above `written` had been done to them. Those that the table has beyond the set are left over from a
     /// round that did not end: they go, because what the round wrote is redone from the journal;
     /// unless the log itself is incomplete (`certain` is false), when nothing is thrown away.
-    pub fn prove(&mut self, slice: SliceId, set: &PageSet, certain: bool) {
+    pub fn prove(&mut self, slice: SliceId, set: &PageSet, certain: bool, written: Sequence) {
         for page in set.iter() {
             let key = PageKey { slice, page };
             if self.state(key).is_none() {
                 let state = PageState {
                     slot: NO_SLOT,
                     version: 0,
-                    written: Sequence::ZERO,
+                    written,
                     mask: 0,
                 };
                 self.set_state(key, Some(state));
@@ -205,6 +208,30 @@ impl Pages {
                 self.suspect.remove(&key);
             }
         }
+    }
+
+    /// Pages that are known to exist and have no slot.
+    #[must_use]
+    pub fn lacking(&self) -> u32 {
+        self.lacking
+    }
+
+    /// Those of a slice, in order.
+    pub fn lacking_in(&self, slice: SliceId) -> impl Iterator<Item = PageIndex> {
+        let key = |page| PageKey { slice, page };
+        let all = key(PageIndex(0))..=key(PageIndex(PAGES_PER_SLICE - 1));
+        // All of their blocks are lost.
+        let lost = self.lost.range(all).map(|(key, _)| *key);
+        lost.filter(|key| self.state(*key).is_some_and(|it| it.slot == NO_SLOT))
+            .map(|key| key.page)
+    }
+
+    /// Whether the table has more entries to be cleared than one round clears. Then nothing may be written
+    /// before: what is left over of a page is to be gone when the page is written in another slot, for that
+    /// one's device may be away some day.
+    #[must_use]
+    pub fn must_clear(&self) -> bool {
+        self.zombies.len() > ZOMBIES_PER_ROUND
     }
 
     /// Whether the table has entries that a round should clear, although there may be no page to
@@ -254,17 +281,16 @@ impl Pages {
 
     pub(crate) fn set_state(&mut self, key: PageKey, state: Option<PageState>) {
         let pages = self.map.entry(key.slice).or_default();
-        match state {
-            Some(state) => {
-                pages.insert(key.page, state);
-            }
-            None => {
-                pages.remove(&key.page);
-                if pages.is_empty() {
-                    self.map.remove(&key.slice);
-                }
-            }
+        let before = match state {
+            Some(state) => pages.insert(key.page, state),
+            None => pages.remove(&key.page),
+        };
+        if pages.is_empty() {
+            self.map.remove(&key.slice);
         }
+        let lacks = |state: Option<PageState>| state.is_some_and(|it| it.slot == NO_SLOT);
+        self.lacking += u32::from(lacks(state));
+        self.lacking -= u32::from(lacks(before));
     }
 
     pub(crate) fn next_version(&mut self) -> u64 {

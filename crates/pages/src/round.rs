@@ -26,7 +26,7 @@ use crate::read::runs_of;
 use crate::target::{Target, painted};
 
 /// Left-over entries that one round clears at most, to bound the table blocks that it pins.
-const ZOMBIES_PER_ROUND: usize = 256;
+pub(crate) const ZOMBIES_PER_ROUND: usize = 256;
 
 /// What a block is to become.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +147,8 @@ impl Pages {
         })
     }
 
-    /// Begins a round. There must be a free slot for every page that will need one.
+    /// Begins a round. There must be a free slot for every page that will need one, and there are no jobs
+    /// while entries [must be cleared](Self::must_clear).
     pub fn begin_round(
         &mut self,
         jobs: Vec<PageJob>,
@@ -155,6 +156,10 @@ impl Pages {
         events: &mut Vec<PagesEvent>,
     ) {
         assert!(self.round.is_none(), "one round at a time");
+        assert!(
+            jobs.is_empty() || !self.must_clear(),
+            "what is left over of a page goes before the page is written"
+        );
         let free_before = self.slots.free();
         let jobs: Vec<Job> = jobs.into_iter().map(|job| self.prepare(job)).collect();
         let kept = self.zombies.len().saturating_sub(ZOMBIES_PER_ROUND);

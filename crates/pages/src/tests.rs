@@ -279,14 +279,14 @@ fn a_page_that_must_be_there_and_has_no_entry_is_lost_not_zeros() {
     let mut pages = open(&mut memory, 2);
     let mut set = PageSet::new();
     set.set(PageIndex(1), true);
-    pages.prove(key(1).slice, &set, true);
+    pages.prove(key(1).slice, &set, true, Sequence::ZERO);
     let view = pages.page(key(1)).expect("the page is known of");
     assert_eq!(view.lost, u64::MAX);
     assert!(!view.has_slot);
     // What is written is there again, and the rest stays lost, for the next start too.
     paint(&mut pages, &mut memory, 1, vec![(7, data(9))]);
     let mut pages = open(&mut memory, 3);
-    pages.prove(key(1).slice, &set, true);
+    pages.prove(key(1).slice, &set, true, Sequence::ZERO);
     let view = pages.page(key(1)).expect("the page is there");
     assert_eq!(view.lost, !(1 << 7));
     assert_eq!(contents(&read(&mut pages, &mut memory, 1, 1 << 7)[0].1), 9);
@@ -298,12 +298,12 @@ fn a_page_that_must_not_be_there_goes_with_the_next_round() {
     let mut pages = open(&mut memory, 1);
     paint(&mut pages, &mut memory, 1, vec![(0, data(1))]);
     let mut pages = open(&mut memory, 2);
-    pages.prove(key(1).slice, &PageSet::new(), false);
+    pages.prove(key(1).slice, &PageSet::new(), false, Sequence::ZERO);
     assert!(
         pages.page(key(1)).is_some(),
         "an uncertain set proves nothing"
     );
-    pages.prove(key(1).slice, &PageSet::new(), true);
+    pages.prove(key(1).slice, &PageSet::new(), true, Sequence::ZERO);
     assert!(pages.page(key(1)).is_none());
     assert!(pages.has_leftovers());
     paint(&mut pages, &mut memory, 2, vec![(0, data(2))]);

@@ -42,6 +42,9 @@ pub enum Condition {
     Offers(NodeId),
     /// Something durable is lost here: it takes part again once it was copied in full.
     Damaged,
+    /// A part of it was on a device of this node that is absent: others bring it, or it is there again with the
+    /// device.
+    Lacks,
     /// The record means another store: the devices here were emptied, replaced or restored since.
     OtherStore,
     /// The newest record has no place for it: what is here is dropped.
@@ -89,7 +92,9 @@ impl Replica {
         };
         if mine.store != self.me.store {
             Condition::OtherStore
-        } else if self.state.is_some_and(|state| state.is_damaged()) {
+        } else if self.lacks {
+            Condition::Lacks
+        } else if self.is_damaged() {
             Condition::Damaged
         } else {
             Condition::Offers(record.primary)

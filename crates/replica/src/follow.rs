@@ -3,7 +3,8 @@
 //! Invariants:
 //! - a record older than one that was already followed, in this start or an earlier one, is ignored;
 //! - no role survives a restart, but for that of a primary that stopped cleanly;
-//! - a replica whose contents are not what the record takes them for never counts as in sync.
+//! - a replica whose contents are not what the record takes them for never counts as in sync, be it that
+//!   something durable is lost, or that a device is absent.
 
 use holdfast_model::record::{EpochGap, Membership, SliceRecord};
 use holdfast_model::{Epoch, Sequence};
@@ -142,6 +143,7 @@ impl Replica {
         self.kept_record = Bytes::new();
         let token = context.drop_contents();
         self.is_useless = false;
+        self.lacks = false;
         self.waits.push_back((token, Wait::Drop));
         self.durable = Sequence::ZERO;
         true
@@ -211,8 +213,22 @@ impl Replica {
         let record = self.record.as_ref().expect("it is compared with a record");
         match &self.state {
             None => record.epoch == Epoch(1),
-            Some(state) => !state.is_damaged(),
+            Some(_) => !self.is_damaged(),
         }
+    }
+
+    /// Whether the contents are nobody's: something durable was lost, or a device is absent.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.lacks || self.state.is_some_and(|state| state.is_damaged())
+    }
+
+    /// How far the contents can be relied on; nothing if there are none.
+    pub(crate) fn standing(&self) -> Option<Standing> {
+        let state = self.state?;
+        if self.lacks {
+            return Some(State::after_loss(Some(state)).standing);
+        }
+        Some(state.standing)
     }
 
     fn has_withdrawn_from(&self, epoch: Epoch) -> bool {
@@ -260,7 +276,7 @@ impl Replica {
         if context.peer(primary).is_none() {
             return;
         }
-        let (stable, sync) = match self.state.map(|state| state.standing) {
+        let (stable, sync) = match self.standing() {
             None => (Sequence::ZERO, Epoch::ZERO),
             Some(Standing::Whole) => (context.stable(), Epoch::ZERO),
             Some(Standing::Joining { stable, sync }) => (stable, sync),

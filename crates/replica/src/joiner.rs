@@ -83,7 +83,7 @@ impl Replica {
         role: BeginRole,
     ) {
         let full = role == BeginRole::JoiningFull;
-        let stable = match self.state.map(|state| state.standing) {
+        let stable = match self.standing() {
             _ if full => Sequence::ZERO,
             None => Sequence::ZERO,
             Some(Standing::Whole) => context.stable(),
@@ -112,6 +112,8 @@ impl Replica {
         // The entries that follow keep the epochs in which they were numbered.
         let epoch = begin.tail.first().map_or(begin.epoch, |(epoch, _)| *epoch);
         let token = context.restart_log((epoch, begin.committed));
+        // From now on that is what its standing says.
+        self.lacks = false;
         self.waits
             .push_back((token, Wait::Begin(begin.epoch, begin.committed)));
         self.ids_from = context.now();

@@ -77,6 +77,8 @@ pub struct Found {
     pub committed: Sequence,
     /// Whether nothing durable is missing from the journal.
     pub intact: bool,
+    /// Whether pages are lacking because a device is absent.
+    pub lacks: bool,
     /// Whether the journal's last group was bad.
     pub tail_suspect: bool,
     /// Ids of the latest commands and their sequences.
@@ -169,6 +171,9 @@ pub struct Replica {
     last_grant: Option<Instant>,
     /// What is here is of no use: it is to begin with nothing when it joins.
     is_useless: bool,
+    /// A part of the contents was on a device that is absent. That is not kept: if the device is there again
+    /// before others have begun to bring what is lacking, nothing is.
+    lacks: bool,
     /// The operator wants the node to stop.
     stopping: bool,
     nonce: u64,
@@ -201,6 +206,7 @@ impl Replica {
             early: VecDeque::new(),
             last_grant: Some(now),
             is_useless: false,
+            lacks: found.lacks,
             stopping: false,
             nonce: 0,
         };

@@ -279,7 +279,7 @@ impl Replica {
     /// Records that an epoch begins under this replica, after what is prepared here.
     fn begin_leading(&mut self, context: &mut dyn Context, epoch: Epoch) -> Sequence {
         let state = self.state.unwrap_or(State::NEW);
-        assert!(!state.is_damaged(), "who has lost something leads nobody");
+        assert!(!self.is_damaged(), "who has lost something leads nobody");
         // Whoever leads has all that is committed: what joined before it was in sync is over.
         if matches!(state.standing, Standing::Joining { .. }) {
             let token = context.mend();

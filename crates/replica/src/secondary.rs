@@ -228,7 +228,7 @@ impl Replica {
     /// Whether everything that is committed is here, as it must be at an in-sync replica. If not,
     /// the store lost what it had acknowledged, and says so from now on.
     fn has_all(&mut self, context: &mut dyn Context, begin: &Begin) -> bool {
-        if self.state.is_some_and(|state| state.is_damaged()) {
+        if self.is_damaged() {
             return false;
         }
         if context.prepared().1 >= begin.committed {

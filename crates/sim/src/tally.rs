@@ -66,6 +66,7 @@ impl Tally {
             | Notice::MetadataFollowed
             | Notice::Stray(..)
             | Notice::DeviceLeft(_)
+            | Notice::DeviceAbsent(..)
             | Notice::NotThatReplica(_) => {}
         }
     }

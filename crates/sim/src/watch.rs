@@ -332,6 +332,7 @@ const fn notice_name(notice: &Notice) -> &'static str {
         Notice::MetadataFollowed => "metadata followed",
         Notice::Stray(..) => "stray device",
         Notice::DeviceLeft(_) => "device left",
+        Notice::DeviceAbsent(..) => "device absent",
         Notice::DeviceFailed(_) => "device failed",
     }
 }

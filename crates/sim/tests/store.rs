@@ -19,6 +19,7 @@ fn run_all(seeds: Range<u64>, options: impl Fn(u64) -> Options) -> Report {
         sum.bad_blocks += report.bad_blocks;
         sum.recoveries += report.recoveries;
         sum.damaged += report.damaged;
+        sum.lacking += report.lacking;
         sum.refused += report.refused;
         sum.installs += report.installs;
         sum.orders += report.orders;
@@ -61,6 +62,19 @@ fn devices_come_and_go() {
     assert_eq!(sum.damaged, 0);
     assert!(sum.orders > 300, "{sum:?}");
     assert!(sum.devices_left > 30, "{sum:?}");
+}
+
+#[test]
+fn a_device_that_fails_takes_what_is_on_it_and_nothing_else() {
+    let sum = run_all(0..60, |seed| Options {
+        orders: true,
+        failures: true,
+        crashes: seed % 4 != 0,
+        ..Options::default()
+    });
+    assert_eq!(sum.damaged, 0);
+    assert!(sum.lacking > 20, "{sum:?}");
+    assert!(sum.devices_left > 10, "{sum:?}");
 }
 
 #[test]

@@ -225,6 +225,8 @@ impl Core {
         let committed = slice.committed.1;
         let hold = self.void_above(id, committed);
         let slice = self.slice_mut(id);
+        // What it lacks is brought by others.
+        slice.lacks = false;
         slice.prepared = at;
         slice.committed = at;
         slice.absent = slice.absent.max(at.1);

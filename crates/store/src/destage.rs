@@ -101,6 +101,9 @@ impl Core {
             };
             self.log(Body::DropSlice, Lane::InOrder, pending);
         }
+        if self.pages.must_clear() {
+            return self.begin_round(now, (Vec::new(), Vec::new(), 0), out);
+        }
         let mut taken = Vec::new();
         let mut jobs = self.drop_jobs(out);
         let presses = self.destage_presses();
@@ -128,9 +131,17 @@ impl Core {
             moved = jobs.len() as u64;
         }
         self.destage.told = false;
-        if jobs.is_empty() && !self.pages.has_leftovers() {
-            return;
+        if !jobs.is_empty() || self.pages.has_leftovers() {
+            self.begin_round(now, (taken, jobs, moved), out);
         }
+    }
+
+    fn begin_round(
+        &mut self,
+        now: Instant,
+        (taken, jobs, moved): (Vec<Taken>, Vec<PageJob>, u64),
+        out: &mut Output,
+    ) {
         self.destage.round = Some(RoundState {
             taken,
             moved,
@@ -184,7 +195,7 @@ impl Core {
                 if jobs.len() >= pages_max || bytes >= ROUND_BYTES_MAX {
                     return (taken, jobs);
                 }
-                if chosen.contains(&key) || self.reads.holds(key) {
+                if chosen.contains(&key) || self.reads.holds(key) || self.may_come_back(key) {
                     continue;
                 }
                 let (job, parts) = self.job(key);
@@ -212,6 +223,17 @@ impl Core {
             }
         }
         (taken, jobs)
+    }
+
+    /// Whether a page is left in the journal as long as that costs nothing: the device that it is on is absent,
+    /// and with a slot elsewhere, in which the rest is bad, it would not be what it was if the device came back.
+    fn may_come_back(&self, key: PageKey) -> bool {
+        let lacks = self.slice(key.slice).is_some_and(|slice| slice.lacks);
+        let costs = self.items.bytes() >= self.dirty_bytes_max() / 2
+            || !self.waiting.is_empty()
+            || self.is_journal_tight();
+        let has_slot = |page: holdfast_pages::PageView| page.has_slot;
+        lacks && !costs && !self.pages.page(key).is_none_or(has_slot)
     }
 
     fn pages_with_part(&self, number: ItemId) -> impl Iterator<Item = PageIndex> {

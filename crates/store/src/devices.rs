@@ -7,7 +7,7 @@
 //! Invariants:
 //! - nothing is written to a device that holds anything, but for what has left this very store;
 //! - a device gives out slots when every device of the store has the list that has it, and leaves when none
-//!   of its slots is used and nothing is under way on it;
+//!   of its slots is used and nothing is under way on it; an absent one when no page is lacking;
 //! - pages leave a device only if the others have room for all of them, and for what is promised.
 
 use alloc::collections::VecDeque;
@@ -22,6 +22,7 @@ use holdfast_model::{DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken};
 use holdfast_pages::PagesDevice;
 use holdfast_stdx::Bytes;
 
+use crate::absent;
 use crate::config::DeviceGeometry;
 use crate::event::{Output, StoreEvent, StoreToken};
 use crate::machine::{Core, DEVICES_TOKENS};
@@ -102,7 +103,7 @@ impl Devices {
     }
 
     /// Gives all devices a changed list.
-    fn change_list(&mut self, change: impl FnOnce(&mut DeviceList)) {
+    pub(crate) fn change_list(&mut self, change: impl FnOnce(&mut DeviceList)) {
         let mut list = self.list().clone();
         list.generation += 1;
         change(&mut list);
@@ -129,12 +130,12 @@ impl Core {
     /// What the store has, in the order of their numbers, and what is just leaving it.
     pub(crate) fn device_statuses(&self) -> Vec<DeviceStatus> {
         let status = |(geometry, found): &Member| DeviceStatus {
-            disk: geometry.disk,
+            disk: Some(geometry.disk),
             ordinal: found.ordinal,
             id: found.device_id,
-            tier: found.tier,
-            bytes: found.device_bytes,
+            tier: Some(found.tier),
             state: self.state_of(found.ordinal),
+            absent: None,
             pages: u64::from(found.layout.slot_count),
             pages_used: u64::from(self.pages.used_slots(geometry.disk)),
         };
@@ -146,6 +147,7 @@ impl Core {
         let leaving = leaving.and_then(|under_way| under_way.member.as_ref());
         let members = self.devices.members.iter().chain(leaving);
         let mut statuses: Vec<DeviceStatus> = members.map(status).collect();
+        statuses.extend(self.absent_statuses());
         statuses.sort_by_key(|status| status.ordinal);
         statuses
     }
@@ -171,8 +173,8 @@ impl Core {
                 return;
             }
             let ordinal = under_way.ordinal;
-            let (geometry, _) = self.devices.member(ordinal).expect("it has not left yet");
-            if !self.requests.is_idle(geometry.disk) {
+            let member = self.devices.member(ordinal);
+            if member.is_some_and(|(geometry, _)| !self.requests.is_idle(geometry.disk)) {
                 return;
             }
             self.let_leave(ordinal);
@@ -181,14 +183,17 @@ impl Core {
 
     /// The next order; a device that is to leave, and is empty, does so unasked.
     fn next_order(&mut self) -> Option<Ordered> {
-        let devices = &self.devices;
-        let leaves = devices.members.iter().find(|(geometry, found)| {
-            self.state_of(found.ordinal) == DeviceState::Leaving
-                && self.pages.used_slots(geometry.disk) == 0
+        let listed = self.devices.list().devices.iter();
+        let mut leaving = listed.filter(|device| device.state == DeviceState::Leaving);
+        let leaves = leaving.find(|device| match self.devices.member(device.ordinal) {
+            Some((geometry, _)) => self.pages.used_slots(geometry.disk) == 0,
+            None => self.pages.lacking() == 0,
         });
-        if let Some((_, found)) = leaves {
-            let ordinal = found.ordinal;
-            let order = DeviceOrder::Remove { ordinal };
+        if let Some(ListedDevice { ordinal, .. }) = leaves {
+            let order = DeviceOrder::Remove {
+                ordinal: *ordinal,
+                gives_up: false,
+            };
             return Some(Ordered { order, token: None });
         }
         self.devices.orders.pop_front()
@@ -199,13 +204,14 @@ impl Core {
             DeviceOrder::Add {
                 geometry, replaces, ..
             } => self.check_add(&geometry, replaces),
-            DeviceOrder::Drain { ordinal } => self.check_room(ordinal, 0).map(|_| 0),
-            DeviceOrder::Remove { ordinal } => self.check_remove(ordinal),
+            DeviceOrder::Drain { ordinal } => self.check_drain(ordinal),
+            DeviceOrder::Resume { ordinal } => self.check_listed(ordinal),
+            DeviceOrder::Remove { ordinal, gives_up } => self.check_remove(ordinal, gives_up),
         };
         let order = ordered.order;
         let step = match order {
             DeviceOrder::Add { .. } => Step::Read([None, None]),
-            DeviceOrder::Drain { .. } => Step::First { copy: 0 },
+            DeviceOrder::Drain { .. } | DeviceOrder::Resume { .. } => Step::First { copy: 0 },
             DeviceOrder::Remove { .. } => Step::Quiet,
         };
         match result {
@@ -214,11 +220,16 @@ impl Core {
                 let ordinal = match order {
                     // It gets one when it is known to be blank.
                     DeviceOrder::Add { .. } => u16::MAX,
-                    DeviceOrder::Drain { ordinal } | DeviceOrder::Remove { ordinal } => ordinal,
+                    DeviceOrder::Drain { ordinal }
+                    | DeviceOrder::Resume { ordinal }
+                    | DeviceOrder::Remove { ordinal, .. } => ordinal,
                 };
                 // To drain what is drained changes nothing.
-                let is_done = matches!(order, DeviceOrder::Drain { .. })
-                    && self.state_of(ordinal) != DeviceState::InUse;
+                let is_done = match order {
+                    DeviceOrder::Drain { .. } => self.state_of(ordinal) != DeviceState::InUse,
+                    DeviceOrder::Resume { .. } => self.state_of(ordinal) == DeviceState::InUse,
+                    DeviceOrder::Add { .. } | DeviceOrder::Remove { .. } => false,
+                };
                 if is_done {
                     return answer(ordered.token, Ok(ordinal), out);
                 }
@@ -252,13 +263,27 @@ impl Core {
                 });
                 self.write_first(0);
             }
-            DeviceOrder::Remove { ordinal } => self.stop_giving(ordinal),
+            DeviceOrder::Resume { ordinal } => {
+                self.devices.change_list(|list| {
+                    set_state(list, ordinal, DeviceState::InUse);
+                });
+                self.write_first(0);
+            }
+            DeviceOrder::Remove { ordinal, .. } => self.stop_giving(ordinal),
         }
     }
 
+    /// Nothing is given out of an absent device.
     fn stop_giving(&mut self, ordinal: u16) {
-        let (geometry, _) = self.devices.member(ordinal).expect("it was checked");
-        self.pages.drain(geometry.disk);
+        if let Some((geometry, _)) = self.devices.member(ordinal) {
+            self.pages.drain(geometry.disk);
+        }
+    }
+
+    fn begin_giving(&mut self, ordinal: u16) {
+        if let Some((geometry, _)) = self.devices.member(ordinal) {
+            self.pages.begin_giving(geometry.disk);
+        }
     }
 
     /// Slots that an order takes away when it is done.
@@ -428,6 +453,7 @@ impl Core {
             slot_base: superblock.slot_base,
             slot_count: superblock.layout.slot_count,
             state: DeviceState::InUse,
+            absent: None,
         };
         self.devices.members.push((geometry, superblock));
         self.pages_gain(&geometry, &listed);
@@ -460,19 +486,21 @@ impl Core {
         let place = members
             .iter()
             .position(|(_, found)| found.ordinal == ordinal);
-        let member = members.remove(place.expect("it has not left yet"));
+        // An absent one is in the list only.
+        let member = place.map(|place| members.remove(place));
         let under_way = self.devices.under_way.as_mut();
-        under_way.expect("an order is under way").member = Some(member);
-        self.devices.change_list(|list| {
-            list.devices.retain(|device| device.ordinal != ordinal);
-        });
+        under_way.expect("an order is under way").member = member;
+        self.devices
+            .change_list(|list| absent::take_out(list, ordinal));
         self.write_first(0);
     }
 
     /// Every device of the store has the new list.
     fn listed(&mut self, out: &mut Output) {
         let under_way = self.devices.under_way.as_ref();
-        match under_way.expect("an order is under way").ordered.order {
+        let under_way = under_way.expect("an order is under way");
+        let is_absent = under_way.member.is_none();
+        match under_way.ordered.order {
             DeviceOrder::Add {
                 geometry, replaces, ..
             } => {
@@ -483,6 +511,16 @@ impl Core {
                 self.end_order(out);
             }
             DeviceOrder::Drain { .. } => self.end_order(out),
+            DeviceOrder::Resume { ordinal } => {
+                self.begin_giving(ordinal);
+                self.end_order(out);
+            }
+            DeviceOrder::Remove { ordinal, .. } if is_absent => {
+                let disk = None;
+                out.events
+                    .push_back(StoreEvent::DeviceLeft { disk, ordinal });
+                self.end_order(out);
+            }
             DeviceOrder::Remove { .. } => self.wipe(1),
         }
     }
@@ -504,6 +542,7 @@ impl Core {
         if let Some((geometry, _)) = under_way.member {
             let disk = geometry.disk;
             self.pages.remove_device(disk);
+            let disk = Some(disk);
             out.events
                 .push_back(StoreEvent::DeviceLeft { disk, ordinal });
         }

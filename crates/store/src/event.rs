@@ -47,8 +47,8 @@ pub enum StoreEvent {
     },
     /// A device has left the store, and nothing will be asked of it any more.
     DeviceLeft {
-        /// The device.
-        disk: DiskId,
+        /// The device, unless it was absent.
+        disk: Option<DiskId>,
         /// Its number.
         ordinal: u16,
     },
@@ -57,6 +57,8 @@ pub enum StoreEvent {
     DeviceFailed {
         /// The device.
         disk: DiskId,
+        /// Whether the store can be opened without it: its list of devices says so.
+        is_dispensable: bool,
     },
 }
 
@@ -126,6 +128,11 @@ pub enum Stray {
     Foreign,
     /// It holds something that is no store, or cannot be read.
     Unreadable,
+    /// It is the store's, and has failed: what it holds counts no more.
+    Failed,
+    /// It is the store's, and was missing in a later use than those that it knows of; or another device is still
+    /// missing that was there later.
+    Older,
 }
 
 impl fmt::Display for Stray {
@@ -136,6 +143,11 @@ impl fmt::Display for Stray {
             Self::Joining => "the node stopped while it was being added: add it again",
             Self::Foreign => "it belongs to another store",
             Self::Unreadable => "it holds no store that can be read",
+            Self::Failed => "it has failed, and what it holds counts no more: replace it",
+            Self::Older => {
+                "it is an older copy of itself, or another device is missing that was there later: the node's \
+                 store goes on without it"
+            }
         })
     }
 }
@@ -157,6 +169,10 @@ pub struct RecoveredSlice {
     /// and the slice must not be served or promoted before peers have filled the hole and
     /// `mend` has recorded that.
     pub intact: bool,
+    /// Whether pages of it were on a device of the store that is absent, and are not made up for by the
+    /// journal. Their blocks are bad. The slice must not be served or promoted before peers have brought
+    /// them; if the device was missing, and is there at the next opening, nothing is lacking any more.
+    pub lacks: bool,
     /// Whether the last group of the slice's journal was bad: most likely torn before it was ever
     /// acknowledged, but it may have been durable and have rotted since.
     pub tail_suspect: bool,

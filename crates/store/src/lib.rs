@@ -48,6 +48,7 @@
 
 extern crate alloc;
 
+mod absent;
 mod append;
 mod changed;
 mod config;
@@ -77,7 +78,7 @@ mod superblocks;
 mod survey;
 mod trim;
 
-pub use holdfast_format::{DeviceState, UseIds};
+pub use holdfast_format::{Absence, DeviceState, UseIds};
 
 pub use config::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
 pub use event::{

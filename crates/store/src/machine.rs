@@ -18,10 +18,11 @@ use holdfast_model::{CommandId, DiskCompletion, DiskRequest, Epoch, Sequence, Sl
 use holdfast_pages::{Pages, PagesEvent};
 use holdfast_stdx::{Duration, Instant};
 
+use crate::absent::Loss;
 use crate::config::StoreConfig;
 use crate::destage::Destage;
 use crate::devices::Devices;
-use crate::event::{Output, StoreEvent, StoreToken};
+use crate::event::{Output, StoreToken};
 use crate::item::{ItemId, Items};
 use crate::moves::Moves;
 use crate::read::Reads;
@@ -36,6 +37,9 @@ pub(crate) const PAGES_TOKENS: u64 = 2 << 56;
 
 /// Tokens from here on are for orders about devices.
 pub(crate) const DEVICES_TOKENS: u64 = 3 << 56;
+
+/// Tokens from here on are for noting that a device is lost.
+pub(crate) const LOSS_TOKENS: u64 = 4 << 56;
 
 /// How long command ids and claims are kept: two lifetimes of a command.
 pub(crate) const TWO_LIFETIMES: Duration = Duration::from_secs(8);
@@ -158,8 +162,9 @@ pub(crate) struct Core {
     pub(crate) claims_turn: Option<Instant>,
     /// When a committed point that nothing has stated gets a record of its own.
     pub(crate) commit_at: Option<Instant>,
-    /// A device has failed: nothing is done any more.
+    /// A device has failed: nothing is done any more, but what is done about its loss.
     pub(crate) failed: bool,
+    pub(crate) loss: Option<Loss>,
     /// The store is not open yet.
     pub(crate) awaited: Option<Awaited>,
 }
@@ -186,9 +191,7 @@ impl Core {
             Err(())
         };
         if result.is_err() {
-            self.failed = true;
-            out.events.push_back(StoreEvent::DeviceFailed { disk });
-            return;
+            return self.device_failed(disk, out);
         }
         self.maintain(now, out);
     }

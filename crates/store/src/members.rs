@@ -3,7 +3,9 @@
 //! Invariants:
 //! - the list on the device with the journal says which devices the store has; a store of version 1 has
 //!   no list, and all that are given must be its own;
-//! - a store is opened with every device of the list, and no other is written to.
+//! - a store is opened with devices of the list only, and no other is written to;
+//! - a device that was missing is taken back only if it is as it was then, and if no device is away that was
+//!   there later; one that has failed never is.
 
 use alloc::vec::Vec;
 
@@ -27,6 +29,10 @@ pub(crate) struct Members {
     pub(crate) devices: Vec<Member>,
     /// The others.
     pub(crate) strays: Vec<StrayDevice>,
+    /// The numbers of those that are missing, and were there at the last use.
+    pub(crate) missing: Vec<u16>,
+    /// The numbers of those that are there again.
+    pub(crate) back: Vec<u16>,
 }
 
 /// Tells the store's devices from others.
@@ -46,6 +52,8 @@ pub(crate) fn choose(found: Vec<Found>, expected: &Expected) -> Result<Members, 
     let mut members = Members {
         devices: Vec::new(),
         strays: Vec::new(),
+        missing: Vec::new(),
+        back: Vec::new(),
     };
     let mut problem = None;
     for (geometry, superblock) in found {
@@ -64,13 +72,73 @@ pub(crate) fn choose(found: Vec<Found>, expected: &Expected) -> Result<Members, 
         }
     }
     members.devices.sort_by_key(|(_, found)| found.ordinal);
-    must_be_all(&members.devices, &first).map_err(|missing| problem.unwrap_or(missing))?;
+    let missing = missing(&members.devices, &first);
+    members.missing = missing.map_err(|missing| problem.unwrap_or(missing))?;
+    members.take_back(&first);
     for (geometry, superblock) in &members.devices {
         must_be_as_then(geometry, superblock)?;
     }
     must_agree(&members.devices, &first)?;
     must_be_newest(&members.devices)?;
     Ok(members)
+}
+
+/// The last use of the store that has begun.
+pub(crate) fn last_use(first: &Superblock) -> u64 {
+    first.use_counter - u64::from(first.claimed)
+}
+
+impl Members {
+    /// Tells devices that were missing and can be used again from those that cannot.
+    fn take_back(&mut self, first: &Superblock) {
+        let absence = |ordinal: u16| first.list.device(ordinal).and_then(|it| it.absent);
+        let (mut back, mut others): (Vec<Member>, Vec<Member>) = core::mem::take(&mut self.devices)
+            .into_iter()
+            .partition(|(_, found)| absence(found.ordinal).is_some());
+        // Those that are there later than another may be what that one needs, or be refused themselves.
+        loop {
+            let is_here = |ordinal: u16| {
+                let mut here = back.iter().chain(&others);
+                here.any(|(_, found)| found.ordinal == ordinal)
+            };
+            let away = first.list.devices.iter();
+            let away = away.filter(|device| !is_here(device.ordinal));
+            let latest = away
+                .map(|device| device.absent.map_or(last_use(first), |it| it.last_use))
+                .max();
+            let refused = back.iter().position(|(_, found)| {
+                let absence = absence(found.ordinal).expect("it was away");
+                absence.is_lost
+                    || !is_as_left(found, absence.last_use, first)
+                    || latest > Some(absence.last_use)
+            });
+            let Some(place) = refused else { break };
+            let (geometry, found) = back.remove(place);
+            let is_lost = absence(found.ordinal).is_some_and(|it| it.is_lost);
+            let stray = if is_lost { Stray::Failed } else { Stray::Older };
+            let disk = geometry.disk;
+            self.strays.push(StrayDevice { disk, stray });
+        }
+        self.back = back.iter().map(|(_, found)| found.ordinal).collect();
+        others.append(&mut back);
+        others.sort_by_key(|(_, found)| found.ordinal);
+        self.devices = others;
+    }
+}
+
+/// Whether a device is as it was when it was last used, in a use that the store went on from without it.
+fn is_as_left(found: &Superblock, last_use: u64, first: &Superblock) -> bool {
+    let id = |of: &Superblock| of.use_ids.of(last_use, of.use_counter);
+    let is_same = match (id(found), id(first)) {
+        (Some(here), Some(there)) => here == there,
+        _ => true,
+    };
+    // It may have heard of a use that was announced, and in which nothing was done before it was missing; or of
+    // later ones, in which it was to be taken back, and was not: then it says itself that it is absent.
+    let itself = found.list.device(found.ordinal).and_then(|it| it.absent);
+    let is_taken_back = itself.is_some_and(|it| it.last_use == last_use);
+    let is_last = found.use_counter == last_use || found.use_counter == last_use + 1;
+    is_same && (is_last || is_taken_back)
 }
 
 /// The device with the journal. Where there are two, of different stores, the second is foreign.
@@ -160,8 +228,12 @@ fn place_of(
     Ok(Err((Some(stray), missing)))
 }
 
-/// Refuses a store of which a device is missing, or there twice.
-fn must_be_all(devices: &[Member], first: &Superblock) -> Result<(), OpenError> {
+/// The devices that are missing now, and were not before.
+///
+/// # Errors
+/// The store cannot be opened: the device with the journal is missing, or one is there twice.
+fn missing(devices: &[Member], first: &Superblock) -> Result<Vec<u16>, OpenError> {
+    let mut missing = Vec::new();
     let count = first.device_count;
     let numbers: Vec<u16> = if first.is_of_version_1() {
         (0..count).collect()
@@ -171,11 +243,19 @@ fn must_be_all(devices: &[Member], first: &Superblock) -> Result<(), OpenError> 
     };
     for ordinal in numbers {
         let there = devices.iter().filter(|(_, found)| found.ordinal == ordinal);
-        if there.count() != 1 {
-            return Err(OpenError::MissingDevice { ordinal, count });
+        let may_be_missing = ordinal != 0 && !first.is_of_version_1();
+        match there.count() {
+            1 => {}
+            0 if may_be_missing => {
+                let listed = first.list.device(ordinal);
+                if listed.is_some_and(|listed| listed.absent.is_none()) {
+                    missing.push(ordinal);
+                }
+            }
+            _ => return Err(OpenError::MissingDevice { ordinal, count }),
         }
     }
-    Ok(())
+    Ok(missing)
 }
 
 fn must_be_as_then(device: &DeviceGeometry, found: &Superblock) -> Result<(), OpenError> {
@@ -229,8 +309,13 @@ fn must_agree(devices: &[Member], first: &Superblock) -> Result<(), OpenError> {
 fn must_be_newest(devices: &[Member]) -> Result<(), OpenError> {
     let (journal, first) = devices.first().expect("all devices are there");
     let newest = first.use_counter;
-    let oldest = newest.saturating_sub(u64::from(first.claimed));
+    let oldest = last_use(first);
     for (device, found) in devices {
+        // That of one which is there again was compared with when it was last there.
+        let listed = first.list.device(found.ordinal);
+        if listed.is_some_and(|listed| listed.absent.is_some()) {
+            continue;
+        }
         let (disk, known, start) = if found.use_counter > newest {
             (journal.disk, newest, found.use_counter)
         } else if found.use_counter < oldest {

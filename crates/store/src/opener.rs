@@ -2,18 +2,19 @@
 //!
 //! Invariants:
 //! - a store is created only on devices that are blank, and its superblocks are written last;
-//! - a store is opened only if all of its devices are there and belong together;
+//! - a store is opened only with devices that belong together, of which one has the journal; the list says
+//!   which others are absent, before anything is done without them;
 //! - the use counter rises, with the id that was drawn for the use, both copies durable one after the
 //!   other, before anything else is written: announced where the journal is, then on all other devices,
 //!   then for good where the journal is. A device that missed it is known by that for an older copy of
 //!   itself. With it goes the list of devices, so that all have that of the journal's device; and a
-//!   store of version 1 gets one.
+//!   store of version 1 gets one. A device that is there again is absent in the list until it has the number.
 
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use holdfast_format::{DeviceState, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
+use holdfast_format::{Absence, DeviceState, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
 use holdfast_journal::{Journal, JournalPlace, Recovery, RecoveryFailed};
 use holdfast_model::{DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken};
 use holdfast_pages::{Opening, PagesDevice, PagesPlace};
@@ -87,6 +88,8 @@ pub(crate) struct Opener {
     devices: Vec<Member>,
     /// Those that are not.
     strays: Vec<StrayDevice>,
+    /// The numbers of those that were missing, and are there again.
+    back: Vec<u16>,
     step: Step,
     requests: Requests,
     in_flight: u32,
@@ -128,6 +131,7 @@ impl Opener {
                 .collect(),
             devices: Vec::new(),
             strays: Vec::new(),
+            back: Vec::new(),
             step: Step::Read,
             requests: Requests::new(config.requests_max),
             in_flight: 0,
@@ -280,10 +284,48 @@ impl Opener {
                 superblocks::must_carry(&self.config, &members.devices[0])?;
                 self.devices = members.devices;
                 self.strays = members.strays;
+                self.back = members.back;
+                self.go_without(&members.missing);
                 self.begin_use()?;
             }
         }
         Ok(())
+    }
+
+    /// The list says which devices are missing from now on.
+    fn go_without(&mut self, missing: &[u16]) {
+        if missing.is_empty() {
+            return;
+        }
+        let (_, first) = &mut self.devices[0];
+        let absence = Absence {
+            is_lost: false,
+            last_use: members::last_use(first),
+        };
+        first.list.generation += 1;
+        for device in &mut first.list.devices {
+            if missing.contains(&device.ordinal) {
+                device.absent = Some(absence);
+            }
+        }
+    }
+
+    /// Those that were missing, and have the number of the use now, are there again.
+    fn go_on_with(&mut self) {
+        let back = core::mem::take(&mut self.back);
+        if back.is_empty() {
+            return;
+        }
+        let mut list = self.first().list.clone();
+        list.generation += 1;
+        for device in &mut list.devices {
+            if back.contains(&device.ordinal) {
+                device.absent = None;
+            }
+        }
+        for (_, superblock) in &mut self.devices {
+            superblock.list = list.clone();
+        }
     }
 
     /// Raises the use counter, on all devices to the same number, and gives all the same list.
@@ -307,6 +349,9 @@ impl Opener {
 
     /// Announces the use, or lets it begin.
     fn count_use(&mut self, stage: Stage) {
+        if stage == Stage::Begin {
+            self.go_on_with();
+        }
         let (_, superblock) = &mut self.devices[0];
         superblock.claimed = stage == Stage::Claim;
         superblock.update += 1;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use holdfast_format::{DEVICES_MAX, DeviceState};
+use holdfast_format::{Absence, DEVICES_MAX, DeviceState};
 use holdfast_model::{ClusterId, DiskId, NodeId, StoreId, Tier};
 
 use crate::config::DeviceGeometry;
@@ -24,10 +24,17 @@ pub enum DeviceOrder {
         /// Its number.
         ordinal: u16,
     },
-    /// It leaves the store: it must be empty.
+    /// It takes pages again, though it was to be empty; what has left it stays where it is.
+    Resume {
+        /// Its number.
+        ordinal: u16,
+    },
+    /// It leaves the store: it must be empty, or absent with nothing lacking that was on it.
     Remove {
         /// Its number.
         ordinal: u16,
+        /// What is lacking because of an absent device is given up.
+        gives_up: bool,
     },
 }
 
@@ -55,6 +62,15 @@ pub enum DeviceRefused {
     #[error("the device still holds {bytes} bytes")]
     NotEmpty {
         /// What is there.
+        bytes: u64,
+    },
+    /// It is absent: nothing can be moved away from it.
+    #[error("the device is absent")]
+    Absent,
+    /// It is absent, and pages are lacking that were on it.
+    #[error("the device is absent, and {bytes} bytes that were there are not here again")]
+    Lacking {
+        /// What is lacking, because of all absent devices.
         bytes: u64,
     },
     /// It holds something.
@@ -100,21 +116,21 @@ pub enum DeviceRefused {
 /// A device of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceStatus {
-    /// How requests name it.
-    pub disk: DiskId,
+    /// How requests name it, unless it is absent.
+    pub disk: Option<DiskId>,
     /// Its number; the journal is on 0.
     pub ordinal: u16,
     /// Drawn at random when it was added.
     pub id: u64,
-    /// Its class.
-    pub tier: Tier,
-    /// Its size when it was added.
-    pub bytes: u64,
+    /// Its class, unless it is absent.
+    pub tier: Option<Tier>,
     /// What is done with it.
     pub state: DeviceState,
+    /// Whether it is missing, or has failed.
+    pub absent: Option<Absence>,
     /// Pages of 256 KiB that it can hold.
     pub pages: u64,
-    /// Pages that it holds.
+    /// Pages that it holds; of one that is absent those that are lacking because of all that are.
     pub pages_used: u64,
 }
 

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use holdfast_format::Body;
 use holdfast_journal::{GroupNumber, Journal};
-use holdfast_model::SliceId;
+use holdfast_model::{Sequence, SliceId};
 use holdfast_pages::Pages;
 use holdfast_stdx::Instant;
 
@@ -72,6 +72,7 @@ impl Core {
             claims_turn: None,
             commit_at: None,
             failed: false,
+            loss: None,
             awaited: None,
         };
         core.add_unknown_slices(&mut slivers);
@@ -105,7 +106,8 @@ impl Core {
             if !holes.is_empty() && !slivers.dropped.contains_key(&id) {
                 slivers.slices.insert(id, Sliver::lost());
             } else {
-                self.pages.prove(id, &holdfast_format::PageSet::new(), true);
+                let none = holdfast_format::PageSet::new();
+                self.pages.prove(id, &none, true, Sequence::ZERO);
             }
         }
     }
@@ -118,7 +120,10 @@ impl Core {
         suspect: Option<GroupNumber>,
     ) -> RecoveredSlice {
         let outcome = sliver.finish();
-        self.pages.prove(id, &sliver.pages, sliver.pages_certain);
+        // Only what is settled is in pages.
+        let written = outcome.committed.1.max(sliver.committed);
+        self.pages
+            .prove(id, &sliver.pages, sliver.pages_certain, written);
         let partition = partition_of(id, self.partitions.len() as u16);
         let mut slice = Slice::new(partition);
         slice.prepared = outcome.prepared;
@@ -126,7 +131,7 @@ impl Core {
         slice.stable = outcome.committed;
         slice.stated = outcome.committed.1;
         slice.durable = outcome.prepared.1;
-        slice.absent = outcome.committed.1.max(sliver.committed);
+        slice.absent = written;
         slice.state = sliver.state.clone();
         slice.kept = sliver.kept;
         slice.damaged = sliver.is_damaged();
@@ -138,7 +143,7 @@ impl Core {
         }
         self.slices.insert(id, slice);
         self.log_repairs(now, id, &outcome, sliver.pages_certain);
-        let recovered = sliver.recovered(&outcome, suspect);
+        let mut recovered = sliver.recovered(&outcome, suspect);
         let recent = recovered
             .commands
             .iter()
@@ -158,7 +163,19 @@ impl Core {
         for redo in outcome.unsettled {
             self.redo(now, id, redo, false);
         }
+        recovered.lacks = self.devices.list().lacks_one() && self.lacks(id);
+        self.slice_mut(id).lacks = recovered.lacks;
         recovered
+    }
+
+    /// Whether the slice has a page of which nothing is left, and that memory does not make up for.
+    fn lacks(&self, id: SliceId) -> bool {
+        let overlay = &self.slice(id).expect("it was just made").overlay;
+        let is_made_up_for = |page| {
+            let parts = overlay.get(&page).map_or(&[][..], |page| page.parts());
+            parts.iter().fold(0, |mask, part| mask | part.mask) == u64::MAX
+        };
+        self.pages.lacking_in(id).any(|page| !is_made_up_for(page))
     }
 
     /// Writes down what a damaged journal no longer says by itself.

@@ -343,6 +343,7 @@ impl Sliver {
             committed: outcome.committed.1,
             stable: outcome.committed.1,
             intact: !self.is_damaged(),
+            lacks: false,
             tail_suspect: suspect.is_some_and(|group| self.begun.is_none_or(|begun| begun < group)),
             commands,
         }

@@ -43,7 +43,27 @@ impl Core {
         }
     }
 
-    pub(crate) fn check_remove(&self, ordinal: u16) -> Result<u32, DeviceRefused> {
+    pub(crate) fn check_drain(&self, ordinal: u16) -> Result<u32, DeviceRefused> {
+        if self.is_absent(ordinal) {
+            return Err(DeviceRefused::Absent);
+        }
+        self.check_room(ordinal, 0).map(|_| 0)
+    }
+
+    pub(crate) fn check_listed(&self, ordinal: u16) -> Result<u32, DeviceRefused> {
+        let listed = self.devices.list().device(ordinal);
+        listed.map_or(Err(DeviceRefused::Unknown { ordinal }), |_| Ok(0))
+    }
+
+    pub(crate) fn check_remove(&self, ordinal: u16, gives_up: bool) -> Result<u32, DeviceRefused> {
+        if self.is_absent(ordinal) {
+            let lacking = self.pages.lacking();
+            let bytes = bytes_of(lacking);
+            return match lacking {
+                1.. if !gives_up => Err(DeviceRefused::Lacking { bytes }),
+                _ => Ok(0),
+            };
+        }
         let (geometry, _) = self.device_that_may_go(ordinal)?;
         let pages = self.pages.used_slots(geometry.disk);
         if pages > 0 {
@@ -65,6 +85,9 @@ impl Core {
     /// Whether the device may go, and all pages have room without it, if so many slots are added. Gives
     /// the number of slots that there will be fewer.
     pub(crate) fn check_room(&self, ordinal: u16, added: u32) -> Result<u32, DeviceRefused> {
+        if self.is_absent(ordinal) {
+            return Ok(0);
+        }
         let (geometry, found) = self.device_that_may_go(ordinal)?;
         if self.state_of(ordinal) != DeviceState::InUse {
             return Ok(0);

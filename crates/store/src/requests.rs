@@ -57,6 +57,13 @@ impl Requests {
             && !waiting.any(|request| request.disk == disk)
     }
 
+    /// Whether a request to a disk is in flight whose token is this one or a later one.
+    pub(crate) fn is_in_flight_from(&self, first: DiskToken, disk: DiskId) -> bool {
+        self.in_flight
+            .range(first..)
+            .any(|(_, other)| *other == disk)
+    }
+
     pub(crate) fn push(&mut self, request: DiskRequest, urgency: Urgency) {
         match urgency {
             Urgency::Group => self.groups.push_back(request),

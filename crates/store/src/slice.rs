@@ -38,6 +38,9 @@ pub(crate) struct Slice {
     /// The pages that the journal says the slice has.
     pub(crate) logged: PageSet,
     pub(crate) damaged: bool,
+    /// It has pages of which nothing is here because a device is absent, and that has not been made good by a
+    /// log that begins anew.
+    pub(crate) lacks: bool,
     /// Records of the slice that wait for room.
     pub(crate) waiting: u32,
     /// Records of the slice that the journal has and has not begun to write: the committed point is
@@ -78,6 +81,7 @@ impl Slice {
             kept: Kept::default(),
             logged: PageSet::new(),
             damaged: false,
+            lacks: false,
             waiting: 0,
             unwritten: 0,
             dropping: false,

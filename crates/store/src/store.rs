@@ -82,7 +82,9 @@ impl Store {
         self.phase = match core::mem::replace(&mut self.phase, Phase::Failed) {
             Phase::Opening(opener) => opener.handle(now, completion, out).into(),
             Phase::Open(mut core) => {
-                if !core.failed {
+                if core.failed {
+                    core.handle_loss(completion, out);
+                } else {
                     core.handle_disk(now, completion, out);
                 }
                 Phase::Open(core)

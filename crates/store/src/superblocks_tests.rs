@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 
 use holdfast_model::{ClusterId, DiskId, NodeId, StoreId};
 
-use holdfast_format::{DeviceState, ListedDevice, USE_COUNTER_MAX};
+use holdfast_format::{Absence, DeviceState, ListedDevice, USE_COUNTER_MAX};
 
 use super::*;
-use crate::event::{Expected, Stray};
+use crate::event::{Expected, Stray, StrayDevice};
 use crate::members::{Found, choose};
 
 const MIB: u64 = 1 << 20;
@@ -274,7 +274,7 @@ fn devices_that_are_not_of_the_list_are_strays() {
 }
 
 #[test]
-fn a_device_of_the_list_that_is_missing_is_named_or_what_is_in_its_place() {
+fn the_device_with_the_journal_is_needed_and_any_other_may_be_missing() {
     let config = FormatConfig::default();
     let journal = device(1 << 30);
     let mut first = planned(config, 1 << 30).expect("large enough");
@@ -284,19 +284,36 @@ fn a_device_of_the_list_that_is_missing_is_named_or_what_is_in_its_place() {
         slot_base: first.list.next_slot,
         slot_count: 8,
         state: DeviceState::Draining,
+        absent: None,
     });
     first.device_count = 2;
-    let missing = OpenError::MissingDevice {
-        ordinal: 4,
-        count: 2,
-    };
-    let alone = vec![(journal, Ok(first.clone()))];
-    assert_eq!(choose(alone, &Expected::default()), Err(missing));
+    let choose = |found| choose(found, &Expected::default());
+    let alone = choose(vec![(journal, Ok(first.clone()))]).expect("it has the journal");
+    assert_eq!((alone.devices.len(), alone.missing), (1, vec![4]));
     let disk = DiskId(1);
     let other = DeviceGeometry { disk, ..journal };
     let blank = OpenError::Blank { disk };
-    let found = vec![(journal, Ok(first)), (other, Err(blank))];
-    assert_eq!(choose(found, &Expected::default()), Err(blank));
+    let found = choose(vec![(journal, Ok(first.clone())), (other, Err(blank))]);
+    let found = found.expect("it has the journal");
+    let stray = Stray::Blank;
+    assert_eq!(found.strays, [StrayDevice { disk, stray }]);
+    assert_eq!(found.missing, [4]);
+    // It was known before.
+    let mut known = first.clone();
+    known.list.devices[1].absent = Some(Absence {
+        is_lost: false,
+        last_use: 0,
+    });
+    let found = choose(vec![(journal, Ok(known))]).expect("it has the journal");
+    assert!(found.missing.is_empty() && found.back.is_empty());
+    let mut second = first;
+    second.ordinal = 4;
+    second.device_id = 9;
+    let missing = OpenError::MissingDevice {
+        ordinal: 0,
+        count: 2,
+    };
+    assert_eq!(choose(vec![(other, Ok(second))]), Err(missing));
 }
 
 #[test]

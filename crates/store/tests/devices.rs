@@ -3,14 +3,14 @@
 use holdfast_format::{DeviceState, Superblock};
 use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, ClusterId, DiskCompletion, DiskError, DiskId,
-    DiskOp, DiskRequest, Entry, Epoch, Fence, NodeId, PAGE_SIZE, Sequence, SliceId, StoreId, Tier,
-    VolumeId,
+    DiskOp, DiskRequest, Entry, Epoch, Fence, NodeId, PAGE_SIZE, PageIndex, Sequence, SliceId,
+    StoreId, Tier, VolumeId,
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_store::{
     BlockRead, DeviceGeometry, DeviceOrder, DeviceRefused, DeviceStatus, Expected, FormatConfig,
-    OpenError, Output, Recovered, Store, StoreConfig, StoreEvent, StoreIdentity, StoreToken, Stray,
-    View,
+    InstallRefused, OpenError, Output, Recovered, Store, StoreConfig, StoreEvent, StoreIdentity,
+    StoreToken, Stray, StrayDevice, View,
 };
 
 const SLICE: SliceId = SliceId {
@@ -42,7 +42,8 @@ struct Bench {
     sequence: Sequence,
     opened: Option<Result<Recovered, OpenError>>,
     ordered: Vec<Result<u16, DeviceRefused>>,
-    gone: Vec<(DiskId, u16)>,
+    gone: Vec<(Option<DiskId>, u16)>,
+    failed: Option<(DiskId, bool)>,
     read: Option<Vec<BlockRead>>,
 }
 
@@ -78,6 +79,13 @@ fn value(page: u32, block: u32) -> u8 {
     (1 + 7 * page + block) as u8
 }
 
+fn remove(ordinal: u16) -> DeviceOrder {
+    DeviceOrder::Remove {
+        ordinal,
+        gives_up: false,
+    }
+}
+
 impl Bench {
     fn with(devices: Devices, left: usize, store: Store, out: Output) -> Self {
         Self {
@@ -91,6 +99,7 @@ impl Bench {
             opened: None,
             ordered: Vec::new(),
             gone: Vec::new(),
+            failed: None,
             read: None,
         }
     }
@@ -140,6 +149,21 @@ impl Bench {
         Ok(bench)
     }
 
+    /// With another id of the use.
+    fn open_as(devices: &Devices, given: &[u16], use_id: u64) -> Self {
+        let given: Vec<DeviceGeometry> = given
+            .iter()
+            .map(|number| geometry(devices, *number))
+            .collect();
+        let mut out = Output::default();
+        let now = Instant::from_nanos(1);
+        let expected = Expected::default();
+        let store = Store::open(now, config(), &given, expected, use_id, &mut out);
+        let mut bench = Self::with(devices.clone(), usize::MAX, store, out);
+        bench.work().expect("there is power");
+        bench
+    }
+
     /// Starts again with all devices that there are.
     fn reopened(self) -> Self {
         let all: Vec<u16> = (0..self.devices.len() as u16).collect();
@@ -158,7 +182,10 @@ impl Bench {
                     StoreEvent::ReadDone { blocks, .. } => self.read = Some(blocks),
                     StoreEvent::DeviceOrdered { result, .. } => self.ordered.push(result),
                     StoreEvent::DeviceLeft { disk, ordinal } => self.gone.push((disk, ordinal)),
-                    StoreEvent::DeviceFailed { disk } => panic!("{disk:?} failed"),
+                    StoreEvent::DeviceFailed {
+                        disk,
+                        is_dispensable,
+                    } => self.failed = Some((disk, is_dispensable)),
                 }
             }
             let Some(request) = self.out.requests.pop_front() else {
@@ -264,7 +291,7 @@ impl Bench {
     /// What the store has on this disk.
     fn status(&self, disk: u16) -> Option<DeviceStatus> {
         let mut devices = self.statuses().into_iter();
-        devices.find(|device| device.disk == DiskId(disk))
+        devices.find(|device| device.disk == Some(DiskId(disk)))
     }
 
     fn order(&mut self, order: DeviceOrder) -> Result<Result<u16, DeviceRefused>, Off> {
@@ -294,8 +321,8 @@ impl Bench {
             while self.status(1).expect("it is there").pages_used > 0 {
                 self.rest()?;
             }
-            assert_eq!(self.order(DeviceOrder::Remove { ordinal })?, Ok(ordinal));
-            assert_eq!(self.gone, [(DiskId(1), ordinal)]);
+            assert_eq!(self.order(remove(ordinal))?, Ok(ordinal));
+            assert_eq!(self.gone, [(Some(DiskId(1)), ordinal)]);
         }
         Ok(())
     }
@@ -314,9 +341,9 @@ impl Bench {
 
     fn is_exchanged(&self) -> bool {
         let states = self.statuses();
-        let disks: Vec<u16> = states.iter().map(|device| device.disk.0).collect();
+        let disks: Vec<Option<DiskId>> = states.iter().map(|device| device.disk).collect();
         let in_use = states.iter().all(|it| it.state == DeviceState::InUse);
-        disks == [0, 2] && in_use
+        disks == [0, 2].map(|disk| Some(DiskId(disk))) && in_use
     }
 }
 
@@ -394,7 +421,6 @@ fn a_drain_goes_on_by_itself_and_beside_writes() {
 fn what_would_lose_something_is_refused_with_the_reason() {
     let mut bench = Bench::filled();
     let drain = |ordinal| DeviceOrder::Drain { ordinal };
-    let remove = |ordinal| DeviceOrder::Remove { ordinal };
     let mut refused = |order| bench.order(order).expect("there is power").unwrap_err();
     assert_eq!(refused(drain(0)), DeviceRefused::Journal);
     assert_eq!(refused(remove(0)), DeviceRefused::Journal);
@@ -476,4 +502,536 @@ fn room_for_what_has_to_move_is_given_to_nobody_else() {
     assert_eq!(bench.status(1).expect("it is there").pages_used, 0);
     assert_eq!(bench.store.usage().pages_used, 24);
     assert_eq!(bench.store.allocated_pages(SLICE), 24);
+}
+
+/// What is in the first blocks of a page, by the prepared view.
+fn blocks(bench: &mut Bench, page: u32) -> Vec<BlockRead> {
+    let range = BlockRange::new(64 * page, 8);
+    let (token, view) = (StoreToken(0), View::Prepared);
+    bench
+        .store
+        .read(bench.now, SLICE, range, view, token, &mut bench.out);
+    bench.work().expect("there is power");
+    bench.read.take().expect("the read ends")
+}
+
+/// The slice's log begins anew, as it does when others bring what is lacking.
+fn join(bench: &mut Bench) {
+    let at = bench.store.prepared(SLICE);
+    bench.store.set_committed(bench.now, SLICE, at.1);
+    let token = StoreToken(0);
+    bench
+        .store
+        .restart_log(bench.now, SLICE, at, token, &mut bench.out);
+    bench.work().expect("there is power");
+}
+
+fn write_whole(bench: &mut Bench, page: u32) {
+    for block in (0..64).step_by(8) {
+        bench.write(page, block..block + 8);
+    }
+}
+
+/// All of a page is as `write_whole` has written it.
+fn is_whole(bench: &mut Bench, page: u32) -> bool {
+    let found = blocks(bench, page);
+    let mut found = (0..).zip(found);
+    found.all(|(block, read)| matches!(read, BlockRead::Data { data, .. } if data[0] == value(page, block)))
+}
+
+fn is_bad(block: &BlockRead) -> bool {
+    matches!(block, BlockRead::Bad { .. })
+}
+
+/// The pages of which something is bad; all others, and what else there is, are as they were written.
+fn bad_pages(bench: &mut Bench) -> Vec<u32> {
+    let mut bad = Vec::new();
+    for page in 0..PAGES {
+        let found = blocks(bench, page);
+        if found.iter().any(is_bad) {
+            bad.push(page);
+        }
+        for (block, read) in (0..).zip(found) {
+            match read {
+                BlockRead::Data { data, .. } if block < 6 => {
+                    assert_eq!(data[0], value(page, block), "{page} {block}");
+                }
+                BlockRead::Zero if block >= 6 => {}
+                BlockRead::Bad { .. } => {}
+                other => panic!("{page} {block}: {other:?}"),
+            }
+        }
+    }
+    bad
+}
+
+fn opened(bench: &Bench) -> &Recovered {
+    match &bench.opened {
+        Some(Ok(recovered)) => recovered,
+        other => panic!("it opens: {other:?}"),
+    }
+}
+
+fn lacks(bench: &Bench) -> bool {
+    opened(bench).slices[&SLICE].lacks
+}
+
+fn open(devices: &Devices, given: &[u16]) -> Bench {
+    Bench::open(devices.clone(), given, usize::MAX).expect("there is power")
+}
+
+fn absent(bench: &Bench) -> Vec<(u16, bool)> {
+    let statuses = bench.statuses().into_iter();
+    let absent = statuses.filter_map(|device| Some((device.ordinal, device.absent?.is_lost)));
+    absent.collect()
+}
+
+#[test]
+fn without_a_device_its_pages_are_bad_and_with_it_they_are_there_again() {
+    let mut full = Bench::filled();
+    let used = full.status(1).expect("it is there").pages_used as usize;
+    let mut bench = open(&full.devices, &[0]);
+    assert!(lacks(&bench));
+    assert_eq!(absent(&bench), [(1, false)]);
+    let bad = bad_pages(&mut bench);
+    assert_eq!(bad.len(), used);
+    assert_eq!(bench.statuses()[1].pages_used as usize, used);
+    assert_eq!(bench.store.usage().pages, 8);
+    // What is not there is nothing that was ever written, and no slot of it is given out.
+    assert_eq!(blocks(&mut bench, PAGES)[0], BlockRead::Zero);
+    // It stays so, and nothing is lacking when the device is back.
+    let mut bench = open(&bench.devices, &[0]);
+    assert!(lacks(&bench));
+    assert_eq!(bad_pages(&mut bench), bad);
+    let mut bench = open(&bench.devices, &[0, 1]);
+    assert!(!lacks(&bench) && absent(&bench).is_empty());
+    bench.check();
+    full.check();
+}
+
+/// What was brought meanwhile counts, and what was not is as it was: that of which the journal had a part, too.
+#[test]
+fn a_device_that_is_back_is_older_than_what_was_brought_without_it() {
+    let mut full = Bench::filled();
+    let page = bad_pages(&mut open(&full.devices, &[0]))[0];
+    // Power fails before this is in its place.
+    write_fill(&mut full, page, value(page, 0)).expect("there is power");
+    let mut bench = open(&full.devices, &[0]);
+    bench.rest().expect("there is power");
+    let bad = bad_pages(&mut bench);
+    assert_eq!(bad[0], page);
+    let mut again = bench.reopened();
+    assert!(!lacks(&again));
+    again.check();
+
+    let mut bench = open(&full.devices, &[0]);
+    join(&mut bench);
+    write_whole(&mut bench, bad[1]);
+    bench.rest().expect("there is power");
+    assert_eq!(bench.store.usage().dirty_bytes, 0);
+    assert_eq!(
+        bad_pages_without(&mut bench, bad[1]),
+        [&bad[..1], &bad[2..]].concat()
+    );
+    let mut bench = bench.reopened();
+    assert!(!lacks(&bench));
+    assert!(is_whole(&mut bench, bad[1]));
+    let half_there: Vec<u32> = bad_pages_without(&mut bench, bad[1]);
+    // The journal had a part of these, which is in its place now, and the rest has to be brought.
+    assert!(half_there.len() <= 2, "{half_there:?}");
+}
+
+/// `bad_pages`, of all but one that was written as a whole.
+fn bad_pages_without(bench: &mut Bench, whole: u32) -> Vec<u32> {
+    let pages = (0..PAGES).filter(|page| *page != whole);
+    let pages: Vec<u32> = pages.collect();
+    let is_bad = |page: &u32| blocks(bench, *page).iter().any(is_bad);
+    pages.into_iter().filter(is_bad).collect()
+}
+
+/// A page that memory makes up for lacks nothing, whether that is in its place yet or not.
+#[test]
+fn what_the_journal_makes_up_for_is_not_lacking() {
+    let mut bench = Bench::filled();
+    assert_eq!(bench.add(2, None).expect("there is power"), Ok(2));
+    let mut bench = open(&bench.devices, &[0, 2]);
+    join(&mut bench);
+    // Those of which the journal has nothing.
+    let all_bad = |page: &u32| blocks(&mut bench, *page).iter().all(is_bad);
+    let bad: Vec<u32> = (0..PAGES).filter(all_bad).collect();
+    assert!(bad.len() > 3, "{bad:?}");
+    for (place, page) in bad.iter().enumerate() {
+        write_whole(&mut bench, *page);
+        bench.store.handle_timeout(bench.now, &mut bench.out);
+        let mut again = open(&bench.devices, &[0, 2]);
+        assert_eq!(lacks(&again), place + 1 < bad.len());
+        // What is written last may not be known to be committed.
+        assert!(bad[..place].iter().all(|page| is_whole(&mut again, *page)));
+    }
+}
+
+#[test]
+fn an_older_copy_of_what_is_lacking_is_not_taken() {
+    let mut bench = open(&Bench::filled().devices, &[0]);
+    let page = bad_pages(&mut bench)[0];
+    let committed = bench.store.committed(SLICE);
+    assert_eq!(
+        bench
+            .store
+            .page_changed_above(SLICE, PageIndex(page), Sequence::ZERO),
+        u64::MAX
+    );
+    let mut install = |as_of: u64| {
+        let change = Change::write(BlockIndex(64 * page), Bytes::from(vec![9; BLOCK_SIZE]));
+        bench
+            .store
+            .reserve(SLICE, BlockRange::new(64 * page, 1))
+            .expect("there is room");
+        let (now, token) = (bench.now, StoreToken(1));
+        bench
+            .store
+            .install(now, SLICE, change, Sequence(as_of), token, &mut bench.out)
+    };
+    assert_eq!(install(committed.0 - 1), Err(InstallRefused::Stale));
+    assert_eq!(install(committed.0), Ok(()));
+}
+
+/// Openings that are cut short, without the device and when it is back, whatever comes next.
+#[test]
+fn devices_go_missing_and_come_back_wherever_that_is_cut_short() {
+    let full = Bench::filled().devices;
+    let without = open(&full, &[0]).devices;
+    for (devices, given) in [(&full, &[0][..]), (&without, &[0, 1]), (&without, &[0])] {
+        for requests in 0.. {
+            let mut cut = cut_opening(devices, given, requests);
+            for next in [&[0, 1][..], &[0]] {
+                let mut bench = open(&cut.0, next);
+                assert_eq!(
+                    lacks(&bench),
+                    next.len() == 1,
+                    "{given:?} {requests} {next:?}"
+                );
+                bad_pages(&mut bench);
+                let mut bench = open(&bench.devices, &[0, 1]);
+                assert!(!lacks(&bench), "{given:?} {requests} {next:?}");
+                bench.check();
+                // Cut short once more, in the same place.
+                cut = cut_opening(&cut.0, next, requests);
+            }
+            if cut.1 {
+                assert!(requests > 10, "each step is cut short");
+                break;
+            }
+        }
+    }
+}
+
+/// What is on the devices when the power fails, and whether it was late.
+fn cut_opening(devices: &Devices, given: &[u16], requests: usize) -> (Devices, bool) {
+    let geometries: Vec<DeviceGeometry> = given
+        .iter()
+        .map(|number| geometry(devices, *number))
+        .collect();
+    let mut out = Output::default();
+    let now = Instant::from_nanos(1);
+    let store = Store::open(now, config(), &geometries, Expected::default(), 5, &mut out);
+    let mut bench = Bench::with(devices.clone(), requests, store, out);
+    let late = bench.work().is_ok();
+    (bench.devices, late)
+}
+
+/// An older copy of the device that was missing is not taken for it, nor one of a use that was never.
+#[test]
+fn what_comes_back_is_what_was_missed() {
+    let full = Bench::filled().devices;
+    let mut later = open(&full, &[0, 1]);
+    later.write_page(0);
+    later.rest().expect("there is power");
+    let mut without = open(&later.devices, &[0]);
+    let bad = bad_pages(&mut without);
+    let refused = |devices: &Devices| {
+        let mut bench = open(devices, &[0, 1]);
+        let disk = DiskId(1);
+        let stray = Stray::Older;
+        assert_eq!(opened(&bench).strays, [StrayDevice { disk, stray }]);
+        assert!(lacks(&bench));
+        assert_eq!(bad_pages(&mut bench), bad);
+    };
+    let mut older = without.devices.clone();
+    older[1].clone_from(&full[1]);
+    refused(&older);
+    // Of the same number, but another use.
+    let mut other = Bench::open_as(&full, &[0, 1], 77);
+    other.rest().expect("there is power");
+    let mut replaced = without.devices.clone();
+    replaced[1].clone_from(&other.devices[1]);
+    refused(&replaced);
+    open(&without.devices, &[0, 1]).check();
+}
+
+/// While another device is away that was there later, newer pages may be on that one.
+#[test]
+fn a_device_does_not_come_back_while_a_later_one_is_away() {
+    let mut bench = Bench::filled();
+    assert_eq!(bench.add(2, None).expect("there is power"), Ok(2));
+    let devices = bench.devices;
+    let without_one = open(&devices, &[0, 2]).devices;
+    let without_both = open(&without_one, &[0]).devices;
+    let bench = open(&without_both, &[0, 1]);
+    assert_eq!(absent(&bench), [(1, false), (2, false)]);
+    assert_eq!(opened(&bench).strays.len(), 1);
+    // The later one may, and both together.
+    assert_eq!(absent(&open(&without_both, &[0, 2])), [(1, false)]);
+    assert_eq!(absent(&open(&without_both, &[0, 1, 2])), []);
+    // When the later one is given up the earlier one cannot come back any more.
+    let mut bench = open(&without_both, &[0]);
+    let gives_up = true;
+    let order = DeviceOrder::Remove {
+        ordinal: 2,
+        gives_up,
+    };
+    assert_eq!(bench.order(order).expect("there is power"), Ok(2));
+    assert_eq!(absent(&bench), [(1, true)]);
+    let bench = open(&bench.devices, &[0, 1]);
+    let disk = DiskId(1);
+    let stray = Stray::Failed;
+    assert_eq!(opened(&bench).strays, [StrayDevice { disk, stray }]);
+}
+
+/// A device that fails is lost for good before anybody hears of it, wherever power fails then; one with the
+/// journal takes the store.
+#[test]
+fn a_device_that_fails_is_lost_and_the_others_go_on() {
+    let full = Bench::filled();
+    let of_second = {
+        let mut bench = open(&full.devices, &[0]);
+        bad_pages(&mut bench)
+    };
+    for requests in 0.. {
+        let mut bench = open(&full.devices, &[0, 1]);
+        bench.broken = Some(DiskId(1));
+        bench.left = requests;
+        let page = of_second[0];
+        let late = write_until(&mut bench, page).is_ok();
+        if late {
+            assert_eq!(bench.failed, Some((DiskId(1), true)));
+            assert!(!bench.store.is_open());
+        } else if bench.failed.is_some() {
+            panic!("it is not told before it is noted");
+        }
+        let mut bench = open(&bench.devices, &[0, 1]);
+        if late {
+            assert_eq!(absent(&bench), [(1, true)]);
+            assert!(lacks(&bench));
+            let bad = bad_pages(&mut bench);
+            // The first page was being written: what the journal has of it counts.
+            assert_eq!(bad, of_second);
+            assert!(blocks(&mut bench, page)[..6].iter().all(|it| !is_bad(it)));
+            break;
+        }
+        // Lost, or as if nothing had happened.
+        let is_lost = lacks(&bench);
+        assert_eq!(absent(&bench).len(), usize::from(is_lost));
+        for page in 0..PAGES {
+            let found = blocks(&mut bench, page);
+            for (block, read) in (0..6).zip(found) {
+                match read {
+                    BlockRead::Data { data, .. } => assert_eq!(data[0], value(page, block)),
+                    BlockRead::Bad { .. } if is_lost => {}
+                    other => panic!("{page} {block}: {other:?}"),
+                }
+            }
+        }
+    }
+    let mut bench = open(&full.devices, &[0, 1]);
+    bench.broken = Some(DiskId(0));
+    assert!(write_until(&mut bench, 0).is_ok());
+    assert_eq!(bench.failed, Some((DiskId(0), false)));
+}
+
+/// Writes a page, which is destaged or fails to be.
+fn write_until(bench: &mut Bench, page: u32) -> Result<(), Off> {
+    let range = BlockRange::new(64 * page, 6);
+    let mut data = Vec::new();
+    for block in 0..6 {
+        data.extend_from_slice(&[value(page, block); BLOCK_SIZE]);
+    }
+    bench.store.reserve(SLICE, range).expect("there is room");
+    let sequence = bench.store.prepared(SLICE).1.next();
+    let entry = Entry {
+        epoch: Epoch(1),
+        sequence,
+        fence: Fence(0),
+        command: Default::default(),
+        change: Change::write(BlockIndex(range.start()), Bytes::from(data)),
+    };
+    let before = Sequence(sequence.0 - 1);
+    let token = StoreToken(sequence.0);
+    bench
+        .store
+        .append(bench.now, SLICE, entry, before, token, &mut bench.out);
+    bench.work()?;
+    bench.store.set_committed(bench.now, SLICE, sequence);
+    bench.rest()
+}
+
+/// Pages move to a device while they are written; then that device is gone, wherever power failed: what is
+/// left over of a page where it came from is never taken for what was written since.
+#[test]
+fn nothing_older_takes_the_place_of_what_is_gone() {
+    let full = Bench::filled().devices;
+    let mut stood_in = 0;
+    for requests in 0.. {
+        let mut bench = open(&full, &[0, 1]);
+        bench.left = requests;
+        // By page: what was written last, and whether that may be there or not.
+        let mut written: Vec<[Option<u8>; 2]> = (0..PAGES)
+            .map(|page| [Some(value(page, 0)), None])
+            .collect();
+        let done = move_and_write(&mut bench, &mut written).is_ok();
+        bench.left = usize::MAX;
+        let before = bench.devices.clone();
+        let mut bench = open(&before, &[0, 1]);
+        for page in 0..PAGES {
+            let found = blocks(&mut bench, page);
+            match &found[0] {
+                BlockRead::Data { data, .. } => {
+                    assert!(
+                        written[page as usize].contains(&Some(data[0])),
+                        "{requests} {page}: {}",
+                        data[0]
+                    );
+                    stood_in += 1;
+                }
+                BlockRead::Bad { .. } => assert!(lacks(&bench), "{requests} {page}"),
+                BlockRead::Zero => panic!("{requests} {page} is gone"),
+            }
+        }
+        if done {
+            assert!(requests > 100, "each step is cut short");
+            assert!(stood_in > requests, "not everything was gone");
+            return;
+        }
+    }
+}
+
+fn move_and_write(bench: &mut Bench, written: &mut [[Option<u8>; 2]]) -> Result<(), Off> {
+    assert!(bench.add(2, Some(1))?.is_ok());
+    for round in 1..4 {
+        for page in 0..PAGES {
+            let fill = value(page, 0) + 50 * round;
+            let place = &mut written[page as usize];
+            place[1] = Some(fill);
+            write_fill(bench, page, fill)?;
+            *place = [Some(fill), None];
+            bench.store.handle_timeout(bench.now, &mut bench.out);
+            bench.work()?;
+        }
+        bench.rest()?;
+    }
+    Ok(())
+}
+
+/// The first block of a page.
+fn write_fill(bench: &mut Bench, page: u32, fill: u8) -> Result<(), Off> {
+    let range = BlockRange::new(64 * page, 1);
+    bench.store.reserve(SLICE, range).expect("there is room");
+    let sequence = bench.store.prepared(SLICE).1.next();
+    let entry = Entry {
+        epoch: Epoch(1),
+        sequence,
+        fence: Fence(0),
+        command: Default::default(),
+        change: Change::write(
+            BlockIndex(range.start()),
+            Bytes::from(vec![fill; BLOCK_SIZE]),
+        ),
+    };
+    let before = Sequence(sequence.0 - 1);
+    let token = StoreToken(sequence.0);
+    bench
+        .store
+        .append(bench.now, SLICE, entry, before, token, &mut bench.out);
+    bench.work()?;
+    bench.store.set_committed(bench.now, SLICE, sequence);
+    Ok(())
+}
+
+/// One that is absent leaves when nothing is lacking, or when that is given up.
+#[test]
+fn an_absent_device_leaves_when_nothing_of_it_is_lacking() {
+    let full = Bench::filled().devices;
+    let mut bench = open(&full, &[0]);
+    let bad = bad_pages(&mut bench);
+    let bytes = (bad.len() * PAGE_SIZE) as u64;
+    let drain = DeviceOrder::Drain { ordinal: 1 };
+    assert_eq!(bench.order(drain).unwrap(), Err(DeviceRefused::Absent));
+    let refused = bench.order(remove(1)).unwrap();
+    assert_eq!(refused, Err(DeviceRefused::Lacking { bytes }));
+    // Another takes its place: it leaves by itself.
+    assert_eq!(bench.add(2, Some(1)).unwrap(), Ok(2));
+    let mut bench = open(&bench.devices, &[0, 2]);
+    bench.rest().expect("there is power");
+    assert_eq!(absent(&bench), [(1, false)]);
+    join(&mut bench);
+    for page in bad {
+        write_whole(&mut bench, page);
+        bench.rest().expect("there is power");
+    }
+    assert!(bench.is_exchanged(), "{:?}", bench.statuses());
+    assert_eq!(bench.gone, [(None, 1)]);
+    let bench = bench.reopened();
+    let strays: Vec<Stray> = opened(&bench).strays.iter().map(|it| it.stray).collect();
+    assert_eq!(strays, [Stray::Gone]);
+
+    let mut bench = open(&full, &[0]);
+    let gives_up = true;
+    let order = DeviceOrder::Remove {
+        ordinal: 1,
+        gives_up,
+    };
+    assert_eq!(bench.order(order).unwrap(), Ok(1));
+    let mut bench = bench.reopened();
+    assert!(!lacks(&bench), "what is lacking is given up");
+    assert!(!bad_pages(&mut bench).is_empty(), "and bad all the same");
+}
+
+#[test]
+fn a_drain_is_called_off() {
+    let mut bench = Bench::filled();
+    assert_eq!(bench.add(2, None).unwrap(), Ok(2));
+    let resume = DeviceOrder::Resume { ordinal: 1 };
+    assert_eq!(bench.order(resume).unwrap(), Ok(1), "it is in use already");
+    let unknown = DeviceOrder::Resume { ordinal: 9 };
+    let refused = bench.order(unknown).unwrap();
+    assert_eq!(refused, Err(DeviceRefused::Unknown { ordinal: 9 }));
+    assert_eq!(bench.store.usage().pages, 40);
+    for order in [
+        DeviceOrder::Drain { ordinal: 1 },
+        DeviceOrder::Drain { ordinal: 1 },
+    ] {
+        assert_eq!(bench.order(order).unwrap(), Ok(1));
+        assert_eq!(bench.store.usage().pages, 24);
+        assert_eq!(bench.order(resume).unwrap(), Ok(1));
+        assert_eq!(bench.store.usage().pages, 40);
+    }
+    let used = bench.status(1).expect("it is there").pages_used;
+    let mut bench = bench.reopened();
+    bench.rest().expect("there is power");
+    let status = bench.status(1).expect("it is there");
+    assert_eq!(
+        (status.state, status.pages_used),
+        (DeviceState::InUse, used)
+    );
+    // Of one that is to be replaced, too: both stay.
+    assert_eq!(
+        bench.order(DeviceOrder::Drain { ordinal: 2 }).unwrap(),
+        Ok(2)
+    );
+    bench.rest().expect("there is power");
+    assert_eq!(
+        bench.order(DeviceOrder::Resume { ordinal: 2 }).unwrap(),
+        Ok(2)
+    );
+    bench.check();
 }

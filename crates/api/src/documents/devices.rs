@@ -13,8 +13,13 @@ pub enum DeviceState {
     Draining,
     /// It takes none, and holds none: it can be removed.
     Drained,
-    /// What it holds goes to the node's other devices, and then it is removed.
+    /// What it holds goes to the node's other devices, or is brought by other nodes if it is absent, and then
+    /// it is removed.
     Leaving,
+    /// It was not there when the node started. If it is there at the next start, it is used again.
+    Missing,
+    /// It has failed, and what is on it counts no more.
+    Lost,
 }
 
 impl DeviceState {
@@ -26,6 +31,8 @@ impl DeviceState {
             Self::Draining => "draining",
             Self::Drained => "drained",
             Self::Leaving => "leaving",
+            Self::Missing => "missing",
+            Self::Lost => "lost",
         }
     }
 }
@@ -57,7 +64,7 @@ impl DeviceTier {
 pub struct Device {
     /// Its number among those that the node has had, from 0. It is never another's.
     pub number: u16,
-    /// Where the node has found it.
+    /// Where the node has found it, or where it was; empty if that is not known.
     pub path: String,
     /// Its class.
     pub tier: DeviceTier,
@@ -65,9 +72,14 @@ pub struct Device {
     pub state: DeviceState,
     /// Whether the node's journal is on it: then it can be neither drained nor removed.
     pub journal: bool,
+    /// Whether the node does without it: it was not there when the node started, or has failed. What was on it
+    /// is brought by other nodes.
+    #[serde(default)]
+    pub is_absent: bool,
     /// Bytes of pages that it can hold.
     pub bytes: u64,
-    /// Bytes of pages that it holds: of one that is draining, those that are left.
+    /// Bytes of pages that it holds: of one that is draining, those that are left; of one that is absent, what
+    /// is lacking because of all that are.
     pub used_bytes: u64,
 }
 
@@ -99,9 +111,17 @@ pub enum DeviceChange {
         /// Its number.
         device: u16,
     },
-    /// It is the node's no more: it must be drained.
+    /// It takes data again: what was ordered is called off. What has gone elsewhere stays there.
+    Resume {
+        /// Its number.
+        device: u16,
+    },
+    /// It is the node's no more: it must be drained, or absent with nothing lacking any more.
     Remove {
         /// Its number.
         device: u16,
+        /// What is lacking because it is absent is given up, where no other node has it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        give_up: bool,
     },
 }

@@ -172,6 +172,9 @@ pub enum ReplicaCondition {
     Offers,
     /// Something durable is lost: it is copied in full.
     Damaged,
+    /// A part of it was on a device of its node that is absent: others bring it, or it is there again with the
+    /// device.
+    Lacks,
     /// The record means other contents of the node's devices than those that are there.
     OtherStore,
     /// The newest record has no place for it: what is here is dropped.

@@ -73,6 +73,8 @@ pub(crate) enum Past {
     New,
     /// Something durable was lost.
     Damaged,
+    /// A device of the node is absent.
+    Lacking,
     /// The node's devices were emptied, or replaced.
     Emptied,
 }
@@ -212,6 +214,7 @@ fn past(inventory: &Inventory, reports: &Reports, record: &SliceRecord, node: No
     let condition = replica.and_then(|replica| replica.condition.as_ref());
     match condition.map(|condition| condition.what) {
         Some(ReplicaCondition::Damaged) => Past::Damaged,
+        Some(ReplicaCondition::Lacks) => Past::Lacking,
         Some(ReplicaCondition::OtherStore) => Past::Emptied,
         _ if store.is_some_and(|store| store != named.store) => Past::Emptied,
         _ => Past::Known,

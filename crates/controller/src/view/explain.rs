@@ -181,6 +181,9 @@ fn what(inventory: &Inventory, volume: &VolumeRecord, cause: &Cause, group: &Gro
                 Past::Damaged => format!(
                     "the copy on {node} is made anew: something durable was lost from its journal"
                 ),
+                Past::Lacking => format!(
+                    "the copy on {node} is made good: a part of it was on a device that is absent"
+                ),
                 Past::Emptied => {
                     format!("the copy on {node} is made anew: its devices are not those of before")
                 }

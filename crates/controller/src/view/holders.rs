@@ -78,6 +78,11 @@ fn said(inventory: &Inventory, says: &LocalCondition) -> String {
             "has lost something durable, and cannot lead: it has to be copied from another"
                 .to_owned()
         }
+        ReplicaCondition::Lacks => {
+            "lacks what was on a device that is absent, and cannot lead: another copy has to bring it, or the \
+             device has to be there again when the node starts"
+                .to_owned()
+        }
         ReplicaCondition::OtherStore => {
             "has other devices than those that held it, and cannot lead".to_owned()
         }

@@ -42,13 +42,19 @@ pub(crate) enum DeviceCommand {
         /// Wait until it holds nothing
         #[arg(long)]
         wait: bool,
+        /// Call it off: the device takes data again, and what has gone elsewhere stays there
+        #[arg(long, conflicts_with = "wait")]
+        cancel: bool,
     },
-    /// Remove a drained device from its node
+    /// Remove a drained device from its node, or one that is missing or lost
     Remove {
         /// The node's name
         node: String,
         /// The device: its number, or its path
         device: String,
+        /// Give up what was on a missing or lost device and is nowhere else
+        #[arg(long)]
+        give_up: bool,
     },
     /// Have a new device take the place of another: add, drain and remove in one
     Replace {
@@ -105,14 +111,27 @@ pub(crate) async fn run(
             };
             (node, change, None)
         }
-        DeviceCommand::Drain { node, device, wait } => {
+        DeviceCommand::Drain {
+            node,
+            device,
+            wait,
+            cancel,
+        } => {
             let device = number(&client, &node, &device).await?;
-            let change = DeviceChange::Drain { device };
+            let change = if cancel {
+                DeviceChange::Resume { device }
+            } else {
+                DeviceChange::Drain { device }
+            };
             (node, change, wait.then_some(device))
         }
-        DeviceCommand::Remove { node, device } => {
+        DeviceCommand::Remove {
+            node,
+            device,
+            give_up,
+        } => {
             let device = number(&client, &node, &device).await?;
-            (node, DeviceChange::Remove { device }, None)
+            (node, DeviceChange::Remove { device, give_up }, None)
         }
         DeviceCommand::Replace {
             node,
@@ -210,6 +229,7 @@ mod tests {
             tier: DeviceTier::Flash,
             state,
             journal: number == 0,
+            is_absent: false,
             bytes: 1 << 30,
             used_bytes,
         };

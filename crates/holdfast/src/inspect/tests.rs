@@ -546,6 +546,7 @@ fn made_up_list(first: &Superblock, (slot_base, slot_count): (u32, u32), more: u
         slot_base,
         slot_count,
         state: DeviceState::InUse,
+        absent: None,
     };
     let others = (1..=more).map(|ordinal| {
         let base = end + 8 * u32::from(ordinal);

@@ -140,6 +140,7 @@ impl World {
         } = self.kept.clone();
         let above = log.iter().filter(|entry| entry.sequence > committed);
         let found = Found {
+            lacks: false,
             state: state.clone(),
             committed,
             intact: !hole,

@@ -92,6 +92,7 @@ pub(super) fn command(command: &Command) -> impl Display + '_ {
         Command::Stalled(stall) => write!(f, "stalled: {stall}"),
         Command::Ordered { number, result } => write!(f, "order {number}: {result:?}"),
         Command::Release(disk) => write!(f, "release disk {}", disk.0),
+        Command::DeviceLost(disk) => write!(f, "lost disk {}", disk.0),
         Command::Stopped => f.write_str("stopped"),
     })
 }

@@ -256,6 +256,7 @@ impl Host {
             committed: Sequence::ZERO,
             stable: Sequence::ZERO,
             intact: true,
+            lacks: false,
             tail_suspect: false,
             commands: Vec::new(),
         };
@@ -275,7 +276,19 @@ impl Host {
         // Copies that had been durable may be lost with the journal's end: whoever is filled is filled anew.
         let lacks_copies = suspect && self.model[&slice].filled.is_some();
         match log {
-            Some(log) if found.intact && !lacks_copies => self.accept(slice, found, log),
+            Some(log) if found.intact && !lacks_copies => {
+                self.accept(slice, found, log)?;
+                if found.lacks && !self.lost_device {
+                    return Err(format!(
+                        "{slice} lacks something, and every device is there"
+                    ));
+                }
+                if found.lacks {
+                    self.report.lacking += 1;
+                    self.broken.insert(slice);
+                }
+                Ok(())
+            }
             _ if suspect => {
                 self.broken.insert(slice);
                 Ok(())

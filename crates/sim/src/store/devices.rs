@@ -45,8 +45,12 @@ impl Host {
                     replaces,
                 }
             }
-            3..6 => DeviceOrder::Drain { ordinal },
-            _ => DeviceOrder::Remove { ordinal },
+            3..5 => DeviceOrder::Drain { ordinal },
+            5 => DeviceOrder::Resume { ordinal },
+            _ => DeviceOrder::Remove {
+                ordinal,
+                gives_up: false,
+            },
         };
         if let DeviceOrder::Add { geometry, .. } = order {
             self.orders.left.remove(&geometry.disk);
@@ -62,7 +66,7 @@ impl Host {
 
     /// A new one, or one that is none of the store's any more.
     fn disk_to_add(&mut self, statuses: &[DeviceStatus]) -> Option<DiskId> {
-        let in_store = |disk: DiskId| statuses.iter().any(|device| device.disk == disk);
+        let in_store = |disk: DiskId| statuses.iter().any(|device| device.disk == Some(disk));
         let spare: Vec<DiskId> = self
             .disks
             .iter()
@@ -123,6 +127,7 @@ impl Host {
             // A copy of its superblock was torn, or one of a former device has rotted.
             DeviceRefused::NotBlank { .. } => self.options.crashes || self.options.rot,
             DeviceRefused::Busy => true,
+            DeviceRefused::Absent | DeviceRefused::Lacking { .. } => self.lost_device,
             DeviceRefused::InUse
             | DeviceRefused::TooSmall { .. }
             | DeviceRefused::BadSector { .. }
@@ -137,7 +142,8 @@ impl Host {
         }
     }
 
-    pub(crate) fn device_left(&mut self, disk: DiskId) {
+    pub(crate) fn device_left(&mut self, disk: Option<DiskId>) {
+        let disk = disk.expect("all devices are there");
         // It may be wanted back already.
         if !self.is_being_added(disk) {
             self.orders.left.insert(disk);
@@ -161,7 +167,7 @@ impl Host {
     /// The store is open: other disks than its own are left alone.
     pub(crate) fn members_known(&mut self) {
         let statuses = self.store().devices();
-        let members: BTreeSet<DiskId> = statuses.iter().map(|device| device.disk).collect();
+        let members: BTreeSet<DiskId> = statuses.iter().filter_map(|device| device.disk).collect();
         let others = self.disks.iter().map(SimDisk::id);
         self.orders.left = others.filter(|disk| !members.contains(disk)).collect();
     }

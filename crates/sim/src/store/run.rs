@@ -94,6 +94,8 @@ pub struct Report {
     pub recoveries: u64,
     /// Slices found damaged.
     pub damaged: u64,
+    /// Slices found to lack what was on a device that was lost.
+    pub lacking: u64,
     /// How often room was refused.
     pub refused: u64,
     /// Copies installed.
@@ -199,6 +201,8 @@ pub(crate) struct Host {
     pub(crate) voids: u64,
     pub(crate) opened: bool,
     pub(crate) device_failed: bool,
+    /// One has been lost for good: what was on it is lacking.
+    pub(crate) lost_device: bool,
     /// Blocks may be bad: the medium was made bad.
     pub(crate) rotten: bool,
     pub(crate) journal_rotten: bool,
@@ -283,6 +287,7 @@ impl Host {
             voids: 0,
             opened: false,
             device_failed: false,
+            lost_device: false,
             rotten: false,
             journal_rotten: false,
             broken: BTreeSet::new(),
@@ -472,8 +477,9 @@ impl Host {
                 self.device_left(disk);
                 Ok(())
             }
-            StoreEvent::DeviceFailed { .. } => {
+            StoreEvent::DeviceFailed { is_dispensable, .. } => {
                 if self.options.failures {
+                    self.lost_device |= is_dispensable;
                     self.device_failed = true;
                     Ok(())
                 } else {

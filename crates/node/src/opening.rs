@@ -1,0 +1,149 @@
+//! Which of the node's devices are opened: those that can be.
+//!
+//! A device that is not there, or cannot be opened, is left out: the store says whether it can do without.
+//!
+//! Invariants:
+//! - a device that another process holds is not left out: the node does not start;
+//! - where one was left out no store is created;
+//! - where the store cannot do without one, its user is told why it could not be opened.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use holdfast_disk::{DeviceSpec, Disks, FileSpec, OpenErrorReason, Options, StartError};
+use holdfast_store::OpenError;
+
+use crate::config::{DeviceConfig, NodeConfig};
+use crate::devices::SECTOR_MAX;
+use crate::error::NodeError;
+use crate::paths::Paths;
+use crate::predecessor::{self, Holder};
+
+/// How long the devices are waited for that the node had when it last ran: those of a machine that starts
+/// come one after the other, and a node that goes on without one has to be brought what was there.
+const AWAITED_MAX: Duration = Duration::from_secs(15);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The devices that could be opened.
+pub(crate) struct Opened {
+    pub(crate) disks: Disks,
+    /// In the order of their disks.
+    pub(crate) found: Vec<DeviceConfig>,
+    /// Why the first that could not be was left out.
+    pub(crate) left_out: Option<NodeError>,
+}
+
+/// Opens the node's devices.
+///
+/// # Errors
+/// None can be opened, or one of them must not be.
+pub(crate) fn open(config: &NodeConfig, paths: &Paths) -> Result<Opened, NodeError> {
+    wait_for(config, paths);
+    let mut found = paths.choose(&config.devices, Path::exists);
+    let mut left_out = None;
+    let disks = loop {
+        match open_disks(config, &found) {
+            Ok(disks) => break disks,
+            Err(error) => {
+                let place = left_out_by(&error, &found).ok_or(error)?;
+                let (device, error) = place;
+                tracing::error!("goes on without a device, if that can be: {error}");
+                found.remove(device);
+                left_out.get_or_insert(error);
+                if found.is_empty() {
+                    return Err(left_out.expect("it was just left out"));
+                }
+            }
+        }
+    };
+    tracing::info!("disks are driven by {:?}", disks.driver());
+    Ok(Opened {
+        disks,
+        found,
+        left_out,
+    })
+}
+
+/// What is wrong, where the store cannot be opened: with the journal's device that could not be, if that is
+/// it.
+pub(crate) fn blame(error: NodeError, left_out: Option<NodeError>) -> NodeError {
+    let lacks = matches!(
+        error,
+        NodeError::Store {
+            failure: OpenError::MissingDevice { .. } | OpenError::Blank { .. },
+            ..
+        }
+    );
+    match left_out {
+        Some(left_out) if lacks => left_out,
+        _ => error,
+    }
+}
+
+/// Waits until all devices are there that the node had when it last ran, or long enough.
+fn wait_for(config: &NodeConfig, paths: &Paths) {
+    let awaited = paths.awaited(&config.devices);
+    let until = Instant::now() + AWAITED_MAX;
+    let mut is_told = false;
+    while let Some(path) = awaited.iter().find(|path| !path.exists()) {
+        if Instant::now() >= until {
+            return;
+        }
+        if !is_told {
+            tracing::warn!("waits for {}, which is not there", path.display());
+            is_told = true;
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+fn open_disks(config: &NodeConfig, found: &[DeviceConfig]) -> Result<Disks, StartError> {
+    let spec = |device: &DeviceConfig| DeviceSpec {
+        path: device.path.clone(),
+        file: device.file_bytes.map(|size| FileSpec {
+            size,
+            preallocate: device.preallocate,
+        }),
+        // The store says how much it needs, and that it is more than this.
+        size_min: u64::from(SECTOR_MAX),
+    };
+    let specs: Vec<DeviceSpec> = found.iter().map(spec).collect();
+    let options = Options {
+        driver: config.disk_driver.choice(),
+        ..Options::default()
+    };
+    predecessor::attempt(
+        || Disks::open(&specs, options.clone()),
+        |error| match error {
+            StartError::Open(error) => holder_of_device(&error.reason),
+            _ => None,
+        },
+    )
+}
+
+/// Which device an error is about, if the node may go on without it.
+fn left_out_by(error: &StartError, found: &[DeviceConfig]) -> Option<(usize, NodeError)> {
+    let StartError::Open(about) = error else {
+        return None;
+    };
+    let may_be = match about.reason {
+        OpenErrorReason::Missing | OpenErrorReason::Os { .. } => true,
+        OpenErrorReason::TooSmall { .. } => true,
+        OpenErrorReason::Permission
+        | OpenErrorReason::NotStorage
+        | OpenErrorReason::InUse { .. }
+        | OpenErrorReason::NoSpace { .. }
+        | OpenErrorReason::Sector { .. } => false,
+    };
+    let place = found.iter().position(|device| device.path == about.path);
+    Some((place.filter(|_| may_be)?, NodeError::Devices(error.clone())))
+}
+
+fn holder_of_device(reason: &OpenErrorReason) -> Option<Holder> {
+    match reason {
+        OpenErrorReason::InUse { holder } => Some(holder.map_or(Holder::Unknown, Holder::Process)),
+        _ => None,
+    }
+}

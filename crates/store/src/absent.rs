@@ -1,0 +1,135 @@
+//! Devices that the store has, and is used without: missing when it was opened, or failed since.
+//!
+//! Invariants:
+//! - without the device that has the journal there is no store;
+//! - a device that fails is lost for the next opening before anybody is told, so that nothing on it counts
+//!   ever again;
+//! - nothing is done in the store between its failure and the end.
+
+use alloc::vec;
+
+use holdfast_format::{Absence, DeviceList, SUPERBLOCK_OFFSETS};
+use holdfast_model::{DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken};
+
+use crate::event::{Output, StoreEvent};
+use crate::machine::{Core, DEVICES_TOKENS, LOSS_TOKENS};
+use crate::order::DeviceStatus;
+
+/// A device that has failed: the list is to say so, where the journal is.
+#[derive(Debug)]
+pub(crate) struct Loss {
+    disk: DiskId,
+    /// The copy of the superblock that is being written; nothing while other writes to it are under way.
+    copy: Option<usize>,
+}
+
+impl Core {
+    pub(crate) fn is_absent(&self, ordinal: u16) -> bool {
+        let listed = self.devices.list().device(ordinal);
+        listed.is_some_and(|listed| listed.absent.is_some())
+    }
+
+    pub(crate) fn absent_statuses(&self) -> impl Iterator<Item = DeviceStatus> {
+        let listed = self.devices.list().devices.iter();
+        let absent = listed.filter(|listed| listed.absent.is_some());
+        absent.map(|listed| DeviceStatus {
+            disk: None,
+            ordinal: listed.ordinal,
+            id: listed.id,
+            tier: None,
+            state: listed.state,
+            absent: listed.absent,
+            pages: u64::from(listed.slot_count),
+            pages_used: u64::from(self.pages.lacking()),
+        })
+    }
+
+    /// A device has failed to write: nothing is done any more but to note that, if the store can do
+    /// without it.
+    pub(crate) fn device_failed(&mut self, disk: DiskId, out: &mut Output) {
+        self.failed = true;
+        let members = &self.devices.members;
+        let failed = members.iter().find(|(geometry, _)| geometry.disk == disk);
+        let failed = failed.map(|(_, found)| (found.ordinal, found.use_counter));
+        let Some((ordinal, last_use)) = failed.filter(|(ordinal, _)| *ordinal != 0) else {
+            let is_dispensable = false;
+            out.events.push_back(StoreEvent::DeviceFailed {
+                disk,
+                is_dispensable,
+            });
+            return;
+        };
+        self.devices.change_list(|list| {
+            let mut devices = list.devices.iter_mut();
+            let listed = devices.find(|device| device.ordinal == ordinal);
+            listed.expect("the list has the device").absent = Some(Absence {
+                is_lost: true,
+                last_use,
+            });
+        });
+        self.loss = Some(Loss { disk, copy: None });
+        self.note_loss(out);
+    }
+
+    /// Takes the end of a request while the loss of a device is being noted. Others than ours are over.
+    pub(crate) fn handle_loss(&mut self, completion: DiskCompletion, out: &mut Output) {
+        let Some(loss) = &mut self.loss else { return };
+        if completion.token.0 < LOSS_TOKENS {
+            self.requests.complete(completion.token);
+            if loss.copy.is_none() {
+                self.note_loss(out);
+            }
+            return;
+        }
+        let (journal, _) = &self.devices.members[0];
+        let (disk, is_dispensable) = match (completion.result, loss.copy) {
+            (Ok(_), Some(0)) => {
+                loss.copy = Some(1);
+                return self.write_loss(1, out);
+            }
+            (Ok(_), _) => (loss.disk, true),
+            // The journal's device fails as well.
+            (Err(_), _) => (journal.disk, false),
+        };
+        self.loss = None;
+        out.events.push_back(StoreEvent::DeviceFailed {
+            disk,
+            is_dispensable,
+        });
+    }
+
+    /// Writes the list where the journal is, once no other superblock is on its way there.
+    fn note_loss(&mut self, out: &mut Output) {
+        let (journal, _) = &self.devices.members[0];
+        let orders = DiskToken(DEVICES_TOKENS);
+        if !self.requests.is_in_flight_from(orders, journal.disk) {
+            self.loss.as_mut().expect("a device is lost").copy = Some(0);
+            self.write_loss(0, out);
+        }
+    }
+
+    fn write_loss(&mut self, copy: usize, out: &mut Output) {
+        let (journal, superblock) = &self.devices.members[0];
+        out.requests.push_back(DiskRequest {
+            token: DiskToken(LOSS_TOKENS + copy as u64),
+            disk: journal.disk,
+            op: DiskOp::Write {
+                offset: SUPERBLOCK_OFFSETS[copy],
+                parts: vec![superblock.encode()],
+                durable: true,
+            },
+        });
+    }
+}
+
+/// Takes a device out of the list. Where it was absent, what it may have had of newer pages is gone for
+/// good: what was missing before it may have older ones, and cannot come back.
+pub(crate) fn take_out(list: &mut DeviceList, ordinal: u16) {
+    let gone = list.device(ordinal).and_then(|device| device.absent);
+    list.devices.retain(|device| device.ordinal != ordinal);
+    for device in &mut list.devices {
+        if let (Some(gone), Some(absence)) = (gone, &mut device.absent) {
+            absence.is_lost |= absence.last_use < gone.last_use;
+        }
+    }
+}
