@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use holdfast_api::ApiClient;
 use holdfast_api::client::ApiUrl;
-use holdfast_api::documents::{LocalMetadata, LocalReport, LocalSlice, LocalVolume, Room};
+use holdfast_api::documents::{Device, LocalMetadata, LocalReport, LocalSlice, LocalVolume, Room};
 use holdfast_control::{Inventory, Part};
 use holdfast_model::record::NodeRecord;
 use holdfast_model::record::NodeStanding::Removed;
@@ -31,6 +31,7 @@ struct Report {
     number: (u64, u64),
     open: bool,
     room: Room,
+    devices: Vec<Device>,
     /// What the node's portal serves, and to how many.
     volumes: BTreeMap<VolumeId, LocalVolume>,
     slices: BTreeMap<SliceId, LocalSlice>,
@@ -55,6 +56,7 @@ impl Report {
             number: (report.incarnation, report.number),
             open: report.open,
             room: report.room,
+            devices: report.devices,
             volumes: volumes.map(|one| (VolumeId(one.volume), one)).collect(),
             slices: slices.collect(),
             metadata: report.metadata,
@@ -181,6 +183,12 @@ impl Reports {
     pub(crate) fn room_for_more(&self, node: NodeId) -> Option<(u64, u64)> {
         let room = self.room(node)?;
         Some((room.bytes, room.free_bytes()))
+    }
+
+    /// The devices of a node, if it is up.
+    pub(crate) fn devices(&self, node: NodeId) -> &[Device] {
+        let report = self.nodes.get(&node);
+        report.map_or(&[], |report| report.devices.as_slice())
     }
 
     /// The room on a node's devices, if it is up.

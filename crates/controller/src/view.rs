@@ -19,6 +19,7 @@ use holdfast_model::{NodeId, Policy};
 use crate::reports::Reports;
 
 mod causes;
+mod device_findings;
 mod explain;
 mod holders;
 mod node_findings;
@@ -52,6 +53,7 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
             pool.used_bytes = pool.used_bytes.saturating_add(room.used_bytes);
         }
         alerts.extend(node_alert(node, reports));
+        alerts.extend(device_findings::alerts(reports, node));
         let fit =
             reports.is_open(node.node) && room.is_some_and(|room| room.level() < RoomLevel::Full);
         if !fit {

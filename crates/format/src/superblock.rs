@@ -241,6 +241,19 @@ impl Superblock {
         Bytes::copy_from_slice(raw.as_bytes())
     }
 
+    /// Whether the byte at this place is another one whenever the store is opened, or its list changes: its
+    /// checksum, the numbers of the use and of what comes next, and the ids of uses.
+    #[must_use]
+    pub fn changes_at(place: usize) -> bool {
+        let field = |start: usize, bytes: usize| (start..start + bytes).contains(&place);
+        field(offset_of!(SuperblockBytes, version), 4)
+            || field(offset_of!(SuperblockBytes, checksum), 4)
+            || field(offset_of!(SuperblockBytes, use_counter), 8)
+            || field(offset_of!(SuperblockBytes, ordinal), 2)
+            || field(offset_of!(SuperblockBytes, slot_base), 4)
+            || field(offset_of!(SuperblockBytes, use_ids), 8 * USE_IDS)
+    }
+
     fn version(&self) -> u32 {
         if self.list.lacks_one() {
             VERSION_3

@@ -141,7 +141,8 @@ impl DeviceDesk {
             path: path.to_owned(),
             tier,
         };
-        self.paths().begin(place).map_err(|error| {
+        let drawn = u64::from_ne_bytes(id);
+        let id = self.paths().begin(place, drawn).map_err(|error| {
             let detail = format!("cannot note where the device is: {error}");
             Problem::new(ProblemKind::Unavailable, detail)
                 .hint("the node's directory must have room, and be writable")
@@ -150,7 +151,7 @@ impl DeviceDesk {
             device,
             path: path.to_owned(),
             tier,
-            id: u64::from_ne_bytes(id),
+            id,
             replaces,
         };
         let ordered = self.order(what).await;

@@ -21,6 +21,17 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DeviceLabel {
+    device: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DeviceStateLabel {
+    device: u16,
+    state: &'static str,
+}
+
 /// Bounds of the lengths of stalls, in seconds: below the least there are none, 0.5 and 1 are what the
 /// death of a node may cost, 3 is a write's lifetime, 30 how long commands are held.
 const STALL_BOUNDS: [f64; 9] = [0.15, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0, 10.0, 30.0];
@@ -53,6 +64,9 @@ pub struct Metrics {
     pool: Level,
     pool_used: Level,
     bad_blocks: Level,
+    device_bytes: Family<DeviceLabel, Level>,
+    device_used: Family<DeviceLabel, Level>,
+    device_state: Family<DeviceStateLabel, Level>,
     sessions: Level,
     primaries: Level,
     background_rate: Level,
@@ -90,6 +104,9 @@ impl Metrics {
             pool: Level::default(),
             pool_used: Level::default(),
             bad_blocks: Level::default(),
+            device_bytes: Family::default(),
+            device_used: Family::default(),
+            device_state: Family::default(),
             sessions: Level::default(),
             primaries: Level::default(),
             background_rate: Level::default(),
@@ -180,6 +197,22 @@ impl Metrics {
         for (name, help, level) in levels {
             registry.register(name, help, level.clone());
         }
+        registry.register(
+            "device_state",
+            "1 for what is done with a device, by its number: in-use, draining, drained, leaving, missing or lost",
+            self.device_state.clone(),
+        );
+        let devices = [
+            ("device", "What a device can hold", &self.device_bytes),
+            (
+                "device_used",
+                "What it holds; of one that is missing or lost, what is lacking because of all that are",
+                &self.device_used,
+            ),
+        ];
+        for (name, help, level) in devices {
+            registry.register_with_unit(name, help, Unit::Bytes, level.clone());
+        }
         let bytes = [
             ("pool", "The room on the devices", &self.pool),
             (
@@ -234,6 +267,23 @@ impl Metrics {
         self.bad_blocks.set(level(bad_blocks.sum()));
         self.sessions.set(level(sessions.sum()));
         self.primaries.set(level(primaries as u64));
+        // Those that have left are told no more.
+        self.device_bytes.clear();
+        self.device_used.clear();
+        self.device_state.clear();
+        for device in &report.devices {
+            let number = device.number;
+            let label = DeviceLabel { device: number };
+            let bytes = self.device_bytes.get_or_create(&label);
+            bytes.set(level(device.bytes));
+            let used = self.device_used.get_or_create(&label);
+            used.set(level(device.used_bytes));
+            let state = DeviceStateLabel {
+                device: number,
+                state: device.state.as_str(),
+            };
+            self.device_state.get_or_create(&state).set(1);
+        }
         let rate = report.background_rate.unwrap_or(0);
         self.background_rate.set(level(rate));
         let found = &report.scrubbed;

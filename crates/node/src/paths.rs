@@ -33,6 +33,9 @@ struct Content {
     devices: Vec<Place>,
     /// Those that the store is used without: nobody waits for them.
     absent: BTreeSet<PathBuf>,
+    /// What was drawn for those that were to be added, and are not the store's yet. When that is done once more
+    /// it is the same, by which what was left there is known.
+    ids: BTreeMap<PathBuf, String>,
     /// Where each was when it was last there, by its number.
     numbers: BTreeMap<String, Place>,
 }
@@ -144,12 +147,18 @@ impl Paths {
             .collect()
     }
 
-    /// A device is about to be added.
+    /// A device is about to be added, under an id that is this one, unless it was to be added before. Gives the
+    /// id.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn begin(&mut self, place: Place) -> io::Result<()> {
+    pub(crate) fn begin(&mut self, place: Place, drawn: u64) -> io::Result<u64> {
         let before = self.content.clone();
+        let noted = before.ids.get(&place.path);
+        let noted = noted.and_then(|id| u64::from_str_radix(id, 16).ok());
+        let id = noted.unwrap_or(drawn);
+        let text = format!("{id:016x}");
+        self.content.ids.insert(place.path.clone(), text);
         self.content.removed.remove(&place.path);
         self.content
             .devices
@@ -162,7 +171,7 @@ impl Paths {
             }
             Err(_) => self.content = before,
         }
-        written
+        written.map(|()| id)
     }
 
     /// It was not added.
@@ -172,6 +181,7 @@ impl Paths {
     pub(crate) fn undo(&mut self, path: &Path) -> io::Result<()> {
         self.adding.remove(path);
         self.content.devices.retain(|other| other.path != path);
+        self.content.ids.remove(path);
         self.write()
     }
 
@@ -197,6 +207,9 @@ impl Paths {
         content
             .removed
             .retain(|path| !named().any(|noted| noted.place.path == *path));
+        content
+            .ids
+            .retain(|path, _| !named().any(|noted| noted.place.path == *path));
         let absent = named().filter(|noted| noted.is_absent);
         content.absent = absent.map(|noted| noted.place.path.clone()).collect();
         let numbers = named().map(|noted| (noted.number.to_string(), noted.place.clone()));
@@ -286,7 +299,7 @@ mod tests {
         assert_eq!(paths.choose(&toml, Path::exists), toml, "the first start");
         paths.note(&[noted(0, &a), noted(1, &b)]).unwrap();
         // Cut short while one is being added.
-        paths.begin(place(&c)).unwrap();
+        assert_eq!(paths.begin(place(&c), 7).unwrap(), 7);
         paths.note(&[noted(0, &a), noted(1, &b)]).unwrap();
         let all = vec![a.clone(), b.clone(), c.clone()];
         assert_eq!(chosen(&Paths::read(directory.path()), &toml), all);
@@ -310,7 +323,10 @@ mod tests {
             "it is named by now"
         );
         // What left may come back, and what was refused is forgotten.
-        paths.begin(place(&b)).unwrap();
+        // What was to be added and was cut short is added under the same id.
+        assert_eq!(paths.begin(place(&b), 8).unwrap(), 8);
+        let mut paths = Paths::read(directory.path());
+        assert_eq!(paths.begin(place(&b), 9).unwrap(), 8);
         assert_eq!(chosen(&Paths::read(directory.path()), &toml).len(), 3);
         paths.undo(&b).unwrap();
         paths.note(&[noted(0, &a), noted(2, &c)]).unwrap();

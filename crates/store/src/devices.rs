@@ -404,9 +404,6 @@ impl Core {
             unreachable!("a device is being added");
         };
         let (_, first) = &self.devices.members[0];
-        if let Err(refused) = may_join(&geometry, copies, first) {
-            return self.refuse(refused, out);
-        }
         let layout = superblocks::plan_in_role(&geometry, DeviceRole::Pages);
         let layout = layout.expect("it was checked before");
         let list = &first.list;
@@ -425,6 +422,9 @@ impl Core {
             layout,
             ..first.clone()
         };
+        if let Err(refused) = may_join(&geometry, copies, first, &joining) {
+            return self.refuse(refused, out);
+        }
         under_way.ordinal = ordinal;
         under_way.member = Some((geometry, joining));
         self.write_joining(0);

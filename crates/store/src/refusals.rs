@@ -13,6 +13,9 @@ use crate::members::Member;
 use crate::order::DeviceRefused;
 use crate::superblocks::{self, Copies};
 
+/// The least that a device writes whole.
+const SECTOR_MIN: usize = 512;
+
 impl Core {
     /// Gives the number of slots that there will be fewer: none, unless another device is replaced.
     pub(crate) fn check_add(
@@ -120,10 +123,12 @@ fn too_small(error: OpenError) -> DeviceRefused {
 }
 
 /// Refuses a device that holds anything, but what has left this store or was never quite added to it.
+/// `joining` is what it is about to get.
 pub(crate) fn may_join(
     geometry: &DeviceGeometry,
     copies: &Copies,
     first: &Superblock,
+    joining: &Superblock,
 ) -> Result<(), DeviceRefused> {
     let was_ours = |found: &Superblock| {
         (found.cluster, found.store, found.nonce) == (first.cluster, first.store, first.nonce)
@@ -134,9 +139,35 @@ pub(crate) fn may_join(
     };
     match superblocks::newest(geometry, copies) {
         Ok(found) if was_ours(&found) => Ok(()),
+        _ if is_left_by_adding(copies, joining) => Ok(()),
         _ => superblocks::must_be_blank(geometry, copies).map_err(|error| match error {
             OpenError::NotBlank { owner, .. } => DeviceRefused::NotBlank { owner },
             _ => DeviceRefused::Failed,
         }),
     }
+}
+
+/// Whether a device holds nothing but a part of the first copy of such a superblock, as an order to add it
+/// leaves that was cut short in the first of its writes: sector by sector either nothing, or what the
+/// same order would write now, but for what changes with every start.
+fn is_left_by_adding(copies: &Copies, joining: &Superblock) -> bool {
+    let [Some(Ok(first)), Some(Ok(second))] = copies else {
+        return false;
+    };
+    let expected = joining.encode();
+    first.len() == expected.len()
+        && is_zero(second)
+        && first
+            .chunks(SECTOR_MIN)
+            .zip(expected.chunks(SECTOR_MIN))
+            .zip((0..).step_by(SECTOR_MIN))
+            .all(|((found, wanted), offset)| {
+                let bytes = found.iter().zip(wanted).zip(offset..);
+                let mut differing = bytes.filter(|((found, wanted), _)| found != wanted);
+                is_zero(found) || differing.all(|(_, at)| Superblock::changes_at(at))
+            })
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
 }

@@ -1035,3 +1035,54 @@ fn a_drain_is_called_off() {
     );
     bench.check();
 }
+
+/// Power fails in the very first write to a device that is being added: sector by sector it is there or not.
+/// The same order goes on, another one is refused as ever.
+#[test]
+fn an_add_whose_first_write_was_torn_goes_on() {
+    let mut done = Bench::filled();
+    let before = done.devices.clone();
+    assert_eq!(done.add(2, None).unwrap(), Ok(2));
+    let mut bench = open(&before, &[0, 1]);
+    // What it writes first is known from the superblock that is there when the rest is not.
+    let mut cut = open(&before, &[0, 1]);
+    cut.left = 3;
+    assert!(cut.add(2, None).is_err());
+    let joining = cut.devices[2][..4096].to_vec();
+    assert!(
+        Superblock::decode(&joining)
+            .expect("it was written")
+            .is_joining()
+    );
+    for torn in 0..256 {
+        let mut devices = before.clone();
+        for sector in (0..8).filter(|sector| torn & (1 << sector) != 0) {
+            let range = 512 * sector..512 * (sector + 1);
+            devices[2][range.clone()].copy_from_slice(&joining[range]);
+        }
+        // The store has been used since.
+        let mut bench = open(&devices, &[0, 1]);
+        assert_eq!(bench.add(2, None).unwrap(), Ok(2), "{torn:b}");
+        assert_eq!(bench.status(2).map(|it| it.ordinal), Some(2));
+    }
+    let mut refused = |change: &dyn Fn(&mut Vec<u8>)| {
+        bench.devices[2].clone_from(&before[2]);
+        bench.devices[2][..512].copy_from_slice(&joining[..512]);
+        change(&mut bench.devices[2]);
+        let kept = bench.devices[2].clone();
+        let refused = bench.add(2, None).unwrap();
+        assert!(
+            matches!(refused, Err(DeviceRefused::NotBlank { .. })),
+            "{refused:?}"
+        );
+        assert!(bench.devices[2] == kept, "nothing is written to it");
+    };
+    // The nonce is another, there is something besides, or in the second place.
+    refused(&|device| device[56] ^= 1);
+    refused(&|device| device[3000] = 1);
+    refused(&|device| device[1 << 20] = 1);
+    refused(&|device| {
+        device[..512].fill(0);
+        device[656] = 1;
+    });
+}

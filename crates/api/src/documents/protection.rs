@@ -64,6 +64,10 @@ pub enum FindingKind {
     NoPlace,
     /// A node's devices are not open, or have failed.
     DevicesFailed,
+    /// A node does without one of its devices, which is missing or has failed.
+    DeviceAbsent,
+    /// A device is being emptied.
+    DeviceDraining,
     /// A node has little room left, or none.
     NoRoom,
     /// A node does not follow the metadata.

@@ -8,7 +8,7 @@ use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
 
 use super::explain::{metadata_words, remedy, start, wait};
-use super::standing;
+use super::{device_findings, standing};
 use crate::reports::Reports;
 
 /// What there is to know.
@@ -28,11 +28,12 @@ pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
         Some(LocalMetadata::Followed) => {}
         Some(metadata) => findings.push(astray(name, metadata)),
     }
+    findings.extend(device_findings::of(reports, record));
     findings.extend(full(reports, node, name));
     findings
 }
 
-fn finding(kind: FindingKind, what: String) -> Finding {
+pub(crate) fn finding(kind: FindingKind, what: String) -> Finding {
     Finding {
         kind,
         what,
@@ -44,7 +45,7 @@ fn finding(kind: FindingKind, what: String) -> Finding {
     }
 }
 
-fn command(what: String, command: String) -> Remedy {
+pub(crate) fn command(what: String, command: String) -> Remedy {
     Remedy {
         what,
         command: Some(command),
