@@ -29,6 +29,7 @@ struct Device {
     path: String,
     state: String,
     journal: bool,
+    is_absent: bool,
     used_bytes: u64,
 }
 
@@ -104,6 +105,116 @@ fn devices_come_and_go_under_load() {
         demo.kill(other)?;
         host.verify(&mut ledger)
     });
+}
+
+/// A node loses a device while it is off, and gets it back; then it is replaced while it lives; then the new one is
+/// gone for good, and replaced as well. All of it under verified load, and at the end the node has all of it.
+#[test]
+fn devices_are_missing_and_replaced_under_load() {
+    let options = DemoOptions {
+        device_size: "4GiB",
+        // So large that new pages come into being to the end.
+        volumes: vec!["demo:1GiB:mirror2"],
+        ..DemoOptions::default()
+    };
+    scenario(options, |demo| {
+        let volume = demo.volume("demo")?;
+        let is_holder = |node: &String| volume.is_held_by(node);
+        let holders: Vec<String> = demo.node_names().into_iter().filter(is_holder).collect();
+        let [node, other] = &holders[..] else {
+            anyhow::bail!("a mirror of two, of one slice: {holders:?}");
+        };
+        let second = blank(demo, "second")?;
+        ask(demo, &["add", node, &second])?;
+        let host = Host::open(demo, "demo")?;
+        let config = LoadConfig {
+            depth: 8,
+            seed: 2,
+            ..LoadConfig::default()
+        };
+        let load = host.load(host.ledger(1), config);
+        load.wait_for(500)?;
+        is_filled(demo, node, 1)?;
+        is_missing_and_back(demo, &load, node, &second)?;
+
+        // It lives.
+        is_filled(demo, node, 1)?;
+        let third = blank(demo, "third")?;
+        let found = ask(demo, &["replace", node, &second, &third, "--wait"])?;
+        ensure!(found.numbers() == [0, 2], "{found:?}");
+        is_filled(demo, node, 2)?;
+
+        // It is dead.
+        let missing = restart_without(demo, node, &third, |third| Ok(fs::remove_file(third)?))?;
+        ensure!(missing.numbers() == [0, 2], "{missing:?}");
+        let refusal = refused(demo, &["drain", node, "2"])?;
+        ensure!(refusal.contains("absent"), "{refusal}");
+        let fourth = blank(demo, "fourth")?;
+        let found = ask(demo, &["replace", node, "2", &fourth, "--wait"])?;
+        ensure!(found.numbers() == [0, 3], "{found:?}");
+        demo.wait_until_whole("demo", PATIENCE)?;
+        load.wait_for(200)?;
+        let (_, mut ledger) = load.stop()?;
+        host.verify(&mut ledger)?;
+
+        // The node alone serves all of it: what it was brought is right.
+        demo.kill(other)?;
+        host.verify(&mut ledger)
+    });
+}
+
+fn is_filled(demo: &Demo, node: &str, device: u16) -> Result<()> {
+    wait_until("the load fills the device", PATIENCE, || {
+        Ok(ask(demo, &["list", node])?.device(device)?.used_bytes > 0)
+    })
+    .map(|_| ())
+}
+
+/// The node starts without the device, is brought what was on it, and takes it back when it is there again.
+fn is_missing_and_back(demo: &mut Demo, load: &HostLoad, node: &str, second: &str) -> Result<()> {
+    let aside = format!("{second}.aside");
+    let missing = restart_without(demo, node, second, |second| Ok(fs::rename(second, &aside)?))?;
+    ensure!(missing.device(1)?.path == second, "{missing:?}");
+    let explained = cli::run(&["--api", demo.api(), "status", "--explain"])?;
+    let explained = String::from_utf8_lossy(&explained.stdout).into_owned();
+    ensure!(explained.contains("device 1"), "{explained}");
+    ensure!(explained.contains("device replace"), "{explained}");
+    demo.wait_until_whole("demo", PATIENCE)?;
+    load.wait_for(200)?;
+
+    demo.kill(node)?;
+    fs::rename(&aside, second)?;
+    demo.start_node(node)?;
+    wait_until("it is there again", PATIENCE, || {
+        let found = ask(demo, &["list", node])?;
+        Ok(found.device(1).is_ok_and(|it| it.state == "in-use"))
+    })?;
+    demo.wait_until_whole("demo", PATIENCE)?;
+    load.wait_for(200)
+}
+
+/// Kills the node, takes a device away, and starts the node. Gives its devices, of which that one is missing.
+fn restart_without(
+    demo: &mut Demo,
+    node: &str,
+    device: &str,
+    take: impl FnOnce(&str) -> Result<()>,
+) -> Result<Devices> {
+    demo.kill(node)?;
+    take(device)?;
+    demo.start_node(node)?;
+    let mut missing = None;
+    wait_until("the node does without the device", PATIENCE, || {
+        let found = ask(demo, &["list", node]);
+        let found = found.ok().filter(|found| {
+            let mut devices = found.devices.iter();
+            devices.any(|it| it.path == device && it.state == "missing" && it.is_absent)
+        });
+        let is_missing = found.is_some();
+        missing = found.or(missing.take());
+        Ok(is_missing)
+    })?;
+    missing.context("the devices of the node")
 }
 
 /// A third device comes, and everything on the second goes there and elsewhere; then the second leaves.
