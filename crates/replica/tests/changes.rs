@@ -242,3 +242,55 @@ fn a_replica_that_lost_its_state_begins_with_nothing() {
     lab.pass_until(20 * SECOND, "node 2 is back", |lab| lab.is_in_sync(2));
     assert_eq!(lab.contents(1), lab.contents(2));
 }
+
+/// What was on a device that is absent is brought, before the replica counts again.
+#[test]
+fn a_replica_that_lacks_a_device_is_brought_what_was_there() {
+    for lacking in 1..=2 {
+        let mut lab = Lab::new(2, 1);
+        for page in 0..4 {
+            lab.write(1, page * 64, 1, 1);
+        }
+        lab.pass(SECOND);
+        lab.kill(lacking);
+        lab.device_away(lacking, true);
+        lab.start(lacking);
+        let out = "it does not count any more";
+        lab.pass_until(20 * SECOND, out, |lab| !lab.is_in_sync(lacking));
+        lab.pass_until(20 * SECOND, "it does", |lab| lab.is_in_sync(lacking));
+        assert_eq!(lab.contents(1), lab.contents(2));
+        assert_eq!(lab.contents(1).len(), 4);
+    }
+}
+
+/// The only one in sync lacks something: nobody serves what is old, nothing is overwritten, and when the
+/// device is there again, everything is.
+#[test]
+fn the_only_good_replica_waits_for_its_device() {
+    let mut lab = Lab::new(2, 1);
+    lab.write(1, 0, 1, 1);
+    lab.pass(SECOND);
+    let leader = lab.leader().expect("somebody leads");
+    let other = 3 - leader;
+    lab.kill(other);
+    lab.pass(2 * SECOND);
+    lab.write(leader, 64, 1, 1);
+    let expected = lab.contents(leader);
+    lab.kill(leader);
+    lab.device_away(leader, true);
+    lab.start(leader);
+    lab.start(other);
+    for _ in 0..3 {
+        lab.pass(10 * SECOND);
+        assert_eq!(lab.leader(), None);
+        lab.kill(leader);
+        lab.start(leader);
+    }
+    lab.kill(leader);
+    lab.device_away(leader, false);
+    lab.start(leader);
+    lab.pass_until(20 * SECOND, "it leads again", |lab| lab.leads(leader));
+    lab.pass_until(20 * SECOND, "both are in sync", |lab| lab.is_in_sync(other));
+    assert_eq!(lab.contents(leader), expected);
+    assert_eq!(lab.contents(other), expected);
+}

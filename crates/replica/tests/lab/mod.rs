@@ -236,6 +236,17 @@ impl Lab {
         state.world.spoil_end();
     }
 
+    /// A device of a node that is off is away, or there again as it was.
+    pub(crate) fn device_away(&mut self, number: u16, away: bool) {
+        let state = self.nodes.get_mut(&node(number)).expect("it exists");
+        assert!(state.replica.is_none(), "it is off");
+        if away {
+            state.world.take_device();
+        } else {
+            state.world.give_device_back();
+        }
+    }
+
     /// A node that is off loses what it knew of its own part, and not its blocks.
     pub(crate) fn lose_state(&mut self, number: u16) {
         let state = self.nodes.get_mut(&node(number)).expect("it exists");

@@ -79,6 +79,8 @@ pub(crate) struct World {
     pub(crate) resets: Vec<NodeId>,
     /// Blocks that can be written to; all, if none is named.
     pub(crate) room: Option<usize>,
+    /// A block that is on a device which is absent.
+    away: Option<(u32, u8)>,
 }
 
 #[derive(Clone, Default)]
@@ -140,7 +142,7 @@ impl World {
         } = self.kept.clone();
         let above = log.iter().filter(|entry| entry.sequence > committed);
         let found = Found {
-            lacks: false,
+            lacks: self.away.is_some_and(|(block, _)| bad.contains(&block)),
             state: state.clone(),
             committed,
             intact: !hole,
@@ -165,9 +167,23 @@ impl World {
         let kept = std::mem::take(&mut self.kept);
         *self = Self {
             kept,
+            away: self.away,
             next_token: self.next_token,
             ..Self::default()
         };
+    }
+
+    /// The device with the last block is away.
+    pub(crate) fn take_device(&mut self) {
+        self.away = self.kept.blocks.pop_last();
+        self.kept.bad.extend(self.away.map(|(block, _)| block));
+    }
+
+    /// It is there again, as it was.
+    pub(crate) fn give_device_back(&mut self) {
+        let (block, value) = self.away.take().expect("a device is away");
+        assert!(self.kept.bad.remove(&block), "nothing was brought");
+        self.kept.blocks.insert(block, value);
     }
 
     /// The last block that was written to is gone, and a part of the journal with it.
