@@ -64,6 +64,15 @@ pub enum NodeError {
         /// Why not.
         failure: OpenFailure,
     },
+    /// A device failed when the store was last opened.
+    #[error(
+        "{} failed when it was last opened\n\n\
+         hint: the kernel's log says how (`dmesg`); the next start tries it again", path.display()
+    )]
+    Unusable {
+        /// The device.
+        path: PathBuf,
+    },
     /// A device has failed, and the others can be used.
     #[error(
         "{} has failed, and counts no more: start again, and the node goes on without it\n\n\

@@ -39,10 +39,20 @@ pub(crate) struct Opened {
 ///
 /// # Errors
 /// None can be opened, or one of them must not be.
-pub(crate) fn open(config: &NodeConfig, paths: &Paths) -> Result<Opened, NodeError> {
+pub(crate) fn open(config: &NodeConfig, paths: &mut Paths) -> Result<Opened, NodeError> {
     wait_for(config, paths);
     let mut found = paths.choose(&config.devices, Path::exists);
     let mut left_out = None;
+    for path in paths.take_failed() {
+        if found.len() > 1 && found.iter().any(|device| device.path == path) {
+            tracing::error!(
+                "goes on without {}, if that can be: it failed",
+                path.display()
+            );
+            found.retain(|device| device.path != path);
+            left_out.get_or_insert(NodeError::Unusable { path });
+        }
+    }
     let disks = loop {
         match open_disks(config, &found) {
             Ok(disks) => break disks,
@@ -72,13 +82,30 @@ pub(crate) fn blame(error: NodeError, left_out: Option<NodeError>) -> NodeError 
     let lacks = matches!(
         error,
         NodeError::Store {
-            failure: OpenError::MissingDevice { .. } | OpenError::Blank { .. },
+            failure: OpenError::MissingDevice { .. }
+                | OpenError::Blank { .. }
+                | OpenError::NoFlashDevice,
             ..
         }
     );
     match left_out {
         Some(left_out) if lacks => left_out,
         _ => error,
+    }
+}
+
+/// Has the next start do without a device that failed when the store was opened, for the store may not need
+/// it.
+pub(crate) fn note_failed(error: &NodeError, directory: &Path) {
+    let NodeError::Store {
+        device: Some(path),
+        failure: OpenError::DeviceFailed { .. },
+    } = error
+    else {
+        return;
+    };
+    if let Err(error) = Paths::read(directory).failed(path) {
+        tracing::warn!("cannot note that {} failed: {error}", path.display());
     }
 }
 

@@ -33,6 +33,8 @@ struct Content {
     devices: Vec<Place>,
     /// Those that the store is used without: nobody waits for them.
     absent: BTreeSet<PathBuf>,
+    /// Those that failed when the store was last opened: the next start does without them, once.
+    failed: BTreeSet<PathBuf>,
     /// What was drawn for those that were to be added, and are not the store's yet. When that is done once more
     /// it is the same, by which what was left there is known.
     ids: BTreeMap<PathBuf, String>,
@@ -145,6 +147,27 @@ impl Paths {
         had.filter(|path| !self.content.absent.contains(*path) && !is_made(path))
             .cloned()
             .collect()
+    }
+
+    /// A device failed when the store was opened.
+    ///
+    /// # Errors
+    /// The file cannot be written: the next start tries the device again.
+    pub(crate) fn failed(&mut self, path: &Path) -> io::Result<()> {
+        self.content.failed.insert(path.to_owned());
+        self.write()
+    }
+
+    /// The devices that failed when the store was last opened. They are tried again at the start after this
+    /// one.
+    pub(crate) fn take_failed(&mut self) -> BTreeSet<PathBuf> {
+        let failed = std::mem::take(&mut self.content.failed);
+        if !failed.is_empty()
+            && let Err(error) = self.write()
+        {
+            tracing::warn!("cannot note which devices are tried again: {error}");
+        }
+        failed
     }
 
     /// A device is about to be added, under an id that is this one, unless it was to be added before. Gives the

@@ -113,12 +113,12 @@ fn run_logged<A: Api>(
     let peers = bind("peers.listen", config.peers.listen)?;
     let portal = bind("portal.listen", config.portal.listen)?;
     let api = bind("api.listen", config.api.listen)?;
-    let paths = Paths::read(&config.directory);
+    let mut paths = Paths::read(&config.directory);
     let Opened {
         disks,
         found,
         left_out,
-    } = opening::open(config, &paths)?;
+    } = opening::open(config, &mut paths)?;
     let network = Network::new(NetworkConfig {
         cluster: config.cluster,
         node: config.node,
@@ -169,7 +169,10 @@ fn run_logged<A: Api>(
     });
     // A name that is being looked up may take long, and nobody waits for it any more.
     runtime.shutdown_background();
-    ended.map_err(|error| opening::blame(error, left_out))
+    ended.map_err(|error| {
+        opening::note_failed(&error, &config.directory);
+        opening::blame(error, left_out)
+    })
 }
 
 fn bind(key: &'static str, address: SocketAddr) -> Result<Listener, NodeError> {

@@ -118,12 +118,7 @@ pub(crate) async fn run(
             cancel,
         } => {
             let device = number(&client, &node, &device).await?;
-            let change = if cancel {
-                DeviceChange::Resume { device }
-            } else {
-                DeviceChange::Drain { device }
-            };
-            (node, change, wait.then_some(device))
+            (node, drain(device, cancel), wait.then_some(device))
         }
         DeviceCommand::Remove {
             node,
@@ -165,6 +160,14 @@ pub(crate) async fn run(
         }
     }
     show(output, &list)
+}
+
+fn drain(device: u16, is_cancelled: bool) -> DeviceChange {
+    if is_cancelled {
+        DeviceChange::Resume { device }
+    } else {
+        DeviceChange::Drain { device }
+    }
 }
 
 /// The number of the device that is meant.
