@@ -124,6 +124,10 @@ pub(crate) enum Standing {
     Draining,
     /// The same, and then it leaves.
     Leaving,
+    /// The store was used without it, for it was not there.
+    Missing,
+    /// It failed: what is on it does not count.
+    Lost,
     /// It was being added.
     Joining,
     /// It is not in the list: it has left the store.
@@ -136,6 +140,8 @@ impl Standing {
             Self::InUse => "in use",
             Self::Draining => "draining",
             Self::Leaving => "draining, to be removed",
+            Self::Missing => "was missing when the store was last opened",
+            Self::Lost => "has failed, and counts no more",
             Self::Joining => "being added when the node stopped; not one of the store's",
             Self::Gone => "not one of the store's any more",
         }

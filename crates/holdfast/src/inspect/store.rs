@@ -197,6 +197,12 @@ fn newest_list(devices: &[Device]) -> &DeviceList {
 fn standing(device: &Device, list: &DeviceList) -> Standing {
     let superblock = &device.superblock;
     let listed = list.device_of_id(superblock.device_id);
+    if let Some(absence) = listed.and_then(|listed| listed.absent) {
+        return match absence.is_lost {
+            true => Standing::Lost,
+            false => Standing::Missing,
+        };
+    }
     match listed.map(|listed| listed.state) {
         Some(DeviceState::InUse) => Standing::InUse,
         Some(DeviceState::Draining) => Standing::Draining,
