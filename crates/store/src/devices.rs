@@ -10,7 +10,7 @@
 //!   of its slots is used and nothing is under way on it; an absent one when no page is lacking;
 //! - pages leave a device only if the others have room for all of them, and for what is promised.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -25,6 +25,7 @@ use holdfast_stdx::Bytes;
 use crate::absent;
 use crate::config::DeviceGeometry;
 use crate::event::{Output, StoreEvent, StoreToken};
+use crate::look::Look;
 use crate::machine::{Core, DEVICES_TOKENS};
 use crate::members::Member;
 use crate::order::{DeviceOrder, DeviceRefused, DeviceStatus};
@@ -44,6 +45,8 @@ enum Step {
     Join { copy: usize },
     /// Nothing may be under way on the device that is to leave.
     Quiet,
+    /// What is in the superblocks of all devices is being read.
+    Look(Look),
     /// The new list is being written where the journal is.
     First { copy: usize },
     /// It is being written to the others.
@@ -79,6 +82,8 @@ pub(crate) struct Devices {
     pub(crate) members: Vec<Member>,
     orders: VecDeque<Ordered>,
     under_way: Option<UnderWay>,
+    /// Of each device the copy of its superblock that is written first, if that is not the first one.
+    written_first: BTreeMap<DiskId, usize>,
     next_token: u64,
 }
 
@@ -88,6 +93,7 @@ impl Devices {
             members,
             orders: VecDeque::new(),
             under_way: None,
+            written_first: BTreeMap::new(),
             next_token: DEVICES_TOKENS,
         }
     }
@@ -211,7 +217,7 @@ impl Core {
         let order = ordered.order;
         let step = match order {
             DeviceOrder::Add { .. } => Step::Read([None, None]),
-            DeviceOrder::Drain { .. } | DeviceOrder::Resume { .. } => Step::First { copy: 0 },
+            DeviceOrder::Drain { .. } | DeviceOrder::Resume { .. } => Step::Look(Look::default()),
             DeviceOrder::Remove { .. } => Step::Quiet,
         };
         match result {
@@ -261,13 +267,13 @@ impl Core {
                 self.devices.change_list(|list| {
                     set_state(list, ordinal, DeviceState::Draining);
                 });
-                self.write_first(0);
+                self.look();
             }
             DeviceOrder::Resume { ordinal } => {
                 self.devices.change_list(|list| {
                     set_state(list, ordinal, DeviceState::InUse);
                 });
-                self.write_first(0);
+                self.look();
             }
             DeviceOrder::Remove { ordinal, .. } => self.stop_giving(ordinal),
         }
@@ -292,7 +298,7 @@ impl Core {
         under_way.map_or(0, |under_way| under_way.promised)
     }
 
-    fn ask_device(&mut self, disk: DiskId, op: DiskOp) {
+    fn ask_device(&mut self, disk: DiskId, op: DiskOp) -> DiskToken {
         let token = DiskToken(self.devices.next_token);
         self.devices.next_token += 1;
         let under_way = self.devices.under_way.as_mut();
@@ -300,6 +306,22 @@ impl Core {
         // Few, and somebody waits for them.
         let request = DiskRequest { token, disk, op };
         self.requests.push(request, Urgency::Read);
+        token
+    }
+
+    /// Reads what the list is written over.
+    fn look(&mut self) {
+        let members = self.devices.members.iter();
+        let disks: Vec<DiskId> = members.map(|(geometry, _)| geometry.disk).collect();
+        let mut look = Look::default();
+        for disk in disks {
+            for (copy, offset) in SUPERBLOCK_OFFSETS.into_iter().enumerate() {
+                let length = SUPERBLOCK_BYTES as u32;
+                let token = self.ask_device(disk, DiskOp::Read { offset, length });
+                look.ask(token, disk, copy);
+            }
+        }
+        self.step(Step::Look(look));
     }
 
     fn write_superblock(&mut self, disk: DiskId, copy: usize, bytes: Bytes) {
@@ -311,10 +333,16 @@ impl Core {
         self.ask_device(disk, op);
     }
 
+    /// Writes one copy of a device's list after the other.
+    fn write_list(&mut self, disk: DiskId, copy: usize, bytes: Bytes) {
+        let first = self.devices.written_first.get(&disk).copied();
+        self.write_superblock(disk, copy ^ first.unwrap_or(0), bytes);
+    }
+
     fn write_first(&mut self, copy: usize) {
         let (geometry, superblock) = &self.devices.members[0];
         let (disk, bytes) = (geometry.disk, superblock.encode());
-        self.write_superblock(disk, copy, bytes);
+        self.write_list(disk, copy, bytes);
         self.step(Step::First { copy });
     }
 
@@ -324,7 +352,7 @@ impl Core {
             .map(|(geometry, superblock)| (geometry.disk, superblock.encode()))
             .collect();
         for (disk, bytes) in writes {
-            self.write_superblock(disk, copy, bytes);
+            self.write_list(disk, copy, bytes);
         }
         self.step(Step::Others { copy });
     }
@@ -362,6 +390,13 @@ impl Core {
             }
             Step::Join { .. } => self.let_join(),
             Step::Quiet => unreachable!("nothing is asked for in this step"),
+            Step::Look(look) => {
+                look.take(completion);
+                if look.is_done() {
+                    self.devices.written_first = look.written_first();
+                    self.write_first(0);
+                }
+            }
             Step::First { .. } | Step::Others { .. } if failed => return Err(()),
             Step::First { copy: 0 } => self.write_first(1),
             Step::First { .. } => {
@@ -465,7 +500,7 @@ impl Core {
                 set_state(list, old, DeviceState::Leaving);
             }
         });
-        self.write_first(0);
+        self.look();
     }
 
     /// The page store knows the device, and gives out none of its slots yet.
@@ -492,7 +527,7 @@ impl Core {
         under_way.expect("an order is under way").member = member;
         self.devices
             .change_list(|list| absent::take_out(list, ordinal));
-        self.write_first(0);
+        self.look();
     }
 
     /// Every device of the store has the new list.

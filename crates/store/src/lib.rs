@@ -58,6 +58,7 @@ mod event;
 mod install;
 mod item;
 mod log;
+mod look;
 mod machine;
 mod members;
 mod moves;

@@ -40,6 +40,11 @@ pub(crate) struct Members {
 /// # Errors
 /// [`OpenError`] if the store cannot be opened with these devices.
 pub(crate) fn choose(found: Vec<Found>, expected: &Expected) -> Result<Members, OpenError> {
+    // What a newer program has written is not missing.
+    let is_newer = |found: &Found| matches!(found.1, Err(OpenError::NewerVersion { .. }));
+    if let Some((_, Err(newer))) = found.iter().find(|found| is_newer(found)) {
+        return Err(*newer);
+    }
     let Some((device, first)) = journal_of(&found) else {
         return Err(without_journal(found));
     };

@@ -365,8 +365,11 @@ impl Opener {
             if !stage.concerns(superblock.ordinal) {
                 continue;
             }
+            let mut given = self.given.iter();
+            let read = given.find(|device| device.geometry.disk == geometry.disk);
+            let first = superblocks::written_first(&read.expect("it was given").copies);
             let op = DiskOp::Write {
-                offset: SUPERBLOCK_OFFSETS[copy],
+                offset: SUPERBLOCK_OFFSETS[copy ^ first],
                 parts: vec![superblock.encode()],
                 durable: true,
             };

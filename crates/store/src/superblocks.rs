@@ -243,6 +243,17 @@ pub(crate) fn newest(device: &DeviceGeometry, copies: &Copies) -> Result<Superbl
     }
 }
 
+/// The copy that is written first: not the one that counts now. A write that is torn leaves that one, whatever
+/// has become of the other since it was written.
+pub(crate) fn written_first(copies: &Copies) -> usize {
+    let update = |copy: usize| {
+        let bytes = copies[copy].as_ref()?.as_ref().ok()?;
+        let found = Superblock::decode(bytes).ok()?;
+        Some(found.update)
+    };
+    usize::from(update(0) > update(1))
+}
+
 /// Bytes that a segment needs to carry every change: a record carries half of one at most
 /// ([`Journal::record_data_max`]).
 fn segment_bytes_min(config: &StoreConfig) -> usize {

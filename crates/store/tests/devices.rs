@@ -1,10 +1,12 @@
 //! Devices that come and go, wherever that is cut short, and what is refused.
 
-use holdfast_format::{DeviceState, Superblock};
+mod memory;
+
+use holdfast_format::{DeviceState, SUPERBLOCK_OFFSETS, Superblock};
 use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, ClusterId, DiskCompletion, DiskError, DiskId,
-    DiskOp, DiskRequest, Entry, Epoch, Fence, NodeId, PAGE_SIZE, PageIndex, Sequence, SliceId,
-    StoreId, Tier, VolumeId,
+    DiskRequest, Entry, Epoch, Fence, NodeId, PAGE_SIZE, PageIndex, Sequence, SliceId, StoreId,
+    Tier, VolumeId,
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_store::{
@@ -191,34 +193,24 @@ impl Bench {
             let Some(request) = self.out.requests.pop_front() else {
                 return Ok(());
             };
-            self.left = self.left.checked_sub(1).ok_or(Off)?;
+            let Some(left) = self.left.checked_sub(1) else {
+                memory::tear(&mut self.devices[usize::from(request.disk.0)], &request);
+                return Err(Off);
+            };
+            self.left = left;
             let completion = self.perform(request);
             self.store.handle_disk(self.now, completion, &mut self.out);
         }
     }
 
     fn perform(&mut self, request: DiskRequest) -> DiskCompletion {
-        let device = &mut self.devices[usize::from(request.disk.0)];
-        let mut result = Ok(Bytes::new());
-        match request.op {
-            _ if self.broken == Some(request.disk) => result = Err(DiskError::Os(5)),
-            DiskOp::Read { offset, length } => {
-                let bytes = &device[offset as usize..][..length as usize];
-                result = Ok(Bytes::copy_from_slice(bytes));
-            }
-            DiskOp::Write { offset, parts, .. } => {
-                let mut at = offset as usize;
-                for part in parts {
-                    device[at..at + part.len()].copy_from_slice(&part);
-                    at += part.len();
-                }
-            }
-            DiskOp::Flush | DiskOp::Discard { .. } => {}
+        if self.broken == Some(request.disk) {
+            return DiskCompletion {
+                token: request.token,
+                result: Err(DiskError::Os(5)),
+            };
         }
-        DiskCompletion {
-            token: request.token,
-            result,
-        }
+        memory::perform(&mut self.devices[usize::from(request.disk.0)], request)
     }
 
     /// Time passes until nothing is to be done for a while.
@@ -373,7 +365,12 @@ fn cut_short_everywhere(run: fn(&mut Bench) -> Result<(), Off>) {
             panic!("one device is none of the store's: {strays:?}");
         };
         assert_eq!(stray.disk, DiskId(1));
-        assert!(matches!(stray.stray, Stray::Blank | Stray::Gone));
+        match stray.stray {
+            Stray::Blank | Stray::Gone => {}
+            // The power failed while its last superblock became zeros: an operator makes it blank.
+            Stray::Unreadable if !done => bench.devices[1][..2 << 20].fill(0),
+            other => panic!("{requests}: {other:?}"),
+        }
         assert!(bench.is_exchanged());
         bench.check();
         // What left may come back, under a new number.
@@ -394,6 +391,29 @@ fn add_drain_and_remove_are_gone_on_with_wherever_they_are_cut_short() {
 #[test]
 fn replace_is_gone_on_with_wherever_it_is_cut_short() {
     cut_short_everywhere(Bench::replace);
+}
+
+/// One copy of a superblock has rotted since the store was opened, and the power fails while the other gets a new
+/// list: there is always a good one.
+#[test]
+fn an_order_that_is_cut_short_tears_no_superblock_beside_a_rotten_one() {
+    let full = Bench::filled().devices;
+    for place in 0..2 {
+        for offset in SUPERBLOCK_OFFSETS {
+            for requests in 0.. {
+                let mut bench = open(&full, &[0, 1, 2]);
+                bench.devices[place][offset as usize + 100] ^= 1;
+                bench.left = requests;
+                let done = bench.add(2, None).is_ok();
+                bench.left = usize::MAX;
+                bench.reopened().check();
+                if done {
+                    assert!(requests > 8, "each copy of each superblock is written");
+                    break;
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Which devices a store is opened with, and what an opening that is cut short leaves.
 
+mod memory;
+
 use holdfast_format::{DeviceList, FORMAT_VERSION, SUPERBLOCK_OFFSETS, Superblock};
-use holdfast_model::{
-    BLOCK_SIZE, ClusterId, DiskCompletion, DiskId, DiskOp, DiskRequest, NodeId, StoreId, Tier,
-};
-use holdfast_stdx::{Bytes, Instant, crc32c};
+use holdfast_model::{BLOCK_SIZE, ClusterId, DiskId, NodeId, StoreId, Tier};
+use holdfast_stdx::{Instant, crc32c};
 use holdfast_store::{
     DeviceGeometry, Expected, FormatConfig, OpenError, Output, Store, StoreConfig, StoreEvent,
     StoreIdentity,
@@ -77,33 +77,15 @@ fn run(
             None => {}
         }
         let request = out.requests.pop_front().expect("it opens, or fails");
-        let completion = perform(devices, request);
+        let device = &mut devices[usize::from(request.disk.0)];
+        let completion = memory::perform(device, request);
         store.handle_disk(NOW, completion, &mut out);
     }
+    // The power fails in the middle of the next one.
+    if let Some(request) = out.requests.pop_front() {
+        memory::tear(&mut devices[usize::from(request.disk.0)], &request);
+    }
     None
-}
-
-fn perform(devices: &mut Devices, request: DiskRequest) -> DiskCompletion {
-    let device = &mut devices[usize::from(request.disk.0)];
-    let mut bytes = Bytes::new();
-    match request.op {
-        DiskOp::Read { offset, length } => {
-            let range = offset as usize..offset as usize + length as usize;
-            bytes = Bytes::copy_from_slice(&device[range]);
-        }
-        DiskOp::Write { offset, parts, .. } => {
-            let mut at = offset as usize;
-            for part in parts {
-                device[at..at + part.len()].copy_from_slice(&part);
-                at += part.len();
-            }
-        }
-        DiskOp::Flush | DiskOp::Discard { .. } => {}
-    }
-    DiskCompletion {
-        token: request.token,
-        result: Ok(bytes),
-    }
 }
 
 /// An older copy of each device in turn, beside the others as they are.
@@ -226,6 +208,37 @@ fn a_store_of_version_1_gets_a_list_wherever_that_is_cut_short() {
             if done {
                 assert!(requests > 8, "each copy of each superblock is written");
                 break;
+            }
+        }
+    }
+}
+
+/// One copy of a superblock has rotted unseen, and the power fails while the other is written: there is always a
+/// good one.
+#[test]
+fn a_start_that_is_cut_short_tears_no_superblock_beside_a_rotten_one() {
+    for count in 1..=3 {
+        let mut created = created(count);
+        // The id of a use is not always in the sector of its number.
+        while superblocks(&created)[0].use_counter < 50 {
+            assert!(matches!(open(&mut created, usize::MAX), Some(Ok(_))));
+        }
+        for place in 0..count {
+            for offset in SUPERBLOCK_OFFSETS {
+                for requests in 0.. {
+                    let mut devices = created.clone();
+                    devices[place][offset as usize + 100] ^= 1;
+                    let done = open(&mut devices, requests).is_some();
+                    let opened = open(&mut devices, usize::MAX);
+                    assert!(
+                        matches!(opened, Some(Ok(_))),
+                        "device {place} at {offset}, {requests}: {opened:?}"
+                    );
+                    if done {
+                        assert!(requests > 8, "each copy of each superblock is written");
+                        break;
+                    }
+                }
             }
         }
     }

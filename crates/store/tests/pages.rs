@@ -1,10 +1,12 @@
 //! When pages are written, and reads meanwhile.
 
+mod memory;
+
 use std::collections::VecDeque;
 
 use holdfast_model::{
-    BLOCK_SIZE, BlockIndex, BlockRange, Change, ClusterId, DiskCompletion, DiskId, DiskOp,
-    DiskRequest, Entry, Epoch, Fence, NodeId, Sequence, SliceId, StoreId, Tier, VolumeId,
+    BLOCK_SIZE, BlockIndex, BlockRange, Change, ClusterId, DiskId, DiskRequest, Entry, Epoch,
+    Fence, NodeId, Sequence, SliceId, StoreId, Tier, VolumeId,
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_store::{
@@ -110,25 +112,7 @@ impl Bench {
 
     /// The device does one request.
     fn complete(&mut self, request: DiskRequest) {
-        let mut bytes = Bytes::new();
-        match request.op {
-            DiskOp::Read { offset, length } => {
-                let range = offset as usize..offset as usize + length as usize;
-                bytes = Bytes::copy_from_slice(&self.device[range]);
-            }
-            DiskOp::Write { offset, parts, .. } => {
-                let mut at = offset as usize;
-                for part in parts {
-                    self.device[at..at + part.len()].copy_from_slice(&part);
-                    at += part.len();
-                }
-            }
-            DiskOp::Flush | DiskOp::Discard { .. } => {}
-        }
-        let completion = DiskCompletion {
-            token: request.token,
-            result: Ok(bytes),
-        };
+        let completion = memory::perform(&mut self.device, request);
         self.store.handle_disk(self.now, completion, &mut self.out);
     }
 
