@@ -124,8 +124,11 @@ impl Host {
                 !matches!(order, DeviceOrder::Add { replaces: None, .. })
             }
             DeviceRefused::Failed => self.options.failures || self.options.rot,
-            // A copy of its superblock was torn, or one of a former device has rotted.
-            DeviceRefused::NotBlank { .. } => self.options.crashes || self.options.rot,
+            // A copy of its superblock was torn, one of a former device has rotted, or it is lost and has not
+            // left.
+            DeviceRefused::NotBlank { .. } => {
+                self.options.crashes || self.options.rot || self.lost_device
+            }
             DeviceRefused::Busy => true,
             DeviceRefused::Absent | DeviceRefused::Lacking { .. } => self.lost_device,
             DeviceRefused::InUse
@@ -143,9 +146,10 @@ impl Host {
     }
 
     pub(crate) fn device_left(&mut self, disk: Option<DiskId>) {
-        let disk = disk.expect("all devices are there");
-        // It may be wanted back already.
-        if !self.is_being_added(disk) {
+        // One that was lost is left alone since the store was opened. It may be wanted back already.
+        if let Some(disk) = disk
+            && !self.is_being_added(disk)
+        {
             self.orders.left.insert(disk);
         }
         self.report.devices_left += 1;
