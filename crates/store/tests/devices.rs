@@ -636,6 +636,8 @@ fn a_device_that_is_back_is_older_than_what_was_brought_without_it() {
     let page = bad_pages(&mut open(&full.devices, &[0]))[0];
     // Power fails before this is in its place.
     write_fill(&mut full, page, value(page, 0)).expect("there is power");
+    // It is known to be committed by the next one.
+    write_fill(&mut full, page + 1, value(page + 1, 0)).expect("there is power");
     let mut bench = open(&full.devices, &[0]);
     bench.rest().expect("there is power");
     let bad = bad_pages(&mut bench);
@@ -944,6 +946,8 @@ fn move_and_write(bench: &mut Bench, written: &mut [[Option<u8>; 2]]) -> Result<
             place[1] = Some(fill);
             write_fill(bench, page, fill)?;
             *place = [Some(fill), None];
+            // It is destaged at once, or when pages have had their turn to move.
+            bench.now += Duration::from_millis(2);
             bench.store.handle_timeout(bench.now, &mut bench.out);
             bench.work()?;
         }
