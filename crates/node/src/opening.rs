@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use holdfast_disk::{DeviceSpec, Disks, FileSpec, OpenErrorReason, Options, StartError};
+use holdfast_engine::OpenFailure;
 use holdfast_store::OpenError;
 
 use crate::config::{DeviceConfig, NodeConfig};
@@ -82,9 +83,11 @@ pub(crate) fn blame(error: NodeError, left_out: Option<NodeError>) -> NodeError 
     let lacks = matches!(
         error,
         NodeError::Store {
-            failure: OpenError::MissingDevice { .. }
-                | OpenError::Blank { .. }
-                | OpenError::NoFlashDevice,
+            failure: OpenFailure::Store(
+                OpenError::MissingDevice { .. }
+                    | OpenError::Blank { .. }
+                    | OpenError::NoFlashDevice
+            ),
             ..
         }
     );
@@ -99,7 +102,7 @@ pub(crate) fn blame(error: NodeError, left_out: Option<NodeError>) -> NodeError 
 pub(crate) fn note_failed(error: &NodeError, directory: &Path) {
     let NodeError::Store {
         device: Some(path),
-        failure: OpenError::DeviceFailed { .. },
+        failure: OpenFailure::Store(OpenError::DeviceFailed { .. }),
     } = error
     else {
         return;
