@@ -66,6 +66,7 @@ mod tests {
             committed: Default::default(),
             stable: Default::default(),
             intact: true,
+            lacks: false,
             tail_suspect: false,
             commands: Vec::new(),
         };
