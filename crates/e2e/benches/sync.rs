@@ -58,73 +58,22 @@ impl Pace {
 fn measure(demo: &mut Demo, rounds: u64) -> Result<()> {
     let host = Host::open(demo, "demo")?;
     write_all(&host, 0, FILLED_BYTES / MIB, MIB, MIB)?;
-    let count = CHANGED_BYTES / PIECE;
-    let stride = VOLUME_BYTES / count / PIECE * PIECE;
     let mut columns: [Vec<f64>; 8] = Default::default();
     say("                                               sync/without       sync/joining")?;
     say("round   moved MiB  sync s  idle KiB  idle s      IOPS     p99     IOPS     p99")?;
     for round in 0..rounds {
         let node = secondary(demo)?;
-        // By itself.
-        let before = moved(demo)?;
-        demo.kill(&node)?;
-        write_all(&host, PIECE * (1 + round), count, PIECE, stride)?;
-        let sync = bring_back(demo, &node)?;
-        let changed = (moved(demo)? - before) as f64 / MIB as f64;
-        // Nothing changed.
-        let before = moved(demo)?;
-        demo.kill(&node)?;
-        std::thread::sleep(Duration::from_secs(10));
-        let idle = bring_back(demo, &node)?;
-        let idle_moved = (moved(demo)? - before) as f64 / KIB as f64;
-        // Beside a load: before, while a replica joins and is sent next to nothing, while it is brought up to
-        // date, and after. Machines are not the same for a minute: what is measured in between is held against
-        // the mean of before and after. A node that joins serves no reads, and passes them on: that is not what
-        // the sync costs.
-        let mut ledger = host.ledger(7 + round);
-        host.clear(&mut ledger)?;
-        let (before, mut ledger) = measured(&host, ledger)?;
-        demo.kill(&node)?;
-        let offset = PIECE * (9 + round);
-        write_all(&host, offset, count, PIECE, stride)?;
-        // Some of that is where the load writes.
-        host.clear(&mut ledger)?;
-        background(demo, "1", "1MiB")?;
-        demo.start_node(&node)?;
-        wait_until("the replica joins", SYNC_PATIENCE, || joins(demo, &node))?;
-        host.wait_for_all_paths()?;
-        let (joining, ledger) = measured(&host, ledger)?;
-        ensure!(joins(demo, &node)?, "the replica was not held back");
-        let begun = host.load(ledger, config());
-        background(demo, "10", "16MiB")?;
-        let released = Instant::now();
-        demo.wait_until_whole("demo", SYNC_PATIENCE)?;
-        let took = released.elapsed();
-        let (report, ledger) = begun.stop()?;
-        let with = Pace::of(&report);
-        host.wait_for_all_paths()?;
-        let (after, _) = measured(&host, ledger)?;
-        say(&format!("beside the load it took {took:.1?}"))?;
-        for (name, pace) in [
-            ("before", before),
-            ("joining", joining),
-            ("sync", with),
-            ("after", after),
-        ] {
-            let Pace { per_second, p99 } = pace;
-            say(&format!(
-                "  {name:<7} {per_second:>6.0} IOPS  p99 {p99:.2?}"
-            ))?;
-        }
+        let [changed, sync, idle_moved, idle] = by_itself(demo, &host, &node, round)?;
+        let [per_second, p99, to_joining, p99_to_joining] = beside_load(demo, &host, &node, round)?;
         let row = [
             changed,
-            sync.as_secs_f64(),
+            sync,
             idle_moved,
-            idle.as_secs_f64(),
-            2.0 * with.per_second / (before.per_second + after.per_second),
-            2.0 * with.p99.as_secs_f64() / (before.p99 + after.p99).as_secs_f64(),
-            with.per_second / joining.per_second,
-            with.p99.as_secs_f64() / joining.p99.as_secs_f64(),
+            idle,
+            per_second,
+            p99,
+            to_joining,
+            p99_to_joining,
         ];
         say(&line(&round.to_string(), row))?;
         for (column, value) in columns.iter_mut().zip(row) {
@@ -136,6 +85,76 @@ fn measure(demo: &mut Demo, rounds: u64) -> Result<()> {
         column[column.len() / 2]
     });
     say(&line("median", medians))
+}
+
+/// Changes what is to be copied to a node that is away.
+fn change(host: &Host, offset: u64) -> Result<()> {
+    let count = CHANGED_BYTES / PIECE;
+    let stride = VOLUME_BYTES / count / PIECE * PIECE;
+    write_all(host, offset, count, PIECE, stride)
+}
+
+/// A sync that nothing else goes on beside, then one of nothing: MiB and seconds, KiB and seconds.
+fn by_itself(demo: &mut Demo, host: &Host, node: &str, round: u64) -> Result<[f64; 4]> {
+    let before = moved(demo)?;
+    demo.kill(node)?;
+    change(host, PIECE * (1 + round))?;
+    let sync = bring_back(demo, node)?;
+    let changed = (moved(demo)? - before) as f64 / MIB as f64;
+    // Nothing changed.
+    let before = moved(demo)?;
+    demo.kill(node)?;
+    std::thread::sleep(Duration::from_secs(10));
+    let idle = bring_back(demo, node)?;
+    let idle_moved = (moved(demo)? - before) as f64 / KIB as f64;
+    Ok([changed, sync.as_secs_f64(), idle_moved, idle.as_secs_f64()])
+}
+
+/// Beside a load: before, while a replica joins and is sent next to nothing, while it is brought up to
+/// date, and after. Machines are not the same for a minute: what is measured in between is held against
+/// the mean of before and after. A node that joins serves no reads, and passes them on: that is not what
+/// the sync costs.
+fn beside_load(demo: &mut Demo, host: &Host, node: &str, round: u64) -> Result<[f64; 4]> {
+    let mut ledger = host.ledger(7 + round);
+    host.clear(&mut ledger)?;
+    let (before, mut ledger) = measured(host, ledger)?;
+    demo.kill(node)?;
+    change(host, PIECE * (9 + round))?;
+    // Some of that is where the load writes.
+    host.clear(&mut ledger)?;
+    background(demo, "1", "1MiB")?;
+    demo.start_node(node)?;
+    wait_until("the replica joins", SYNC_PATIENCE, || joins(demo, node))?;
+    host.wait_for_all_paths()?;
+    let (joining, ledger) = measured(host, ledger)?;
+    ensure!(joins(demo, node)?, "the replica was not held back");
+    let begun = host.load(ledger, config());
+    background(demo, "10", "16MiB")?;
+    let released = Instant::now();
+    demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+    let took = released.elapsed();
+    let (report, ledger) = begun.stop()?;
+    let with = Pace::of(&report);
+    host.wait_for_all_paths()?;
+    let (after, _) = measured(host, ledger)?;
+    say(&format!("beside the load it took {took:.1?}"))?;
+    for (name, pace) in [
+        ("before", before),
+        ("joining", joining),
+        ("sync", with),
+        ("after", after),
+    ] {
+        let Pace { per_second, p99 } = pace;
+        say(&format!(
+            "  {name:<7} {per_second:>6.0} IOPS  p99 {p99:.2?}"
+        ))?;
+    }
+    Ok([
+        2.0 * with.per_second / (before.per_second + after.per_second),
+        2.0 * with.p99.as_secs_f64() / (before.p99 + after.p99).as_secs_f64(),
+        with.per_second / joining.per_second,
+        with.p99.as_secs_f64() / joining.p99.as_secs_f64(),
+    ])
 }
 
 fn config() -> LoadConfig {

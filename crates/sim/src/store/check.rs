@@ -261,9 +261,7 @@ impl Host {
             commands: Vec::new(),
         };
         let found = found.unwrap_or(&nothing);
-        if !found.intact || found.tail_suspect {
-            self.report.damaged += u64::from(!found.intact);
-        }
+        self.report.damaged += u64::from(!found.intact);
         if !found.intact && !journal_rot {
             return Err(format!("{slice} is damaged for no reason"));
         }
@@ -279,9 +277,7 @@ impl Host {
             Some(log) if found.intact && !lacks_copies => {
                 self.accept(slice, found, log)?;
                 if found.lacks && !self.lost_device {
-                    return Err(format!(
-                        "{slice} lacks something, and every device is there"
-                    ));
+                    return Err(format!("{slice} lacks something for no reason"));
                 }
                 if found.lacks {
                     self.report.lacking += 1;
