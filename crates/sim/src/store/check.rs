@@ -435,6 +435,8 @@ impl Host {
         if self.options.failures {
             let index = self.prng.below(self.disks.len() as u64) as usize;
             self.disks[index].fail();
+            // That may be noted, and power lost before anybody hears of it.
+            self.lost_device |= index != 0;
         }
         Ok(())
     }

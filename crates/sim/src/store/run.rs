@@ -201,7 +201,7 @@ pub(crate) struct Host {
     pub(crate) voids: u64,
     pub(crate) opened: bool,
     pub(crate) device_failed: bool,
-    /// One has been lost for good: what was on it is lacking.
+    /// One has failed that the store can do without: what was on it may be lacking.
     pub(crate) lost_device: bool,
     /// Blocks may be bad: the medium was made bad.
     pub(crate) rotten: bool,
@@ -477,9 +477,8 @@ impl Host {
                 self.device_left(disk);
                 Ok(())
             }
-            StoreEvent::DeviceFailed { is_dispensable, .. } => {
+            StoreEvent::DeviceFailed { .. } => {
                 if self.options.failures {
-                    self.lost_device |= is_dispensable;
                     self.device_failed = true;
                     Ok(())
                 } else {
