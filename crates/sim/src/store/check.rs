@@ -1,10 +1,10 @@
-//! What is checked, and what is made bad so that there is something to check.
+//! What is checked.
 
 use std::collections::BTreeMap;
 
-use holdfast_format::{Superblock, UseIds};
+use holdfast_format::UseIds;
 use holdfast_model::{
-    BLOCKS_PER_PAGE, BlockRange, Change, Epoch, PAGES_PER_SLICE, PageIndex, Sequence, SliceId,
+    BLOCKS_PER_PAGE, BlockRange, Epoch, PAGES_PER_SLICE, PageIndex, Sequence, SliceId,
 };
 use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{BlockRead, Output, Recovered, RecoveredSlice, Store, StoreToken, View};
@@ -14,8 +14,6 @@ use super::model::{Log, ModelSlice};
 use super::run::{Asked, Check, Host, SLICES, slice_id};
 use super::work::PAGES;
 
-/// How long a store is left alone until nothing is under way.
-const QUIET: Duration = Duration::from_secs(3);
 /// How long a command's id must be remembered.
 const TWO_LIFETIMES: Duration = Duration::from_secs(8);
 
@@ -374,222 +372,10 @@ impl Host {
         store.drop_slice(now, slice, token, out);
         Ok(())
     }
-
-    pub(crate) fn make_rot(&mut self) -> Check {
-        if !self.options.rot {
-            return Ok(());
-        }
-        let index = self.prng.below(self.disks.len() as u64) as usize;
-        let disk = &mut self.disks[index];
-        let Ok(superblock) = Superblock::decode(&disk.peek(0, 4096)) else {
-            return Ok(());
-        };
-        let layout = superblock.layout;
-        let sector = u64::from(self.options.sector);
-        // Only one copy of the table rots in a run: with both, a page may be lost for good.
-        let (offset, bytes) = match self.prng.below(4) {
-            0 => (layout.table_offsets[self.table_copy], layout.table_bytes()),
-            1 => {
-                // One superblock of two.
-                (holdfast_format::SUPERBLOCK_OFFSETS[1], 4096)
-            }
-            _ => {
-                let bytes = u64::from(layout.slot_count) * (256 << 10);
-                (layout.slots_offset, bytes)
-            }
-        };
-        for _ in 0..20 {
-            let at = offset + self.prng.below(bytes / sector) * sector;
-            if self.prng.chance(1, 4) {
-                if offset == layout.slots_offset {
-                    disk.make_unreadable(at);
-                    self.rotten = true;
-                    break;
-                }
-            } else if disk.rot(at) {
-                self.rotten |= offset == layout.slots_offset;
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn rot_journal(&mut self) {
-        let disk = &mut self.disks[0];
-        let Ok(superblock) = Superblock::decode(&disk.peek(0, 4096)) else {
-            return;
-        };
-        let layout = superblock.layout;
-        let bytes = u64::from(layout.segment_bytes) * u64::from(layout.segment_count);
-        for _ in 0..self.prng.between(1, 30) {
-            let sector = u64::from(self.options.sector);
-            let at = layout.journal_offset + self.prng.below(bytes / sector) * sector;
-            if disk.rot(at) {
-                self.journal_rotten = true;
-                self.rotten = true;
-            }
-        }
-    }
-
-    pub(crate) fn fail_device(&mut self) -> Check {
-        if self.options.failures {
-            let index = self.prng.below(self.disks.len() as u64) as usize;
-            self.disks[index].fail();
-            // That may be noted, and power lost before anybody hears of it.
-            self.lost_device |= index != 0;
-        }
-        Ok(())
-    }
-
-    /// Faults are over: everything is committed, filled, repaired and destaged; then it must all be
-    /// there, and after it has been cleared nothing.
-    pub(crate) fn settle_everything(&mut self) -> Check {
-        self.options.rot = false;
-        self.options.failures = false;
-        self.settles = true;
-        self.crash()?;
-        self.journal_rotten = false;
-        let slices: Vec<SliceId> = self.model.keys().copied().collect();
-        self.drains_end()?;
-        for round in 0..16 {
-            self.quiet(&slices)?;
-            self.read_everything(&slices)?;
-            let is_filled = self.model.values().all(|model| model.filled.is_none());
-            if self.copies.is_empty() && is_filled && round > 0 {
-                break;
-            }
-        }
-        let bad = self.report.bad_blocks;
-        self.rotten = false;
-        self.read_everything(&slices)?;
-        for slice in &slices {
-            self.check_allocated(*slice)?;
-            self.check_entries(*slice)?;
-            self.check_changed(*slice)?;
-        }
-        let expected: u64 = slices
-            .iter()
-            .filter_map(|slice| self.model.get(slice))
-            .map(|model| model.allocated(model.committed).len() as u64)
-            .sum();
-        let usage = self.store().usage();
-        let used_as_expected =
-            usage.pages_used == expected || self.options.journal_rot && usage.pages_used > expected;
-        if !used_as_expected || usage.pages_reserved != 0 || usage.dirty_bytes != 0 {
-            return Err(format!("{expected} pages are there, but {usage:?}"));
-        }
-        assert!(
-            bad == self.report.bad_blocks,
-            "a bad block would have failed"
-        );
-        self.clear_everything(&slices)
-    }
-
-    fn quiet(&mut self, slices: &[SliceId]) -> Check {
-        self.advance(self.now + QUIET)?;
-        while let Some(copy) = self.copies.pop_front() {
-            self.deliver(copy)?;
-            self.advance(self.now + Duration::from_millis(20))?;
-        }
-        // What nobody decides stays in the journal: in a small one there may be no room beside it.
-        for slice in slices {
-            self.commit_all(*slice);
-        }
-        for slice in slices {
-            let mut tries = 0;
-            while self
-                .model
-                .get(slice)
-                .is_some_and(|model| model.filled.is_some())
-            {
-                self.commit_all(*slice);
-                self.fill(*slice)?;
-                self.advance(self.now + Duration::from_millis(20))?;
-                tries += 1;
-                if tries > 2_000 {
-                    // The device may be too small for all that the slices could hold.
-                    return self.drop_one(*slice);
-                }
-            }
-            self.commit_all(*slice);
-            self.store().release_reservations(*slice);
-        }
-        self.advance(self.now + QUIET)?;
-        Ok(())
-    }
-
-    fn drop_one(&mut self, slice: SliceId) -> Check {
-        let is_dropping = |model: &ModelSlice| model.dropping.is_some();
-        if !self.model.get(&slice).is_some_and(is_dropping) {
-            self.drop(slice)?;
-        }
-        if let Some(model) = self.model.get_mut(&slice) {
-            model.dropping = Some(false);
-        }
-        self.copies.retain(|copy| copy.slice != slice);
-        self.advance(self.now + QUIET)
-    }
-
-    fn commit_all(&mut self, slice: SliceId) {
-        if let Some(model) = self.model.get(&slice) {
-            let committed = model.committable();
-            if model.dropping.is_none() && committed > model.committed {
-                self.commit_to(slice, committed);
-            }
-            let committed = self.model[&slice].committed;
-            let known = self.store().prepared(slice).1;
-            if committed <= known {
-                let now = self.now;
-                self.store().set_committed(now, slice, committed);
-            }
-        }
-    }
-
-    fn read_everything(&mut self, slices: &[SliceId]) -> Check {
-        for slice in slices {
-            for page in 0..=PAGES {
-                let first = page_blocks(page).start;
-                let range = BlockRange::new(first, BLOCKS_PER_PAGE);
-                self.read_range(*slice, range, View::Committed)?;
-            }
-        }
-        self.advance(self.now + QUIET)?;
-        if !self.reading.is_empty() {
-            return Err("reads do not end".into());
-        }
-        Ok(())
-    }
-
-    fn clear_everything(&mut self, slices: &[SliceId]) -> Check {
-        for slice in slices {
-            if self.model.contains_key(slice) {
-                self.append_change(*slice, Change::Clear(BlockRange::slice()))?;
-            }
-        }
-        self.advance(self.now + QUIET)?;
-        for slice in slices {
-            self.commit_all(*slice);
-        }
-        self.advance(self.now + QUIET)?;
-        if !self.asked.is_empty() {
-            return Err("calls do not end".into());
-        }
-        let usage = self.store().usage();
-        if usage.pages_used != 0 {
-            return Err(format!("everything is cleared, but {usage:?}"));
-        }
-        let slice = slice_id(0);
-        let all = u32::try_from(usage.pages).expect("a small store");
-        let range = BlockRange::new(0, all * BLOCKS_PER_PAGE);
-        if self.store().reserve(slice, range).is_err() {
-            return Err("an empty store has no room".into());
-        }
-        Ok(())
-    }
 }
 
 /// The blocks of one of the pages that a run uses.
-fn page_blocks(index: u32) -> std::ops::Range<u32> {
+pub(crate) fn page_blocks(index: u32) -> std::ops::Range<u32> {
     let page = if index == PAGES {
         PAGES_PER_SLICE - 1
     } else {

@@ -13,8 +13,10 @@ mod changed;
 mod check;
 mod content;
 mod devices;
+mod faults;
 mod model;
 mod run;
+mod settle;
 mod work;
 
 pub use run::{Failure, Options, Report, run};

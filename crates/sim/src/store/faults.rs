@@ -1,0 +1,73 @@
+//! What devices do wrong.
+
+use holdfast_format::Superblock;
+
+use super::run::{Check, Host};
+
+impl Host {
+    pub(crate) fn make_rot(&mut self) -> Check {
+        if !self.options.rot {
+            return Ok(());
+        }
+        let index = self.prng.below(self.disks.len() as u64) as usize;
+        let disk = &mut self.disks[index];
+        let Ok(superblock) = Superblock::decode(&disk.peek(0, 4096)) else {
+            return Ok(());
+        };
+        let layout = superblock.layout;
+        let sector = u64::from(self.options.sector);
+        // Only one copy of the table rots in a run: with both, a page may be lost for good.
+        let (offset, bytes) = match self.prng.below(4) {
+            0 => (layout.table_offsets[self.table_copy], layout.table_bytes()),
+            1 => {
+                // One superblock of two.
+                (holdfast_format::SUPERBLOCK_OFFSETS[1], 4096)
+            }
+            _ => {
+                let bytes = u64::from(layout.slot_count) * (256 << 10);
+                (layout.slots_offset, bytes)
+            }
+        };
+        for _ in 0..20 {
+            let at = offset + self.prng.below(bytes / sector) * sector;
+            if self.prng.chance(1, 4) {
+                if offset == layout.slots_offset {
+                    disk.make_unreadable(at);
+                    self.rotten = true;
+                    break;
+                }
+            } else if disk.rot(at) {
+                self.rotten |= offset == layout.slots_offset;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn rot_journal(&mut self) {
+        let disk = &mut self.disks[0];
+        let Ok(superblock) = Superblock::decode(&disk.peek(0, 4096)) else {
+            return;
+        };
+        let layout = superblock.layout;
+        let bytes = u64::from(layout.segment_bytes) * u64::from(layout.segment_count);
+        for _ in 0..self.prng.between(1, 30) {
+            let sector = u64::from(self.options.sector);
+            let at = layout.journal_offset + self.prng.below(bytes / sector) * sector;
+            if disk.rot(at) {
+                self.journal_rotten = true;
+                self.rotten = true;
+            }
+        }
+    }
+
+    pub(crate) fn fail_device(&mut self) -> Check {
+        if self.options.failures {
+            let index = self.prng.below(self.disks.len() as u64) as usize;
+            self.disks[index].fail();
+            // That may be noted, and power lost before anybody hears of it.
+            self.lost_device |= index != 0;
+        }
+        Ok(())
+    }
+}
