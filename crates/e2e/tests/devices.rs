@@ -185,9 +185,8 @@ fn is_missing_and_back(demo: &mut Demo, load: &HostLoad, node: &str, second: &st
     demo.kill(node)?;
     fs::rename(&aside, second)?;
     demo.start_node(node)?;
-    wait_until("it is there again", PATIENCE, || {
-        let found = ask(demo, &["list", node])?;
-        Ok(found.device(1).is_ok_and(|it| it.state == "in-use"))
+    wait_for_devices(demo, node, "it is there again", |found| {
+        found.device(1).is_ok_and(|it| it.state == "in-use")
     })?;
     demo.wait_until_whole("demo", PATIENCE)?;
     load.wait_for(200)
@@ -203,18 +202,25 @@ fn restart_without(
     demo.kill(node)?;
     take(device)?;
     demo.start_node(node)?;
-    let mut missing = None;
-    wait_until("the node does without the device", PATIENCE, || {
-        let found = ask(demo, &["list", node]);
-        let found = found.ok().filter(|found| {
-            let mut devices = found.devices.iter();
-            devices.any(|it| it.path == device && it.state == "missing" && it.is_absent)
-        });
-        let is_missing = found.is_some();
-        missing = found.or(missing.take());
-        Ok(is_missing)
+    wait_for_devices(demo, node, "the node does without the device", |found| {
+        let mut devices = found.devices.iter();
+        devices.any(|it| it.path == device && it.state == "missing" && it.is_absent)
+    })
+}
+
+/// Waits until the devices of a node that starts are so: as long as it does not answer they are not.
+fn wait_for_devices(
+    demo: &Demo,
+    node: &str,
+    what: &str,
+    are_so: impl Fn(&Devices) -> bool,
+) -> Result<Devices> {
+    let mut last = None;
+    wait_until(what, PATIENCE, || {
+        last = ask(demo, &["list", node]).ok();
+        Ok(last.as_ref().is_some_and(&are_so))
     })?;
-    missing.context("the devices of the node")
+    last.context("the devices of the node")
 }
 
 /// A third device comes, and everything on the second goes there and elsewhere; then the second leaves.
