@@ -545,10 +545,9 @@ impl Engine {
             StoreEvent::ReadDone { token, blocks } => self.read_done(token, blocks),
             StoreEvent::DeviceOrdered { token, result } => self.device_ordered(token, result, out),
             StoreEvent::DeviceLeft { disk, ordinal } => self.device_left(disk, ordinal, out),
-            StoreEvent::DeviceFailed {
-                disk,
-                is_dispensable,
-            } => self.device_failed(disk, is_dispensable, out),
+            StoreEvent::DeviceFailed { disk } => self.device_failed(disk),
+            // The node is to start anew, and can do without it.
+            StoreEvent::DeviceLost { disk } => out.push(Command::DeviceLost(disk)),
         }
     }
 

@@ -220,12 +220,9 @@ impl Engine {
         }
     }
 
-    /// A node that can do without the device is to start anew.
-    pub(crate) fn device_failed(&mut self, disk: DiskId, is_dispensable: bool, out: &mut Output) {
+    /// Nothing more is asked of the store.
+    pub(crate) fn device_failed(&mut self, disk: DiskId) {
         self.world.notices.push(Notice::DeviceFailed(disk));
-        if is_dispensable {
-            out.push(Command::DeviceLost(disk));
-        }
         for slice in self.slices() {
             self.with_replica(slice, |replica, context| {
                 replica.handle_failure(context);

@@ -2,9 +2,10 @@
 //!
 //! Invariants:
 //! - without the device that has the journal there is no store;
-//! - a device that fails is lost for the next opening before anybody is told, so that nothing on it counts
-//!   ever again;
-//! - nothing is done in the store between its failure and the end.
+//! - whoever uses the store hears of a failure at once: from then on calls do nothing;
+//! - once a device is noted as lost nothing on it counts ever again; until then it counts as if nothing had
+//!   happened, for whatever it failed to write is still in the journal;
+//! - nothing else is done in the store between its failure and the end.
 
 use alloc::vec;
 
@@ -48,15 +49,11 @@ impl Core {
     /// without it.
     pub(crate) fn device_failed(&mut self, disk: DiskId, out: &mut Output) {
         self.failed = true;
+        out.events.push_back(StoreEvent::DeviceFailed { disk });
         let members = &self.devices.members;
         let failed = members.iter().find(|(geometry, _)| geometry.disk == disk);
         let failed = failed.map(|(_, found)| (found.ordinal, found.use_counter));
         let Some((ordinal, last_use)) = failed.filter(|(ordinal, _)| *ordinal != 0) else {
-            let is_dispensable = false;
-            out.events.push_back(StoreEvent::DeviceFailed {
-                disk,
-                is_dispensable,
-            });
             return;
         };
         self.devices.change_list(|list| {
@@ -81,21 +78,17 @@ impl Core {
             }
             return;
         }
-        let (journal, _) = &self.devices.members[0];
-        let (disk, is_dispensable) = match (completion.result, loss.copy) {
+        let disk = loss.disk;
+        match (completion.result, loss.copy) {
             (Ok(_), Some(0)) => {
                 loss.copy = Some(1);
                 return self.write_loss(1, out);
             }
-            (Ok(_), _) => (loss.disk, true),
+            (Ok(_), _) => out.events.push_back(StoreEvent::DeviceLost { disk }),
             // The journal's device fails as well.
-            (Err(_), _) => (journal.disk, false),
-        };
+            (Err(_), _) => {}
+        }
         self.loss = None;
-        out.events.push_back(StoreEvent::DeviceFailed {
-            disk,
-            is_dispensable,
-        });
     }
 
     /// Writes the list where the journal is, once no other superblock is on its way there.

@@ -53,12 +53,16 @@ pub enum StoreEvent {
         ordinal: u16,
     },
     /// A write or flush failed: the device is out, and the store with it. Nothing that was not
-    /// reported durable may be taken for it, nothing else will come, and calls do nothing.
+    /// reported durable may be taken for it, nothing else will come but `DeviceLost`, and calls do nothing.
     DeviceFailed {
         /// The device.
         disk: DiskId,
-        /// Whether the store can be opened without it: its list of devices says so.
-        is_dispensable: bool,
+    },
+    /// The list of devices says that the one that has failed is lost: the store can be opened without it. Comes
+    /// only if it can, and if the device with the journal still works.
+    DeviceLost {
+        /// The device.
+        disk: DiskId,
     },
 }
 

@@ -45,6 +45,7 @@ struct Bench {
     opened: Option<Result<Recovered, OpenError>>,
     ordered: Vec<Result<u16, DeviceRefused>>,
     gone: Vec<(Option<DiskId>, u16)>,
+    /// The device that has failed, and whether it is noted as lost.
     failed: Option<(DiskId, bool)>,
     read: Option<Vec<BlockRead>>,
 }
@@ -184,10 +185,11 @@ impl Bench {
                     StoreEvent::ReadDone { blocks, .. } => self.read = Some(blocks),
                     StoreEvent::DeviceOrdered { result, .. } => self.ordered.push(result),
                     StoreEvent::DeviceLeft { disk, ordinal } => self.gone.push((disk, ordinal)),
-                    StoreEvent::DeviceFailed {
-                        disk,
-                        is_dispensable,
-                    } => self.failed = Some((disk, is_dispensable)),
+                    StoreEvent::DeviceFailed { disk } => self.failed = Some((disk, false)),
+                    StoreEvent::DeviceLost { disk } => {
+                        assert_eq!(self.failed, Some((disk, false)));
+                        self.failed = Some((disk, true));
+                    }
                 }
             }
             let Some(request) = self.out.requests.pop_front() else {
@@ -820,8 +822,8 @@ fn a_device_does_not_come_back_while_a_later_one_is_away() {
     assert_eq!(opened(&bench).strays, [StrayDevice { disk, stray }]);
 }
 
-/// A device that fails is lost for good before anybody hears of it, wherever power fails then; one with the
-/// journal takes the store.
+/// A device that fails is lost for good once that is noted, wherever power fails then; one with the journal takes
+/// the store.
 #[test]
 fn a_device_that_fails_is_lost_and_the_others_go_on() {
     let full = Bench::filled();
@@ -829,6 +831,7 @@ fn a_device_that_fails_is_lost_and_the_others_go_on() {
         let mut bench = open(&full.devices, &[0]);
         bad_pages(&mut bench)
     };
+    let mut told = 0;
     for requests in 0.. {
         let mut bench = open(&full.devices, &[0, 1]);
         bench.broken = Some(DiskId(1));
@@ -838,8 +841,9 @@ fn a_device_that_fails_is_lost_and_the_others_go_on() {
         if late {
             assert_eq!(bench.failed, Some((DiskId(1), true)));
             assert!(!bench.store.is_open());
-        } else if bench.failed.is_some() {
-            panic!("it is not told before it is noted");
+        } else if let Some((disk, is_noted)) = bench.failed {
+            assert_eq!((disk, is_noted), (DiskId(1), false), "{requests}");
+            told += 1;
         }
         let mut bench = open(&bench.devices, &[0, 1]);
         if late {
@@ -849,6 +853,7 @@ fn a_device_that_fails_is_lost_and_the_others_go_on() {
             // The first page was being written: what the journal has of it counts.
             assert_eq!(bad, of_second);
             assert!(blocks(&mut bench, page)[..6].iter().all(|it| !is_bad(it)));
+            assert!(told >= 2, "it is told at once, and noted then");
             break;
         }
         // Lost, or as if nothing had happened.

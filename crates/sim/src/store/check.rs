@@ -207,7 +207,7 @@ impl Host {
         self.asked.clear();
         self.reading.clear();
         self.copies.clear();
-        self.device_failed = false;
+        (self.device_failed, self.loss_is_noted) = (false, false);
         self.report.recoveries += 1;
         if self.options.journal_rot && self.prng.chance(1, 2) {
             self.rot_journal();

@@ -201,6 +201,8 @@ pub(crate) struct Host {
     pub(crate) voids: u64,
     pub(crate) opened: bool,
     pub(crate) device_failed: bool,
+    /// Since then the store has noted it.
+    pub(crate) loss_is_noted: bool,
     /// One has failed that the store can do without: what was on it may be lacking.
     pub(crate) lost_device: bool,
     /// Blocks may be bad: the medium was made bad.
@@ -287,6 +289,7 @@ impl Host {
             voids: 0,
             opened: false,
             device_failed: false,
+            loss_is_noted: false,
             lost_device: false,
             rotten: false,
             journal_rotten: false,
@@ -304,14 +307,18 @@ impl Host {
         self.create()?;
         while self.step < self.options.steps {
             self.step += 1;
-            self.work()?;
-            if self.options.orders && self.prng.chance(1, 15) {
+            if !self.device_failed {
+                self.work()?;
+            }
+            if !self.device_failed && self.options.orders && self.prng.chance(1, 15) {
                 self.order_device()?;
             }
             let pause = self.prng.below(4);
             let until = self.now + Duration::from_micros(self.prng.below(1 << (3 * pause + 3)));
             self.advance(until)?;
-            if self.device_failed || self.prng.chance(1, 60) && self.options.crashes {
+            // That a device has failed is noted, or power fails before.
+            let ends = self.loss_is_noted || self.prng.chance(1, 4);
+            if self.device_failed && ends || self.prng.chance(1, 60) && self.options.crashes {
                 self.crash()?;
             }
         }
@@ -459,7 +466,7 @@ impl Host {
     }
 
     fn take(&mut self, event: StoreEvent) -> Check {
-        if self.device_failed {
+        if self.device_failed && !matches!(event, StoreEvent::DeviceLost { .. }) {
             let event = describe_event(&event);
             return Err(format!("{event} after a device failed"));
         }
@@ -477,7 +484,11 @@ impl Host {
                 self.device_left(disk);
                 Ok(())
             }
-            StoreEvent::DeviceFailed { .. } => {
+            StoreEvent::DeviceLost { .. } if self.device_failed => {
+                self.loss_is_noted = true;
+                Ok(())
+            }
+            StoreEvent::DeviceFailed { .. } | StoreEvent::DeviceLost { .. } => {
                 if self.options.failures {
                     self.device_failed = true;
                     Ok(())
