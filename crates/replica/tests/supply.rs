@@ -194,3 +194,41 @@ fn copies_of_strangers_are_not_taken() {
     lab.settle();
     assert!(lab.contents(3).is_empty());
 }
+
+/// Two copies are needed. The secondary was asked to copy to the third replica, and then its disk ends nothing any
+/// more, or has failed: the primary cannot take it out before the third is in sync.
+#[test]
+fn a_secondary_that_falls_silent_is_not_waited_for() {
+    for fails in [false, true] {
+        let mut lab = Lab::new(3, 2);
+        lab.kill(3);
+        lab.pass(SECOND);
+        for page in 0..PAGES {
+            lab.write(1, page * 64, 1, 1 + page as u8);
+        }
+        let hold = |lab: &mut Lab, is_held| {
+            for number in [1, 2] {
+                let state = lab.nodes.get_mut(&node(number)).expect("it exists");
+                state.world.is_held = is_held;
+                lab.look_again(number);
+            }
+        };
+        hold(&mut lab, true);
+        lab.start(3);
+        lab.pass(Duration::from_millis(400));
+        if fails {
+            lab.act(node(2), |replica, context| replica.handle_failure(context));
+            lab.settle();
+            // Nothing is asked of it any more, and nothing ends there; the link stays up.
+            lab.cut.insert((node(1), node(2)));
+            lab.cut.insert((node(2), node(1)));
+        }
+        lab.stick_disk(2, true);
+        lab.write(1, 0, 1, 200);
+        lab.pass(SECOND);
+        hold(&mut lab, false);
+        lab.pass_until(LONG, "node 3 takes the place of node 2", |lab| {
+            lab.is_in_sync(3) && !lab.is_in_sync(2)
+        });
+    }
+}

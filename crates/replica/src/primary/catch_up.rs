@@ -342,6 +342,7 @@ impl Replica {
             return;
         }
         let epoch = primary.epoch;
+        primary.lose_silent_sources(context);
         let sources = primary.sources(context);
         let members = primary.members.iter_mut();
         for (node, member) in members.filter(|(_, member)| member.takes_copies()) {

@@ -2,7 +2,8 @@
 //! and send what others have as well.
 //!
 //! Invariants:
-//! - what a source does not send, or may have sent in vain, is copied from here;
+//! - what a source does not send, or may have sent in vain, is copied from here; so is what was asked of one
+//!   that has fallen silent, for it may be the joining replica that is to take its place;
 //! - a page counts as copied when it is durable at the joining replica, whoever sent it.
 
 use alloc::collections::BTreeMap;
@@ -12,6 +13,7 @@ use holdfast_model::NodeId;
 use holdfast_wire::{Supplied, SupplyOutcome};
 
 use super::Primary;
+use super::member::Member;
 use crate::marks::Lacking;
 use crate::supply::SUPPLY_SINCE;
 use crate::{Context, Replica, Role};
@@ -111,16 +113,27 @@ impl Orders {
 impl Primary {
     /// The secondaries that can copy to a joining replica.
     pub(super) fn sources(&self, context: &dyn Context) -> Vec<NodeId> {
-        let now = context.now();
         let speaks = |node: NodeId| {
             let peer = context.peer(node);
             peer.is_some_and(|peer| peer.version >= SUPPLY_SINCE)
         };
         let secondaries = self.in_sync_members();
         secondaries
-            .filter(|(node, member)| member.can_supply(now) && speaks(*node))
+            .filter(|(node, member)| is_there(context, *node, member) && speaks(*node))
             .map(|(node, _)| node)
             .collect()
+    }
+
+    /// What secondaries were asked to copy that have fallen silent is copied from here.
+    pub(super) fn lose_silent_sources(&mut self, context: &dyn Context) {
+        let secondaries = self.in_sync_members();
+        let silent: Vec<NodeId> = secondaries
+            .filter(|(node, member)| !is_there(context, *node, member))
+            .map(|(node, _)| node)
+            .collect();
+        for node in silent {
+            self.lose_source(node);
+        }
     }
 
     /// The link to a secondary is gone: what it was asked to copy is copied from here.
@@ -132,6 +145,12 @@ impl Primary {
             }
         }
     }
+}
+
+/// Whether a secondary can be expected to copy.
+fn is_there(context: &dyn Context, node: NodeId, member: &Member) -> bool {
+    let now = context.now();
+    member.can_supply(now) && member.loss(now, context.peer(node)).is_none()
 }
 
 impl Replica {
