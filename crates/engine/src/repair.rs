@@ -5,7 +5,8 @@
 //! Invariants:
 //! - a bad block is never returned as data, and never as zeros;
 //! - what is put in place has the checksum on record, where that is known;
-//! - from a replica that joins nothing is taken but what has the checksum on record;
+//! - from a replica that joins nothing is taken but what has the checksum on record, and it counts as of the
+//!   point at which that was read: its committed point says nothing of blocks that it lacks;
 //! - a block is tried at every other in-sync replica before it is called lost, and again as long as
 //!   one of them may have it: it cannot be reached, or its copy cannot be put in place yet;
 //! - what was read of a replica that has ceased to be in sync meanwhile is told to nobody: its
@@ -281,6 +282,11 @@ impl Engine {
             return Repaired::Nothing;
         };
         let is_in_sync = self.fellows(slice).contains(&fetching.asked);
+        let as_of = if is_in_sync {
+            as_of
+        } else {
+            as_of.min(fetching.read.as_of)
+        };
         let takes = |ours: Option<u32>, theirs: u32| ours.map_or(is_in_sync, |ours| ours == theirs);
         let change = match &content.content {
             BlockContent::Data { data, checksums } if takes(*checksum, checksums[place]) => {

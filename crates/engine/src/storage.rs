@@ -49,6 +49,8 @@ pub(crate) struct Read {
     pub(crate) view: View,
     pub(crate) reader: Reader,
     pub(crate) began: Instant,
+    /// The committed point when it was begun the last time: what was found is not older.
+    pub(crate) as_of: Sequence,
     /// How often it was begun because blocks were bad.
     pub(crate) attempts: u32,
     /// How often another replica was asked again that could not answer.
@@ -70,6 +72,7 @@ impl Read {
             view,
             reader,
             began: now,
+            as_of: Sequence::ZERO,
             attempts: 0,
             asked_again: 0,
         }
@@ -299,8 +302,9 @@ impl Storage {
         masks.map(|mask| u64::from(mask.count_ones())).sum()
     }
 
-    pub(crate) fn read(&mut self, now: Instant, read: Read) {
+    pub(crate) fn read(&mut self, now: Instant, mut read: Read) {
         let (slice, range, view) = (read.slice, read.range, read.view);
+        read.as_of = self.store.committed(slice);
         let token = self.token(Use::Read(read));
         self.store
             .read(now, slice, range, view, token, &mut self.out);

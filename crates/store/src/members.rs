@@ -318,12 +318,10 @@ fn must_be_newest(devices: &[Member]) -> Result<(), OpenError> {
     for (device, found) in devices {
         // That of one which is there again was compared with when it was last there.
         let listed = first.list.device(found.ordinal);
-        if listed.is_some_and(|listed| listed.absent.is_some()) {
-            continue;
-        }
+        let was_absent = listed.is_some_and(|listed| listed.absent.is_some());
         let (disk, known, start) = if found.use_counter > newest {
             (journal.disk, newest, found.use_counter)
-        } else if found.use_counter < oldest {
+        } else if found.use_counter < oldest && !was_absent {
             (device.disk, found.use_counter, oldest)
         } else {
             continue;

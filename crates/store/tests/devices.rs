@@ -1115,3 +1115,28 @@ fn an_add_whose_first_write_was_torn_goes_on() {
         device[656] = 1;
     });
 }
+
+/// The journal's device is brought back as it was while the other one was missing, after that one was back.
+#[test]
+fn an_older_copy_of_the_journal_is_refused_though_the_other_device_was_missing_then() {
+    let full = Bench::filled().devices;
+    let without = Bench::open_as(&full, &[0], 11);
+    opened(&without);
+    let older = without.devices[0].clone();
+    let mut bench = Bench::open_as(&without.devices, &[0, 1], 12);
+    assert!(!lacks(&bench));
+    write_fill(&mut bench, 0, 251).expect("there is power");
+    write_fill(&mut bench, 1, 251).expect("there is power");
+    bench.rest().expect("there is power");
+    let mut devices = bench.devices;
+    devices[0] = older;
+    let bench = Bench::open_as(&devices, &[0, 1], 13);
+    assert!(
+        matches!(bench.opened, Some(Err(OpenError::OlderDevice { .. }))),
+        "{:?}",
+        bench
+            .opened
+            .as_ref()
+            .map(|it| it.as_ref().map(|it| it.use_counter))
+    );
+}

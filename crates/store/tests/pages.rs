@@ -263,3 +263,32 @@ fn destage_that_room_is_needed_of_waits_for_nobody() {
     }
     assert!(most > 32 << 10 && most < 128 << 10, "{most}");
 }
+
+/// What is said to be as of an earlier point than the block in place takes nothing away, whether that is in the
+/// journal still or in its page: whoever repairs a block relies on it.
+#[test]
+fn an_older_block_does_not_take_the_place_of_a_newer_one() {
+    let block = BlockRange::new(7, 1);
+    for rests in [true, false] {
+        let mut bench = Bench::with(|config| {
+            if !rests {
+                config.destage_after = Duration::from_secs(100);
+            }
+        });
+        bench.write(block, 1);
+        let (now, as_of) = (bench.now, bench.sequence);
+        bench.write(block, 2);
+        let change = Change::write(BlockIndex(7), Bytes::from(vec![1; BLOCK_SIZE]));
+        let out = &mut bench.out;
+        let installed = bench
+            .store
+            .install(now, SLICE, change, as_of, StoreToken(77), out);
+        bench.work();
+        for request in bench.begin_read(block) {
+            bench.complete(request);
+        }
+        bench.work();
+        let last = bench.reads.last().expect("it was read");
+        assert_eq!(*last, [2], "destaged: {rests}, {installed:?}");
+    }
+}
