@@ -1140,3 +1140,217 @@ fn an_older_copy_of_the_journal_is_refused_though_the_other_device_was_missing_t
             .map(|it| it.as_ref().map(|it| it.use_counter))
     );
 }
+
+/// A device that is back has older copies of what was brought without it, until they are cleared: what they say
+/// is not to count when the device with the newer ones is missing, or fails, before that.
+#[test]
+#[ignore = "not mended yet: see what is known to be wrong in decision 0019"]
+fn what_is_back_is_not_taken_for_what_was_brought_meanwhile() {
+    let mut bench = Bench::filled();
+    assert_eq!(bench.add(2, None).expect("there is power"), Ok(2));
+    let lacking = bad_pages(&mut open(&bench.devices, &[0, 2]));
+    // Without the second device its pages are brought, with other contents, to the third.
+    let mut bench = open(&bench.devices, &[0, 2]);
+    join(&mut bench);
+    for page in &lacking {
+        for block in (0..64).step_by(8) {
+            let range = BlockRange::new(64 * page + block, 8);
+            bench.store.reserve(SLICE, range).expect("there is room");
+            let sequence = bench.store.prepared(SLICE).1.next();
+            let entry = Entry {
+                epoch: Epoch(1),
+                sequence,
+                fence: Fence(0),
+                command: Default::default(),
+                change: Change::write(
+                    BlockIndex(range.start()),
+                    Bytes::from(vec![250; 8 * BLOCK_SIZE]),
+                ),
+            };
+            let before = Sequence(sequence.0 - 1);
+            let token = StoreToken(sequence.0);
+            bench
+                .store
+                .append(bench.now, SLICE, entry, before, token, &mut bench.out);
+            bench.work().expect("there is power");
+            bench.store.set_committed(bench.now, SLICE, sequence);
+        }
+    }
+    bench.rest().expect("there is power");
+    assert_eq!(bench.store.usage().dirty_bytes, 0);
+    // It was used and stopped well: nothing is lacking.
+    let mut again = open(&bench.devices, &[0, 2]);
+    assert!(!lacks(&again));
+    for page in &lacking {
+        assert!(
+            blocks(&mut again, *page)
+                .iter()
+                .all(|read| matches!(read, BlockRead::Data { data, .. } if data[0] == 250))
+        );
+    }
+    let brought = again.devices;
+    let mut stale = Vec::new();
+    // The second device is back, and power fails while the store is opened.
+    for requests in 0.. {
+        let (devices, late) = cut_opening(&brought, &[0, 1, 2], requests);
+        // Then the third is not there.
+        let mut bench = open(&devices, &[0, 1]);
+        for page in &lacking {
+            for read in &blocks(&mut bench, *page)[..6] {
+                match read {
+                    BlockRead::Data { data, .. } if data[0] == 250 => {}
+                    BlockRead::Bad { .. } => {}
+                    _ => {
+                        stale.push((requests, *page));
+                        break;
+                    }
+                }
+            }
+        }
+        if late {
+            break;
+        }
+    }
+    assert!(stale.is_empty(), "{} stale: {:?}", stale.len(), stale);
+}
+
+/// Load of another slice while a device is missing makes a replica that lacks a page one that lacks nothing and has
+/// bad blocks, for good: with the device that is back, and without.
+#[test]
+#[ignore = "not mended yet: see what is known to be wrong in decision 0019"]
+fn load_while_a_device_is_missing_makes_no_bad_blocks_of_what_is_on_it() {
+    const OTHER: SliceId = SliceId {
+        volume: VolumeId(2),
+        index: 0,
+    };
+    let mut full = Bench::filled();
+    assert_eq!(full.add(2, None).expect("there is power"), Ok(2));
+    let page = bad_pages(&mut open(&full.devices, &[0, 2]))[0];
+    // Power fails before this is in its place.
+    write_fill(&mut full, page, value(page, 0)).expect("there is power");
+    // It is known to be committed by the next one.
+    write_fill(&mut full, page + 1, value(page + 1, 0)).expect("there is power");
+    let mut bench = open(&full.devices, &[0, 2]);
+    assert!(lacks(&bench));
+    // Hosts write to a slice that lacks nothing.
+    for sequence in 1..=12_u64 {
+        let range = BlockRange::new(8 * (sequence as u32 - 1), 8);
+        bench.store.reserve(OTHER, range).expect("there is room");
+        let entry = Entry {
+            epoch: Epoch(1),
+            sequence: Sequence(sequence),
+            fence: Fence(0),
+            command: Default::default(),
+            change: Change::write(
+                BlockIndex(range.start()),
+                Bytes::from(vec![9; 8 * BLOCK_SIZE]),
+            ),
+        };
+        bench.store.append(
+            bench.now,
+            OTHER,
+            entry,
+            Sequence(sequence - 1),
+            StoreToken(sequence),
+            &mut bench.out,
+        );
+        bench
+            .store
+            .set_committed(bench.now, OTHER, Sequence(sequence));
+    }
+    bench.rest().expect("there is power");
+    let mut back = open(&bench.devices, &[0, 1, 2]);
+    let (lacks, bad) = (lacks(&back), bad_pages(&mut back));
+    assert!(bad.is_empty() || lacks, "lacks {lacks}, bad {bad:?}");
+}
+
+fn write_other(bench: &mut Bench, page: u32, fill: u8) {
+    const OTHER: SliceId = SliceId {
+        volume: VolumeId(2),
+        index: 0,
+    };
+    let range = BlockRange::new(64 * page, 8);
+    bench.store.reserve(OTHER, range).expect("there is room");
+    let sequence = bench.store.prepared(OTHER).1.next();
+    let entry = Entry {
+        epoch: Epoch(1),
+        sequence,
+        fence: Fence(0),
+        command: Default::default(),
+        change: Change::write(
+            BlockIndex(range.start()),
+            Bytes::from(vec![fill; 8 * BLOCK_SIZE]),
+        ),
+    };
+    let (before, token) = (Sequence(sequence.0 - 1), StoreToken(sequence.0));
+    bench
+        .store
+        .append(bench.now, OTHER, entry, before, token, &mut bench.out);
+    bench.work().expect("there is power");
+    bench.store.set_committed(bench.now, OTHER, sequence);
+}
+
+/// How many writes to pages that have their slots become durable while a device is missing, and the others are full.
+fn writes_without_a_device(has_remainder: bool) -> Option<u32> {
+    let devices = [FIRST_BYTES, DATA_BYTES].map(|bytes| vec![0; bytes as usize]);
+    let mut bench = Bench::create(devices.into());
+    // All slots but one are taken; those of the other slice on the first device, some of them.
+    for page in 0..11 {
+        if page % 2 == 0 {
+            bench.write_page(page);
+            bench.rest().expect("there is power");
+            write_other(&mut bench, page, 1);
+        } else {
+            write_other(&mut bench, page, 1);
+            bench.rest().expect("there is power");
+            bench.write_page(page);
+        }
+        bench.rest().expect("there is power");
+    }
+    for page in 11..13 {
+        bench.write_page(page);
+        bench.rest().expect("there is power");
+    }
+    assert_eq!(bench.store.usage().pages_used, 24);
+    let on_second = |bench: &mut Bench| {
+        let mut it = open(&bench.devices, &[0]);
+        let pages: Vec<u32> = (0..11)
+            .filter(|page| blocks(&mut it, *page).iter().any(is_bad))
+            .collect();
+        pages
+    };
+    let page = on_second(&mut bench)[0];
+    if has_remainder {
+        // Power fails before this is in its place.
+        write_fill(&mut bench, page, 77).expect("there is power");
+        write_fill(&mut bench, page, 78).expect("there is power");
+    }
+    let mut bench = open(&bench.devices, &[0]);
+    assert!(lacks(&bench));
+    let usage = bench.store.usage();
+    assert_eq!((usage.pages, usage.pages_used), (8, 8));
+    let other = SliceId {
+        volume: VolumeId(2),
+        index: 0,
+    };
+    let bad = bench.store.bad_blocks(other);
+    let sound = (0..11).find(|page| !bad.contains_key(&PageIndex(*page)));
+    let sound = sound.expect("one is on the first device");
+    for number in 0..200 {
+        write_other(&mut bench, sound, number as u8);
+        for _ in 0..10 {
+            bench.rest().expect("there is power");
+        }
+        if bench.store.oldest_unfinished_append().is_some() {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[test]
+#[ignore = "not mended yet: see what is known to be wrong in decision 0019"]
+fn writes_go_on_while_a_device_is_missing_and_the_others_are_full() {
+    assert_eq!(writes_without_a_device(false), None);
+    assert_eq!(writes_without_a_device(true), None);
+}
