@@ -3,6 +3,8 @@
 //! Invariants:
 //! - an entry is void if an epoch began below it later, if its log was restarted, or if an entry of
 //!   a later epoch took its sequence;
+//! - an entry that was carried forward counts where its copy stands only if all that follow it stand behind
+//!   that: power may have failed between the copies, and redo begins between them;
 //! - what is not certain is not claimed: with a hole a slice is damaged until that very hole has been
 //!   mended, and its prepared point goes no further than entries are there without a gap;
 //! - a hole that came into being after a slice was mended, or filled anew, is a new one, although what
@@ -48,6 +50,8 @@ pub(crate) struct Sliver {
     pub(crate) commands: Vec<(CommandId, Sequence)>,
     /// Epochs of the entries and points that were found.
     epochs: BTreeMap<Sequence, Epoch>,
+    /// Where the entries stand, those that need not be redone too.
+    places: BTreeMap<Sequence, Places>,
     /// Entries to be redone, and those above the committed point.
     entries: BTreeMap<Sequence, Redo>,
     /// Copies, and entries that were committed when their log was restarted.
@@ -89,6 +93,39 @@ impl Outcome {
         } else {
             Some(Body::BeginEpoch { epoch, after })
         }
+    }
+}
+
+/// Groups in which an entry stands, in order, and whether what it changes is to be redone from there.
+#[derive(Debug)]
+struct Places {
+    first: (GroupNumber, bool),
+    copies: Vec<(GroupNumber, bool)>,
+}
+
+impl Places {
+    fn new(group: GroupNumber, redo: bool) -> Self {
+        Self {
+            first: (group, redo),
+            copies: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, group: GroupNumber, redo: bool) {
+        self.copies.push((group, redo));
+    }
+
+    fn last(&self) -> GroupNumber {
+        let (group, _) = self.copies.last().copied().unwrap_or(self.first);
+        group
+    }
+
+    /// The last one that is not behind `other`.
+    fn last_before(&self, other: Option<GroupNumber>) -> Option<(GroupNumber, bool)> {
+        let first = core::iter::once(&self.first);
+        let mut all = self.copies.iter().rev().chain(first);
+        let fits = |place: &&(GroupNumber, bool)| other.is_none_or(|other| place.0 <= other);
+        all.find(fits).copied()
     }
 }
 
@@ -171,6 +208,7 @@ impl Sliver {
             kept: Kept::default(),
             commands: Vec::new(),
             epochs: BTreeMap::new(),
+            places: BTreeMap::new(),
             entries: BTreeMap::new(),
             apart: Vec::new(),
             prepared: Sequence::ZERO,
@@ -266,6 +304,10 @@ impl Sliver {
         }
         self.prepared = self.prepared.max(sequence);
         self.epochs.insert(sequence, entry.epoch);
+        self.places
+            .entry(sequence)
+            .and_modify(|places| places.add(group, redo))
+            .or_insert_with(|| Places::new(group, redo));
         if entry.command.node != 0 {
             self.commands.push((entry.command, sequence));
         }
@@ -277,6 +319,7 @@ impl Sliver {
 
     fn void_above(&mut self, after: Sequence) {
         self.entries.split_off(&after.next());
+        self.places.split_off(&after.next());
         self.epochs.split_off(&after.next());
         self.commands.retain(|(_, sequence)| *sequence <= after);
         self.prepared = self.prepared.min(after);
@@ -287,13 +330,37 @@ impl Sliver {
     fn restart(&mut self, at: Sequence) {
         let committed = self.committed;
         self.void_above(committed);
+        self.choose_places();
         let entries = core::mem::take(&mut self.entries);
         self.apart.extend(entries.into_values());
+        self.places.clear();
         self.prepared = at;
         self.gap = None;
     }
 
+    /// Of the copies of each entry takes the last one behind which all later entries stand, and leaves out
+    /// entries that are not to be redone from there.
+    fn choose_places(&mut self) {
+        let mut before: Option<GroupNumber> = None;
+        for (sequence, places) in self.places.iter().rev() {
+            match places.last_before(before) {
+                Some((group, true)) => {
+                    if let Some(entry) = self.entries.get_mut(sequence) {
+                        entry.group = group;
+                    }
+                }
+                // It is in pages; where it stood before what follows it, if that is trimmed.
+                Some((_, false)) | None => {
+                    self.entries.remove(sequence);
+                }
+            }
+            let last = places.last();
+            before = Some(before.map_or(last, |before| before.min(last)));
+        }
+    }
+
     pub(crate) fn finish(&mut self) -> Outcome {
+        self.choose_places();
         let found = self.committed;
         let gap = self.gap.filter(|_| self.is_damaged());
         let limit = gap.unwrap_or(self.prepared);

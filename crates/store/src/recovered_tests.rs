@@ -19,6 +19,8 @@ const SLICE: SliceId = SliceId {
 struct Walk {
     slivers: Slivers,
     group: u64,
+    /// Changes in groups before this one need not be redone.
+    redo_from: u64,
 }
 
 impl Walk {
@@ -26,6 +28,7 @@ impl Walk {
         Self {
             slivers: Slivers::new(1),
             group: 1,
+            redo_from: 1,
         }
     }
 
@@ -39,7 +42,7 @@ impl Walk {
         let found = Found::Record {
             partition: 0,
             group: GroupNumber(self.group),
-            redo: true,
+            redo: self.group >= self.redo_from,
             read: ReadRecord {
                 record: Record {
                     slice: SLICE,
@@ -101,6 +104,17 @@ impl Walk {
         Some(slice.recovered(&outcome, self.slivers.suspects[0]))
     }
 
+    /// The sequences that are redone, in order.
+    fn redone(mut self) -> Vec<u64> {
+        let slice = self.slivers.slices.get_mut(&SLICE);
+        let outcome = slice.expect("the slice is there").finish();
+        let settled = outcome.settled.iter().map(|redo| match &redo.source {
+            Source::Entry(entry) => entry.sequence.0,
+            Source::Install { .. } => panic!("nothing is installed"),
+        });
+        settled.collect()
+    }
+
     fn ends_intact(self) -> bool {
         self.finish().expect("the slice is there").intact
     }
@@ -125,6 +139,44 @@ fn a_hole_that_was_known_is_mended() {
     let found = walk.finish().expect("the slice is there");
     assert!(found.intact);
     assert_eq!(found.prepared.1, Sequence(10));
+}
+
+/// Entries are carried forward one after the other, and power fails in between: the copy of the first stands behind
+/// those that follow it. They are in pages when redo begins between them, and so is the first.
+#[test]
+fn a_copy_that_overtook_later_entries_is_not_redone() {
+    for redo_from in 1..=6 {
+        let mut walk = Walk::new();
+        walk.redo_from = redo_from;
+        walk.write(1);
+        walk.write(2);
+        walk.write(3);
+        walk.write(1);
+        walk.say_as_of(3, Body::Pages(Vec::new()));
+        let redone = walk.redone();
+        let expected: &[u64] = match redo_from {
+            1 => &[1, 2, 3],
+            2 => &[2, 3],
+            3 => &[3],
+            _ => &[],
+        };
+        assert_eq!(redone, expected, "from {redo_from}");
+    }
+}
+
+/// All of them were: what was before may be trimmed.
+#[test]
+fn copies_that_are_in_order_are_redone_where_they_stand() {
+    for redo_from in 4..=6 {
+        let mut walk = Walk::new();
+        walk.redo_from = redo_from;
+        for sequence in [1, 2, 3, 1, 2, 3] {
+            walk.write(sequence);
+        }
+        walk.say_as_of(3, Body::Pages(Vec::new()));
+        let expected: Vec<u64> = (redo_from - 3..=3).collect();
+        assert_eq!(walk.redone(), expected, "from {redo_from}");
+    }
 }
 
 /// What stood at the chain's end may have been durable. Only an epoch that begins later, or a log that begins
