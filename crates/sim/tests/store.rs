@@ -79,11 +79,11 @@ fn a_device_that_fails_takes_what_is_on_it_and_nothing_else() {
 
 #[test]
 fn with_everything() {
-    // Rot is read in one of twenty.
-    let sum = run_all(0..240, Options::of_seed);
+    // Rot is read in one of sixty.
+    let sum = run_all(0..480, Options::of_seed);
     assert!(sum.bad_blocks > 5, "rot is read: {sum:?}");
     assert!(sum.damaged > 20, "holes are found: {sum:?}");
-    assert!(sum.journal_rounds_percent > 240 * 100, "{sum:?}");
+    assert!(sum.journal_rounds_percent > 480 * 100, "{sum:?}");
 }
 
 #[test]
