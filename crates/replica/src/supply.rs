@@ -16,7 +16,7 @@ use crate::reading::Reading;
 use crate::{Contents, Context, Replica, Role, Token};
 
 /// The version of the protocol from which on replicas copy for their primary, and take such copies.
-pub(crate) const SUPPLY_SINCE: u16 = 4;
+const SUPPLY_SINCE: u16 = 4;
 
 /// Questions at a time, at most: many times what a primary has on its way.
 const SUPPLIES_MAX: usize = 256;
@@ -70,10 +70,7 @@ impl Replica {
             return;
         };
         while let Some(supply) = secondary.supplies.held.front().copied() {
-            let takes = context
-                .peer(supply.to)
-                .is_some_and(|peer| peer.version >= SUPPLY_SINCE);
-            if !takes || context.committed() < supply.from {
+            if !knows_supply(context, supply.to) || context.committed() < supply.from {
                 secondary.supplies.held.pop_front();
                 tell(context, secondary.primary, &supply, not_sent(&supply));
                 continue;
@@ -146,6 +143,12 @@ impl Replica {
             context.send(secondary.primary, supplied.into());
         }
     }
+}
+
+/// Whether there is a link to a node, and it knows of copies that do not come from the primary.
+pub(crate) fn knows_supply(context: &dyn Context, node: NodeId) -> bool {
+    let peer = context.peer(node);
+    peer.is_some_and(|peer| peer.version >= SUPPLY_SINCE)
 }
 
 const fn not_sent(supply: &Supply) -> SupplyOutcome {

@@ -25,7 +25,7 @@ use super::sources::Orders;
 use crate::digest;
 use crate::marks::{Lacking, Mark, Marks, runs};
 use crate::reading::Reading;
-use crate::supply::SUPPLY_SINCE;
+use crate::supply::knows_supply;
 use crate::{Contents, Context, Replica, Role, Token};
 
 /// Pages on their way to a joining replica at a time, at most.
@@ -342,7 +342,6 @@ impl Replica {
             return;
         }
         let epoch = primary.epoch;
-        primary.lose_silent_sources(context);
         let sources = primary.sources(context);
         let members = primary.members.iter_mut();
         for (node, member) in members.filter(|(_, member)| member.takes_copies()) {
@@ -350,9 +349,7 @@ impl Replica {
             let Some((catch_up, mark)) = member.catch_up_mut().zip(mark) else {
                 continue;
             };
-            let takes = context
-                .peer(*node)
-                .is_some_and(|peer| peer.version >= SUPPLY_SINCE);
+            let takes = knows_supply(context, *node);
             let sources = if takes { &sources[..] } else { &[] };
             while let Some((lacking, source)) =
                 catch_up.take(mark, sources, |bytes| context.may_work(bytes))

@@ -15,7 +15,7 @@ use holdfast_wire::{Supplied, SupplyOutcome};
 use super::Primary;
 use super::member::Member;
 use crate::marks::Lacking;
-use crate::supply::SUPPLY_SINCE;
+use crate::supply::knows_supply;
 use crate::{Context, Replica, Role};
 
 /// Pages that secondaries were asked to copy, by the copies' numbers.
@@ -111,29 +111,21 @@ impl Orders {
 }
 
 impl Primary {
-    /// The secondaries that can copy to a joining replica.
-    pub(super) fn sources(&self, context: &dyn Context) -> Vec<NodeId> {
-        let speaks = |node: NodeId| {
-            let peer = context.peer(node);
-            peer.is_some_and(|peer| peer.version >= SUPPLY_SINCE)
-        };
+    /// The secondaries that can copy to a joining replica. What others were asked to copy, which have fallen
+    /// silent, is copied from here.
+    pub(super) fn sources(&mut self, context: &dyn Context) -> Vec<NodeId> {
         let secondaries = self.in_sync_members();
-        secondaries
-            .filter(|(node, member)| is_there(context, *node, member) && speaks(*node))
+        let secondaries: Vec<(NodeId, bool)> = secondaries
+            .map(|(node, member)| (node, is_there(context, node, member)))
+            .collect();
+        for (node, _) in secondaries.iter().filter(|(_, is_there)| !is_there) {
+            self.lose_source(*node);
+        }
+        let sources = secondaries.into_iter();
+        sources
+            .filter(|(node, is_there)| *is_there && knows_supply(context, *node))
             .map(|(node, _)| node)
             .collect()
-    }
-
-    /// What secondaries were asked to copy that have fallen silent is copied from here.
-    pub(super) fn lose_silent_sources(&mut self, context: &dyn Context) {
-        let secondaries = self.in_sync_members();
-        let silent: Vec<NodeId> = secondaries
-            .filter(|(node, member)| !is_there(context, *node, member))
-            .map(|(node, _)| node)
-            .collect();
-        for node in silent {
-            self.lose_source(node);
-        }
     }
 
     /// The link to a secondary is gone: what it was asked to copy is copied from here.
