@@ -13,33 +13,15 @@ const BLOCK: u64 = BLOCK_SIZE as u64;
 const LONG: Duration = Duration::from_secs(40);
 const PAGES: u32 = 40;
 
-/// Three replicas that hold pages of a block each; the third is off, and lacks them.
-fn apart() -> Lab {
-    let mut lab = Lab::new(3, 1);
-    lab.kill(3);
-    lab.pass(SECOND);
-    for page in 0..PAGES {
-        lab.write(1, page * 64, 1, 1 + (page % 200) as u8);
-    }
-    lab
-}
-
-fn join_fully(lab: &mut Lab) {
-    lab.let_copies(3, None);
-    lab.pass_until(LONG, "node 3 is in sync", |lab| lab.is_in_sync(3));
-    assert_eq!(lab.contents(1), lab.contents(3));
-    assert_eq!(lab.contents(2), lab.contents(3));
-}
-
 fn copies_from(lab: &Lab, number: u16) -> u32 {
     lab.copies_from.get(&node(number)).copied().unwrap_or(0)
 }
 
 #[test]
 fn a_secondary_copies_rather_than_the_primary() {
-    let mut lab = apart();
+    let mut lab = Lab::apart(3, PAGES);
     lab.start(3);
-    join_fully(&mut lab);
+    lab.join_fully(3);
     assert_eq!((copies_from(&lab, 1), copies_from(&lab, 2)), (0, PAGES));
     assert_eq!(lab.copied_bytes(), u64::from(PAGES) * BLOCK);
 }
@@ -53,7 +35,7 @@ fn secondaries_share_what_is_to_be_copied() {
         lab.write(1, page * 64, 1, 7);
     }
     lab.start(3);
-    join_fully(&mut lab);
+    lab.join_fully(3);
     assert_eq!(copies_from(&lab, 1), 0);
     assert_eq!(copies_from(&lab, 2) + copies_from(&lab, 4), PAGES);
     assert!(copies_from(&lab, 2).abs_diff(copies_from(&lab, 4)) < PAGES / 4);
@@ -61,18 +43,18 @@ fn secondaries_share_what_is_to_be_copied() {
 
 #[test]
 fn what_a_secondary_cannot_send_comes_from_the_primary() {
-    let mut lab = apart();
+    let mut lab = Lab::apart(3, PAGES);
     lab.start(3);
     lab.let_copies(3, Some(0));
     lab.disconnect(node(2), node(3));
-    join_fully(&mut lab);
+    lab.join_fully(3);
     assert_eq!(copies_from(&lab, 1), PAGES);
 }
 
 /// What was on its way over the link is sent again, by the primary.
 #[test]
 fn a_link_from_the_secondary_that_breaks_is_noticed() {
-    let mut lab = apart();
+    let mut lab = Lab::apart(3, PAGES);
     lab.let_copies(3, Some(10));
     lab.start(3);
     lab.pass(Duration::from_millis(400));
@@ -80,7 +62,7 @@ fn a_link_from_the_secondary_that_breaks_is_noticed() {
     lab.disconnect(node(2), node(3));
     lab.settle();
     lab.connect(node(2), node(3));
-    join_fully(&mut lab);
+    lab.join_fully(3);
     assert!(copies_from(&lab, 1) > 0, "{:?}", lab.copies_from);
     let copied = copies_from(&lab, 1) + copies_from(&lab, 2);
     assert_eq!(copied, PAGES, "nothing twice: {:?}", lab.copies_from);
@@ -88,7 +70,7 @@ fn a_link_from_the_secondary_that_breaks_is_noticed() {
 
 #[test]
 fn a_secondary_that_dies_is_done_without() {
-    let mut lab = apart();
+    let mut lab = Lab::apart(3, PAGES);
     lab.let_copies(3, Some(10));
     lab.start(3);
     lab.pass(Duration::from_millis(400));
@@ -101,7 +83,7 @@ fn a_secondary_that_dies_is_done_without() {
 /// The primary may have good ones.
 #[test]
 fn blocks_that_are_bad_at_the_secondary_come_from_the_primary() {
-    let mut lab = apart();
+    let mut lab = Lab::apart(3, PAGES);
     let source = lab.nodes.get_mut(&node(2)).expect("it exists");
     source.world.bad.extend([0, 64, 128]);
     lab.start(3);
@@ -115,7 +97,7 @@ fn blocks_that_are_bad_at_the_secondary_come_from_the_primary() {
 /// Hosts come first there as well.
 #[test]
 fn a_secondary_copies_when_it_may() {
-    let mut lab = apart();
+    let mut lab = Lab::apart(3, PAGES);
     let hold = |lab: &mut Lab, is_held| {
         let state = lab.nodes.get_mut(&node(2)).expect("it exists");
         state.world.is_held = is_held;
@@ -126,21 +108,21 @@ fn a_secondary_copies_when_it_may() {
     assert!(!lab.is_in_sync(3) && lab.copied_bytes() == 0);
     hold(&mut lab, false);
     lab.look_again(2);
-    join_fully(&mut lab);
+    lab.join_fully(3);
     assert_eq!(copies_from(&lab, 2), PAGES);
 }
 
 #[test]
 fn who_speaks_an_older_version_is_not_asked() {
     for old in 2..=3 {
-        let mut lab = apart();
+        let mut lab = Lab::apart(3, PAGES);
         for number in [1, 2, 3] {
             lab.disconnect(node(number), node(number % 3 + 1));
         }
         lab.nodes.get_mut(&node(old)).expect("it exists").version = 3;
         lab.connect_if_apart(1, 2);
         lab.start(3);
-        join_fully(&mut lab);
+        lab.join_fully(3);
         assert_eq!(copies_from(&lab, 1), PAGES, "node {old} is old");
     }
 }
@@ -149,7 +131,7 @@ fn who_speaks_an_older_version_is_not_asked() {
 /// and does not come as an entry either.
 #[test]
 fn a_copy_that_comes_too_late_is_not_taken() {
-    let mut lab = apart();
+    let mut lab = Lab::apart(3, PAGES);
     lab.let_copies(3, Some(0));
     lab.start(3);
     lab.pass(Duration::from_millis(400));
@@ -173,14 +155,14 @@ fn a_copy_that_comes_too_late_is_not_taken() {
         });
     }
     lab.settle();
-    join_fully(&mut lab);
+    lab.join_fully(3);
     assert_eq!(lab.contents(3)[&0], 99);
 }
 
 /// Only replicas that are in sync have anything to give.
 #[test]
 fn copies_of_strangers_are_not_taken() {
-    let mut lab = apart();
+    let mut lab = Lab::apart(3, PAGES);
     lab.add_node(4);
     lab.let_copies(3, Some(0));
     lab.start(3);

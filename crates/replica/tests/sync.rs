@@ -12,26 +12,9 @@ const BLOCK: u64 = BLOCK_SIZE as u64;
 /// A replica that is slow as it joins rests before it is taken again.
 const LONG: Duration = Duration::from_secs(40);
 
-/// Two replicas that hold `pages` pages of a block each; the second is off, and lacks them.
-fn apart(pages: u32) -> Lab {
-    let mut lab = Lab::new(2, 1);
-    lab.kill(2);
-    lab.pass(SECOND);
-    for page in 0..pages {
-        lab.write(1, page * 64, 1, 1 + (page % 200) as u8);
-    }
-    lab
-}
-
-fn join_fully(lab: &mut Lab) {
-    lab.let_copies(2, None);
-    lab.pass_until(LONG, "node 2 is in sync", |lab| lab.is_in_sync(2));
-    assert_eq!(lab.contents(1), lab.contents(2));
-}
-
 #[test]
 fn a_fast_sync_that_is_interrupted_goes_on_where_it_was() {
-    let mut lab = apart(40);
+    let mut lab = Lab::apart(2, 40);
     lab.let_copies(2, Some(30));
     lab.start(2);
     lab.pass(Duration::from_millis(400));
@@ -40,7 +23,7 @@ fn a_fast_sync_that_is_interrupted_goes_on_where_it_was() {
     lab.pass(SECOND);
     lab.write(1, 3 * 64, 1, 99);
     lab.connect(node(1), node(2));
-    join_fully(&mut lab);
+    lab.join_fully(2);
     assert_eq!(lab.copied_bytes(), 41 * BLOCK, "the rest, and what changed");
 }
 
@@ -48,7 +31,7 @@ fn a_fast_sync_that_is_interrupted_goes_on_where_it_was() {
 #[test]
 fn copies_wait_for_their_turn() {
     for busy in 1..=2 {
-        let mut lab = apart(40);
+        let mut lab = Lab::apart(2, 40);
         let hold = |lab: &mut Lab, is_held| {
             let state = lab.nodes.get_mut(&node(busy)).expect("it exists");
             state.world.is_held = is_held;
@@ -59,14 +42,14 @@ fn copies_wait_for_their_turn() {
         assert!(!lab.is_in_sync(2) && lab.copied_bytes() == 0, "node {busy}");
         hold(&mut lab, false);
         lab.look_again(busy);
-        join_fully(&mut lab);
+        lab.join_fully(2);
         assert_eq!(lab.copied_bytes(), 40 * BLOCK);
     }
 }
 
 #[test]
 fn a_joining_replica_that_restarts_goes_on_where_it_was() {
-    let mut lab = apart(40);
+    let mut lab = Lab::apart(2, 40);
     lab.let_copies(2, Some(30));
     lab.start(2);
     lab.pass(Duration::from_millis(400));
@@ -76,7 +59,7 @@ fn a_joining_replica_that_restarts_goes_on_where_it_was() {
     lab.kill(2);
     lab.pass(SECOND);
     lab.start(2);
-    join_fully(&mut lab);
+    lab.join_fully(2);
     assert!(
         lab.copied_bytes() <= 42 * BLOCK,
         "{}",
@@ -88,7 +71,7 @@ fn a_joining_replica_that_restarts_goes_on_where_it_was() {
 /// that the primary does not count as lacking any more.
 #[test]
 fn copies_in_a_bad_end_of_the_journal_are_made_again() {
-    let mut lab = apart(40);
+    let mut lab = Lab::apart(2, 40);
     lab.let_copies(2, Some(30));
     lab.start(2);
     lab.pass(Duration::from_millis(400));
@@ -96,12 +79,12 @@ fn copies_in_a_bad_end_of_the_journal_are_made_again() {
     lab.spoil_end(2);
     lab.pass(SECOND);
     lab.start(2);
-    join_fully(&mut lab);
+    lab.join_fully(2);
 }
 
 #[test]
 fn a_full_sync_that_is_interrupted_goes_on_where_it_was() {
-    let mut lab = apart(0);
+    let mut lab = Lab::apart(2, 0);
     lab.replace_disks(2);
     for page in 0..40 {
         lab.write(1, page * 64, 1, 5);
@@ -116,7 +99,7 @@ fn a_full_sync_that_is_interrupted_goes_on_where_it_was() {
     lab.clear(1, 0, 64 * 20);
     lab.write(1, 39 * 64, 1, 6);
     lab.start(2);
-    join_fully(&mut lab);
+    lab.join_fully(2);
     // The rest, and the cleared blocks: the range is copied whole, as zeros.
     let copied = lab.copied_bytes() / BLOCK;
     assert!((40..=30 + 10 + 20 * 64).contains(&copied), "{copied}");
@@ -127,7 +110,7 @@ fn a_full_sync_that_is_interrupted_goes_on_where_it_was() {
 /// have nothing else in it.
 #[test]
 fn a_source_with_bad_blocks_is_copied_with_them() {
-    let mut lab = apart(0);
+    let mut lab = Lab::apart(2, 0);
     lab.replace_disks(2);
     for page in 0..4 {
         lab.write(1, page * 64, 2, 5);
@@ -246,7 +229,7 @@ fn what_was_copied_before_a_replica_began_anew_does_not_count() {
 
 #[test]
 fn a_joining_replica_that_does_not_keep_up_is_cut_off_and_carried_on() {
-    let mut lab = apart(10);
+    let mut lab = Lab::apart(2, 10);
     lab.let_copies(2, Some(5));
     lab.start(2);
     lab.pass(Duration::from_millis(400));
@@ -268,7 +251,7 @@ fn a_joining_replica_that_does_not_keep_up_is_cut_off_and_carried_on() {
         "{membership:?}"
     );
     lab.lost = |_| false;
-    join_fully(&mut lab);
+    lab.join_fully(2);
 }
 
 /// Whatever happens to whom, the replicas end with the same blocks.
@@ -374,7 +357,7 @@ const DIGESTS: u64 = 64 + 4 * 16;
 fn what_a_replica_lacks_is_found_although_its_primary_has_forgotten() {
     let mut lab = forgotten();
     lab.start(2);
-    join_fully(&mut lab);
+    lab.join_fully(2);
     assert_eq!(lab.copied_bytes(), 10 * (BLOCK + DIGESTS));
 }
 
@@ -397,7 +380,7 @@ fn pages_that_are_gone_go_although_their_primary_has_forgotten() {
     lab.start(1);
     lab.pass_until(10 * SECOND, "node 1 leads", |lab| lab.leads(1));
     lab.start(2);
-    join_fully(&mut lab);
+    lab.join_fully(2);
     assert_eq!(lab.copied_bytes(), BLOCK + DIGESTS);
 }
 
@@ -413,7 +396,7 @@ fn a_comparison_that_is_interrupted_goes_on_where_it_was() {
     lab.kill(2);
     lab.pass(SECOND);
     lab.start(2);
-    join_fully(&mut lab);
+    lab.join_fully(2);
     let copied = lab.copied_bytes();
     // Two entries, and what was on its way when it broke.
     let more = 2 * BLOCK + 4 * DIGESTS;
@@ -465,6 +448,6 @@ fn a_replica_of_an_older_version_is_brought_everything() {
         lab.nodes.get_mut(&node(number)).expect("it exists").version = 1;
     }
     lab.start(2);
-    join_fully(&mut lab);
+    lab.join_fully(2);
     assert_eq!(lab.copied_bytes(), 40 * 4 * BLOCK);
 }

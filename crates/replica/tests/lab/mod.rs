@@ -65,6 +65,28 @@ impl Lab {
         lab
     }
 
+    /// The same, with pages of a block each that the last node lacks: it is off.
+    pub(crate) fn apart(nodes: u16, pages: u32) -> Self {
+        let mut lab = Self::new(nodes, 1);
+        lab.kill(nodes);
+        lab.pass(Duration::from_secs(1));
+        for page in 0..pages {
+            lab.write(1, page * 64, 1, 1 + (page % 200) as u8);
+        }
+        lab
+    }
+
+    /// All copies reach a node until it is in sync; then all have the same.
+    pub(crate) fn join_fully(&mut self, number: u16) {
+        self.let_copies(number, None);
+        let what = format!("node {number} is in sync");
+        // A replica that is slow as it joins rests before it is taken again.
+        self.pass_until(Duration::from_secs(40), &what, |lab| lab.is_in_sync(number));
+        for other in self.nodes.keys() {
+            assert_eq!(self.contents(other.0), self.contents(number), "{other}");
+        }
+    }
+
     /// A slice that nobody has led yet, on nodes between which some messages are lost.
     pub(crate) fn losing(nodes: u16, copies_min: u8, lost: fn(&Message) -> bool) -> Self {
         let replicas = (1..=nodes).map(|number| ReplicaRecord {
