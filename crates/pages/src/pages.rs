@@ -173,8 +173,8 @@ impl Pages {
     }
 
     /// Takes the set of pages that a slice must have, as its owner has logged it: those that the
-    /// table does not have are lost, and nothing above `written` had been done to them. Those that the table has beyond the set are left over from a
-    /// round that did not end: they go, because what the round wrote is redone from the journal;
+    /// table does not have are lost, and nothing above `written` had been done to them. Those that the
+    /// table has beyond the set are left over from a round that did not end: they go, because what the round wrote is redone from the journal;
     /// unless the log itself is incomplete (`certain` is false), when nothing is thrown away.
     pub fn prove(&mut self, slice: SliceId, set: &PageSet, certain: bool, written: Sequence) {
         for page in set.iter() {
