@@ -64,6 +64,15 @@ fn blank(demo: &Demo, name: &str) -> Result<String> {
     Ok(path.to_str().context("a path in UTF-8")?.to_owned())
 }
 
+/// The two nodes that hold the volume's one slice.
+fn holders(demo: &Demo) -> Result<[String; 2]> {
+    let volume = demo.volume("demo")?;
+    let is_holder = |node: &String| volume.is_held_by(node);
+    let holders: Vec<String> = demo.node_names().into_iter().filter(is_holder).collect();
+    let two = holders.try_into();
+    two.map_err(|holders| anyhow::anyhow!("a mirror of two, of one slice: {holders:?}"))
+}
+
 #[test]
 fn devices_come_and_go_under_load() {
     let options = DemoOptions {
@@ -72,12 +81,7 @@ fn devices_come_and_go_under_load() {
         ..DemoOptions::default()
     };
     scenario(options, |demo| {
-        let volume = demo.volume("demo")?;
-        let is_holder = |node: &String| volume.is_held_by(node);
-        let holders: Vec<String> = demo.node_names().into_iter().filter(is_holder).collect();
-        let [node, other] = &holders[..] else {
-            anyhow::bail!("a mirror of two, of one slice: {holders:?}");
-        };
+        let [node, other] = &holders(demo)?;
         let second = blank(demo, "second")?;
         let found = ask(demo, &["add", node, &second])?;
         ensure!(found.numbers() == [0, 1], "{found:?}");
@@ -118,12 +122,7 @@ fn devices_are_missing_and_replaced_under_load() {
         ..DemoOptions::default()
     };
     scenario(options, |demo| {
-        let volume = demo.volume("demo")?;
-        let is_holder = |node: &String| volume.is_held_by(node);
-        let holders: Vec<String> = demo.node_names().into_iter().filter(is_holder).collect();
-        let [node, other] = &holders[..] else {
-            anyhow::bail!("a mirror of two, of one slice: {holders:?}");
-        };
+        let [node, other] = &holders(demo)?;
         let second = blank(demo, "second")?;
         ask(demo, &["add", node, &second])?;
         let host = Host::open(demo, "demo")?;
