@@ -32,7 +32,9 @@ impl Core {
 
     pub(crate) fn absent_statuses(&self) -> impl Iterator<Item = DeviceStatus> {
         let listed = self.devices.list().devices.iter();
-        let absent = listed.filter(|listed| listed.absent.is_some());
+        // One that is there again, and does not count yet, is told of like the others that are there.
+        let is_away = |ordinal| self.devices.member(ordinal).is_none();
+        let absent = listed.filter(move |it| it.absent.is_some() && is_away(it.ordinal));
         absent.map(|listed| DeviceStatus {
             disk: None,
             ordinal: listed.ordinal,

@@ -101,8 +101,12 @@ impl Core {
             };
             self.log(Body::DropSlice, Lane::InOrder, pending);
         }
-        if self.pages.must_clear() {
+        let only_clears = self.only_clears();
+        if self.pages.must_clear() || only_clears && self.pages.has_leftovers() {
             return self.begin_round(now, (Vec::new(), Vec::new(), 0), out);
+        }
+        if only_clears {
+            return;
         }
         let mut taken = Vec::new();
         let mut jobs = self.drop_jobs(out);

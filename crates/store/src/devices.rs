@@ -8,19 +8,20 @@
 //! - nothing is written to a device that holds anything, but for what has left this very store;
 //! - a device gives out slots when every device of the store has the list that has it, and leaves when none
 //!   of its slots is used and nothing is under way on it; an absent one when no page is lacking;
+//! - a device that was missing and is there again counts when nothing is left over on it, and no page is written before;
 //! - pages leave a device only if the others have room for all of them, and for what is promised.
 
+mod writes;
+
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec;
 use alloc::vec::Vec;
 
 use holdfast_format::{
     DeviceList, DeviceRole, DeviceState, ListedDevice, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS,
     Superblock,
 };
-use holdfast_model::{DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken};
+use holdfast_model::{DiskCompletion, DiskId, DiskOp};
 use holdfast_pages::PagesDevice;
-use holdfast_stdx::Bytes;
 
 use crate::absent;
 use crate::config::DeviceGeometry;
@@ -30,7 +31,6 @@ use crate::machine::{Core, DEVICES_TOKENS};
 use crate::members::Member;
 use crate::order::{DeviceOrder, DeviceRefused, DeviceStatus};
 use crate::refusals::may_join;
-use crate::requests::Urgency;
 use crate::superblocks::{self, Copies};
 
 /// Orders that wait for their turn at most: each takes a few writes.
@@ -55,10 +55,18 @@ enum Step {
     Wipe { copy: usize },
 }
 
+/// What is to be done with the list.
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    Order(DeviceOrder),
+    /// Devices that were missing and are there again count from now on.
+    Return,
+}
+
 #[derive(Debug)]
 struct Ordered {
-    order: DeviceOrder,
-    /// Nobody waits for one that the store has given itself.
+    task: Task,
+    /// Nobody waits for what the store does by itself.
     token: Option<StoreToken>,
 }
 
@@ -80,6 +88,8 @@ struct UnderWay {
 pub(crate) struct Devices {
     /// In the order of their ordinals: the first has the journal.
     pub(crate) members: Vec<Member>,
+    /// The numbers of those that the list says are absent, and that are there again.
+    back: Vec<u16>,
     orders: VecDeque<Ordered>,
     under_way: Option<UnderWay>,
     /// Of each device the copy of its superblock that is written first, if that is not the first one.
@@ -88,9 +98,11 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
-    pub(crate) fn new(members: Vec<Member>) -> Self {
+    /// `back` are the numbers of those that were missing, and are there again.
+    pub(crate) fn new(members: Vec<Member>, back: Vec<u16>) -> Self {
         Self {
             members,
+            back,
             orders: VecDeque::new(),
             under_way: None,
             written_first: BTreeMap::new(),
@@ -129,8 +141,8 @@ impl Core {
                 .push_back(StoreEvent::DeviceOrdered { token, result });
             return;
         }
-        let token = Some(token);
-        self.devices.orders.push_back(Ordered { order, token });
+        let (task, token) = (Task::Order(order), Some(token));
+        self.devices.orders.push_back(Ordered { task, token });
     }
 
     /// What the store has, in the order of their numbers, and what is just leaving it.
@@ -147,8 +159,8 @@ impl Core {
         };
         let under_way = self.devices.under_way.as_ref();
         let leaving = under_way.filter(|under_way| {
-            let order = under_way.ordered.order;
-            matches!(order, DeviceOrder::Remove { .. })
+            let task = under_way.ordered.task;
+            matches!(task, Task::Order(DeviceOrder::Remove { .. }))
         });
         let leaving = leaving.and_then(|under_way| under_way.member.as_ref());
         let members = self.devices.members.iter().chain(leaving);
@@ -187,8 +199,14 @@ impl Core {
         }
     }
 
-    /// The next order; a device that is to leave, and is empty, does so unasked.
+    /// The next order; a device that is to leave, and is empty, does so unasked. None is carried out before
+    /// those that are there again count, which waits for what is left over on them.
     fn next_order(&mut self) -> Option<Ordered> {
+        if !self.devices.back.is_empty() {
+            let (task, token) = (Task::Return, None);
+            let may_count = !self.pages.has_leftovers() && !self.pages.is_in_round();
+            return may_count.then_some(Ordered { task, token });
+        }
         let listed = self.devices.list().devices.iter();
         let mut leaving = listed.filter(|device| device.state == DeviceState::Leaving);
         let leaves = leaving.find(|device| match self.devices.member(device.ordinal) {
@@ -200,13 +218,17 @@ impl Core {
                 ordinal: *ordinal,
                 gives_up: false,
             };
-            return Some(Ordered { order, token: None });
+            let (task, token) = (Task::Order(order), None);
+            return Some(Ordered { task, token });
         }
         self.devices.orders.pop_front()
     }
 
     fn begin_order(&mut self, ordered: Ordered, out: &mut Output) {
-        let result = match ordered.order {
+        let Task::Order(order) = ordered.task else {
+            return self.begin_return(ordered);
+        };
+        let result = match order {
             DeviceOrder::Add {
                 geometry, replaces, ..
             } => self.check_add(&geometry, replaces),
@@ -214,7 +236,6 @@ impl Core {
             DeviceOrder::Resume { ordinal } => self.check_listed(ordinal),
             DeviceOrder::Remove { ordinal, gives_up } => self.check_remove(ordinal, gives_up),
         };
-        let order = ordered.order;
         let step = match order {
             DeviceOrder::Add { .. } => Step::Read([None, None]),
             DeviceOrder::Drain { .. } | DeviceOrder::Resume { .. } => Step::Look(Look::default()),
@@ -250,6 +271,33 @@ impl Core {
                 self.start(order);
             }
         }
+    }
+
+    /// The list says of no device any more that it is absent, if it is there.
+    fn begin_return(&mut self, ordered: Ordered) {
+        self.devices.under_way = Some(UnderWay {
+            ordered,
+            step: Step::Look(Look::default()),
+            ordinal: u16::MAX,
+            member: None,
+            in_flight: 0,
+            promised: 0,
+        });
+        let back = core::mem::take(&mut self.devices.back);
+        self.devices.change_list(|list| {
+            let devices = list.devices.iter_mut();
+            let back = devices.filter(|device| back.contains(&device.ordinal));
+            back.for_each(|device| device.absent = None);
+        });
+        self.look();
+    }
+
+    /// Whether nothing is done to pages but that what is left over is cleared: as long as a device that was missing,
+    /// and is there again, does not count yet.
+    pub(crate) fn only_clears(&self) -> bool {
+        let under_way = self.devices.under_way.as_ref();
+        let returns = |it: &UnderWay| matches!(it.ordered.task, Task::Return);
+        !self.devices.back.is_empty() || under_way.is_some_and(returns)
     }
 
     fn start(&mut self, order: DeviceOrder) {
@@ -296,65 +344,6 @@ impl Core {
     pub(crate) fn promised_to_orders(&self) -> u32 {
         let under_way = self.devices.under_way.as_ref();
         under_way.map_or(0, |under_way| under_way.promised)
-    }
-
-    fn ask_device(&mut self, disk: DiskId, op: DiskOp) -> DiskToken {
-        let token = DiskToken(self.devices.next_token);
-        self.devices.next_token += 1;
-        let under_way = self.devices.under_way.as_mut();
-        under_way.expect("an order is under way").in_flight += 1;
-        // Few, and somebody waits for them.
-        let request = DiskRequest { token, disk, op };
-        self.requests.push(request, Urgency::Read);
-        token
-    }
-
-    /// Reads what the list is written over.
-    fn look(&mut self) {
-        let members = self.devices.members.iter();
-        let disks: Vec<DiskId> = members.map(|(geometry, _)| geometry.disk).collect();
-        let mut look = Look::default();
-        for disk in disks {
-            for (copy, offset) in SUPERBLOCK_OFFSETS.into_iter().enumerate() {
-                let length = SUPERBLOCK_BYTES as u32;
-                let token = self.ask_device(disk, DiskOp::Read { offset, length });
-                look.ask(token, disk, copy);
-            }
-        }
-        self.step(Step::Look(look));
-    }
-
-    fn write_superblock(&mut self, disk: DiskId, copy: usize, bytes: Bytes) {
-        let op = DiskOp::Write {
-            offset: SUPERBLOCK_OFFSETS[copy],
-            parts: vec![bytes],
-            durable: true,
-        };
-        self.ask_device(disk, op);
-    }
-
-    /// Writes one copy of a device's list after the other.
-    fn write_list(&mut self, disk: DiskId, copy: usize, bytes: Bytes) {
-        let first = self.devices.written_first.get(&disk).copied();
-        self.write_superblock(disk, copy ^ first.unwrap_or(0), bytes);
-    }
-
-    fn write_first(&mut self, copy: usize) {
-        let (geometry, superblock) = &self.devices.members[0];
-        let (disk, bytes) = (geometry.disk, superblock.encode());
-        self.write_list(disk, copy, bytes);
-        self.step(Step::First { copy });
-    }
-
-    fn write_others(&mut self, copy: usize) {
-        let others = self.devices.members[1..].iter();
-        let writes: Vec<(DiskId, Bytes)> = others
-            .map(|(geometry, superblock)| (geometry.disk, superblock.encode()))
-            .collect();
-        for (disk, bytes) in writes {
-            self.write_list(disk, copy, bytes);
-        }
-        self.step(Step::Others { copy });
     }
 
     fn step(&mut self, step: Step) {
@@ -433,8 +422,8 @@ impl Core {
     fn candidate_read(&mut self, out: &mut Output) {
         let under_way = self.devices.under_way.as_mut();
         let under_way = under_way.expect("an order is under way");
-        let (DeviceOrder::Add { geometry, id, .. }, Step::Read(copies)) =
-            (under_way.ordered.order, &under_way.step)
+        let (Task::Order(DeviceOrder::Add { geometry, id, .. }), Step::Read(copies)) =
+            (under_way.ordered.task, &under_way.step)
         else {
             unreachable!("a device is being added");
         };
@@ -465,20 +454,11 @@ impl Core {
         self.write_joining(0);
     }
 
-    fn write_joining(&mut self, copy: usize) {
-        let under_way = self.devices.under_way.as_ref();
-        let member = under_way.and_then(|under_way| under_way.member.as_ref());
-        let (geometry, superblock) = member.expect("a device is being added");
-        let (disk, bytes) = (geometry.disk, superblock.encode());
-        self.write_superblock(disk, copy, bytes);
-        self.step(Step::Join { copy });
-    }
-
     /// The device is marked as one that is being added: now the list gets it.
     fn let_join(&mut self) {
         let under_way = self.devices.under_way.as_mut();
         let under_way = under_way.expect("an order is under way");
-        let DeviceOrder::Add { replaces, .. } = under_way.ordered.order else {
+        let Task::Order(DeviceOrder::Add { replaces, .. }) = under_way.ordered.task else {
             unreachable!("a device is being added");
         };
         let (geometry, superblock) = under_way.member.take().expect("a device is being added");
@@ -535,7 +515,10 @@ impl Core {
         let under_way = self.devices.under_way.as_ref();
         let under_way = under_way.expect("an order is under way");
         let is_absent = under_way.member.is_none();
-        match under_way.ordered.order {
+        let Task::Order(order) = under_way.ordered.task else {
+            return self.end_order(out);
+        };
+        match order {
             DeviceOrder::Add {
                 geometry, replaces, ..
             } => {
@@ -558,16 +541,6 @@ impl Core {
             }
             DeviceOrder::Remove { .. } => self.wipe(1),
         }
-    }
-
-    /// The device that has left becomes blank, the second copy first.
-    fn wipe(&mut self, copy: usize) {
-        let under_way = self.devices.under_way.as_ref();
-        let member = under_way.and_then(|under_way| under_way.member.as_ref());
-        let (geometry, _) = member.expect("a device is leaving");
-        let disk = geometry.disk;
-        self.write_superblock(disk, copy, Bytes::from(vec![0; SUPERBLOCK_BYTES]));
-        self.step(Step::Wipe { copy });
     }
 
     fn end_order(&mut self, out: &mut Output) {

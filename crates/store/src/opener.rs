@@ -8,7 +8,8 @@
 //!   other, before anything else is written: announced where the journal is, then on all other devices,
 //!   then for good where the journal is. A device that missed it is known by that for an older copy of
 //!   itself. With it goes the list of devices, so that all have that of the journal's device; and a
-//!   store of version 1 gets one. A device that is there again is absent in the list until it has the number.
+//!   store of version 1 gets one. A device that is there again stays absent in the list until the store is
+//!   open and nothing is left over on it.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -21,6 +22,7 @@ use holdfast_pages::{Opening, PagesDevice, PagesPlace};
 use holdfast_stdx::Instant;
 
 use crate::config::{DeviceGeometry, StoreConfig, StoreIdentity};
+use crate::devices::Devices;
 use crate::event::{Expected, OpenError, Output, StoreEvent, StrayDevice};
 use crate::machine::{Core, JOURNAL_TOKENS, PAGES_TOKENS};
 use crate::members::{self, Member};
@@ -310,24 +312,6 @@ impl Opener {
         }
     }
 
-    /// Those that were missing, and have the number of the use now, are there again.
-    fn go_on_with(&mut self) {
-        let back = core::mem::take(&mut self.back);
-        if back.is_empty() {
-            return;
-        }
-        let mut list = self.first().list.clone();
-        list.generation += 1;
-        for device in &mut list.devices {
-            if back.contains(&device.ordinal) {
-                device.absent = None;
-            }
-        }
-        for (_, superblock) in &mut self.devices {
-            superblock.list = list.clone();
-        }
-    }
-
     /// Raises the use counter, on all devices to the same number, and gives all the same list.
     fn begin_use(&mut self) -> Result<(), OpenError> {
         superblocks::adopt(&mut self.devices, self.use_id)?;
@@ -349,9 +333,6 @@ impl Opener {
 
     /// Announces the use, or lets it begin.
     fn count_use(&mut self, stage: Stage) {
-        if stage == Stage::Begin {
-            self.go_on_with();
-        }
         let (_, superblock) = &mut self.devices[0];
         superblock.claimed = stage == Stage::Claim;
         superblock.update += 1;
@@ -441,7 +422,7 @@ impl Opener {
             opening.finish(),
             self.requests,
             self.slivers,
-            (self.devices, self.strays),
+            (Devices::new(self.devices, self.back), self.strays),
             now,
         );
         core.maintain(now, out);

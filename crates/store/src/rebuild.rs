@@ -18,7 +18,6 @@ use crate::item::{Item, Items};
 use crate::machine::{
     Core, Lane, PartitionState, Pending, Purpose, RecentCommand, Waiter, partition_of,
 };
-use crate::members::Member;
 use crate::moves::Moves;
 use crate::read::Reads;
 use crate::recovered::{Outcome, Redo, Sliver, Slivers, named};
@@ -40,10 +39,10 @@ impl Core {
         pages: Pages,
         requests: Requests,
         mut slivers: Slivers,
-        (devices, strays): (Vec<Member>, Vec<StrayDevice>),
+        (devices, strays): (Devices, Vec<StrayDevice>),
         now: Instant,
     ) -> Self {
-        let (_, superblock) = &devices[0];
+        let (_, superblock) = &devices.members[0];
         let mut recovered = Recovered {
             store: superblock.store,
             use_counter: superblock.use_counter,
@@ -66,7 +65,7 @@ impl Core {
             reads: Reads::default(),
             destage: Destage::default(),
             moves: Moves::default(),
-            devices: Devices::new(devices),
+            devices,
             reserved: 0,
             claimed: false,
             claims_turn: None,

@@ -484,7 +484,6 @@ fn an_older_copy_of_the_journal_is_refused_though_the_other_device_was_missing_t
 /// A device that is back has older copies of what was brought without it, until they are cleared: what they say
 /// is not to count when the device with the newer ones is missing, or fails, before that.
 #[test]
-#[ignore = "not mended yet: see what is known to be wrong in decision 0019"]
 fn what_is_back_is_not_taken_for_what_was_brought_meanwhile() {
     let mut bench = Bench::filled();
     assert_eq!(bench.add(2, None).expect("there is power"), Ok(2));
