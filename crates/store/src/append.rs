@@ -135,6 +135,7 @@ impl Core {
         if let Some(hold) = hold {
             self.journal.pin(partition, hold);
         }
+        self.forget_unfinished(id, after);
         for item in voided.into_values() {
             self.forget_unsettled(item);
         }

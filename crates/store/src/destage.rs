@@ -8,14 +8,14 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_format::{Body, PageChange, PageKey};
-use holdfast_model::{BLOCK_SIZE, BLOCKS_PER_PAGE, PAGE_SIZE, PageIndex, SliceId};
+use holdfast_model::{BLOCK_SIZE, BLOCKS_PER_PAGE, PAGE_SIZE, PageIndex, Sequence, SliceId};
 use holdfast_pages::{PageJob, PageWork, Paint, RoundPlan, runs_of};
 use holdfast_stdx::Instant;
 
 use crate::event::{Output, StoreEvent, StoreToken};
 use crate::item::ItemId;
 use crate::machine::{Core, Lane, Pending, Purpose, Waiter};
-use crate::overlay::{Part, PartKind};
+use crate::overlay::Part;
 use crate::requests::Urgency;
 
 /// Pages in a round at most: enough for one flush to serve many, few enough for a round to end soon.
@@ -32,6 +32,8 @@ pub(crate) struct Destage {
     round: Option<RoundState>,
     /// Nothing that is settled can be destaged at the moment: some completion has to come first.
     pub(crate) blocked: bool,
+    /// Nothing that is settled can be destaged before a device is there, or room.
+    pub(crate) stranded: bool,
     /// A round could begin, and waits to be told.
     pub(crate) waits: bool,
     /// It is told.
@@ -55,11 +57,12 @@ struct RoundState {
 struct Taken {
     key: PageKey,
     parts: Vec<Part>,
-    written: holdfast_model::Sequence,
+    written: Sequence,
 }
 
 impl Destage {
     pub(crate) fn add(&mut self, item: ItemId) {
+        self.stranded = false;
         self.settled.insert(item);
     }
 
@@ -124,6 +127,8 @@ impl Core {
             };
             (taken, jobs) = self.choose_pages(pages_max);
             self.destage.blocked = jobs.is_empty();
+            let mut settled = self.destage.settled.iter();
+            self.destage.stranded = jobs.is_empty() && settled.all(|it| self.is_stranded(*it));
         }
         let mut moved = 0;
         if !jobs.is_empty() {
@@ -199,15 +204,11 @@ impl Core {
                 if jobs.len() >= pages_max || bytes >= ROUND_BYTES_MAX {
                     return (taken, jobs);
                 }
-                if chosen.contains(&key) || self.reads.holds(key) || self.may_come_back(key) {
+                if chosen.contains(&key) || self.reads.holds(key) || self.stays_lacking(key) {
                     continue;
                 }
                 let (job, parts) = self.job(key);
-                let view = self.pages.page(key);
-                let takes_slot = !view.is_some_and(|view| view.has_slot)
-                    && parts.iter().any(|part| part.kind != PartKind::Zero);
-                let widens = view.is_some_and(|view| !view.has_slot);
-                if takes_slot || widens {
+                if self.takes_slot(key) {
                     if slots == 0 {
                         continue;
                     }
@@ -229,18 +230,7 @@ impl Core {
         (taken, jobs)
     }
 
-    /// Whether a page is left in the journal as long as that costs nothing: the device that it is on is absent,
-    /// and with a slot elsewhere, in which the rest is bad, it would not be what it was if the device came back.
-    fn may_come_back(&self, key: PageKey) -> bool {
-        let lacks = self.slice(key.slice).is_some_and(|slice| slice.lacks);
-        let costs = self.items.bytes() >= self.dirty_bytes_max() / 2
-            || !self.waiting.is_empty()
-            || self.is_journal_tight();
-        let has_slot = |page: holdfast_pages::PageView| page.has_slot;
-        lacks && !costs && !self.pages.page(key).is_none_or(has_slot)
-    }
-
-    fn pages_with_part(&self, number: ItemId) -> impl Iterator<Item = PageIndex> {
+    pub(crate) fn pages_with_part(&self, number: ItemId) -> impl Iterator<Item = PageIndex> {
         let item = &self.items[number];
         let range = item.range().expect("a settled item has blocks");
         let first = PageIndex(range.start() / BLOCKS_PER_PAGE);
@@ -302,7 +292,7 @@ impl Core {
 
     /// The map of pages has changed.
     pub(crate) fn round_mapped(&mut self, plan: &RoundPlan) {
-        let taken: Vec<(PageKey, holdfast_model::Sequence)> = self
+        let taken: Vec<(PageKey, Sequence)> = self
             .round_mut()
             .taken
             .iter()
@@ -407,6 +397,7 @@ impl Core {
     /// A slice's end is in the journal: memory forgets it, its pages go round by round.
     pub(crate) fn drop_logged(&mut self, pending: &Pending) {
         let id = pending.slice;
+        self.forget_unfinished(id, Sequence::ZERO);
         let slice = self.slice_mut(id);
         slice.drop_token = pending.token;
         let mut gone: Vec<ItemId> = core::mem::take(&mut slice.log).into_values().collect();

@@ -99,7 +99,8 @@ impl Core {
     }
 }
 
-fn part_of(install: &Install, part: BlockRange) -> Install {
+/// What a copy makes of some of its blocks.
+pub(crate) fn part_of(install: &Install, part: BlockRange) -> Install {
     match install {
         Install::Bad(_) => Install::Bad(part),
         Install::Change(Change::Write {

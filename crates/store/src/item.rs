@@ -8,8 +8,8 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use holdfast_format::Install;
 use holdfast_format::zero::is_zero_block;
+use holdfast_format::{Body, Install};
 use holdfast_journal::GroupNumber;
 use holdfast_model::{
     BLOCK_SIZE, BLOCKS_PER_PAGE, BlockRange, Change, Entry, PageIndex, Sequence, SliceId,
@@ -70,6 +70,38 @@ impl Masks {
     }
 }
 
+impl Source {
+    /// The sequence as of which its blocks are what it makes them: of two changes the one with the
+    /// higher rank counts.
+    pub(crate) fn rank(&self) -> Sequence {
+        match self {
+            Self::Entry(entry) => entry.sequence,
+            Self::Install { as_of, .. } => *as_of,
+        }
+    }
+
+    pub(crate) fn effect(&self) -> Effect<'_> {
+        match self {
+            Self::Entry(entry) => Effect::Change(&entry.change),
+            Self::Install {
+                install: Install::Change(change),
+                ..
+            } => Effect::Change(change),
+            Self::Install {
+                install: Install::Bad(range),
+                ..
+            } => Effect::Bad(*range),
+        }
+    }
+
+    pub(crate) fn range(&self) -> Option<BlockRange> {
+        match self.effect() {
+            Effect::Change(change) => change.range(),
+            Effect::Bad(range) => Some(range),
+        }
+    }
+}
+
 impl Item {
     pub(crate) fn new(slice: SliceId, source: Source, since: Instant) -> Self {
         Self {
@@ -85,13 +117,9 @@ impl Item {
         }
     }
 
-    /// The sequence as of which its blocks are what it makes them: of two items the one with the
-    /// higher rank counts.
+    /// That of its change.
     pub(crate) fn rank(&self) -> Sequence {
-        match &self.source {
-            Source::Entry(entry) => entry.sequence,
-            Source::Install { as_of, .. } => *as_of,
-        }
+        self.source.rank()
     }
 
     pub(crate) fn entry(&self) -> Option<&Entry> {
@@ -101,29 +129,20 @@ impl Item {
         }
     }
 
-    pub(crate) fn effect(&self) -> Effect<'_> {
-        Self::effect_of(&self.source)
+    /// Its record.
+    pub(crate) fn body(&self) -> Body {
+        match self.source.clone() {
+            Source::Entry(entry) => Body::Entry(entry),
+            Source::Install { as_of, install } => Body::Install { as_of, install },
+        }
     }
 
-    pub(crate) fn effect_of(source: &Source) -> Effect<'_> {
-        match source {
-            Source::Entry(entry) => Effect::Change(&entry.change),
-            Source::Install {
-                install: Install::Change(change),
-                ..
-            } => Effect::Change(change),
-            Source::Install {
-                install: Install::Bad(range),
-                ..
-            } => Effect::Bad(*range),
-        }
+    pub(crate) fn effect(&self) -> Effect<'_> {
+        self.source.effect()
     }
 
     pub(crate) fn range(&self) -> Option<BlockRange> {
-        match self.effect() {
-            Effect::Change(change) => change.range(),
-            Effect::Bad(range) => Some(range),
-        }
+        self.source.range()
     }
 
     /// Whether it may leave something in a page, so that the page needs a slot.
@@ -220,6 +239,10 @@ impl Items {
         self.bytes += item.cost;
         self.items.insert(id, item);
         id
+    }
+
+    pub(crate) fn get(&self, id: ItemId) -> Option<&Item> {
+        self.items.get(&id)
     }
 
     pub(crate) fn get_mut(&mut self, id: ItemId) -> Option<&mut Item> {

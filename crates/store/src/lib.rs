@@ -75,9 +75,11 @@ mod requests;
 mod slice;
 mod space;
 mod store;
+mod stranded;
 mod superblocks;
 mod survey;
 mod trim;
+mod unfinished;
 
 pub use holdfast_format::{Absence, DeviceState, UseIds};
 

@@ -29,6 +29,7 @@ use crate::read::Reads;
 use crate::rebuild::Awaited;
 use crate::requests::{Requests, Urgency};
 use crate::slice::Slice;
+use crate::unfinished::Unfinished;
 
 /// Tokens from here on are the journal's.
 pub(crate) const JOURNAL_TOKENS: u64 = 1 << 56;
@@ -130,6 +131,8 @@ pub(crate) struct PartitionState {
     pub(crate) carry_hold: Option<GroupNumber>,
     /// The copies that are durable.
     pub(crate) carried: Vec<(ItemId, GroupNumber)>,
+    /// Copies that power failed between.
+    pub(crate) unfinished: Option<Unfinished>,
     /// Slices of the partition that are being dropped.
     pub(crate) dropping: u32,
     /// Holes in its chain that were found when the store was opened.
@@ -243,6 +246,9 @@ impl Core {
         self.admit();
         self.state_commits(now);
         self.go_on_destaging(now, out);
+        if self.destage.stranded {
+            self.admit();
+        }
         self.go_on_trimming(now);
         self.go_on_ordering(out);
         for partition in 0..self.partitions.len() as u16 {
@@ -341,14 +347,15 @@ impl Core {
         self.journal.append(partition, record, tag);
     }
 
-    /// Whether the journal may take another append. While nothing is there to be destaged, waiting
+    /// Whether the journal may take another append. While nothing is there that can be destaged, waiting
     /// for that would be waiting for ever: then only the journal's own room counts.
     fn has_room(&self) -> bool {
         let segments_kept = 2 * self.partitions.len() as u32;
         if self.journal.free_segments() <= segments_kept {
             return false;
         }
-        self.items.bytes() <= self.dirty_bytes_max() || !self.destage.has_settled()
+        let has_to_wait = self.destage.has_settled() && !self.destage.stranded;
+        self.items.bytes() <= self.dirty_bytes_max() || !has_to_wait
     }
 
     /// The budget for what is not destaged: the configured one, but never more than a quarter of

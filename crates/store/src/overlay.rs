@@ -47,6 +47,11 @@ impl PageOverlay {
         &self.parts
     }
 
+    /// Blocks that some settled item has the last word on.
+    pub(crate) fn settled_mask(&self) -> u64 {
+        self.parts.iter().fold(0, |mask, part| mask | part.mask)
+    }
+
     /// Items that are not settled, the one with the last word last.
     pub(crate) fn unsettled(&self) -> impl DoubleEndedIterator<Item = (Sequence, ItemId)> {
         self.unsettled.iter().copied()

@@ -14,7 +14,7 @@ use crate::config::StoreConfig;
 use crate::destage::Destage;
 use crate::devices::Devices;
 use crate::event::{Output, Recovered, RecoveredSlice, StrayDevice};
-use crate::item::{Item, Items};
+use crate::item::{Item, ItemId, Items};
 use crate::machine::{
     Core, Lane, PartitionState, Pending, Purpose, RecentCommand, Waiter, partition_of,
 };
@@ -156,12 +156,17 @@ impl Core {
         self.partitions[usize::from(partition)]
             .commands
             .extend(recent);
-        for redo in outcome.settled {
-            self.redo(now, id, redo, true);
+        let mut again = Vec::new();
+        let settled = outcome.settled.into_iter().map(|redo| (redo, true));
+        let unsettled = outcome.unsettled.into_iter().map(|redo| (redo, false));
+        for (redo, is_settled) in settled.chain(unsettled) {
+            let is_again = outcome
+                .carry_again
+                .is_some_and(|from| redo.source.rank() >= from);
+            let number = self.redo(now, id, redo, is_settled);
+            again.extend(is_again.then_some(number));
         }
-        for redo in outcome.unsettled {
-            self.redo(now, id, redo, false);
-        }
+        self.leave_unfinished(id, again.into_iter());
         recovered.lacks = self.devices.list().lacks_one() && self.lacks(id);
         self.slice_mut(id).lacks = recovered.lacks;
         recovered
@@ -171,8 +176,8 @@ impl Core {
     fn lacks(&self, id: SliceId) -> bool {
         let overlay = &self.slice(id).expect("it was just made").overlay;
         let is_made_up_for = |page| {
-            let parts = overlay.get(&page).map_or(&[][..], |page| page.parts());
-            parts.iter().fold(0, |mask, part| mask | part.mask) == u64::MAX
+            let page = overlay.get(&page);
+            page.is_some_and(|page| page.settled_mask() == u64::MAX)
         };
         self.pages.lacking_in(id).any(|page| !is_made_up_for(page))
     }
@@ -208,7 +213,7 @@ impl Core {
         self.log(body, Lane::Inner, pending);
     }
 
-    fn redo(&mut self, now: Instant, id: SliceId, redo: Redo, settled: bool) {
+    fn redo(&mut self, now: Instant, id: SliceId, redo: Redo, settled: bool) -> ItemId {
         let mut item = Item::new(id, redo.source, now);
         item.bad = redo.bad;
         item.group = Some(redo.group);
@@ -227,6 +232,7 @@ impl Core {
         } else {
             self.slice_mut(id).log.insert(rank, number);
         }
+        number
     }
 
     /// The first group of a partition is durable; with the last of them the store is open.

@@ -59,6 +59,8 @@ pub(crate) struct Sliver {
     prepared: Sequence,
     /// The last entry before the first one that is missing.
     gap: Option<Sequence>,
+    /// The first entry of which a copy stands behind one that follows it.
+    carry_again: Option<Sequence>,
 }
 
 /// What is left of a slice when all records have been taken.
@@ -72,6 +74,8 @@ pub(crate) struct Outcome {
     pub(crate) settled: Vec<Redo>,
     /// Entries above the committed point, without gaps.
     pub(crate) unsettled: Vec<Redo>,
+    /// Power failed while changes were carried forward: those of this rank and above have to be again.
+    pub(crate) carry_again: Option<Sequence>,
 }
 
 impl Outcome {
@@ -213,6 +217,7 @@ impl Sliver {
             apart: Vec::new(),
             prepared: Sequence::ZERO,
             gap: None,
+            carry_again: None,
         }
     }
 
@@ -343,7 +348,12 @@ impl Sliver {
     fn choose_places(&mut self) {
         let mut before: Option<GroupNumber> = None;
         for (sequence, places) in self.places.iter().rev() {
-            match places.last_before(before) {
+            let place = places.last_before(before);
+            if place.is_none_or(|(group, _)| group != places.last()) {
+                let first = self.carry_again.unwrap_or(*sequence);
+                self.carry_again = Some(first.min(*sequence));
+            }
+            match place {
                 Some((group, true)) => {
                     if let Some(entry) = self.entries.get_mut(sequence) {
                         entry.group = group;
@@ -383,12 +393,15 @@ impl Sliver {
             Source::Entry(entry) => (entry.sequence, false),
             Source::Install { as_of, .. } => (*as_of, true),
         });
+        let overtaken = first_overtaken(&settled, &unsettled);
+        let carry_again = [self.carry_again, overtaken].into_iter().flatten().min();
         Outcome {
             prepared: (self.epoch_at(prepared), prepared),
             committed: (self.epoch_at(committed), committed),
             cut,
             settled,
             unsettled,
+            carry_again,
         }
     }
 
@@ -422,6 +435,35 @@ impl Sliver {
             .next_back()
             .map_or(Epoch::ZERO, |(_, epoch)| *epoch)
     }
+}
+
+/// The first entry that a copy stands behind which is older than it, and of the same blocks.
+fn first_overtaken(settled: &[Redo], unsettled: &[Redo]) -> Option<Sequence> {
+    let mut by_page: BTreeMap<u32, Vec<&Redo>> = BTreeMap::new();
+    let is_copy = |redo: &&Redo| matches!(redo.source, Source::Install { .. });
+    for copy in settled.iter().filter(is_copy) {
+        for (page, _) in copy.source.range().iter().flat_map(|range| range.by_page()) {
+            by_page.entry(page.0).or_default().push(copy);
+        }
+    }
+    if by_page.is_empty() {
+        return None;
+    }
+    let is_overtaken = |entry: &&Redo| {
+        let range = entry.source.range();
+        let mut pages = range.iter().flat_map(|range| range.by_page());
+        pages.any(|(page, part)| {
+            let mut copies = by_page.get(&page.0).into_iter().flatten();
+            copies.any(|copy| {
+                copy.group > entry.group
+                    && copy.source.rank() < entry.source.rank()
+                    && copy.source.range().is_some_and(|it| it.overlaps(part))
+            })
+        })
+    };
+    let entries = settled.iter().chain(unsettled).filter(|it| !is_copy(it));
+    let overtaken = entries.filter(is_overtaken);
+    overtaken.map(|entry| entry.source.rank()).min()
 }
 
 /// Groups of which nobody knows the numbers: no record names them.

@@ -1,9 +1,9 @@
 use alloc::vec::Vec;
 
 use holdfast_format::record::HOLES_PER_RECORD_MAX;
-use holdfast_format::{Body, Hole, ReadRecord, Record};
+use holdfast_format::{Body, Hole, Install, ReadRecord, Record};
 use holdfast_journal::{Found, GroupNumber};
-use holdfast_model::{Change, Entry, Epoch, Fence, Sequence, SliceId, VolumeId};
+use holdfast_model::{BlockRange, Change, Entry, Epoch, Fence, Sequence, SliceId, VolumeId};
 use holdfast_stdx::Bytes;
 
 use crate::event::RecoveredSlice;
@@ -176,6 +176,48 @@ fn copies_that_are_in_order_are_redone_where_they_stand() {
         walk.say_as_of(3, Body::Pages(Vec::new()));
         let expected: Vec<u64> = (redo_from - 3..=3).collect();
         assert_eq!(walk.redone(), expected, "from {redo_from}");
+    }
+}
+
+/// Redo may come to begin between them later: what is missing is to be written before.
+#[test]
+fn what_overtook_later_entries_is_carried_again() {
+    let entry = |sequence: u64, first: u32| {
+        Body::Entry(Entry {
+            epoch: Epoch(1),
+            sequence: Sequence(sequence),
+            fence: Fence(0),
+            command: Default::default(),
+            change: Change::Clear(BlockRange::new(first, 2)),
+        })
+    };
+    let copy = |as_of: u64, first: u32| Body::Install {
+        as_of: Sequence(as_of),
+        install: Install::Change(Change::Clear(BlockRange::new(first, 1))),
+    };
+    let cases: [(&[Body], Option<u64>); 7] = [
+        (&[], None),
+        // The first alone, the first two, all of them.
+        (&[entry(1, 0)], Some(1)),
+        (&[entry(1, 0), entry(2, 1)], Some(1)),
+        (&[entry(1, 0), entry(2, 1), entry(3, 2)], None),
+        // Of blocks that the second one has changed, and the third; as of the third; of others.
+        (&[copy(1, 1)], Some(2)),
+        (&[copy(3, 1)], None),
+        (&[copy(1, 0)], None),
+    ];
+    for (copies, from) in cases {
+        let mut walk = Walk::new();
+        for (sequence, first) in [(1, 0), (2, 1), (3, 2)] {
+            walk.say(entry(sequence, first));
+        }
+        for copy in copies {
+            walk.say(copy.clone());
+        }
+        walk.say_as_of(3, Body::Pages(Vec::new()));
+        let slice = walk.slivers.slices.get_mut(&SLICE);
+        let outcome = slice.expect("the slice is there").finish();
+        assert_eq!(outcome.carry_again, from.map(Sequence), "{copies:?}");
     }
 }
 

@@ -15,7 +15,7 @@ use holdfast_model::{BLOCKS_PER_PAGE, BlockIndex, BlockRange, Change, Entry, Pag
 use holdfast_stdx::Bytes;
 
 use crate::event::RecoveredSlice;
-use crate::item::{Effect, Item};
+use crate::item::Effect;
 use crate::machine::partition_of;
 use crate::recovered::{Redo, Sliver, Slivers};
 
@@ -160,7 +160,7 @@ fn forget_data(body: &mut Body) {
 }
 
 fn range_of(redo: &Redo) -> Option<BlockRange> {
-    match Item::effect_of(&redo.source) {
+    match redo.source.effect() {
         Effect::Change(change) => change.range(),
         Effect::Bad(range) => Some(range),
     }

@@ -15,6 +15,7 @@ use holdfast_stdx::Instant;
 
 use crate::item::ItemId;
 use crate::machine::{Core, Lane, Pending, Purpose, TWO_LIFETIMES, Waiter};
+use crate::unfinished::Unfinished;
 
 /// Segments that a chain keeps although nothing in them may matter: trimming each as soon as it is
 /// full would write every slice's state again for every segment.
@@ -51,16 +52,25 @@ impl Core {
         let Some((last, free_of_pins)) = self.journal.oldest_segment(partition) else {
             return false;
         };
+        let unfinished = state.unfinished.as_ref();
+        if unfinished.is_some_and(|it| it.hold() <= last) {
+            if self.is_carrying_worth_it(partition) {
+                self.finish_carrying(now, partition);
+            }
+            return false;
+        }
         let there = state
             .items
             .range(..=(last, ItemId(u64::MAX)))
             .map(|(_, item)| *item);
         // Mostly the first of them waits for destage: nothing more is looked at then.
-        if there.clone().any(|item| self.destage.is_settled(item)) {
+        let waits = |item: &ItemId| self.destage.is_settled(*item) && !self.is_stranded(*item);
+        if there.clone().any(|item| waits(&item)) {
             return false;
         }
         let in_the_way: Vec<ItemId> = there.collect();
-        for number in &in_the_way {
+        let is_undecided = |number: &&ItemId| !self.destage.is_settled(**number);
+        for number in in_the_way.iter().filter(is_undecided) {
             let item = &self.items[*number];
             if !item.durable {
                 return false;
@@ -98,12 +108,14 @@ impl Core {
     /// two segments more. Otherwise entries that nobody decides would be copied round and round.
     fn is_carrying_worth_it(&self, partition: u16) -> bool {
         let segment_bytes = 2 * self.journal.record_data_max() as u64;
-        let live = self.partitions[usize::from(partition)].live_bytes;
+        let state = &self.partitions[usize::from(partition)];
+        let unfinished = state.unfinished.as_ref().map_or(0, Unfinished::bytes);
+        let live = state.live_bytes + unfinished;
         let live_segments = live.div_ceil(segment_bytes);
         self.journal.chain_segments(partition) as u64 >= 2 * live_segments + 2
     }
 
-    fn carry(&mut self, now: Instant, id: SliceId, body: Body, purpose: Purpose) {
+    pub(crate) fn carry(&mut self, now: Instant, id: SliceId, body: Body, purpose: Purpose) {
         let partition = self.slice(id).expect("the slice exists").partition;
         self.partitions[usize::from(partition)].carrying += 1;
         let pending = Pending {
@@ -116,9 +128,9 @@ impl Core {
         self.log(body, Lane::Inner, pending);
     }
 
-    /// Carries undecided entries forward, and with each those of its slice that follow it: of two
-    /// changes of a block the later must stay behind the earlier in the journal, for redo may begin
-    /// between them.
+    /// Carries what is stranded and undecided entries forward, and with each those entries of its slice that
+    /// follow it and are not settled: of two changes of a block the later must stay behind the earlier in
+    /// the journal, for redo may begin between them.
     fn carry_items(&mut self, now: Instant, partition: u16, items: &[ItemId]) {
         let mut from: BTreeMap<SliceId, Sequence> = BTreeMap::new();
         let mut hold: Option<GroupNumber> = None;
@@ -136,6 +148,11 @@ impl Core {
         let state = &mut self.partitions[usize::from(partition)];
         assert!(state.carry_hold.is_none(), "one thing is carried at a time");
         state.carry_hold = Some(hold);
+        for number in items {
+            if self.destage.is_settled(*number) {
+                self.carry_stranded(now, *number);
+            }
+        }
         for (id, first) in from {
             let slice = self.slice(id).expect("the slice exists");
             let numbers: Vec<ItemId> = slice
@@ -145,8 +162,7 @@ impl Core {
                 .filter(|number| self.items[*number].in_journal)
                 .collect();
             for number in numbers {
-                let entry = self.items[number].entry().expect("the log is of entries");
-                let body = Body::Entry(entry.clone());
+                let body = self.items[number].body();
                 self.carry(now, id, body, Purpose::CarriedItem(number));
             }
         }

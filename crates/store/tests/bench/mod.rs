@@ -4,7 +4,7 @@
 use holdfast_format::DeviceState;
 use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, ClusterId, DiskCompletion, DiskError, DiskId,
-    DiskRequest, Entry, Epoch, Fence, NodeId, Sequence, SliceId, StoreId, Tier, VolumeId,
+    DiskOp, DiskRequest, Entry, Epoch, Fence, NodeId, Sequence, SliceId, StoreId, Tier, VolumeId,
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_store::{
@@ -23,7 +23,12 @@ pub(crate) const OTHER: SliceId = SliceId {
     volume: VolumeId(2),
     index: 0,
 };
-pub(crate) const JOURNAL_BYTES: u64 = 8 * (256 << 10);
+pub(crate) const THIRD: SliceId = SliceId {
+    volume: VolumeId(3),
+    index: 0,
+};
+pub(crate) const SEGMENT_BYTES: u64 = 256 << 10;
+pub(crate) const JOURNAL_BYTES: u64 = 8 * SEGMENT_BYTES;
 pub(crate) const SLOT_BYTES: u64 = (256 << 10) + 1024;
 /// Room for 8 slots beside the journal.
 pub(crate) const FIRST_BYTES: u64 = (2 << 20) + JOURNAL_BYTES + 8 * SLOT_BYTES;
@@ -43,6 +48,10 @@ pub(crate) struct Bench {
     pub(crate) devices: Devices,
     /// Requests until the power fails.
     pub(crate) left: usize,
+    /// Bytes of the largest write.
+    pub(crate) written_max: usize,
+    /// A slice all of whose entries become committed when so many requests are left.
+    pub(crate) commits: Option<(usize, SliceId)>,
     /// A device that fails.
     pub(crate) broken: Option<DiskId>,
     pub(crate) opened: Option<Result<Recovered, OpenError>>,
@@ -73,7 +82,7 @@ pub(crate) fn config() -> StoreConfig {
         commit_after: Duration::from_millis(1),
         format: FormatConfig {
             partitions: 1,
-            segment_bytes: 256 << 10,
+            segment_bytes: SEGMENT_BYTES as u32,
             journal_bytes: Some(JOURNAL_BYTES),
         },
         ..StoreConfig::default()
@@ -100,6 +109,8 @@ impl Bench {
             now: Instant::from_nanos(1),
             devices,
             left,
+            written_max: 0,
+            commits: None,
             broken: None,
             opened: None,
             ordered: Vec::new(),
@@ -111,6 +122,10 @@ impl Bench {
 
     /// A new store on the first two of these devices.
     pub(crate) fn create(devices: Devices) -> Self {
+        Self::create_with_journal(devices, JOURNAL_BYTES)
+    }
+
+    fn create_with_journal(devices: Devices, journal_bytes: u64) -> Self {
         let identity = StoreIdentity {
             cluster: ClusterId(1),
             store: StoreId(2),
@@ -120,7 +135,9 @@ impl Bench {
         let given = [0, 1].map(|number| geometry(&devices, number));
         let mut out = Output::default();
         let now = Instant::from_nanos(1);
-        let store = Store::create(now, config(), &given, identity, 1, &mut out);
+        let mut config = config();
+        config.format.journal_bytes = Some(journal_bytes);
+        let store = Store::create(now, config, &given, identity, 1, &mut out);
         let mut bench = Self::with(devices, usize::MAX, store, out);
         bench.work().expect("there is power");
         assert!(matches!(bench.opened, Some(Ok(_))));
@@ -129,8 +146,13 @@ impl Bench {
 
     /// The store with pages on both of its devices; a third one is blank.
     pub(crate) fn filled() -> Self {
-        let devices = [FIRST_BYTES, DATA_BYTES, DATA_BYTES].map(|bytes| vec![0; bytes as usize]);
-        let mut bench = Self::create(devices.into());
+        Self::filled_with_journal(JOURNAL_BYTES)
+    }
+
+    pub(crate) fn filled_with_journal(journal_bytes: u64) -> Self {
+        let first_bytes = FIRST_BYTES - JOURNAL_BYTES + journal_bytes;
+        let devices = [first_bytes, DATA_BYTES, DATA_BYTES].map(|bytes| vec![0; bytes as usize]);
+        let mut bench = Self::create_with_journal(devices.into(), journal_bytes);
         for page in 0..PAGES {
             bench.write_page(page);
         }
@@ -202,6 +224,14 @@ impl Bench {
                 return Err(Off);
             };
             self.left = left;
+            if let Some((_, slice)) = self.commits.filter(|(at, _)| *at == left) {
+                let prepared = self.store.prepared(slice).1;
+                self.store.set_committed(self.now, slice, prepared);
+            }
+            if let DiskOp::Write { parts, .. } = &request.op {
+                let bytes = parts.iter().map(Bytes::len).sum();
+                self.written_max = self.written_max.max(bytes);
+            }
             let completion = self.perform(request);
             self.store.handle_disk(self.now, completion, &mut self.out);
         }
@@ -259,6 +289,18 @@ impl Bench {
 
     /// The slice's next entry, on its way.
     pub(crate) fn begin(&mut self, slice: SliceId, range: BlockRange, data: Vec<u8>) -> Sequence {
+        let before = self.store.prepared(slice).1;
+        self.begin_as_of(before, slice, range, data)
+    }
+
+    /// The same; it says that entries up to this one are committed.
+    pub(crate) fn begin_as_of(
+        &mut self,
+        committed: Sequence,
+        slice: SliceId,
+        range: BlockRange,
+        data: Vec<u8>,
+    ) -> Sequence {
         self.store.reserve(slice, range).expect("there is room");
         let sequence = self.store.prepared(slice).1.next();
         let entry = Entry {
@@ -268,10 +310,9 @@ impl Bench {
             command: Default::default(),
             change: Change::write(BlockIndex(range.start()), Bytes::from(data)),
         };
-        let before = Sequence(sequence.0 - 1);
         let token = StoreToken(sequence.0);
         self.store
-            .append(self.now, slice, entry, before, token, &mut self.out);
+            .append(self.now, slice, entry, committed, token, &mut self.out);
         sequence
     }
 
