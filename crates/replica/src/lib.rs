@@ -379,7 +379,11 @@ impl Replica {
     pub fn next_timeout(&self) -> Option<Instant> {
         match &self.role {
             Role::Outside { offer } => self.wants_in().then_some(*offer),
-            Role::Secondary(secondary) => self.primary_missed_at(secondary),
+            Role::Secondary(secondary) => {
+                let missed = self.primary_missed_at(secondary);
+                let supplies = secondary.supplies.next_timeout();
+                missed.into_iter().chain(supplies).min()
+            }
             Role::Candidate(candidate) => Some(candidate.next_timeout()),
             Role::Joiner(_) => None,
             Role::Primary(primary) => primary

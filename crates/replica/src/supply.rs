@@ -4,15 +4,18 @@
 //! - only who is in sync in the epoch of the question copies anything, and only what is committed, as of
 //!   the point at which the joining replica began or a later one;
 //! - blocks that are bad here are not copied: the primary may have good ones;
-//! - whatever is asked is answered, as long as the link to the primary is up.
+//! - whatever is asked is answered, as long as the link to the primary is up, reads that hang included;
+//! - nothing is begun while a read hangs, and what hung is not sent when it ends after all.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_model::{BLOCK_SIZE, NodeId};
+use holdfast_stdx::Instant;
 use holdfast_wire::{BlockContent, Content, Copy, Supplied, Supply, SupplyOutcome};
 
 use crate::reading::Reading;
+use crate::timing::SUPPLY_READ;
 use crate::{Contents, Context, Replica, Role, Token};
 
 /// The version of the protocol from which on replicas copy for their primary, and take such copies.
@@ -26,9 +29,19 @@ const SUPPLIES_MAX: usize = 256;
 pub(crate) struct Supplies {
     /// What waits for its turn in the background.
     held: VecDeque<Supply>,
-    reading: Vec<(Supply, Reading)>,
+    reading: Vec<Page>,
     /// To whom something was sent over the link that is up now.
     sent_to: BTreeSet<NodeId>,
+}
+
+/// A page that is being read for the primary.
+#[derive(Debug)]
+struct Page {
+    supply: Supply,
+    reading: Reading,
+    since: Instant,
+    /// It takes too long: the primary was told that it is not sent.
+    is_given_up: bool,
 }
 
 impl Supplies {
@@ -37,11 +50,33 @@ impl Supplies {
     }
 
     /// What has been read, if that was the last of it.
-    fn take_read(&mut self, token: Token, contents: Contents) -> Option<(Supply, Reading)> {
+    fn take_read(&mut self, token: Token, contents: Contents) -> Option<Page> {
         let mut all = self.reading.iter();
-        let place = all.position(|(_, reading)| reading.reads(token))?;
-        let is_whole = self.reading[place].1.has_read(token, contents);
+        let place = all.position(|page| page.reading.reads(token))?;
+        let is_whole = self.reading[place].reading.has_read(token, contents);
         is_whole.then(|| self.reading.swap_remove(place))
+    }
+
+    /// When the oldest read takes too long, if it has not ended before.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let waited_for = self.reading.iter().filter(|page| !page.is_given_up);
+        waited_for.map(|page| page.since + SUPPLY_READ).min()
+    }
+
+    /// What the primary is not to wait for any more at `now`: pages that take too long to be read, and, as long as
+    /// such a read has not ended, all that waits for its turn.
+    fn give_up(&mut self, now: Instant) -> Vec<Supply> {
+        let mut given_up = Vec::new();
+        for page in &mut self.reading {
+            if !page.is_given_up && page.since + SUPPLY_READ <= now {
+                page.is_given_up = true;
+                given_up.push(page.supply);
+            }
+        }
+        if self.reading.iter().any(|page| page.is_given_up) {
+            given_up.extend(self.held.drain(..));
+        }
+        given_up
     }
 }
 
@@ -69,6 +104,9 @@ impl Replica {
         let Role::Secondary(secondary) = &mut self.role else {
             return;
         };
+        for supply in secondary.supplies.give_up(context.now()) {
+            tell(context, secondary.primary, &supply, not_sent(&supply));
+        }
         while let Some(supply) = secondary.supplies.held.front().copied() {
             if !knows_supply(context, supply.to) || context.committed() < supply.from {
                 secondary.supplies.held.pop_front();
@@ -80,8 +118,12 @@ impl Replica {
                 return;
             }
             secondary.supplies.held.pop_front();
-            let reading = Reading::begin(context, supply.page, supply.blocks);
-            secondary.supplies.reading.push((supply, reading));
+            secondary.supplies.reading.push(Page {
+                supply,
+                reading: Reading::begin(context, supply.page, supply.blocks),
+                since: context.now(),
+                is_given_up: false,
+            });
         }
     }
 
@@ -97,13 +139,17 @@ impl Replica {
             return Some(contents);
         };
         let mut reading = secondary.supplies.reading.iter();
-        if !reading.any(|(_, reading)| reading.reads(token)) {
+        if !reading.any(|page| page.reading.reads(token)) {
             return Some(contents);
         }
-        let (supply, reading) = secondary.supplies.take_read(token, contents)?;
+        let page = secondary.supplies.take_read(token, contents)?;
+        if page.is_given_up {
+            return None;
+        }
+        let supply = page.supply;
         let Reading {
             as_of, contents, ..
-        } = reading;
+        } = page.reading;
         let is_bad = |content: &Content| matches!(content.content, BlockContent::Bad);
         let outcome = if context.peer(supply.to).is_none() || contents.iter().any(is_bad) {
             not_sent(&supply)

@@ -27,6 +27,13 @@ pub const LINK_DOWN: Duration = Duration::from_millis(150);
 /// Between two offers of a replica that wants to join, and between two looks at whether one that is
 /// wanted can be named.
 pub const JOIN_RETRY: Duration = Duration::from_millis(300);
+/// How long a secondary reads a page for its primary before it gives that up. A busy disk takes a fraction of
+/// a second, and fetching a bad block from another replica some two; while one that hangs is waited for, the
+/// whole sync may stand still.
+pub const SUPPLY_READ: Duration = Duration::from_secs(5);
+/// How long a secondary that did not copy what it was asked for is left aside, before it is asked for one more
+/// page. The primary copies as well meanwhile: a fault that ends costs little more than it lasted.
+pub const SUPPLY_REST: Duration = Duration::from_secs(10);
 /// Between two attempts at the metadata when it does not answer.
 pub const METADATA_RETRY: Duration = Duration::from_millis(200);
 /// How long a candidate stands back for one that is further.

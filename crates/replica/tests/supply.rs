@@ -13,6 +13,9 @@ const BLOCK: u64 = BLOCK_SIZE as u64;
 const LONG: Duration = Duration::from_secs(40);
 const PAGES: u32 = 40;
 
+/// Far more than are on their way at a time.
+const MANY: u32 = 200;
+
 fn copies_from(lab: &Lab, number: u16) -> u32 {
     lab.copies_from.get(&node(number)).copied().unwrap_or(0)
 }
@@ -98,16 +101,11 @@ fn blocks_that_are_bad_at_the_secondary_come_from_the_primary() {
 #[test]
 fn a_secondary_copies_when_it_may() {
     let mut lab = Lab::apart(3, PAGES);
-    let hold = |lab: &mut Lab, is_held| {
-        let state = lab.nodes.get_mut(&node(2)).expect("it exists");
-        state.world.is_held = is_held;
-    };
-    hold(&mut lab, true);
+    lab.hold_background(2, true);
     lab.start(3);
     lab.pass(LONG);
     assert!(!lab.is_in_sync(3) && lab.copied_bytes() == 0);
-    hold(&mut lab, false);
-    lab.look_again(2);
+    lab.hold_background(2, false);
     lab.join_fully(3);
     assert_eq!(copies_from(&lab, 2), PAGES);
 }
@@ -190,9 +188,7 @@ fn a_secondary_that_falls_silent_is_not_waited_for() {
         }
         let hold = |lab: &mut Lab, is_held| {
             for number in [1, 2] {
-                let state = lab.nodes.get_mut(&node(number)).expect("it exists");
-                state.world.is_held = is_held;
-                lab.look_again(number);
+                lab.hold_background(number, is_held);
             }
         };
         hold(&mut lab, true);
@@ -213,4 +209,55 @@ fn a_secondary_that_falls_silent_is_not_waited_for() {
             lab.is_in_sync(3) && !lab.is_in_sync(2)
         });
     }
+}
+
+/// The secondary's journal works, so that nobody takes it out.
+#[test]
+fn a_secondary_whose_reads_hang_is_not_waited_for() {
+    let mut lab = Lab::apart(3, MANY);
+    lab.hang_reads(2, true);
+    lab.start(3);
+    lab.pass(SECOND);
+    lab.write(1, 64 * 64, 1, 99);
+    lab.let_copies(3, None);
+    lab.pass_until(8 * SECOND, "node 3 is in sync", |lab| lab.is_in_sync(3));
+    assert!(lab.is_in_sync(2), "it does all that it must");
+    assert_eq!((copies_from(&lab, 1), copies_from(&lab, 2)), (MANY, 0));
+    assert_eq!(lab.contents(1), lab.contents(3));
+    lab.hang_reads(2, false);
+    lab.pass(SECOND);
+    assert_eq!(copies_from(&lab, 2), 0, "what it gave up it does not send");
+}
+
+/// Nothing is read for the primary on top of what hangs, and it need not wait to hear of that.
+#[test]
+fn a_secondary_whose_reads_hang_says_so_at_once() {
+    let mut lab = Lab::apart(3, MANY);
+    lab.hang_reads(2, true);
+    lab.hold_background(1, true);
+    lab.start(3);
+    lab.pass(20 * SECOND);
+    let reads = lab.nodes[&node(2)].world.reads.len();
+    assert!(reads <= 32, "{reads} reads hang");
+    assert!(lab.asked_to_copy[&node(2)] > 32, "it is asked again");
+    lab.hang_reads(2, false);
+    lab.pass(15 * SECOND);
+    assert!(copies_from(&lab, 2) >= MANY - 40, "{:?}", lab.copies_from);
+    lab.hold_background(1, false);
+    lab.join_fully(3);
+    let copied = copies_from(&lab, 1) + copies_from(&lab, 2);
+    assert_eq!(copied, MANY, "nothing twice: {:?}", lab.copies_from);
+}
+
+/// It has no link to the third replica: it is asked for the first pages, and then left aside.
+#[test]
+fn a_secondary_that_sends_nothing_is_left_aside() {
+    let mut lab = Lab::apart(3, MANY);
+    lab.start(3);
+    lab.let_copies(3, Some(0));
+    lab.disconnect(node(2), node(3));
+    lab.join_fully(3);
+    assert_eq!(copies_from(&lab, 1), MANY);
+    let asked = lab.asked_to_copy[&node(2)];
+    assert!(asked <= 32, "it is asked for {asked} pages");
 }

@@ -162,21 +162,22 @@ impl CatchUp {
         &mut self,
         mark: &Mark,
         sources: &[NodeId],
-        may_work: impl FnOnce(u64) -> bool,
+        context: &mut dyn Context,
     ) -> Option<(Lacking, Option<NodeId>)> {
         if !self.has_room() {
             return None;
         }
-        if let Some(returned) = self.returned.front() {
-            if !may_work(returned.bytes()) {
-                return None;
-            }
-            return self.returned.pop_front().map(|lacking| (lacking, None));
+        let now = context.now();
+        let mut may_work = |lacking: &Lacking| context.may_work(lacking.bytes());
+        let may_return = self.returned.front().is_none_or(&mut may_work);
+        if may_return && let Some(returned) = self.returned.pop_front() {
+            return Some((returned, None));
         }
         let found = mark.next_page(self.next_page?);
         let certain = found.filter(|found| !found.is_doubtful);
-        let source = certain.and_then(|_| self.orders.least_asked(sources));
-        if source.is_none() && !found.is_none_or(|found| may_work(found.bytes())) {
+        let source = certain.and_then(|_| self.orders.least_asked(now, sources));
+        let may_copy = source.is_some() || may_return && found.as_ref().is_none_or(may_work);
+        if !may_copy {
             return None;
         }
         self.next_page = found.map(|found| PageIndex(found.page.0 + 1));
@@ -351,9 +352,7 @@ impl Replica {
             };
             let takes = knows_supply(context, *node);
             let sources = if takes { &sources[..] } else { &[] };
-            while let Some((lacking, source)) =
-                catch_up.take(mark, sources, |bytes| context.may_work(bytes))
-            {
+            while let Some((lacking, source)) = catch_up.take(mark, sources, context) {
                 if let Some(source) = source {
                     let number = catch_up.number();
                     let supply = Supply {

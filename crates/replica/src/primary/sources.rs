@@ -4,24 +4,42 @@
 //! Invariants:
 //! - what a source does not send, or may have sent in vain, is copied from here; so is what was asked of one
 //!   that has fallen silent, for it may be the joining replica that is to take its place;
+//! - a source that sends nothing of what it is asked for is left aside, and asked for one page now and then;
 //! - a page counts as copied when it is durable at the joining replica, whoever sent it.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use holdfast_model::NodeId;
+use holdfast_stdx::Instant;
 use holdfast_wire::{Supplied, SupplyOutcome};
 
 use super::Primary;
 use super::member::Member;
 use crate::marks::Lacking;
 use crate::supply::knows_supply;
+use crate::timing::SUPPLY_REST;
 use crate::{Context, Replica, Role};
+
+/// A source that does not send so many pages one after the other most likely sends none: it has no link to the
+/// joining replica, or its disk hangs. Single pages it may not send because blocks of them are bad there.
+const NOT_SENT_MAX: u32 = 4;
 
 /// Pages that secondaries were asked to copy, by the copies' numbers.
 #[derive(Debug, Default)]
 pub(super) struct Orders {
     orders: BTreeMap<u64, Order>,
+    /// Those that did not send what they were asked for last.
+    failing: BTreeMap<NodeId, Failing>,
+}
+
+/// How a source has failed to send what it was asked for.
+#[derive(Clone, Copy, Debug)]
+struct Failing {
+    /// So many pages, one after the other.
+    not_sent: u32,
+    /// It is asked for nothing before this.
+    rests_until: Instant,
 }
 
 /// A page that a secondary was asked to copy.
@@ -44,13 +62,32 @@ impl Orders {
         self.orders.values().map(|order| &order.lacking)
     }
 
-    /// Whom to ask for the next page: whoever has the fewest to copy.
-    pub(super) fn least_asked(&self, sources: &[NodeId]) -> Option<NodeId> {
-        let asked = |source: &NodeId| {
-            let orders = self.orders.values();
-            orders.filter(|order| order.source == *source).count()
+    /// Whom to ask for the next page: whoever has the fewest to copy, but for those that are left aside.
+    pub(super) fn least_asked(&self, now: Instant, sources: &[NodeId]) -> Option<NodeId> {
+        let may_ask = |source: &&NodeId| match self.failing.get(*source) {
+            Some(failing) if failing.not_sent >= NOT_SENT_MAX => {
+                now >= failing.rests_until && self.asked(**source) == 0
+            }
+            _ => true,
         };
-        sources.iter().copied().min_by_key(asked)
+        let sources = sources.iter().filter(may_ask);
+        sources.copied().min_by_key(|source| self.asked(*source))
+    }
+
+    /// How many pages a source has to copy.
+    fn asked(&self, source: NodeId) -> usize {
+        let orders = self.orders.values();
+        orders.filter(|order| order.source == source).count()
+    }
+
+    /// A source has not sent a page that it was asked for.
+    fn note_failure(&mut self, now: Instant, source: NodeId) {
+        let failing = self.failing.entry(source).or_insert(Failing {
+            not_sent: 0,
+            rests_until: now,
+        });
+        failing.not_sent = failing.not_sent.saturating_add(1);
+        failing.rests_until = now + SUPPLY_REST;
     }
 
     pub(super) fn ask(&mut self, number: u64, source: NodeId, lacking: Lacking) {
@@ -83,6 +120,7 @@ impl Orders {
         let order = order.filter(|order| order.source == source)?;
         order.sent = Some(bytes);
         let is_durable = order.is_durable;
+        self.failing.remove(&source);
         if is_durable {
             self.orders.remove(&number);
         }
@@ -90,12 +128,12 @@ impl Orders {
     }
 
     /// A source has not sent a copy, and will not: what is still lacking.
-    fn not_sent(&mut self, source: NodeId, number: u64) -> Option<Lacking> {
+    fn not_sent(&mut self, now: Instant, source: NodeId, number: u64) -> Option<Lacking> {
         let order = self.orders.get(&number)?;
         let is_lacking = order.source == source && !order.is_durable;
-        is_lacking
-            .then(|| self.orders.remove(&number))?
-            .map(|order| order.lacking)
+        let order = is_lacking.then(|| self.orders.remove(&number))??;
+        self.note_failure(now, source);
+        Some(order.lacking)
     }
 
     /// Whatever was asked of a source may not arrive: what is still lacking.
@@ -159,6 +197,7 @@ impl Replica {
         if primary.epoch != supplied.epoch {
             return;
         }
+        let now = context.now();
         let member = primary.members.get_mut(&supplied.to);
         let Some(catch_up) = member.and_then(|member| member.catch_up_mut()) else {
             return;
@@ -171,7 +210,7 @@ impl Replica {
                 }
             }
             SupplyOutcome::NotSent { number } => {
-                let lacking = catch_up.orders.not_sent(peer, number);
+                let lacking = catch_up.orders.not_sent(now, peer, number);
                 catch_up.returned.extend(lacking);
             }
             SupplyOutcome::LinkLost => {

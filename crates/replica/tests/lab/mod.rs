@@ -40,6 +40,8 @@ pub(crate) struct Lab {
     copies_left: BTreeMap<NodeId, u32>,
     /// Copies that arrived, by who sent them.
     pub(crate) copies_from: BTreeMap<NodeId, u32>,
+    /// How often a node was asked to copy to another one.
+    pub(crate) asked_to_copy: BTreeMap<NodeId, u32>,
     /// Copies that wait for that to change.
     copies_held: Vec<(NodeId, NodeId, Message)>,
     /// The node that hears nothing from the metadata, though it is heard there.
@@ -116,6 +118,7 @@ impl Lab {
             lost,
             copies_left: BTreeMap::new(),
             copies_from: BTreeMap::new(),
+            asked_to_copy: BTreeMap::new(),
             copies_held: Vec::new(),
             deaf: None,
             messages: VecDeque::new(),
@@ -236,6 +239,19 @@ impl Lab {
     pub(crate) fn stick_disk(&mut self, number: u16, stuck: bool) {
         let state = self.nodes.get_mut(&node(number)).expect("it exists");
         state.world.stuck = stuck;
+    }
+
+    /// A node's reads hang, though its disk does all else; or they go on.
+    pub(crate) fn hang_reads(&mut self, number: u16, hang: bool) {
+        let state = self.nodes.get_mut(&node(number)).expect("it exists");
+        state.world.reads_hang = hang;
+    }
+
+    /// Background work waits at a node, or goes on.
+    pub(crate) fn hold_background(&mut self, number: u16, is_held: bool) {
+        let state = self.nodes.get_mut(&node(number)).expect("it exists");
+        state.world.is_held = is_held;
+        self.look_again(number);
     }
 
     /// A node does not reach the metadata, or does again.
@@ -464,6 +480,9 @@ impl Lab {
         if matches!(message, Message::Copy(_)) {
             *self.copies_from.entry(from).or_default() += 1;
         }
+        if matches!(message, Message::Supply(_)) {
+            *self.asked_to_copy.entry(to).or_default() += 1;
+        }
         let cut = self.cut.contains(&(from, to)) || (self.lost)(&message);
         if !cut && self.nodes[&to].world.peers.contains_key(&from) {
             self.act(to, |replica, context| match &message {
@@ -490,6 +509,9 @@ impl Lab {
                 });
             }
             let world = &mut self.nodes.get_mut(&node).expect("it exists").world;
+            if world.reads_hang {
+                continue;
+            }
             if let Some((token, contents)) = world.reads.pop_front() {
                 busy = true;
                 self.act(node, |replica, context| {

@@ -56,6 +56,8 @@ pub(crate) struct World {
     next_token: u64,
     /// The disk ends nothing.
     pub(crate) stuck: bool,
+    /// Reads end at no time, though the disk does all else.
+    pub(crate) reads_hang: bool,
     /// Hosts want so much that nothing may be done in the background.
     pub(crate) is_held: bool,
     pub(crate) reads: VecDeque<(Token, Contents)>,
