@@ -55,6 +55,8 @@ pub struct SimDisk {
     failing: bool,
     /// Completions do not come for now.
     stuck: bool,
+    /// Those of reads do not; all else is done.
+    reads_hang: bool,
     /// Says that something is on stable storage when it may not be.
     lying: bool,
     /// How much longer requests take at most; half of it at least.
@@ -104,6 +106,7 @@ impl SimDisk {
             unreadable: BTreeMap::new(),
             failing: false,
             stuck: false,
+            reads_hang: false,
             lying: false,
             slowness: Duration::ZERO,
             before: BTreeMap::new(),
@@ -168,18 +171,23 @@ impl SimDisk {
     /// When the next completion comes.
     #[must_use]
     pub fn next_completion(&self) -> Option<Instant> {
-        if self.stuck {
-            return None;
-        }
-        self.in_flight.first_key_value().map(|((at, _), _)| *at)
+        self.next_done().map(|(at, _)| at)
+    }
+
+    /// Which of the requests in flight completes next, and when.
+    fn next_done(&self) -> Option<(Instant, u64)> {
+        let hangs = |request: &InFlight| {
+            self.stuck || self.reads_hang && matches!(request.request.op, DiskOp::Read { .. })
+        };
+        let mut all = self.in_flight.iter();
+        all.find(|(_, request)| !hangs(request))
+            .map(|(key, _)| *key)
     }
 
     /// The next completion, if it is due.
     pub fn complete(&mut self, now: Instant) -> Option<DiskCompletion> {
-        if self.next_completion().is_none_or(|at| at > now) {
-            return None;
-        }
-        let (_, done) = self.in_flight.pop_first()?;
+        let next = self.next_done().filter(|(at, _)| *at <= now)?;
+        let done = self.in_flight.remove(&next)?;
         let token = done.request.token;
         let result = self.perform(&done);
         Some(DiskCompletion { token, result })
@@ -298,6 +306,7 @@ impl SimDisk {
         }
         self.failing = false;
         self.stuck = false;
+        self.reads_hang = false;
         self.slowness = Duration::ZERO;
     }
 
@@ -315,6 +324,7 @@ impl SimDisk {
         }
         self.failing = false;
         self.stuck = false;
+        self.reads_hang = false;
         self.slowness = Duration::ZERO;
     }
 
@@ -352,9 +362,15 @@ impl SimDisk {
         self.stuck = true;
     }
 
+    /// Reads do not complete from now, though all else does, until it comes unstuck, or the next crash or kill.
+    pub fn hang_reads(&mut self) {
+        self.reads_hang = true;
+    }
+
     /// What is in flight completes from now on.
     pub fn unstick(&mut self, now: Instant) {
         self.stuck = false;
+        self.reads_hang = false;
         let late = std::mem::take(&mut self.in_flight);
         let late = late.into_iter();
         self.in_flight = late

@@ -222,7 +222,9 @@ fn troubles(fault: &Fault, done: bool) -> Vec<(NodeId, Trouble)> {
                 Place::Host(_) | Place::Metadata => None,
             })
             .collect(),
-        Fault::SlowDisks(node, _) | Fault::StickDisks(node) => vec![(node, Trouble::Slow)],
+        Fault::SlowDisks(node, _) | Fault::StickDisks(node) | Fault::HangReads(node) => {
+            vec![(node, Trouble::Slow)]
+        }
         Fault::Wipe(node) if done => vec![(node, Trouble::Emptied)],
         _ => Vec::new(),
     }

@@ -37,6 +37,10 @@ impl Cluster {
                 state.disks_bad = true;
                 state.disks.iter_mut().for_each(SimDisk::stick);
             }
+            Fault::HangReads(_) => {
+                state.disks_bad = true;
+                state.disks.iter_mut().for_each(SimDisk::hang_reads);
+            }
             Fault::UnstickDisks(_) => {
                 state.disks.iter_mut().for_each(|disk| disk.unstick(now));
                 if let Some(process) = state.process.as_ref().map(|process| process.id) {

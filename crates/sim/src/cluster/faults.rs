@@ -48,6 +48,8 @@ pub enum Fault {
     Slow(Duration),
     /// A node's devices answer nothing until they come unstuck, or its process ends.
     StickDisks(NodeId),
+    /// A node's devices end no read until they come unstuck, or its process ends. All else they do.
+    HangReads(NodeId),
     /// They answer again.
     UnstickDisks(NodeId),
     /// A node's devices may take so much longer for each request, until its process ends.
@@ -171,6 +173,7 @@ impl Cluster {
                 }
             }
             Fault::StickDisks(node)
+            | Fault::HangReads(node)
             | Fault::UnstickDisks(node)
             | Fault::SlowDisks(node, _)
             | Fault::FailDisks(node)

@@ -307,6 +307,40 @@ fn a_copy_from_before_a_replica_began_anew_is_not_taken() {
     }
 }
 
+/// A replica comes back, and lacks more than its primary has on its way before the secondary has begun the epoch. The
+/// disks of that one, which is to copy the rest, end no read any more, while its journal works: nobody takes it
+/// out, and the sync goes on without it.
+#[test]
+fn a_secondary_whose_reads_hang_holds_no_sync_up() {
+    for seed in 0..SEEDS {
+        let mut story = Story::with(seed, Policy::Mirror3, |plan| {
+            plan.cluster.node.store.destage_after = Duration::from_millis(10);
+            plan.cluster.volumes[0].areas = (0..100).map(|page| (64 * page, 2)).collect();
+        });
+        story.busy(true);
+        story.wait(SECOND);
+        let joins = story.secondary();
+        story.now(Fault::Kill(joins));
+        story.wait(2 * SECOND);
+        story.busy(false);
+        story.wait(3 * SECOND);
+        let source = story.secondary();
+        story.now(Fault::HangReads(source));
+        story.now(Fault::Start(joins));
+        assert!(story.wait_until(joining, joins), "seed {seed}");
+        story.wait(3 * SECOND);
+        assert!(
+            !story.wait_until(in_sync, joins),
+            "seed {seed}: it is not asked"
+        );
+        story.wait(SECOND);
+        assert!(story.wait_until(in_sync, joins), "seed {seed}");
+        assert!(story.wait_until(in_sync, source), "seed {seed}");
+        story.now(Fault::UnstickDisks(source));
+        story.ends_well();
+    }
+}
+
 /// The devices of a node are brought back as they were a start ago, and the node is started more often than
 /// that before it reaches the metadata. It leads nothing by what they hold, though the record says that it
 /// is in sync, and all others are off.
