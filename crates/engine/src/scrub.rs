@@ -2,6 +2,7 @@
 //! theirs: what cannot be read, or fails its checksum, is mended, and what differs is made the same.
 //!
 //! Pages that came into being after a round began are not part of it: they were written a moment ago.
+//! With a page both copies of its entry in the page table are read; the store writes again what is bad of that.
 //! What is read here or elsewhere and is bad gets mended by the node that has it (`mend`); a page is then
 //! looked at again, a few times.
 //!
@@ -332,6 +333,9 @@ impl Engine {
             written: store.written(slice, check.page),
         };
         let range = BlockRange::page(check.page);
+        if check.attempts == 0 {
+            self.world.storage.check_entry(slice, check.page);
+        }
         if let Some(round) = self.scrubs.rounds.get_mut(&slice) {
             round.step = Step::Asks(check, now + ANSWER_MAX);
         }

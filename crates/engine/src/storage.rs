@@ -8,7 +8,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_model::{
-    BLOCK_SIZE, BlockRange, Change, DiskCompletion, DiskRequest, Entry, Epoch, Sequence, SliceId,
+    BLOCK_SIZE, BlockRange, Change, DiskCompletion, DiskRequest, Entry, Epoch, PageIndex, Sequence,
+    SliceId,
 };
 use holdfast_replica::{NotInstalled, Token};
 use holdfast_stdx::{Bytes, BytesMut, Instant};
@@ -308,6 +309,11 @@ impl Storage {
         let token = self.token(Use::Read(read));
         self.store
             .read(now, slice, range, view, token, &mut self.out);
+    }
+
+    /// Reads both copies of a page's entry of the page table, for a scrub.
+    pub(crate) fn check_entry(&mut self, slice: SliceId, page: PageIndex) {
+        self.store.check_entry(slice, page, &mut self.out);
     }
 
     /// A read for the slice's replica, named by a token of its own.

@@ -74,6 +74,7 @@ pub struct Metrics {
     scrub_bad: Total,
     scrub_differing: Total,
     scrub_unmended: Total,
+    table_copies_mended: Total,
 }
 
 impl Metrics {
@@ -114,6 +115,7 @@ impl Metrics {
             scrub_bad: Total::default(),
             scrub_differing: Total::default(),
             scrub_unmended: Total::default(),
+            table_copies_mended: Total::default(),
         };
         metrics.register_counters(&mut registry);
         metrics.register_levels(&mut registry);
@@ -159,6 +161,11 @@ impl Metrics {
                 "scrub_unmended_blocks",
                 "Blocks of 4 KiB among these that could not be put right",
                 &self.scrub_unmended,
+            ),
+            (
+                "table_copies_mended",
+                "Copies of entries of the page table that scrubs found bad, and that were written again",
+                &self.table_copies_mended,
             ),
         ];
         for (name, help, total) in blocks {
@@ -292,6 +299,7 @@ impl Metrics {
             (&self.scrub_bad, found.bad_blocks),
             (&self.scrub_differing, found.differing_blocks),
             (&self.scrub_unmended, found.unmended_blocks),
+            (&self.table_copies_mended, report.table_copies_mended),
         ] {
             total.inner().store(count, Ordering::Relaxed);
         }
@@ -340,6 +348,7 @@ mod tests {
                 unmended_blocks: 1,
                 ..ScrubFindings::default()
             },
+            table_copies_mended: 3,
             ..LocalReport::default()
         };
         let text = metrics.text(&report);
@@ -360,6 +369,7 @@ mod tests {
             "holdfast_scrub_bad_blocks_total 2",
             "holdfast_scrub_differing_blocks_total 0",
             "holdfast_scrub_unmended_blocks_total 1",
+            "holdfast_table_copies_mended_total 3",
         ] {
             assert!(text.lines().any(|it| it == line), "{line} in:\n{text}");
         }

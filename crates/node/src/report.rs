@@ -71,6 +71,7 @@ impl Reporter {
             // Who steers knows.
             silent: Vec::new(),
             scrubbed: status.scrubbed.into(),
+            table_copies_mended: status.usage.bad_copies,
             devices: crate::devices::documents(&status.devices, names, &self.known),
         }
     }

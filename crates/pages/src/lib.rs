@@ -15,6 +15,7 @@
 extern crate alloc;
 
 mod cache;
+mod check;
 mod moves;
 #[cfg(test)]
 mod moves_tests;

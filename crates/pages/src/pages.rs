@@ -11,6 +11,7 @@ use holdfast_model::{
 };
 
 use crate::cache::{TableBlock, TableCache};
+use crate::check::Checks;
 use crate::place::{PagesPlace, TableBlockId};
 use crate::read::{Loading, Reads};
 use crate::round::{Round, ZOMBIES_PER_ROUND};
@@ -53,6 +54,8 @@ pub(crate) enum Asked {
     Table { block: TableBlockId, copy: usize },
     /// Blocks of a page that moves.
     Fetch(usize),
+    /// One copy of a page's entry.
+    Check(u64),
     /// A write or a flush of the round.
     Round,
 }
@@ -72,6 +75,7 @@ pub struct Pages {
     pub(crate) cache: TableCache,
     pub(crate) loading: BTreeMap<TableBlockId, Loading>,
     pub(crate) reads: Reads,
+    pub(crate) checks: Checks,
     pub(crate) round: Option<Round>,
     pub(crate) asked: BTreeMap<DiskToken, Asked>,
     /// Pages of the map without a slot.
@@ -94,6 +98,7 @@ impl Pages {
             cache: TableCache::new(cache_bytes),
             loading: BTreeMap::new(),
             reads: Reads::default(),
+            checks: Checks::default(),
             round: None,
             asked: BTreeMap::new(),
             lacking: 0,
@@ -241,6 +246,12 @@ impl Pages {
         !self.zombies.is_empty()
     }
 
+    /// Whether the table has copies that a round should write again.
+    #[must_use]
+    pub fn has_bad_copies(&self) -> bool {
+        !self.checks.bad.is_empty()
+    }
+
     /// Takes the end of a request.
     ///
     /// # Errors
@@ -267,6 +278,7 @@ impl Pages {
             Asked::Fetch(number) => {
                 self.take_fetch(number, completion.result, requests, events);
             }
+            Asked::Check(number) => self.take_check(number, completion.result),
             Asked::Round => {
                 completion.result.map_err(|_| PagesFailed)?;
                 self.round_step_done(requests, events);

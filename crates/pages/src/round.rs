@@ -109,6 +109,8 @@ pub(crate) struct Round {
     missing: BTreeSet<TableBlockId>,
     /// Those that are written.
     blocks: BTreeSet<TableBlockId>,
+    /// Those of which a copy was bad.
+    mended: BTreeSet<TableBlockId>,
     /// Those of slots that pages leave.
     sources: BTreeSet<TableBlockId>,
     pub(crate) fetches: Vec<Fetch>,
@@ -171,14 +173,16 @@ impl Pages {
             .chain(zombies.iter().copied())
             .map(TableBlockId::of_slot)
             .collect();
+        let mut mended = self.take_bad_copies();
+        mended.retain(|block| !blocks.contains(block));
         let sources: BTreeSet<TableBlockId> = jobs
             .iter()
             .filter_map(|job| job.from)
             .map(TableBlockId::of_slot)
-            .filter(|block| !blocks.contains(block))
+            .filter(|block| !blocks.contains(block) && !mended.contains(block))
             .collect();
         let mut missing = BTreeSet::new();
-        for block in blocks.iter().chain(&sources) {
+        for block in blocks.iter().chain(&mended).chain(&sources) {
             if self.cache.contains(*block) {
                 self.cache.pin(*block);
             } else {
@@ -193,6 +197,7 @@ impl Pages {
             in_flight: 0,
             missing,
             blocks,
+            mended,
             sources,
             fetches: Vec::new(),
             plan: RoundPlan::default(),
@@ -200,6 +205,12 @@ impl Pages {
             chosen: free_before - self.slots.free(),
         });
         self.round_goes_on(requests, events);
+    }
+
+    /// Whether the round under way writes this block of the table.
+    pub(crate) fn is_in_table_round(&self, block: TableBlockId) -> bool {
+        let round = self.round.as_ref();
+        round.is_some_and(|round| round.blocks.contains(&block) || round.mended.contains(&block))
     }
 
     /// The removals of the round's plan are on stable storage in the owner's journal.
@@ -455,6 +466,13 @@ impl Pages {
             self.set_entry(*slot, SlotContent::Free);
         }
         events.push(PagesEvent::Mapped(round.plan.clone()));
+        for block in core::mem::take(&mut round.mended) {
+            let written = match self.is_known(block) {
+                true => &mut round.blocks,
+                false => &mut round.sources,
+            };
+            written.insert(block);
+        }
         round.step = Step::Table;
         for copy in 0..2 {
             for (disk, offset, parts) in self.table_writes(copy, &round.blocks) {

@@ -376,3 +376,64 @@ fn blocks_known_to_be_bad_stay_known_until_they_are_written_or_read_well() {
     read(&mut pages, &mut memory, 1, 0b0001);
     assert_eq!(bad(&pages), 0b1000);
 }
+
+/// Reads both copies of a page's entry, and writes again what is bad; how many copies have been bad until now.
+fn check(pages: &mut Pages, memory: &mut Memory, page: u32) -> u64 {
+    let mut requests = Vec::new();
+    pages.check(key(page), &mut requests);
+    run(pages, memory, requests, Vec::new());
+    if pages.has_bad_copies() {
+        let (mut requests, mut events) = (Vec::new(), Vec::new());
+        pages.begin_round(Vec::new(), &mut requests, &mut events);
+        run(pages, memory, requests, events);
+    }
+    assert!(!pages.has_bad_copies() && !pages.is_in_round());
+    pages.bad_copies()
+}
+
+#[test]
+fn a_copy_of_an_entry_that_goes_bad_while_the_store_is_open_is_written_again() {
+    for copy in 0..2 {
+        let mut memory = Memory::new();
+        let mut pages = open(&mut memory, 1);
+        paint(&mut pages, &mut memory, 1, vec![(0, data(1))]);
+        let table = layout().table_offsets[copy] as usize;
+        let older = memory.bytes[table..table + 4096].to_vec();
+        paint(&mut pages, &mut memory, 1, vec![(0, data(2))]);
+        paint(&mut pages, &mut memory, 2, vec![(0, data(3))]);
+        // In memory, and not.
+        for start in 1..3 {
+            let good = memory.bytes[table..table + 4096].to_vec();
+            assert_eq!(check(&mut pages, &mut memory, 1), 0);
+            let mut found = 0;
+            for spoiled in [vec![0xA5; 4096], older.clone(), vec![0; 4096]] {
+                memory.bytes[table..table + 4096].copy_from_slice(&spoiled);
+                found += 1;
+                assert_eq!(check(&mut pages, &mut memory, 1), found);
+                assert_eq!(memory.bytes[table..table + 4096], good);
+            }
+            memory.unreadable.push(table as u64);
+            assert_eq!(check(&mut pages, &mut memory, 1), found + 1);
+            memory.unreadable.clear();
+            pages = open(&mut memory, start + 1);
+        }
+        // Nobody else has been touched, and nothing that is not there is looked for.
+        assert_eq!(check(&mut pages, &mut memory, 2), 0);
+        assert_eq!(check(&mut pages, &mut memory, 3), 0);
+        assert_eq!(contents(&read(&mut pages, &mut memory, 1, 1)[0].1), 2);
+    }
+}
+
+#[test]
+fn a_block_that_cannot_be_read_at_all_is_not_overwritten() {
+    let mut memory = Memory::new();
+    let mut pages = open(&mut memory, 1);
+    paint(&mut pages, &mut memory, 1, vec![(0, data(1))]);
+    let mut pages = open(&mut memory, 2);
+    let tables = layout().table_offsets;
+    memory.unreadable.extend(tables);
+    assert_eq!(check(&mut pages, &mut memory, 1), 1);
+    memory.unreadable.clear();
+    let mut pages = open(&mut memory, 3);
+    assert_eq!(contents(&read(&mut pages, &mut memory, 1, 1)[0].1), 1);
+}

@@ -119,6 +119,13 @@ impl Cluster {
         Ok(round)
     }
 
+    /// How many copies of entries of its page table a node has found to be bad since its start.
+    #[must_use]
+    pub fn bad_copies(&self, node: NodeId) -> u64 {
+        let process = self.nodes[&node].process.as_ref();
+        process.map_or(0, |process| process.engine.status().usage.bad_copies)
+    }
+
     /// What was found in slices that are done with a round.
     #[must_use]
     pub fn scrubbed(&mut self, round: u64) -> Vec<ScrubFindings> {

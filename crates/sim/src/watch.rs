@@ -372,7 +372,7 @@ const fn fault_name(fault: &Fault, done: bool) -> Option<&'static str> {
         Fault::PutBack(_) if done => "devices put back",
         Fault::Rot(_) | Fault::RotPages(_) | Fault::RotTable(_) if done => "rot",
         Fault::Rot(_) | Fault::RotPages(_) | Fault::RotTable(_) => "rot: held back",
-        Fault::RotForGood(_) | Fault::RotPagesForGood(_) => "rot",
+        Fault::RotForGood(_) | Fault::RotPagesForGood(_) | Fault::RotTableCopy(_) => "rot",
         Fault::RotJournal(_) if done => "journal rotten",
         Fault::RotJournal(_) => "journal rotten: held back",
         Fault::LoseWrites(_) if done => "lost and misdirected writes",

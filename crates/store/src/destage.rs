@@ -140,7 +140,8 @@ impl Core {
             moved = jobs.len() as u64;
         }
         self.destage.told = false;
-        if !jobs.is_empty() || self.pages.has_leftovers() {
+        let has_more = self.pages.has_leftovers() || self.pages.has_bad_copies();
+        if !jobs.is_empty() || has_more {
             self.begin_round(now, (taken, jobs, moved), out);
         }
     }

@@ -497,6 +497,8 @@ pub struct Usage {
     pub segments: u32,
     /// Segments that are in use.
     pub segments_used: u32,
+    /// Copies of entries of the page table that were bad when they were checked, since the store was opened.
+    pub bad_copies: u64,
 }
 
 /// Where the store leaves requests and events. The driver empties it after every call.

@@ -102,6 +102,13 @@ impl Core {
         self.plan_read(now, number, out);
     }
 
+    /// Reads both copies of a page's entry, with the urgency of what nobody waits for.
+    pub(crate) fn check_entry(&mut self, slice: SliceId, page: PageIndex) {
+        let mut requests = Vec::new();
+        self.pages.check(PageKey { slice, page }, &mut requests);
+        self.push_pages(requests, Urgency::Background);
+    }
+
     /// Plans all of a read, as if it had just been asked for.
     fn plan_read(&mut self, now: Instant, number: u64, out: &mut Output) {
         let read = self.reads.live.get_mut(&number).expect("the read is live");

@@ -125,6 +125,7 @@ impl Core {
             dirty_bytes: self.items.bytes(),
             segments: self.journal.segment_count(),
             segments_used: self.journal.segment_count() - self.journal.free_segments(),
+            bad_copies: self.pages.bad_copies(),
         }
     }
 

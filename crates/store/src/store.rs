@@ -296,6 +296,15 @@ impl Store {
         }
     }
 
+    /// Reads both copies of a page's entry of the page table from the media: one that is bad is written again,
+    /// and counted ([`Usage::bad_copies`]). Nothing is told.
+    pub fn check_entry(&mut self, slice: SliceId, page: PageIndex, out: &mut Output) {
+        if let Some(core) = self.core_mut() {
+            core.check_entry(slice, page);
+            core.requests.release(&mut out.requests);
+        }
+    }
+
     /// Whether an entry that is prepared and not known to be committed touches the range.
     #[must_use]
     pub fn is_dirty(&self, slice: SliceId, range: BlockRange) -> bool {

@@ -47,6 +47,10 @@ pub struct LocalReport {
     /// What scrubs of slices that were led here have found since its start.
     #[serde(default)]
     pub scrubbed: ScrubFindings,
+    /// Copies of entries of its page table that scrubs have found to be bad since its start, and that were written
+    /// again.
+    #[serde(default)]
+    pub table_copies_mended: u64,
     /// Its devices; none while they are not open.
     #[serde(default)]
     pub devices: Vec<Device>,

@@ -90,6 +90,7 @@ impl Engine {
             written: store.written(slice, page),
         };
         let reader = Reader::Verifier(question);
+        self.world.storage.check_entry(slice, page);
         let read = Read::new(now, slice, range, View::Committed, reader);
         self.world.storage.read(now, read);
     }

@@ -64,6 +64,7 @@ impl Cluster {
             Fault::Lie(_) => state.disks.iter_mut().for_each(SimDisk::lie),
             Fault::Rot(_) if is_spare => state.disks.iter_mut().for_each(rot),
             Fault::RotTable(_) if is_spare => state.disks.iter_mut().for_each(rot_table),
+            Fault::RotTableCopy(_) => state.disks.iter_mut().for_each(rot_second_copies),
             Fault::RotJournal(_) if is_off && is_spare => {
                 state.disks.iter_mut().for_each(rot_journal);
             }
@@ -195,15 +196,26 @@ fn rot_journal(disk: &mut SimDisk) {
 
 /// Both copies of an entry of the table rot: a page is lost with them.
 fn rot_entry(disk: &mut SimDisk) {
-    let Some(layout) = layout_of(disk) else {
-        return;
-    };
-    let [first, second] = layout.table_offsets;
-    let end = first + layout.table_bytes();
-    if let Some(entry) = disk.draw_sector(first, end) {
-        disk.rot(entry);
-        disk.rot(entry - first + second);
+    if let Some([first, second]) = draw_entry(disk) {
+        disk.rot(first);
+        disk.rot(second);
     }
+}
+
+fn rot_second_copies(disk: &mut SimDisk) {
+    for _ in 0..LOST_ENTRIES {
+        if let Some([_, second]) = draw_entry(disk) {
+            disk.rot(second);
+        }
+    }
+}
+
+/// Where both copies of an entry are.
+fn draw_entry(disk: &mut SimDisk) -> Option<[u64; 2]> {
+    let layout = layout_of(disk)?;
+    let [first, second] = layout.table_offsets;
+    let entry = disk.draw_sector(first, first + layout.table_bytes())?;
+    Some([entry, entry - first + second])
 }
 
 /// Some of the latest writes to slots, and to one of the two copies of the table, were not done, or

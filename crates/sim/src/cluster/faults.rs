@@ -96,6 +96,8 @@ pub enum Fault {
     RotPages(NodeId),
     /// Both copies of some entries of the table do, and the pages are lost, with the same exception.
     RotTable(NodeId),
+    /// The second copy of some entries of the table does; nothing is lost by that.
+    RotTableCopy(NodeId),
     /// Everything does that the journal of a node, which is off, holds, with the same exception.
     RotJournal(NodeId),
     /// The same as [`Fault::Rot`] without exception: what only this node holds is lost.
@@ -186,6 +188,7 @@ impl Cluster {
             | Fault::Rot(node)
             | Fault::RotPages(node)
             | Fault::RotTable(node)
+            | Fault::RotTableCopy(node)
             | Fault::RotJournal(node)
             | Fault::RotForGood(node)
             | Fault::RotPagesForGood(node)

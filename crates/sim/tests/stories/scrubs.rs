@@ -93,6 +93,28 @@ fn blocks_that_rot_on_any_node_are_found_and_mended() {
     }
 }
 
+/// Nothing but a scrub reads the second copy once a store is open.
+#[test]
+fn copies_of_the_table_that_rot_are_written_again() {
+    for seed in 0..SEEDS {
+        let mut story = settled(seed, Policy::Mirror2);
+        for number in 1..=3 {
+            story.now(Fault::RotTableCopy(NodeId(number)));
+        }
+        let bad = |story: &Story| -> u64 {
+            let nodes = (1..=3).map(|number| story.run.cluster.bad_copies(NodeId(number)));
+            nodes.sum()
+        };
+        let blocks = scrub(&mut story);
+        assert_eq!((blocks.bad, blocks.differing), (0, 0), "seed {seed}");
+        let once = bad(&story);
+        assert!(once > 0, "seed {seed}");
+        scrub(&mut story);
+        assert_eq!(bad(&story), once, "seed {seed}: they are right now");
+        story.ends_well();
+    }
+}
+
 #[test]
 fn what_no_replica_has_any_more_is_told_of() {
     for seed in 0..SEEDS {
