@@ -12,14 +12,14 @@ use holdfast_model::{BLOCK_SIZE, BLOCKS_PER_PAGE, PAGE_SIZE, PageIndex, Sequence
 use holdfast_pages::{PageJob, PageWork, Paint, RoundPlan, runs_of};
 use holdfast_stdx::Instant;
 
-use crate::event::{Output, StoreEvent, StoreToken};
+use crate::event::{Output, StoreToken};
 use crate::item::ItemId;
 use crate::machine::{Core, Lane, Pending, Purpose, Waiter};
 use crate::overlay::Part;
 use crate::requests::Urgency;
 
 /// Pages in a round at most: enough for one flush to serve many, few enough for a round to end soon.
-const ROUND_PAGES_MAX: usize = 256;
+pub(crate) const ROUND_PAGES_MAX: usize = 256;
 /// Bytes of data in a round at most.
 const ROUND_BYTES_MAX: usize = 16 << 20;
 /// Pages in a round that there is no need of: hosts are to notice little of it.
@@ -39,9 +39,9 @@ pub(crate) struct Destage {
     /// It is told.
     told: bool,
     /// Slices whose end is in the journal and whose pages have to go.
-    dropping: VecDeque<SliceId>,
+    pub(crate) dropping: VecDeque<SliceId>,
     /// Slices that are to be dropped when the round under way is over.
-    to_drop: VecDeque<(SliceId, StoreToken, Instant)>,
+    pub(crate) to_drop: VecDeque<(SliceId, StoreToken, Instant)>,
 }
 
 #[derive(Debug)]
@@ -94,16 +94,7 @@ impl Core {
         if self.destage.round.is_some() {
             return;
         }
-        while let Some((id, token, since)) = self.destage.to_drop.pop_front() {
-            let pending = Pending {
-                slice: id,
-                token: Some(token),
-                purpose: Purpose::Drop,
-                waiter: Waiter::Nobody,
-                since,
-            };
-            self.log(Body::DropSlice, Lane::InOrder, pending);
-        }
+        self.log_drops();
         let only_clears = self.only_clears();
         if self.pages.must_clear() || only_clears && self.pages.has_leftovers() {
             return self.begin_round(now, (Vec::new(), Vec::new(), 0), out);
@@ -347,7 +338,8 @@ impl Core {
             let Some(slice) = self.slices.get_mut(&id) else {
                 continue;
             };
-            if slice.dropping {
+            // Behind its end nothing may be said of a slice, and before all has to be: power may fail in between.
+            if slice.is_ended {
                 continue;
             }
             for change in &changes {
@@ -384,65 +376,5 @@ impl Core {
         for item in lost {
             self.release_item(item);
         }
-    }
-
-    pub(crate) fn drop_slice(&mut self, now: Instant, id: SliceId, token: StoreToken) {
-        let slice = self.make_slice(id);
-        slice.dropping = true;
-        let partition = usize::from(slice.partition);
-        self.partitions[partition].dropping += 1;
-        // A round under way may still log pages of the slice; its end must come after.
-        self.destage.to_drop.push_back((id, token, now));
-    }
-
-    /// A slice's end is in the journal: memory forgets it, its pages go round by round.
-    pub(crate) fn drop_logged(&mut self, pending: &Pending) {
-        let id = pending.slice;
-        self.forget_unfinished(id, Sequence::ZERO);
-        let slice = self.slice_mut(id);
-        slice.drop_token = pending.token;
-        let mut gone: Vec<ItemId> = core::mem::take(&mut slice.log).into_values().collect();
-        gone.append(&mut slice.installs);
-        for mut overlay in core::mem::take(&mut slice.overlay).into_values() {
-            overlay.clear_parts(&mut gone);
-        }
-        let reserved = core::mem::take(&mut slice.reserved).len() as u32;
-        slice.claims = Default::default();
-        let partition = usize::from(slice.partition);
-        self.reserved -= reserved;
-        for item in gone {
-            self.release_item(item);
-        }
-        self.partitions[partition]
-            .commands
-            .retain(|command| command.slice != id);
-        self.destage.dropping.push_back(id);
-    }
-
-    /// The next pages of the slices that are being dropped; slices without any are done.
-    fn drop_jobs(&mut self, out: &mut Output) -> Vec<PageJob> {
-        while let Some(id) = self.destage.dropping.front().copied() {
-            let jobs: Vec<PageJob> = self
-                .pages
-                .pages(id)
-                .take(ROUND_PAGES_MAX)
-                .map(|(page, view)| PageJob {
-                    key: PageKey { slice: id, page },
-                    written: view.written,
-                    work: PageWork::Drop,
-                })
-                .collect();
-            if !jobs.is_empty() {
-                return jobs;
-            }
-            self.destage.dropping.pop_front();
-            let slice = self.slices.remove(&id).expect("the slice exists");
-            let group = slice.kept.position.expect("its end is in the journal");
-            self.journal.unpin(slice.partition, group);
-            self.partitions[usize::from(slice.partition)].dropping -= 1;
-            let token = slice.drop_token.expect("somebody asked for it");
-            out.events.push_back(StoreEvent::Durable { token });
-        }
-        Vec::new()
     }
 }

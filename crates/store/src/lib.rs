@@ -54,6 +54,7 @@ mod changed;
 mod config;
 mod destage;
 mod devices;
+mod dropping;
 mod event;
 mod install;
 mod item;

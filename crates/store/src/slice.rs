@@ -47,11 +47,23 @@ pub(crate) struct Slice {
     /// going to be stated by them.
     pub(crate) unwritten: u32,
     pub(crate) dropping: bool,
+    /// Its end is in the journal, or handed to it.
+    pub(crate) is_ended: bool,
     pub(crate) drop_token: Option<StoreToken>,
+    pub(crate) abandoned: Abandoned,
     /// Pages that writes may come for; of the last 8 seconds, and of the 8 before.
     pub(crate) claims: [BTreeSet<PageIndex>; 2],
     /// Pages without a slot that will need one.
     pub(crate) reserved: BTreeSet<PageIndex>,
+}
+
+/// What waited for room when the slice was dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Abandoned {
+    pub(crate) tokens: Vec<StoreToken>,
+    pub(crate) copies: Vec<ItemId>,
+    /// Groups that are pinned until the slice's end is in the journal.
+    pub(crate) holds: Vec<GroupNumber>,
 }
 
 /// The oldest groups whose records still matter for the slice's own state.
@@ -85,7 +97,9 @@ impl Slice {
             waiting: 0,
             unwritten: 0,
             dropping: false,
+            is_ended: false,
             drop_token: None,
+            abandoned: Abandoned::default(),
             claims: [BTreeSet::new(), BTreeSet::new()],
             reserved: BTreeSet::new(),
         }

@@ -216,25 +216,33 @@ impl Bench {
                     }
                 }
             }
-            let Some(request) = self.out.requests.pop_front() else {
+            if self.step()?.is_none() {
                 return Ok(());
-            };
-            let Some(left) = self.left.checked_sub(1) else {
-                memory::tear(&mut self.devices[usize::from(request.disk.0)], &request);
-                return Err(Off);
-            };
-            self.left = left;
-            if let Some((_, slice)) = self.commits.filter(|(at, _)| *at == left) {
-                let prepared = self.store.prepared(slice).1;
-                self.store.set_committed(self.now, slice, prepared);
             }
-            if let DiskOp::Write { parts, .. } = &request.op {
-                let bytes = parts.iter().map(Bytes::len).sum();
-                self.written_max = self.written_max.max(bytes);
-            }
-            let completion = self.perform(request);
-            self.store.handle_disk(self.now, completion, &mut self.out);
         }
+    }
+
+    /// Does one thing that is asked, if there is any.
+    pub(crate) fn step(&mut self) -> Result<Option<()>, Off> {
+        let Some(request) = self.out.requests.pop_front() else {
+            return Ok(None);
+        };
+        let Some(left) = self.left.checked_sub(1) else {
+            memory::tear(&mut self.devices[usize::from(request.disk.0)], &request);
+            return Err(Off);
+        };
+        self.left = left;
+        if let Some((_, slice)) = self.commits.filter(|(at, _)| *at == left) {
+            let prepared = self.store.prepared(slice).1;
+            self.store.set_committed(self.now, slice, prepared);
+        }
+        if let DiskOp::Write { parts, .. } = &request.op {
+            let bytes = parts.iter().map(Bytes::len).sum();
+            self.written_max = self.written_max.max(bytes);
+        }
+        let completion = self.perform(request);
+        self.store.handle_disk(self.now, completion, &mut self.out);
+        Ok(Some(()))
     }
 
     pub(crate) fn perform(&mut self, request: DiskRequest) -> DiskCompletion {
