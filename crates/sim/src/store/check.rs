@@ -89,7 +89,8 @@ impl Host {
                     return Err(format!("{slice} {block:?} is bad for no reason"));
                 }
             };
-            if model.has(block.0) && !model.allows(block.0, reading.from, to, tag) {
+            let is_known = model.has(block.0) && !reading.lacked.contains(&block.0);
+            if is_known && !model.allows(block.0, reading.from, to, tag) {
                 return Err(format!(
                     "{slice} {block:?} reads as {tag} in {:?} from {} to {to}, it is {} then {}",
                     reading.view,
@@ -98,7 +99,7 @@ impl Host {
                     model.at(block.0, to),
                 ));
             }
-            if model.has(block.0) {
+            if is_known {
                 seen.push((block.0, tag));
             }
         }

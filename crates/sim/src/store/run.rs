@@ -163,6 +163,8 @@ pub(crate) struct Reading {
     pub(crate) from: Sequence,
     /// How often entries had been void when it began: then a prepared view is not checked.
     pub(crate) voids: u64,
+    /// The blocks that the replica did not have then, which was being filled: they may come meanwhile.
+    pub(crate) lacked: BTreeSet<u32>,
 }
 
 /// A copy that was taken somewhere and is on its way.

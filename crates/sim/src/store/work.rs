@@ -1,5 +1,7 @@
 //! The work of a run: what is asked of the store, at random.
 
+use std::collections::BTreeSet;
+
 use holdfast_model::{
     BLOCKS_PER_PAGE, BLOCKS_PER_SLICE, BlockIndex, BlockRange, Change, CommandId, Entry, Epoch,
     Fence, Incarnation, PAGES_PER_SLICE, Sequence, SliceId,
@@ -267,12 +269,17 @@ impl Host {
             View::Committed => store.committed(slice),
             View::Prepared => store.prepared(slice).1,
         };
+        let lacked = self.model.get(&slice).map_or_else(BTreeSet::new, |model| {
+            let blocks = range.blocks().map(|block| block.0);
+            blocks.filter(|block| !model.has(*block)).collect()
+        });
         let reading = Reading {
             slice,
             range,
             view,
             from,
             voids: self.voids,
+            lacked,
         };
         self.reading.insert(token, reading);
         let now = self.now;
