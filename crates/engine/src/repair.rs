@@ -287,6 +287,8 @@ impl Engine {
         } else {
             as_of.min(fetching.read.as_of)
         };
+        let committed = self.world.storage.store().committed(slice);
+        let may_be_written = committed > fetching.read.as_of;
         let takes = |ours: Option<u32>, theirs: u32| ours.map_or(is_in_sync, |ours| ours == theirs);
         let change = match &content.content {
             BlockContent::Data { data, checksums } if takes(*checksum, checksums[place]) => {
@@ -299,8 +301,8 @@ impl Engine {
             BlockContent::Zero if checksum.is_none() && is_in_sync => {
                 Change::Clear(BlockRange::single(block))
             }
-            // What it was before that replica was away.
-            BlockContent::Data { .. } | BlockContent::Zero if !is_in_sync => {
+            // What it was before that replica was away; unless it may have been written since it was read here.
+            BlockContent::Data { .. } | BlockContent::Zero if !is_in_sync && !may_be_written => {
                 return Repaired::Nothing;
             }
             // Another version: perhaps this one was overwritten meanwhile, here or there.

@@ -120,6 +120,59 @@ fn a_good_old_block_is_not_given_up_for_a_bad_one() {
     }
 }
 
+/// The only copy that is in sync has bad blocks, and the second one, which comes back, has them as they were when it
+/// left. They are read, which takes long, and written anew, before that one begins to join at a point that is
+/// later. What it gives then, with the checksum that was read, does not land over what was written; and where it
+/// has been brought that by now, the block is not lost.
+#[test]
+fn what_a_joining_replica_gives_is_as_old_as_what_was_read() {
+    // It is brought so many pages before the one that is read: more than are on their way at a time.
+    const OTHERS: u64 = 60;
+    let place = [(64 * OTHERS, 60)];
+    let others: Vec<(u64, u64)> = (0..OTHERS).map(|page| (64 * page, 1)).collect();
+    let mut taken = 0;
+    for seed in 0..4 * SEEDS {
+        let mut story = Story::with(seed, Policy::Mirror2, |plan| {
+            plan.cluster.node.store.destage_after = Duration::from_millis(10);
+            plan.cluster.volumes[0].areas = place.iter().chain(&others).copied().collect();
+            plan.cluster
+                .hosts
+                .iter_mut()
+                .for_each(|host| host.depth = 8);
+        });
+        story.run.cluster.focus(&place);
+        story.busy(true);
+        story.wait(SECOND);
+        story.busy(false);
+        story.wait(3 * SECOND);
+        let (primary, joins) = (story.primary(), story.secondary());
+        story.now(Fault::Kill(joins));
+        story.wait(SECOND);
+        for _ in 0..100 {
+            story.now(Fault::RotPagesForGood(primary));
+        }
+        story.run.cluster.focus(&others);
+        story.busy(true);
+        story.wait(SECOND);
+        story.busy(false);
+        story.wait(3 * SECOND);
+        story.now(Fault::HangReads(primary));
+        story.run.cluster.focus(&place);
+        story.busy(true);
+        story.wait(SECOND / 4);
+        story.busy(false);
+        story.now(Fault::Start(joins));
+        assert!(story.wait_until(joining, joins), "seed {seed}");
+        story.wait(SECOND / 5);
+        let before = story.run.cluster.tally().repaired;
+        story.now(Fault::UnstickDisks(primary));
+        story.wait(SECOND);
+        taken += u64::from(story.run.cluster.tally().repaired > before);
+        story.ends_well();
+    }
+    assert!(taken > 2 * SEEDS, "{taken}");
+}
+
 #[test]
 fn an_emptied_node_that_counts_as_in_sync_is_copied_anew() {
     for seed in 0..SEEDS {
