@@ -379,9 +379,8 @@ impl Cluster {
     fn introduced(&mut self, now: Instant, outcome: &TransactionOutcome) {
         match self.own().read(outcome) {
             Step::Done => self.registered(),
-            Step::Newer => {
+            Step::Newer(key) => {
                 self.register_retry = Some(now + RETRY);
-                let key = self.own().key();
                 self.pass_over(key);
             }
             Step::Doubt => self.changes.push_back(Change::Doubtful),

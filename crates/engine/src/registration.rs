@@ -6,7 +6,7 @@
 //!   store: a node that was emptied, or removed, counts on, and so names no command as its former
 //!   self did;
 //! - a registration that was given up, and arrives late, never replaces a later one;
-//! - the record of a newer version is not replaced: what it says of the past would be lost;
+//! - the record of a newer version is not replaced, nor that of a use: what it says of the past would be lost;
 //! - a store that was brought back from the past is registered only once nothing that it holds is
 //!   relied on any more: until then every start finds out anew.
 
@@ -31,8 +31,9 @@ pub(crate) enum Step {
     /// The store lacks the use of it that is on record: somebody has brought back an old copy. To be asked
     /// again once what it holds is doubted.
     Doubt,
-    /// A newer version wrote it: to be asked again, until an operator has done something about it.
-    Newer,
+    /// A newer version wrote what is under this key: to be asked again, until an operator has done something about
+    /// it.
+    Newer(String),
     /// To replace it.
     Replace(Vec<Compare>, Vec<Operation>),
 }
@@ -63,11 +64,6 @@ impl Registration {
         }
     }
 
-    /// Where this node's record is.
-    pub(crate) fn key(&self) -> String {
-        NodeRecord::key(self.own.node)
-    }
-
     /// What is read: this node's record, the cluster's, and that of the use.
     pub(crate) fn ranges(&self) -> Vec<Operation> {
         let node = self.own.node;
@@ -80,14 +76,21 @@ impl Registration {
         ranges.into()
     }
 
+    /// The first of them that a newer version wrote.
+    fn newer(outcome: &TransactionOutcome) -> Option<&KeyValue> {
+        let node = found(outcome, 0).filter(|pair| is_newer::<NodeRecord>(pair));
+        let cluster = found(outcome, 1).filter(|pair| is_newer::<ClusterRecord>(pair));
+        let of_use = found(outcome, 2).filter(|pair| is_newer::<UseRecord>(pair));
+        node.or(cluster).or(of_use)
+    }
+
     /// The records as they were read.
     pub(crate) fn read(&mut self, outcome: &TransactionOutcome) -> Step {
-        let known_at = found(outcome, 0);
-        let known = known_at.map(|pair| NodeRecord::decode(&pair.value));
-        if matches!(known, Some(Err(RecordError::Schema(_)))) {
-            return Step::Newer;
+        if let Some(newer) = Self::newer(outcome) {
+            return Step::Newer(newer.key.clone());
         }
-        let known = known.and_then(Result::ok);
+        let known_at = found(outcome, 0);
+        let known = known_at.and_then(|pair| NodeRecord::decode(&pair.value).ok());
         if self.proposed && known.as_ref() == Some(&self.own) {
             return Step::Done;
         }
@@ -163,6 +166,11 @@ fn found(outcome: &TransactionOutcome, place: usize) -> Option<&KeyValue> {
         Some(OperationResult::Range(found)) => found.first(),
         _ => None,
     }
+}
+
+/// Whether a newer version wrote it.
+fn is_newer<R: Record>(pair: &KeyValue) -> bool {
+    matches!(R::decode(&pair.value), Err(RecordError::Schema(_)))
 }
 
 /// From where starts are counted at least; told beside the node's own record.

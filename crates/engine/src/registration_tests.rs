@@ -224,20 +224,36 @@ fn the_id_of_another_use_is_of_no_account() {
     assert!(matches!(read, Step::Replace(..)));
 }
 
+/// Its own record, that of the cluster, or that of the use.
 #[test]
-fn the_record_of_a_newer_version_is_not_replaced() {
-    let mut devices = Devices::new(5);
-    let first = devices.registered(11, None);
-    let mut outcome = holding(Some(&first));
-    let OperationResult::Range(found) = &mut outcome.results[0] else {
-        panic!("the record was read");
-    };
-    found[0].value = br#"{"schema":2,"more":true}"#.as_slice().into();
-    let mut registration = devices.start(12);
-    assert_eq!(registration.read(&outcome), Step::Newer);
-    assert_eq!(registration.read(&outcome), Step::Newer);
-    let read = registration.read(&holding(Some(&first)));
-    assert!(matches!(read, Step::Replace(..)));
+fn what_a_newer_version_wrote_is_not_replaced() {
+    let keys = [
+        NodeRecord::key(NodeId(1)),
+        CLUSTER_KEY.into(),
+        UseRecord::key(NodeId(1)),
+    ];
+    for (place, key) in keys.into_iter().enumerate() {
+        let mut devices = Devices::new(5);
+        let first = devices.registered(11, None);
+        let mut outcome = holding(Some(&first));
+        let OperationResult::Range(found) = &mut outcome.results[place] else {
+            panic!("the record was read");
+        };
+        *found = vec![KeyValue {
+            key: key.clone(),
+            value: br#"{"schema":2,"more":true}"#.as_slice().into(),
+            create_revision: Revision(3),
+            mod_revision: Revision(7),
+            version: 1,
+            lease: LeaseId(0),
+        }];
+        let mut registration = devices.start(12);
+        for _ in 0..2 {
+            assert_eq!(registration.read(&outcome), Step::Newer(key.clone()));
+        }
+        let read = registration.read(&holding(Some(&first)));
+        assert!(matches!(read, Step::Replace(..)));
+    }
 }
 
 /// Where one of the two was written by a version that drew no ids, the count decides.
