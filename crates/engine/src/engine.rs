@@ -548,6 +548,7 @@ impl Engine {
             StoreEvent::DeviceFailed { disk } => self.device_failed(disk),
             // The node is to start anew, and can do without it.
             StoreEvent::DeviceLost { disk } => out.push(Command::DeviceLost(disk)),
+            StoreEvent::Unusable { disk } => out.push(Command::Unusable(disk)),
         }
     }
 

@@ -181,6 +181,9 @@ pub enum Command {
     /// A device has failed, and every role here has ended; the store can be opened without the device, at the
     /// next start.
     DeviceLost(DiskId),
+    /// A device has failed without which the store is over, and every role here has ended. The next start may find
+    /// that it works.
+    Unusable(DiskId),
     /// Everything is written and handed over: the process may end. After this, and only then,
     /// nothing more is asked.
     Stopped,

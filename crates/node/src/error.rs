@@ -82,6 +82,16 @@ pub enum NodeError {
         /// The device.
         path: PathBuf,
     },
+    /// A device has failed without which the node can do nothing.
+    #[error(
+        "{} has failed, and the node can do nothing without it: its journal is there\n\n\
+         hint: the kernel's log says how (`dmesg`); the next start tries it again; if it is dead, give the node \
+         blank devices, and it is filled by others", path.display()
+    )]
+    NeededDeviceFailed {
+        /// The device.
+        path: PathBuf,
+    },
     /// The operating system gives no thread, no descriptor.
     #[error("start: {0}")]
     Resources(#[from] io::Error),

@@ -54,8 +54,8 @@ pub(crate) struct Reactor {
     pub(crate) stalls: StallSender,
     pub(crate) names: Names,
     pub(crate) orders: Orders,
-    /// A device that has failed, and that the node can do without at its next start.
-    pub(crate) lost: Option<DiskId>,
+    /// A device that has failed, and whether the node can do nothing without it, at its next start either.
+    pub(crate) lost: Option<(DiskId, bool)>,
     pub(crate) out: Output,
 }
 
@@ -89,11 +89,16 @@ impl Reactor {
                 self.network.close().await;
                 return Ok(());
             }
-            if let Some(disk) = self.lost {
-                // The others are told; then whoever watches over the node starts it without the device.
+            if let Some((disk, is_needed)) = self.lost {
+                // The others are told; then whoever watches over the node starts it again, without the device if
+                // it can do without.
                 self.network.close().await;
                 let path = self.names.devices[usize::from(disk.0)].clone();
-                return Err(NodeError::DeviceLost { path });
+                return Err(if is_needed {
+                    NodeError::NeededDeviceFailed { path }
+                } else {
+                    NodeError::DeviceLost { path }
+                });
             }
             self.network.flush();
             // Requests begin now, and not only when everything has had its turn.
@@ -214,7 +219,8 @@ impl Reactor {
                     self.orders.end(number, result, &mut self.disks);
                 }
                 Command::Release(disk) => self.disks.release(disk),
-                Command::DeviceLost(disk) => self.lost = Some(disk),
+                Command::DeviceLost(disk) => self.lost = Some((disk, false)),
+                Command::Unusable(disk) => self.lost = Some((disk, true)),
                 Command::Stopped => stopped = true,
             }
         }

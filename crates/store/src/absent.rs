@@ -1,7 +1,7 @@
 //! Devices that the store has, and is used without: missing when it was opened, or failed since.
 //!
 //! Invariants:
-//! - without the device that has the journal there is no store;
+//! - without the device that has the journal there is no store, and whoever uses it is told so;
 //! - whoever uses the store hears of a failure at once: from then on calls do nothing;
 //! - once a device is noted as lost nothing on it counts ever again; until then it counts as if nothing had
 //!   happened, for whatever it failed to write is still in the journal;
@@ -56,6 +56,7 @@ impl Core {
         let failed = members.iter().find(|(geometry, _)| geometry.disk == disk);
         let failed = failed.map(|(_, found)| (found.ordinal, found.use_counter));
         let Some((ordinal, last_use)) = failed.filter(|(ordinal, _)| *ordinal != 0) else {
+            out.events.push_back(StoreEvent::Unusable { disk });
             return;
         };
         self.devices.change_list(|list| {
@@ -87,8 +88,10 @@ impl Core {
                 return self.write_loss(1, out);
             }
             (Ok(_), _) => out.events.push_back(StoreEvent::DeviceLost { disk }),
-            // The journal's device fails as well.
-            (Err(_), _) => {}
+            (Err(_), _) => {
+                let disk = self.devices.members[0].0.disk;
+                out.events.push_back(StoreEvent::Unusable { disk });
+            }
         }
         self.loss = None;
     }

@@ -53,7 +53,8 @@ pub enum StoreEvent {
         ordinal: u16,
     },
     /// A write or flush failed: the device is out, and the store with it. Nothing that was not
-    /// reported durable may be taken for it, nothing else will come but `DeviceLost`, and calls do nothing.
+    /// reported durable may be taken for it, nothing else will come but `DeviceLost` or `Unusable`, and calls do
+    /// nothing.
     DeviceFailed {
         /// The device.
         disk: DiskId,
@@ -61,6 +62,12 @@ pub enum StoreEvent {
     /// The list of devices says that the one that has failed is lost: the store can be opened without it. Comes
     /// only if it can, and if the device with the journal still works.
     DeviceLost {
+        /// The device.
+        disk: DiskId,
+    },
+    /// A device has failed, perhaps another one than that of `DeviceFailed`, without which nothing can be noted: the
+    /// one with the journal. The store is over until it is opened with it again.
+    Unusable {
         /// The device.
         disk: DiskId,
     },

@@ -343,6 +343,7 @@ fn a_device_that_fails_is_lost_and_the_others_go_on() {
     bench.broken = Some(DiskId(0));
     assert!(write_until(&mut bench, 0).is_ok());
     assert_eq!(bench.failed, Some((DiskId(0), false)));
+    assert_eq!(bench.unusable, Some(DiskId(0)));
 }
 
 /// Writes a page, which is destaged or fails to be.

@@ -237,7 +237,9 @@ impl Made {
             match event {
                 StoreEvent::Opened(recovered) => self.recovered = Some(recovered),
                 StoreEvent::OpenFailed(error) => self.failed = Some(error.to_string()),
-                StoreEvent::DeviceFailed { disk } | StoreEvent::DeviceLost { disk } => {
+                StoreEvent::DeviceFailed { disk }
+                | StoreEvent::DeviceLost { disk }
+                | StoreEvent::Unusable { disk } => {
                     panic!("{disk:?} does not fail")
                 }
                 StoreEvent::Durable { .. }

@@ -58,7 +58,7 @@ impl Cluster {
                 // Only the store's own runs order anything about devices.
                 Command::Ordered { .. } | Command::Release(_) => {}
                 // The daemon ends, and is started again by somebody.
-                Command::DeviceLost(_) => self.end_process(process),
+                Command::DeviceLost(_) | Command::Unusable(_) => self.end_process(process),
                 Command::Stopped => self.stopped(process),
             }
         }

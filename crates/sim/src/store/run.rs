@@ -468,7 +468,11 @@ impl Host {
     }
 
     fn take(&mut self, event: StoreEvent) -> Check {
-        if self.device_failed && !matches!(event, StoreEvent::DeviceLost { .. }) {
+        let is_of_loss = matches!(
+            event,
+            StoreEvent::DeviceLost { .. } | StoreEvent::Unusable { .. }
+        );
+        if self.device_failed && !is_of_loss {
             let event = describe_event(&event);
             return Err(format!("{event} after a device failed"));
         }
@@ -490,7 +494,10 @@ impl Host {
                 self.loss_is_noted = true;
                 Ok(())
             }
-            StoreEvent::DeviceFailed { .. } | StoreEvent::DeviceLost { .. } => {
+            StoreEvent::Unusable { .. } if self.device_failed => Ok(()),
+            StoreEvent::DeviceFailed { .. }
+            | StoreEvent::DeviceLost { .. }
+            | StoreEvent::Unusable { .. } => {
                 if self.options.failures {
                     self.device_failed = true;
                     Ok(())

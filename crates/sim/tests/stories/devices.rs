@@ -394,6 +394,24 @@ fn a_secondary_whose_reads_hang_holds_no_sync_up() {
     }
 }
 
+/// All devices of the primary fail, the one with the journal among them: it ends, others take over at once, and all is
+/// well when somebody has started it again.
+#[test]
+fn a_node_whose_journal_fails_ends() {
+    for seed in 0..2 * SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(SECOND);
+        let victim = story.primary();
+        story.suffers_briefly(Fault::FailDisks(victim), 2 * SECOND);
+        assert_ne!(story.primary(), victim, "seed {seed}");
+        assert!(!story.run.cluster.is_running(victim), "seed {seed}");
+        story.now(Fault::Start(victim));
+        story.wait(2 * SECOND);
+        story.ends_well();
+    }
+}
+
 /// The devices of a node are brought back as they were a start ago, and the node is started more often than
 /// that before it reaches the metadata. It leads nothing by what they hold, though the record says that it
 /// is in sync, and all others are off.

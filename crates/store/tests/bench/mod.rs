@@ -59,6 +59,8 @@ pub(crate) struct Bench {
     pub(crate) gone: Vec<(Option<DiskId>, u16)>,
     /// The device that has failed, and whether it is noted as lost.
     pub(crate) failed: Option<(DiskId, bool)>,
+    /// The device without which the store is over.
+    pub(crate) unusable: Option<DiskId>,
     pub(crate) read: Option<Vec<BlockRead>>,
 }
 
@@ -116,6 +118,7 @@ impl Bench {
             ordered: Vec::new(),
             gone: Vec::new(),
             failed: None,
+            unusable: None,
             read: None,
         }
     }
@@ -214,6 +217,7 @@ impl Bench {
                         assert_eq!(self.failed, Some((disk, false)));
                         self.failed = Some((disk, true));
                     }
+                    StoreEvent::Unusable { disk } => self.unusable = Some(disk),
                 }
             }
             if self.step()?.is_none() {
