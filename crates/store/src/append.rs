@@ -73,6 +73,7 @@ impl Core {
         };
         let rank = item.rank();
         let number = self.items.add(item, pages.len());
+        self.follow_unfinished(number);
         for page in pages {
             let slice = self.slice_mut(id);
             let overlay = slice.overlay.entry(page).or_default();

@@ -15,7 +15,6 @@ use holdfast_stdx::Instant;
 
 use crate::item::ItemId;
 use crate::machine::{Core, Lane, Pending, Purpose, TWO_LIFETIMES, Waiter};
-use crate::unfinished::Unfinished;
 
 /// Segments that a chain keeps although nothing in them may matter: trimming each as soon as it is
 /// full would write every slice's state again for every segment.
@@ -28,6 +27,9 @@ impl Core {
     }
 
     pub(crate) fn go_on_trimming(&mut self, now: Instant) {
+        for partition in 0..self.partitions.len() as u16 {
+            self.finish_carrying(now, partition);
+        }
         // Until left-over table entries are cleared, the records that say that they are left over
         // must stay.
         if self.pages.has_leftovers() {
@@ -52,13 +54,6 @@ impl Core {
         let Some((last, free_of_pins)) = self.journal.oldest_segment(partition) else {
             return false;
         };
-        let unfinished = state.unfinished.as_ref();
-        if unfinished.is_some_and(|it| it.hold() <= last) {
-            if self.is_carrying_worth_it(partition) {
-                self.finish_carrying(now, partition);
-            }
-            return false;
-        }
         let there = state
             .items
             .range(..=(last, ItemId(u64::MAX)))
@@ -108,9 +103,7 @@ impl Core {
     /// two segments more. Otherwise entries that nobody decides would be copied round and round.
     fn is_carrying_worth_it(&self, partition: u16) -> bool {
         let segment_bytes = 2 * self.journal.record_data_max() as u64;
-        let state = &self.partitions[usize::from(partition)];
-        let unfinished = state.unfinished.as_ref().map_or(0, Unfinished::bytes);
-        let live = state.live_bytes + unfinished;
+        let live = self.partitions[usize::from(partition)].live_bytes;
         let live_segments = live.div_ceil(segment_bytes);
         self.journal.chain_segments(partition) as u64 >= 2 * live_segments + 2
     }

@@ -4,12 +4,16 @@
 //! journal is to be the latest. Where power has failed between the copies, an older one may stand behind a
 //! later change. As long as redo begins before both of them that does no harm; so it does, until the
 //! copies that are missing are written, too.
+//!
+//! That is at once, before anything else happens to the slice, if the journal has the room that this takes: it
+//! keeps some for what makes room. Otherwise it is as soon as it has, with what has come since.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use holdfast_format::{Body, Install};
 use holdfast_journal::GroupNumber;
-use holdfast_model::{Sequence, SliceId};
+use holdfast_model::{Change, Entry, Sequence, SliceId};
 use holdfast_stdx::Instant;
 
 use crate::item::ItemId;
@@ -20,7 +24,8 @@ use crate::machine::{Core, Purpose};
 pub(crate) struct Unfinished {
     /// The oldest group with something of it, which is pinned.
     hold: GroupNumber,
-    /// By slice, those of each in the order of their ranks. Meanwhile items may have come into their pages.
+    slices: BTreeSet<SliceId>,
+    /// Meanwhile items may have come into their pages.
     copies: Vec<Copy>,
     /// What the items cost.
     bytes: u64,
@@ -34,17 +39,27 @@ struct Copy {
     body: Body,
 }
 
-impl Unfinished {
-    pub(crate) fn hold(&self) -> GroupNumber {
-        self.hold
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-}
-
 impl Core {
+    /// A change has come to a slice some of which is to be carried forward again: it belongs behind that.
+    pub(crate) fn follow_unfinished(&mut self, number: ItemId) {
+        let item = &self.items[number];
+        let Some(slice) = self.slice(item.slice) else {
+            return;
+        };
+        let partition = usize::from(slice.partition);
+        if let Some(unfinished) = &mut self.partitions[partition].unfinished
+            && unfinished.slices.contains(&item.slice)
+        {
+            unfinished.bytes += item.cost;
+            unfinished.copies.push(Copy {
+                slice: item.slice,
+                rank: item.rank(),
+                item: number,
+                body: item.body(),
+            });
+        }
+    }
+
     /// Has these items of a slice carried forward again, by rank, those that have the last word on something.
     pub(crate) fn leave_unfinished(&mut self, id: SliceId, items: impl Iterator<Item = ItemId>) {
         let mut copies = Vec::new();
@@ -56,26 +71,16 @@ impl Core {
             };
             bytes += item.cost;
             groups.extend(item.group);
-            let (rank, is_settled) = (item.rank(), self.destage.is_settled(number));
-            let body = match item.body() {
-                // The log may end before it, or begin anew.
-                Body::Entry(entry) if is_settled => Body::Install {
-                    as_of: rank,
-                    install: Install::Change(entry.change),
-                },
-                body => body,
-            };
             copies.push(Copy {
                 slice: id,
-                rank,
+                rank: item.rank(),
                 item: number,
-                body,
+                body: item.body(),
             });
         }
         let Some(hold) = groups.into_iter().min() else {
             return;
         };
-        copies.sort_by_key(|copy| (copy.rank, matches!(copy.body, Body::Install { .. })));
         let partition = self.slice_mut(id).partition;
         self.journal.pin(partition, hold);
         let state = &mut self.partitions[usize::from(partition)];
@@ -83,11 +88,13 @@ impl Core {
             None => {
                 state.unfinished = Some(Unfinished {
                     hold,
+                    slices: BTreeSet::from([id]),
                     copies,
                     bytes,
                 });
             }
             Some(others) => {
+                others.slices.insert(id);
                 others.copies.append(&mut copies);
                 others.bytes += bytes;
                 let later = others.hold.max(hold);
@@ -97,17 +104,46 @@ impl Core {
         }
     }
 
-    /// Writes the copies.
+    /// Writes the copies, if there is room.
     pub(crate) fn finish_carrying(&mut self, now: Instant, partition: u16) {
+        let segment_bytes = 2 * self.journal.record_data_max() as u64;
+        let free_bytes = u64::from(self.journal.free_segments()) * segment_bytes;
         let state = &mut self.partitions[usize::from(partition)];
-        let Some(unfinished) = state.unfinished.take() else {
+        let has_room = |it: &mut Unfinished| it.bytes + 2 * segment_bytes <= free_bytes;
+        let may_begin = state.carrying == 0 && state.dropping == 0;
+        let unfinished = state.unfinished.take_if(|it| may_begin && has_room(it));
+        let Some(mut unfinished) = unfinished else {
             return;
         };
+        let is_copy = |body: &Body| matches!(body, Body::Install { .. });
+        let copies = &mut unfinished.copies;
+        copies.sort_by_key(|copy| (copy.slice, copy.rank, is_copy(&copy.body)));
         assert!(state.carry_hold.is_none(), "one thing is carried at a time");
         state.carry_hold = Some(unfinished.hold);
+        // This holds it until all are written.
+        state.carrying += 1;
         for copy in unfinished.copies {
-            self.carry(now, copy.slice, copy.body, Purpose::CarriedItem(copy.item));
+            // One that has come since, and waits for room, comes behind these by itself.
+            if self.items.get(copy.item).is_some_and(|it| !it.in_journal) {
+                continue;
+            }
+            let committed = self.slice(copy.slice).map(|slice| slice.committed.1);
+            let body = match copy.body {
+                // There is nothing to be redone.
+                Body::Entry(Entry {
+                    change: Change::Nothing,
+                    ..
+                }) if committed >= Some(copy.rank) => continue,
+                // The log may have ended before it, or begun anew since.
+                Body::Entry(entry) if committed >= Some(copy.rank) => Body::Install {
+                    as_of: copy.rank,
+                    install: Install::Change(entry.change),
+                },
+                body => body,
+            };
+            self.carry(now, copy.slice, body, Purpose::CarriedItem(copy.item));
         }
+        self.carry_durable(partition);
     }
 
     /// What is above `after` in the slice's log is void, and must not be written behind the record that says so.
