@@ -13,17 +13,22 @@ use holdfast_format::PageKey;
 use holdfast_model::{ChangedPage, PageIndex, Sequence, SliceId};
 
 use crate::machine::Core;
+use crate::overlay::PageOverlay;
 
 impl Core {
     pub(crate) fn changed_above(&self, id: SliceId, sequence: Sequence) -> Vec<ChangedPage> {
         let Some(slice) = self.slice(id) else {
             return Vec::new();
         };
-        // Of a page whose entry is lost nobody knows when it was written.
+        // Of a page whose entry is lost nobody knows when it was written, unless memory has what was lost.
+        let is_lost = |page: &PageIndex, lost: u64| {
+            let overlay = slice.overlay.get(page);
+            lost & !overlay.map_or(0, PageOverlay::settled_mask) != 0
+        };
         let written = self
             .pages
             .pages(id)
-            .filter(|(_, view)| !view.has_slot || view.lost != 0 || view.written > sequence);
+            .filter(|(page, view)| is_lost(page, view.lost) || view.written > sequence);
         let mut changed: BTreeMap<PageIndex, ChangedPage> =
             written.map(|(page, _)| (page, whole(page))).collect();
         for page in slice.overlay.keys().copied() {
