@@ -70,7 +70,7 @@ impl Host {
             return Err("a read is not as long as its range".into());
         }
         self.report.reads += 1;
-        if !fair || model.dropping.is_some() {
+        if !fair || model.dropping.is_some() || self.drops != reading.drops {
             return Ok(());
         }
         let mut bad = Vec::new();

@@ -165,6 +165,8 @@ pub(crate) struct Reading {
     pub(crate) voids: u64,
     /// The blocks that the replica did not have then, which was being filled: they may come meanwhile.
     pub(crate) lacked: BTreeSet<u32>,
+    /// How many slices had been dropped then: another one of the same name is not what is read.
+    pub(crate) drops: u64,
 }
 
 /// A copy that was taken somewhere and is on its way.
@@ -201,6 +203,8 @@ pub(crate) struct Host {
     /// The id that was drawn last.
     pub(crate) use_id: u64,
     pub(crate) voids: u64,
+    /// Slices that have been dropped.
+    pub(crate) drops: u64,
     pub(crate) opened: bool,
     pub(crate) device_failed: bool,
     /// Since then the store has noted it.
@@ -289,6 +293,7 @@ impl Host {
             id_of_use: None,
             use_id: 0,
             voids: 0,
+            drops: 0,
             opened: false,
             device_failed: false,
             loss_is_noted: false,

@@ -280,6 +280,7 @@ impl Host {
             from,
             voids: self.voids,
             lacked,
+            drops: self.drops,
         };
         self.reading.insert(token, reading);
         let now = self.now;
@@ -305,6 +306,7 @@ impl Host {
         self.copies.retain(|copy| copy.slice != slice);
         self.voids += 1;
         let token = self.token(Asked::Call(slice));
+        self.drops += 1;
         let model = self.model.entry(slice).or_default();
         model.calls.push_back((token.0, Call::Drop));
         let now = self.now;
