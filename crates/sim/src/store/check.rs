@@ -259,6 +259,7 @@ impl Host {
             tail_suspect: false,
             commands: Vec::new(),
         };
+        let is_there = found.is_some();
         let found = found.unwrap_or(&nothing);
         self.report.damaged += u64::from(!found.intact);
         if !found.intact && !journal_rot {
@@ -274,7 +275,7 @@ impl Host {
         let lacks_copies = suspect && self.model[&slice].filled.is_some();
         match log {
             Some(log) if found.intact && !lacks_copies => {
-                self.accept(slice, found, log)?;
+                self.accept(slice, found, log, is_there)?;
                 if found.lacks && !self.lost_device {
                     return Err(format!("{slice} lacks something for no reason"));
                 }
@@ -317,7 +318,13 @@ impl Host {
         })
     }
 
-    fn accept(&mut self, slice: SliceId, found: &RecoveredSlice, log: Log) -> Check {
+    fn accept(
+        &mut self,
+        slice: SliceId,
+        found: &RecoveredSlice,
+        log: Log,
+        is_there: bool,
+    ) -> Check {
         let stopped = self.stopped;
         let model = self.model.get_mut(&slice).expect("it is there");
         if found.committed > model.committed {
@@ -340,7 +347,8 @@ impl Host {
             }
         }
         let was_dropping = model.dropping.is_some();
-        let is_gone = was_dropping && log == Log::default();
+        // One whose entries are all void has nothing, and is there all the same.
+        let is_gone = was_dropping && !is_there && log == Log::default();
         model.recovered_as(log);
         if is_gone {
             self.dropped(slice)?;
