@@ -22,6 +22,7 @@ use holdfast_model::{DiskId, PAGE_SIZE, Tier};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::paths::{Noted, Paths, Place};
+use crate::rates::Rates;
 
 /// Orders that may wait for the loop: people give them.
 const WAITING_MAX: usize = 16;
@@ -378,13 +379,40 @@ pub(crate) fn geometry(disk: DiskId, found: Geometry, tier: Tier) -> DeviceGeome
     }
 }
 
-/// The devices as documents tell them: those that are absent as they are known.
+/// Whether what is on a device is to become less: it goes elsewhere, or is brought by others.
+fn empties(device: &DeviceStatus) -> bool {
+    device.state != State::InUse || device.absent.is_some()
+}
+
+/// Counts of the devices on which there is to be less, by their numbers, that rise by as much as it becomes less.
+pub(crate) fn emptied(devices: &[DeviceStatus]) -> impl Iterator<Item = (u16, u64)> {
+    let emptied = devices.iter().filter(|device| empties(device));
+    emptied.map(|device| (device.ordinal, u64::MAX - used_bytes(device)))
+}
+
+fn used_bytes(device: &DeviceStatus) -> u64 {
+    device.pages_used * PAGE_SIZE as u64
+}
+
+/// How long it takes until nothing is left on a device, at so many bytes a second.
+fn seconds_left(device: &DeviceStatus, bytes_per_second: u64) -> Option<u64> {
+    match used_bytes(device) {
+        _ if !empties(device) => None,
+        0 => Some(0),
+        left => (bytes_per_second > 0).then(|| left.div_ceil(bytes_per_second)),
+    }
+}
+
+/// The devices as documents tell them: those that are absent as they are known. `rates` tells how fast there
+/// is less on one.
 pub(crate) fn documents(
     devices: &[DeviceStatus],
     names: &[PathBuf],
     known: &BTreeMap<u16, Place>,
+    rates: &Rates<u16>,
 ) -> Vec<Device> {
     let document = |device: &DeviceStatus| {
+        let bytes_per_second = rates.per_second(&device.ordinal);
         let place = known.get(&device.ordinal);
         let path = device.disk.map(|disk| &names[usize::from(disk.0)]);
         let path = path.or(place.map(|place| &place.path));
@@ -400,7 +428,9 @@ pub(crate) fn documents(
             journal: device.ordinal == 0,
             is_absent: device.absent.is_some(),
             bytes: device.pages * PAGE_SIZE as u64,
-            used_bytes: device.pages_used * PAGE_SIZE as u64,
+            used_bytes: used_bytes(device),
+            bytes_per_second,
+            seconds_left: seconds_left(device, bytes_per_second),
         }
     };
     devices.iter().map(document).collect()
@@ -414,5 +444,43 @@ fn state(device: &DeviceStatus) -> DeviceState {
         (State::InUse, None) => DeviceState::InUse,
         (State::Draining, None) if device.pages_used == 0 => DeviceState::Drained,
         (State::Draining, None) => DeviceState::Draining,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    /// A store of two devices, the second of which is drained a page in a second; that takes until it holds nothing.
+    #[test]
+    fn a_drain_has_a_rate_and_a_time_left() {
+        let device = |ordinal, state, pages_used| DeviceStatus {
+            disk: None,
+            ordinal,
+            id: ordinal.into(),
+            tier: None,
+            state,
+            absent: None,
+            pages: 100,
+            pages_used,
+        };
+        let start = Instant::now();
+        let mut rates = Rates::default();
+        let mut told = Vec::new();
+        for second in 0..=5 {
+            let statuses = [
+                device(0, State::InUse, 10 + second),
+                device(1, State::Draining, 5 - second),
+            ];
+            rates.note(start + Duration::from_secs(second), emptied(&statuses));
+            let documents = documents(&statuses, &[], &BTreeMap::new(), &rates);
+            let kept = &documents[0];
+            assert_eq!((kept.bytes_per_second, kept.seconds_left), (0, None));
+            told.push(documents[1].seconds_left);
+        }
+        let left = [None, Some(4), Some(3), Some(2), Some(1), Some(0)];
+        assert_eq!(told, left);
     }
 }

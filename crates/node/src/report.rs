@@ -14,7 +14,7 @@ use holdfast_model::{Incarnation, NodeId, PAGE_SIZE, SliceId};
 use crate::config::NodeConfig;
 use crate::paths::Place;
 use crate::rates::Rates;
-use crate::{clock, stalls};
+use crate::{clock, devices, stalls};
 
 /// What does not change while the node runs.
 pub(crate) struct Reporter {
@@ -29,6 +29,8 @@ pub(crate) struct Reporter {
     joining: Rates<(SliceId, NodeId)>,
     /// What those of each node were brought, in all slices.
     brought: Rates<NodeId>,
+    /// What has gone from the devices on which there is to be less, by their numbers.
+    emptied: Rates<u16>,
 }
 
 impl Reporter {
@@ -42,6 +44,7 @@ impl Reporter {
             made: 0,
             joining: Rates::default(),
             brought: Rates::default(),
+            emptied: Rates::default(),
         }
     }
 
@@ -72,7 +75,7 @@ impl Reporter {
             silent: Vec::new(),
             scrubbed: status.scrubbed.into(),
             table_copies_mended: status.usage.bad_copies,
-            devices: crate::devices::documents(&status.devices, names, &self.known),
+            devices: devices::documents(&status.devices, names, &self.known, &self.emptied),
         }
     }
 
@@ -84,6 +87,7 @@ impl Reporter {
         });
         self.joining.note(now, joining);
         self.brought.note(now, status.brought.iter().copied());
+        self.emptied.note(now, devices::emptied(&status.devices));
     }
 
     fn syncs(&self, status: &NodeStatus) -> Vec<LocalSync> {

@@ -81,6 +81,13 @@ pub struct Device {
     /// Bytes of pages that it holds: of one that is draining, those that are left; of one that is absent, what
     /// is lacking because of all that are.
     pub used_bytes: u64,
+    /// Bytes in a second by which that becomes less, over the last ten seconds; zero of one that takes data.
+    #[serde(default)]
+    pub bytes_per_second: u64,
+    /// Seconds until nothing of it is left, at this rate; null of a device that takes data, and if there is no
+    /// rate to tell it from.
+    #[serde(default)]
+    pub seconds_left: Option<u64>,
 }
 
 /// The devices of a node, by their numbers.

@@ -1,6 +1,8 @@
 //! What there is to know about the devices of a node: those that it does without, and those that are drained.
 
-use holdfast_api::documents::{Alert, Device, DeviceState, Finding, FindingKind, Remedy, Severity};
+use holdfast_api::documents::{
+    Alert, Device, DeviceState, Finding, FindingKind, Remedy, Severity, Wait,
+};
 use holdfast_model::record::NodeRecord;
 
 use super::explain::{remedy, wait};
@@ -72,7 +74,10 @@ fn absent(node: &str, device: &Device) -> Finding {
         remedies.extend([replace, remove]);
     }
     let left = device.used_bytes;
-    let waits = (left > 0).then(|| wait("the other copies to bring what was on it"));
+    let waits = (left > 0).then(|| Wait {
+        seconds_left: device.seconds_left,
+        ..wait("the other copies to bring what was on it")
+    });
     Finding {
         waits_for: waits.into_iter().collect(),
         remedies,
@@ -102,14 +107,52 @@ fn draining(node: &str, device: &Device) -> Finding {
         format!("holdfast device drain {node} {number} --cancel"),
     );
     Finding {
-        waits_for: vec![wait(format!(
-            "{} to move to the node's other devices",
-            quantity(device.used_bytes)
-        ))],
+        waits_for: vec![Wait {
+            what: format!(
+                "{} to move to the node's other devices",
+                quantity(device.used_bytes)
+            ),
+            seconds_left: device.seconds_left,
+        }],
         remedies: vec![cancel],
         ..finding(
             FindingKind::DeviceDraining,
             format!("{} is being drained", called(device)),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_api::documents::DeviceTier;
+
+    use super::*;
+
+    #[test]
+    fn how_long_a_drain_takes_is_told() {
+        let mut device = Device {
+            number: 1,
+            path: "/dev/sdb".to_owned(),
+            tier: DeviceTier::Flash,
+            state: DeviceState::Draining,
+            journal: false,
+            is_absent: false,
+            bytes: 1 << 30,
+            used_bytes: 90 << 20,
+            bytes_per_second: 3 << 20,
+            seconds_left: Some(30),
+        };
+        let waits = |finding: Finding| {
+            (
+                finding.waits_for[0].what.clone(),
+                finding.waits_for[0].seconds_left,
+            )
+        };
+        let to_move = "90 MiB to move to the node's other devices".to_owned();
+        assert_eq!(waits(draining("n1", &device)), (to_move, Some(30)));
+        device.state = DeviceState::Lost;
+        device.is_absent = true;
+        let others = "the other copies to bring what was on it".to_owned();
+        assert_eq!(waits(absent("n1", &device)), (others, Some(30)));
     }
 }

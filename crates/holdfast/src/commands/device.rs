@@ -7,6 +7,7 @@ use holdfast_api::ApiClient;
 use holdfast_api::documents::{Device, DeviceChange, DeviceList, DeviceState, DeviceTier};
 
 use super::client;
+use super::protection::about;
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
@@ -146,9 +147,9 @@ pub(crate) async fn run(
     };
     let mut list = client.change_devices(&node, &change).await?;
     let mut looks = 0;
-    while let Some(left) = awaited.and_then(|device| left(&list, device)) {
+    while let Some(device) = awaited.and_then(|number| draining(&list, number)) {
         if looks % LOOKS_PER_WORD == 0 {
-            output.talk(&format!("{} left to move", bytes(left)));
+            output.talk(&left_to_move(device));
         }
         looks += 1;
         tokio::time::sleep(LOOK).await;
@@ -185,12 +186,21 @@ async fn number(client: &ApiClient, node: &str, device: &str) -> Result<u16, Fai
     })
 }
 
-/// The bytes that have to go from a device that is drained; nothing once that is over.
-fn left(list: &DeviceList, number: u16) -> Option<u64> {
+/// A device that is drained; nothing once that is over.
+fn draining(list: &DeviceList, number: u16) -> Option<&Device> {
     let mut devices = list.devices.iter();
     let device = devices.find(|device| device.number == number)?;
     let goes = matches!(device.state, DeviceState::Draining | DeviceState::Leaving);
-    goes.then_some(device.used_bytes)
+    goes.then_some(device)
+}
+
+/// What has to go from it.
+fn left_to_move(device: &Device) -> String {
+    let left = bytes(device.used_bytes);
+    match device.seconds_left {
+        Some(seconds) => format!("{left} left to move: {}", about(seconds)),
+        None => format!("{left} left to move"),
+    }
 }
 
 fn show(output: &Output, list: &DeviceList) -> Result<(), Failure> {
@@ -203,12 +213,20 @@ fn text(list: &DeviceList) -> String {
     }
     let rows: Vec<_> = list.devices.iter().map(row).collect();
     table(
-        ["DEVICE", "PATH", "TIER", "STATE", "JOURNAL", "USED", "SIZE"],
+        [
+            "DEVICE", "PATH", "TIER", "STATE", "JOURNAL", "USED", "SIZE", "EMPTY IN",
+        ],
         &rows,
     )
 }
 
-fn row(device: &Device) -> [String; 7] {
+fn row(device: &Device) -> [String; 8] {
+    let is_kept = device.state == DeviceState::InUse || device.used_bytes == 0;
+    let empty_in = match device.seconds_left {
+        _ if is_kept => "-".to_owned(),
+        Some(seconds) => about(seconds),
+        None => "not known".to_owned(),
+    };
     [
         device.number.to_string(),
         device.path.clone(),
@@ -217,6 +235,7 @@ fn row(device: &Device) -> [String; 7] {
         if device.journal { "yes" } else { "-" }.to_owned(),
         bytes(device.used_bytes),
         bytes(device.bytes),
+        empty_in,
     ]
 }
 
@@ -235,6 +254,8 @@ mod tests {
             is_absent: false,
             bytes: 1 << 30,
             used_bytes,
+            bytes_per_second: 1 << 20,
+            seconds_left: (state == DeviceState::Draining).then_some(used_bytes >> 20),
         };
         let list = DeviceList {
             devices: vec![
@@ -244,10 +265,15 @@ mod tests {
                 device(4, DeviceState::Leaving, 0),
             ],
         };
-        let left = [0, 1, 2, 3, 4].map(|number| left(&list, number));
-        assert_eq!(left, [None, Some(3 << 20), None, None, Some(0)]);
+        let left = [0, 1, 2, 3, 4].map(|number| draining(&list, number).map(left_to_move));
+        let told = "3 MiB left to move: about 3 s".to_owned();
+        let gone = "0 B left to move".to_owned();
+        assert_eq!(left, [None, Some(told), None, None, Some(gone)]);
         let text = text(&list);
-        assert!(text.lines().nth(2).unwrap().contains("draining"), "{text}");
+        let line = |number| text.lines().nth(number).unwrap();
+        assert!(line(2).contains("draining"), "{text}");
+        assert!(line(2).ends_with("about 3 s"), "{text}");
+        assert!(line(1).ends_with('-') && line(3).ends_with('-'), "{text}");
         assert_eq!(text.lines().count(), 5);
     }
 }
