@@ -1,5 +1,5 @@
 //! Runs seeds of the store's simulation: `cargo run --example store -- 7`, or `-- 0..1000`,
-//! with `--trace` for every request and event.
+//! with `--trace` for every request and event, and with `--orders` for orders about devices in every run.
 
 #![allow(clippy::print_stdout)]
 
@@ -20,6 +20,10 @@ fn main() {
         let options = Options {
             trace: std::env::args().any(|argument| argument == "--trace"),
             ..Options::of_seed(seed)
+        };
+        let options = Options {
+            orders: options.orders || std::env::args().any(|argument| argument == "--orders"),
+            ..options
         };
         match std::panic::catch_unwind(move || run(seed, options)) {
             Ok(Ok(report)) if end - first == 1 => println!("{options:?}\n{report:?}"),

@@ -150,3 +150,14 @@ fn an_empty_log_keeps_its_epoch() {
 fn a_log_begins_anew_after_a_crash_in_between() {
     run_all(24..25, as_it_was);
 }
+
+/// Not the store's fault: power was lost while the store was made, so that it was opened without a device which had
+/// not heard of it.
+#[test]
+fn a_store_that_was_half_made_does_without_a_device() {
+    let as_it_was = |seed| Options {
+        orders: true,
+        ..Options::of_seed(seed)
+    };
+    run_all(13_274..13_275, as_it_was);
+}

@@ -130,7 +130,8 @@ impl Host {
                 self.options.crashes || self.options.rot || self.lost_device
             }
             DeviceRefused::Busy => true,
-            DeviceRefused::Absent | DeviceRefused::Lacking { .. } => self.lost_device,
+            DeviceRefused::Absent => self.lost_device || self.half_made,
+            DeviceRefused::Lacking { .. } => self.lost_device,
             DeviceRefused::InUse
             | DeviceRefused::TooSmall { .. }
             | DeviceRefused::BadSector { .. }

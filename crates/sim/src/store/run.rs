@@ -211,6 +211,8 @@ pub(crate) struct Host {
     pub(crate) loss_is_noted: bool,
     /// One has failed that the store can do without: what was on it may be lacking.
     pub(crate) lost_device: bool,
+    /// Power was lost while the store was made, so that some of its devices may not have heard of it.
+    pub(crate) half_made: bool,
     /// Blocks may be bad: the medium was made bad.
     pub(crate) rotten: bool,
     pub(crate) journal_rotten: bool,
@@ -298,6 +300,7 @@ impl Host {
             device_failed: false,
             loss_is_noted: false,
             lost_device: false,
+            half_made: false,
             rotten: false,
             journal_rotten: false,
             broken: BTreeSet::new(),
@@ -387,6 +390,7 @@ impl Host {
             self.advance(next)?;
             // Power may be lost again before the store is open.
             if !self.opened && self.options.crashes && self.prng.chance(1, 400) {
+                self.half_made |= self.uses == 0;
                 self.lose_power();
                 self.begin_to_open(Expected::default());
                 self.pump()?;
