@@ -8,8 +8,10 @@
 //! - what the engines say about themselves is checked after every step.
 
 mod agreement;
+mod bays;
 mod commands;
 mod controller;
+mod device_changes;
 mod devices;
 mod faults;
 mod hosts;
@@ -35,6 +37,8 @@ use holdfast_wire::Lane;
 use self::agreement::Agreement;
 pub use self::controller::ControllerPlan;
 use self::controller::{Controller, Written};
+pub use self::device_changes::DeviceChange;
+use self::device_changes::Settling;
 pub use self::faults::Fault;
 use self::links::Links;
 pub use self::node::NodePlan;
@@ -101,6 +105,8 @@ pub(crate) enum Happening {
     Looked(ProcessId, Arc<Inventory>),
     /// Something that a controller wants written arrives at the metadata.
     Written(Box<Written>),
+    /// Something is done about a device of a process's node, in the end.
+    Settle(ProcessId, u16, Settling),
 }
 
 /// What a cluster is made of.
@@ -315,6 +321,7 @@ impl Cluster {
             Happening::Pass => self.pass(),
             Happening::Looked(process, inventory) => self.looked(process, &inventory),
             Happening::Written(written) => self.written(*written),
+            Happening::Settle(process, device, what) => self.settle_device(process, device, what),
         }
     }
 
@@ -478,10 +485,11 @@ impl Cluster {
     /// Disk requests of a process have ended.
     fn disks(&mut self, process: ProcessId) -> Result<(), Failure> {
         let now = self.now;
-        let node = self.node(process.node);
-        if node.running(process).is_none() {
+        if self.running(process).is_none() {
             return Ok(());
         }
+        self.fail_doomed(process.node);
+        let node = self.node(process.node);
         let mut done = Vec::new();
         for disk in &mut node.disks {
             while let Some(completion) = disk.complete(now) {

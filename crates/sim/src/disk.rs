@@ -352,6 +352,25 @@ impl SimDisk {
         self.failing = true;
     }
 
+    /// Whether writes and flushes fail.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        self.failing
+    }
+
+    /// Writes and flushes do not fail any more.
+    pub fn recover(&mut self) {
+        self.failing = false;
+    }
+
+    /// Whether something is due that would fail on a device that fails.
+    #[must_use]
+    pub fn is_write_due(&self, now: Instant) -> bool {
+        let due = self.in_flight.range(..=(now, u64::MAX));
+        let mut requests = due.map(|(_, in_flight)| &in_flight.request.op);
+        !self.stuck && requests.any(|op| matches!(op, DiskOp::Write { .. } | DiskOp::Flush))
+    }
+
     /// It says that something is on stable storage when it may not be, from now on and for good.
     pub fn lie(&mut self) {
         self.lying = true;

@@ -1,16 +1,19 @@
 //! What must hold after every step, one file each.
 
 mod commits_agree;
+mod device_orders;
 mod late_writes;
 mod one_primary;
 mod records;
 mod settled;
 
-use holdfast_engine::{Engine, ReplicaView};
+use holdfast_engine::{DeviceOrder, DeviceRefused, Engine, ReplicaView};
 use holdfast_metadata::Machine;
 use holdfast_model::{CommandId, NodeId};
 
 use self::commits_agree::CommitsAgree;
+use self::device_orders::DeviceOrders;
+pub(crate) use self::device_orders::{Facts, Ordered};
 use self::one_primary::OnePrimary;
 use crate::catalog::Changed;
 use crate::content::Value;
@@ -21,6 +24,7 @@ use crate::failure::Failure;
 pub(crate) struct Invariants {
     one_primary: OnePrimary,
     commits_agree: CommitsAgree,
+    device_orders: DeviceOrders,
 }
 
 impl Invariants {
@@ -59,6 +63,37 @@ impl Invariants {
     /// A process has ended.
     pub(crate) fn process_ended(&mut self, node: NodeId) {
         self.commits_agree.process_ended(node);
+        self.device_orders.process_ended(node);
+    }
+
+    /// Something is ordered of a node about a device. Returns the order's number.
+    pub(crate) fn device_ordered(&mut self, node: NodeId, order: Ordered) -> u64 {
+        self.device_orders.ordered(node, order)
+    }
+
+    /// Whether a node has orders about devices that are not answered yet.
+    pub(crate) fn has_device_orders(&self, node: NodeId) -> bool {
+        self.device_orders.are_under_way(node)
+    }
+
+    /// An order about a device is answered. Returns it.
+    pub(crate) fn device_answered(
+        &mut self,
+        node: NodeId,
+        number: u64,
+    ) -> Result<Ordered, Failure> {
+        self.device_orders.answered(node, number)
+    }
+
+    /// An order about a device is refused.
+    pub(crate) fn device_refused(
+        &self,
+        node: NodeId,
+        order: &DeviceOrder,
+        refused: DeviceRefused,
+        facts: Facts,
+    ) -> Result<(), Failure> {
+        device_orders::check(node, order, refused, facts)
     }
 
     /// The metadata has changed, and these records with it.

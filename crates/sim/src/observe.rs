@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_engine::{ReplicaView, Stall};
+use holdfast_engine::{DeviceStatus, ReplicaView, Stall};
 use holdfast_model::record::{
     IntentRecord, Membership, Record, ScrubFindings, ScrubRecord, SliceRecord, WishRecord,
 };
@@ -269,6 +269,15 @@ impl Cluster {
     pub fn pages_used(&self, node: NodeId) -> u64 {
         let process = self.nodes[&node].process.as_ref();
         process.map_or(0, |process| process.engine.status().usage.pages_used)
+    }
+
+    /// The devices that a node's store has, if it runs.
+    #[must_use]
+    pub fn devices(&self, node: NodeId) -> Vec<DeviceStatus> {
+        let process = self.nodes[&node].process.iter();
+        process
+            .flat_map(|process| process.engine.status().devices)
+            .collect()
     }
 
     /// What hosts asked and were told.

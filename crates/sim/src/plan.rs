@@ -9,6 +9,7 @@
 //! - data stays recoverable: devices lose what they hold only while another in-sync replica of each of
 //!   their slices exists; where they rot, nothing happens to the other nodes.
 
+mod devices;
 mod episodes;
 mod mix;
 mod operators;
@@ -107,6 +108,8 @@ impl RunPlan {
         // have lost something it is worth it.
         let dear = profile == Profile::Short && !plan.faults.iter().any(|(_, it)| it.loses_data());
         plan.compares = !dear || prng.chance(1, COMPARED_ONE_IN);
+        let own = prng.clone().next_u64() ^ DEVICES;
+        plan.add_devices(profile, weather, &mut Prng::from_seed(own));
         plan
     }
 
@@ -182,5 +185,7 @@ impl RunPlan {
 
 /// Of the short runs whose devices keep what they hold, one in so many has them compared in the end.
 const COMPARED_ONE_IN: u64 = 4;
+/// What makes the stream of numbers for devices another one than the rest of the run goes on with.
+const DEVICES: u64 = 0xDE71_CE5;
 /// Episodes of a long run for each that a short one has.
 const LONG_TIMES: u64 = 6;

@@ -148,6 +148,7 @@ impl Run {
 
     /// Everything that was wrong is right.
     fn mend(&mut self) -> Result<(), Failure> {
+        self.cluster.end_device_faults();
         for node in self.cluster.node_ids() {
             self.cluster.plan_fault(Duration::ZERO, Fault::Start(node));
         }
@@ -176,7 +177,10 @@ impl Run {
             CONVERGENCE_MAX
         };
         self.wait_until_none(start + most, |cluster| {
-            cluster.unconverged().or_else(|| cluster.unsettled())
+            let devices = cluster.devices_unsettled();
+            devices
+                .or_else(|| cluster.unconverged())
+                .or_else(|| cluster.unsettled())
         })?;
         Ok(self.cluster.now().since(start))
     }

@@ -15,7 +15,7 @@ use holdfast_wire::{Message, OutcomeCode, Refusal, Role as JoiningAs, SupplyOutc
 
 use self::moves::{Moves, Trouble};
 use crate::catalog::Changed;
-use crate::cluster::Fault;
+use crate::cluster::{DeviceChange, Fault};
 use crate::coverage::Coverage;
 use crate::network::Place;
 
@@ -199,6 +199,11 @@ impl Watch {
         if let Some(point) = fault_name(fault, done) {
             self.coverage.reach("fault", point);
         }
+        if let Fault::Device(_, change) = fault
+            && let Some(point) = device_change_name(*change, done)
+        {
+            self.coverage.reach("device", point);
+        }
         if let Fault::Order(_, order) = fault {
             self.coverage.reach("order", order_name(*order, done));
         }
@@ -337,6 +342,19 @@ const fn notice_name(notice: &Notice) -> &'static str {
         Notice::DeviceAbsent(..) => "device absent",
         Notice::DeviceFailed(_) => "device failed",
     }
+}
+
+/// What happens to devices; orders are counted when they are answered.
+const fn device_change_name(change: DeviceChange, done: bool) -> Option<&'static str> {
+    Some(match (change, done) {
+        (DeviceChange::Pull(_), true) => "taken out",
+        (DeviceChange::PutBack, true) => "put back",
+        (DeviceChange::Discard, true) => "dead",
+        (DeviceChange::Discard, false) => "dead: held back",
+        (DeviceChange::FailJournal, _) => "journal's fails",
+        (DeviceChange::GiveUp(_), false) => "given up: held back",
+        _ => return None,
+    })
 }
 
 const fn fault_name(fault: &Fault, done: bool) -> Option<&'static str> {

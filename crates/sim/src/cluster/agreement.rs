@@ -148,6 +148,14 @@ impl Agreement {
         self.ghosts.keys().any(|(process, _)| process.node == node)
     }
 
+    /// Whether anybody has asked for a change that has not arrived yet.
+    pub(super) fn is_being_changed(&self) -> bool {
+        let pending = self.sessions.values().flat_map(|it| it.pending.values());
+        let mut asked = pending.filter_map(|pending| pending.request.as_ref());
+        let changes = asked.any(|request| matches!(request, MetadataRequest::Transact(_)));
+        changes || !self.ghosts.is_empty()
+    }
+
     /// A slice's record.
     pub(super) fn slice(&self, slice: SliceId) -> Option<&SliceRecord> {
         self.catalog.slice(slice)

@@ -1,6 +1,7 @@
 //! What engines want done, done.
 
-use holdfast_engine::{Command, PeerCommand};
+use holdfast_engine::{Command, Notice, OpenFailure, PeerCommand};
+use holdfast_model::{DiskId, NodeId};
 use holdfast_stdx::Duration;
 
 use super::node::{Misplaced, ProcessId};
@@ -25,7 +26,11 @@ impl Cluster {
                 Command::Disk(request) => {
                     let now = self.now;
                     let place = usize::from(request.disk.0);
-                    self.node(process.node).disks[place].submit(now, request);
+                    let node = self.node(process.node);
+                    if !node.bays.is_open(request.disk) {
+                        return Err(let_go(process.node, request.disk));
+                    }
+                    node.disks[place].submit(now, request);
                 }
                 Command::Metadata { token, request } => self.ask_metadata(process, token, request),
                 Command::Peer(command) => self.peer_command(process, command),
@@ -33,34 +38,50 @@ impl Cluster {
                 Command::Opened { store, incarnation } => {
                     self.opened(process, store, incarnation)?;
                 }
-                Command::OpenFailed(failure) => {
-                    let node = self.node(process.node);
-                    let lies = node.disks.iter().any(SimDisk::is_lying);
-                    if !node.disks_bad && node.aside.is_none() && !lies {
-                        return Err(Failure::OpenFailed(process.node, failure));
-                    }
-                    self.watch.coverage.reach("opening", "refused");
-                    // The daemon ends, and its node has to be looked after.
-                    self.end_process(process);
-                    if lies {
-                        self.replace_liars(process.node);
-                    }
-                }
+                Command::OpenFailed(failure) => self.open_failed(process, failure)?,
                 Command::Notice(notice) => {
                     self.tally.count(&notice);
                     self.watch.notice(&notice);
+                    if let Notice::DeviceAbsent(..) = notice {
+                        self.node(process.node).is_touched = true;
+                    }
                 }
                 Command::Stalled(stall) => self.stalls.push(SeenStall {
                     node: process.node,
                     told: self.now,
                     stall,
                 }),
-                // Only the store's own runs order anything about devices.
-                Command::Ordered { .. } | Command::Release(_) => {}
+                Command::Ordered { number, result } => {
+                    self.device_ordered(process, number, result)?;
+                }
+                Command::Release(disk) => self.node(process.node).bays.set_open(disk, false),
+                Command::DeviceLost(disk) => self.device_lost(process, disk),
                 // The daemon ends, and is started again by somebody.
-                Command::DeviceLost(_) | Command::Unusable(_) => self.end_process(process),
+                Command::Unusable(_) => self.end_process(process),
                 Command::Stopped => self.stopped(process),
             }
+        }
+        Ok(())
+    }
+
+    /// The daemon ends, and its node has to be looked after.
+    fn open_failed(&mut self, process: ProcessId, failure: OpenFailure) -> Result<(), Failure> {
+        let is_without_device = self.is_without_device(process.node, &failure);
+        let node = self.node(process.node);
+        let lies = node.disks.iter().any(SimDisk::is_lying);
+        // What was left of making it is nothing that anybody has used.
+        let is_half_made = !node.is_made && node.starts_of_disks > 1;
+        let is_expected = node.disks_bad || node.aside.is_some() || is_without_device;
+        if !is_expected && !lies && !is_half_made {
+            return Err(Failure::OpenFailed(process.node, failure));
+        }
+        self.watch.coverage.reach("opening", "refused");
+        self.end_process(process);
+        if lies {
+            self.replace_liars(process.node);
+        } else if is_half_made {
+            self.node(process.node).replace_disks();
+            self.start_soon(process.node);
         }
         Ok(())
     }
@@ -76,6 +97,8 @@ impl Cluster {
             return Err(Failure::OpenedForeign(process.node));
         }
         self.node(process.node).known_start = process.start;
+        self.node(process.node).is_made = true;
+        self.look_at_devices(process.node);
         let Some(running) = self.running(process) else {
             return Ok(());
         };
@@ -124,5 +147,12 @@ impl Cluster {
     fn stopped(&mut self, process: ProcessId) {
         self.line(Place::Node(process.node), format_args!("has stopped"));
         self.end_process(process);
+    }
+}
+
+fn let_go(node: NodeId, disk: DiskId) -> Failure {
+    Failure::Invariant {
+        name: "device_orders",
+        what: format!("{node} asks disk {}, which it has let go", disk.0),
     }
 }

@@ -7,7 +7,7 @@
 use holdfast_format::{
     DeviceLayout, PageEntry, SUPERBLOCK_BYTES, SlotContent, Superblock, TABLE_BLOCK, TABLE_ENTRY,
 };
-use holdfast_model::record::{Membership, ReplicaRecord};
+use holdfast_model::record::SliceRecord;
 use holdfast_model::{BLOCK_SIZE, NodeId, PAGE_SIZE};
 use holdfast_stdx::{Duration, crc32c};
 
@@ -54,7 +54,10 @@ impl Cluster {
             }
             Fault::FailDisks(_) => {
                 state.disks_bad = true;
-                state.disks.iter_mut().for_each(SimDisk::fail);
+                state.disks[0].fail();
+                for disk in &state.disks[1..] {
+                    state.bays.doom(disk.id());
+                }
             }
             Fault::Wipe(_) if is_off && is_spare => state.replace_disks(),
             Fault::CopyDisks(_) => state.copy_disks(),
@@ -121,20 +124,35 @@ impl Cluster {
 
     /// Whether every slice has an in-sync replica elsewhere, on the devices that it had then; and nothing
     /// that the node has asked of the metadata is on its way still, for that may take the others out.
-    fn is_spare(&self, node: NodeId) -> bool {
+    pub(super) fn is_spare(&self, node: NodeId) -> bool {
         !self.agreement.is_haunted_by(node)
             && self.slices().all(|record| {
-                let whole = |replica: &&ReplicaRecord| replica.membership == Membership::InSync;
-                let mut others = record
-                    .replicas
-                    .iter()
-                    .filter(whole)
-                    .filter(|it| it.node != node);
-                others.any(|replica| {
-                    let node = &self.nodes[&replica.node];
-                    node.store == replica.store && node.aside.is_none()
-                })
+                let mut others = record.in_sync().filter(|it| *it != node);
+                others.any(|other| self.is_whole(other, record))
             })
+    }
+
+    /// Whether a node has what a record says that it has: all of a slice.
+    pub(super) fn is_whole(&self, node: NodeId, record: &SliceRecord) -> bool {
+        let node = &self.nodes[&node];
+        let replica = record.replica(node.id);
+        if replica.is_none_or(|it| it.store != node.store) || node.aside.is_some() {
+            return false;
+        }
+        if !node.is_wounded {
+            return true;
+        }
+        let Some(process) = &node.process else {
+            return false;
+        };
+        let shown = node.clock.shows(self.now);
+        let mut views = process.engine.views(shown);
+        let view = views.find(|view| view.slice == record.slice);
+        let status = process.engine.status();
+        let mut replicas = status.replicas.iter();
+        let replica = replicas.find(|replica| replica.slice == record.slice);
+        view.is_some_and(|view| view.in_sync == Some(record.epoch))
+            && replica.is_some_and(|replica| replica.bad_blocks == 0)
     }
 }
 

@@ -6,7 +6,7 @@ use holdfast_model::NodeId;
 use holdfast_stdx::{Duration, Prng};
 
 use super::node::{Freeze, ProcessId};
-use super::{Cluster, Happening};
+use super::{Cluster, DeviceChange, Happening};
 use crate::failure::Failure;
 use crate::network::Place;
 
@@ -54,7 +54,8 @@ pub enum Fault {
     UnstickDisks(NodeId),
     /// A node's devices may take so much longer for each request, until its process ends.
     SlowDisks(NodeId, Duration),
-    /// A node's devices fail: writes and flushes end in errors.
+    /// A node's devices fail: writes and flushes end in errors. Those without the journal do if others have
+    /// what is on them.
     FailDisks(NodeId),
     /// One answer of the metadata in so many is lost; zero: none is.
     LoseAnswers(u64),
@@ -110,6 +111,8 @@ pub enum Fault {
     /// Blocks of pages on the devices of a node, which is off, hold something else, and all checksums
     /// are right for it: what memory that went bad before a checksum was taken leaves behind.
     Alter(NodeId),
+    /// Devices of a node come and go.
+    Device(NodeId, DeviceChange),
 }
 
 impl Fault {
@@ -130,6 +133,7 @@ impl Fault {
                 | Self::RotPagesForGood(_)
                 | Self::LoseWrites(_)
                 | Self::Alter(_)
+                | Self::Device(_, DeviceChange::Pull(_) | DeviceChange::Fail(_))
         )
     }
 }
@@ -168,6 +172,10 @@ impl Cluster {
             Fault::PutBack(node) => done = self.put_back(node),
             Fault::Order(node, order) => done = self.order(node, order),
             Fault::Move => done = self.move_slice(),
+            Fault::Device(node, change) => match self.device_change(node, change) {
+                Ok(it) => done = it,
+                Err(failure) => result = Err(failure),
+            },
             Fault::RollBackMetadata | Fault::EmptyMetadata | Fault::RestoreMetadata => {
                 match self.metadata_fault(fault) {
                     Ok(it) => done = it,
@@ -202,6 +210,7 @@ impl Cluster {
     }
 
     pub(super) fn kill(&mut self, node: NodeId) {
+        self.heal(node);
         let process = self.node(node).process.take();
         self.node(node).disks_bad = false;
         for disk in &mut self.node(node).disks {
@@ -213,6 +222,7 @@ impl Cluster {
     }
 
     fn lose_power(&mut self, node: NodeId) {
+        self.heal(node);
         let process = self.node(node).process.take();
         self.node(node).disks_bad = false;
         for disk in &mut self.node(node).disks {
@@ -231,6 +241,7 @@ impl Cluster {
     }
 
     fn bury(&mut self, process: ProcessId, kernel_lives: bool) {
+        self.node(process.node).bays.close();
         self.links_of_dead(process, kernel_lives);
         self.connections_of_dead(process, kernel_lives);
         self.metadata_of_dead(process);

@@ -12,6 +12,7 @@ use holdfast_model::{ClusterId, DiskId, ENTRY_BYTES_MAX, Incarnation, NodeId, St
 use holdfast_stdx::{Duration, Instant, Prng};
 use holdfast_store::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
 
+use super::bays::Bays;
 use crate::clock::Clock;
 use crate::disk::{Latency, SimDisk};
 use crate::schedule::Appointment;
@@ -29,8 +30,10 @@ pub(crate) struct ProcessId {
 /// Devices and limits of every node.
 #[derive(Clone, Copy, Debug)]
 pub struct NodePlan {
-    /// Bytes of each device.
+    /// Bytes of the device with the journal.
     pub device_bytes: u64,
+    /// Bytes of each other one that a node has at first.
+    pub page_device_bytes: u64,
     /// Devices of a node.
     pub device_count: u16,
     /// Bytes that a device writes whole or not at all.
@@ -58,6 +61,7 @@ impl NodePlan {
         };
         Self {
             device_bytes: 256 << 20,
+            page_device_bytes: 256 << 20,
             device_count: 1 + u16::from(prng.chance(1, 4)),
             sector: *prng.choose(&[512, 4096]),
             store: StoreConfig {
@@ -85,6 +89,8 @@ pub(crate) struct Node {
     pub(crate) plan: NodePlan,
     pub(crate) clock: Clock,
     pub(crate) disks: Vec<SimDisk>,
+    /// Where they are.
+    pub(super) bays: Bays,
     pub(crate) store: StoreId,
     pub(crate) starts: u64,
     /// The last of them of which the metadata knows.
@@ -95,6 +101,18 @@ pub(crate) struct Node {
     pub(super) aside: Option<Aside>,
     /// Its devices fail, or answer nothing, until the process ends.
     pub(crate) disks_bad: bool,
+    /// Something of what its record says may be lacking, until its process is seen to have all of it.
+    pub(super) is_wounded: bool,
+    /// Its store is made, and was open.
+    pub(super) is_made: bool,
+    /// Starts that its devices have seen.
+    pub(super) starts_of_disks: u64,
+    /// Its devices are not those that it had at first, or were not.
+    pub(super) is_touched: bool,
+    /// Devices that it was without when it last opened the others.
+    pub(super) absent_count: usize,
+    /// Nothing is ordered about its devices in the end before this.
+    pub(super) orders_rest: Instant,
     pub(crate) process: Option<Process>,
     pub(crate) prng: Prng,
 }
@@ -167,12 +185,19 @@ impl Node {
             plan,
             clock,
             disks: Vec::new(),
+            bays: Bays::default(),
             copied: None,
             aside: None,
             store: StoreId(0),
             starts: 0,
             known_start: 0,
             disks_bad: false,
+            is_wounded: false,
+            is_made: false,
+            starts_of_disks: 0,
+            is_touched: false,
+            absent_count: 0,
+            orders_rest: Instant::ZERO,
             process: None,
             prng,
         };
@@ -189,21 +214,34 @@ impl Node {
         self.disks = (0..plan.device_count)
             .map(|index| {
                 let prng = prng.fork();
-                SimDisk::new(
-                    DiskId(index),
-                    plan.device_bytes,
-                    plan.sector,
-                    plan.latency,
-                    prng,
-                )
+                let bytes = match index {
+                    0 => plan.device_bytes,
+                    _ => plan.page_device_bytes,
+                };
+                SimDisk::new(DiskId(index), bytes, plan.sector, plan.latency, prng)
             })
             .collect();
+        self.bays = Bays::full(self.disks.len());
+        self.is_wounded = false;
+        self.is_made = false;
+        self.starts_of_disks = 0;
+        self.absent_count = 0;
+    }
+
+    /// A blank device that the node can be given.
+    pub(super) fn new_disk(&mut self, bytes: u64) -> DiskId {
+        let disk = DiskId(self.disks.len() as u16);
+        let (plan, prng) = (self.plan, self.prng.fork());
+        let fresh = SimDisk::new(disk, bytes, plan.sector, plan.latency, prng);
+        self.disks.push(fresh);
+        self.bays.add();
+        disk
     }
 
     /// Copies what is on stable storage at this moment.
     pub(crate) fn copy_disks(&mut self) {
-        if self.aside.is_some() {
-            // They are not all its own now.
+        if self.aside.is_some() || !self.bays.are_full() {
+            // They are not all its own now, or not all there.
             return;
         }
         let mut disks = self.disks.clone();
@@ -220,7 +258,9 @@ impl Node {
             return false;
         };
         self.aside = None;
+        self.bays = Bays::full(disks.len());
         self.disks = disks;
+        self.is_wounded = true;
         true
     }
 
@@ -240,6 +280,7 @@ impl Node {
         let old = disks.swap_remove(0);
         self.set_aside(Misplaced::Old);
         self.disks[0] = old;
+        self.is_wounded = true;
         true
     }
 
@@ -254,21 +295,30 @@ impl Node {
         self.disks.iter().all(SimDisk::is_blank)
     }
 
+    /// The devices that the next process is given.
     pub(crate) fn geometry(&self) -> Vec<DeviceGeometry> {
-        let devices = self.disks.iter().map(|disk| DeviceGeometry {
-            disk: disk.id(),
-            bytes: disk.bytes(),
+        let given = self.disks.iter().filter(|it| self.bays.is_given(it.id()));
+        given.map(|disk| self.geometry_of(disk.id())).collect()
+    }
+
+    pub(super) fn geometry_of(&self, disk: DiskId) -> DeviceGeometry {
+        DeviceGeometry {
+            disk,
+            bytes: self.disks[usize::from(disk.0)].bytes(),
             sector: self.plan.sector,
             tier: Tier::Flash,
-        });
-        devices.collect()
+        }
     }
 
     /// The process's engine, and what it wants done first.
     pub(crate) fn start(&mut self, now: Instant) -> Output {
         assert!(self.process.is_none(), "a node runs one process");
         self.starts += 1;
+        self.starts_of_disks += 1;
         let number = self.id.0;
+        // Where one was left out no store is made.
+        let makes = self.bays.are_all_given();
+        let nonce = self.prng.next_u64();
         let config = EngineConfig {
             cluster: CLUSTER,
             node: self.id,
@@ -277,11 +327,11 @@ impl Node {
             peer: format!("127.0.0.{number}:7000"),
             api: format!("http://127.0.0.{number}:7460"),
             devices: self.geometry(),
-            create: Some(StoreIdentity {
+            create: makes.then_some(StoreIdentity {
                 cluster: CLUSTER,
                 store: self.store,
                 node: self.id,
-                nonce: self.prng.next_u64(),
+                nonce,
             }),
             use_id: self.starts,
             store: self.plan.store,
@@ -289,6 +339,7 @@ impl Node {
             hold: self.plan.hold,
             takeovers_max: self.plan.takeovers_max,
         };
+        self.bays.open_given();
         let mut out = Output::default();
         let engine = Engine::new(config, self.clock.shows(now), &mut out);
         self.process = Some(Process {

@@ -214,7 +214,7 @@ impl RunPlan {
     }
 
     /// From when to when something is wrong: mostly for a moment, at times for seconds.
-    fn draw_span(&self, prng: &mut Prng) -> Span {
+    pub(super) fn draw_span(&self, prng: &mut Prng) -> Span {
         let load = self.load.as_millis() as u64;
         let start = Duration::from_millis(prng.between(100, load - 200));
         let length = Duration::from_millis(if prng.chance(1, 3) {
