@@ -1,5 +1,6 @@
 //! Stories with a known beginning: what happens to a cluster when one thing goes wrong.
 
+mod absences;
 mod devices;
 mod links;
 mod metadata;
