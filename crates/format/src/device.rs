@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0         1 MiB     2 MiB
-//! │superblock│superblock│ journal (device 0 only) │ table A │ slots … │ table B │
+//! │superblock│superblock│ journal, or its room    │ table A │ slots … │ table B │
 //! ```
 //!
 //! Invariants: regions do not overlap, each begins at a multiple of 4 KiB, and the two tables are

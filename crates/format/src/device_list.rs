@@ -3,6 +3,7 @@
 //! Invariants:
 //! - ids, numbers (ordinals) and numbers of slots are given out once in the life of a store, so that
 //!   what an entry of a page table or of the list says never comes to mean something else;
+//! - one device has the journal, and is there; at most one other is about to get it;
 //! - every change raises the generation; the list on the device with the journal counts, and is
 //!   written there before it is written to any other device of the store;
 //! - entries are in the order of their ordinals, which is that of their slots.
@@ -31,12 +32,12 @@ pub(crate) struct ListedBytes {
     pub(crate) absent: u8,
     /// The lowest 24 bits: a use's number has no more.
     pub(crate) last_use: [u8; 3],
-    pub(crate) reserved: u8,
+    pub(crate) journal: u8,
 }
 
 const _: () = assert!(size_of::<ListedBytes>() == 24);
 const _: () = assert!(offset_of!(ListedBytes, absent) == 19);
-const _: () = assert!(offset_of!(ListedBytes, reserved) == 23);
+const _: () = assert!(offset_of!(ListedBytes, journal) == 23);
 
 impl ListedBytes {
     pub(crate) const NONE: Self = Self {
@@ -47,7 +48,7 @@ impl ListedBytes {
         state: 0,
         absent: 0,
         last_use: [0; 3],
-        reserved: 0,
+        journal: 0,
     };
 }
 
@@ -71,12 +72,36 @@ pub struct Absence {
     pub last_use: u64,
 }
 
+/// What a device has to do with the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalMark {
+    /// Nothing: there is no room for it.
+    None,
+    /// There is room for it.
+    Room,
+    /// It is about to be here: whether it is already, the device's own list says.
+    Next,
+    /// It is here.
+    Here,
+}
+
+impl JournalMark {
+    /// What a list without marks says of the device of this number.
+    #[must_use]
+    pub fn unmarked(ordinal: u16) -> Self {
+        match ordinal {
+            0 => Self::Here,
+            _ => Self::None,
+        }
+    }
+}
+
 /// A device of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListedDevice {
     /// Drawn at random when it was added, not 0.
     pub id: u64,
-    /// Its number; the journal is on 0.
+    /// Its number.
     pub ordinal: u16,
     /// Number of its first slot among all slots of the store.
     pub slot_base: u32,
@@ -86,6 +111,8 @@ pub struct ListedDevice {
     pub state: DeviceState,
     /// It is not there, or has failed.
     pub absent: Option<Absence>,
+    /// What it has to do with the journal.
+    pub journal: JournalMark,
 }
 
 /// The devices of a store.
@@ -128,8 +155,33 @@ impl DeviceList {
         self.devices.iter().any(|device| device.absent.is_some())
     }
 
+    /// The device that has the journal; none where there is no list.
+    #[must_use]
+    pub fn journal(&self) -> Option<&ListedDevice> {
+        self.marked(JournalMark::Here)
+    }
+
+    /// The device that is about to have the journal.
+    #[must_use]
+    pub fn next_journal(&self) -> Option<&ListedDevice> {
+        self.marked(JournalMark::Next)
+    }
+
+    fn marked(&self, mark: JournalMark) -> Option<&ListedDevice> {
+        self.devices.iter().find(|device| device.journal == mark)
+    }
+
+    /// Whether it says more of the journal than that it is on device 0, which is in use.
+    pub(crate) fn has_marks(&self) -> bool {
+        self.devices.iter().any(|device| {
+            let is_usual = device.journal == JournalMark::unmarked(device.ordinal);
+            !is_usual || (device.ordinal == 0 && device.state != DeviceState::InUse)
+        })
+    }
+
     pub(crate) fn encode(&self) -> [ListedBytes; DEVICES_MAX] {
         assert!(self.is_sound(), "a list that is written is one");
+        let has_marks = self.has_marks();
         let mut bytes = [ListedBytes::NONE; DEVICES_MAX];
         for (place, device) in bytes.iter_mut().zip(&self.devices) {
             let last_use = device.absent.map_or(0, |absent| absent.last_use);
@@ -150,30 +202,39 @@ impl DeviceList {
                     Some(Absence { is_lost: true, .. }) => 2,
                 },
                 last_use: [low, middle, high],
-                reserved: 0,
+                journal: match device.journal {
+                    _ if !has_marks => 0,
+                    JournalMark::None => 0,
+                    JournalMark::Room => 1,
+                    JournalMark::Next => 2,
+                    JournalMark::Here => 3,
+                },
             };
         }
         bytes
     }
 
-    /// The list with these entries; nothing if they contradict each other.
+    /// The list with these entries; nothing if they contradict each other. Without marks the journal is on
+    /// device 0.
     pub(crate) fn decode(
         (generation, next_slot, next_ordinal): (u64, u32, u16),
         entries: &[ListedBytes; DEVICES_MAX],
         count: u16,
+        has_marks: bool,
     ) -> Option<Self> {
         let (entries, rest) = entries.split_at_checked(usize::from(count))?;
         if rest.iter().any(|entry| entry.as_bytes() != [0; 24]) {
             return None;
         }
-        let devices = entries.iter().map(listed).collect::<Option<Vec<_>>>()?;
+        let devices = entries.iter().map(|entry| listed(entry, has_marks));
+        let devices = devices.collect::<Option<Vec<_>>>()?;
         let list = Self {
             generation,
             next_slot,
             next_ordinal,
             devices,
         };
-        list.is_sound().then_some(list)
+        (list.is_sound() && (has_marks || !list.has_marks())).then_some(list)
     }
 
     fn is_sound(&self) -> bool {
@@ -192,20 +253,26 @@ impl DeviceList {
             if twice || device.id == 0 || device.ordinal < ordinals || device.slot_base < slots {
                 return false;
             }
-            // The first has the journal, wherever later ones have come and gone.
-            if (place == 0) != (device.ordinal == 0) || device.ordinal == u16::MAX {
+            if device.ordinal == u16::MAX {
                 return false;
             }
             (slots, ordinals) = (end, device.ordinal + 1);
         }
         self.devices.len() <= DEVICES_MAX
             && !self.devices.is_empty()
-            && self.devices[0].state == DeviceState::InUse
-            && self.devices[0].absent.is_none()
+            && self.is_there_once(JournalMark::Here) == Some(true)
+            && self.is_there_once(JournalMark::Next) != Some(false)
             && self.devices.iter().all(is_used_up_to)
             && slots <= self.next_slot
             && ordinals <= self.next_ordinal
             && self.next_slot <= SLOT_COUNT_MAX
+    }
+
+    /// Whether there is one device with this mark, and it is not absent; nothing if there is none.
+    fn is_there_once(&self, mark: JournalMark) -> Option<bool> {
+        let mut marked = self.devices.iter().filter(|device| device.journal == mark);
+        let first = marked.next()?;
+        Some(first.absent.is_none() && marked.next().is_none())
     }
 }
 
@@ -215,7 +282,7 @@ fn is_used_up_to(device: &ListedDevice) -> bool {
         .is_none_or(|absent| absent.last_use <= USE_COUNTER_MAX)
 }
 
-fn listed(entry: &ListedBytes) -> Option<ListedDevice> {
+fn listed(entry: &ListedBytes, has_marks: bool) -> Option<ListedDevice> {
     let state = match entry.state {
         1 => DeviceState::InUse,
         2 => DeviceState::Draining,
@@ -232,13 +299,22 @@ fn listed(entry: &ListedBytes) -> Option<ListedDevice> {
         }),
         _ => return None,
     };
-    (entry.reserved == 0).then_some(ListedDevice {
+    let journal = match (entry.journal, has_marks) {
+        (0, false) => JournalMark::unmarked(entry.ordinal.get()),
+        (0, true) => JournalMark::None,
+        (1, true) => JournalMark::Room,
+        (2, true) => JournalMark::Next,
+        (3, true) => JournalMark::Here,
+        _ => return None,
+    };
+    Some(ListedDevice {
         id: entry.id.get(),
         ordinal: entry.ordinal.get(),
         slot_base: entry.slot_base.get(),
         slot_count: entry.slot_count.get(),
         state,
         absent,
+        journal,
     })
 }
 
@@ -256,6 +332,7 @@ mod tests {
             slot_count: 8,
             state: DeviceState::InUse,
             absent: None,
+            journal: JournalMark::unmarked(ordinal),
         }
     }
 
@@ -270,7 +347,18 @@ mod tests {
 
     fn read(list: &DeviceList, entries: &[ListedBytes; DEVICES_MAX]) -> Option<DeviceList> {
         let head = (list.generation, list.next_slot, list.next_ordinal);
-        DeviceList::decode(head, entries, list.devices.len() as u16)
+        DeviceList::decode(head, entries, list.devices.len() as u16, list.has_marks())
+    }
+
+    /// The journal is on the second device, and on its way to the third; the first is leaving.
+    fn marked() -> DeviceList {
+        let mut list = list();
+        let marks = [JournalMark::Room, JournalMark::Here, JournalMark::Next];
+        for (device, mark) in list.devices.iter_mut().zip(marks) {
+            device.journal = mark;
+        }
+        list.devices[0].state = DeviceState::Leaving;
+        list
     }
 
     #[test]
@@ -301,8 +389,8 @@ mod tests {
             |entries| entries[1].slot_base = U32::new(7),
             |entries| entries[2].slot_base = U32::new(57),
             |entries| entries[2].ordinal = U16::new(8),
-            |entries| entries[3].reserved = 1,
-            |entries| entries[1].reserved = 1,
+            |entries| entries[3].journal = 1,
+            |entries| entries[1].journal = 1,
             |entries| entries[0].absent = 1,
             |entries| entries[1].absent = 3,
             |entries| entries[1].last_use[0] = 1,
@@ -311,6 +399,41 @@ mod tests {
             let mut entries = list().encode();
             spoil(&mut entries);
             assert_eq!(read(&list(), &entries), None, "{number}");
+        }
+    }
+
+    #[test]
+    fn where_the_journal_is_is_read_as_it_was_written() {
+        let list = marked();
+        assert!(list.has_marks() && !self::list().has_marks());
+        assert_eq!(list.journal().map(|it| it.ordinal), Some(3));
+        assert_eq!(list.next_journal().map(|it| it.ordinal), Some(7));
+        assert_eq!(read(&list, &list.encode()), Some(list.clone()));
+        // Number 0 may have left.
+        let mut without = list;
+        without.devices.remove(0);
+        assert_eq!(read(&without, &without.encode()), Some(without));
+        // What has the journal may be on its way out before there is another place for it.
+        let mut draining = self::list();
+        draining.devices[0].state = DeviceState::Draining;
+        assert!(draining.has_marks());
+        assert_eq!(read(&draining, &draining.encode()), Some(draining));
+    }
+
+    #[test]
+    fn a_list_with_no_journal_or_two_is_none() {
+        let spoil: [fn(&mut [ListedBytes; DEVICES_MAX]); 6] = [
+            |entries| entries[1].journal = 0,
+            |entries| entries[0].journal = 3,
+            |entries| entries[0].journal = 2,
+            |entries| entries[0].journal = 4,
+            |entries| entries[1].absent = 1,
+            |entries| entries[2].absent = 2,
+        ];
+        for (number, spoil) in spoil.into_iter().enumerate() {
+            let mut entries = marked().encode();
+            spoil(&mut entries);
+            assert_eq!(read(&marked(), &entries), None, "{number}");
         }
     }
 }

@@ -14,9 +14,9 @@ use holdfast_stdx::Bytes;
 
 use crate::group::{GroupHeader, GroupWriter};
 use crate::{
-    Absence, Body, DeviceLayout, DeviceList, DeviceState, EntryError, GroupError, ListedDevice,
-    Looks, PageEntry, PageKey, Record, SegmentError, SegmentHeader, SlotContent, Superblock,
-    SuperblockError, UseIds,
+    Absence, Body, DeviceLayout, DeviceList, DeviceState, EntryError, GroupError, JournalMark,
+    ListedDevice, Looks, PageEntry, PageKey, Record, SegmentError, SegmentHeader, SlotContent,
+    Superblock, SuperblockError, UseIds,
 };
 
 const STORE: StoreId = StoreId(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff);
@@ -116,6 +116,25 @@ const LACKING_SUPERBLOCK: &[(usize, &str)] = &[
     ),
 ];
 
+/// Of version 4: the journal is on the device, number 3, and on its way to number 7; number 0 has room for it,
+/// and is leaving.
+const MOVED_SUPERBLOCK: &[(usize, &str)] = &[
+    (0, "484f4c4446415354040000001592ed9607"),
+    (
+        25,
+        "0102030405060708090a0b0c0d0e0fffeeddccbbaa99887766554433221100efcdab896745230105\
+         00000000000000030003000300010000020000040000000000004000000000000020000000000000\
+         00400010000000000020040000000000403c04000000000040bc3c00000000200e00000010",
+    ),
+    (176, "08070605040302011817161514131211"),
+    (
+        656,
+        "28272625242322210900000000000000281e00000800000038373635343332310000000000080000\
+         0000030000000001282726252423222100100000200e000003000100000000034847464544434241\
+         201e0000080000000700010000000002",
+    ),
+];
+
 /// Of version 1: without an id and a list.
 fn superblock() -> Superblock {
     Superblock {
@@ -156,6 +175,7 @@ fn listing_superblock() -> Superblock {
         slot_count,
         state,
         absent: None,
+        journal: JournalMark::unmarked(ordinal),
     };
     let id = 0x2122_2324_2526_2728;
     let mut known = Superblock {
@@ -221,6 +241,7 @@ fn version_3_superblock() {
         slot_count: 8,
         state: DeviceState::InUse,
         absent: absent(true, 4),
+        journal: JournalMark::None,
     });
     known.list.next_ordinal = 8;
     known.list.next_slot = 7720;
@@ -235,6 +256,54 @@ fn version_3_superblock() {
     of_version_2[12..16].copy_from_slice(&checksum.to_le_bytes());
     let refused = Superblock::decode(&of_version_2);
     assert_eq!(refused, Err(SuperblockError::Malformed));
+}
+
+/// Of version 4: the journal has moved, and moves again.
+#[test]
+fn version_4_superblock() {
+    let mut known = listing_superblock();
+    known.list.devices[0].state = DeviceState::Leaving;
+    known.list.devices[0].journal = JournalMark::Room;
+    known.list.devices[1].state = DeviceState::InUse;
+    known.list.devices[1].journal = JournalMark::Here;
+    known.list.devices.push(ListedDevice {
+        id: 0x4142_4344_4546_4748,
+        ordinal: 7,
+        slot_base: 7712,
+        slot_count: 8,
+        state: DeviceState::InUse,
+        absent: None,
+        journal: JournalMark::Next,
+    });
+    known.list.next_ordinal = 8;
+    known.list.next_slot = 7720;
+    known.device_count = 3;
+    assert!(known.has_journal());
+    let bytes = literal(4096, MOVED_SUPERBLOCK);
+    assert_eq!(known.encode(), bytes);
+    assert_eq!(Superblock::decode(&bytes), Ok(known));
+    // A program that knows no marks must not take the journal to be where it is not.
+    let mut of_version_3 = bytes;
+    of_version_3[8] = 3;
+    let checksum = crate::bytes::checksum_without(&of_version_3, 12);
+    of_version_3[12..16].copy_from_slice(&checksum.to_le_bytes());
+    let refused = Superblock::decode(&of_version_3);
+    assert_eq!(refused, Err(SuperblockError::Malformed));
+}
+
+/// What is added with room for a journal is of a version that older programs refuse, before the list says so.
+#[test]
+fn a_device_that_is_being_added_with_room_for_a_journal_is_of_version_4() {
+    let joining = |segment_count| {
+        let mut known = listing_superblock();
+        known.device_count = 0;
+        known.list = DeviceList::NONE;
+        known.layout.segment_count = segment_count;
+        known
+    };
+    assert_eq!(joining(0).encode()[8], 2);
+    assert_eq!(joining(16).encode()[8], 4);
+    assert!(!joining(16).has_journal());
 }
 
 #[test]
@@ -273,6 +342,7 @@ fn version_1_becomes_version_2() {
         slot_count,
         state: DeviceState::InUse,
         absent: None,
+        journal: JournalMark::unmarked(ordinal),
     };
     let list = DeviceList {
         generation: 1,

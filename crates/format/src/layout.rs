@@ -108,7 +108,7 @@ pub fn structures() -> Vec<Structure> {
         table_b_offset slot_count slot_base use_ids device_id generation next_slot next_ordinal
         reserved_c devices reserved_d),
         structure!("device of the list", ListedBytes: id slot_base slot_count ordinal state absent
-        last_use reserved),
+        last_use journal),
         structure!("segment header", SegmentBytes: magic checksum index store nonce ordinal
         first_group oldest_group partition reserved),
         structure!("group header", GroupBytes: magic checksum previous store nonce ordinal group

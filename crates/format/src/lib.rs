@@ -35,7 +35,7 @@ pub mod versions;
 pub mod zero;
 
 pub use device::{DeviceLayout, DeviceRole, TooSmall};
-pub use device_list::{Absence, DEVICES_MAX, DeviceList, DeviceState, ListedDevice};
+pub use device_list::{Absence, DEVICES_MAX, DeviceList, DeviceState, JournalMark, ListedDevice};
 pub use group::{
     GROUP_HEADER_BYTES_MAX, GroupError, GroupHeader, GroupWriter, HEADER_BLOCK, Looks, ReadRecord,
 };

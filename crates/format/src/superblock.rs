@@ -18,8 +18,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::bytes::{all_zero, checksum_without};
 use crate::device::{DeviceLayout, SLOT_COUNT_MAX};
-use crate::device_list::{DEVICES_MAX, DeviceList, DeviceState, ListedBytes, ListedDevice};
-use crate::versions::{FORMAT_VERSION, VERSION_1, VERSION_2, VERSION_3};
+use crate::device_list::{
+    DEVICES_MAX, DeviceList, DeviceState, JournalMark, ListedBytes, ListedDevice,
+};
+use crate::versions::{FORMAT_VERSION, VERSION_1, VERSION_2, VERSION_3, VERSION_4};
 
 /// Bytes of a superblock: one physical sector at most.
 pub const SUPERBLOCK_BYTES: usize = 4096;
@@ -139,7 +141,7 @@ pub struct Superblock {
     pub claimed: bool,
     /// The node.
     pub node: NodeId,
-    /// Which of the store's devices this is, from 0; the journal is on 0.
+    /// Which of the store's devices this is, from 0.
     pub ordinal: u16,
     /// The device, drawn at random when it became one of the store's; 0 in version 1.
     pub device_id: u64,
@@ -255,7 +257,11 @@ impl Superblock {
     }
 
     fn version(&self) -> u32 {
-        if self.list.lacks_one() {
+        // What is being added has no list yet.
+        let has_room = self.is_joining() && self.layout.segment_count > 0;
+        if has_room || self.list.has_marks() {
+            VERSION_4
+        } else if self.list.lacks_one() {
             VERSION_3
         } else {
             VERSION_2
@@ -272,6 +278,17 @@ impl Superblock {
     #[must_use]
     pub fn is_of_version_1(&self) -> bool {
         self.device_id == 0
+    }
+
+    /// Whether it says of its own device that this has the journal. Of two devices of a store that do, the one
+    /// with the list of the higher generation has it.
+    #[must_use]
+    pub fn has_journal(&self) -> bool {
+        if self.is_of_version_1() {
+            return self.ordinal == 0;
+        }
+        let journal = self.list.journal();
+        journal.is_some_and(|listed| listed.ordinal == self.ordinal)
     }
 
     /// Makes the superblocks of all devices of a store, in the order of their ordinals, such as version 2
@@ -301,6 +318,7 @@ impl Superblock {
                         slot_count: found.layout.slot_count,
                         state: DeviceState::InUse,
                         absent: None,
+                        journal: JournalMark::unmarked(found.ordinal),
                     }
                 })
                 .collect();
@@ -405,7 +423,8 @@ impl SuperblockBytes {
             self.next_slot.get(),
             self.next_ordinal.get(),
         );
-        let list = DeviceList::decode(head, &self.devices, self.device_count.get())?;
+        let has_marks = self.version.get() >= VERSION_4;
+        let list = DeviceList::decode(head, &self.devices, self.device_count.get(), has_marks)?;
         let id = self.device_id.get();
         let is_listed = list.device_of_id(id).is_some_and(|listed| {
             listed.ordinal == self.ordinal.get()

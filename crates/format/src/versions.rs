@@ -12,5 +12,10 @@ pub const VERSION_2: u32 = 2;
 /// The step: there is none, for a list without such an entry is written as one of version 2.
 pub const VERSION_3: u32 = 3;
 
+/// Version 4: the entries of that list may say which device has the journal, which is about to have it, and
+/// which has room for it. The step: there is none, for a list that says no more than that it is on device 0 is
+/// written as one of an earlier version.
+pub const VERSION_4: u32 = 4;
+
 /// The newest version that this program writes, and that it reads.
-pub const FORMAT_VERSION: u32 = VERSION_3;
+pub const FORMAT_VERSION: u32 = VERSION_4;

@@ -60,10 +60,11 @@ struct Superblock {
     update: u64,
     store: Vec<u8>,
     nonce: u64,
-    ordinal: u64,
     id: u64,
     /// The ids of the list.
     devices: Vec<u64>,
+    generation: u64,
+    has_journal: bool,
     partitions: u64,
     journal: u64,
     segment_bytes: u64,
@@ -72,6 +73,17 @@ struct Superblock {
     slots: u64,
     slot_count: u32,
     slot_base: u32,
+}
+
+/// Whether the list says of its own device that this has the journal.
+fn has_journal(bytes: &[u8]) -> bool {
+    let ordinal = number(bytes, 74, 2);
+    let entries = (0..number(bytes, 76, 2) as usize).map(|place| 680 + 24 * place);
+    let own = entries.filter(|at| number(bytes, at + 16, 2) == ordinal);
+    match half(bytes, 8) {
+        ..4 => ordinal == 0,
+        _ => own.map(|at| bytes[at + 23]).eq([3]),
+    }
 }
 
 fn superblock(device: &[u8]) -> Superblock {
@@ -84,11 +96,12 @@ fn superblock(device: &[u8]) -> Superblock {
             update: word(bytes, 16),
             store: bytes[40..56].to_vec(),
             nonce: word(bytes, 56),
-            ordinal: number(bytes, 74, 2),
             id: word(bytes, 656),
             devices: (0..number(bytes, 76, 2) as usize)
                 .map(|place| word(bytes, 680 + 24 * place))
                 .collect(),
+            generation: word(bytes, 664),
+            has_journal: has_journal(bytes),
             partitions: number(bytes, 84, 2),
             journal: word(bytes, 96),
             segment_bytes: number(bytes, 104, 4),
@@ -338,14 +351,16 @@ fn read(devices: &[Vec<u8>]) -> Blocks {
     let superblocks: Vec<Superblock> = devices.iter().map(|device| superblock(device)).collect();
     let mut pages = BTreeMap::new();
     let mut told = BTreeMap::new();
-    let first = superblocks.iter().find(|found| found.ordinal == 0);
-    let listed = &first.expect("the device with the journal").devices;
+    let first = superblocks.iter().filter(|found| found.has_journal);
+    let first = first.max_by_key(|found| found.generation);
+    let first = first.expect("the device with the journal");
+    let listed = &first.devices;
     for (device, ours) in devices.iter().zip(&superblocks) {
         if !listed.contains(&ours.id) {
             continue;
         }
         table(device, ours, &mut pages);
-        if ours.ordinal == 0 {
+        if ours.id == first.id {
             told = journal(device, ours);
         }
     }

@@ -55,7 +55,9 @@ impl Core {
         let members = &self.devices.members;
         let failed = members.iter().find(|(geometry, _)| geometry.disk == disk);
         let failed = failed.map(|(_, found)| (found.ordinal, found.use_counter));
-        let Some((ordinal, last_use)) = failed.filter(|(ordinal, _)| *ordinal != 0) else {
+        let (_, first) = &members[0];
+        let Some((ordinal, last_use)) = failed.filter(|(ordinal, _)| *ordinal != first.ordinal)
+        else {
             out.events.push_back(StoreEvent::Unusable { disk });
             return;
         };

@@ -17,8 +17,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_format::{
-    DeviceList, DeviceRole, DeviceState, ListedDevice, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS,
-    Superblock,
+    DeviceList, DeviceRole, DeviceState, JournalMark, ListedDevice, SUPERBLOCK_BYTES,
+    SUPERBLOCK_OFFSETS, Superblock,
 };
 use holdfast_model::{DiskCompletion, DiskId, DiskOp};
 use holdfast_pages::PagesDevice;
@@ -86,7 +86,7 @@ struct UnderWay {
 /// The store's devices, and the orders that change them.
 #[derive(Debug)]
 pub(crate) struct Devices {
-    /// In the order of their ordinals: the first has the journal.
+    /// The one with the journal, then the others in the order of their ordinals.
     pub(crate) members: Vec<Member>,
     /// The numbers of those that the list says are absent, and that are there again.
     back: Vec<u16>,
@@ -469,6 +469,7 @@ impl Core {
             slot_count: superblock.layout.slot_count,
             state: DeviceState::InUse,
             absent: None,
+            journal: JournalMark::None,
         };
         self.devices.members.push((geometry, superblock));
         self.pages_gain(&geometry, &listed);

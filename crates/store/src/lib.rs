@@ -58,6 +58,7 @@ mod dropping;
 mod event;
 mod install;
 mod item;
+mod journal_move;
 mod log;
 mod look;
 mod machine;

@@ -3,13 +3,15 @@
 //! Invariants:
 //! - the list on the device with the journal says which devices the store has; a store of version 1 has
 //!   no list, and all that are given must be its own;
+//! - of two devices that say of themselves that they have the journal, the one with the newer list has it; while it
+//!   is about to move, both are needed to tell;
 //! - a store is opened with devices of the list only, and no other is written to;
 //! - a device that was missing is taken back only if it is as it was then, and if no device is away that was
 //!   there later; one that has failed never is.
 
 use alloc::vec::Vec;
 
-use holdfast_format::{Superblock, USE_COUNTER_MAX};
+use holdfast_format::{JournalMark, Superblock, USE_COUNTER_MAX};
 use holdfast_journal::Journal;
 use holdfast_model::DiskId;
 
@@ -25,7 +27,7 @@ pub(crate) type Found = (DeviceGeometry, Result<Superblock, OpenError>);
 /// The devices that were given.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Members {
-    /// Those of the store, in the order of their ordinals: the first has the journal.
+    /// Those of the store: the one with the journal, then the others in the order of their ordinals.
     pub(crate) devices: Vec<Member>,
     /// The others.
     pub(crate) strays: Vec<StrayDevice>,
@@ -76,7 +78,9 @@ pub(crate) fn choose(found: Vec<Found>, expected: &Expected) -> Result<Members, 
             }
         }
     }
-    members.devices.sort_by_key(|(_, found)| found.ordinal);
+    members
+        .devices
+        .sort_by_key(|device| place_in_order(device, &first));
     let missing = missing(&members.devices, &first);
     members.missing = missing.map_err(|missing| problem.unwrap_or(missing))?;
     members.take_back(&first);
@@ -86,6 +90,11 @@ pub(crate) fn choose(found: Vec<Found>, expected: &Expected) -> Result<Members, 
     must_agree(&members.devices, &first)?;
     must_be_newest(&members.devices)?;
     Ok(members)
+}
+
+/// The device with the journal comes first, the others follow by their numbers.
+pub(crate) fn place_in_order((_, found): &Member, first: &Superblock) -> (bool, u16) {
+    (found.ordinal != first.ordinal, found.ordinal)
 }
 
 /// The last use of the store that has begun.
@@ -126,7 +135,7 @@ impl Members {
         }
         self.back = back.iter().map(|(_, found)| found.ordinal).collect();
         others.append(&mut back);
-        others.sort_by_key(|(_, found)| found.ordinal);
+        others.sort_by_key(|device| place_in_order(device, first));
         self.devices = others;
     }
 }
@@ -146,24 +155,44 @@ fn is_as_left(found: &Superblock, last_use: u64, first: &Superblock) -> bool {
     is_same && (is_last || is_taken_back)
 }
 
-/// The device with the journal. Where there are two, of different stores, the second is foreign.
+/// The device with the journal: of those of one store that say that they have it, the one with the newest list. Where
+/// there are two, of different stores, the second is foreign.
 fn journal_of(found: &[Found]) -> Option<Member> {
-    found.iter().find_map(|(geometry, found)| match found {
-        Ok(found) if found.ordinal == 0 => Some((*geometry, found.clone())),
-        _ => None,
-    })
+    let mut newest: Option<(&DeviceGeometry, &Superblock)> = None;
+    for (geometry, found) in found {
+        let Ok(found) = found else { continue };
+        let is_newer = newest.is_none_or(|(_, newest)| {
+            is_of_same_store(found, newest) && found.list.generation > newest.list.generation
+        });
+        if found.has_journal() && is_newer {
+            newest = Some((geometry, found));
+        }
+    }
+    newest.map(|(geometry, found)| (*geometry, found.clone()))
+}
+
+fn is_of_same_store(one: &Superblock, other: &Superblock) -> bool {
+    one.cluster == other.cluster
+        && one.store == other.store
+        && one.nonce == other.nonce
+        && one.node == other.node
 }
 
 /// Why there is no store where there is no device with a journal.
 fn without_journal(found: Vec<Found>) -> OpenError {
     let mut count = 0;
+    let mut newest = (0, 0);
     for (_, superblock) in found {
-        match superblock {
+        let superblock = match superblock {
             Err(error) => return error,
-            Ok(superblock) => count = count.max(superblock.device_count),
-        }
+            Ok(superblock) => superblock,
+        };
+        count = count.max(superblock.device_count);
+        let journal = superblock.list.journal().map_or(0, |it| it.ordinal);
+        newest = newest.max((superblock.list.generation, journal));
     }
-    OpenError::MissingDevice { ordinal: 0, count }
+    let (_, ordinal) = newest;
+    OpenError::MissingDevice { ordinal, count }
 }
 
 fn foreign(disk: DiskId, found: &Superblock) -> OpenError {
@@ -192,13 +221,9 @@ fn place_of(
         Err(error @ OpenError::Blank { .. }) => return Ok(Err((Some(Stray::Blank), error))),
         Err(error) => return Ok(Err((Some(Stray::Unreadable), error))),
     };
-    let same = found.cluster == first.cluster
-        && found.store == first.store
-        && found.nonce == first.nonce
-        && found.node == first.node;
-    if !same {
+    if !is_of_same_store(&found, first) {
         // A second journal: which of the two stores is meant is not ours to guess.
-        let stray = (found.ordinal != 0).then_some(Stray::Foreign);
+        let stray = (!found.has_journal()).then_some(Stray::Foreign);
         return Ok(Err((stray, foreign(disk, &found))));
     }
     if found.list.generation > first.list.generation {
@@ -236,10 +261,12 @@ fn place_of(
 /// The devices that are missing now, and were not before.
 ///
 /// # Errors
-/// The store cannot be opened: the device with the journal is missing, or one is there twice.
+/// The store cannot be opened: the device with the journal is missing, or the one that may have it by now; or one is
+/// there twice.
 fn missing(devices: &[Member], first: &Superblock) -> Result<Vec<u16>, OpenError> {
     let mut missing = Vec::new();
     let count = first.device_count;
+    let next = first.list.next_journal().map(|device| device.ordinal);
     let numbers: Vec<u16> = if first.is_of_version_1() {
         (0..count).collect()
     } else {
@@ -248,7 +275,8 @@ fn missing(devices: &[Member], first: &Superblock) -> Result<Vec<u16>, OpenError
     };
     for ordinal in numbers {
         let there = devices.iter().filter(|(_, found)| found.ordinal == ordinal);
-        let may_be_missing = ordinal != 0 && !first.is_of_version_1();
+        let may_be_missing =
+            ordinal != first.ordinal && Some(ordinal) != next && !first.is_of_version_1();
         match there.count() {
             1 => {}
             0 if may_be_missing => {
@@ -285,18 +313,22 @@ fn must_be_as_then(device: &DeviceGeometry, found: &Superblock) -> Result<(), Op
 fn must_agree(devices: &[Member], first: &Superblock) -> Result<(), OpenError> {
     let mut slots = 0;
     for (_, found) in devices {
-        let journal_sound = if found.ordinal == 0 {
-            Journal::is_large_enough(found.layout.segment_count, found.partitions)
-        } else {
+        let journal_sound = if mark_of(found, first) == JournalMark::None {
             found.layout.segment_count == 0
+        } else {
+            Journal::is_large_enough(found.layout.segment_count, found.partitions)
         };
+        // Two lists of one generation say different things.
+        let is_second = found.has_journal()
+            && found.ordinal != first.ordinal
+            && found.list.generation == first.list.generation;
         let slots_sound = match first.list.device(found.ordinal) {
             Some(listed) => {
                 listed.slot_base == found.slot_base && listed.slot_count == found.layout.slot_count
             }
             None => found.slot_base == slots,
         };
-        if !slots_sound || !journal_sound {
+        if !slots_sound || !journal_sound || is_second {
             return Err(OpenError::Contradiction);
         }
         if found.use_counter >= USE_COUNTER_MAX {
@@ -306,6 +338,13 @@ fn must_agree(devices: &[Member], first: &Superblock) -> Result<(), OpenError> {
         slots += found.layout.slot_count;
     }
     Ok(())
+}
+
+/// What a device has to do with the journal, as the list says.
+fn mark_of(found: &Superblock, first: &Superblock) -> JournalMark {
+    let listed = first.list.device(found.ordinal);
+    let unmarked = || JournalMark::unmarked(found.ordinal);
+    listed.map_or_else(unmarked, |listed| listed.journal)
 }
 
 /// Refuses a device that is an older copy of itself. The number of an opening is announced where the

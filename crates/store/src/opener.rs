@@ -24,6 +24,7 @@ use holdfast_stdx::Instant;
 use crate::config::{DeviceGeometry, StoreConfig, StoreIdentity};
 use crate::devices::Devices;
 use crate::event::{Expected, OpenError, Output, StoreEvent, StrayDevice};
+use crate::journal_move;
 use crate::machine::{Core, JOURNAL_TOKENS, PAGES_TOKENS};
 use crate::members::{self, Member};
 use crate::recovered::Slivers;
@@ -60,12 +61,12 @@ enum Stage {
 }
 
 impl Stage {
-    /// Whether a device is written to that has this place among the store's.
-    fn concerns(self, ordinal: u16) -> bool {
+    /// Whether a device is written to that has this place among the store's: the first has the journal.
+    fn concerns(self, place: usize) -> bool {
         match self {
             Self::Create => true,
-            Self::Claim | Self::Begin => ordinal == 0,
-            Self::Follow => ordinal != 0,
+            Self::Claim | Self::Begin => place == 0,
+            Self::Follow => place != 0,
         }
     }
 }
@@ -86,7 +87,7 @@ pub(crate) struct Opener {
     use_id: u64,
     /// Those that were given.
     given: Vec<Device>,
-    /// Those of the store, once known, in the order of their ordinals: the first has the journal.
+    /// Those of the store, once known: the one with the journal, then the others in the order of their ordinals.
     devices: Vec<Member>,
     /// Those that are not.
     strays: Vec<StrayDevice>,
@@ -287,6 +288,8 @@ impl Opener {
                 self.devices = members.devices;
                 self.strays = members.strays;
                 self.back = members.back;
+                let (_, first) = &mut self.devices[0];
+                journal_move::call_off(&mut first.list);
                 self.go_without(&members.missing);
                 self.begin_use()?;
             }
@@ -343,7 +346,7 @@ impl Opener {
         self.step = Step::Write { stage, copy };
         for index in 0..self.devices.len() {
             let (geometry, superblock) = &self.devices[index];
-            if !stage.concerns(superblock.ordinal) {
+            if !stage.concerns(index) {
                 continue;
             }
             let mut given = self.given.iter();

@@ -78,7 +78,8 @@ impl Core {
     }
 
     fn device_that_may_go(&self, ordinal: u16) -> Result<&Member, DeviceRefused> {
-        if ordinal == 0 {
+        let journal = self.devices.list().journal();
+        if journal.is_some_and(|listed| listed.ordinal == ordinal) {
             return Err(DeviceRefused::Journal);
         }
         let member = self.devices.member(ordinal);

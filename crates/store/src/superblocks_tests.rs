@@ -6,10 +6,11 @@ use alloc::vec::Vec;
 
 use holdfast_model::{ClusterId, DiskId, NodeId, StoreId};
 
-use holdfast_format::{Absence, DeviceState, ListedDevice, USE_COUNTER_MAX};
+use holdfast_format::{Absence, DeviceState, JournalMark, ListedDevice, USE_COUNTER_MAX};
 
 use super::*;
 use crate::event::{Expected, Stray, StrayDevice};
+use crate::journal_move;
 use crate::members::{Found, choose};
 
 const MIB: u64 = 1 << 20;
@@ -285,6 +286,7 @@ fn the_device_with_the_journal_is_needed_and_any_other_may_be_missing() {
         slot_count: 8,
         state: DeviceState::Draining,
         absent: None,
+        journal: JournalMark::None,
     });
     first.device_count = 2;
     let choose = |found| choose(found, &Expected::default());
@@ -314,6 +316,103 @@ fn the_device_with_the_journal_is_needed_and_any_other_may_be_missing() {
         count: 2,
     };
     assert_eq!(choose(vec![(other, Ok(second))]), Err(missing));
+}
+
+/// The devices of a store whose journal is about to move from the first to the second.
+fn about_to_move() -> [(DeviceGeometry, Superblock); 2] {
+    let config = FormatConfig::default();
+    let here = device(1 << 30);
+    let there = DeviceGeometry {
+        disk: DiskId(1),
+        ..here
+    };
+    let mut first = planned(config, 1 << 30).expect("large enough");
+    let mut listed = first.list.devices[0];
+    listed.id = 9;
+    listed.ordinal = 1;
+    listed.slot_base = first.list.next_slot;
+    listed.journal = JournalMark::Next;
+    first.list.devices[0].state = DeviceState::Leaving;
+    first.list.devices.push(listed);
+    first.list.next_ordinal = 2;
+    first.list.next_slot = 2 * listed.slot_count;
+    first.device_count = 2;
+    let mut second = first.clone();
+    second.ordinal = 1;
+    second.device_id = 9;
+    second.slot_base = listed.slot_base;
+    // It has not heard of that.
+    second.list.generation -= 1;
+    second.list.devices[1].journal = JournalMark::Room;
+    [(here, first), (there, second)]
+}
+
+/// The second device gets the journal.
+fn moved(second: &Superblock) -> Superblock {
+    let mut moved = second.clone();
+    moved.list.generation += 2;
+    moved.list.devices[0].journal = JournalMark::Room;
+    moved.list.devices[1].journal = JournalMark::Here;
+    moved
+}
+
+#[test]
+fn while_the_journal_is_about_to_move_both_devices_say_where_it_is() {
+    let choose = |found: &[(DeviceGeometry, &Superblock)]| {
+        let found = found
+            .iter()
+            .map(|(device, it)| (*device, Ok((*it).clone())));
+        let chosen = choose(found.collect(), &Expected::default());
+        chosen.map(|members| {
+            let devices = members.devices.iter();
+            let ordinals: Vec<u16> = devices.map(|(_, found)| found.ordinal).collect();
+            (ordinals, members.missing)
+        })
+    };
+    let missing = |ordinal| Err(OpenError::MissingDevice { ordinal, count: 2 });
+    let [(here, first), (there, second)] = about_to_move();
+    let both = |second| choose(&[(here, &first), (there, second)]);
+    assert_eq!(both(&second), Ok((vec![0, 1], vec![])));
+    assert_eq!(choose(&[(here, &first)]), missing(1));
+    assert_eq!(choose(&[(there, &second)]), missing(0));
+    // It has moved, and the first has not heard of that.
+    let moved = moved(&second);
+    assert_eq!(both(&moved), Ok((vec![1, 0], vec![])));
+    assert_eq!(choose(&[(there, &moved)]), Ok((vec![1], vec![0])));
+    // Called off: what was about to be the second one's list is older.
+    let mut called_off = first.clone();
+    journal_move::call_off(&mut called_off.list);
+    let both = |second| choose(&[(there, second), (here, &called_off)]);
+    assert_eq!(both(&moved), Ok((vec![0, 1], vec![])));
+    assert_eq!(choose(&[(here, &called_off)]), Ok((vec![0], vec![1])));
+    // Two that say it in one breath are none of ours.
+    called_off.list.generation = moved.list.generation;
+    let both = choose(&[(here, &called_off), (there, &moved)]);
+    assert_eq!(both, Err(OpenError::Contradiction));
+}
+
+/// An older copy of the device that had the journal says that it has it.
+#[test]
+fn an_older_copy_of_a_former_journal_is_refused() {
+    let [(here, older), (there, second)] = about_to_move();
+    let mut moved = moved(&second);
+    moved.use_counter = 5;
+    let disk = DiskId(0);
+    let found = vec![(here, Ok(older.clone())), (there, Ok(moved.clone()))];
+    let (known, start) = (0, 5);
+    let refused = OpenError::OlderDevice { disk, known, start };
+    assert_eq!(choose(found, &Expected::default()), Err(refused));
+    // Beside one that knows of the move, without the device that has the journal by now.
+    let mut third = moved.clone();
+    let mut listed = moved.list.devices[1];
+    listed.id = 10;
+    listed.ordinal = 2;
+    listed.slot_base = moved.list.next_slot;
+    listed.journal = JournalMark::None;
+    third.list.devices.push(listed);
+    (third.ordinal, third.device_id) = (2, 10);
+    let found = vec![(here, Ok(older)), (there, Ok(third))];
+    assert_eq!(choose(found, &Expected::default()), Err(refused));
 }
 
 #[test]

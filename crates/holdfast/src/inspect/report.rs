@@ -37,8 +37,10 @@ pub(crate) fn report<'a>(
     for device in &devices {
         refuse_use(device)?;
     }
-    let first = &devices[0].superblock;
-    if devices.len() != usize::from(first.device_count) || first.ordinal != 0 {
+    let carrier = store::carrier(&devices);
+    let first = &carrier.unwrap_or(&devices[0]).superblock;
+    let are_all = devices.len() == usize::from(first.device_count);
+    let Some(carrier) = carrier.filter(|_| are_all) else {
         return Err(Failure::new(format!(
             "node {} has {} devices, {} of them are given here",
             first.node,
@@ -46,9 +48,9 @@ pub(crate) fn report<'a>(
             devices.len()
         ))
         .hint("name all of the node's devices, or its node.toml"));
-    }
+    };
     let mut damages = Damages::default();
-    let look = journal::look(&devices[0], &mut damages, &Progress::new(*output));
+    let look = journal::look(carrier, &mut damages, &Progress::new(*output));
     for damage in &damages.listed {
         output.talk(&format!("warning: {}: {}", damage.path, damage.what));
     }

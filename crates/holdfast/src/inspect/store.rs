@@ -109,8 +109,7 @@ impl StoreLook {
     /// The device with the journal, and its chains by partition; if it was looked at.
     pub(crate) fn journal(&self) -> Option<(&Device, &[Chain])> {
         self.report.journal.as_ref()?;
-        let carrier = self.devices.first()?;
-        Some((carrier, &self.chains))
+        Some((carrier(&self.devices)?, &self.chains))
     }
 
     /// Says that somebody has begun to use a device in the meantime.
@@ -136,9 +135,7 @@ fn look_at_journal(
     damages: &mut Damages,
     progress: &Progress,
 ) -> Option<JournalLook> {
-    let carrier = devices
-        .iter()
-        .find(|device| device.superblock.ordinal == 0 && options.section.has_journal())?;
+    let carrier = carrier(devices).filter(|_| options.section.has_journal())?;
     let mut look = journal::look(carrier, damages, progress)?;
     if options.segments {
         look.report.every_segment = Some(journal::segments(carrier, &look.chains).collect());
@@ -148,7 +145,7 @@ fn look_at_journal(
 
 /// What the superblocks say; nothing has been looked at yet.
 fn describe_store(devices: &[Device]) -> StoreReport {
-    let first = &devices[0].superblock;
+    let first = &carrier(devices).unwrap_or(&devices[0]).superblock;
     let list = newest_list(devices);
     let is_missing = |ordinal: &u16| {
         let mut there = devices.iter().map(|device| device.superblock.ordinal);
@@ -189,9 +186,19 @@ fn describe_store(devices: &[Device]) -> StoreReport {
 /// The list of the store's devices: that of the device with the journal counts; without it the newest
 /// that is there.
 fn newest_list(devices: &[Device]) -> &DeviceList {
-    let lists = devices.iter().map(|device| &device.superblock);
-    let newest = lists.max_by_key(|found| (found.ordinal == 0, found.list.generation));
-    &newest.expect("there is a device").list
+    let newest = || {
+        let lists = devices.iter().map(|device| &device.superblock.list);
+        lists.max_by_key(|list| list.generation)
+    };
+    let counts = carrier(devices).map(|device| &device.superblock.list);
+    counts.or_else(newest).expect("there is a device")
+}
+
+/// The device with the journal: of those that say that they have it, the one with the newest list.
+pub(crate) fn carrier(devices: &[Device]) -> Option<&Device> {
+    let carriers = devices.iter();
+    let carriers = carriers.filter(|device| device.superblock.has_journal());
+    carriers.max_by_key(|device| device.superblock.list.generation)
 }
 
 fn standing(device: &Device, list: &DeviceList) -> Standing {

@@ -3,7 +3,9 @@
 
 use std::path::PathBuf;
 
-use holdfast_format::{DeviceList, DeviceState, ListedDevice, SUPERBLOCK_OFFSETS, Superblock};
+use holdfast_format::{
+    DeviceList, DeviceState, JournalMark, ListedDevice, SUPERBLOCK_OFFSETS, Superblock,
+};
 use holdfast_model::{BLOCK_SIZE, PAGE_SIZE};
 use holdfast_stdx::Prng;
 
@@ -547,6 +549,7 @@ fn made_up_list(first: &Superblock, (slot_base, slot_count): (u32, u32), more: u
         slot_count,
         state: DeviceState::InUse,
         absent: None,
+        journal: JournalMark::unmarked(ordinal),
     };
     let others = (1..=more).map(|ordinal| {
         let base = end + 8 * u32::from(ordinal);
