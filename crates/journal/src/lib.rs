@@ -8,13 +8,17 @@
 //! Invariants:
 //! - a group is written only when the one before it is on stable storage;
 //! - a segment is written again only when a group that says it was trimmed is on stable storage;
-//! - no segment with a pinned group is trimmed, nor the one being written.
+//! - no segment with a pinned group is trimmed, nor the one being written;
+//! - while there is a copy of it in another place, a group counts when it is on stable storage in both.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 mod chain;
+mod copy;
+#[cfg(test)]
+mod copy_tests;
 mod partition;
 mod recover;
 #[cfg(test)]
@@ -25,11 +29,15 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use holdfast_format::{DeviceLayout, GroupWriter, Record, SegmentHeader};
-use holdfast_model::{DiskId, DiskOp, DiskRequest, DiskToken, Sequence, SliceId, StoreId};
+use holdfast_model::{
+    DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken, Sequence, SliceId, StoreId,
+};
 
+pub use copy::CopyFailed;
 pub use partition::{Written, WrittenRecord};
 pub use recover::{Found, Recovery, RecoveryFailed};
 
+use copy::Copy;
 use partition::{Partition, Segment};
 
 /// Bytes of a group's data beyond which further records wait for the next one: enough to keep a
@@ -39,6 +47,11 @@ pub const GROUP_DATA_BYTES_MAX: usize = 2 << 20;
 /// Where an ordinal has the start of the store in which the segment was begun; below is a number
 /// within that start.
 const START_BITS: u32 = 32;
+
+/// Where the tokens of writes to the journal's copy begin, above those of its partitions.
+const TWIN_TOKENS: u64 = 1 << 16;
+/// Where those of making it begin.
+const COPY_TOKENS: u64 = 1 << 40;
 
 /// Where a journal is, and whose.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +100,17 @@ pub struct ChainSegment {
     pub first_group: GroupNumber,
 }
 
+/// A group that is being written.
+#[derive(Debug)]
+pub struct Begun {
+    /// Its write.
+    pub request: DiskRequest,
+    /// The same in the copy, if there is one.
+    pub twin: Option<DiskRequest>,
+    /// What is in it.
+    pub written: Written,
+}
+
 /// A journal that takes records.
 #[derive(Debug)]
 pub struct Journal {
@@ -94,6 +118,10 @@ pub struct Journal {
     partitions: Vec<Partition>,
     free: VecDeque<u32>,
     next_ordinal: u64,
+    /// Writes of each partition that are under way: those of one group.
+    writes: Vec<u8>,
+    copy: Option<Copy>,
+    next_copy_token: u64,
 }
 
 impl Journal {
@@ -149,30 +177,48 @@ impl Journal {
         &mut self,
         partition: u16,
         committed: impl FnMut(SliceId) -> Sequence,
-    ) -> Option<(DiskRequest, Written)> {
+    ) -> Option<Begun> {
         let state = &mut self.partitions[usize::from(partition)];
         if !state.wants_to_write() {
             return None;
         }
-        if state.needs_segment(&self.place) {
-            let index = self.free.pop_front()?;
+        let needs_segment = state.needs_segment(&self.place);
+        if needs_segment && self.free.is_empty() {
+            return None;
+        }
+        let copy = self.copy.as_mut();
+        let twin = copy.and_then(|copy| copy.join(partition, state));
+        if needs_segment {
+            let index = self.free.pop_front().expect("there is a free one");
             let ordinal = self.next_ordinal;
             self.next_ordinal += 1;
             state.open_segment(index, ordinal);
         }
         let (op, written) = state.write_group(&self.place, committed);
+        let token = self.place.token_base + u64::from(partition);
+        let twin = twin.map(|disk| DiskRequest {
+            token: DiskToken(token + TWIN_TOKENS),
+            disk,
+            op: op.clone(),
+        });
+        self.writes[usize::from(partition)] = 1 + u8::from(twin.is_some());
         let request = DiskRequest {
-            token: DiskToken(self.place.token_base + u64::from(partition)),
+            token: DiskToken(token),
             disk: self.place.disk,
             op,
         };
-        Some((request, written))
+        Some(Begun {
+            request,
+            twin,
+            written,
+        })
     }
 
-    /// The partition whose group's write bears this token.
+    /// The partition whose group's write, or that in the copy, bears this token.
     #[must_use]
     pub fn partition_of(&self, token: DiskToken) -> u16 {
-        let partition = token.0 - self.place.token_base;
+        let number = token.0 - self.place.token_base;
+        let partition = number.checked_sub(TWIN_TOKENS).unwrap_or(number);
         assert!(
             partition < u64::from(self.place.partitions),
             "the token is one of a partition's"
@@ -180,10 +226,108 @@ impl Journal {
         partition as u16
     }
 
-    /// The group of `partition` that was in flight is on stable storage.
-    pub fn complete(&mut self, partition: u16) {
-        let released = self.partitions[usize::from(partition)].complete();
+    /// The group of `partition` that was in flight is on stable storage in one place: whether it is in all.
+    pub fn complete(&mut self, partition: u16) -> bool {
+        let writes = &mut self.writes[usize::from(partition)];
+        assert!(*writes > 0, "a group was in flight");
+        *writes -= 1;
+        if *writes > 0 {
+            return false;
+        }
+        let mut released = self.partitions[usize::from(partition)].complete();
+        if let Some(copy) = &mut self.copy {
+            copy.complete(partition);
+            released.retain(|index| copy.may_release(*index));
+        }
         self.free.extend(released);
+        true
+    }
+
+    /// Begins to copy the journal to another device, which has segments of the same size there, and no fewer.
+    /// Nothing was being copied.
+    pub fn begin_copy(&mut self, disk: DiskId, layout: DeviceLayout) {
+        let here = &self.place.layout;
+        assert!(self.copy.is_none(), "there is one copy at a time");
+        assert!(
+            layout.segment_bytes == here.segment_bytes,
+            "segments are copied as they are"
+        );
+        assert!(
+            layout.segment_count >= here.segment_count,
+            "every segment has its place"
+        );
+        self.copy = Some(Copy::new(JournalPlace {
+            disk,
+            layout,
+            ..self.place
+        }));
+    }
+
+    /// The next request that making the copy takes; none for now, or for good when it is whole.
+    pub fn next_copy_request(&mut self) -> Option<DiskRequest> {
+        let token = DiskToken(self.place.token_base + COPY_TOKENS + self.next_copy_token);
+        let request = self.copy.as_mut()?.next(&self.place, token)?;
+        self.next_copy_token += 1;
+        Some(request)
+    }
+
+    /// Whether a request was for making the copy.
+    #[must_use]
+    pub fn is_for_copy(&self, token: DiskToken) -> bool {
+        token.0 >= self.place.token_base + COPY_TOKENS
+    }
+
+    /// Takes the end of a request for making the copy.
+    ///
+    /// # Errors
+    /// [`CopyFailed`] if the device has that it is on.
+    pub fn take_copied(&mut self, completion: DiskCompletion) -> Result<(), CopyFailed> {
+        let copy = self.copy.as_mut().expect("a copy is being made");
+        if copy.take(completion)? {
+            self.partitions.iter_mut().for_each(Partition::force);
+        }
+        self.tidy_copy();
+        Ok(())
+    }
+
+    /// Whether there is a copy that is being made, kept, or about to end.
+    #[must_use]
+    pub fn has_copy(&self) -> bool {
+        self.copy.is_some()
+    }
+
+    /// Whether a recovery in the copy's place would find what it finds in this one.
+    #[must_use]
+    pub fn is_copied(&self) -> bool {
+        self.copy.as_ref().is_some_and(Copy::is_whole)
+    }
+
+    /// The copy is the journal from now on, and is whole; where the journal was nothing is written any more.
+    pub fn switch(&mut self) {
+        let copy = self.copy.take().expect("there is a copy");
+        assert!(copy.is_whole(), "nothing is lost by that");
+        let count = self.place.layout.segment_count;
+        self.place.disk = copy.disk();
+        self.place.layout = copy.layout();
+        self.free.extend(count..self.place.layout.segment_count);
+    }
+
+    /// The copy is not wanted any more. It is gone when nothing of it is under way.
+    pub fn end_copy(&mut self) {
+        if let Some(copy) = &mut self.copy {
+            copy.end();
+            self.tidy_copy();
+        }
+    }
+
+    /// Gives back what the copy does not hold any more, and forgets one that has ended.
+    fn tidy_copy(&mut self) {
+        if let Some(copy) = &mut self.copy {
+            self.free.extend(copy.release_held());
+        }
+        if self.copy.as_ref().is_some_and(Copy::has_ended) {
+            self.copy = None;
+        }
     }
 
     /// Keeps the segment that holds `group` until as many [`unpin`](Self::unpin)s.
@@ -270,9 +414,12 @@ impl Journal {
         }
         Self {
             place,
+            writes: alloc::vec![0; partitions.len()],
             partitions,
             free,
             next_ordinal,
+            copy: None,
+            next_copy_token: 0,
         }
     }
 }

@@ -151,6 +151,20 @@ impl Partition {
         (place.layout.segment_bytes - self.cursor) as usize
     }
 
+    /// The segments of the chain, each with how far it may be written, in bytes from its beginning.
+    pub(crate) fn written(&self, segment_bytes: u32) -> impl Iterator<Item = (u32, u32)> {
+        let last = self.segments.len().saturating_sub(1);
+        let segments = self.segments.iter().enumerate();
+        segments.map(move |(place, segment)| {
+            let end = if place == last {
+                self.cursor
+            } else {
+                segment_bytes
+            };
+            (segment.index, end)
+        })
+    }
+
     pub(crate) fn open_segment(&mut self, index: u32, ordinal: u64) {
         assert!(self.in_flight.is_none(), "the last segment is quiet");
         if let Some(last) = self.segments.back() {

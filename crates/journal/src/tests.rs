@@ -10,19 +10,20 @@ use holdfast_model::{
 };
 use holdfast_stdx::Bytes;
 
-use crate::{Found, GroupNumber, Journal, JournalPlace, Recovery, RecoveryFailed};
+use crate::{Begun, Found, GroupNumber, Journal, JournalPlace, Recovery, RecoveryFailed};
 
-const SEGMENT: u32 = 256 << 10;
+pub(crate) const SEGMENT: u32 = 256 << 10;
 const BYTES: u64 = 8 << 20;
 
 /// A device that does everything at once.
-struct Memory {
-    bytes: Vec<u8>,
-    unreadable: Vec<u64>,
+#[derive(Clone)]
+pub(crate) struct Memory {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) unreadable: Vec<u64>,
 }
 
 impl Memory {
-    fn perform(&mut self, request: &DiskRequest) -> DiskCompletion {
+    pub(crate) fn perform(&mut self, request: &DiskRequest) -> DiskCompletion {
         let result = match &request.op {
             DiskOp::Read { offset, length } => {
                 let end = *offset + u64::from(*length);
@@ -99,7 +100,7 @@ const SLICE: SliceId = SliceId {
     index: 0,
 };
 
-fn entry(sequence: u64, blocks: usize) -> Record {
+pub(crate) fn entry(sequence: u64, blocks: usize) -> Record {
     let data = Bytes::from(vec![sequence as u8; blocks * 4096]);
     let change = if blocks == 0 {
         Change::Nothing
@@ -121,12 +122,18 @@ fn entry(sequence: u64, blocks: usize) -> Record {
 
 /// Writes the next group; gives its request, its number and its tags.
 fn write(journal: &mut Journal, memory: &mut Memory) -> (DiskRequest, GroupNumber, Vec<u64>) {
-    let (request, written) = journal
-        .start(0, |_| Sequence(7))
-        .expect("there is something to write");
+    let begun = journal.start(0, |_| Sequence(7));
+    let Begun {
+        request,
+        twin: None,
+        written,
+    } = begun.expect("there is something to write")
+    else {
+        panic!("there is no copy");
+    };
     memory.perform(&request);
     assert_eq!(journal.partition_of(request.token), 0);
-    journal.complete(0);
+    assert!(journal.complete(0), "there is one write of it");
     let tags = written.records.iter().map(|record| record.tag).collect();
     (request, written.group, tags)
 }
@@ -200,12 +207,12 @@ fn what_arrives_while_a_group_is_in_flight_goes_with_the_next() {
     let (mut journal, _) = recover(&mut memory, 1);
     assert!(journal.start(0, |_| Sequence(7)).is_none(), "nothing to do");
     journal.append(0, entry(1, 1), 1);
-    let (request, _) = journal.start(0, |_| Sequence(7)).expect("the first");
+    let Begun { request, .. } = journal.start(0, |_| Sequence(7)).expect("the first");
     journal.append(0, entry(2, 1), 2);
     journal.append(0, entry(3, 1), 3);
     assert!(journal.start(0, |_| Sequence(7)).is_none(), "one at a time");
     memory.perform(&request);
-    journal.complete(0);
+    assert!(journal.complete(0));
     let (_, _, tags) = write(&mut journal, &mut memory);
     assert_eq!(tags, [2, 3]);
     let (_, found) = recover(&mut memory, 2);

@@ -3,7 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use holdfast_journal::GroupNumber;
+use holdfast_journal::{Begun, GroupNumber};
 use holdfast_model::{Sequence, SliceId};
 use holdfast_stdx::Instant;
 
@@ -21,10 +21,18 @@ impl Core {
                 .get(&id)
                 .map_or(Sequence::ZERO, super::slice::Slice::to_state)
         };
-        let Some((request, written)) = self.journal.start(partition, committed) else {
+        let Some(begun) = self.journal.start(partition, committed) else {
             return;
         };
+        let Begun {
+            request,
+            twin,
+            written,
+        } = begun;
         self.requests.push(request, Urgency::Group);
+        if let Some(twin) = twin {
+            self.requests.push(twin, Urgency::Group);
+        }
         for record in &written.records {
             if let Some(slice) = self.slices.get_mut(&record.slice) {
                 slice.stated = slice.stated.max(record.committed);
@@ -103,7 +111,6 @@ impl Core {
 
     /// The group of a partition that was in flight is on stable storage.
     pub(crate) fn group_durable(&mut self, now: Instant, partition: u16, out: &mut Output) {
-        self.journal.complete(partition);
         let written = self.partitions[usize::from(partition)]
             .in_flight
             .take()

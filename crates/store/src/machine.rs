@@ -186,9 +186,13 @@ impl Core {
             self.handle_devices(completion, out)
         } else if completion.token.0 >= PAGES_TOKENS {
             self.handle_pages(now, completion, out)
+        } else if self.journal.is_for_copy(completion.token) {
+            self.journal.take_copied(completion).map_err(|_| ())
         } else if completion.result.is_ok() {
             let partition = self.journal.partition_of(completion.token);
-            self.group_durable(now, partition, out);
+            if self.journal.complete(partition) {
+                self.group_durable(now, partition, out);
+            }
             Ok(())
         } else {
             Err(())
