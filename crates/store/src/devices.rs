@@ -11,27 +11,24 @@
 //! - a device that was missing and is there again counts when nothing is left over on it, and no page is written before;
 //! - pages leave a device only if the others have room for all of them, and for what is promised.
 
+mod joining;
 mod writes;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_format::{
-    DeviceList, DeviceRole, DeviceState, JournalMark, ListedDevice, SUPERBLOCK_BYTES,
-    SUPERBLOCK_OFFSETS, Superblock,
+    DeviceList, DeviceState, ListedDevice, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS,
 };
 use holdfast_model::{DiskCompletion, DiskId, DiskOp};
-use holdfast_pages::PagesDevice;
 
 use crate::absent;
-use crate::config::DeviceGeometry;
 use crate::event::{Output, StoreEvent, StoreToken};
 use crate::look::Look;
 use crate::machine::{Core, DEVICES_TOKENS};
 use crate::members::Member;
 use crate::order::{DeviceOrder, DeviceRefused, DeviceStatus};
-use crate::refusals::may_join;
-use crate::superblocks::{self, Copies};
+use crate::superblocks::Copies;
 
 /// Orders that wait for their turn at most: each takes a few writes.
 const ORDERS_MAX: usize = 16;
@@ -416,84 +413,6 @@ impl Core {
         let under_way = self.devices.under_way.take();
         let under_way = under_way.expect("an order is under way");
         answer(under_way.ordered.token, Err(refused), out);
-    }
-
-    /// What is on the device that is to be added is known.
-    fn candidate_read(&mut self, out: &mut Output) {
-        let under_way = self.devices.under_way.as_mut();
-        let under_way = under_way.expect("an order is under way");
-        let (Task::Order(DeviceOrder::Add { geometry, id, .. }), Step::Read(copies)) =
-            (under_way.ordered.task, &under_way.step)
-        else {
-            unreachable!("a device is being added");
-        };
-        let (_, first) = &self.devices.members[0];
-        let layout = superblocks::plan_in_role(&geometry, DeviceRole::Pages);
-        let layout = layout.expect("it was checked before");
-        let list = &first.list;
-        let ordinal = list.next_ordinal;
-        let joining = Superblock {
-            update: 1,
-            ordinal,
-            device_id: id.max(1),
-            device_count: 0,
-            list: DeviceList::NONE,
-            claimed: false,
-            tier: geometry.tier,
-            sector: geometry.sector,
-            device_bytes: geometry.bytes,
-            slot_base: list.next_slot,
-            layout,
-            ..first.clone()
-        };
-        if let Err(refused) = may_join(&geometry, copies, first, &joining) {
-            return self.refuse(refused, out);
-        }
-        under_way.ordinal = ordinal;
-        under_way.member = Some((geometry, joining));
-        self.write_joining(0);
-    }
-
-    /// The device is marked as one that is being added: now the list gets it.
-    fn let_join(&mut self) {
-        let under_way = self.devices.under_way.as_mut();
-        let under_way = under_way.expect("an order is under way");
-        let Task::Order(DeviceOrder::Add { replaces, .. }) = under_way.ordered.task else {
-            unreachable!("a device is being added");
-        };
-        let (geometry, superblock) = under_way.member.take().expect("a device is being added");
-        let listed = ListedDevice {
-            id: superblock.device_id,
-            ordinal: superblock.ordinal,
-            slot_base: superblock.slot_base,
-            slot_count: superblock.layout.slot_count,
-            state: DeviceState::InUse,
-            absent: None,
-            journal: JournalMark::None,
-        };
-        self.devices.members.push((geometry, superblock));
-        self.pages_gain(&geometry, &listed);
-        self.devices.change_list(|list| {
-            list.devices.push(listed);
-            list.next_ordinal = listed.ordinal + 1;
-            list.next_slot = listed.slot_base + listed.slot_count;
-            if let Some(old) = replaces {
-                set_state(list, old, DeviceState::Leaving);
-            }
-        });
-        self.look();
-    }
-
-    /// The page store knows the device, and gives out none of its slots yet.
-    fn pages_gain(&mut self, geometry: &DeviceGeometry, listed: &ListedDevice) {
-        let (_, superblock) = self.devices.members.last().expect("it was just added");
-        self.pages.add_device(PagesDevice {
-            disk: geometry.disk,
-            layout: superblock.layout,
-            slot_base: listed.slot_base,
-            tier: superblock.tier,
-            is_drained: true,
-        });
     }
 
     /// Nothing is on the device, or under way on it: now the list loses it.
