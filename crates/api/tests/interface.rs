@@ -230,6 +230,7 @@ async fn nodes_and_settings_are_asked_for_and_changed() {
         path: "/dev/sdx".to_owned(),
         tier: DeviceTier::Capacity,
         replaces: Some(1),
+        journal_room: false,
     };
     client.change_local_devices(&add).await.unwrap();
     assert_eq!(client.settings().await.unwrap(), SETTINGS);
@@ -244,7 +245,7 @@ async fn nodes_and_settings_are_asked_for_and_changed() {
         "remove n4",
         "devices of n4",
         "n4: Drain { device: 3 }",
-        "here: Add { path: \"/dev/sdx\", tier: Capacity, replaces: Some(1) }",
+        "here: Add { path: \"/dev/sdx\", tier: Capacity, replaces: Some(1), journal_room: false }",
         "settings",
         "set Some(60)",
     ];

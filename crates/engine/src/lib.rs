@@ -50,7 +50,8 @@ pub use event::{
     PortalEvent,
 };
 pub use holdfast_store::{
-    Absence, DeviceGeometry, DeviceOrder, DeviceRefused, DeviceState, DeviceStatus, Stray,
+    Absence, DeviceGeometry, DeviceOrder, DeviceRefused, DeviceState, DeviceStatus, JournalMark,
+    Stray,
 };
 pub use newer::NewerState;
 pub use notes::report;

@@ -150,6 +150,12 @@ impl DeviceLayout {
         )
     }
 
+    /// Bytes of all segments, if there are any.
+    #[must_use]
+    pub fn journal_bytes(&self) -> u64 {
+        u64::from(self.segment_bytes) * u64::from(self.segment_count)
+    }
+
     /// Bytes of one copy of the page table.
     #[must_use]
     pub fn table_bytes(&self) -> u64 {

@@ -17,6 +17,7 @@ use holdfast_api::{Problem, ProblemKind};
 use holdfast_disk::{DeviceSpec, Disks, Geometry, OpenDevice};
 use holdfast_engine::{
     Absence, DeviceGeometry, DeviceOrder, DeviceRefused, DeviceState as State, DeviceStatus, Event,
+    JournalMark,
 };
 use holdfast_model::{DiskId, PAGE_SIZE, Tier};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -39,6 +40,7 @@ enum What {
         tier: Tier,
         id: u64,
         replaces: Option<u16>,
+        journal_room: bool,
     },
     Drain(u16),
     Resume(u16),
@@ -97,7 +99,11 @@ impl DeviceDesk {
                 path,
                 tier,
                 replaces,
-            } => self.add(Path::new(&path), tier, replaces).await?,
+                journal_room,
+            } => {
+                let roles = (replaces, journal_room);
+                self.add(Path::new(&path), tier, roles).await?;
+            }
             DeviceChange::Drain { device } => self.order(What::Drain(device)).await?,
             DeviceChange::Resume { device } => self.order(What::Resume(device)).await?,
             DeviceChange::Remove { device, give_up } => {
@@ -113,7 +119,7 @@ impl DeviceDesk {
         &self,
         path: &Path,
         tier: DeviceTier,
-        replaces: Option<u16>,
+        (replaces, journal_room): (Option<u16>, bool),
     ) -> Result<(), Problem> {
         if !path.is_absolute() {
             let detail = format!("{} is not an absolute path", path.display());
@@ -154,6 +160,7 @@ impl DeviceDesk {
             tier,
             id,
             replaces,
+            journal_room,
         };
         let ordered = self.order(what).await;
         let refused = |problem: &Problem| problem.kind == ProblemKind::Refused;
@@ -234,8 +241,10 @@ fn hint(refused: &DeviceRefused) -> &'static str {
             "`holdfast device list NODE` shows the node's devices"
         }
         DeviceRefused::Journal => {
-            "to be rid of the device: drain the node, give it other devices, and add it again"
+            "put another in its place with `holdfast device replace`, or add one that has room for it: \
+             `holdfast device add --journal`"
         }
+        DeviceRefused::NotFlash => "name a flash device",
         DeviceRefused::NoRoom { .. } => "add a device first, or have the node hold less",
         DeviceRefused::NotEmpty { .. } => {
             "drain it first: `holdfast device drain NODE DEVICE --wait`"
@@ -305,6 +314,7 @@ impl Orders {
                 tier,
                 id,
                 replaces,
+                journal_room,
             } => {
                 let found = device.geometry();
                 let Ok(added) = disks.add(device) else {
@@ -321,6 +331,7 @@ impl Orders {
                     geometry: geometry(added, found, tier),
                     id,
                     replaces,
+                    journal_room,
                 }
             }
             What::Drain(ordinal) => DeviceOrder::Drain { ordinal },
@@ -425,7 +436,8 @@ pub(crate) fn documents(
                 Tier::Capacity => DeviceTier::Capacity,
             },
             state: state(device),
-            journal: device.ordinal == 0,
+            journal: device.journal == JournalMark::Here,
+            journal_room: matches!(device.journal, JournalMark::Room | JournalMark::Next),
             is_absent: device.absent.is_some(),
             bytes: device.pages * PAGE_SIZE as u64,
             used_bytes: used_bytes(device),
@@ -436,13 +448,17 @@ pub(crate) fn documents(
     devices.iter().map(document).collect()
 }
 
+fn is_empty(device: &DeviceStatus) -> bool {
+    device.pages_used == 0 && device.journal != JournalMark::Here
+}
+
 fn state(device: &DeviceStatus) -> DeviceState {
     match (device.state, device.absent) {
         (State::Leaving, _) => DeviceState::Leaving,
         (_, Some(Absence { is_lost: true, .. })) => DeviceState::Lost,
         (_, Some(_)) => DeviceState::Missing,
         (State::InUse, None) => DeviceState::InUse,
-        (State::Draining, None) if device.pages_used == 0 => DeviceState::Drained,
+        (State::Draining, None) if is_empty(device) => DeviceState::Drained,
         (State::Draining, None) => DeviceState::Draining,
     }
 }

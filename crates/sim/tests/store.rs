@@ -24,6 +24,7 @@ fn run_all(seeds: Range<u64>, options: impl Fn(u64) -> Options) -> Report {
         sum.installs += report.installs;
         sum.orders += report.orders;
         sum.devices_left += report.devices_left;
+        sum.journal_moves += report.journal_moves;
         sum.journal_rounds_percent += report.journal_rounds_percent;
     }
     sum
@@ -62,6 +63,7 @@ fn devices_come_and_go() {
     assert_eq!(sum.damaged, 0);
     assert!(sum.orders > 300, "{sum:?}");
     assert!(sum.devices_left > 30, "{sum:?}");
+    assert!(sum.journal_moves > 10, "{sum:?}");
 }
 
 #[test]

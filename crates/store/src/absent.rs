@@ -13,6 +13,7 @@ use holdfast_format::{Absence, DeviceList, SUPERBLOCK_OFFSETS};
 use holdfast_model::{DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken};
 
 use crate::event::{Output, StoreEvent};
+use crate::journal_move;
 use crate::machine::{Core, DEVICES_TOKENS, LOSS_TOKENS};
 use crate::order::DeviceStatus;
 
@@ -42,6 +43,7 @@ impl Core {
             tier: None,
             state: listed.state,
             absent: listed.absent,
+            journal: listed.journal,
             pages: u64::from(listed.slot_count),
             pages_used: u64::from(self.pages.lacking()),
         })
@@ -62,6 +64,7 @@ impl Core {
             return;
         };
         self.devices.change_list(|list| {
+            journal_move::call_off(list);
             let mut devices = list.devices.iter_mut();
             let listed = devices.find(|device| device.ordinal == ordinal);
             listed.expect("the list has the device").absent = Some(Absence {

@@ -18,7 +18,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_format::{
-    DeviceList, DeviceState, ListedDevice, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS,
+    DeviceList, DeviceState, JournalMark, ListedDevice, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS,
 };
 use holdfast_model::{DiskCompletion, DiskId, DiskOp};
 
@@ -117,6 +117,21 @@ impl Devices {
         members.find(|(_, found)| found.ordinal == ordinal)
     }
 
+    /// Whether no order is being carried out, and all devices that are there count.
+    pub(crate) fn are_at_rest(&self) -> bool {
+        self.under_way.is_none() && self.back.is_empty()
+    }
+
+    /// Whether a device is being removed.
+    pub(crate) fn is_about_to_leave(&self, ordinal: u16) -> bool {
+        let under_way = self.under_way.as_ref();
+        under_way.is_some_and(|under_way| {
+            let task = under_way.ordered.task;
+            let is_removed = matches!(task, Task::Order(DeviceOrder::Remove { .. }));
+            is_removed && under_way.ordinal == ordinal
+        })
+    }
+
     /// Gives all devices a changed list.
     pub(crate) fn change_list(&mut self, change: impl FnOnce(&mut DeviceList)) {
         let mut list = self.list().clone();
@@ -151,6 +166,7 @@ impl Core {
             tier: Some(found.tier),
             state: self.state_of(found.ordinal),
             absent: None,
+            journal: self.mark_of(found.ordinal),
             pages: u64::from(found.layout.slot_count),
             pages_used: u64::from(self.pages.used_slots(geometry.disk)),
         };
@@ -173,9 +189,14 @@ impl Core {
         listed.map_or(DeviceState::Leaving, |listed| listed.state)
     }
 
+    pub(crate) fn mark_of(&self, ordinal: u16) -> JournalMark {
+        let listed = self.devices.list().device(ordinal);
+        listed.map_or(JournalMark::None, |listed| listed.journal)
+    }
+
     /// Begins what is ordered, and what has become due: after every event.
     pub(crate) fn go_on_ordering(&mut self, out: &mut Output) {
-        while self.awaited.is_none() {
+        while self.awaited.is_none() && !self.journal_move.is_switching() {
             if self.devices.under_way.is_none() {
                 let Some(ordered) = self.next_order() else {
                     return;
@@ -205,7 +226,10 @@ impl Core {
             return may_count.then_some(Ordered { task, token });
         }
         let listed = self.devices.list().devices.iter();
-        let mut leaving = listed.filter(|device| device.state == DeviceState::Leaving);
+        let is_leaving = |device: &&ListedDevice| {
+            device.state == DeviceState::Leaving && device.journal != JournalMark::Here
+        };
+        let mut leaving = listed.filter(is_leaving);
         let leaves = leaving.find(|device| match self.devices.member(device.ordinal) {
             Some((geometry, _)) => self.pages.used_slots(geometry.disk) == 0,
             None => self.pages.lacking() == 0,
@@ -227,8 +251,11 @@ impl Core {
         };
         let result = match order {
             DeviceOrder::Add {
-                geometry, replaces, ..
-            } => self.check_add(&geometry, replaces),
+                geometry,
+                replaces,
+                journal_room,
+                ..
+            } => self.check_add(&geometry, replaces, journal_room),
             DeviceOrder::Drain { ordinal } => self.check_drain(ordinal),
             DeviceOrder::Resume { ordinal } => self.check_listed(ordinal),
             DeviceOrder::Remove { ordinal, gives_up } => self.check_remove(ordinal, gives_up),

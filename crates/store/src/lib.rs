@@ -83,7 +83,7 @@ mod survey;
 mod trim;
 mod unfinished;
 
-pub use holdfast_format::{Absence, DeviceState, UseIds};
+pub use holdfast_format::{Absence, DeviceState, JournalMark, UseIds};
 
 pub use config::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
 pub use event::{

@@ -1,7 +1,8 @@
 //! An open store: journal, pages, and what is between them.
 //!
 //! After every event `maintain` does the same few things: admits appends that waited for room,
-//! states committed points, destages, trims, goes on with orders about devices, writes groups.
+//! states committed points, destages, trims, goes on with the journal's move and with orders about
+//! devices, writes groups.
 //!
 //! Invariants:
 //! - what has been reported durable is in a durable group of the journal, or in pages;
@@ -24,6 +25,7 @@ use crate::destage::Destage;
 use crate::devices::Devices;
 use crate::event::{Output, StoreToken};
 use crate::item::{ItemId, Items};
+use crate::journal_move::JournalMove;
 use crate::moves::Moves;
 use crate::read::Reads;
 use crate::rebuild::Awaited;
@@ -39,8 +41,11 @@ pub(crate) const PAGES_TOKENS: u64 = 2 << 56;
 /// Tokens from here on are for orders about devices.
 pub(crate) const DEVICES_TOKENS: u64 = 3 << 56;
 
+/// Tokens from here on are for the journal's move.
+pub(crate) const MOVE_TOKENS: u64 = 4 << 56;
+
 /// Tokens from here on are for noting that a device is lost.
-pub(crate) const LOSS_TOKENS: u64 = 4 << 56;
+pub(crate) const LOSS_TOKENS: u64 = 5 << 56;
 
 /// How long command ids and claims are kept: two lifetimes of a command.
 pub(crate) const TWO_LIFETIMES: Duration = Duration::from_secs(8);
@@ -157,6 +162,7 @@ pub(crate) struct Core {
     pub(crate) destage: Destage,
     pub(crate) moves: Moves,
     pub(crate) devices: Devices,
+    pub(crate) journal_move: JournalMove,
     /// Pages without a slot that will need one, over all slices.
     pub(crate) reserved: u32,
     /// There may be claims.
@@ -182,7 +188,9 @@ impl Core {
         let disk = self.requests.complete(completion.token);
         self.destage.blocked = false;
         self.moves.blocked = false;
-        let result = if completion.token.0 >= DEVICES_TOKENS {
+        let result = if completion.token.0 >= MOVE_TOKENS {
+            self.handle_journal_move(completion)
+        } else if completion.token.0 >= DEVICES_TOKENS {
             self.handle_devices(completion, out)
         } else if completion.token.0 >= PAGES_TOKENS {
             self.handle_pages(now, completion, out)
@@ -254,6 +262,7 @@ impl Core {
             self.admit();
         }
         self.go_on_trimming(now);
+        self.go_on_moving_journal();
         self.go_on_ordering(out);
         for partition in 0..self.partitions.len() as u16 {
             self.start_group(partition);

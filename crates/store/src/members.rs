@@ -180,19 +180,34 @@ fn is_of_same_store(one: &Superblock, other: &Superblock) -> bool {
 
 /// Why there is no store where there is no device with a journal.
 fn without_journal(found: Vec<Found>) -> OpenError {
-    let mut count = 0;
-    let mut newest = (0, 0);
-    for (_, superblock) in found {
-        let superblock = match superblock {
+    let mut all = Vec::new();
+    for (geometry, superblock) in found {
+        match superblock {
             Err(error) => return error,
-            Ok(superblock) => superblock,
-        };
-        count = count.max(superblock.device_count);
-        let journal = superblock.list.journal().map_or(0, |it| it.ordinal);
-        newest = newest.max((superblock.list.generation, journal));
+            Ok(superblock) => all.push((geometry, superblock)),
+        }
     }
-    let (_, ordinal) = newest;
-    OpenError::MissingDevice { ordinal, count }
+    let counts = all.iter().map(|(_, found)| found.device_count);
+    let count = counts.max().unwrap_or(0);
+    let newest = all.iter().max_by_key(|(_, found)| found.list.generation);
+    let journal = newest.and_then(|(_, newest)| Some((newest, newest.list.journal()?)));
+    let Some((newest, journal)) = journal else {
+        return OpenError::MissingDevice { ordinal: 0, count };
+    };
+    // The device that got the journal does not know of that.
+    let is_older =
+        |(_, found): &&Member| found.device_id == journal.id && is_of_same_store(found, newest);
+    match all.iter().find(is_older) {
+        Some((device, found)) => OpenError::OlderDevice {
+            disk: device.disk,
+            known: found.use_counter,
+            start: newest.use_counter,
+        },
+        None => {
+            let ordinal = journal.ordinal;
+            OpenError::MissingDevice { ordinal, count }
+        }
+    }
 }
 
 fn foreign(disk: DiskId, found: &Superblock) -> OpenError {

@@ -397,8 +397,11 @@ impl Opener {
                     listed.is_some_and(|listed| listed.state != DeviceState::InUse)
                 },
             });
+        let mut devices: Vec<PagesDevice> = devices.collect();
+        // Wherever the journal is, slots are numbered as the devices came.
+        devices.sort_by_key(|device| device.slot_base);
         let place = PagesPlace {
-            devices: devices.collect(),
+            devices,
             nonce: self.first().nonce,
             use_counter: self.first().use_counter,
             token_base: PAGES_TOKENS,

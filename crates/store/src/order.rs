@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use holdfast_format::{Absence, DEVICES_MAX, DeviceState};
+use holdfast_format::{Absence, DEVICES_MAX, DeviceState, JournalMark};
 use holdfast_model::{ClusterId, DiskId, NodeId, StoreId, Tier};
 
 use crate::config::DeviceGeometry;
@@ -18,8 +18,11 @@ pub enum DeviceOrder {
         id: u64,
         /// The number of one whose pages go to others from then on, and that leaves when it is empty.
         replaces: Option<u16>,
+        /// Whether it gets room for the journal. One that replaces a device which has the journal, or room for
+        /// it, does anyway.
+        journal_room: bool,
     },
-    /// Its pages go to others.
+    /// Its pages go to others, and so does the journal.
     Drain {
         /// Its number.
         ordinal: u16,
@@ -29,7 +32,7 @@ pub enum DeviceOrder {
         /// Its number.
         ordinal: u16,
     },
-    /// It leaves the store: it must be empty, or absent with nothing lacking that was on it.
+    /// It leaves the store: it must be empty, without the journal, or absent with nothing lacking that was on it.
     Remove {
         /// Its number.
         ordinal: u16,
@@ -48,8 +51,11 @@ pub enum DeviceRefused {
         ordinal: u16,
     },
     /// It has the journal.
-    #[error("the journal is on this device, and it stays there")]
+    #[error("the journal is on this device, and no other flash device has room for it")]
     Journal,
+    /// The journal would have to go there.
+    #[error("the journal goes to flash devices only")]
+    NotFlash,
     /// Its pages would have no room.
     #[error("the node's other devices have {bytes_free} bytes free, {bytes} would be needed")]
     NoRoom {
@@ -118,7 +124,7 @@ pub enum DeviceRefused {
 pub struct DeviceStatus {
     /// How requests name it, unless it is absent.
     pub disk: Option<DiskId>,
-    /// Its number; the journal is on 0.
+    /// Its number.
     pub ordinal: u16,
     /// Drawn at random when it was added.
     pub id: u64,
@@ -128,6 +134,8 @@ pub struct DeviceStatus {
     pub state: DeviceState,
     /// Whether it is missing, or has failed.
     pub absent: Option<Absence>,
+    /// What it has to do with the journal.
+    pub journal: JournalMark,
     /// Pages of 256 KiB that it can hold.
     pub pages: u64,
     /// Pages that it holds; of one that is absent those that are lacking because of all that are.

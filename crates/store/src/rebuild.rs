@@ -15,6 +15,7 @@ use crate::destage::Destage;
 use crate::devices::Devices;
 use crate::event::{Output, Recovered, RecoveredSlice, StrayDevice};
 use crate::item::{Item, ItemId, Items};
+use crate::journal_move::JournalMove;
 use crate::machine::{
     Core, Lane, PartitionState, Pending, Purpose, RecentCommand, Waiter, partition_of,
 };
@@ -66,6 +67,7 @@ impl Core {
             destage: Destage::default(),
             moves: Moves::default(),
             devices,
+            journal_move: JournalMove::default(),
             reserved: 0,
             claimed: false,
             claims_turn: None,

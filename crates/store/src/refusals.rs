@@ -3,7 +3,7 @@
 //! It refuses before anything is written.
 
 use holdfast_format::device::SLOT_COUNT_MAX;
-use holdfast_format::{DEVICES_MAX, DeviceRole, DeviceState, Superblock};
+use holdfast_format::{DEVICES_MAX, DeviceState, JournalMark, Superblock};
 use holdfast_model::PAGE_SIZE;
 
 use crate::config::DeviceGeometry;
@@ -22,6 +22,7 @@ impl Core {
         &self,
         geometry: &DeviceGeometry,
         replaces: Option<u16>,
+        journal_room: bool,
     ) -> Result<u32, DeviceRefused> {
         let mut members = self.devices.members.iter();
         if members.any(|(other, _)| other.disk == geometry.disk) {
@@ -35,7 +36,7 @@ impl Core {
         if list.devices.len() == DEVICES_MAX || list.next_ordinal == u16::MAX {
             return Err(DeviceRefused::TooMany);
         }
-        let layout = superblocks::plan_in_role(geometry, DeviceRole::Pages).map_err(too_small)?;
+        let layout = self.plan_joining(geometry, replaces, journal_room)?;
         let end = list.next_slot.checked_add(layout.slot_count);
         if end.is_none_or(|end| end > SLOT_COUNT_MAX) {
             return Err(DeviceRefused::TooLarge);
@@ -49,6 +50,9 @@ impl Core {
     pub(crate) fn check_drain(&self, ordinal: u16) -> Result<u32, DeviceRefused> {
         if self.is_absent(ordinal) {
             return Err(DeviceRefused::Absent);
+        }
+        if self.mark_of(ordinal) == JournalMark::Here && self.place_for_journal().is_none() {
+            return Err(DeviceRefused::Journal);
         }
         self.check_room(ordinal, 0).map(|_| 0)
     }
@@ -67,32 +71,36 @@ impl Core {
                 _ => Ok(0),
             };
         }
-        let (geometry, _) = self.device_that_may_go(ordinal)?;
-        let pages = self.pages.used_slots(geometry.disk);
-        if pages > 0 {
-            let bytes = bytes_of(pages);
+        let (geometry, found) = self.member_of(ordinal)?;
+        let has_journal = self.mark_of(ordinal) == JournalMark::Here;
+        if has_journal && self.place_for_journal().is_none() {
+            return Err(DeviceRefused::Journal);
+        }
+        let journal = if has_journal {
+            found.layout.journal_bytes()
+        } else {
+            0
+        };
+        let bytes = bytes_of(self.pages.used_slots(geometry.disk)) + journal;
+        if bytes > 0 {
             return Err(DeviceRefused::NotEmpty { bytes });
         }
         self.check_room(ordinal, 0)?;
         Ok(0)
     }
 
-    fn device_that_may_go(&self, ordinal: u16) -> Result<&Member, DeviceRefused> {
-        let journal = self.devices.list().journal();
-        if journal.is_some_and(|listed| listed.ordinal == ordinal) {
-            return Err(DeviceRefused::Journal);
-        }
+    fn member_of(&self, ordinal: u16) -> Result<&Member, DeviceRefused> {
         let member = self.devices.member(ordinal);
         member.ok_or(DeviceRefused::Unknown { ordinal })
     }
 
-    /// Whether the device may go, and all pages have room without it, if so many slots are added. Gives
+    /// Whether all pages have room without the device, if so many slots are added. Gives
     /// the number of slots that there will be fewer.
     pub(crate) fn check_room(&self, ordinal: u16, added: u32) -> Result<u32, DeviceRefused> {
         if self.is_absent(ordinal) {
             return Ok(0);
         }
-        let (geometry, found) = self.device_that_may_go(ordinal)?;
+        let (geometry, found) = self.member_of(ordinal)?;
         if self.state_of(ordinal) != DeviceState::InUse {
             return Ok(0);
         }
@@ -114,7 +122,7 @@ fn bytes_of(pages: u32) -> u64 {
     u64::from(pages) * PAGE_SIZE as u64
 }
 
-fn too_small(error: OpenError) -> DeviceRefused {
+pub(crate) fn too_small(error: OpenError) -> DeviceRefused {
     match error {
         OpenError::TooSmall {
             bytes, bytes_min, ..

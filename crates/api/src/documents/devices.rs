@@ -70,8 +70,11 @@ pub struct Device {
     pub tier: DeviceTier,
     /// What is done with it.
     pub state: DeviceState,
-    /// Whether the node's journal is on it: then it can be neither drained nor removed.
+    /// Whether the node's journal is on it.
     pub journal: bool,
+    /// Whether the journal is somewhere else, and could go there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub journal_room: bool,
     /// Whether the node does without it: it was not there when the node started, or has failed. What was on it
     /// is brought by other nodes.
     #[serde(default)]
@@ -112,8 +115,12 @@ pub enum DeviceChange {
         /// it is removed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replaces: Option<u16>,
+        /// Whether room is left on it for the node's journal, so that this can go there. One that takes the place
+        /// of the journal's device has it anyway.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        journal_room: bool,
     },
-    /// What it holds goes to the node's other devices.
+    /// What it holds goes to the node's other devices, and the journal to one that has room for it.
     Drain {
         /// Its number.
         device: u16,

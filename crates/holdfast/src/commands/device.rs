@@ -33,6 +33,9 @@ pub(crate) enum DeviceCommand {
         /// Its class
         #[arg(long, value_enum, default_value_t = Tier::Flash)]
         tier: Tier,
+        /// Leave room on it for the node's journal, so that the journal's device can be drained
+        #[arg(long)]
+        journal: bool,
     },
     /// Have everything that a device holds go to the node's other devices
     Drain {
@@ -99,52 +102,11 @@ pub(crate) async fn run(
     command: DeviceCommand,
 ) -> Result<(), Failure> {
     let client = client(global);
-    let (node, change, awaited) = match command {
-        DeviceCommand::List { node } => {
-            let list = client.devices(&node).await?;
-            return show(output, &list);
-        }
-        DeviceCommand::Add { node, path, tier } => {
-            let change = DeviceChange::Add {
-                path,
-                tier: tier.document(),
-                replaces: None,
-            };
-            (node, change, None)
-        }
-        DeviceCommand::Drain {
-            node,
-            device,
-            wait,
-            cancel,
-        } => {
-            let device = number(&client, &node, &device).await?;
-            (node, drain(device, cancel), wait.then_some(device))
-        }
-        DeviceCommand::Remove {
-            node,
-            device,
-            give_up,
-        } => {
-            let device = number(&client, &node, &device).await?;
-            (node, DeviceChange::Remove { device, give_up }, None)
-        }
-        DeviceCommand::Replace {
-            node,
-            device,
-            path,
-            tier,
-            wait,
-        } => {
-            let old = number(&client, &node, &device).await?;
-            let change = DeviceChange::Add {
-                path,
-                tier: tier.document(),
-                replaces: Some(old),
-            };
-            (node, change, wait.then_some(old))
-        }
-    };
+    if let DeviceCommand::List { node } = &command {
+        let list = client.devices(node).await?;
+        return show(output, &list);
+    }
+    let (node, change, awaited) = order(&client, command).await?;
     let mut list = client.change_devices(&node, &change).await?;
     let mut looks = 0;
     while let Some(device) = awaited.and_then(|number| draining(&list, number)) {
@@ -161,6 +123,64 @@ pub(crate) async fn run(
         }
     }
     show(output, &list)
+}
+
+/// The node, what is to be done there, and the device for which that is waited.
+async fn order(
+    client: &ApiClient,
+    command: DeviceCommand,
+) -> Result<(String, DeviceChange, Option<u16>), Failure> {
+    let order = match command {
+        DeviceCommand::List { .. } => unreachable!("it changes nothing"),
+        DeviceCommand::Add {
+            node,
+            path,
+            tier,
+            journal,
+        } => {
+            let change = DeviceChange::Add {
+                path,
+                tier: tier.document(),
+                replaces: None,
+                journal_room: journal,
+            };
+            (node, change, None)
+        }
+        DeviceCommand::Drain {
+            node,
+            device,
+            wait,
+            cancel,
+        } => {
+            let device = number(client, &node, &device).await?;
+            (node, drain(device, cancel), wait.then_some(device))
+        }
+        DeviceCommand::Remove {
+            node,
+            device,
+            give_up,
+        } => {
+            let device = number(client, &node, &device).await?;
+            (node, DeviceChange::Remove { device, give_up }, None)
+        }
+        DeviceCommand::Replace {
+            node,
+            device,
+            path,
+            tier,
+            wait,
+        } => {
+            let old = number(client, &node, &device).await?;
+            let change = DeviceChange::Add {
+                path,
+                tier: tier.document(),
+                replaces: Some(old),
+                journal_room: false,
+            };
+            (node, change, wait.then_some(old))
+        }
+    };
+    Ok(order)
 }
 
 fn drain(device: u16, is_cancelled: bool) -> DeviceChange {
@@ -220,6 +240,14 @@ fn text(list: &DeviceList) -> String {
     )
 }
 
+fn journal(device: &Device) -> &'static str {
+    match (device.journal, device.journal_room) {
+        (true, _) => "yes",
+        (false, true) => "room",
+        (false, false) => "-",
+    }
+}
+
 fn row(device: &Device) -> [String; 8] {
     let is_kept = device.state == DeviceState::InUse || device.used_bytes == 0;
     let empty_in = match device.seconds_left {
@@ -232,7 +260,7 @@ fn row(device: &Device) -> [String; 8] {
         device.path.clone(),
         device.tier.as_str().to_owned(),
         device.state.as_str().to_owned(),
-        if device.journal { "yes" } else { "-" }.to_owned(),
+        journal(device).to_owned(),
         bytes(device.used_bytes),
         bytes(device.bytes),
         empty_in,
@@ -251,6 +279,7 @@ mod tests {
             tier: DeviceTier::Flash,
             state,
             journal: number == 0,
+            journal_room: number == 2,
             is_absent: false,
             bytes: 1 << 30,
             used_bytes,
@@ -274,6 +303,7 @@ mod tests {
         assert!(line(2).contains("draining"), "{text}");
         assert!(line(2).ends_with("about 3 s"), "{text}");
         assert!(line(1).ends_with('-') && line(3).ends_with('-'), "{text}");
+        assert!(line(3).contains("room"), "{text}");
         assert_eq!(text.lines().count(), 5);
     }
 }

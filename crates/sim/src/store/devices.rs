@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use holdfast_model::{DiskId, DiskRequest, Tier};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{
-    DeviceGeometry, DeviceOrder, DeviceRefused, DeviceState, DeviceStatus, StoreToken,
+    DeviceGeometry, DeviceOrder, DeviceRefused, DeviceState, DeviceStatus, JournalMark, StoreToken,
 };
 
 use super::run::{Check, Host};
@@ -25,12 +25,15 @@ pub(crate) struct Orders {
     asked: std::collections::BTreeMap<u64, DeviceOrder>,
     /// Disks that have left, and are not being added again.
     left: BTreeSet<DiskId>,
+    /// The device that had the journal when that was last looked at.
+    journal: u16,
 }
 
 impl Host {
     /// Orders something about a device.
     pub(crate) fn order_device(&mut self) -> Check {
         let statuses = self.store().devices();
+        self.note_journal(&statuses);
         let ordinals: Vec<u16> = statuses.iter().map(|device| device.ordinal).collect();
         let ordinal = *self.prng.choose(&ordinals);
         let order = match self.prng.below(8) {
@@ -43,6 +46,7 @@ impl Host {
                     geometry: self.geometry_of(disk),
                     id: self.prng.next_u64(),
                     replaces,
+                    journal_room: self.prng.chance(1, 3),
                 }
             }
             3..5 => DeviceOrder::Drain { ordinal },
@@ -64,6 +68,15 @@ impl Host {
         Ok(())
     }
 
+    /// Counts the journal's moves, as far as they are seen.
+    fn note_journal(&mut self, statuses: &[DeviceStatus]) {
+        let mut devices = statuses.iter();
+        let here = devices.find(|device| device.journal == JournalMark::Here);
+        let here = here.map(|device| device.ordinal);
+        self.report.journal_moves += u64::from(here != Some(self.orders.journal));
+        self.orders.journal = here.unwrap_or(self.orders.journal);
+    }
+
     /// A new one, or one that is none of the store's any more.
     fn disk_to_add(&mut self, statuses: &[DeviceStatus]) -> Option<DiskId> {
         let in_store = |disk: DiskId| statuses.iter().any(|device| device.disk == Some(disk));
@@ -81,7 +94,13 @@ impl Host {
         }
         let disk = DiskId(self.disks.len() as u16);
         let slots = 16 + 8 * self.prng.below(5);
-        let bytes = (2 << 20) + slots * ((256 << 10) + 1024) + 4096;
+        // Mostly there is room for the journal.
+        let journal = if self.prng.chance(3, 4) {
+            self.journal_bytes
+        } else {
+            0
+        };
+        let bytes = (2 << 20) + journal + slots * ((256 << 10) + 1024) + 4096;
         let fork = self.prng.fork();
         let sector = self.options.sector;
         self.disks
@@ -132,8 +151,13 @@ impl Host {
             DeviceRefused::Busy => true,
             DeviceRefused::Absent => self.lost_device || self.half_made,
             DeviceRefused::Lacking { .. } => self.lost_device,
+            // It has no room for the journal.
+            DeviceRefused::TooSmall { .. } => {
+                let is_plain = |replaces: Option<u16>, room: bool| replaces.is_none() && !room;
+                !matches!(order, DeviceOrder::Add { replaces, journal_room, .. } if is_plain(replaces, journal_room))
+            }
             DeviceRefused::InUse
-            | DeviceRefused::TooSmall { .. }
+            | DeviceRefused::NotFlash
             | DeviceRefused::BadSector { .. }
             | DeviceRefused::TooMany
             | DeviceRefused::TooLarge
@@ -166,7 +190,10 @@ impl Host {
 
     /// Power is lost, or the store is opened: nobody waits for anything.
     pub(crate) fn forget_orders(&mut self) {
-        self.orders = Orders::default();
+        self.orders = Orders {
+            journal: self.orders.journal,
+            ..Orders::default()
+        };
     }
 
     /// The store is open: other disks than its own are left alone.
@@ -180,18 +207,32 @@ impl Host {
     /// Drains that have begun end, and what is to leave leaves.
     pub(crate) fn drains_end(&mut self) -> Check {
         let until: Instant = self.now + Duration::from_secs(20);
-        let left = |device: &DeviceStatus| match device.state {
-            DeviceState::InUse => false,
-            DeviceState::Draining => device.pages_used > 0,
-            DeviceState::Leaving => true,
-        };
-        while self.store().devices().iter().any(left) {
+        while has_draining(&self.store().devices()) {
             if self.now > until {
                 let devices = self.store().devices();
                 return Err(format!("a drain does not end: {devices:?}"));
             }
             self.advance(self.now + Duration::from_millis(100))?;
         }
+        let statuses = self.store().devices();
+        self.note_journal(&statuses);
         Ok(())
     }
+}
+
+/// Whether a device has still to become empty, or to leave. The journal stays where no other device that is in use has
+/// room for it.
+fn has_draining(devices: &[DeviceStatus]) -> bool {
+    let in_use = devices.iter().filter(|it| it.state == DeviceState::InUse);
+    let mut places = in_use.filter(|it| it.absent.is_none());
+    let has_place = places.any(|it| it.journal == JournalMark::Room);
+    let left = |device: &DeviceStatus| {
+        let has_journal = device.journal == JournalMark::Here;
+        match device.state {
+            DeviceState::InUse => false,
+            DeviceState::Draining => device.pages_used > 0 || has_journal && has_place,
+            DeviceState::Leaving => device.pages_used > 0 || !has_journal || has_place,
+        }
+    };
+    devices.iter().any(left)
 }

@@ -44,8 +44,25 @@ impl Host {
         Ok(())
     }
 
+    /// The disk that the store would find its journal on.
+    fn journal_disk(&self) -> usize {
+        let mut newest = (0, 0);
+        for (index, disk) in self.disks.iter().enumerate() {
+            let copies = holdfast_format::SUPERBLOCK_OFFSETS.map(|at| disk.peek(at, 4096));
+            let valid = copies.iter().filter_map(|it| Superblock::decode(it).ok());
+            let Some(found) = valid.max_by_key(|found| found.update) else {
+                continue;
+            };
+            if found.has_journal() {
+                newest = newest.max((found.list.generation, index));
+            }
+        }
+        newest.1
+    }
+
     pub(crate) fn rot_journal(&mut self) {
-        let disk = &mut self.disks[0];
+        let journal = self.journal_disk();
+        let disk = &mut self.disks[journal];
         let Ok(superblock) = Superblock::decode(&disk.peek(0, 4096)) else {
             return;
         };
@@ -66,7 +83,7 @@ impl Host {
             let index = self.prng.below(self.disks.len() as u64) as usize;
             self.disks[index].fail();
             // That may be noted, and power lost before anybody hears of it.
-            self.lost_device |= index != 0;
+            self.lost_device |= index != self.journal_disk() || self.options.orders;
         }
         Ok(())
     }

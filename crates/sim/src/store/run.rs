@@ -104,6 +104,8 @@ pub struct Report {
     pub orders: u64,
     /// Devices that left.
     pub devices_left: u64,
+    /// How often the journal was seen to have moved.
+    pub journal_moves: u64,
     /// How often the journal went round, in hundredths.
     pub journal_rounds_percent: u64,
     /// A checksum over everything that happened, in order.
@@ -226,7 +228,7 @@ pub(crate) struct Host {
     pub(crate) orders: Orders,
     pub(crate) report: Report,
     config: StoreConfig,
-    journal_bytes: u64,
+    pub(crate) journal_bytes: u64,
 }
 
 /// Events at one instant beyond which a run is taken to stand still.

@@ -2,7 +2,7 @@
 //!
 //! It refuses to write to a device that holds anything.
 
-use holdfast_format::{DeviceList, DeviceRole, DeviceState, JournalMark, ListedDevice, Superblock};
+use holdfast_format::{DeviceList, DeviceState, JournalMark, ListedDevice, Superblock};
 use holdfast_pages::PagesDevice;
 
 use super::{Step, Task, set_state};
@@ -11,20 +11,27 @@ use crate::event::Output;
 use crate::machine::Core;
 use crate::order::DeviceOrder;
 use crate::refusals::may_join;
-use crate::superblocks;
 
 impl Core {
     /// What is on the device that is to be added is known.
     pub(super) fn candidate_read(&mut self, out: &mut Output) {
-        let under_way = self.devices.under_way.as_mut();
+        let under_way = self.devices.under_way.as_ref();
         let under_way = under_way.expect("an order is under way");
-        let (Task::Order(DeviceOrder::Add { geometry, id, .. }), Step::Read(copies)) =
-            (under_way.ordered.task, &under_way.step)
+        let task = under_way.ordered.task;
+        let (
+            Task::Order(DeviceOrder::Add {
+                geometry,
+                id,
+                replaces,
+                journal_room,
+            }),
+            Step::Read(copies),
+        ) = (task, &under_way.step)
         else {
             unreachable!("a device is being added");
         };
         let (_, first) = &self.devices.members[0];
-        let layout = superblocks::plan_in_role(&geometry, DeviceRole::Pages);
+        let layout = self.plan_joining(&geometry, replaces, journal_room);
         let layout = layout.expect("it was checked before");
         let list = &first.list;
         let ordinal = list.next_ordinal;
@@ -45,6 +52,8 @@ impl Core {
         if let Err(refused) = may_join(&geometry, copies, first, &joining) {
             return self.refuse(refused, out);
         }
+        let under_way = self.devices.under_way.as_mut();
+        let under_way = under_way.expect("it was just there");
         under_way.ordinal = ordinal;
         under_way.member = Some((geometry, joining));
         self.write_joining(0);
@@ -65,7 +74,10 @@ impl Core {
             slot_count: superblock.layout.slot_count,
             state: DeviceState::InUse,
             absent: None,
-            journal: JournalMark::None,
+            journal: match superblock.layout.segment_count {
+                0 => JournalMark::None,
+                _ => JournalMark::Room,
+            },
         };
         self.devices.members.push((geometry, superblock));
         self.pages_gain(&geometry, &listed);

@@ -54,6 +54,8 @@ pub(crate) struct Bench {
     pub(crate) commits: Option<(usize, SliceId)>,
     /// A device that fails.
     pub(crate) broken: Option<DiskId>,
+    /// Requests until a device fails.
+    pub(crate) breaks: Option<(usize, DiskId)>,
     pub(crate) opened: Option<Result<Recovered, OpenError>>,
     pub(crate) ordered: Vec<Result<u16, DeviceRefused>>,
     pub(crate) gone: Vec<(Option<DiskId>, u16)>,
@@ -62,6 +64,7 @@ pub(crate) struct Bench {
     /// The device without which the store is over.
     pub(crate) unusable: Option<DiskId>,
     pub(crate) read: Option<Vec<BlockRead>>,
+    pub(crate) durable: Vec<StoreToken>,
 }
 
 /// The power has failed.
@@ -114,28 +117,33 @@ impl Bench {
             written_max: 0,
             commits: None,
             broken: None,
+            breaks: None,
             opened: None,
             ordered: Vec::new(),
             gone: Vec::new(),
             failed: None,
             unusable: None,
             read: None,
+            durable: Vec::new(),
         }
     }
 
     /// A new store on the first two of these devices.
     pub(crate) fn create(devices: Devices) -> Self {
-        Self::create_with_journal(devices, JOURNAL_BYTES)
+        Self::create_on(devices, &[0, 1], JOURNAL_BYTES)
     }
 
-    fn create_with_journal(devices: Devices, journal_bytes: u64) -> Self {
+    pub(crate) fn create_on(devices: Devices, given: &[u16], journal_bytes: u64) -> Self {
         let identity = StoreIdentity {
             cluster: ClusterId(1),
             store: StoreId(2),
             node: NodeId(3),
             nonce: 4,
         };
-        let given = [0, 1].map(|number| geometry(&devices, number));
+        let given: Vec<DeviceGeometry> = given
+            .iter()
+            .map(|number| geometry(&devices, *number))
+            .collect();
         let mut out = Output::default();
         let now = Instant::from_nanos(1);
         let mut config = config();
@@ -155,7 +163,7 @@ impl Bench {
     pub(crate) fn filled_with_journal(journal_bytes: u64) -> Self {
         let first_bytes = FIRST_BYTES - JOURNAL_BYTES + journal_bytes;
         let devices = [first_bytes, DATA_BYTES, DATA_BYTES].map(|bytes| vec![0; bytes as usize]);
-        let mut bench = Self::create_with_journal(devices.into(), journal_bytes);
+        let mut bench = Self::create_on(devices.into(), &[0, 1], journal_bytes);
         for page in 0..PAGES {
             bench.write_page(page);
         }
@@ -203,27 +211,29 @@ impl Bench {
     }
 
     pub(crate) fn work(&mut self) -> Result<(), Off> {
-        loop {
-            for event in self.out.events.drain(..) {
-                match event {
-                    StoreEvent::Opened(recovered) => self.opened = Some(Ok(recovered)),
-                    StoreEvent::OpenFailed(error) => self.opened = Some(Err(error)),
-                    StoreEvent::Durable { .. } => {}
-                    StoreEvent::ReadDone { blocks, .. } => self.read = Some(blocks),
-                    StoreEvent::DeviceOrdered { result, .. } => self.ordered.push(result),
-                    StoreEvent::DeviceLeft { disk, ordinal } => self.gone.push((disk, ordinal)),
-                    StoreEvent::DeviceFailed { disk } => self.failed = Some((disk, false)),
-                    StoreEvent::DeviceLost { disk } => {
-                        assert_eq!(self.failed, Some((disk, false)));
-                        self.failed = Some((disk, true));
-                    }
-                    StoreEvent::Unusable { disk } => self.unusable = Some(disk),
+        while self.go_on()? {}
+        Ok(())
+    }
+
+    /// Notes what has happened, and does the next thing that is asked: whether there was any.
+    pub(crate) fn go_on(&mut self) -> Result<bool, Off> {
+        for event in self.out.events.drain(..) {
+            match event {
+                StoreEvent::Opened(recovered) => self.opened = Some(Ok(recovered)),
+                StoreEvent::OpenFailed(error) => self.opened = Some(Err(error)),
+                StoreEvent::Durable { token } => self.durable.push(token),
+                StoreEvent::ReadDone { blocks, .. } => self.read = Some(blocks),
+                StoreEvent::DeviceOrdered { result, .. } => self.ordered.push(result),
+                StoreEvent::DeviceLeft { disk, ordinal } => self.gone.push((disk, ordinal)),
+                StoreEvent::DeviceFailed { disk } => self.failed = Some((disk, false)),
+                StoreEvent::DeviceLost { disk } => {
+                    assert_eq!(self.failed, Some((disk, false)));
+                    self.failed = Some((disk, true));
                 }
-            }
-            if self.step()?.is_none() {
-                return Ok(());
+                StoreEvent::Unusable { disk } => self.unusable = Some(disk),
             }
         }
+        Ok(self.step()?.is_some())
     }
 
     /// Does one thing that is asked, if there is any.
@@ -250,6 +260,12 @@ impl Bench {
     }
 
     pub(crate) fn perform(&mut self, request: DiskRequest) -> DiskCompletion {
+        if let Some((left, disk)) = self.breaks {
+            self.breaks = left.checked_sub(1).map(|left| (left, disk));
+            if left == 0 {
+                self.broken = Some(disk);
+            }
+        }
         if self.broken == Some(request.disk) {
             return DiskCompletion {
                 token: request.token,
@@ -378,6 +394,7 @@ impl Bench {
             geometry,
             id: 1000 + u64::from(disk),
             replaces,
+            journal_room: false,
         })
     }
 
