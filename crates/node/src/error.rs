@@ -73,6 +73,16 @@ pub enum NodeError {
         /// The device.
         path: PathBuf,
     },
+    /// A device that came later is not there, and what is there holds no store.
+    #[error(
+        "{} is one of this node's devices, and is not there\n\n\
+         hint: start the node when it is; to have a new store on what is there, remove devices.toml from the node's \
+         directory", path.display()
+    )]
+    NotThere {
+        /// The device.
+        path: PathBuf,
+    },
     /// A device has failed, and the others can be used.
     #[error(
         "{} has failed, and counts no more: start again, and the node goes on without it\n\n\

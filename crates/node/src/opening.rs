@@ -43,7 +43,11 @@ pub(crate) struct Opened {
 pub(crate) fn open(config: &NodeConfig, paths: &mut Paths) -> Result<Opened, NodeError> {
     wait_for(config, paths);
     let mut found = paths.choose(&config.devices, Path::exists);
-    let mut left_out = None;
+    // What is left may be blank, and the journal on one that came later.
+    let not_there = paths.later().find(|path| !path.exists());
+    let mut left_out = not_there.map(|path| NodeError::NotThere {
+        path: path.to_owned(),
+    });
     for path in paths.take_failed() {
         if found.len() > 1 && found.iter().any(|device| device.path == path) {
             tracing::error!(

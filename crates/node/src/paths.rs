@@ -128,6 +128,14 @@ impl Paths {
         chosen
     }
 
+    /// The devices that came later.
+    pub(crate) fn later(&self) -> impl Iterator<Item = &Path> {
+        self.content
+            .devices
+            .iter()
+            .map(|place| place.path.as_path())
+    }
+
     /// Where the devices were, by their numbers.
     pub(crate) fn known(&self) -> BTreeMap<u16, Place> {
         let numbers = self.content.numbers.iter();
