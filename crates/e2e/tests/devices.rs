@@ -162,6 +162,87 @@ fn devices_are_missing_and_replaced_under_load() {
     });
 }
 
+/// The only device of a node is replaced, and the journal with it, while hosts write; and once more, while the node is
+/// killed again and again. At the end the node has all of it, on a device that it did not begin with.
+#[test]
+fn the_journals_device_is_replaced_under_load() {
+    let options = DemoOptions {
+        device_size: "2GiB",
+        volumes: vec!["demo:1GiB:mirror2"],
+        ..DemoOptions::default()
+    };
+    scenario(options, |demo| {
+        let [node, other] = &holders(demo)?;
+        let host = Host::open(demo, "demo")?;
+        let config = LoadConfig {
+            depth: 12,
+            seed: 3,
+            ..LoadConfig::default()
+        };
+        let load = host.load(host.ledger(1), config);
+        load.wait_for(2000)?;
+        let refusal = refused(demo, &["drain", node, "0"])?;
+        ensure!(refusal.contains("room"), "{refusal}");
+        load.restart_stalls();
+        let second = blank(demo, "second")?;
+        let found = ask(demo, &["replace", node, "0", &second, "--wait"])?;
+        ensure!(
+            found.numbers() == [1] && found.device(1)?.journal,
+            "{found:?}"
+        );
+        let report = load.report();
+        ensure!(report.longest_stall <= STALL_MAX, "{report}");
+        load.wait_for(200)?;
+
+        // It goes on by itself wherever the node is killed.
+        let third = blank(demo, "third")?;
+        ask(demo, &["replace", node, "1", &third])?;
+        for _ in 0..3 {
+            demo.kill(node)?;
+            demo.start_node(node)?;
+            wait_for_devices(demo, node, "its devices are open", |found| {
+                !found.devices.is_empty()
+            })?;
+        }
+        let found = wait_for_devices(demo, node, "the second device has left", |found| {
+            found.numbers() == [2]
+        })?;
+        ensure!(
+            found.device(2)?.journal && found.device(2)?.path == third,
+            "{found:?}"
+        );
+        start_without_second(demo, node, &second)?;
+        load.wait_for(200)?;
+        let (_, mut ledger) = load.stop()?;
+        host.verify(&mut ledger)?;
+
+        // The node alone serves all of it: what has moved is right.
+        demo.kill(other)?;
+        host.verify(&mut ledger)
+    });
+}
+
+/// The node starts with the third device alone.
+fn start_without_second(demo: &mut Demo, node: &str, second: &str) -> Result<()> {
+    is_blank(second)?;
+    fs::remove_file(second)?;
+    demo.kill(node)?;
+    demo.start_node(node)?;
+    demo.wait_until_whole("demo", PATIENCE)?;
+    let found = wait_for_devices(demo, node, "its devices are open", |found| {
+        !found.devices.is_empty()
+    })?;
+    ensure!(found.numbers() == [2], "{found:?}");
+    Ok(())
+}
+
+fn is_blank(device: &str) -> Result<()> {
+    let mut head = [1; 4096];
+    File::open(device)?.read_exact(&mut head)?;
+    ensure!(head == [0; 4096], "a device that has left is blank");
+    Ok(())
+}
+
 fn is_filled(demo: &Demo, node: &str, device: u16) -> Result<()> {
     wait_until("the load fills the device", PATIENCE, || {
         Ok(ask(demo, &["list", node])?.device(device)?.used_bytes > 0)
@@ -248,9 +329,7 @@ fn exchange(demo: &Demo, load: &HostLoad, node: &str, second: &str) -> Result<()
 /// The node starts with the devices that it has, wherever their paths are written, and without the one
 /// that left.
 fn start_without(demo: &mut Demo, node: &str, second: &str) -> Result<()> {
-    let mut head = [1; 4096];
-    File::open(second)?.read_exact(&mut head)?;
-    ensure!(head == [0; 4096], "a device that has left is blank");
+    is_blank(second)?;
     fs::remove_file(second)?;
     demo.kill(node)?;
     demo.start_node(node)?;
