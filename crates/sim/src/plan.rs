@@ -186,6 +186,6 @@ impl RunPlan {
 /// Of the short runs whose devices keep what they hold, one in so many has them compared in the end.
 const COMPARED_ONE_IN: u64 = 4;
 /// What makes the stream of numbers for devices another one than the rest of the run goes on with.
-const DEVICES: u64 = 0xDE71_CE5;
+const DEVICES: u64 = 0x0DE7_1CE5;
 /// Episodes of a long run for each that a short one has.
 const LONG_TIMES: u64 = 6;

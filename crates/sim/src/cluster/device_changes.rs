@@ -9,8 +9,8 @@
 //! - in the end every node is without none of its devices, and has ended what was begun.
 
 use holdfast_engine::{
-    Absence, Condition, DeviceOrder, DeviceRefused, DeviceState, DeviceStatus, Event, NodeStatus,
-    OpenFailure,
+    Absence, Condition, DeviceOrder, DeviceRefused, DeviceState, DeviceStatus, Event, JournalMark,
+    NodeStatus, OpenFailure,
 };
 use holdfast_model::record::Membership;
 use holdfast_model::{DiskId, NodeId, SliceId};
@@ -146,9 +146,16 @@ impl Cluster {
         pick: u16,
         replaces: Option<u16>,
     ) -> Result<bool, Failure> {
-        if self.devices(node).is_empty() {
+        let statuses = self.devices(node);
+        if statuses.is_empty() {
             return Ok(false);
         }
+        // The journal stays where it is: which device has it is what faults are chosen by.
+        let has_journal = |ordinal: &u16| {
+            let mut statuses = statuses.iter();
+            statuses.any(|it| it.ordinal == *ordinal && it.journal == JournalMark::Here)
+        };
+        let replaces = replaces.filter(|ordinal| !has_journal(ordinal));
         let state = self.node(node);
         let spare: Vec<DiskId> = state.bays.spare().collect();
         let can_grow = state.disks.len() < DISKS_MAX;
@@ -165,6 +172,7 @@ impl Cluster {
             geometry: state.geometry_of(disk),
             id: state.prng.next_u64(),
             replaces,
+            journal_room: false,
         };
         self.order_device(node, order)?;
         Ok(true)
@@ -449,8 +457,8 @@ impl Cluster {
             && let Some(slice) = self.lacking(node)
         {
             let replicas = status.replicas.iter().filter(|it| it.slice == slice);
-            let replica = replicas.map(|it| (it.condition.clone(), it.bad_blocks));
-            return Some(format!("has not all of {slice}: {:?}", replica.last()));
+            let mut replica = replicas.map(|it| (it.condition.clone(), it.bad_blocks));
+            return Some(format!("has not all of {slice}: {:?}", replica.next_back()));
         }
         self.node(node).is_wounded = false;
         None
@@ -502,6 +510,7 @@ const fn reason(refused: DeviceRefused) -> &'static str {
         DeviceRefused::Lacking { .. } => "lacking",
         DeviceRefused::NotBlank { .. } => "holds something",
         DeviceRefused::InUse => "in use",
+        DeviceRefused::NotFlash => "not flash",
         DeviceRefused::TooSmall { .. } => "too small",
         DeviceRefused::BadSector { .. } => "bad sector",
         DeviceRefused::TooMany => "too many",

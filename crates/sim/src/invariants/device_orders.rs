@@ -86,6 +86,7 @@ pub(super) fn check(
         DeviceRefused::NotBlank { .. } => adds && !facts.is_blank,
         DeviceRefused::Failed => adds && facts.is_failing,
         DeviceRefused::InUse
+        | DeviceRefused::NotFlash
         | DeviceRefused::TooSmall { .. }
         | DeviceRefused::BadSector { .. }
         | DeviceRefused::TooMany
