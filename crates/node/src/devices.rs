@@ -479,6 +479,7 @@ mod tests {
             tier: None,
             state,
             absent: None,
+            journal: JournalMark::None,
             pages: 100,
             pages_used,
         };
