@@ -136,6 +136,7 @@ mod tests {
             tier: DeviceTier::Flash,
             state: DeviceState::Draining,
             journal: false,
+            journal_room: false,
             is_absent: false,
             bytes: 1 << 30,
             used_bytes: 90 << 20,
