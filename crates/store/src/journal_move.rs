@@ -96,6 +96,18 @@ fn switched(list: &mut DeviceList) {
 impl Core {
     /// Where the journal could go: the newest device that has room for it.
     pub(crate) fn place_for_journal(&self) -> Option<&Member> {
+        self.place_for_journal_but(None)
+    }
+
+    /// Whether the journal is on a device or on its way there, and has no other place.
+    pub(crate) fn is_needed_for_journal(&self, ordinal: u16) -> bool {
+        let journal = self.devices.list().journal();
+        let concerns = journal
+            .is_some_and(|listed| listed.ordinal == ordinal || listed.state != DeviceState::InUse);
+        concerns && self.place_for_journal_but(Some(ordinal)).is_none()
+    }
+
+    fn place_for_journal_but(&self, but: Option<u16>) -> Option<&Member> {
         let (_, first) = &self.devices.members[0];
         let list = self.devices.list();
         let has_room = |(_, found): &&Member| {
@@ -111,6 +123,7 @@ impl Core {
                 && found.layout.segment_bytes == first.layout.segment_bytes
                 && found.layout.segment_count >= first.layout.segment_count
                 && !self.devices.is_about_to_leave(found.ordinal)
+                && Some(found.ordinal) != but
         };
         let members = self.devices.members.iter();
         let fitting = members.filter(has_room).filter(fits);

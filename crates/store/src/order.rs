@@ -50,8 +50,10 @@ pub enum DeviceRefused {
         /// The number that was given.
         ordinal: u16,
     },
-    /// It has the journal.
-    #[error("the journal is on this device, and no other flash device has room for it")]
+    /// It has the journal, or is about to have it.
+    #[error(
+        "the journal is on this device or on its way there, and no other flash device has room for it"
+    )]
     Journal,
     /// The journal would have to go there.
     #[error("the journal goes to flash devices only")]

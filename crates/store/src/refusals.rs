@@ -51,9 +51,7 @@ impl Core {
         if self.is_absent(ordinal) {
             return Err(DeviceRefused::Absent);
         }
-        if self.mark_of(ordinal) == JournalMark::Here && self.place_for_journal().is_none() {
-            return Err(DeviceRefused::Journal);
-        }
+        self.must_leave_journal(ordinal)?;
         self.check_room(ordinal, 0).map(|_| 0)
     }
 
@@ -72,10 +70,8 @@ impl Core {
             };
         }
         let (geometry, found) = self.member_of(ordinal)?;
+        self.must_leave_journal(ordinal)?;
         let has_journal = self.mark_of(ordinal) == JournalMark::Here;
-        if has_journal && self.place_for_journal().is_none() {
-            return Err(DeviceRefused::Journal);
-        }
         let journal = if has_journal {
             found.layout.journal_bytes()
         } else {
@@ -87,6 +83,15 @@ impl Core {
         }
         self.check_room(ordinal, 0)?;
         Ok(0)
+    }
+
+    /// Refuses to let a device go that the journal needs. One without room for it never is.
+    fn must_leave_journal(&self, ordinal: u16) -> Result<(), DeviceRefused> {
+        let has_room = self.mark_of(ordinal) != JournalMark::None;
+        match has_room && self.is_needed_for_journal(ordinal) {
+            true => Err(DeviceRefused::Journal),
+            false => Ok(()),
+        }
     }
 
     fn member_of(&self, ordinal: u16) -> Result<&Member, DeviceRefused> {

@@ -486,6 +486,14 @@ fn the_journal_goes_only_where_it_can() {
     assert_eq!(drain(&mut bench, 0), Err(DeviceRefused::Journal));
     assert_eq!(bench.order(remove(0)).unwrap(), Err(DeviceRefused::Journal));
     assert_eq!(resume(&mut bench, 2), Ok(2));
-    assert_eq!(drain(&mut bench, 0), Ok(0));
+    // On its way it needs where it goes.
+    let order = DeviceOrder::Drain { ordinal: 0 };
+    let (now, token) = (bench.now, StoreToken(1));
+    bench.store.order_device(now, order, token, &mut bench.out);
+    let order = DeviceOrder::Drain { ordinal: 2 };
+    bench.store.order_device(now, order, token, &mut bench.out);
+    bench.work().expect("there is power");
+    assert_eq!(bench.ordered, [Ok(0), Err(DeviceRefused::Journal)]);
+    assert_eq!(journal(&bench), 2);
     bench.check();
 }
