@@ -59,13 +59,17 @@ impl Host {
         if let DeviceOrder::Add { geometry, .. } = order {
             self.orders.left.remove(&geometry.disk);
         }
+        self.give_order(order);
+        Ok(())
+    }
+
+    fn give_order(&mut self, order: DeviceOrder) {
         self.next_token += 1;
         let token = self.next_token;
         self.orders.asked.insert(token, order);
         let now = self.now;
         let (store, out) = self.store_and_out();
         store.order_device(now, order, StoreToken(token), out);
-        Ok(())
     }
 
     /// Counts the journal's moves, as far as they are seen.
@@ -210,7 +214,13 @@ impl Host {
         while has_draining(&self.store().devices()) {
             if self.now > until {
                 let devices = self.store().devices();
-                return Err(format!("a drain does not end: {devices:?}"));
+                if !self.lost_device || have_room(&devices) {
+                    return Err(format!("a drain does not end: {devices:?}"));
+                }
+                // What was to take their pages has failed since: they are to stay.
+                for DeviceStatus { ordinal, .. } in devices {
+                    self.give_order(DeviceOrder::Resume { ordinal });
+                }
             }
             self.advance(self.now + Duration::from_millis(100))?;
         }
@@ -235,4 +245,16 @@ fn has_draining(devices: &[DeviceStatus]) -> bool {
         }
     };
     devices.iter().any(left)
+}
+
+/// Whether all that has to move has room on the devices that are in use.
+fn have_room(devices: &[DeviceStatus]) -> bool {
+    let (mut free, mut moves) = (0, 0);
+    for device in devices.iter().filter(|it| it.absent.is_none()) {
+        match device.state {
+            DeviceState::InUse => free += device.pages - device.pages_used,
+            DeviceState::Draining | DeviceState::Leaving => moves += device.pages_used,
+        }
+    }
+    moves <= free
 }
