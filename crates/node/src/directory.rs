@@ -50,7 +50,7 @@ pub enum ClaimError {
 impl ClaimError {
     pub(crate) fn holder(&self) -> Option<Holder> {
         match self {
-            Self::Held { holder, .. } => Some(holder.map_or(Holder::Unknown, Holder::Process)),
+            Self::Held { holder, .. } => Some(Holder::from(*holder)),
             Self::Refused { .. } => None,
         }
     }

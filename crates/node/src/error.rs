@@ -131,11 +131,7 @@ impl NodeError {
         match self {
             Self::Listen {
                 source, taken_by, ..
-            } if source.is_taken() => Some(
-                taken_by
-                    .as_ref()
-                    .map_or(Holder::Unknown, |it| Holder::Process(it.pid)),
-            ),
+            } if source.is_taken() => Some(taken_by.as_ref().map(|it| it.pid).into()),
             _ => None,
         }
     }

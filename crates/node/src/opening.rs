@@ -177,7 +177,7 @@ fn left_out_by(error: &StartError, found: &[DeviceConfig]) -> Option<(usize, Nod
 
 fn holder_of_device(reason: &OpenErrorReason) -> Option<Holder> {
     match reason {
-        OpenErrorReason::InUse { holder } => Some(holder.map_or(Holder::Unknown, Holder::Process)),
+        OpenErrorReason::InUse { holder } => Some(Holder::from(*holder)),
         _ => None,
     }
 }

@@ -40,6 +40,12 @@ impl Holder {
     }
 }
 
+impl From<Option<u32>> for Holder {
+    fn from(process: Option<u32>) -> Self {
+        process.map_or(Self::Unknown, Self::Process)
+    }
+}
+
 /// Tries until it succeeds, fails otherwise than by a holder, or the holder is not worth waiting
 /// for any longer.
 ///

@@ -209,9 +209,7 @@ fn lock(path: &Path) -> Result<File, Failure> {
         || file.try_lock(),
         |error| match error {
             TryLockError::Error(_) => None,
-            TryLockError::WouldBlock => {
-                Some(number_in(&name).map_or(Holder::Unknown, Holder::Process))
-            }
+            TryLockError::WouldBlock => Some(Holder::from(number_in(&name))),
         },
     );
     match locked {

@@ -34,8 +34,8 @@ async fn bind(used: &Use) -> Result<TcpListener, Failure> {
         match TcpListener::bind(used.address) {
             Ok(listener) => return Ok(listener),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                let holder = who_listens(used.address)
-                    .map_or(Holder::Unknown, |listening| Holder::Process(listening.pid));
+                let listening = who_listens(used.address);
+                let holder = Holder::from(listening.map(|it| it.pid));
                 if begun.elapsed() >= holder.patience() {
                     return Err(taken(used));
                 }

@@ -10,7 +10,7 @@ use holdfast_model::report::NodeReport;
 use super::damage::Damages;
 use super::device::Device;
 use super::progress::Progress;
-use super::source::Source;
+use super::source::{InUse, Source};
 use super::{journal, places, store, text};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -23,7 +23,10 @@ pub(crate) fn report<'a>(
     let mut devices = Vec::new();
     for path in paths {
         for place in places::devices(path)? {
-            devices.push(Source::open(&place).and_then(Device::read)?);
+            let source = Source::open(&place)?;
+            let released = source.wait_for_release();
+            released.map_err(|in_use| is_in_use(&source, in_use))?;
+            devices.push(Device::read(source)?);
         }
     }
     let mut stores = store::group(devices);
@@ -34,9 +37,6 @@ pub(crate) fn report<'a>(
         );
     }
     let devices = stores.remove(0);
-    for device in &devices {
-        refuse_use(device)?;
-    }
     let carrier = store::carrier(&devices);
     let first = &carrier.unwrap_or(&devices[0]).superblock;
     let are_all = devices.len() == usize::from(first.device_count);
@@ -59,8 +59,9 @@ pub(crate) fn report<'a>(
             Failure::new("the node's journal cannot be read").hint("`holdfast inspect` tells more")
         );
     };
-    for device in &devices {
-        refuse_use(device)?;
+    let mut sources = devices.iter().map(|device| &device.source);
+    if let Some((source, in_use)) = sources.find_map(|it| Some((it, it.in_use()?))) {
+        return Err(is_in_use(source, in_use));
     }
     let slices = look.surveyed.slices.iter();
     let slices = slices.map(|(slice, found)| (*slice, found.recovered.clone()));
@@ -70,14 +71,8 @@ pub(crate) fn report<'a>(
     Ok(report)
 }
 
-fn refuse_use(device: &Device) -> Result<(), Failure> {
-    let Some(in_use) = device.source.in_use() else {
-        return Ok(());
-    };
-    Err(Failure::new(format!(
-        "{} is in use{}",
-        device.source.path().display(),
-        text::by(in_use)
-    ))
-    .hint("stop the node first: what is read while it runs may not be all that it knows"))
+fn is_in_use(source: &Source, in_use: InUse) -> Failure {
+    let path = source.path().display();
+    Failure::new(format!("{path} is in use{}", text::by(in_use)))
+        .hint("stop the node first: what is read while it runs may not be all that it knows")
 }

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use holdfast_disk::lock_holder;
 use holdfast_format::PatientRead;
 use holdfast_model::{BLOCK_SIZE, DiskError, DiskOp};
+use holdfast_node::predecessor::{self, Holder};
 use holdfast_stdx::{Bytes, BytesMut};
 use rustix::fs::{FlockOperation, OFlags, SeekFrom, flock};
 use rustix::io::Errno;
@@ -130,6 +131,18 @@ impl Source {
         })
     }
 
+    /// Waits for a process that is ending to let go of the device: one that was killed a moment ago may
+    /// still have writes of its own on their way. Nobody is waited for who lives.
+    ///
+    /// # Errors
+    /// Who has it.
+    pub(crate) fn wait_for_release(&self) -> Result<(), InUse> {
+        predecessor::attempt(
+            || self.in_use().map_or(Ok(()), Err),
+            |in_use| Some(Holder::from(in_use.process)),
+        )
+    }
+
     /// Reads exactly so many bytes.
     pub(crate) fn read(&self, offset: u64, length: usize) -> Result<Bytes, DiskError> {
         let end = offset.checked_add(length as u64);
@@ -187,6 +200,11 @@ fn add(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -222,6 +240,40 @@ mod tests {
         // Looking does not keep anybody from it.
         let other = File::open(&path).unwrap();
         flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
+    }
+
+    #[test]
+    fn a_process_that_ends_is_waited_for_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("device");
+        std::fs::write(&path, "").unwrap();
+        // `cat` has the lock too, which is its parent's by name.
+        let mut process = Command::new("flock")
+            .arg(&path)
+            .arg("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut words = process.stdin.take().unwrap();
+        words.write_all(b".").unwrap();
+        let mut answer = [0];
+        let mut answers = process.stdout.take().unwrap();
+        answers.read_exact(&mut answer).unwrap();
+        let source = Source::open(&path).unwrap();
+        let holder = InUse {
+            process: Some(process.id()),
+        };
+        assert_eq!(source.wait_for_release(), Err(holder));
+        process.kill().unwrap();
+        assert_eq!(source.in_use(), Some(holder));
+        let release = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(300));
+            drop(words);
+        });
+        assert_eq!(source.wait_for_release(), Ok(()));
+        process.wait().unwrap();
+        release.join().unwrap();
     }
 
     #[test]
