@@ -16,14 +16,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use holdfast_format::{
-    DeviceLayout, DeviceList, DeviceRole, DeviceState, JournalMark, SUPERBLOCK_BYTES,
-    SUPERBLOCK_OFFSETS, Superblock,
+    DeviceLayout, DeviceList, DeviceRole, DeviceState, JournalMark, SUPERBLOCK_OFFSETS, Superblock,
 };
 use holdfast_model::{DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken, Tier};
 use holdfast_stdx::Bytes;
 
 use crate::config::DeviceGeometry;
-use crate::look::Look;
+use crate::look::{self, Look};
 use crate::machine::{Core, MOVE_TOKENS};
 use crate::members::{Member, place_in_order};
 use crate::order::DeviceRefused;
@@ -215,15 +214,10 @@ impl Core {
     }
 
     fn look_for_move(&mut self) {
-        let members = self.devices.members.iter();
-        let disks: Vec<DiskId> = members.map(|(geometry, _)| geometry.disk).collect();
         let mut look = Look::default();
-        for disk in disks {
-            for (copy, offset) in SUPERBLOCK_OFFSETS.into_iter().enumerate() {
-                let length = SUPERBLOCK_BYTES as u32;
-                let token = self.ask_for_move(disk, DiskOp::Read { offset, length });
-                look.ask(token, disk, copy);
-            }
+        for (disk, copy, op) in look::reads(&self.devices.members) {
+            let token = self.ask_for_move(disk, op);
+            look.ask(token, disk, copy);
         }
         self.journal_move.step = Step::Look(look);
     }

@@ -2,9 +2,12 @@
 //! since the last time, and the other is not to be torn then.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
-use holdfast_model::{DiskCompletion, DiskId, DiskToken};
+use holdfast_format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
+use holdfast_model::{DiskCompletion, DiskId, DiskOp, DiskToken};
 
+use crate::members::Member;
 use crate::superblocks::{Copies, written_first};
 
 /// What is being read.
@@ -12,6 +15,18 @@ use crate::superblocks::{Copies, written_first};
 pub(crate) struct Look {
     asked: BTreeMap<DiskToken, (DiskId, usize)>,
     copies: BTreeMap<DiskId, Copies>,
+}
+
+/// What is asked for: both copies, of each of these devices.
+pub(crate) fn reads(members: &[Member]) -> Vec<(DiskId, usize, DiskOp)> {
+    let mut reads = Vec::new();
+    for (geometry, _) in members {
+        for (copy, offset) in SUPERBLOCK_OFFSETS.into_iter().enumerate() {
+            let length = SUPERBLOCK_BYTES as u32;
+            reads.push((geometry.disk, copy, DiskOp::Read { offset, length }));
+        }
+    }
+    reads
 }
 
 impl Look {

@@ -16,7 +16,7 @@ use holdfast_journal::GroupNumber;
 use holdfast_model::{Change, Entry, Sequence, SliceId};
 use holdfast_stdx::Instant;
 
-use crate::item::ItemId;
+use crate::item::{Item, ItemId};
 use crate::machine::{Core, Purpose};
 
 /// What is to be written again, of one partition.
@@ -39,24 +39,25 @@ struct Copy {
     body: Body,
 }
 
+impl Copy {
+    fn of(number: ItemId, item: &Item) -> Self {
+        Self {
+            slice: item.slice,
+            rank: item.rank(),
+            item: number,
+            body: item.body(),
+        }
+    }
+}
+
 impl Core {
     /// A change has come to a slice some of which is to be carried forward again: it belongs behind that.
     pub(crate) fn follow_unfinished(&mut self, number: ItemId) {
         let item = &self.items[number];
-        let Some(slice) = self.slice(item.slice) else {
-            return;
-        };
-        let partition = usize::from(slice.partition);
-        if let Some(unfinished) = &mut self.partitions[partition].unfinished
-            && unfinished.slices.contains(&item.slice)
-        {
+        let mut unfinished = self.partitions.iter_mut().flat_map(|it| &mut it.unfinished);
+        if let Some(unfinished) = unfinished.find(|it| it.slices.contains(&item.slice)) {
             unfinished.bytes += item.cost;
-            unfinished.copies.push(Copy {
-                slice: item.slice,
-                rank: item.rank(),
-                item: number,
-                body: item.body(),
-            });
+            unfinished.copies.push(Copy::of(number, item));
         }
     }
 
@@ -71,12 +72,7 @@ impl Core {
             };
             bytes += item.cost;
             groups.extend(item.group);
-            copies.push(Copy {
-                slice: id,
-                rank: item.rank(),
-                item: number,
-                body: item.body(),
-            });
+            copies.push(Copy::of(number, item));
         }
         let Some(hold) = groups.into_iter().min() else {
             return;
@@ -106,6 +102,9 @@ impl Core {
 
     /// Writes the copies, if there is room.
     pub(crate) fn finish_carrying(&mut self, now: Instant, partition: u16) {
+        if self.partitions[usize::from(partition)].unfinished.is_none() {
+            return;
+        }
         let segment_bytes = 2 * self.journal.record_data_max() as u64;
         let free_bytes = u64::from(self.journal.free_segments()) * segment_bytes;
         let state = &mut self.partitions[usize::from(partition)];

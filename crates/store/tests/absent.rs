@@ -8,12 +8,12 @@ use holdfast_model::{
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_store::{
-    BlockRead, DeviceGeometry, DeviceOrder, DeviceRefused, Expected, InstallRefused, OpenError,
-    Output, Store, StoreToken, Stray, StrayDevice,
+    BlockRead, DeviceOrder, DeviceRefused, Expected, InstallRefused, OpenError, Output, Store,
+    StoreToken, Stray, StrayDevice,
 };
 
 use bench::{
-    Bench, DATA_BYTES, Devices, FIRST_BYTES, OTHER, Off, PAGES, SLICE, blocks, config, geometry,
+    Bench, DATA_BYTES, Devices, FIRST_BYTES, OTHER, Off, PAGES, SLICE, blocks, config, geometries,
     open, opened, remove, value,
 };
 
@@ -221,13 +221,10 @@ fn devices_go_missing_and_come_back_wherever_that_is_cut_short() {
 
 /// What is on the devices when the power fails, and whether it was late.
 fn cut_opening(devices: &Devices, given: &[u16], requests: usize) -> (Devices, bool) {
-    let geometries: Vec<DeviceGeometry> = given
-        .iter()
-        .map(|number| geometry(devices, *number))
-        .collect();
+    let given = geometries(devices, given);
     let mut out = Output::default();
     let now = Instant::from_nanos(1);
-    let store = Store::open(now, config(), &geometries, Expected::default(), 5, &mut out);
+    let store = Store::open(now, config(), &given, Expected::default(), 5, &mut out);
     let mut bench = Bench::with(devices.clone(), requests, store, out);
     let late = bench.work().is_ok();
     (bench.devices, late)

@@ -4,7 +4,7 @@ mod bench;
 mod memory;
 
 use holdfast_model::{BLOCK_SIZE, BlockRange, DiskOp, DiskRequest};
-use holdfast_store::{BlockRead, StoreEvent, StoreToken};
+use holdfast_store::{BlockRead, StoreToken};
 
 use bench::{Bench, Devices, OTHER, Off, PAGES, SLICE, blocks, open, value};
 
@@ -51,22 +51,14 @@ fn drop_without_room(bench: &mut Bench) -> Result<Vec<u64>, Off> {
     }
     assert!(bench.store.oldest_unfinished_append().is_some());
     bench.out.events.clear();
+    bench.durable.clear();
     let token = StoreToken(u64::MAX);
     bench
         .store
         .drop_slice(bench.now, SLICE, token, &mut bench.out);
     bench.out.requests.extend(held);
-    let mut durable = Vec::new();
-    loop {
-        let events = bench.out.events.drain(..);
-        durable.extend(events.filter_map(|event| match event {
-            StoreEvent::Durable { token } => Some(token.0),
-            _ => None,
-        }));
-        if bench.step()?.is_none() {
-            return Ok(durable);
-        }
-    }
+    bench.work()?;
+    Ok(bench.durable.iter().map(|token| token.0).collect())
 }
 
 #[test]

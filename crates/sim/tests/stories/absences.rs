@@ -26,6 +26,14 @@ fn restart_without(story: &mut Story, node: NodeId) {
     assert_eq!(absent(story, node), [false]);
 }
 
+fn restart_with(story: &mut Story, node: NodeId) {
+    story.now(Fault::Device(node, DeviceChange::PutBack));
+    story.now(Fault::Kill(node));
+    story.now(Fault::Start(node));
+    story.wait(SECOND / 2);
+    assert!(absent(story, node).is_empty());
+}
+
 /// Whether each of a node's absent devices is lost.
 fn absent(story: &Story, node: NodeId) -> Vec<bool> {
     let devices = story.run.cluster.devices(node).into_iter();
@@ -54,11 +62,7 @@ fn what_a_missing_device_had_is_brought_by_others() {
         assert!(leads_nothing(&story, node), "seed {seed}");
         story.wait(3 * SECOND);
         assert!(story.wait_until(in_sync, node), "seed {seed}");
-        story.now(Fault::Device(node, DeviceChange::PutBack));
-        story.now(Fault::Kill(node));
-        story.now(Fault::Start(node));
-        story.wait(SECOND / 2);
-        assert!(absent(&story, node).is_empty(), "seed {seed}");
+        restart_with(&mut story, node);
         story.ends_well();
     }
 }
@@ -74,11 +78,7 @@ fn what_nobody_else_has_waits_for_its_device() {
         restart_without(&mut story, node);
         story.wait(2 * SECOND);
         assert!(leads_nothing(&story, node), "seed {seed}");
-        story.now(Fault::Device(node, DeviceChange::PutBack));
-        story.now(Fault::Kill(node));
-        story.now(Fault::Start(node));
-        story.wait(SECOND / 2);
-        assert!(absent(&story, node).is_empty(), "seed {seed}");
+        restart_with(&mut story, node);
         story.ends_well();
     }
 }

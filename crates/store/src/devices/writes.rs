@@ -8,7 +8,7 @@ use holdfast_model::{DiskId, DiskOp, DiskRequest, DiskToken};
 use holdfast_stdx::Bytes;
 
 use super::Step;
-use crate::look::Look;
+use crate::look::{self, Look};
 use crate::machine::Core;
 use crate::requests::Urgency;
 
@@ -26,15 +26,10 @@ impl Core {
 
     /// Reads what the list is written over.
     pub(super) fn look(&mut self) {
-        let members = self.devices.members.iter();
-        let disks: Vec<DiskId> = members.map(|(geometry, _)| geometry.disk).collect();
         let mut look = Look::default();
-        for disk in disks {
-            for (copy, offset) in SUPERBLOCK_OFFSETS.into_iter().enumerate() {
-                let length = SUPERBLOCK_BYTES as u32;
-                let token = self.ask_device(disk, DiskOp::Read { offset, length });
-                look.ask(token, disk, copy);
-            }
+        for (disk, copy, op) in look::reads(&self.devices.members) {
+            let token = self.ask_device(disk, op);
+            look.ask(token, disk, copy);
         }
         self.step(Step::Look(look));
     }

@@ -80,6 +80,11 @@ pub(crate) fn geometry(devices: &Devices, number: u16) -> DeviceGeometry {
     }
 }
 
+pub(crate) fn geometries(devices: &Devices, given: &[u16]) -> Vec<DeviceGeometry> {
+    let given = given.iter();
+    given.map(|number| geometry(devices, *number)).collect()
+}
+
 pub(crate) fn config() -> StoreConfig {
     StoreConfig {
         change_bytes_max: 8 * BLOCK_SIZE,
@@ -140,10 +145,7 @@ impl Bench {
             node: NodeId(3),
             nonce: 4,
         };
-        let given: Vec<DeviceGeometry> = given
-            .iter()
-            .map(|number| geometry(&devices, *number))
-            .collect();
+        let given = geometries(&devices, given);
         let mut out = Output::default();
         let now = Instant::from_nanos(1);
         let mut config = config();
@@ -174,10 +176,7 @@ impl Bench {
     }
 
     pub(crate) fn open(devices: Devices, given: &[u16], left: usize) -> Result<Self, Off> {
-        let given: Vec<DeviceGeometry> = given
-            .iter()
-            .map(|number| geometry(&devices, *number))
-            .collect();
+        let given = geometries(&devices, given);
         let mut out = Output::default();
         let now = Instant::from_nanos(1);
         let store = Store::open(now, config(), &given, Expected::default(), 1, &mut out);
@@ -189,10 +188,7 @@ impl Bench {
 
     /// With another id of the use.
     pub(crate) fn open_as(devices: &Devices, given: &[u16], use_id: u64) -> Self {
-        let given: Vec<DeviceGeometry> = given
-            .iter()
-            .map(|number| geometry(devices, *number))
-            .collect();
+        let given = geometries(devices, given);
         let mut out = Output::default();
         let now = Instant::from_nanos(1);
         let expected = Expected::default();
@@ -233,13 +229,13 @@ impl Bench {
                 StoreEvent::Unusable { disk } => self.unusable = Some(disk),
             }
         }
-        Ok(self.step()?.is_some())
+        self.step()
     }
 
     /// Does one thing that is asked, if there is any.
-    pub(crate) fn step(&mut self) -> Result<Option<()>, Off> {
+    fn step(&mut self) -> Result<bool, Off> {
         let Some(request) = self.out.requests.pop_front() else {
-            return Ok(None);
+            return Ok(false);
         };
         let Some(left) = self.left.checked_sub(1) else {
             memory::tear(&mut self.devices[usize::from(request.disk.0)], &request);
@@ -256,7 +252,7 @@ impl Bench {
         }
         let completion = self.perform(request);
         self.store.handle_disk(self.now, completion, &mut self.out);
-        Ok(Some(()))
+        Ok(true)
     }
 
     pub(crate) fn perform(&mut self, request: DiskRequest) -> DiskCompletion {
