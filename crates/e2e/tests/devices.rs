@@ -73,6 +73,24 @@ fn holders(demo: &Demo) -> Result<[String; 2]> {
     two.map_err(|holders| anyhow::anyhow!("a mirror of two, of one slice: {holders:?}"))
 }
 
+/// Writes everywhere, and knows what it wrote.
+fn load(host: &Host, depth: usize, seed: u64) -> HostLoad<'_> {
+    let config = LoadConfig {
+        depth,
+        seed,
+        ..LoadConfig::default()
+    };
+    host.load(host.ledger(1), config)
+}
+
+/// What was written is there; without the other node too: what this one has moved, and was brought, is right.
+fn has_all_of_it(demo: &mut Demo, host: &Host, load: HostLoad, other: &str) -> Result<()> {
+    let (_, mut ledger) = load.stop()?;
+    host.verify(&mut ledger)?;
+    demo.kill(other)?;
+    host.verify(&mut ledger)
+}
+
 #[test]
 fn devices_come_and_go_under_load() {
     let options = DemoOptions {
@@ -89,12 +107,7 @@ fn devices_come_and_go_under_load() {
         ensure!(found.device(1)?.path == second);
 
         let host = Host::open(demo, "demo")?;
-        let config = LoadConfig {
-            depth: 12,
-            seed: 1,
-            ..LoadConfig::default()
-        };
-        let load = host.load(host.ledger(1), config);
+        let load = load(&host, 12, 1);
         load.wait_for(2000)?;
         load.restart_stalls();
         exchange(demo, &load, node, &second)?;
@@ -102,12 +115,7 @@ fn devices_come_and_go_under_load() {
         ensure!(report.longest_stall <= STALL_MAX, "{report}");
         start_without(demo, node, &second)?;
         load.wait_for(200)?;
-        let (_, mut ledger) = load.stop()?;
-        host.verify(&mut ledger)?;
-
-        // The node alone serves all of it: what it has moved is right.
-        demo.kill(other)?;
-        host.verify(&mut ledger)
+        has_all_of_it(demo, &host, load, other)
     });
 }
 
@@ -126,12 +134,7 @@ fn devices_are_missing_and_replaced_under_load() {
         let second = blank(demo, "second")?;
         ask(demo, &["add", node, &second])?;
         let host = Host::open(demo, "demo")?;
-        let config = LoadConfig {
-            depth: 8,
-            seed: 2,
-            ..LoadConfig::default()
-        };
-        let load = host.load(host.ledger(1), config);
+        let load = load(&host, 8, 2);
         load.wait_for(500)?;
         is_filled(demo, node, 1)?;
         is_missing_and_back(demo, &load, node, &second)?;
@@ -153,12 +156,7 @@ fn devices_are_missing_and_replaced_under_load() {
         ensure!(found.numbers() == [0, 3], "{found:?}");
         demo.wait_until_whole("demo", PATIENCE)?;
         load.wait_for(200)?;
-        let (_, mut ledger) = load.stop()?;
-        host.verify(&mut ledger)?;
-
-        // The node alone serves all of it: what it was brought is right.
-        demo.kill(other)?;
-        host.verify(&mut ledger)
+        has_all_of_it(demo, &host, load, other)
     });
 }
 
@@ -174,12 +172,7 @@ fn the_journals_device_is_replaced_under_load() {
     scenario(options, |demo| {
         let [node, other] = &holders(demo)?;
         let host = Host::open(demo, "demo")?;
-        let config = LoadConfig {
-            depth: 12,
-            seed: 3,
-            ..LoadConfig::default()
-        };
-        let load = host.load(host.ledger(1), config);
+        let load = load(&host, 12, 3);
         load.wait_for(2000)?;
         let refusal = refused(demo, &["drain", node, "0"])?;
         ensure!(refusal.contains("room"), "{refusal}");
@@ -213,12 +206,7 @@ fn the_journals_device_is_replaced_under_load() {
         );
         start_without_second(demo, node, &second)?;
         load.wait_for(200)?;
-        let (_, mut ledger) = load.stop()?;
-        host.verify(&mut ledger)?;
-
-        // The node alone serves all of it: what has moved is right.
-        demo.kill(other)?;
-        host.verify(&mut ledger)
+        has_all_of_it(demo, &host, load, other)
     });
 }
 
@@ -307,9 +295,7 @@ fn wait_for_devices(
 fn exchange(demo: &Demo, load: &HostLoad, node: &str, second: &str) -> Result<()> {
     let refusal = refused(demo, &["drain", node, "0"])?;
     ensure!(refusal.contains("journal"), "{refusal}");
-    wait_until("the load fills the second device", PATIENCE, || {
-        Ok(ask(demo, &["list", node])?.device(1)?.used_bytes > 0)
-    })?;
+    is_filled(demo, node, 1)?;
     let refusal = refused(demo, &["remove", node, second])?;
     ensure!(refusal.contains("drain it first"), "{refusal}");
     let refusal = refused(demo, &["add", node, second])?;
