@@ -314,6 +314,11 @@ fn put_intent(inventory: &Inventory, record: &IntentRecord) -> Option<Transactio
         key: key.clone(),
         equals: known.map_or(Revision(0), |known| known.revision),
     });
+    if record.standing != NodeStanding::Active {
+        transaction
+            .compare
+            .extend(others_unchanged(inventory, node));
+    }
     transaction.success.push(put(key, record));
     if removed {
         // Nobody connects to it any more. Should it register again, it is known as removed.
@@ -322,6 +327,18 @@ fn put_intent(inventory: &Inventory, record: &IntentRecord) -> Option<Transactio
         transaction.success.extend(gone);
     }
     Some(transaction)
+}
+
+/// What an order takes away is weighed against what those about other nodes have taken, and two that are
+/// given at the same time would not see each other.
+fn others_unchanged(inventory: &Inventory, node: NodeId) -> impl Iterator<Item = Compare> {
+    let others = inventory.intents.iter().filter(move |(other, intent)| {
+        **other != node && intent.record.standing != NodeStanding::Removed
+    });
+    others.map(|(other, intent)| Compare::ModRevision {
+        key: IntentRecord::key(*other),
+        equals: intent.revision,
+    })
 }
 
 /// Puts the parts of all nodes on record if there are volumes and no part is: the cluster is older than

@@ -73,6 +73,26 @@ fn maintenance_is_refused_where_it_would_stop_a_volume() {
     assert_eq!(lab.order(2, Order::MaintenanceOn), Ok(true));
 }
 
+/// Each alone would be granted.
+#[test]
+fn of_two_orders_at_the_same_time_one_counts() {
+    for [first, second] in [
+        [Order::MaintenanceOn, Order::MaintenanceOn],
+        [Order::Drain, Order::MaintenanceOn],
+        [Order::MaintenanceOn, Order::Drain],
+    ] {
+        let mut lab = Lab::new(3);
+        lab.volume("twice", 3, Policy::Mirror2);
+        let inventory = lab.inventory();
+        let [first, second] = [(1, first), (2, second)].map(|(number, what)| {
+            let planned = order(&inventory, &lab.sight, node(number), what, None);
+            planned.expect("granted").expect("it changes something")
+        });
+        assert!(lab.transact(&first).succeeded);
+        assert!(!lab.transact(&second).succeeded);
+    }
+}
+
 #[test]
 fn maintenance_is_refused_where_the_only_other_copy_has_bad_blocks() {
     let mut lab = Lab::new(2);
