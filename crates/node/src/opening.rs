@@ -181,3 +181,60 @@ fn holder_of_device(reason: &OpenErrorReason) -> Option<Holder> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use holdfast_model::Tier;
+
+    use super::*;
+    use crate::paths::Place;
+
+    /// A node in `directory` whose first start makes a file for its device.
+    fn config(directory: &Path) -> NodeConfig {
+        let text = format!(
+            "cluster = \"0123456789abcdef0123456789abcdef\"\nnode = 1\nname = \"n1\"\n\
+             directory = \"{0}\"\nportal.listen = \"127.0.0.1:0\"\npeers.listen = \"127.0.0.1:0\"\n\
+             api.listen = \"127.0.0.1:0\"\nmetadata.addresses = [\"127.0.0.1:1\"]\n\
+             [[devices]]\npath = \"{0}/first\"\nfile_bytes = 1048576\n",
+            directory.display()
+        );
+        toml::from_str(&text).unwrap()
+    }
+
+    /// The journal may be on the device that came later, and what the configuration names is blank by then, or made
+    /// anew: a store that is created there would be another one in place of the node's.
+    #[test]
+    fn without_a_device_that_came_later_no_store_is_created() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = config(directory.path());
+        let later = directory.path().join("later");
+        fs::write(&later, vec![0; 1 << 20]).unwrap();
+        let mut paths = Paths::read(directory.path());
+        let first_start = open(&config, &mut paths).unwrap();
+        assert!(first_start.left_out.is_none(), "nothing came later yet");
+        drop(first_start);
+        let (path, tier) = (later.clone(), Tier::Flash);
+        paths.begin(Place { path, tier }, 7).unwrap();
+        let both = open(&config, &mut Paths::read(directory.path())).unwrap();
+        assert_eq!((both.found.len(), both.left_out.is_none()), (2, true));
+        drop(both);
+        fs::remove_file(&later).unwrap();
+        fs::remove_file(directory.path().join("first")).unwrap();
+        let opened = open(&config, &mut Paths::read(directory.path())).unwrap();
+        assert_eq!(opened.found.len(), 1);
+        let why = opened.left_out.unwrap();
+        assert!(
+            matches!(&why, NodeError::NotThere { path } if *path == later),
+            "{why}"
+        );
+        // This is also what the user is told of, where there is no store on what is there.
+        let blank = NodeError::Store {
+            device: None,
+            failure: OpenFailure::Store(OpenError::NoFlashDevice),
+        };
+        let told = blame(blank, Some(why));
+        assert!(matches!(told, NodeError::NotThere { .. }), "{told}");
+    }
+}
