@@ -12,9 +12,11 @@ mod bays;
 mod commands;
 mod controller;
 mod device_changes;
+mod device_orders;
 mod devices;
 mod faults;
 mod hosts;
+mod journal_place;
 mod links;
 mod node;
 mod operator;
@@ -489,6 +491,7 @@ impl Cluster {
             return Ok(());
         }
         self.fail_doomed(process.node);
+        self.strike_announced(process.node);
         let node = self.node(process.node);
         let mut done = Vec::new();
         for disk in &mut node.disks {

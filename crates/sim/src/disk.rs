@@ -120,6 +120,13 @@ impl SimDisk {
         self.id
     }
 
+    /// The same device in the place of another one.
+    #[must_use]
+    pub fn in_place_of(mut self, id: DiskId) -> Self {
+        self.id = id;
+        self
+    }
+
     /// Its size.
     #[must_use]
     pub fn bytes(&self) -> u64 {

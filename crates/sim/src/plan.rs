@@ -11,6 +11,7 @@
 
 mod devices;
 mod episodes;
+mod journals;
 mod mix;
 mod operators;
 mod shape;

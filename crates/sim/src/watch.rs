@@ -347,7 +347,7 @@ const fn notice_name(notice: &Notice) -> &'static str {
 /// What happens to devices; orders are counted when they are answered.
 const fn device_change_name(change: DeviceChange, done: bool) -> Option<&'static str> {
     Some(match (change, done) {
-        (DeviceChange::Pull(_), true) => "taken out",
+        (DeviceChange::Pull(_) | DeviceChange::PullJournal(_), true) => "taken out",
         (DeviceChange::PutBack, true) => "put back",
         (DeviceChange::Discard, true) => "dead",
         (DeviceChange::Discard, false) => "dead: held back",

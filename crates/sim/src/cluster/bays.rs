@@ -124,12 +124,12 @@ impl Bays {
         self.0.iter().any(|bay| bay.has_returned)
     }
 
-    /// Those that were taken out are dead, but for the one with the journal: without that the node would be
+    /// Those that were taken out are dead, but for what the journal needs: without that the node would be
     /// another one. Says whether there were any.
-    pub(super) fn discard(&mut self) -> bool {
-        let others = self.0.iter_mut().skip(1);
-        let pulled = others.filter(|it| it.place == Place::Pulled);
-        pulled.map(|bay| bay.place = Place::Dead).count() > 0
+    pub(super) fn discard(&mut self, is_needed: impl Fn(DiskId) -> bool) -> bool {
+        let bays = (0..).map(DiskId).zip(&mut self.0);
+        let pulled = bays.filter(|(disk, it)| it.place == Place::Pulled && !is_needed(*disk));
+        pulled.map(|(_, bay)| bay.place = Place::Dead).count() > 0
     }
 
     /// A device will never be there again.

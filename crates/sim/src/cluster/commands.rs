@@ -54,7 +54,10 @@ impl Cluster {
                 Command::Ordered { number, result } => {
                     self.device_ordered(process, number, result)?;
                 }
-                Command::Release(disk) => self.node(process.node).bays.set_open(disk, false),
+                Command::Release(disk) => {
+                    self.check_released(process.node, disk)?;
+                    self.node(process.node).bays.set_open(disk, false);
+                }
                 Command::DeviceLost(disk) => self.device_lost(process, disk),
                 // The daemon ends, and is started again by somebody.
                 Command::Unusable(_) => self.end_process(process),
@@ -99,6 +102,7 @@ impl Cluster {
         self.node(process.node).known_start = process.start;
         self.node(process.node).is_made = true;
         self.look_at_devices(process.node);
+        self.journal_opened(process.node);
         let Some(running) = self.running(process) else {
             return Ok(());
         };

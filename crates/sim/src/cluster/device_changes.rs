@@ -9,27 +9,33 @@
 //! - in the end every node is without none of its devices, and has ended what was begun.
 
 use holdfast_engine::{
-    Absence, Condition, DeviceOrder, DeviceRefused, DeviceState, DeviceStatus, Event, JournalMark,
-    NodeStatus, OpenFailure,
+    Absence, Condition, DeviceOrder, DeviceState, DeviceStatus, JournalMark, NodeStatus,
+    OpenFailure,
 };
 use holdfast_model::record::Membership;
 use holdfast_model::{DiskId, NodeId, SliceId};
 use holdfast_stdx::Duration;
 
+use super::journal_place::{has_place_for_journal, with_journal};
 use super::node::ProcessId;
 use super::{Cluster, Fault, Happening};
 use crate::failure::Failure;
-use crate::invariants::Facts;
 
 /// Something is ordered about a node's devices, or happens to one. A number picks one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceChange {
     /// The operator adds one.
     Add(u16),
+    /// The operator adds one with room for the journal.
+    AddRoom(u16),
     /// The operator puts a new one in the place of another.
     Replace(u16),
+    /// The same for the one with the journal.
+    ReplaceJournal(u16),
     /// The operator has one drained.
     Drain(u16),
+    /// The operator has the one with the journal drained.
+    DrainJournal,
     /// It is not to be drained any more.
     Resume(u16),
     /// The operator removes one.
@@ -38,6 +44,8 @@ pub enum DeviceChange {
     GiveUp(u16),
     /// One is taken out of a node that is off.
     Pull(u16),
+    /// The one with the journal is; at times the one that it is about to be on.
+    PullJournal(u16),
     /// Those that were taken out are there again, for the next start.
     PutBack,
     /// Those that were taken out are dead, if others have what is on them.
@@ -46,6 +54,8 @@ pub enum DeviceChange {
     Fail(u16),
     /// The one with the journal fails.
     FailJournal,
+    /// The node ends when its journal is about to be on another one.
+    EndAnnounced,
 }
 
 /// What is done about a device in the end.
@@ -54,6 +64,8 @@ pub(crate) enum Settling {
     Resume,
     Remove,
     Replace,
+    /// Another one comes, with room for the journal.
+    AddRoom,
 }
 
 /// Devices that a node has over time, at most.
@@ -74,15 +86,27 @@ impl Cluster {
     ) -> Result<bool, Failure> {
         let is_off = self.nodes[&node].process.is_none();
         let done = match change {
-            DeviceChange::Add(pick) => self.add_device(node, pick, None)?,
-            DeviceChange::Replace(pick) => match self.pick(node, pick, |it| it.ordinal != 0) {
-                Some(replaced) => self.add_device(node, pick, Some(replaced))?,
-                None => false,
-            },
+            DeviceChange::Add(pick) => self.add_device(node, pick, None, false)?,
+            DeviceChange::AddRoom(pick) => self.add_device(node, pick, None, true)?,
+            DeviceChange::Replace(pick) => {
+                let plain = |it: &DeviceStatus| it.journal != JournalMark::Here;
+                let replaced = self.pick(node, pick, plain);
+                self.replace_device(node, pick, replaced)?
+            }
+            DeviceChange::ReplaceJournal(pick) => {
+                let replaced = self.ordinal_with_journal(node);
+                self.replace_device(node, pick, replaced)?
+            }
+            DeviceChange::DrainJournal => {
+                let ordinal = self.ordinal_with_journal(node);
+                self.drain_device(node, ordinal)?
+            }
             DeviceChange::Drain(pick) => {
-                let wanted = |it: &DeviceStatus| it.ordinal != 0 && it.state == DeviceState::InUse;
+                let wanted = |it: &DeviceStatus| {
+                    it.journal != JournalMark::Here && it.state == DeviceState::InUse
+                };
                 let ordinal = self.pick(node, pick, wanted);
-                self.order_about(node, ordinal, |ordinal| DeviceOrder::Drain { ordinal })?
+                self.drain_device(node, ordinal)?
             }
             DeviceChange::Resume(pick) => {
                 let ordinal = self.pick(node, pick, |it| it.state == DeviceState::Draining);
@@ -105,21 +129,31 @@ impl Cluster {
             DeviceChange::Pull(pick) => {
                 is_off && self.nodes[&node].is_made && self.pull(node, pick)
             }
+            DeviceChange::PullJournal(pick) => {
+                is_off && self.nodes[&node].is_made && self.pull_journal(node, pick)
+            }
             DeviceChange::PutBack => self.node(node).bays.put_back(),
             DeviceChange::Discard => {
                 let is_elsewhere = self.is_spare(node) || !is_off && self.lacking(node).is_none();
-                is_elsewhere && self.node(node).bays.discard()
+                is_elsewhere && self.discard(node)
             }
             DeviceChange::Fail(pick) => self.doom(node, pick),
-            DeviceChange::FailJournal => {
-                let state = self.node(node);
-                state.disks_bad = true;
-                state.disks[0].fail();
+            DeviceChange::EndAnnounced => {
+                self.node(node).journal_seen.is_awaited = true;
                 true
             }
+            DeviceChange::FailJournal => self.fail_journal(node),
         };
         self.node(node).is_touched |= done;
         Ok(done)
+    }
+
+    fn fail_journal(&mut self, node: NodeId) -> bool {
+        let state = self.node(node);
+        state.disks_bad = true;
+        let journal = state.journal_disk();
+        state.disks[usize::from(journal.0)].fail();
+        true
     }
 
     /// One of a node's devices: mostly one that is wanted, if there is one.
@@ -145,24 +179,24 @@ impl Cluster {
         node: NodeId,
         pick: u16,
         replaces: Option<u16>,
+        journal_room: bool,
     ) -> Result<bool, Failure> {
         let statuses = self.devices(node);
         if statuses.is_empty() {
             return Ok(false);
         }
-        // The journal stays where it is: which device has it is what faults are chosen by.
-        let has_journal = |ordinal: &u16| {
-            let mut statuses = statuses.iter();
-            statuses.any(|it| it.ordinal == *ordinal && it.journal == JournalMark::Here)
-        };
-        let replaces = replaces.filter(|ordinal| !has_journal(ordinal));
+        let wants_room = journal_room || has_room(&statuses, replaces);
         let state = self.node(node);
         let spare: Vec<DiskId> = state.bays.spare().collect();
         let can_grow = state.disks.len() < DISKS_MAX;
         let disk = if !spare.is_empty() && (pick.is_multiple_of(2) || !can_grow) {
             spare[usize::from(pick / 2) % spare.len()]
         } else if can_grow {
-            let bytes = state.plan.page_device_bytes + u64::from(pick % 3) * GROWTH_BYTES;
+            let mut bytes = state.plan.page_device_bytes + u64::from(pick % 3) * GROWTH_BYTES;
+            // Seldom there is none for it.
+            if wants_room && !pick.is_multiple_of(16) {
+                bytes += state.plan.store.format.journal_bytes.unwrap_or(0);
+            }
             state.new_disk(bytes)
         } else {
             return Ok(false);
@@ -172,10 +206,42 @@ impl Cluster {
             geometry: state.geometry_of(disk),
             id: state.prng.next_u64(),
             replaces,
-            journal_room: false,
+            journal_room,
         };
         self.order_device(node, order)?;
         Ok(true)
+    }
+
+    fn replace_device(
+        &mut self,
+        node: NodeId,
+        pick: u16,
+        replaced: Option<u16>,
+    ) -> Result<bool, Failure> {
+        match replaced {
+            Some(replaced) => self.add_device(node, pick, Some(replaced), false),
+            None => Ok(false),
+        }
+    }
+
+    /// A device is drained, unless no other one would take pages: what is written then has no room.
+    fn drain_device(&mut self, node: NodeId, ordinal: Option<u16>) -> Result<bool, Failure> {
+        let state = &self.nodes[&node];
+        let statuses = self.devices(node);
+        let disk_of = |ordinal| statuses.iter().find(|it| Some(it.ordinal) == ordinal)?.disk;
+        let mut others = state.taking_pages();
+        others.retain(|disk| Some(*disk) != disk_of(ordinal));
+        // Another order may wait that takes one more away.
+        let least = 1 + usize::from(self.invariants.has_device_orders(node));
+        if others.len() < least {
+            return Ok(false);
+        }
+        self.order_about(node, ordinal, |ordinal| DeviceOrder::Drain { ordinal })
+    }
+
+    /// The number of the device with the journal, if the node runs.
+    fn ordinal_with_journal(&self, node: NodeId) -> Option<u16> {
+        with_journal(&self.devices(node)).map(|device| device.ordinal)
     }
 
     fn order_about(
@@ -191,85 +257,63 @@ impl Cluster {
         Ok(true)
     }
 
-    /// Tells a node that runs.
-    fn order_device(&mut self, node: NodeId, order: DeviceOrder) -> Result<(), Failure> {
-        let process = self.nodes[&node].process.as_ref();
-        let process = process.expect("its devices were looked at").id;
-        let is_absent = |ordinal: u16| {
-            let statuses = self.devices(node);
-            let mut statuses = statuses.iter();
-            statuses.any(|it| it.ordinal == ordinal && it.absent.is_some())
-        };
-        let point = match order {
-            DeviceOrder::Add { replaces: None, .. } => "add",
-            DeviceOrder::Add {
-                replaces: Some(old),
-                ..
-            } if is_absent(old) => "replace an absent one",
-            DeviceOrder::Add { .. } => "replace",
-            DeviceOrder::Drain { .. } => "drain",
-            DeviceOrder::Resume { .. } => "resume",
-            DeviceOrder::Remove { gives_up: true, .. } => "give up",
-            DeviceOrder::Remove { ordinal, .. } if is_absent(ordinal) => "remove an absent one",
-            DeviceOrder::Remove { .. } => "remove",
-        };
-        let number = self.invariants.device_ordered(node, (order, point));
-        self.tell(process, Event::Order { number, order })
-    }
-
-    /// An order is answered.
-    pub(super) fn device_ordered(
-        &mut self,
-        ProcessId { node, .. }: ProcessId,
-        number: u64,
-        result: Result<u16, DeviceRefused>,
-    ) -> Result<(), Failure> {
-        let (order, point) = self.invariants.device_answered(node, number)?;
-        let Err(refused) = result else {
-            self.watch.coverage.reach("device order", point);
-            return Ok(());
-        };
-        self.watch
-            .coverage
-            .reach("device order refused", reason(refused));
-        let lacks_one = self.devices(node).iter().any(|it| it.absent.is_some());
-        let mut facts = Facts {
-            is_blank: false,
-            is_failing: false,
-            lacks_one,
-        };
-        if let DeviceOrder::Add { geometry, .. } = order {
-            let state = self.node(node);
-            state.bays.set_open(geometry.disk, false);
-            let disk = &state.disks[usize::from(geometry.disk.0)];
-            facts.is_blank = disk.is_blank();
-            facts.is_failing = disk.is_failing();
-        }
-        self.invariants.device_refused(node, &order, refused, facts)
-    }
-
-    /// A device of a node that is off is taken out: seldom the one with the journal.
+    /// A device of a node that is off is taken out: seldom one that the journal needs.
     fn pull(&mut self, node: NodeId, pick: u16) -> bool {
         let state = self.node(node);
-        let there: Vec<DiskId> = state.bays.there().collect();
-        let others: Vec<DiskId> = there.iter().copied().filter(|it| it.0 != 0).collect();
-        let chosen = if pick.is_multiple_of(16) {
-            there
-        } else {
-            others
-        };
-        let Some(place) = usize::from(pick / 16).checked_rem(chosen.len()) else {
+        let taking = state.taking_pages();
+        let (is_needed, is_last) = (
+            |disk: &DiskId| state.is_needed_for_journal(*disk),
+            |disk: &DiskId| taking == [*disk],
+        );
+        // Without the last that takes pages hosts would be told that there is no room.
+        let there = state.bays.there();
+        let there = there.filter(|disk| is_needed(disk) || !is_last(disk));
+        let mut chosen: Vec<DiskId> = there.collect();
+        if !pick.is_multiple_of(16) {
+            chosen.retain(|disk| !is_needed(disk));
+        }
+        self.pull_one(node, &chosen, pick / 16)
+    }
+
+    /// One that the journal needs is.
+    fn pull_journal(&mut self, node: NodeId, pick: u16) -> bool {
+        let state = self.node(node);
+        let there = state.bays.there();
+        let needed = there.filter(|disk| state.is_needed_for_journal(*disk));
+        let needed: Vec<DiskId> = needed.collect();
+        self.pull_one(node, &needed, pick)
+    }
+
+    fn pull_one(&mut self, node: NodeId, disks: &[DiskId], pick: u16) -> bool {
+        let Some(place) = usize::from(pick).checked_rem(disks.len()) else {
             return false;
         };
-        state.bays.pull(chosen[place]);
+        let state = self.node(node);
+        let is_needed = state.is_needed_for_journal(disks[place]);
+        state.bays.pull(disks[place]);
         state.is_wounded = true;
+        if is_needed {
+            self.watch.coverage.reach("device", "journal's taken out");
+        }
         true
+    }
+
+    /// Those that were taken out are dead, unless the journal needs them.
+    fn discard(&mut self, node: NodeId) -> bool {
+        let place = self.nodes[&node].journal_place();
+        let is_needed = |disk| place.as_ref().is_none_or(|place| place.needs(disk));
+        self.node(node).bays.discard(is_needed)
     }
 
     /// A device that is not the one with the journal is to fail.
     fn doom(&mut self, node: NodeId, pick: u16) -> bool {
-        let bays = &mut self.node(node).bays;
-        let others: Vec<DiskId> = bays.there().filter(|it| it.0 != 0).collect();
+        let state = self.node(node);
+        let journal = state.journal_disk();
+        let taking = state.taking_pages();
+        let bays = &mut state.bays;
+        let is_last = |disk: &DiskId| taking == [*disk];
+        let others = bays.there().filter(|it| *it != journal && !is_last(it));
+        let others: Vec<DiskId> = others.collect();
         let Some(place) = usize::from(pick).checked_rem(others.len()) else {
             return false;
         };
@@ -286,6 +330,11 @@ impl Cluster {
             .iter()
             .any(|disk| state.disks[*disk].is_write_due(now));
         if !is_due || self.agreement.is_being_changed() || !self.is_spare(node) {
+            return;
+        }
+        // Without the last that takes pages hosts would be told that there is no room.
+        let least = 1 + usize::from(self.invariants.has_device_orders(node));
+        if self.nodes[&node].taking_pages().len() < least {
             return;
         }
         let state = self.node(node);
@@ -319,13 +368,16 @@ impl Cluster {
     /// A node cannot open its devices because of one that fails, or because the one with the journal is not
     /// there. Says whether that is so; the next start does without the one that fails.
     pub(super) fn is_without_device(&mut self, node: NodeId, failure: &OpenFailure) -> bool {
-        let journal = DiskId(0);
         let state = self.node(node);
-        if !state.bays.is_open(journal) {
-            // It was put back while the others were looked at.
-            if state.bays.is_given(journal) {
+        let journal = state.journal_disk();
+        let next = state.journal_place().and_then(|place| place.next);
+        let mut needed = [Some(journal), next].into_iter().flatten();
+        if needed.clone().any(|disk| !state.bays.is_open(disk)) {
+            // They were put back while the others were looked at.
+            if needed.all(|disk| state.bays.is_given(disk)) {
                 self.start_soon(node);
             }
+            self.watch.coverage.reach("journal", "not there at a start");
             return true;
         }
         let is_failing = |disk: &DiskId| state.disks[usize::from(disk.0)].is_failing();
@@ -398,6 +450,7 @@ impl Cluster {
 
     /// It is noted whether a node has what its record says, for it is about to end.
     pub(super) fn heal(&mut self, node: NodeId) {
+        self.journal_left(node);
         if self.nodes[&node].is_wounded && self.nodes[&node].process.is_some() {
             self.node(node).is_wounded = self.lacking(node).is_some();
         }
@@ -408,6 +461,7 @@ impl Cluster {
         for state in self.nodes.values_mut() {
             state.is_touched |= state.bays.put_back();
             state.bays.end_doom();
+            state.journal_seen.is_awaited = false;
             state.disks.iter_mut().for_each(|disk| disk.recover());
         }
     }
@@ -446,7 +500,7 @@ impl Cluster {
             |device: &&DeviceStatus| device.state != DeviceState::InUse || device.absent.is_some();
         if let Some(device) = status.devices.iter().find(unsettled) {
             let (what, device) = (format!("{device:?}"), *device);
-            if let Some(settling) = self.settling(node, &device) {
+            if let Some(settling) = self.settling(node, &device, &status.devices) {
                 let ordered = Happening::Settle(id, device.ordinal, settling);
                 self.schedule(Duration::ZERO, ordered);
                 self.node(node).orders_rest = now + PATIENCE;
@@ -460,20 +514,37 @@ impl Cluster {
             let mut replica = replicas.map(|it| (it.condition.clone(), it.bad_blocks));
             return Some(format!("has not all of {slice}: {:?}", replica.next_back()));
         }
+        if state.journal_place().is_some_and(|it| it.next.is_some()) {
+            return Some("the journal is about to be elsewhere".into());
+        }
         self.node(node).is_wounded = false;
+        self.journal_looked_at(node);
         None
     }
 
     /// What is done about a device that is not simply used: it differs from one to the next.
-    fn settling(&self, node: NodeId, device: &DeviceStatus) -> Option<Settling> {
+    fn settling(
+        &self,
+        node: NodeId,
+        device: &DeviceStatus,
+        all: &[DeviceStatus],
+    ) -> Option<Settling> {
         let is_even = (node.0 + device.ordinal).is_multiple_of(2);
         let has_room = self.nodes[&node].disks.len() < DISKS_MAX;
+        let has_journal = device.journal == JournalMark::Here;
+        let is_stuck = has_journal && !has_place_for_journal(all, device.ordinal);
         match (device.state, device.absent) {
+            // What was to take its journal has failed since, or is to be empty itself.
+            (DeviceState::Leaving, None) if is_stuck && has_room => Some(Settling::AddRoom),
+            (_, None) if is_stuck => Some(Settling::Resume),
             (DeviceState::Leaving, _) => None,
             (_, Some(_)) if is_even && has_room => Some(Settling::Replace),
             (_, Some(_)) => Some(Settling::Remove),
             (_, None) if is_even => Some(Settling::Resume),
-            (_, None) => (device.pages_used == 0).then_some(Settling::Remove),
+            (_, None) => {
+                let is_empty = device.pages_used == 0 && !has_journal;
+                is_empty.then_some(Settling::Remove)
+            }
         }
     }
 
@@ -491,32 +562,18 @@ impl Cluster {
             Settling::Resume => self.order_device(node, DeviceOrder::Resume { ordinal }),
             Settling::Remove => self.order_device(node, remove(ordinal, false)),
             // An odd number picks a new one.
-            Settling::Replace => self.add_device(node, 1, Some(ordinal)).map(drop),
+            Settling::Replace => self.add_device(node, 1, Some(ordinal), false).map(drop),
+            Settling::AddRoom => self.add_device(node, 1, None, true).map(drop),
         }
     }
 }
 
-fn remove(ordinal: u16, gives_up: bool) -> DeviceOrder {
-    DeviceOrder::Remove { ordinal, gives_up }
+/// Whether a device has room for the journal, that is to be replaced.
+fn has_room(statuses: &[DeviceStatus], replaces: Option<u16>) -> bool {
+    let mut replaced = statuses.iter().filter(|it| Some(it.ordinal) == replaces);
+    replaced.any(|it| it.journal != JournalMark::None)
 }
 
-const fn reason(refused: DeviceRefused) -> &'static str {
-    match refused {
-        DeviceRefused::Unknown { .. } => "unknown",
-        DeviceRefused::Journal => "journal",
-        DeviceRefused::NoRoom { .. } => "no room",
-        DeviceRefused::NotEmpty { .. } => "not empty",
-        DeviceRefused::Absent => "absent",
-        DeviceRefused::Lacking { .. } => "lacking",
-        DeviceRefused::NotBlank { .. } => "holds something",
-        DeviceRefused::InUse => "in use",
-        DeviceRefused::NotFlash => "not flash",
-        DeviceRefused::TooSmall { .. } => "too small",
-        DeviceRefused::BadSector { .. } => "bad sector",
-        DeviceRefused::TooMany => "too many",
-        DeviceRefused::TooLarge => "too large",
-        DeviceRefused::Failed => "failed",
-        DeviceRefused::NotOpen => "not open",
-        DeviceRefused::Busy => "busy",
-    }
+fn remove(ordinal: u16, gives_up: bool) -> DeviceOrder {
+    DeviceOrder::Remove { ordinal, gives_up }
 }

@@ -54,8 +54,9 @@ impl Cluster {
             }
             Fault::FailDisks(_) => {
                 state.disks_bad = true;
-                state.disks[0].fail();
-                for disk in &state.disks[1..] {
+                let journal = state.journal_disk();
+                state.disks[usize::from(journal.0)].fail();
+                for disk in state.disks.iter().filter(|it| it.id() != journal) {
                     state.bays.doom(disk.id());
                 }
             }
@@ -81,21 +82,23 @@ impl Cluster {
         true
     }
 
-    /// The first devices of two nodes, which are off, change places.
+    /// The devices with the journals of two nodes, which are off, change places.
     fn swap_disks(&mut self, one: NodeId, other: NodeId) -> bool {
         // A blank device would be refused for that, or formatted, whoever it belongs to.
         let ready = |node: &Node| {
-            let in_use = layout_of(&node.disks[0]).is_some();
-            node.process.is_none() && node.aside.is_none() && in_use
+            node.process.is_none() && node.aside.is_none() && node.journal_place().is_some()
         };
         if !ready(&self.nodes[&one]) || !ready(&self.nodes[&other]) {
             return false;
         }
+        let [first, second] = [one, other].map(|node| self.nodes[&node].journal_disk());
         self.node(one).set_aside(Misplaced::Foreign);
         self.node(other).set_aside(Misplaced::Foreign);
-        let foreign = self.node(other).disks[0].clone();
-        let own = std::mem::replace(&mut self.node(one).disks[0], foreign);
-        self.node(other).disks[0] = own;
+        let [first_place, second_place] = [first, second].map(|disk| usize::from(disk.0));
+        let foreign = self.node(other).disks[second_place].clone();
+        let own = &mut self.node(one).disks[first_place];
+        let own = std::mem::replace(own, foreign.in_place_of(first));
+        self.node(other).disks[second_place] = own.in_place_of(second);
         true
     }
 

@@ -13,6 +13,7 @@ use holdfast_stdx::{Duration, Instant, Prng};
 use holdfast_store::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
 
 use super::bays::Bays;
+use super::journal_place::JournalSeen;
 use crate::clock::Clock;
 use crate::disk::{Latency, SimDisk};
 use crate::schedule::Appointment;
@@ -109,6 +110,8 @@ pub(crate) struct Node {
     pub(super) starts_of_disks: u64,
     /// Its devices are not those that it had at first, or were not.
     pub(super) is_touched: bool,
+    /// What was seen of its journal.
+    pub(super) journal_seen: JournalSeen,
     /// Devices that it was without when it last opened the others.
     pub(super) absent_count: usize,
     /// Nothing is ordered about its devices in the end before this.
@@ -196,6 +199,7 @@ impl Node {
             is_made: false,
             starts_of_disks: 0,
             is_touched: false,
+            journal_seen: JournalSeen::default(),
             absent_count: 0,
             orders_rest: Instant::ZERO,
             process: None,
@@ -226,6 +230,7 @@ impl Node {
         self.is_made = false;
         self.starts_of_disks = 0;
         self.absent_count = 0;
+        self.journal_seen = JournalSeen::default();
     }
 
     /// A blank device that the node can be given.
@@ -277,9 +282,12 @@ impl Node {
         let Some((mut disks, _)) = self.copied.take_if(is_old) else {
             return false;
         };
-        let old = disks.swap_remove(0);
+        // One that came later is not among the copies: then it is the one that had the journal before.
+        let now = usize::from(self.journal_disk().0);
+        let place = if now < disks.len() { now } else { 0 };
+        let old = disks.swap_remove(place);
         self.set_aside(Misplaced::Old);
-        self.disks[0] = old;
+        self.disks[place] = old;
         self.is_wounded = true;
         true
     }

@@ -1,9 +1,9 @@
-//! An order about a device is answered once, and refused only for a reason that there is (decision 0019,
-//! How devices come and go).
+//! An order about a device is answered once, and refused only for a reason that there is; and the journal has a place
+//! when it has ended (decision 0019, How devices come and go).
 
 use std::collections::BTreeMap;
 
-use holdfast_engine::{DeviceOrder, DeviceRefused};
+use holdfast_engine::{DeviceOrder, DeviceRefused, DeviceState, DeviceStatus, JournalMark};
 use holdfast_model::NodeId;
 
 use crate::failure::Failure;
@@ -27,6 +27,10 @@ pub(crate) struct Facts {
     pub(crate) is_failing: bool,
     /// The node is without one of its devices.
     pub(crate) lacks_one: bool,
+    /// It is to have room for the journal, or may have to.
+    pub(crate) wants_room: bool,
+    /// Whether the journal does not need it: it has another place, or the device no room; if that is certain.
+    pub(crate) journal_has_place: Option<bool>,
 }
 
 impl DeviceOrders {
@@ -58,6 +62,38 @@ impl DeviceOrders {
     }
 }
 
+/// An order has been carried out.
+pub(super) fn check_done(
+    node: NodeId,
+    order: &DeviceOrder,
+    ordinal: u16,
+    statuses: &[DeviceStatus],
+    facts: Facts,
+) -> Result<(), Failure> {
+    let device = statuses.iter().find(|it| it.ordinal == ordinal);
+    let fits = match order {
+        // It may have been lost already: then nothing is said of it.
+        DeviceOrder::Add { journal_room, .. } => {
+            let has_room = |it: &DeviceStatus| it.journal != JournalMark::None;
+            !journal_room || device.is_none_or(has_room)
+        }
+        // Nothing is drained that the journal cannot leave.
+        DeviceOrder::Drain { .. } => device.is_none_or(|it| {
+            let is_plain = it.journal != JournalMark::Here || it.state == DeviceState::InUse;
+            is_plain || facts.journal_has_place != Some(false)
+        }),
+        DeviceOrder::Resume { .. } => true,
+        DeviceOrder::Remove { .. } => device.is_none_or(|it| it.journal != JournalMark::Here),
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(Failure::Invariant {
+        name: "device_orders",
+        what: format!("{node} has done {order:?} of device {ordinal}, and has {statuses:?}"),
+    })
+}
+
 /// An order is refused.
 pub(super) fn check(
     node: NodeId,
@@ -73,7 +109,7 @@ pub(super) fn check(
     };
     let adds = matches!(order, DeviceOrder::Add { .. });
     let fits = match refused {
-        DeviceRefused::Journal => about == Some(0),
+        DeviceRefused::Journal => !adds && facts.journal_has_place != Some(true),
         // It left meanwhile.
         DeviceRefused::Unknown { .. } => about.is_some(),
         DeviceRefused::NoRoom { .. } | DeviceRefused::Busy | DeviceRefused::NotOpen => true,
@@ -85,9 +121,9 @@ pub(super) fn check(
         }
         DeviceRefused::NotBlank { .. } => adds && !facts.is_blank,
         DeviceRefused::Failed => adds && facts.is_failing,
+        DeviceRefused::TooSmall { .. } => adds && facts.wants_room,
         DeviceRefused::InUse
         | DeviceRefused::NotFlash
-        | DeviceRefused::TooSmall { .. }
         | DeviceRefused::BadSector { .. }
         | DeviceRefused::TooMany
         | DeviceRefused::TooLarge => false,

@@ -16,6 +16,9 @@ const ONE_IN: u64 = 3;
 /// What a device has for pages: more than all that a node ever holds, and so little that stores open fast.
 const PAGE_DEVICE_BYTES: u64 = 64 << 20;
 
+/// What makes the stream of numbers for journals that move another one than that for devices goes on with.
+const JOURNALS: u64 = 0x0010_4E41;
+
 /// A kind of episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -60,7 +63,9 @@ impl RunPlan {
         if is_alone && weather == Weather::Calm && prng.chance(1, 2) {
             self.give_up(prng);
         } else {
+            let own = prng.clone().next_u64() ^ JOURNALS;
             self.add_device_episodes(profile, weather, prng);
+            self.add_journal_moves(profile, weather, &mut Prng::from_seed(own));
         }
         self.compares |= self.faults.iter().any(|(_, fault)| fault.loses_data());
     }
@@ -237,7 +242,7 @@ impl RunPlan {
         self.add(span.end, Fault::Device(node, DeviceChange::PutBack));
     }
 
-    fn change(
+    pub(super) fn change(
         &mut self,
         when: Duration,
         node: NodeId,
@@ -249,7 +254,7 @@ impl RunPlan {
     }
 }
 
-fn one_of_two(node: NodeId, prng: &mut Prng) -> Fault {
+pub(super) fn one_of_two(node: NodeId, prng: &mut Prng) -> Fault {
     if prng.chance(1, 2) {
         Fault::Kill(node)
     } else {
@@ -257,6 +262,6 @@ fn one_of_two(node: NodeId, prng: &mut Prng) -> Fault {
     }
 }
 
-fn midway(Span { start, end }: Span) -> Duration {
+pub(super) fn midway(Span { start, end }: Span) -> Duration {
     start + (end - start) / 2
 }
