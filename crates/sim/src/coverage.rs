@@ -33,6 +33,7 @@ pub const POINTS: &[(&str, &[&str])] = &[
             "reset of a link",
             "slow network",
             "stuck disks",
+            "hanging reads",
             "slow disks",
             "failing disks",
             "lost answers",

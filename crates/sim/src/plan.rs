@@ -111,6 +111,8 @@ impl RunPlan {
         plan.compares = !dear || prng.chance(1, COMPARED_ONE_IN);
         let own = prng.clone().next_u64() ^ DEVICES;
         plan.add_devices(profile, weather, &mut Prng::from_seed(own));
+        let own = own ^ DEVICES ^ HANGING_READS;
+        plan.add_hanging_reads(profile, weather, &mut Prng::from_seed(own));
         plan
     }
 
@@ -188,5 +190,7 @@ impl RunPlan {
 const COMPARED_ONE_IN: u64 = 4;
 /// What makes the stream of numbers for devices another one than the rest of the run goes on with.
 const DEVICES: u64 = 0x0DE7_1CE5;
+/// The same for devices whose reads hang.
+const HANGING_READS: u64 = 0x4EAD_5000;
 /// Episodes of a long run for each that a short one has.
 const LONG_TIMES: u64 = 6;

@@ -373,6 +373,7 @@ const fn fault_name(fault: &Fault, done: bool) -> Option<&'static str> {
         Fault::Reset(..) => "reset of a link",
         Fault::Slow(_) => "slow network",
         Fault::StickDisks(_) => "stuck disks",
+        Fault::HangReads(_) => "hanging reads",
         Fault::SlowDisks(..) => "slow disks",
         Fault::FailDisks(_) => "failing disks",
         Fault::LoseAnswers(_) => "lost answers",

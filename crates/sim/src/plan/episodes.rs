@@ -4,9 +4,13 @@ use holdfast_model::NodeId;
 use holdfast_stdx::{Duration, Prng};
 
 use super::mix::{Kind, Mix};
-use super::{RunPlan, Span};
+use super::{LONG_TIMES, RunPlan, Span, Weather};
 use crate::cluster::Fault;
 use crate::network::Place;
+use crate::profile::Profile;
+
+/// Of the runs in which much goes wrong, one in so many has devices whose reads hang.
+const HANG_ONE_IN: u64 = 10;
 
 impl RunPlan {
     /// Something goes wrong, and is mended some time later.
@@ -362,6 +366,28 @@ impl RunPlan {
             let slowness = Duration::from_millis(*prng.choose(&[5, 50, 400, 1500]));
             self.add(start, Fault::SlowDisks(node, slowness));
             self.add(end, Fault::SlowDisks(node, Duration::ZERO));
+        }
+    }
+
+    /// Reads hang on a node's devices for a while, in some of the runs in which devices may be slow.
+    pub(super) fn add_hanging_reads(
+        &mut self,
+        profile: Profile,
+        weather: Weather,
+        prng: &mut Prng,
+    ) {
+        if !matches!(weather, Weather::Rough | Weather::Storm) || !prng.chance(1, HANG_ONE_IN) {
+            return;
+        }
+        let episodes = match profile {
+            Profile::Long => LONG_TIMES,
+            Profile::Short | Profile::Beyond => prng.between(1, 2),
+        };
+        for _ in 0..episodes {
+            let node = NodeId(prng.between(1, self.cluster.nodes.into()) as u16);
+            let Span { start, end } = self.draw_span(prng);
+            self.add(start, Fault::HangReads(node));
+            self.add(end, Fault::UnstickDisks(node));
         }
     }
 
