@@ -436,6 +436,13 @@ impl SimDisk {
         true
     }
 
+    /// The last writes to all sectors from `start` that were overwritten were never done.
+    pub fn go_back(&mut self, start: u64) {
+        let later = self.before.split_off(&(start / self.sector));
+        self.cached.retain(|sector, _| !later.contains_key(sector));
+        self.stable.extend(later);
+    }
+
     /// The last write to the sector at `from` was done to the sector at `to` instead. Says whether
     /// there was anything before.
     pub fn misdirect(&mut self, from: u64, to: u64) -> bool {

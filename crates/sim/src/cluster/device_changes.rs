@@ -16,6 +16,7 @@ use holdfast_model::record::Membership;
 use holdfast_model::{DiskId, NodeId, SliceId};
 use holdfast_stdx::Duration;
 
+use super::devices::go_back;
 use super::journal_place::{has_place_for_journal, with_journal};
 use super::node::ProcessId;
 use super::{Cluster, Fault, Happening};
@@ -354,6 +355,9 @@ impl Cluster {
         state.is_wounded = true;
         if state.prng.chance(1, 2) {
             state.bays.bury(disk);
+        } else {
+            // It works again, and what is on it is not what was written.
+            go_back(&mut state.disks[usize::from(disk.0)]);
         }
         self.end_process(process);
         self.start_soon(process.node);

@@ -259,6 +259,14 @@ fn lose_writes(disk: &mut SimDisk) {
     }
 }
 
+/// Whatever was overwritten last of pages, and of their table, is as it was before: one looks like the other, and
+/// like what was there once.
+pub(super) fn go_back(disk: &mut SimDisk) {
+    if let Some(layout) = layout_of(disk) {
+        disk.go_back(layout.table_offsets[0]);
+    }
+}
+
 /// One block of every page becomes another, and the entries of the table say so.
 fn alter(disk: &mut SimDisk) {
     let superblock = Superblock::decode(&disk.peek(0, SUPERBLOCK_BYTES as u32));
