@@ -15,7 +15,7 @@ const SEGMENTS: u64 = 12;
 /// Of the new place, which is larger.
 const MORE_SEGMENTS: u64 = 14;
 
-fn place(disk: u16, use_counter: u64) -> JournalPlace {
+pub(crate) fn place(disk: u16, use_counter: u64) -> JournalPlace {
     let segments = [SEGMENTS, MORE_SEGMENTS][usize::from(disk)];
     let role = DeviceRole::Journal {
         segment_bytes: SEGMENT,
@@ -45,11 +45,11 @@ fn recover(memory: &mut Memory, place: JournalPlace) -> (Journal, Vec<Found>) {
 }
 
 /// A journal, its device and one that it is copied to; requests end in any order.
-struct Bench {
-    journal: Journal,
+pub(crate) struct Bench {
+    pub(crate) journal: Journal,
     disks: [Memory; 2],
     pending: Vec<DiskRequest>,
-    prng: Prng,
+    pub(crate) prng: Prng,
     is_idle: bool,
     sequence: u64,
     begun: Vec<Option<(GroupNumber, Vec<u64>)>>,
@@ -58,7 +58,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut prng = Prng::from_seed(seed);
         let mut disks = [0, 1].map(|_| Memory {
             bytes: vec![0; 8 << 20],
@@ -107,7 +107,7 @@ impl Bench {
     }
 
     /// Something happens: an append, a trim, a group or a piece that is begun, or a request that ends.
-    fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         let partition = self.partition();
         match self.prng.below(12) {
             0..2 if !self.is_idle && self.journal.waiting(partition) < 3 => {
@@ -122,6 +122,9 @@ impl Bench {
             }
             3..6 => self.begin(partition),
             6..8 => self.pending.extend(self.journal.next_copy_request()),
+            8 if self.journal.is_checking() => {
+                self.pending.extend(self.journal.next_check_request());
+            }
             _ => self.end_one(),
         }
     }
@@ -151,6 +154,12 @@ impl Bench {
         if self.journal.is_for_copy(request.token) {
             let taken = self.journal.take_copied(completion);
             return taken.expect("the device works");
+        }
+        if self.journal.is_for_check(request.token) {
+            let found = self.journal.take_checked(completion);
+            assert_eq!(found, Ok(None), "all is well");
+            self.pending.extend(self.journal.rest_of_check_piece());
+            return;
         }
         let partition = self.journal.partition_of(request.token);
         if self.journal.complete(partition) {
@@ -194,12 +203,12 @@ impl Bench {
         }
     }
 
-    fn copy(&mut self) {
+    pub(crate) fn copy(&mut self) {
         let layout = place(1, 0).layout;
         self.journal.begin_copy(DiskId(1), layout);
     }
 
-    fn steps_until(&mut self, what: &str, is_so: impl Fn(&Journal) -> bool) {
+    pub(crate) fn steps_until(&mut self, what: &str, is_so: impl Fn(&Journal) -> bool) {
         for _ in 0..100_000 {
             if is_so(&self.journal) {
                 return;

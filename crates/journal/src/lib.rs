@@ -9,13 +9,17 @@
 //! - a group is written only when the one before it is on stable storage;
 //! - a segment is written again only when a group that says it was trimmed is on stable storage;
 //! - no segment with a pinned group is trimmed, nor the one being written;
-//! - while there is a copy of it in another place, a group counts when it is on stable storage in both.
+//! - while there is a copy of it in another place, a group counts when it is on stable storage in both;
+//! - a segment in which a check found a bad place is written no further, if others are free.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 mod chain;
+mod check;
+#[cfg(test)]
+mod check_tests;
 mod copy;
 #[cfg(test)]
 mod copy_tests;
@@ -33,10 +37,12 @@ use holdfast_model::{
     DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken, Sequence, SliceId, StoreId,
 };
 
+pub use check::{BlankFailed, Checked, RottenSegment};
 pub use copy::CopyFailed;
 pub use partition::{Written, WrittenRecord};
 pub use recover::{Found, Recovery, RecoveryFailed};
 
+use check::Check;
 use copy::Copy;
 use partition::{Partition, Segment};
 
@@ -52,6 +58,8 @@ const START_BITS: u32 = 32;
 const TWIN_TOKENS: u64 = 1 << 16;
 /// Where those of making it begin.
 const COPY_TOKENS: u64 = 1 << 40;
+/// Where those of checks begin.
+const CHECK_TOKENS: u64 = 1 << 41;
 
 /// Where a journal is, and whose.
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +130,7 @@ pub struct Journal {
     writes: Vec<u8>,
     copy: Option<Copy>,
     next_copy_token: u64,
+    check: Check,
 }
 
 impl Journal {
@@ -182,7 +191,8 @@ impl Journal {
         if !state.wants_to_write() {
             return None;
         }
-        let needs_segment = state.needs_segment(&self.place);
+        let leaves_rotten = state.ends_rotten() && has_room_to_mend(&self.free, &self.place);
+        let needs_segment = leaves_rotten || state.needs_segment(&self.place);
         if needs_segment && self.free.is_empty() {
             return None;
         }
@@ -237,9 +247,15 @@ impl Journal {
         let mut released = self.partitions[usize::from(partition)].complete();
         if let Some(copy) = &mut self.copy {
             copy.complete(partition);
-            released.retain(|index| copy.may_release(*index));
+            released.retain(|(index, _)| copy.may_release(*index));
         }
-        self.free.extend(released);
+        for (index, is_rotten) in released {
+            if is_rotten {
+                self.check.blank_later(index);
+            } else {
+                self.free.push_back(index);
+            }
+        }
         true
     }
 
@@ -274,7 +290,8 @@ impl Journal {
     /// Whether a request was for making the copy.
     #[must_use]
     pub fn is_for_copy(&self, token: DiskToken) -> bool {
-        token.0 >= self.place.token_base + COPY_TOKENS
+        let first = self.place.token_base + COPY_TOKENS;
+        (first..first + COPY_TOKENS).contains(&token.0)
     }
 
     /// Takes the end of a request for making the copy.
@@ -420,8 +437,15 @@ impl Journal {
             next_ordinal,
             copy: None,
             next_copy_token: 0,
+            check: Check::default(),
         }
     }
+}
+
+/// Whether so many segments are free that one can be left before it is full: writing goes on as long as there is room
+/// in those that are being written, and must not stop for that.
+fn has_room_to_mend(free: &VecDeque<u32>, place: &JournalPlace) -> bool {
+    free.len() > 2 * usize::from(place.partitions)
 }
 
 pub(crate) fn blank_segment(place: &JournalPlace, index: u32) -> DiskRequest {

@@ -1,6 +1,6 @@
 //! One partition: a chain of groups over the segments that it has taken from the pool.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -44,7 +44,7 @@ pub(crate) struct Partition {
     /// Oldest first; the last one is being written.
     segments: VecDeque<Segment>,
     /// Trimmed; to be released when a durable group has said so. With the oldest group to be said.
-    trimmed: Vec<(u64, u32)>,
+    trimmed: Vec<(u64, Segment)>,
     /// Where the next group goes in the last segment.
     cursor: u32,
     next_group: u64,
@@ -56,10 +56,16 @@ pub(crate) struct Partition {
     forced: bool,
     /// What the group in flight says is the oldest.
     in_flight: Option<u64>,
+    /// Where the last group begins that was begun, in bytes from the beginning of its segment.
+    last_from: u32,
     /// The last segment's header is not written yet.
     header_due: bool,
     /// The newest group that was written, or will be, over a bad one; zero if none is known of.
     overwrote: u64,
+    /// The ordinals of segments with a bad place, until a durable group has said that they are trimmed.
+    rotten: BTreeSet<u64>,
+    /// How many have been so far.
+    mended: u64,
 }
 
 impl Partition {
@@ -104,8 +110,11 @@ impl Partition {
             pending: VecDeque::new(),
             forced: false,
             in_flight: None,
+            last_from: 0,
             header_due: false,
             overwrote: 0,
+            rotten: BTreeSet::new(),
+            mended: 0,
         }
     }
 
@@ -247,6 +256,7 @@ impl Partition {
             offset -= SEGMENT_HEADER_BYTES as u64;
             self.header_due = false;
         }
+        self.last_from = self.cursor;
         self.cursor += bytes as u32;
         assert!(
             self.cursor <= place.layout.segment_bytes,
@@ -274,15 +284,58 @@ impl Partition {
         }
     }
 
-    /// The group in flight is durable; gives the segments that can be used again.
-    pub(crate) fn complete(&mut self) -> Vec<u32> {
+    /// The group in flight is durable; gives the segments that can be used again, and of each whether it had a bad place.
+    pub(crate) fn complete(&mut self) -> Vec<(u32, bool)> {
         let announced = self.in_flight.take().expect("a group was in flight");
-        let (released, kept) = self
+        let (released, kept): (Vec<_>, Vec<_>) = self
             .trimmed
             .iter()
             .partition(|(oldest, _)| *oldest <= announced);
         self.trimmed = kept;
-        released.into_iter().map(|(_, index)| index).collect()
+        let released: Vec<(u32, bool)> = released
+            .iter()
+            .map(|(_, segment)| (segment.index, self.rotten.remove(&segment.ordinal)))
+            .collect();
+        self.mended += released.iter().filter(|(_, rotten)| *rotten).count() as u64;
+        released
+    }
+
+    /// The group after the last one that is durable, and where that one ends in its segment at the latest.
+    pub(crate) fn durable_end(&self, segment_bytes: u32) -> (u64, u32) {
+        let last = self.segments.back().map(|segment| segment.first_group);
+        match self.in_flight {
+            None => (self.next_group, self.cursor),
+            // It is the first one of the last segment.
+            Some(_) if last == Some(self.next_group - 1) => (self.next_group - 1, segment_bytes),
+            Some(_) => (self.next_group - 1, self.last_from),
+        }
+    }
+
+    /// Whether a segment is part of the chain.
+    pub(crate) fn has_segment(&self, wanted: &Segment) -> bool {
+        self.segments.contains(wanted)
+    }
+
+    /// A segment of the chain has a bad place, and is to be trimmed with all before it. Whether that is news.
+    pub(crate) fn found_rotten(&mut self, segment: &Segment) -> bool {
+        assert!(self.has_segment(segment), "what is trimmed does not matter");
+        self.rotten.insert(segment.ordinal)
+    }
+
+    /// Whether the oldest segment is to be trimmed out of turn.
+    pub(crate) fn is_rotten(&self) -> bool {
+        let oldest = self.segments.front().map(|segment| segment.ordinal);
+        oldest.is_some_and(|oldest| self.rotten.range(oldest..).next().is_some())
+    }
+
+    /// Whether the segment that is being written has a bad place.
+    pub(crate) fn ends_rotten(&self) -> bool {
+        let last = self.segments.back();
+        last.is_some_and(|last| self.rotten.contains(&last.ordinal))
+    }
+
+    pub(crate) fn mended(&self) -> u64 {
+        self.mended
     }
 
     pub(crate) fn pin(&mut self, group: GroupNumber) {
@@ -313,7 +366,7 @@ impl Partition {
         assert!(free_of_pins, "nothing pinned is trimmed");
         let segment = self.segments.pop_front().expect("there is more than one");
         self.oldest_group = self.segments[0].first_group;
-        self.trimmed.push((self.oldest_group, segment.index));
+        self.trimmed.push((self.oldest_group, segment));
     }
 
     pub(crate) fn unannounced(&self) -> usize {

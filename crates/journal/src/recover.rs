@@ -392,7 +392,10 @@ impl Recovery {
 
     fn walk(&mut self, walk: Box<Walk>, requests: &mut Vec<DiskRequest>) {
         match walk.wants() {
-            Some(index) => self.read_segment(index, Purpose::Walk(walk), requests),
+            Some(segment) => {
+                let index = segment.index;
+                self.read_segment(index, Purpose::Walk(walk), requests);
+            }
             None => {
                 let partition = walk.partition();
                 self.partitions.push(walk.finish());

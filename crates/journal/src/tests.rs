@@ -82,7 +82,7 @@ fn formatted() -> Memory {
     memory
 }
 
-fn recover(memory: &mut Memory, use_counter: u64) -> (Journal, Vec<Found>) {
+pub(crate) fn recover(memory: &mut Memory, use_counter: u64) -> (Journal, Vec<Found>) {
     let mut requests = Vec::new();
     let mut found = Vec::new();
     let mut recovery = Recovery::start(place(use_counter), &mut requests);
@@ -121,7 +121,10 @@ pub(crate) fn entry(sequence: u64, blocks: usize) -> Record {
 }
 
 /// Writes the next group; gives its request, its number and its tags.
-fn write(journal: &mut Journal, memory: &mut Memory) -> (DiskRequest, GroupNumber, Vec<u64>) {
+pub(crate) fn write(
+    journal: &mut Journal,
+    memory: &mut Memory,
+) -> (DiskRequest, GroupNumber, Vec<u64>) {
     let begun = journal.start(0, |_| Sequence(7));
     let Begun {
         request,
@@ -159,11 +162,11 @@ fn holes(found: &[Found]) -> Vec<Option<Hole>> {
     holes.collect()
 }
 
-fn has_hole(found: &[Found]) -> bool {
+pub(crate) fn has_hole(found: &[Found]) -> bool {
     !holes(found).is_empty()
 }
 
-fn is_suspect(found: &[Found]) -> bool {
+pub(crate) fn is_suspect(found: &[Found]) -> bool {
     suspect_since(found).is_some()
 }
 
@@ -178,7 +181,7 @@ fn suspect_since(found: &[Found]) -> Option<GroupNumber> {
 }
 
 /// A journal of several groups of one entry each; and where each of them is on the device.
-fn with_groups(count: u64) -> (Memory, Vec<u64>) {
+pub(crate) fn with_groups(count: u64) -> (Memory, Vec<u64>) {
     let mut memory = formatted();
     let (mut journal, found) = recover(&mut memory, 1);
     assert!(sequences(&found).is_empty());

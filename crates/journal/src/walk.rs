@@ -44,6 +44,9 @@ pub(crate) struct Walk {
     doubtful: Option<(Position, ReadGroup)>,
     /// The last group was bad.
     suspect: bool,
+    /// The first group of the segment taken last that is missing or bad, and where it should be, in bytes from the
+    /// segment's beginning. A break at the segment's end is not among them: [`expected`](Self::expected) tells.
+    first_bad: Option<(u64, usize)>,
 }
 
 impl Walk {
@@ -74,7 +77,18 @@ impl Walk {
             },
             doubtful: None,
             suspect: false,
+            first_bad: None,
         }
+    }
+
+    /// The group that comes next, and where it is, in bytes from the beginning of the segment taken last.
+    pub(crate) fn expected(&self) -> (u64, usize) {
+        (self.position.expected, self.position.cursor)
+    }
+
+    /// The first group of the segment taken last that something later shows to be missing or bad.
+    pub(crate) fn first_bad(&self) -> Option<(u64, usize)> {
+        self.first_bad
     }
 
     pub(crate) fn partition(&self) -> u16 {
@@ -82,8 +96,14 @@ impl Walk {
     }
 
     /// The segment that has to be read next.
-    pub(crate) fn wants(&self) -> Option<u32> {
-        self.segments.get(self.current).map(|segment| segment.index)
+    pub(crate) fn wants(&self) -> Option<&Segment> {
+        self.segments.get(self.current)
+    }
+
+    /// The first group of the segment after that.
+    pub(crate) fn first_group_after(&self) -> Option<u64> {
+        let next = self.segments.get(self.current + 1);
+        next.map(|segment| segment.first_group)
     }
 
     /// Takes the bytes of the segment that was wanted.
@@ -92,13 +112,11 @@ impl Walk {
         if segment.first_group > self.position.expected {
             self.skip_to(segment.first_group, HEADER_BLOCK, found);
         }
+        self.first_bad = None;
         self.position.cursor = HEADER_BLOCK;
         loop {
             self.follow(place, segment, bytes, found);
-            let next_first = self
-                .segments
-                .get(self.current + 1)
-                .map(|segment| segment.first_group);
+            let next_first = self.first_group_after();
             if next_first == Some(self.position.expected) {
                 break;
             }
@@ -175,6 +193,10 @@ impl Walk {
         assert!(group >= self.position.expected, "a walk goes forward");
         self.settle(found);
         if group > self.position.expected {
+            let Position {
+                expected, cursor, ..
+            } = self.position;
+            self.first_bad.get_or_insert((expected, cursor));
             found.push(Found::Hole {
                 partition: self.partition,
                 hole: Some(Hole {
@@ -191,7 +213,8 @@ impl Walk {
     }
 
     fn settle(&mut self, found: &mut Vec<Found>) {
-        if let Some((_, group)) = self.doubtful.take() {
+        if let Some((at, group)) = self.doubtful.take() {
+            self.first_bad.get_or_insert((at.expected, at.cursor));
             self.give(group, found);
         }
     }
