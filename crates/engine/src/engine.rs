@@ -542,6 +542,7 @@ impl Engine {
                     self.forget_replica(slice);
                 }
             }
+            StoreEvent::JournalRotten(it) => self.world.notices.push(Notice::JournalRotten(it)),
             StoreEvent::ReadDone { token, blocks } => self.read_done(token, blocks),
             StoreEvent::DeviceOrdered { token, result } => self.device_ordered(token, result, out),
             StoreEvent::DeviceLeft { disk, ordinal } => self.device_left(disk, ordinal, out),

@@ -59,5 +59,5 @@ pub use notice::{Notice, Severity};
 pub use past::Astray;
 pub use scrub::ScrubStatus;
 pub use stall::{STALL_MIN, Stall, StallCause};
-pub use status::{Condition, NodeStatus, ReplicaStatus, Usage, VolumeStatus};
+pub use status::{Checked, Condition, NodeStatus, ReplicaStatus, Usage, VolumeStatus};
 pub use view::ReplicaView;

@@ -5,7 +5,7 @@ use core::fmt;
 
 use holdfast_model::record::ScrubFindings;
 use holdfast_model::{DiskId, Epoch, NodeId, SliceId};
-use holdfast_store::{Absence, Stray};
+use holdfast_store::{Absence, RottenSegment, Stray};
 
 use crate::Astray;
 
@@ -84,6 +84,8 @@ pub enum Notice {
         /// What was found.
         findings: ScrubFindings,
     },
+    /// Something durable in the journal here was found bad while it is in memory still: it is written again elsewhere.
+    JournalRotten(RottenSegment),
     /// The metadata knows of a use of this node's devices that they do not: somebody has brought back an
     /// old copy of them.
     StoreBehind,
@@ -144,6 +146,7 @@ impl Notice {
             | Self::HandedOver { .. }
             | Self::Repaired(..)
             | Self::Corrected(..)
+            | Self::JournalRotten(_)
             | Self::StoreBehind
             | Self::Stray(..)
             | Self::NotThatReplica(_) => Severity::Warning,
@@ -273,6 +276,12 @@ impl Notice {
             | Self::MetadataAstray(_)
             | Self::Unreadable(_)
             | Self::MetadataFollowed => self.fmt_metadata(formatter),
+            Self::JournalRotten(rotten) => write!(
+                formatter,
+                "the journal on device {} is bad at byte {}, in segment {}, from group {} of partition {} on: what is \
+                 there is written again elsewhere",
+                rotten.disk.0, rotten.offset, rotten.index, rotten.group.0, rotten.partition
+            ),
             Self::DeviceFailed(disk) => write!(
                 formatter,
                 "device {} failed: every replica of this node is out",

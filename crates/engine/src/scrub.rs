@@ -3,7 +3,7 @@
 //!
 //! Pages that came into being after a round began are not part of it: they were written a moment ago.
 //! With a page both copies of its entry in the page table are read; the store writes again what is bad of that.
-//! What is read here or elsewhere and is bad gets mended by the node that has it (`mend`); a page is then
+//! Each node reads its journal as well (`journal`). What is read here or elsewhere and is bad gets mended by the node that has it (`mend`); a page is then
 //! looked at again, a few times.
 //!
 //! It refuses to know when rounds begin (`control` does), and who is right where replicas differ (`check`).
@@ -32,10 +32,12 @@ use crate::storage::{Read, Reader};
 
 mod asked;
 mod check;
+mod journal;
 
 use asked::Asked;
 pub(crate) use asked::Question;
 use check::{Check, Correction, Told};
+use journal::JournalRounds;
 
 /// Slices that a node scrubs at a time.
 const ROUNDS_MAX: usize = 2;
@@ -94,6 +96,7 @@ pub(crate) struct Scrubs {
     next: Instant,
     /// The pace says when to go on.
     held: bool,
+    journal: JournalRounds,
     /// What was found here since the start, of slices that were led from here.
     found: ScrubFindings,
 }
@@ -150,7 +153,9 @@ impl Engine {
     /// When there is something to do for scrubs.
     pub(crate) fn next_scrub(&self) -> Option<Instant> {
         let scrubs = self.may_scrub().then_some(&self.scrubs);
-        scrubs.and_then(Scrubs::next_timeout)
+        let piece = scrubs.and_then(|_| self.next_journal_piece());
+        let round = scrubs.and_then(Scrubs::next_timeout);
+        round.into_iter().chain(piece).min()
     }
 
     fn may_scrub(&self) -> bool {
@@ -166,7 +171,9 @@ impl Engine {
         if self.scrubs.look.is_none_or(|look| look <= now) {
             self.scrubs.look = Some(now + LOOK);
             self.begin_rounds();
+            self.look_for_journal();
         }
+        self.scrub_journal();
         for slice in self.scrubs.rounds.keys().copied().collect::<Vec<_>>() {
             self.scrub_slice(slice);
         }
@@ -271,14 +278,9 @@ impl Engine {
         };
         let bytes = self.page_bytes(slice, page);
         let now = self.world.now;
-        if !self.world.pace.may_begin(now, bytes) {
-            self.scrubs.held = true;
+        if !self.may_scrub_bytes(now, bytes) {
             return false;
         }
-        let rate = self.world.cluster.settings.scrub_rate.max(1);
-        let takes = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
-        let takes = Duration::from_nanos(u64::try_from(takes).unwrap_or(u64::MAX / 2));
-        self.scrubs.next = self.scrubs.next.max(now) + takes;
         if let Some(round) = self.scrubs.rounds.get_mut(&slice)
             && !round.extra.remove(&page)
         {

@@ -7,7 +7,7 @@ use holdfast_model::{Epoch, NodeId, SliceId, VolumeId};
 pub use holdfast_replica::Condition;
 use holdfast_replica::Progress;
 use holdfast_store::DeviceStatus;
-pub use holdfast_store::Usage;
+pub use holdfast_store::{Checked, Usage};
 
 use crate::Stall;
 use crate::engine::Engine;

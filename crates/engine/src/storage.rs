@@ -316,6 +316,16 @@ impl Storage {
         self.store.check_entry(slice, page, &mut self.out);
     }
 
+    /// Has the journal read, for a scrub.
+    pub(crate) fn check_journal(&mut self) {
+        self.store.check_journal();
+    }
+
+    /// Lets a piece of it be read.
+    pub(crate) fn check_journal_piece(&mut self) {
+        self.store.check_piece(&mut self.out);
+    }
+
     /// A read for the slice's replica, named by a token of its own.
     pub(crate) fn read_for_replica(
         &mut self,

@@ -126,6 +126,16 @@ impl Cluster {
         process.map_or(0, |process| process.engine.status().usage.bad_copies)
     }
 
+    /// Rounds that a node has read its journal since its start, segments of it that were bad, and of these those that do
+    /// not matter any more.
+    #[must_use]
+    pub fn journal_scrubs(&self, node: NodeId) -> (u64, u64, u64) {
+        let process = self.nodes[&node].process.as_ref();
+        let usage = process.map(|process| process.engine.status().usage);
+        let journal = usage.unwrap_or_default().journal;
+        (journal.rounds, journal.rotten, journal.mended)
+    }
+
     /// What was found in slices that are done with a round.
     #[must_use]
     pub fn scrubbed(&mut self, round: u64) -> Vec<ScrubFindings> {

@@ -31,6 +31,8 @@ pub struct Tally {
     pub corrected: u64,
     /// A slice was scrubbed.
     pub scrubbed: u64,
+    /// A segment of a journal had rotted.
+    pub journal_rotten: u64,
     /// The metadata was not followed any more.
     pub astray: u64,
     /// A node found that its devices were an old copy.
@@ -51,6 +53,7 @@ impl Tally {
             Notice::Lost(..) => self.lost += 1,
             Notice::Corrected(..) => self.corrected += 1,
             Notice::Scrubbed { .. } => self.scrubbed += 1,
+            Notice::JournalRotten(_) => self.journal_rotten += 1,
             Notice::MetadataAstray(_) => self.astray += 1,
             Notice::StoreBehind => self.store_behind += 1,
             Notice::PeerUp(_)

@@ -26,6 +26,7 @@ fn run_all(seeds: Range<u64>, options: impl Fn(u64) -> Options) -> Report {
         sum.devices_left += report.devices_left;
         sum.journal_moves += report.journal_moves;
         sum.journal_rounds_percent += report.journal_rounds_percent;
+        sum.mended += report.mended;
     }
     sum
 }
@@ -88,6 +89,19 @@ fn with_everything() {
     assert!(sum.journal_rounds_percent > 480 * 100, "{sum:?}");
 }
 
+/// Rot in a journal in use does not matter any more when it has been checked.
+#[test]
+fn a_journal_that_rots_while_it_is_in_use_is_mended() {
+    let sum = run_all(0..120, |seed| Options {
+        checks: true,
+        failures: seed % 8 == 0,
+        orders: seed % 4 == 1,
+        sector: if seed % 2 == 0 { 512 } else { 4096 },
+        ..Options::default()
+    });
+    assert!(sum.mended > 100, "{sum:?}");
+}
+
 #[test]
 fn long_runs_take_the_journal_round_many_times() {
     let sum = run_all(0..3, |_| Options {
@@ -112,6 +126,7 @@ fn the_same_seed_gives_the_same_trace() {
 fn as_it_was(seed: u64) -> Options {
     Options {
         destage_waits: false,
+        checks: false,
         ..Options::of_seed(seed)
     }
 }

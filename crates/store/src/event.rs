@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use holdfast_format::{DEVICES_MAX, USE_COUNTER_MAX, UseIds};
+use holdfast_journal::{Checked, RottenSegment};
 use holdfast_model::{
     ClusterId, CommandId, DiskId, DiskRequest, Epoch, NodeId, Sequence, SliceId, StoreId,
 };
@@ -38,6 +39,9 @@ pub enum StoreEvent {
         /// One for each block of the range, in order.
         blocks: Vec<BlockRead>,
     },
+    /// Something durable in the journal was found missing or bad where it should be. It is in memory, and is written
+    /// again elsewhere; a start before that is done would lack it.
+    JournalRotten(RottenSegment),
     /// What was ordered about a device has been done, or was refused. A drain has begun then.
     DeviceOrdered {
         /// The call's token.
@@ -506,6 +510,8 @@ pub struct Usage {
     pub segments_used: u32,
     /// Copies of entries of the page table that were bad when they were checked, since the store was opened.
     pub bad_copies: u64,
+    /// What was read of the journal to find what has rotted, and found.
+    pub journal: Checked,
 }
 
 /// Where the store leaves requests and events. The driver empties it after every call.

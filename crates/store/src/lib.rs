@@ -34,6 +34,8 @@
 //! reserve(SliceId, BlockRange) -> Result<(), NoSpace>      // before every append and install of data
 //! release_reservations(SliceId)
 //! destage_waits() -> bool; destage(now, out) -> (u64, u64)  // where it waits to be told (StoreConfig)
+//! check_journal(); is_checking_journal() -> bool            // reads it, and mends it by writing it again
+//! check_waits() -> Option<u64>; check_piece(out)           // each piece waits to be told
 //! order_device(now, DeviceOrder, StoreToken, out); devices() -> Vec<DeviceStatus>
 //! is_congested() -> bool; oldest_unfinished_append() -> Option<Instant>; usage() -> Usage
 //!
@@ -51,6 +53,7 @@ extern crate alloc;
 mod absent;
 mod append;
 mod changed;
+mod check;
 mod config;
 mod destage;
 mod devices;
@@ -84,6 +87,7 @@ mod trim;
 mod unfinished;
 
 pub use holdfast_format::{Absence, DeviceState, JournalMark, UseIds};
+pub use holdfast_journal::{Checked, RottenSegment};
 
 pub use config::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
 pub use event::{

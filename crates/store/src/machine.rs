@@ -194,6 +194,8 @@ impl Core {
             self.handle_devices(completion, out)
         } else if completion.token.0 >= PAGES_TOKENS {
             self.handle_pages(now, completion, out)
+        } else if self.journal.is_for_check(completion.token) {
+            self.handle_check(completion, out)
         } else if self.journal.is_for_copy(completion.token) {
             self.journal.take_copied(completion).map_err(|_| ())
         } else if completion.result.is_ok() {
@@ -262,6 +264,7 @@ impl Core {
             self.admit();
         }
         self.go_on_trimming(now);
+        self.go_on_blanking();
         self.go_on_moving_journal();
         self.go_on_ordering(out);
         for partition in 0..self.partitions.len() as u16 {

@@ -126,6 +126,7 @@ impl Core {
             segments: self.journal.segment_count(),
             segments_used: self.journal.segment_count() - self.journal.free_segments(),
             bad_copies: self.pages.bad_copies(),
+            journal: self.journal.checked(),
         }
     }
 

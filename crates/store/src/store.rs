@@ -305,6 +305,38 @@ impl Store {
         }
     }
 
+    /// Has the journal read from its device, as far as it is durable now, unless that is under way: what has rotted is told
+    /// (`JournalRotten`), and written again elsewhere. Each piece waits for [`check_piece`](Self::check_piece).
+    pub fn check_journal(&mut self) {
+        if let Some(core) = self.core_mut() {
+            core.journal.begin_check();
+        }
+    }
+
+    /// Whether the journal is being read for that.
+    #[must_use]
+    pub fn is_checking_journal(&self) -> bool {
+        self.core().journal.is_checking()
+    }
+
+    /// Bytes of the next piece of it, if that waits.
+    #[must_use]
+    pub fn check_waits(&self) -> Option<u64> {
+        let core = match &self.phase {
+            Phase::Open(core) if !core.failed && core.awaited.is_none() => core,
+            _ => return None,
+        };
+        core.journal.next_check_bytes().map(u64::from)
+    }
+
+    /// Lets it be read.
+    pub fn check_piece(&mut self, out: &mut Output) {
+        if let Some(core) = self.core_mut() {
+            core.check_piece();
+            core.requests.release(&mut out.requests);
+        }
+    }
+
     /// Whether an entry that is prepared and not known to be committed touches the range.
     #[must_use]
     pub fn is_dirty(&self, slice: SliceId, range: BlockRange) -> bool {

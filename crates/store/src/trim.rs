@@ -2,7 +2,8 @@
 //!
 //! What is in pages does not matter any more. What still does is written again at the chain's end:
 //! entries that are not decided, each slice's state, position and set of pages, the ids of recent
-//! commands. Only when those copies are durable the segment is trimmed.
+//! commands. Only when those copies are durable the segment is trimmed. One that has rotted is trimmed although it is
+//! not due.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -36,6 +37,7 @@ impl Core {
             return;
         }
         for partition in 0..self.partitions.len() as u16 {
+            self.journal.leave_rotten(partition);
             while self.trim_one(now, partition) {}
         }
     }
@@ -44,8 +46,9 @@ impl Core {
     fn trim_one(&mut self, now: Instant, partition: u16) -> bool {
         let tight = self.is_journal_tight();
         let long = self.journal.chain_segments(partition) > CHAIN_SEGMENTS;
+        let rotten = self.journal.is_rotten(partition);
         let state = &self.partitions[usize::from(partition)];
-        if state.carrying > 0 || !(tight || long) {
+        if state.carrying > 0 || !(tight || long || rotten) {
             return false;
         }
         if state.dropping > 0 {
@@ -83,7 +86,8 @@ impl Core {
             // Entries that are void, by a record that is not durable yet.
             return false;
         }
-        if !in_the_way.is_empty() && !self.is_carrying_worth_it(partition) {
+        let may_carry = self.is_carrying_worth_it(partition) || self.may_mend(partition);
+        if !in_the_way.is_empty() && !may_carry {
             return false;
         }
         self.carry_items(now, partition, &in_the_way);
@@ -93,7 +97,7 @@ impl Core {
             return false;
         }
         self.journal.trim(partition);
-        if tight {
+        if tight || rotten {
             self.journal.force(partition);
         }
         true

@@ -41,6 +41,10 @@ fn work_under_load(bench: &mut Bench, acknowledged: &mut Sequence) -> Result<(),
             bench.store.set_committed(bench.now, OTHER, prepared);
             bench.begin(OTHER, range, vec![7; BLOCK_SIZE]);
         }
+        if bench.checks && requests < 200 {
+            bench.store.check_journal();
+            bench.store.check_piece(&mut bench.out);
+        }
         requests += 1;
         let done = bench.go_on();
         for StoreToken(sequence) in bench.durable.drain(..) {
@@ -496,4 +500,20 @@ fn the_journal_goes_only_where_it_can() {
     assert_eq!(bench.ordered, [Ok(0), Err(DeviceRefused::Journal)]);
     assert_eq!(journal(&bench), 2);
     bench.check();
+}
+
+/// The journal is checked all the time, while it is written to, trimmed, and moves: nothing of it is taken for bad.
+#[test]
+fn a_journal_that_moves_is_not_taken_for_a_bad_one() {
+    let mut bench = Bench::filled();
+    bench.checks = true;
+    let mut acknowledged = Sequence(0);
+    replace_under_load(&mut bench, &mut acknowledged).expect("there is power");
+    for _ in 0..20 {
+        work_under_load(&mut bench, &mut acknowledged).expect("there is power");
+        bench.rest().expect("there is power");
+    }
+    assert_eq!(journal(&bench), 2);
+    assert_eq!(bench.rotten, []);
+    assert!(bench.store.usage().journal.rounds > 3);
 }

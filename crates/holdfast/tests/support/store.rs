@@ -245,6 +245,7 @@ impl Made {
                 StoreEvent::Durable { .. }
                 | StoreEvent::ReadDone { .. }
                 | StoreEvent::DeviceOrdered { .. }
+                | StoreEvent::JournalRotten(_)
                 | StoreEvent::DeviceLeft { .. } => {}
             }
         }

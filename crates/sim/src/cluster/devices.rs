@@ -72,6 +72,7 @@ impl Cluster {
             Fault::RotJournal(_) if is_off && is_spare => {
                 state.disks.iter_mut().for_each(rot_journal);
             }
+            Fault::RotJournalInUse(_) => state.disks.iter_mut().for_each(rot_journal),
             Fault::RotForGood(_) => state.disks.iter_mut().for_each(rot),
             Fault::RotPagesForGood(_) => state.disks.iter_mut().for_each(rot_pages),
             Fault::RotPages(_) if is_spare => state.disks.iter_mut().for_each(rot_pages),

@@ -101,6 +101,8 @@ pub enum Fault {
     RotTableCopy(NodeId),
     /// Everything does that the journal of a node, which is off, holds, with the same exception.
     RotJournal(NodeId),
+    /// The same while the journal is in use: nothing is lost as long as the node runs.
+    RotJournalInUse(NodeId),
     /// The same as [`Fault::Rot`] without exception: what only this node holds is lost.
     RotForGood(NodeId),
     /// The same as [`Fault::RotPages`] without exception.
@@ -198,6 +200,7 @@ impl Cluster {
             | Fault::RotTable(node)
             | Fault::RotTableCopy(node)
             | Fault::RotJournal(node)
+            | Fault::RotJournalInUse(node)
             | Fault::RotForGood(node)
             | Fault::RotPagesForGood(node)
             | Fault::LoseWrites(node)

@@ -1,8 +1,12 @@
 //! What devices do wrong.
 
 use holdfast_format::Superblock;
+use holdfast_stdx::Duration;
 
 use super::run::{Check, Host};
+
+/// Pieces of a check at most.
+const CHECK_TURNS: u32 = 1000;
 
 impl Host {
     pub(crate) fn make_rot(&mut self) -> Check {
@@ -60,6 +64,48 @@ impl Host {
         newest.1
     }
 
+    /// The journal is checked; most times it has rotted somewhere just before: when that is mended it does not matter any more.
+    pub(crate) fn check_journal(&mut self) -> Check {
+        let before = (self.journal_rotten, self.rotten);
+        let began = self.store().usage().journal.mended;
+        // While it moves nobody knows from here where it is read.
+        let rots = !self.options.orders && self.prng.chance(2, 3);
+        if rots {
+            self.rot_journal();
+        }
+        // What was on its way is durable by then, and counts.
+        self.advance(self.now + Duration::from_millis(100))?;
+        for begins in [true, false] {
+            for _ in 0..CHECK_TURNS {
+                if self.device_failed || !self.store().is_checking_journal() {
+                    break;
+                }
+                let (store, out) = self.store_and_out();
+                store.check_piece(out);
+                self.advance(self.now + Duration::from_millis(20))?;
+            }
+            if self.device_failed {
+                return Ok(());
+            }
+            if begins {
+                self.store().check_journal();
+            }
+        }
+        if self.store().is_checking_journal() {
+            return Err("a check of the journal does not end".into());
+        }
+        self.advance(self.now + Duration::from_secs(2))?;
+        if self.device_failed {
+            return Ok(());
+        }
+        let found = self.store().usage().journal;
+        self.report.mended += found.mended - began;
+        if rots && found.rotten == found.mended {
+            (self.journal_rotten, self.rotten) = before;
+        }
+        Ok(())
+    }
+
     pub(crate) fn rot_journal(&mut self) {
         let journal = self.journal_disk();
         let disk = &mut self.disks[journal];
@@ -73,6 +119,7 @@ impl Host {
             let at = layout.journal_offset + self.prng.below(bytes / sector) * sector;
             if disk.rot(at) {
                 self.journal_rotten = true;
+                self.journal_has_rotted = true;
                 self.rotten = true;
             }
         }

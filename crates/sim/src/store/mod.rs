@@ -17,6 +17,7 @@ mod faults;
 mod model;
 mod run;
 mod settle;
+mod trace;
 mod work;
 
 pub use run::{Failure, Options, Report, run};

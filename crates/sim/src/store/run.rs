@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
 use holdfast_model::{
-    BLOCK_SIZE, BlockRange, ClusterId, DiskId, DiskOp, DiskRequest, NodeId, Sequence, SliceId,
-    StoreId, VolumeId,
+    BLOCK_SIZE, BlockRange, ClusterId, DiskId, NodeId, Sequence, SliceId, StoreId, VolumeId,
 };
-use holdfast_stdx::{Bytes, Duration, Instant, Prng, crc32c};
+use holdfast_stdx::{Duration, Instant, Prng, crc32c};
 use holdfast_store::{
-    BlockRead, DeviceGeometry, Expected, FormatConfig, OpenError, Output, Store, StoreConfig,
-    StoreEvent, StoreIdentity, StoreToken, View,
+    DeviceGeometry, Expected, FormatConfig, OpenError, Output, Store, StoreConfig, StoreEvent,
+    StoreIdentity, StoreToken, View,
 };
 
 use super::check::BEGIN;
 use super::devices::Orders;
 use super::model::ModelSlice;
+use super::trace::{describe_event, describe_request};
 use super::work::WRITE_BLOCKS_MAX;
 use crate::disk::{Latency, SimDisk};
 
@@ -40,6 +40,8 @@ pub struct Options {
     pub sector: u32,
     /// Whether destage that does not press waits to be told, and is told at times.
     pub destage_waits: bool,
+    /// Whether the journal is checked now and then, and rots before.
+    pub checks: bool,
     /// Whether every request and event is printed.
     pub trace: bool,
 }
@@ -56,6 +58,7 @@ impl Default for Options {
             orders: false,
             sector: 512,
             destage_waits: false,
+            checks: false,
             trace: false,
         }
     }
@@ -76,6 +79,7 @@ impl Options {
             sector: if prng.chance(1, 2) { 512 } else { 4096 },
             destage_waits: prng.chance(1, 2),
             orders: prng.chance(1, 3),
+            checks: prng.chance(1, 3),
             trace: false,
         }
     }
@@ -106,6 +110,8 @@ pub struct Report {
     pub devices_left: u64,
     /// How often the journal was seen to have moved.
     pub journal_moves: u64,
+    /// Segments of the journal that rotted while it was in use, and were mended.
+    pub mended: u64,
     /// How often the journal went round, in hundredths.
     pub journal_rounds_percent: u64,
     /// A checksum over everything that happened, in order.
@@ -218,6 +224,8 @@ pub(crate) struct Host {
     /// Blocks may be bad: the medium was made bad.
     pub(crate) rotten: bool,
     pub(crate) journal_rotten: bool,
+    /// It was rotten once.
+    pub(crate) journal_has_rotted: bool,
     /// The one copy of the table that rots.
     pub(crate) table_copy: usize,
     /// Slices of which the store has said that it lost something.
@@ -305,6 +313,7 @@ impl Host {
             half_made: false,
             rotten: false,
             journal_rotten: false,
+            journal_has_rotted: false,
             broken: BTreeSet::new(),
             stables: BTreeMap::new(),
             stopped: BEGIN,
@@ -324,6 +333,9 @@ impl Host {
             }
             if !self.device_failed && self.options.orders && self.prng.chance(1, 15) {
                 self.order_device()?;
+            }
+            if !self.device_failed && self.options.checks && self.prng.chance(1, 15) {
+                self.check_journal()?;
             }
             let pause = self.prng.below(4);
             let until = self.now + Duration::from_micros(self.prng.below(1 << (3 * pause + 3)));
@@ -450,6 +462,9 @@ impl Host {
             if store.destage_waits() && (self.settles || self.prng.chance(1, 4)) {
                 store.destage(self.now, &mut self.out);
             }
+            if store.check_waits().is_some() && self.prng.chance(1, 2) {
+                store.check_piece(&mut self.out);
+            }
         }
     }
 
@@ -495,6 +510,8 @@ impl Host {
             }
             StoreEvent::OpenFailed(error) => self.open_failed(error),
             StoreEvent::Durable { token } => self.durable(token),
+            StoreEvent::JournalRotten(_) if self.journal_has_rotted => Ok(()),
+            StoreEvent::JournalRotten(_) => Err("a sound journal is taken for a bad one".into()),
             StoreEvent::ReadDone { token, blocks } => self.read_done(token, &blocks),
             StoreEvent::DeviceOrdered { token, result } => self.ordered(token, result),
             StoreEvent::DeviceLeft { disk, .. } => {
@@ -550,41 +567,5 @@ pub(crate) fn slice_id(index: u32) -> SliceId {
     SliceId {
         volume: VolumeId(1 + u64::from(index / 2)),
         index: index % 2,
-    }
-}
-
-/// A request, with the checksum of what it writes.
-fn describe_request(request: &DiskRequest) -> String {
-    let op = match &request.op {
-        DiskOp::Write {
-            offset,
-            parts,
-            durable,
-        } => {
-            let bytes: usize = parts.iter().map(Bytes::len).sum();
-            let sums: Vec<u32> = parts.iter().map(|part| crc32c(part)).collect();
-            format!("write {offset}+{bytes} durable {durable} {sums:x?}")
-        }
-        other => format!("{other:?}"),
-    };
-    format!("disk {} {} {op}", request.disk.0, request.token.0)
-}
-
-/// An event, with checksums for data.
-fn describe_event(event: &StoreEvent) -> String {
-    match event {
-        StoreEvent::ReadDone { token, blocks } => {
-            let sums: Vec<(u8, u32)> = blocks
-                .iter()
-                .map(|block| match block {
-                    BlockRead::Data { checksum, .. } => (0, *checksum),
-                    BlockRead::Zero => (1, 0),
-                    BlockRead::Bad { checksum } => (2, checksum.unwrap_or(0)),
-                })
-                .collect();
-            format!("read {} {sums:x?}", token.0)
-        }
-        StoreEvent::Opened(recovered) => format!("opened, use {}", recovered.use_counter),
-        other => format!("{other:?}"),
     }
 }

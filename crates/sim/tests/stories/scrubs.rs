@@ -187,3 +187,32 @@ fn a_scrub_under_load_and_deaths_harms_nothing() {
         story.ends_well();
     }
 }
+
+/// The journals of all nodes rot while hosts want nothing: without a scrub no replica could say any more what it had.
+#[test]
+fn journals_that_rot_while_nothing_is_written_are_mended() {
+    for seed in 0..SEEDS {
+        let mut story = settled(seed, Policy::Mirror2);
+        let nodes = [1, 2, 3].map(NodeId);
+        for node in nodes {
+            story.now(Fault::RotJournalInUse(node));
+        }
+        scrub(&mut story);
+        story.wait(5 * SECOND);
+        for node in nodes {
+            let (rounds, rotten, mended) = story.run.cluster.journal_scrubs(node);
+            assert!(rounds > 0, "seed {seed}: {node:?}");
+            assert!(rotten > 0, "seed {seed}: {node:?}");
+            assert_eq!(rotten, mended, "seed {seed}: {node:?}");
+        }
+        for node in nodes {
+            story.now(Fault::Kill(node));
+        }
+        for node in nodes {
+            story.now(Fault::Start(node));
+        }
+        story.wait(3 * SECOND);
+        story.run.converge().expect("all is there");
+        story.ends_well();
+    }
+}

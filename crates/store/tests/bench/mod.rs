@@ -9,7 +9,8 @@ use holdfast_model::{
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_store::{
     BlockRead, DeviceGeometry, DeviceOrder, DeviceRefused, DeviceStatus, Expected, FormatConfig,
-    OpenError, Output, Recovered, Store, StoreConfig, StoreEvent, StoreIdentity, StoreToken, View,
+    OpenError, Output, Recovered, RottenSegment, Store, StoreConfig, StoreEvent, StoreIdentity,
+    StoreToken, View,
 };
 
 use crate::memory;
@@ -54,6 +55,10 @@ pub(crate) struct Bench {
     pub(crate) commits: Option<(usize, SliceId)>,
     /// A device that fails.
     pub(crate) broken: Option<DiskId>,
+    /// A place on the first device that cannot be read.
+    pub(crate) unreadable: Option<u64>,
+    /// The journal is checked all the time.
+    pub(crate) checks: bool,
     /// Requests until a device fails.
     pub(crate) breaks: Option<(usize, DiskId)>,
     pub(crate) opened: Option<Result<Recovered, OpenError>>,
@@ -65,6 +70,8 @@ pub(crate) struct Bench {
     pub(crate) unusable: Option<DiskId>,
     pub(crate) read: Option<Vec<BlockRead>>,
     pub(crate) durable: Vec<StoreToken>,
+    /// What was found bad in the journal.
+    pub(crate) rotten: Vec<RottenSegment>,
 }
 
 /// The power has failed.
@@ -122,6 +129,8 @@ impl Bench {
             written_max: 0,
             commits: None,
             broken: None,
+            unreadable: None,
+            checks: false,
             breaks: None,
             opened: None,
             ordered: Vec::new(),
@@ -130,6 +139,7 @@ impl Bench {
             unusable: None,
             read: None,
             durable: Vec::new(),
+            rotten: Vec::new(),
         }
     }
 
@@ -218,6 +228,7 @@ impl Bench {
                 StoreEvent::Opened(recovered) => self.opened = Some(Ok(recovered)),
                 StoreEvent::OpenFailed(error) => self.opened = Some(Err(error)),
                 StoreEvent::Durable { token } => self.durable.push(token),
+                StoreEvent::JournalRotten(rotten) => self.rotten.push(rotten),
                 StoreEvent::ReadDone { blocks, .. } => self.read = Some(blocks),
                 StoreEvent::DeviceOrdered { result, .. } => self.ordered.push(result),
                 StoreEvent::DeviceLeft { disk, ordinal } => self.gone.push((disk, ordinal)),
@@ -268,7 +279,26 @@ impl Bench {
                 result: Err(DiskError::Os(5)),
             };
         }
+        if let DiskOp::Read { offset, length } = request.op
+            && let Some(place) = self.unreadable.filter(|_| request.disk == DiskId(0))
+            && (offset..offset + u64::from(length)).contains(&place)
+        {
+            return DiskCompletion {
+                token: request.token,
+                result: Err(DiskError::Os(5)),
+            };
+        }
         memory::perform(&mut self.devices[usize::from(request.disk.0)], request)
+    }
+
+    /// Reads all of the journal, and has done what follows from that.
+    pub(crate) fn check_journal(&mut self) -> Result<(), Off> {
+        self.store.check_journal();
+        while self.store.is_checking_journal() {
+            self.store.check_piece(&mut self.out);
+            self.work()?;
+        }
+        self.rest()
     }
 
     /// Time passes until nothing is to be done for a while.
