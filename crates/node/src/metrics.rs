@@ -75,6 +75,10 @@ pub struct Metrics {
     scrub_differing: Total,
     scrub_unmended: Total,
     table_copies_mended: Total,
+    journal_scrubs: Total,
+    journal_scrub_read: Total,
+    journal_bad: Total,
+    journal_mended: Total,
 }
 
 impl Metrics {
@@ -116,6 +120,10 @@ impl Metrics {
             scrub_differing: Total::default(),
             scrub_unmended: Total::default(),
             table_copies_mended: Total::default(),
+            journal_scrubs: Total::default(),
+            journal_scrub_read: Total::default(),
+            journal_bad: Total::default(),
+            journal_mended: Total::default(),
         };
         metrics.register_counters(&mut registry);
         metrics.register_levels(&mut registry);
@@ -146,6 +154,12 @@ impl Metrics {
             Unit::Bytes,
             self.scrub_read.clone(),
         );
+        registry.register_with_unit(
+            "journal_scrub_read",
+            "What was read of the journal because scrubs began",
+            Unit::Bytes,
+            self.journal_scrub_read.clone(),
+        );
         let blocks = [
             (
                 "scrub_bad_blocks",
@@ -166,6 +180,21 @@ impl Metrics {
                 "table_copies_mended",
                 "Copies of entries of the page table that scrubs found bad, and that were written again",
                 &self.table_copies_mended,
+            ),
+            (
+                "journal_scrubs",
+                "Times that all of the journal was read because scrubs began",
+                &self.journal_scrubs,
+            ),
+            (
+                "journal_bad_segments",
+                "Segments of the journal that were found unreadable somewhere, or not as they had been written",
+                &self.journal_bad,
+            ),
+            (
+                "journal_mended_segments",
+                "Those of them of which all that matters was written again",
+                &self.journal_mended,
             ),
         ];
         for (name, help, total) in blocks {
@@ -293,13 +322,17 @@ impl Metrics {
         }
         let rate = report.background_rate.unwrap_or(0);
         self.background_rate.set(level(rate));
-        let found = &report.scrubbed;
+        let (found, journal) = (&report.scrubbed, &report.journal_scrubs);
         for (total, count) in [
             (&self.scrub_read, found.bytes_read),
             (&self.scrub_bad, found.bad_blocks),
             (&self.scrub_differing, found.differing_blocks),
             (&self.scrub_unmended, found.unmended_blocks),
             (&self.table_copies_mended, report.table_copies_mended),
+            (&self.journal_scrubs, journal.rounds),
+            (&self.journal_scrub_read, journal.bytes_read),
+            (&self.journal_bad, journal.bad_segments),
+            (&self.journal_mended, journal.mended_segments),
         ] {
             total.inner().store(count, Ordering::Relaxed);
         }
@@ -311,7 +344,7 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_api::documents::{Room, ScrubFindings, StallCause};
+    use holdfast_api::documents::{JournalScrubs, Room, ScrubFindings, StallCause};
 
     use super::*;
 
@@ -349,6 +382,12 @@ mod tests {
                 ..ScrubFindings::default()
             },
             table_copies_mended: 3,
+            journal_scrubs: JournalScrubs {
+                rounds: 4,
+                bytes_read: 512,
+                bad_segments: 2,
+                mended_segments: 1,
+            },
             ..LocalReport::default()
         };
         let text = metrics.text(&report);
@@ -370,6 +409,10 @@ mod tests {
             "holdfast_scrub_differing_blocks_total 0",
             "holdfast_scrub_unmended_blocks_total 1",
             "holdfast_table_copies_mended_total 3",
+            "holdfast_journal_scrubs_total 4",
+            "holdfast_journal_scrub_read_bytes_total 512",
+            "holdfast_journal_bad_segments_total 2",
+            "holdfast_journal_mended_segments_total 1",
         ] {
             assert!(text.lines().any(|it| it == line), "{line} in:\n{text}");
         }

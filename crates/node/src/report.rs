@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
 use holdfast_api::documents::{
-    LocalCondition, LocalJoining, LocalLacking, LocalMetadata, LocalReport, LocalScrub, LocalSlice,
-    LocalStall, LocalSync, LocalVolume, ReplicaCondition, Room,
+    JournalScrubs, LocalCondition, LocalJoining, LocalLacking, LocalMetadata, LocalReport,
+    LocalScrub, LocalSlice, LocalStall, LocalSync, LocalVolume, ReplicaCondition, Room,
 };
-use holdfast_engine::{Condition, NodeStatus, ReplicaStatus, Usage, VolumeStatus};
+use holdfast_engine::{Checked, Condition, NodeStatus, ReplicaStatus, Usage, VolumeStatus};
 use holdfast_model::{Incarnation, NodeId, PAGE_SIZE, SliceId};
 
 use crate::config::NodeConfig;
@@ -75,6 +75,7 @@ impl Reporter {
             silent: Vec::new(),
             scrubbed: status.scrubbed.into(),
             table_copies_mended: status.usage.bad_copies,
+            journal_scrubs: journal_scrubs(&status.usage.journal),
             devices: devices::documents(&status.devices, names, &self.known, &self.emptied),
         }
     }
@@ -179,6 +180,15 @@ fn room(usage: &Usage) -> Room {
     Room {
         bytes: usage.pages * PAGE_SIZE as u64,
         used_bytes: (usage.pages_used + usage.pages_reserved) * PAGE_SIZE as u64,
+    }
+}
+
+fn journal_scrubs(checked: &Checked) -> JournalScrubs {
+    JournalScrubs {
+        rounds: checked.rounds,
+        bytes_read: checked.bytes,
+        bad_segments: checked.rotten,
+        mended_segments: checked.mended,
     }
 }
 

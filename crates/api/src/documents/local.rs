@@ -51,9 +51,25 @@ pub struct LocalReport {
     /// again.
     #[serde(default)]
     pub table_copies_mended: u64,
+    /// What was read of its journal since its start to find what has rotted there, and found.
+    #[serde(default)]
+    pub journal_scrubs: JournalScrubs,
     /// Its devices; none while they are not open.
     #[serde(default)]
     pub devices: Vec<Device>,
+}
+
+/// What a node has found when it read its own journal for scrubs, since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JournalScrubs {
+    /// Times that all of it was read.
+    pub rounds: u64,
+    /// Bytes that were read.
+    pub bytes_read: u64,
+    /// Segments with a place that could not be read, or was not what had been written.
+    pub bad_segments: u64,
+    /// Of these, those of which everything that matters was written again.
+    pub mended_segments: u64,
 }
 
 /// A volume at one portal.
