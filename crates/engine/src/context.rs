@@ -157,6 +157,13 @@ impl Context for SliceContext<'_> {
         self.world.storage.reserve(self.slice, range)
     }
 
+    fn free_pages(&self) -> u64 {
+        let usage = self.world.storage.store().usage();
+        usage
+            .pages
+            .saturating_sub(usage.pages_used + usage.pages_reserved)
+    }
+
     fn read_prepared(&mut self, range: BlockRange) -> Token {
         let now = self.world.now;
         self.world

@@ -158,6 +158,7 @@ fn condition(condition: &Condition) -> Option<LocalCondition> {
         Condition::Proposes => (What::Proposes, Vec::new()),
         Condition::Joins(node) => (What::Joins, one(node)),
         Condition::Offers(node) => (What::Offers, one(node)),
+        Condition::NoRoom => (What::NoRoom, Vec::new()),
         Condition::Damaged => (What::Damaged, Vec::new()),
         Condition::Lacks => (What::Lacks, Vec::new()),
         Condition::OtherStore => (What::OtherStore, Vec::new()),

@@ -40,6 +40,8 @@ pub enum Condition {
     Joins(NodeId),
     /// It is not in sync, and offers itself to this primary.
     Offers(NodeId),
+    /// It is not in sync, and waits until there is more room on this node: what it was sent found none.
+    NoRoom,
     /// Something durable is lost here: it takes part again once it was copied in full.
     Damaged,
     /// A part of it was on a device of this node that is absent: others bring it, or it is there again with the
@@ -96,6 +98,8 @@ impl Replica {
             Condition::Lacks
         } else if self.is_damaged() {
             Condition::Damaged
+        } else if self.no_room.is_some() {
+            Condition::NoRoom
         } else {
             Condition::Offers(record.primary)
         }

@@ -123,6 +123,8 @@ pub trait Context {
     fn changed_above(&self, sequence: Sequence) -> Vec<ChangedPage>;
     /// Makes sure that there is room for a write.
     fn reserve(&mut self, range: BlockRange) -> bool;
+    /// Pages that there is room for on this node, and that nothing was promised.
+    fn free_pages(&self) -> u64;
     /// Reads the newest version of blocks. Ends with `handle_read`.
     fn read_prepared(&mut self, range: BlockRange) -> Token;
     /// Reads the committed version of blocks. Ends with `handle_read`.

@@ -144,6 +144,7 @@ impl Replica {
         let token = context.drop_contents();
         self.is_useless = false;
         self.lacks = false;
+        self.no_room = None;
         self.waits.push_back((token, Wait::Drop));
         self.durable = Sequence::ZERO;
         true
@@ -171,6 +172,7 @@ impl Replica {
         let in_sync = mine.membership == Membership::InSync && mine.store == self.me.store;
         let (epoch, primary) = (record.epoch, record.primary);
         if in_sync && self.is_as_recorded() {
+            self.no_room = None;
             if primary == self.me.node
                 && let Role::Secondary(secondary) = &mut self.role
                 && secondary.begun
@@ -268,6 +270,9 @@ impl Replica {
             return;
         }
         *offer = now + timing::JOIN_RETRY;
+        if self.waits_for_room(context) {
+            return;
+        }
         let primary = self
             .record
             .as_ref()

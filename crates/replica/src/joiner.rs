@@ -257,13 +257,14 @@ impl Replica {
         let primary = joiner.primary;
         let mut tokens = Vec::new();
         let mut refused = false;
+        let mut has_room = true;
         for content in &copy.contents {
             for part in joiner.missing(content.range) {
                 let change = content.part(part).into_change();
                 // A page with nothing but bad blocks has its place too.
                 let is_clear = matches!(change, Some(Change::Clear(_)));
                 if !is_clear && !context.reserve(part) {
-                    refused = true;
+                    has_room = false;
                     continue;
                 }
                 match context.install(part, change) {
@@ -275,7 +276,7 @@ impl Replica {
                 }
             }
         }
-        if refused {
+        if refused || !has_room {
             joiner.installing.remove(&copy.number);
         } else {
             let bytes = copy.contents.iter().map(Content::data_bytes).sum();
@@ -288,6 +289,8 @@ impl Replica {
         }
         if refused {
             self.refuse(context, primary, copy.epoch, Refusal::Failed);
+        } else if !has_room {
+            self.refuse_for_room(context, primary, copy.epoch);
         } else {
             self.installed(context, copy.number);
         }

@@ -27,6 +27,7 @@ mod obstacle;
 mod primary;
 mod reading;
 mod recent;
+mod room;
 mod secondary;
 mod state;
 mod supply;
@@ -52,6 +53,7 @@ pub use obstacle::{Obstacle, Seeming, TELLING};
 use primary::Primary;
 pub use primary::{Operation, Progress, WriteKind};
 use recent::Recent;
+use room::NoRoom;
 use secondary::Secondary;
 pub use state::{KEPT_VERSION, doubted, held, newer_version};
 use state::{Kept, Standing, State};
@@ -174,6 +176,8 @@ pub struct Replica {
     /// A part of the contents was on a device that is absent. That is not kept: if the device is there again
     /// before others have begun to bring what is lacking, nothing is.
     lacks: bool,
+    /// There was no room here to bring it up to date.
+    no_room: Option<NoRoom>,
     /// The operator wants the node to stop.
     stopping: bool,
     nonce: u64,
@@ -207,6 +211,7 @@ impl Replica {
             last_grant: Some(now),
             is_useless: false,
             lacks: found.lacks,
+            no_room: None,
             stopping: false,
             nonce: 0,
         };

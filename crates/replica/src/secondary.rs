@@ -353,6 +353,10 @@ impl Replica {
                 Some(range) if entry.change.data_bytes() > 0 => context.reserve(range),
                 _ => true,
             };
+            if !has_room && matches!(self.role, Role::Joiner(_)) {
+                self.refuse_for_room(context, peer, prepare.epoch);
+                return;
+            }
             if !has_room {
                 self.refuse(context, peer, prepare.epoch, Refusal::Failed);
                 return;

@@ -451,3 +451,60 @@ fn a_replica_of_an_older_version_is_brought_everything() {
     lab.join_fully(2);
     assert_eq!(lab.copied_bytes(), 40 * 4 * BLOCK);
 }
+
+/// A node without room would have its slice change twice for every look at it: the record, and everybody who
+/// follows it, must not notice more of it than a few changes a minute.
+#[test]
+fn a_sync_that_finds_no_room_rests_and_goes_on_where_it_was() {
+    let minute = Duration::from_secs(60);
+    let mut lab = Lab::apart(2, 40);
+    let set_room = |lab: &mut Lab, room| {
+        let state = lab.nodes.get_mut(&node(2)).expect("it exists");
+        state.world.room = room;
+    };
+    set_room(&mut lab, Some(30));
+    lab.start(2);
+    let before = lab.record.epoch.0;
+    lab.pass(minute);
+    let changes = lab.record.epoch.0 - before;
+    assert!((2..=10).contains(&changes), "{changes} changes in a minute");
+    lab.pass(minute * 10);
+    let changes = lab.record.epoch.0 - before - changes;
+    assert!(
+        (2..=22).contains(&changes),
+        "{changes} changes in ten minutes"
+    );
+    assert!(!lab.is_in_sync(2));
+    let copied = lab.copied_bytes() / BLOCK;
+    assert_eq!(lab.contents(2).len(), 30, "what it has it keeps");
+
+    // A little more room is not worth an attempt before its time.
+    let before = lab.record.epoch.0;
+    set_room(&mut lab, None);
+    let enough = Duration::from_secs(6);
+    lab.pass_until(enough, "node 2 is in sync", |lab| lab.is_in_sync(2));
+    lab.join_fully(2);
+    assert_eq!(lab.record.epoch.0 - before, 2);
+    let copied = lab.copied_bytes() / BLOCK - copied;
+    assert!(copied <= 10, "{copied} more: it goes on where it was");
+}
+
+/// What is written meanwhile needs room as well as what is copied.
+#[test]
+fn a_joining_replica_without_room_for_what_is_written_rests() {
+    let mut lab = Lab::apart(2, 40);
+    let state = lab.nodes.get_mut(&node(2)).expect("it exists");
+    state.world.room = Some(10);
+    lab.let_copies(2, Some(10));
+    lab.start(2);
+    let before = lab.record.epoch.0;
+    for page in 0..120 {
+        lab.pass(Duration::from_millis(500));
+        lab.write(1, (40 + page) * 64, 1, 7);
+    }
+    let changes = lab.record.epoch.0 - before;
+    assert!((2..=10).contains(&changes), "{changes} changes in a minute");
+    let state = lab.nodes.get_mut(&node(2)).expect("it exists");
+    state.world.room = None;
+    lab.join_fully(2);
+}

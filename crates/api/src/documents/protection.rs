@@ -174,6 +174,8 @@ pub enum ReplicaCondition {
     Joins,
     /// It is not in sync, and offers itself to the node.
     Offers,
+    /// It is not in sync, and waits for room on its node: what it was sent found none.
+    NoRoom,
     /// Something durable is lost: it is copied in full.
     Damaged,
     /// A part of it was on a device of its node that is absent: others bring it, or it is there again with the

@@ -74,6 +74,7 @@ fn said(inventory: &Inventory, says: &LocalCondition) -> String {
         ReplicaCondition::Proposes => "wants to lead, and waits for the metadata".to_owned(),
         ReplicaCondition::Joins => format!("is being brought up to date by {nodes}"),
         ReplicaCondition::Offers => "is not in sync".to_owned(),
+        ReplicaCondition::NoRoom => "is not in sync, and waits for room on its node".to_owned(),
         ReplicaCondition::Damaged => {
             "has lost something durable, and cannot lead: it has to be copied from another"
                 .to_owned()

@@ -501,6 +501,11 @@ impl Context for FakeContext<'_> {
         granted
     }
 
+    fn free_pages(&self) -> u64 {
+        let room = self.world.room.unwrap_or(usize::MAX);
+        room.saturating_sub(self.world.blocks.len()) as u64
+    }
+
     fn read_prepared(&mut self, range: BlockRange) -> Token {
         self.world.read(range, true)
     }
