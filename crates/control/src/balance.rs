@@ -77,6 +77,7 @@ impl Balance<'_, '_> {
                 && !self.moved.contains_key(&record.slice)
                 && self.planner.may_move(record.primary)
                 && self.planner.may_move(to)
+                && self.planner.has_room(to, record.slice)
         };
         let slices = self.planner.slices().map(|(record, _)| record);
         // One that is led elsewhere is moved with less ado.

@@ -60,7 +60,15 @@ pub struct Sight {
     pub bad: BTreeSet<SliceId>,
     /// Replicas that were [given up](crate::note_given_up) for dead, and may have come back.
     pub given_up: BTreeSet<(SliceId, NodeId)>,
+    /// Bytes that a good copy of a slice takes on its node, of those slices of which one is heard.
+    pub used: BTreeMap<SliceId, u64>,
+    /// Replicas that are not in sync, and say that they find no room on their node.
+    pub lacks_room: BTreeSet<(SliceId, NodeId)>,
 }
+
+/// One part in so many of a node's room is left to hosts when a copy is planned for it: while it is made
+/// they write.
+const MARGIN_SHARE: u64 = 64;
 
 /// What a node says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +87,17 @@ impl Sight {
     pub fn is_up(&self, node: NodeId) -> bool {
         let seen = self.nodes.get(&node);
         seen.is_some_and(|seen| seen.silent.is_zero())
+    }
+
+    /// What a copy of a slice takes, as far as that is known.
+    pub(crate) fn used(&self, slice: SliceId) -> u64 {
+        self.used.get(&slice).copied().unwrap_or(0)
+    }
+
+    /// The bytes of a node that copies may take: what is free, but for a margin.
+    pub(crate) fn spare(&self, node: NodeId) -> u64 {
+        let seen = self.nodes.get(&node).copied().unwrap_or_default();
+        seen.free_bytes.saturating_sub(seen.bytes / MARGIN_SHARE)
     }
 
     /// For how long a node has been silent; for ever if it was never heard.
@@ -173,6 +192,15 @@ pub enum Refusal {
         /// What is free on the others.
         free: u64,
     },
+    /// There is room on the others, but not on any of them for one of the slices.
+    NoRoomFor {
+        /// Of this volume.
+        volume: String,
+        /// What it takes.
+        bytes: u64,
+        /// The most that is left for it on another node that does not hold it, once the others have moved.
+        left: u64,
+    },
     /// It still holds replicas of these volumes.
     Holds {
         /// How many.
@@ -204,6 +232,15 @@ impl fmt::Display for Refusal {
             Self::NoRoom { needed, free } => write!(
                 formatter,
                 "the node holds {needed} bytes, and {free} bytes are free on the other active nodes"
+            ),
+            Self::NoRoomFor {
+                volume,
+                bytes,
+                left,
+            } => write!(
+                formatter,
+                "a slice of volume {volume} takes {bytes} bytes, and no more than {left} are left for it on any \
+                 other active node that has no copy of it: one part in {MARGIN_SHARE} of a node is left to hosts"
             ),
             Self::Holds { slices, volumes } => write!(
                 formatter,
@@ -407,12 +444,53 @@ fn check_drain(inventory: &Inventory, sight: &Sight, node: NodeId) -> Result<(),
     if !lacking.is_empty() {
         return Err(Refusal::TooFewNodes(lacking));
     }
+    check_room(inventory, sight, node, &others)
+}
+
+/// There is room on the others for all that a node holds, and each slice fits on one of them that does not
+/// hold it. What a node that does not answer holds is known by the other copies.
+fn check_room(
+    inventory: &Inventory,
+    sight: &Sight,
+    node: NodeId,
+    others: &[NodeId],
+) -> Result<(), Refusal> {
     let seen = |node: &NodeId| sight.nodes.get(node).copied().unwrap_or_default();
-    let needed = seen(&node).bytes - seen(&node).free_bytes.min(seen(&node).bytes);
-    let free: u64 = others.iter().map(|other| seen(other).free_bytes).sum();
-    let holds = inventory.slices_on(node).next().is_some();
-    if holds && needed > free {
+    let mut slices: Vec<(u64, &SliceRecord)> = inventory
+        .slices_on(node)
+        .map(|slice| (sight.used(slice.slice), slice))
+        .collect();
+    if slices.is_empty() {
+        return Ok(());
+    }
+    let copies = slices.iter().fold(0u64, |sum, it| sum.saturating_add(it.0));
+    let full = seen(&node).bytes - seen(&node).free_bytes.min(seen(&node).bytes);
+    let needed = copies.max(full);
+    let free = others.iter().map(|other| seen(other).free_bytes);
+    let free = free.fold(0, u64::saturating_add);
+    if needed > free {
         return Err(Refusal::NoRoom { needed, free });
+    }
+    // The largest first, each to where the most is left.
+    slices.sort_by_key(|(bytes, slice)| (core::cmp::Reverse(*bytes), slice.slice));
+    let mut spare: BTreeMap<NodeId, u64> = others
+        .iter()
+        .map(|other| (*other, sight.spare(*other)))
+        .collect();
+    for (bytes, slice) in slices.into_iter().filter(|(bytes, _)| *bytes > 0) {
+        let places = spare
+            .iter_mut()
+            .filter(|(other, _)| slice.replica(**other).is_none());
+        let best = places.max_by_key(|(other, left)| (**left, core::cmp::Reverse(**other)));
+        let left = best.as_ref().map_or(0, |(_, left)| **left);
+        let Some((_, best)) = best.filter(|(_, left)| **left >= bytes) else {
+            return Err(Refusal::NoRoomFor {
+                volume: inventory.volume_name(slice.slice),
+                bytes,
+                left,
+            });
+        };
+        *best -= bytes;
     }
     Ok(())
 }

@@ -66,6 +66,8 @@ pub(crate) struct Planner<'a> {
     /// What the nodes hold, and lead, once every wish is met.
     pub(crate) loads: Loads,
     moving: BTreeMap<NodeId, usize>,
+    /// Bytes of copies on their way to a node, at most: as if nothing of them was there yet.
+    coming: BTreeMap<NodeId, u64>,
     steps: Vec<Transaction>,
 }
 
@@ -76,6 +78,7 @@ impl<'a> Planner<'a> {
             Some((seen.bytes, seen.free_bytes))
         });
         let mut moving = BTreeMap::new();
+        let mut coming: BTreeMap<NodeId, u64> = BTreeMap::new();
         for record in inventory.slices.values() {
             let wish = inventory.wishes.get(&record.slice).map(|wish| &wish.record);
             match wish {
@@ -85,12 +88,17 @@ impl<'a> Planner<'a> {
             for node in wish.into_iter().flat_map(|wish| movers(wish, record)) {
                 *moving.entry(node).or_default() += 1;
             }
+            for node in wish.into_iter().flat_map(|wish| lacking(wish, record)) {
+                let bytes = coming.entry(node).or_default();
+                *bytes = bytes.saturating_add(sight.used(record.slice));
+            }
         }
         Self {
             inventory,
             sight,
             loads,
             moving,
+            coming,
             steps: Vec::new(),
         }
     }
@@ -211,15 +219,21 @@ impl<'a> Planner<'a> {
         let in_sync = |node: &NodeId| record.in_sync().any(|other| other == *node);
         let mut wanted: Vec<NodeId> = wish.map_or_else(|| named().collect(), |it| it.nodes.clone());
         let given_up = |node: &NodeId| self.sight.given_up.contains(&(record.slice, *node));
+        // A copy for which there turns out to be no room is not waited for where there is another place, or the
+        // one that it was to replace may stay after all.
+        let lacks_room = |node: &NodeId| {
+            !in_sync(node) && self.sight.lacks_room.contains(&(record.slice, *node))
+        };
         if !wanted.iter().all(in_sync) {
-            let back = record.in_sync().filter(given_up);
+            let stuck = wanted.iter().any(lacks_room);
+            let back = record.in_sync().filter(|node| stuck || given_up(node));
             let back: Vec<NodeId> = back.filter(|node| !wanted.contains(node)).collect();
             wanted.extend(back);
         }
         let mut nodes: Vec<NodeId> = wanted
             .iter()
             .copied()
-            .filter(|node| self.may_hold(*node, record))
+            .filter(|node| self.may_hold(*node, record) && !lacks_room(node))
             .collect();
         // The best first: who has it, who leads it, who has begun to get it.
         let is_new = |node: &NodeId| record.replica(*node).is_none();
@@ -236,7 +250,7 @@ impl<'a> Planner<'a> {
         // A drain that was called off, or a repair of a node that is back.
         let mut others: Vec<NodeId> = named().filter(|node| !nodes.contains(node)).collect();
         others.sort_by_key(rank);
-        let stay = |node: &NodeId| self.may_hold(*node, record);
+        let stay = |node: &NodeId| self.may_hold(*node, record) && !lacks_room(node);
         let missing = copies - nodes.len();
         let back: Vec<NodeId> = others.iter().copied().filter(stay).take(missing).collect();
         nodes.extend(back);
@@ -245,6 +259,8 @@ impl<'a> Planner<'a> {
                 break;
             };
             self.loads.count_replica(node);
+            let bytes = self.coming.entry(node).or_default();
+            *bytes = bytes.saturating_add(self.sight.used(record.slice));
             nodes.push(node);
         }
         // Nowhere else: those who should go stay.
@@ -275,6 +291,13 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Whether what a slice is known to hold fits on a node, beside what is on its way there.
+    pub(crate) fn has_room(&self, node: NodeId, slice: SliceId) -> bool {
+        let coming = self.coming.get(&node).copied().unwrap_or(0);
+        let used = self.sight.used(slice);
+        used == 0 || coming.saturating_add(used) <= self.sight.spare(node)
+    }
+
     /// A node for one more replica, up and active: with room; of a site that has none, if there is one;
     /// where the least is.
     fn place(&self, record: &SliceRecord, chosen: &[NodeId]) -> Option<NodeId> {
@@ -286,6 +309,7 @@ impl<'a> Planner<'a> {
                 && self.sight.is_up(node)
                 && !chosen.contains(&node)
                 && record.replica(node).is_none()
+                && self.has_room(node, record.slice)
         };
         // If the best one is busy the slice waits: another one would have to give it up again.
         let best = self.loads.best(self.inventory, fit, chosen);
@@ -323,11 +347,16 @@ impl<'a> Planner<'a> {
     }
 }
 
+/// The nodes that are to hold a slice, and are not in sync.
+fn lacking(wish: &WishRecord, record: &SliceRecord) -> Vec<NodeId> {
+    let in_sync = |node: &NodeId| record.in_sync().any(|other| other == *node);
+    let nodes = wish.nodes.iter().copied();
+    nodes.filter(|node| !in_sync(node)).collect()
+}
+
 /// The nodes that a wish keeps busy: those that get a replica, and the one that it is copied from.
 fn movers(wish: &WishRecord, record: &SliceRecord) -> Vec<NodeId> {
-    let in_sync = |node: &NodeId| record.in_sync().any(|other| other == *node);
-    let lacking = wish.nodes.iter().copied().filter(|node| !in_sync(node));
-    let mut movers: Vec<NodeId> = lacking.collect();
+    let mut movers = lacking(wish, record);
     if !movers.is_empty() {
         movers.push(record.primary);
     }

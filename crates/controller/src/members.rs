@@ -155,7 +155,7 @@ fn refused(name: &str, what: Order, refusal: &Refusal) -> Problem {
             "wait until the volumes are healthy (`holdfast status`); a volume of policy none has one \
              copy only: drain the node instead",
         ),
-        (Refusal::TooFewNodes(_) | Refusal::NoRoom { .. }, _) => {
+        (Refusal::TooFewNodes(_) | Refusal::NoRoom { .. } | Refusal::NoRoomFor { .. }, _) => {
             problem.hint("add a node first, start those that are down, or delete volumes")
         }
         (Refusal::Holds { .. }, _) => problem.hint(format!(

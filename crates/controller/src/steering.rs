@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use holdfast_api::documents::LocalSilence;
+use holdfast_api::documents::{LocalSilence, ReplicaCondition};
 use holdfast_control::{Inventory, Seen, Sight, admit_all, note_given_up, scrub_rounds, steer};
 use holdfast_model::metadata::{
     Compare, LeaseId, MetadataAnswer, MetadataError, MetadataRequest, Operation, OperationResult,
@@ -298,5 +298,29 @@ pub(crate) fn sight(
         nodes: nodes.collect(),
         bad: bad.map(|slice| slice.slice).collect(),
         given_up: BTreeSet::new(),
+        used: used_bytes(inventory, reports),
+        lacks_room: lacks_room(inventory, reports),
     }
+}
+
+/// What a good copy of each slice takes: the most that one is heard to.
+fn used_bytes(inventory: &Inventory, reports: &Reports) -> BTreeMap<SliceId, u64> {
+    let used = inventory.slices.values().filter_map(|record| {
+        let in_sync = |node: NodeId| record.in_sync().any(|other| other == node);
+        let replicas = reports.replicas(record.slice);
+        let good = replicas.filter(|(node, _)| in_sync(*node));
+        let most = good.map(|(_, replica)| replica.used_bytes).max()?;
+        Some((record.slice, most))
+    });
+    used.collect()
+}
+
+fn lacks_room(inventory: &Inventory, reports: &Reports) -> BTreeSet<(SliceId, NodeId)> {
+    let slices = inventory.slices.keys();
+    let replicas = slices.flat_map(|slice| reports.replicas(*slice).map(|it| (*slice, it)));
+    let full = replicas.filter(|(_, (_, replica))| {
+        let condition = replica.condition.as_ref();
+        condition.is_some_and(|condition| condition.what == ReplicaCondition::NoRoom)
+    });
+    full.map(|(slice, (node, _))| (slice, node)).collect()
 }

@@ -190,3 +190,35 @@ fn sites_and_settings_are_checked() {
         assert_eq!(change_settings(&inventory, &settings).err(), refused);
     }
 }
+
+/// What a dead node holds is known by the other copies; and what fits in sum need not fit anywhere.
+#[test]
+fn a_drain_is_refused_where_a_slice_fits_nowhere() {
+    const GIB: u64 = 1 << 30;
+    for is_dead in [false, true] {
+        let mut lab = Lab::new(2);
+        lab.volume("a", 3, Policy::Mirror2);
+        for slice in lab.inventory().slices.keys() {
+            lab.sight.used.insert(*slice, 100 * GIB);
+        }
+        for number in 3..=4 {
+            lab.register(number);
+            lab.order(number, Order::Add).expect("it may be added");
+            lab.seen(number).free_bytes = 180 * GIB;
+        }
+        if is_dead {
+            *lab.seen(1) = Seen::default();
+            lab.die(1, Duration::from_secs(1));
+        }
+        let refused = lab.order(1, Order::Drain);
+        assert!(
+            matches!(
+                refused,
+                Err(Refusal::NoRoomFor { bytes, left, .. }) if bytes == 100 * GIB && left == 64 * GIB
+            ),
+            "{refused:?}"
+        );
+        lab.seen(4).free_bytes = 300 * GIB;
+        assert_eq!(lab.order(1, Order::Drain), Ok(true));
+    }
+}

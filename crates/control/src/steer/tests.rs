@@ -436,3 +436,91 @@ fn everything_comes_to_rest() {
         }
     }
 }
+
+const GIB: u64 = 1 << 30;
+
+/// A mirror of one slice on nodes 1 and 2 of so many; the slice takes 100 GiB.
+fn one_slice(nodes: u16) -> (Lab, SliceId) {
+    let mut lab = Lab::new(2);
+    lab.settings(|settings| settings.rebalance = false);
+    lab.volume("a", 1, Policy::Mirror2);
+    let slice = *lab.inventory().slices.keys().next().expect("there is one");
+    lab.sight.used.insert(slice, 100 * GIB);
+    for number in 3..=nodes {
+        lab.register(number);
+        lab.order(number, Order::Add).expect("it may be added");
+    }
+    (lab, slice)
+}
+
+fn holders(lab: &mut Lab, slice: SliceId) -> Vec<NodeId> {
+    let mut nodes: Vec<NodeId> = lab.inventory().slices[&slice]
+        .replicas
+        .iter()
+        .map(|it| it.node)
+        .collect();
+    nodes.sort_unstable();
+    nodes
+}
+
+/// Not where the least is, but where what it holds fits; if that is nowhere nothing begins.
+#[test]
+fn a_copy_is_made_where_there_is_room_for_it() {
+    let (mut lab, slice) = one_slice(4);
+    lab.die(2, 2 * HOUR);
+    lab.seen(3).free_bytes = 110 * GIB;
+    lab.seen(4).free_bytes = 110 * GIB;
+    assert_eq!(lab.settle(), 0, "a margin is left to hosts");
+    lab.seen(4).free_bytes = 120 * GIB;
+    lab.settle();
+    assert_eq!(holders(&mut lab, slice), [node(1), node(4)]);
+}
+
+/// Each fits alone, but not both.
+#[test]
+fn what_is_on_its_way_to_a_node_has_its_room_there() {
+    let mut lab = Lab::new(2);
+    lab.settings(|settings| settings.rebalance = false);
+    lab.volume("a", 2, Policy::Mirror2);
+    for slice in lab.inventory().slices.keys() {
+        lab.sight.used.insert(*slice, 100 * GIB);
+    }
+    lab.register(3);
+    lab.order(3, Order::Add).expect("it may be added");
+    lab.seen(3).free_bytes = 150 * GIB;
+    lab.slow.insert(node(3));
+    lab.die(2, 2 * HOUR);
+    lab.settle();
+    assert_eq!(lab.inventory().slices_on(node(3)).count(), 1);
+}
+
+#[test]
+fn a_copy_that_finds_no_room_is_made_elsewhere() {
+    let (mut lab, slice) = one_slice(3);
+    lab.slow.insert(node(3));
+    lab.order(2, Order::Drain).expect("there is room");
+    lab.settle();
+    assert_eq!(holders(&mut lab, slice), [node(1), node(2), node(3)]);
+    // Hosts have filled it meanwhile.
+    lab.seen(3).free_bytes = 0;
+    lab.sight.lacks_room.insert((slice, node(3)));
+    lab.register(4);
+    lab.order(4, Order::Add).expect("it may be added");
+    lab.settle();
+    assert_eq!(holders(&mut lab, slice), [node(1), node(4)]);
+}
+
+#[test]
+fn a_copy_that_finds_no_room_is_not_made_where_the_one_before_may_stay() {
+    let (mut lab, slice) = one_slice(3);
+    lab.slow.insert(node(3));
+    lab.order(2, Order::Drain).expect("there is room");
+    lab.settle();
+    lab.seen(3).free_bytes = 0;
+    lab.sight.lacks_room.insert((slice, node(3)));
+    lab.order(2, Order::CancelDrain)
+        .expect("it may be called off");
+    lab.settle();
+    assert_eq!(holders(&mut lab, slice), [node(1), node(2)]);
+    assert!(lab.inventory().wishes.is_empty());
+}

@@ -357,6 +357,7 @@ impl Cluster {
             bad: bad.map(|record| record.slice).collect(),
             nodes,
             given_up: BTreeSet::new(),
+            ..Sight::default()
         }
     }
 

@@ -70,7 +70,7 @@ impl Cluster {
             Refusal::LastCopies(_) => "last copies",
             Refusal::TooFewNodes(_) => "too few nodes",
             Refusal::Holds { .. } => "holds something",
-            Refusal::NoRoom { .. } | Refusal::Site => return,
+            Refusal::NoRoom { .. } | Refusal::NoRoomFor { .. } | Refusal::Site => return,
         };
         self.watch.coverage.reach("order refused", point);
     }
