@@ -77,6 +77,8 @@ pub(crate) enum Past {
     Lacking,
     /// The node's devices were emptied, or replaced.
     Emptied,
+    /// It was there in part, and waits for room on its node.
+    NoRoom,
 }
 
 /// Slices of a volume with the same cause.
@@ -213,6 +215,7 @@ fn past(inventory: &Inventory, reports: &Reports, record: &SliceRecord, node: No
     let replica = reports.replica(node, record.slice);
     let condition = replica.and_then(|replica| replica.condition.as_ref());
     match condition.map(|condition| condition.what) {
+        Some(ReplicaCondition::NoRoom) => Past::NoRoom,
         Some(ReplicaCondition::Damaged) => Past::Damaged,
         Some(ReplicaCondition::Lacks) => Past::Lacking,
         Some(ReplicaCondition::OtherStore) => Past::Emptied,

@@ -111,7 +111,7 @@ pub(crate) fn protection(inventory: &Inventory, reports: &Reports) -> Protection
 /// Whether what a cause waits for comes by itself, in a time that can be told from what is to be copied.
 fn goes_on(cause: &Cause) -> bool {
     match cause {
-        Cause::Syncing { .. } => true,
+        Cause::Syncing { past, .. } => *past != Past::NoRoom,
         Cause::Down { prospect, .. } => *prospect == Prospect::Due,
         _ => false,
     }
@@ -176,6 +176,11 @@ fn what(inventory: &Inventory, volume: &VolumeRecord, cause: &Cause, group: &Gro
         Cause::Syncing { node, past } => {
             let node = name(inventory, *node);
             match past {
+                Past::NoRoom => {
+                    format!(
+                        "the copy on {node} cannot be brought up to date: {node} has no room for it"
+                    )
+                }
                 Past::Known => format!("the copy on {node} is being brought up to date"),
                 Past::New => format!("a copy is being made on {node}"),
                 Past::Damaged => format!(
@@ -210,6 +215,17 @@ fn waits_for(inventory: &Inventory, reports: &Reports, cause: &Cause, group: &Gr
         }
         Cause::Silent { node } => vec![wait(format!("{} to answer", name(inventory, *node)))],
         Cause::Down { node, prospect } => vec![down(&name(inventory, *node), *prospect)],
+        Cause::Syncing {
+            node,
+            past: Past::NoRoom,
+        } => {
+            let lacking = work::sum(reports, &group.missing).bytes;
+            let free = reports.room(*node).map_or(0, |room| room.free_bytes());
+            let node = name(inventory, *node);
+            vec![wait(format!(
+                "room on {node}: up to {lacking} bytes are to be copied there, and {free} are free"
+            ))]
+        }
         Cause::Syncing { node, .. } => vec![Wait {
             what: format!("{} to have everything", name(inventory, *node)),
             seconds_left: work::sum(reports, &group.missing).seconds_left,
@@ -254,8 +270,12 @@ fn remedies(inventory: &Inventory, cause: &Cause) -> Vec<Remedy> {
         Cause::BadBlocks {
             is_mended: true, ..
         }
-        | Cause::Syncing { .. }
         | Cause::TooFew { has_place: true } => Vec::new(),
+        Cause::Syncing {
+            node,
+            past: Past::NoRoom,
+        } => make_room(&name(inventory, *node)),
+        Cause::Syncing { .. } => Vec::new(),
         Cause::BadBlocks {
             is_mended: false, ..
         } => vec![remedy(
@@ -298,6 +318,22 @@ fn when_down(node: &str, prospect: Prospect, delay_seconds: u64) -> Vec<Remedy> 
         }),
     }
     remedies
+}
+
+/// What an operator may do about a node that is full: the copy goes on by itself then, or is made elsewhere.
+fn make_room(node: &str) -> Vec<Remedy> {
+    vec![
+        Remedy {
+            what: format!("give {node} one more device"),
+            command: Some(format!("holdfast device add {node} PATH")),
+        },
+        remedy("let hosts unmap what they do not need, or delete a volume that nobody needs"),
+        Remedy {
+            what: "call off a drain because of which the copy is made there".to_owned(),
+            command: Some("holdfast node drain NAME --cancel".to_owned()),
+        },
+        add_node(),
+    ]
 }
 
 fn add_node() -> Remedy {

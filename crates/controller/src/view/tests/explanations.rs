@@ -440,3 +440,25 @@ fn a_node_alone_says_what_it_knows() {
     let finding = &explanation.nodes[0].findings[0];
     assert!(finding.what.contains("serves 2 slices"), "{}", finding.what);
 }
+
+/// It does not come by itself, and what is missing is said.
+#[test]
+fn a_copy_without_room_is_told_with_what_is_missing() {
+    let replicas = [(1, Membership::InSync), (2, AWAY)];
+    let inventory = inventory(vec![slice_record(0, &replicas)]);
+    let first = lacking(serves(1, &[0]), 2, Some(3 * MIB));
+    let mut second = says(2, 0, ReplicaCondition::NoRoom, &[]);
+    second.room.used_bytes = second.room.bytes - MIB;
+    let reports = Reports::of([first, second]);
+    let finding = only(&inventory, &reports);
+    assert_eq!(
+        finding.what,
+        "the copy on n2 cannot be brought up to date: n2 has no room for it"
+    );
+    let room = "room on n2: up to 3145728 bytes are to be copied there, and 1048576 are free";
+    assert_eq!(waits(&finding), [(room, None)]);
+    assert_eq!(commands(&finding)[0], "holdfast device add n2 PATH");
+    let protection = protection_of(&inventory, &reports);
+    assert_eq!(protection.work.seconds_left, None);
+    assert_eq!(protection.waits_for.len(), 1);
+}
