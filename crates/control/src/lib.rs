@@ -25,16 +25,12 @@ mod plan;
 mod recover;
 mod repair;
 mod scrub;
+mod settings;
 mod steer;
 mod volume;
 
 pub use inventory::{Inventory, InventoryError, Versioned};
-pub use members::{
-    BACKGROUND_FLOOR_MAX, BACKGROUND_FLOOR_MIN, Order, Part, REPAIR_DELAY_MAX_SECONDS,
-    REPAIR_DELAY_MIN_SECONDS, Refusal, SCRUB_INTERVAL_MAX_SECONDS, SCRUB_INTERVAL_MIN_SECONDS,
-    SCRUB_RATE_MAX, SCRUB_RATE_MIN, SITE_LENGTH_MAX, SLOWDOWN_PERCENT_MAX, SLOWDOWN_PERCENT_MIN,
-    Seen, SettingsError, Sight, admit_all, change_settings, order,
-};
+pub use members::{Order, Part, Refusal, SITE_LENGTH_MAX, Seen, Sight, admit_all, order};
 pub use placement::{Placement, TooFewNodes};
 pub use plan::{Plan, PlanError, SLICES_MAX, VOLUMES_MAX, clean_up, create, delete, grow};
 pub use recover::{
@@ -42,6 +38,11 @@ pub use recover::{
 };
 pub use repair::note_given_up;
 pub use scrub::{ScrubProgress, begin_scrub, scrub_progress, scrub_rounds};
+pub use settings::{
+    BACKGROUND_FLOOR_MAX, BACKGROUND_FLOOR_MIN, REPAIR_DELAY_MAX_SECONDS, REPAIR_DELAY_MIN_SECONDS,
+    SCRUB_INTERVAL_MAX_SECONDS, SCRUB_INTERVAL_MIN_SECONDS, SCRUB_RATE_MAX, SCRUB_RATE_MIN,
+    SLOWDOWN_PERCENT_MAX, SLOWDOWN_PERCENT_MIN, SettingsError, change_settings,
+};
 pub use steer::{MOVES_PER_NODE, STEPS_MAX, TARGET_PATIENCE, steer};
 pub use volume::{
     NAME_LENGTH_MAX, NameError, SIZE_MAX, TARGET_PREFIX, VolumeName, VolumeSize, VolumeSizeError,

@@ -12,14 +12,12 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
-use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
 use holdfast_model::metadata::{Compare, LeaseId, Operation, Revision, Selector, Transaction};
 use holdfast_model::record::{
-    IntentRecord, NodeRecord, NodeStanding, Record, SETTINGS_KEY, SettingsRecord, SliceRecord,
-    UseRecord,
+    IntentRecord, NodeRecord, NodeStanding, Record, SliceRecord, UseRecord,
 };
 use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::Duration;
@@ -28,28 +26,6 @@ use crate::Inventory;
 
 /// Letters in a site's name at most; it stands in tables.
 pub const SITE_LENGTH_MAX: usize = 63;
-/// The shortest repair delay: below it every restart of a node would move its slices.
-pub const REPAIR_DELAY_MIN_SECONDS: u64 = 5;
-/// The longest: a year.
-pub const REPAIR_DELAY_MAX_SECONDS: u64 = 365 * 24 * 60 * 60;
-/// The least that hosts' commands may become slower by background work: below it nothing can be told
-/// from chance.
-pub const SLOWDOWN_PERCENT_MIN: u32 = 1;
-/// The most: ten times as slow.
-pub const SLOWDOWN_PERCENT_MAX: u32 = 900;
-/// Bytes a second that background work gets in any case, at least: less would take months.
-pub const BACKGROUND_FLOOR_MIN: u64 = 1 << 20;
-/// At most: more than any node does.
-pub const BACKGROUND_FLOOR_MAX: u64 = 16 << 30;
-
-/// Seconds between two scrubs of a volume at least, if there are any: one can be begun by hand at any time.
-pub const SCRUB_INTERVAL_MIN_SECONDS: u64 = 60;
-/// At most: a year.
-pub const SCRUB_INTERVAL_MAX_SECONDS: u64 = 365 * 24 * 60 * 60;
-/// Bytes a second that a node scrubs, at least: less would take months.
-pub const SCRUB_RATE_MIN: u64 = 1 << 20;
-/// At most: more than any node does.
-pub const SCRUB_RATE_MAX: u64 = 16 << 30;
 
 /// What the nodes say, as far as plans need it.
 #[derive(Clone, Debug, Default)]
@@ -411,7 +387,7 @@ pub(crate) fn on_record(inventory: &Inventory, wanted: impl Fn(NodeId) -> bool) 
     transaction
 }
 
-fn put(key: String, record: &impl Record) -> Operation {
+pub(crate) fn put(key: String, record: &impl Record) -> Operation {
     Operation::Put {
         key,
         value: record.encode(),
@@ -529,80 +505,6 @@ fn check_remove(inventory: &Inventory, node: NodeId) -> Result<(), Refusal> {
     volumes.sort_unstable();
     volumes.dedup();
     Err(Refusal::Holds { slices, volumes })
-}
-
-/// Why settings are refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SettingsError {
-    /// The repair delay is out of bounds.
-    #[error(
-        "the repair delay is {REPAIR_DELAY_MIN_SECONDS} s to {REPAIR_DELAY_MAX_SECONDS} s (a year)"
-    )]
-    RepairDelay,
-    /// How much slower commands may become is out of bounds.
-    #[error(
-        "background work may make hosts' commands slower by {SLOWDOWN_PERCENT_MIN} % to \
-         {SLOWDOWN_PERCENT_MAX} %"
-    )]
-    Slowdown,
-    /// What background work gets in any case is out of bounds.
-    #[error(
-        "the least that a node does in the background is {BACKGROUND_FLOOR_MIN} B to \
-         {BACKGROUND_FLOOR_MAX} B a second (1 MiB to 16 GiB)"
-    )]
-    BackgroundFloor,
-    /// The time between two scrubs is out of bounds.
-    #[error(
-        "a volume is scrubbed every {SCRUB_INTERVAL_MIN_SECONDS} s to {SCRUB_INTERVAL_MAX_SECONDS} s \
-         (a year), or never by itself (0 s)"
-    )]
-    ScrubInterval,
-    /// How fast nodes scrub is out of bounds.
-    #[error("a node scrubs {SCRUB_RATE_MIN} B to {SCRUB_RATE_MAX} B a second (1 MiB to 16 GiB)")]
-    ScrubRate,
-}
-
-/// Plans other settings; nothing if they are so already.
-///
-/// # Errors
-/// [`SettingsError`] if a value makes no sense.
-pub fn change_settings(
-    inventory: &Inventory,
-    settings: &SettingsRecord,
-) -> Result<Option<Transaction>, SettingsError> {
-    let delays = REPAIR_DELAY_MIN_SECONDS..=REPAIR_DELAY_MAX_SECONDS;
-    if !delays.contains(&settings.repair_delay_seconds) {
-        return Err(SettingsError::RepairDelay);
-    }
-    let slowdowns = SLOWDOWN_PERCENT_MIN..=SLOWDOWN_PERCENT_MAX;
-    if !slowdowns.contains(&settings.background_slowdown_percent) {
-        return Err(SettingsError::Slowdown);
-    }
-    let floors = BACKGROUND_FLOOR_MIN..=BACKGROUND_FLOOR_MAX;
-    if !floors.contains(&settings.background_floor) {
-        return Err(SettingsError::BackgroundFloor);
-    }
-    let intervals = SCRUB_INTERVAL_MIN_SECONDS..=SCRUB_INTERVAL_MAX_SECONDS;
-    if settings.scrub_interval_seconds != 0 && !intervals.contains(&settings.scrub_interval_seconds)
-    {
-        return Err(SettingsError::ScrubInterval);
-    }
-    let rates = SCRUB_RATE_MIN..=SCRUB_RATE_MAX;
-    if !rates.contains(&settings.scrub_rate) {
-        return Err(SettingsError::ScrubRate);
-    }
-    if inventory.settings.record == *settings {
-        return Ok(None);
-    }
-    let compare = Compare::ModRevision {
-        key: SETTINGS_KEY.into(),
-        equals: inventory.settings.revision,
-    };
-    Ok(Some(Transaction {
-        compare: vec![compare],
-        success: vec![put(SETTINGS_KEY.into(), settings)],
-        failure: Vec::new(),
-    }))
 }
 
 #[cfg(test)]
