@@ -78,6 +78,14 @@ impl Check {
         self.to_blank.push(index);
     }
 
+    /// The journal is in another place. What was read of a segment in the old one is read there again; a piece under
+    /// way is the last that is asked for in the old one.
+    pub(crate) fn moved(&mut self) {
+        if let Some(turn) = &mut self.turn {
+            turn.reading.take_if(|reading| reading.piece.is_none());
+        }
+    }
+
     fn token(&mut self, base: u64) -> DiskToken {
         let token = DiskToken(base + CHECK_TOKENS + self.next_token);
         self.next_token += 1;
@@ -276,6 +284,11 @@ impl Journal {
     fn take_piece(&mut self, completion: DiskCompletion) -> Option<RottenSegment> {
         let turn = self.check.turn.as_mut().expect("a check is under way");
         let reading = turn.reading.as_mut().expect("a segment is being read");
+        if reading.disk != self.place.disk {
+            turn.reading = None;
+            self.go_on_with_turns();
+            return None;
+        }
         let (reader, op) = reading.piece.as_mut().expect("a piece is under way");
         match reader.take(completion.result) {
             Err(again) => {
@@ -289,7 +302,7 @@ impl Journal {
             }
         }
         let partition = &self.partitions[usize::from(turn.partition)];
-        let is_there = partition.has_segment(&reading.segment) && reading.disk == self.place.disk;
+        let is_there = partition.has_segment(&reading.segment);
         if is_there && reading.bytes.len() < reading.length {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use holdfast_model::{DiskId, Sequence};
+use holdfast_model::{DiskCompletion, DiskError, DiskId, Sequence};
 
 use crate::copy_tests::Bench;
 use crate::tests::{Memory, entry, has_hole, is_suspect, recover, with_groups, write};
@@ -179,4 +179,25 @@ fn a_journal_in_use_is_not_taken_for_a_bad_one() {
         bench.journal.begin_check();
         bench.steps_until("a round", |journal| journal.checked().rounds > rounds);
     }
+}
+
+/// A piece that was asked for where the journal was cannot be read there: what it belongs to is read where the journal is.
+#[test]
+fn where_the_journal_was_nothing_is_asked_for() {
+    let mut bench = Bench::new(0);
+    bench.copy();
+    bench.steps_until("the copy", Journal::is_copied);
+    let journal = &mut bench.journal;
+    journal.begin_check();
+    let request = journal.next_check_request().expect("a piece");
+    assert_eq!(request.disk, DiskId(0));
+    journal.switch();
+    let completion = DiskCompletion {
+        token: request.token,
+        result: Err(DiskError::Os(5)),
+    };
+    assert_eq!(journal.take_checked(completion), Ok(None));
+    assert_eq!(journal.rest_of_check_piece(), None);
+    let again = journal.next_check_request().expect("the same piece");
+    assert_eq!(again.disk, DiskId(1));
 }

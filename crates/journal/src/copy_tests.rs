@@ -123,7 +123,8 @@ impl Bench {
             3..6 => self.begin(partition),
             6..8 => self.pending.extend(self.journal.next_copy_request()),
             8 if self.journal.is_checking() => {
-                self.pending.extend(self.journal.next_check_request());
+                let request = self.journal.next_check_request();
+                self.ask_for_check(request);
             }
             _ => self.end_one(),
         }
@@ -158,7 +159,8 @@ impl Bench {
         if self.journal.is_for_check(request.token) {
             let found = self.journal.take_checked(completion);
             assert_eq!(found, Ok(None), "all is well");
-            self.pending.extend(self.journal.rest_of_check_piece());
+            let request = self.journal.rest_of_check_piece();
+            self.ask_for_check(request);
             return;
         }
         let partition = self.journal.partition_of(request.token);
@@ -201,6 +203,13 @@ impl Bench {
                 "disk {disk} lacks {sequence} in {group:?} of partition {partition}"
             );
         }
+    }
+
+    /// Where the journal has been nothing is read any more: the device may be let go.
+    fn ask_for_check(&mut self, request: Option<DiskRequest>) {
+        let disk = self.journal.place.disk;
+        assert!(request.iter().all(|request| request.disk == disk));
+        self.pending.extend(request);
     }
 
     pub(crate) fn copy(&mut self) {

@@ -326,6 +326,7 @@ impl Journal {
         let count = self.place.layout.segment_count;
         self.place.disk = copy.disk();
         self.place.layout = copy.layout();
+        self.check.moved();
         self.free.extend(count..self.place.layout.segment_count);
     }
 
