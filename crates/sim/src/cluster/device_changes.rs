@@ -470,13 +470,16 @@ impl Cluster {
         }
     }
 
-    /// What is not as it should be in the end with nodes' devices; it is seen to.
+    /// What is not as it should be in the end with nodes' devices; it is seen to. Every node is, however the
+    /// others are: what one lacks may be on a device that another one is to be started with.
     pub(crate) fn devices_unsettled(&mut self) -> Option<String> {
-        let mut nodes = self.node_ids().into_iter();
-        nodes.find_map(|node| {
+        let nodes = self.node_ids().into_iter();
+        let unsettled = nodes.filter_map(|node| {
             let what = self.devices_unsettled_of(node)?;
             Some(format!("{node}: {what}"))
-        })
+        });
+        let unsettled: Vec<String> = unsettled.collect();
+        (!unsettled.is_empty()).then(|| unsettled.join("; "))
     }
 
     fn devices_unsettled_of(&mut self, node: NodeId) -> Option<String> {
