@@ -34,6 +34,17 @@ fn restart_with(story: &mut Story, node: NodeId) {
     assert!(absent(story, node).is_empty());
 }
 
+/// Waits until a node's process has ended.
+fn wait_for_end(story: &mut Story, node: NodeId) {
+    for _ in 0..10_000 {
+        if story.run.cluster.devices(node).is_empty() {
+            return;
+        }
+        story.wait(Duration::from_micros(100));
+    }
+    panic!("{node} goes on");
+}
+
 /// Whether each of a node's absent devices is lost.
 fn absent(story: &Story, node: NodeId) -> Vec<bool> {
     let devices = story.run.cluster.devices(node).into_iter();
@@ -101,6 +112,27 @@ fn a_device_that_fails_is_done_without() {
         assert_eq!(absent(&story, node), [true], "seed {seed}");
         story.now(Fault::Device(node, DeviceChange::Replace(SECOND_DEVICE)));
         story.wait(3 * SECOND);
+        story.ends_well();
+    }
+}
+
+/// What was on a device that failed is on one that was taken out of another node, which is looked at later: in
+/// the end that node is started with it, though the other one is not as it should be.
+#[test]
+fn what_a_device_lost_waits_for_one_that_is_put_back() {
+    for seed in 0..SEEDS {
+        let mut story = two_devices(seed, Policy::Mirror2);
+        story.busy(true);
+        story.wait(2 * SECOND);
+        let mut nodes = [story.primary(), story.secondary()];
+        nodes.sort();
+        let [first, second] = nodes;
+        story.now(Fault::Device(first, DeviceChange::Fail(0)));
+        wait_for_end(&mut story, first);
+        restart_without(&mut story, second);
+        story.wait(SECOND);
+        assert_eq!(absent(&story, first), [true], "seed {seed}");
+        story.now(Fault::Device(second, DeviceChange::PutBack));
         story.ends_well();
     }
 }
