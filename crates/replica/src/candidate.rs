@@ -395,11 +395,7 @@ impl Replica {
                     proposal.repeat(context);
                 }
             }
-            Role::Primary(primary) => {
-                if let Some(change) = &mut primary.change {
-                    change.proposal.repeat(context);
-                }
-            }
+            Role::Primary(_) => self.repeat_change(context),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ mod lab;
 
 use holdfast_model::record::Membership;
 use holdfast_model::{CommandId, Incarnation};
-use holdfast_replica::Milestone;
+use holdfast_replica::{Milestone, Proposed};
 use holdfast_stdx::Duration;
 use holdfast_wire::OutcomeCode;
 
@@ -41,6 +41,35 @@ fn a_primary_whose_disk_is_stuck_hands_over() {
     assert_eq!(lab.outcome(2, command), Some(OutcomeCode::Done));
     assert_eq!(lab.contents(2).get(&0), Some(&2));
     assert_eq!(lab.record.epoch.0, 3, "one change was enough");
+}
+
+/// What became of the hand-over is not known, and by the time that it can be asked the heir's devices are gone: to
+/// propose it again would leave out the one copy that is left.
+#[test]
+fn a_hand_over_is_not_proposed_again_to_an_heir_that_is_lost() {
+    let mut lab = Lab::new(2, 1);
+    assert_eq!(lab.outcome_of_write(1, 0, 1), Some(OutcomeCode::Done));
+    lab.metadata_away(1, true);
+    lab.stick_disk(1, true);
+    lab.write(1, 0, 1, 2);
+    lab.pass(SECOND);
+    let world = &mut lab.nodes.get_mut(&node(1)).expect("it exists").world;
+    let proposals = std::mem::take(&mut world.proposals);
+    assert_eq!(proposals.len(), 1, "it hands over");
+    lab.act(node(1), |replica, context| {
+        replica.handle_proposed(context, Proposed::Unknown);
+    });
+    lab.kill(2);
+    lab.replace_disks(2);
+    lab.stick_disk(1, false);
+    lab.pass(SECOND);
+    lab.metadata_away(1, false);
+    lab.pass(SECOND);
+    assert!(lab.is_in_sync(1), "nobody else has anything");
+    assert!(lab.leads(1));
+    lab.start(2);
+    lab.pass_until(REST, "node 2 is in sync", |lab| lab.is_in_sync(2));
+    assert_eq!(lab.contents(1), lab.contents(2));
 }
 
 #[test]

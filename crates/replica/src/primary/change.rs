@@ -4,7 +4,9 @@
 //! - one change at a time, and until it is known how it ended both configurations' rules hold;
 //! - nobody is taken out if too few copies would remain;
 //! - one replica at most is out because it was slow, and not for being as slow as the primary;
-//! - a replica that has been away joins first, whatever the record says of it.
+//! - a replica that has been away joins first, whatever the record says of it;
+//! - a hand-over of which it is not known what became is proposed again only to an heir that is well: the one
+//!   here, which may be the last good copy, is left out by it.
 
 use holdfast_model::record::{Membership, ReplicaRecord, SliceRecord};
 use holdfast_model::{Epoch, Incarnation, NodeId, Sequence, StoreId};
@@ -345,6 +347,27 @@ impl Replica {
                 sync,
             });
         }
+    }
+
+    /// The record is still what it was when the change under way was proposed: it is proposed once more. A
+    /// hand-over to a replica that was lost meanwhile is not: what is due now takes its place, on the same
+    /// record. If it arrives after all it is the record of another primary, as after a takeover.
+    pub(crate) fn repeat_change(&mut self, context: &mut dyn Context) {
+        let now = context.now();
+        let Role::Primary(primary) = &mut self.role else {
+            return;
+        };
+        let Some(change) = &mut primary.change else {
+            return;
+        };
+        if let Kind::HandOver { to, .. } = change.kind
+            && change.proposal.unknown
+            && !(primary.members.get(&to)).is_some_and(|heir| heir.is_well(now))
+        {
+            primary.change = None;
+            return;
+        }
+        change.proposal.repeat(context);
     }
 
     /// The record of the next epoch, after a change; none if the change makes no sense any more.
