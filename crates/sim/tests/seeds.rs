@@ -29,3 +29,10 @@ fn the_same_seed_is_the_same_run() {
     }
     assert_ne!(hash(3), hash(4), "different seeds are different runs");
 }
+
+/// What an absent device had is given up while the record has the node out: it joins with blocks that are bad, and
+/// replicas are compared when they are mended, not before.
+#[test]
+fn what_joins_with_bad_blocks_is_waited_for() {
+    passes(566_734);
+}

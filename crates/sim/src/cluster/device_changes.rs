@@ -12,7 +12,6 @@ use holdfast_engine::{
     Absence, Condition, DeviceOrder, DeviceState, DeviceStatus, JournalMark, NodeStatus,
     OpenFailure,
 };
-use holdfast_model::record::Membership;
 use holdfast_model::{DiskId, NodeId, SliceId};
 use holdfast_stdx::Duration;
 
@@ -441,18 +440,18 @@ impl Cluster {
         self.node(node).absent_count = count;
     }
 
-    /// The slice of which a node that runs has not all, though the record says so.
+    /// The slice of which a node that runs has not all, whatever the record says: blocks that are bad in one that
+    /// joins what has changed are still bad when it counts as in sync.
     fn lacking(&self, node: NodeId) -> Option<SliceId> {
         let store = self.nodes[&node].store;
         let lacking = self.slices().find(|record| {
             let replica = record.replica(node).filter(|it| it.store == store);
-            let counts = replica.is_some_and(|it| it.membership == Membership::InSync);
-            counts && !self.is_whole(node, record)
+            replica.is_some() && !self.is_whole(node, record)
         });
         lacking.map(|record| record.slice)
     }
 
-    /// It is noted whether a node has what its record says, for it is about to end.
+    /// It is noted whether a node has all of its slices, for it is about to end.
     pub(super) fn heal(&mut self, node: NodeId) {
         self.journal_left(node);
         if self.nodes[&node].is_wounded && self.nodes[&node].process.is_some() {
