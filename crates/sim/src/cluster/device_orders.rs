@@ -11,15 +11,20 @@ use super::Cluster;
 use super::journal_place::has_place_for_journal;
 use super::node::ProcessId;
 use crate::failure::Failure;
-use crate::invariants::Facts;
+use crate::invariants::{Facts, Ordered};
 
 impl Cluster {
     /// Tells a node that runs.
     pub(super) fn order_device(&mut self, node: NodeId, order: DeviceOrder) -> Result<(), Failure> {
         let process = self.nodes[&node].process.as_ref();
         let process = process.expect("its devices were looked at").id;
-        let point = point(&order, &self.devices(node));
-        let number = self.invariants.device_ordered(node, (order, point));
+        let statuses = self.devices(node);
+        let ordered = Ordered {
+            order,
+            point: point(&order, &statuses),
+            lacked_one: statuses.iter().any(|it| it.absent.is_some()),
+        };
+        let number = self.invariants.device_ordered(node, ordered);
         self.tell(process, Event::Order { number, order })
     }
 
@@ -30,7 +35,8 @@ impl Cluster {
         number: u64,
         result: Result<u16, DeviceRefused>,
     ) -> Result<(), Failure> {
-        let (order, point) = self.invariants.device_answered(node, number)?;
+        let ordered = self.invariants.device_answered(node, number)?;
+        let Ordered { order, point, .. } = ordered;
         let group = match result {
             Ok(_) => "device order",
             Err(_) => "device order refused",
@@ -39,7 +45,7 @@ impl Cluster {
         self.watch.coverage.reach(group, point);
         self.check_journal(node)?;
         self.journal_looked_at(node);
-        let facts = self.facts(node, &order);
+        let facts = self.facts(node, &ordered);
         match result {
             Ok(ordinal) => {
                 let statuses = self.devices(node);
@@ -56,18 +62,18 @@ impl Cluster {
     }
 
     /// What is known of the device that an order is about, when it is answered.
-    fn facts(&self, node: NodeId, order: &DeviceOrder) -> Facts {
+    fn facts(&self, node: NodeId, ordered: &Ordered) -> Facts {
         let statuses = self.devices(node);
         let mut facts = Facts {
             is_blank: false,
             is_failing: false,
-            lacks_one: statuses.iter().any(|it| it.absent.is_some()),
+            lacked_one: ordered.lacked_one,
             wants_room: false,
             journal_has_place: None,
         };
         // Of two that wait the second may have begun when the first is answered.
         let is_alone = !self.invariants.has_device_orders(node);
-        match order {
+        match &ordered.order {
             DeviceOrder::Add {
                 geometry,
                 replaces,

@@ -8,8 +8,16 @@ use holdfast_model::NodeId;
 
 use crate::failure::Failure;
 
-/// An order, and what it is called in the coverage.
-pub(crate) type Ordered = (DeviceOrder, &'static str);
+/// An order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ordered {
+    pub(crate) order: DeviceOrder,
+    /// What it is called in the coverage.
+    pub(crate) point: &'static str,
+    /// The node was without one of its devices then. It loses none without ending, but when the answer is heard the
+    /// one that was absent may have left: orders behind this one are carried out in the same turn.
+    pub(crate) lacked_one: bool,
+}
 
 /// Orders under way.
 #[derive(Debug, Default)]
@@ -25,8 +33,8 @@ pub(crate) struct Facts {
     pub(crate) is_blank: bool,
     /// Its writes fail.
     pub(crate) is_failing: bool,
-    /// The node is without one of its devices.
-    pub(crate) lacks_one: bool,
+    /// The node was without one of its devices.
+    pub(crate) lacked_one: bool,
     /// It is to have room for the journal, or may have to.
     pub(crate) wants_room: bool,
     /// Whether the journal does not need it: it has another place, or the device no room; if that is certain.
@@ -72,9 +80,12 @@ pub(super) fn check_done(
 ) -> Result<(), Failure> {
     let device = statuses.iter().find(|it| it.ordinal == ordinal);
     let fits = match order {
-        // It may have been lost already: then nothing is said of it.
+        // It may have been lost already: then nothing is said of it. One that the order behind this one drained in the
+        // same turn has no room for the journal any more.
         DeviceOrder::Add { journal_room, .. } => {
-            let has_room = |it: &DeviceStatus| it.journal != JournalMark::None;
+            let has_room = |it: &DeviceStatus| {
+                it.journal != JournalMark::None || it.state != DeviceState::InUse
+            };
             !journal_room || device.is_none_or(has_room)
         }
         // Nothing is drained that the journal cannot leave.
@@ -114,10 +125,10 @@ pub(super) fn check(
         DeviceRefused::Unknown { .. } => about.is_some(),
         DeviceRefused::NoRoom { .. } | DeviceRefused::Busy | DeviceRefused::NotOpen => true,
         DeviceRefused::NotEmpty { .. } => matches!(order, DeviceOrder::Remove { .. }),
-        DeviceRefused::Absent => matches!(order, DeviceOrder::Drain { .. }) && facts.lacks_one,
+        DeviceRefused::Absent => matches!(order, DeviceOrder::Drain { .. }) && facts.lacked_one,
         DeviceRefused::Lacking { .. } => {
             let keeps = matches!(order, DeviceOrder::Remove { gives_up, .. } if !gives_up);
-            keeps && facts.lacks_one
+            keeps && facts.lacked_one
         }
         DeviceRefused::NotBlank { .. } => adds && !facts.is_blank,
         DeviceRefused::Failed => adds && facts.is_failing,

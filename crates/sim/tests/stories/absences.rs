@@ -158,6 +158,33 @@ fn what_is_given_up_is_mended_by_others() {
     }
 }
 
+/// A device that is absent is to be drained, and then removed, and both are taken up at once: the first is refused
+/// although the device has left when that is heard.
+#[test]
+fn orders_about_an_absent_device_are_taken_up_at_once() {
+    for seed in 0..SEEDS {
+        let mut story = two_devices(seed, Policy::Mirror2);
+        let node = story.secondary();
+        restart_without(&mut story, node);
+        story.now(Fault::Device(node, DeviceChange::Discard));
+        story.wait(SECOND);
+        story.now(Fault::Freeze {
+            node,
+            span: SECOND / 10,
+            between: false,
+        });
+        // The others wait for this one.
+        story.now(Fault::Device(node, DeviceChange::Add(1)));
+        story.now(Fault::Device(node, DeviceChange::Drain(9)));
+        story.now(Fault::Device(node, DeviceChange::Remove(9)));
+        story.wait(SECOND / 20);
+        story.now(Fault::Start(node));
+        story.wait(SECOND / 2);
+        assert!(absent(&story, node).is_empty(), "seed {seed}");
+        story.ends_well();
+    }
+}
+
 /// A device joins under load, everything on another one goes there, and that leaves; power fails in the middle.
 #[test]
 fn devices_are_exchanged_while_power_fails() {
