@@ -66,6 +66,7 @@ impl Pages {
         device.is_drained = true;
         let slot_base = device.slot_base;
         self.slots.stop_giving(slot_base);
+        self.count_chosen();
     }
 
     /// Gives out the slots of a device that was added as drained.
@@ -74,6 +75,19 @@ impl Pages {
         device.is_drained = false;
         let slot_base = device.slot_base;
         self.slots.begin_giving(slot_base);
+        self.count_chosen();
+    }
+
+    /// Counts the slots that the round under way has taken anew: devices are drained, or not any more.
+    pub(crate) fn count_chosen(&mut self) {
+        let Some(round) = &mut self.round else {
+            return;
+        };
+        let chosen = round
+            .jobs
+            .iter()
+            .filter(|job| job.is_chosen && !self.place.device_of_slot(job.slot).is_drained);
+        round.chosen = chosen.count() as u32;
     }
 
     /// Forgets a device that is drained and of which no slot is used. Nothing may be under way on it.

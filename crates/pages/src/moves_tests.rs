@@ -255,6 +255,32 @@ fn slots_of_a_drained_device_are_not_given_out_and_do_not_count() {
     assert_eq!(pages.used_slots(DiskId(1)), 2);
 }
 
+/// A device is drained, and is not any more, while a round has taken slots of it for pages that are not in the map yet.
+#[test]
+fn a_slot_that_a_round_has_taken_does_not_count_while_its_device_is_drained() {
+    let mut memory = Memory::new();
+    let mut pages = filled(&mut memory);
+    let count = layout().slot_count;
+    pages.drain(DiskId(1));
+    let job = PageJob {
+        key: key(PAGES),
+        work: PageWork::Paint(vec![(0, Paint::Bad(None))]),
+        written: Sequence(9),
+    };
+    let (mut requests, mut events) = (Vec::new(), Vec::new());
+    pages.begin_round(vec![job], &mut requests, &mut events);
+    assert_eq!(
+        (pages.slot_count(), pages.free_slots()),
+        (count, count - PAGES)
+    );
+    pages.begin_giving(DiskId(1));
+    pages.drain(DiskId(0));
+    assert_eq!((pages.slot_count(), pages.free_slots()), (count, count));
+    pages.begin_giving(DiskId(0));
+    let all = 2 * count;
+    assert_eq!((pages.slot_count(), pages.free_slots()), (all, all - PAGES));
+}
+
 #[test]
 fn the_map_is_looked_through_in_parts() {
     let mut memory = Memory::new();

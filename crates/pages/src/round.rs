@@ -81,7 +81,9 @@ pub(crate) struct Job {
     written: Sequence,
     pub(crate) paints: Vec<(u32, Paint)>,
     drop: bool,
-    slot: u32,
+    pub(crate) slot: u32,
+    /// The round has taken the slot for it.
+    pub(crate) is_chosen: bool,
     /// The slot that it leaves, if it moves.
     pub(crate) from: Option<u32>,
     /// What the page will be.
@@ -116,11 +118,12 @@ pub(crate) struct Round {
     pub(crate) fetches: Vec<Fetch>,
     plan: RoundPlan,
     logged: bool,
-    chosen: u32,
+    /// Slots that it has taken, of the devices that are not drained.
+    pub(crate) chosen: u32,
 }
 
 impl Round {
-    /// Slots that the round has taken for pages that are not in the map yet.
+    /// Slots that the round has taken for pages that are not in the map yet, of the devices that are not drained.
     pub(crate) fn chosen(&self) -> u32 {
         match self.step {
             Step::Loading | Step::Fetching | Step::Data | Step::DataFlush | Step::Logging => {
@@ -162,7 +165,6 @@ impl Pages {
             jobs.is_empty() || !self.must_clear(),
             "what is left over of a page goes before the page is written"
         );
-        let free_before = self.slots.free();
         let jobs: Vec<Job> = jobs.into_iter().map(|job| self.prepare(job)).collect();
         let kept = self.zombies.len().saturating_sub(ZOMBIES_PER_ROUND);
         let zombies = self.zombies.split_off(kept);
@@ -202,8 +204,9 @@ impl Pages {
             fetches: Vec::new(),
             plan: RoundPlan::default(),
             logged: false,
-            chosen: free_before - self.slots.free(),
+            chosen: 0,
         });
+        self.count_chosen();
         self.round_goes_on(requests, events);
     }
 
@@ -235,6 +238,7 @@ impl Pages {
         };
         let mut slot = state.map_or(NO_SLOT, |state| state.slot);
         let from = moves.then_some(slot);
+        let own = slot;
         if moves {
             assert!(slot != NO_SLOT, "a page that moves has a slot");
             slot = self.slots.take().expect("the owner knows of a free slot");
@@ -257,6 +261,7 @@ impl Pages {
             paints,
             drop,
             slot,
+            is_chosen: slot != own,
             from,
             target: Target::default(),
         }
