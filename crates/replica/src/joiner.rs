@@ -109,8 +109,10 @@ impl Replica {
         let token = context.begin_epoch(begin.epoch, committed);
         self.waits.push_back((token, Wait::Other));
         self.recent.give_up_above(committed);
-        // The entries that follow keep the epochs in which they were numbered.
-        let epoch = begin.tail.first().map_or(begin.epoch, |(epoch, _)| *epoch);
+        // The entries that follow keep the epochs in which they were numbered. Those of this tail may be given up, and
+        // others come in their place that are of an earlier epoch, but of none before that of what is committed here.
+        let first = begin.tail.first().map_or(begin.epoch, |(epoch, _)| *epoch);
+        let epoch = context.prepared().0.min(first);
         let token = context.restart_log((epoch, begin.committed));
         // From now on that is what its standing says.
         self.lacks = false;

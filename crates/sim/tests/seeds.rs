@@ -36,3 +36,10 @@ fn the_same_seed_is_the_same_run() {
 fn what_joins_with_bad_blocks_is_waited_for() {
     passes(566_734);
 }
+
+/// What a replica is brought when it joins was never agreed on, and the next primary has in its place what was numbered
+/// in an earlier epoch.
+#[test]
+fn what_follows_a_sync_may_be_of_an_earlier_epoch() {
+    passes(662_655);
+}
