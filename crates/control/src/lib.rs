@@ -28,6 +28,7 @@ mod scrub;
 mod settings;
 mod steer;
 mod volume;
+mod writing;
 
 pub use inventory::{Inventory, InventoryError, Versioned};
 pub use members::{Order, Part, Refusal, SITE_LENGTH_MAX, Seen, Sight, admit_all, order};

@@ -15,14 +15,13 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use holdfast_model::metadata::{Compare, LeaseId, Operation, Revision, Selector, Transaction};
-use holdfast_model::record::{
-    IntentRecord, NodeRecord, NodeStanding, Record, SliceRecord, UseRecord,
-};
+use holdfast_model::metadata::{Compare, Operation, Selector, Transaction};
+use holdfast_model::record::{IntentRecord, NodeRecord, NodeStanding, SliceRecord, UseRecord};
 use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::Duration;
 
 use crate::Inventory;
+use crate::writing::{absent, as_found, put, still_at};
 
 /// Letters in a site's name at most; it stands in tables.
 pub const SITE_LENGTH_MAX: usize = 63;
@@ -323,10 +322,7 @@ fn put_intent(inventory: &Inventory, record: &IntentRecord) -> Option<Transactio
     let node = record.node;
     let mut transaction = on_record(inventory, |other| other != node);
     let key = IntentRecord::key(node);
-    transaction.compare.push(Compare::ModRevision {
-        key: key.clone(),
-        equals: known.map_or(Revision(0), |known| known.revision),
-    });
+    transaction.compare.push(as_found(key.clone(), known));
     if record.standing != NodeStanding::Active {
         transaction
             .compare
@@ -348,10 +344,7 @@ fn others_unchanged(inventory: &Inventory, node: NodeId) -> impl Iterator<Item =
     let others = inventory.intents.iter().filter(move |(other, intent)| {
         **other != node && intent.record.standing != NodeStanding::Removed
     });
-    others.map(|(other, intent)| Compare::ModRevision {
-        key: IntentRecord::key(*other),
-        equals: intent.revision,
-    })
+    others.map(|(other, intent)| still_at(IntentRecord::key(*other), intent.revision))
 }
 
 /// Puts the parts of all nodes on record if there are volumes and no part is: the cluster is older than
@@ -378,21 +371,10 @@ pub(crate) fn on_record(inventory: &Inventory, wanted: impl Fn(NodeId) -> bool) 
             standing: NodeStanding::Active,
             site: None,
         };
-        transaction.compare.push(Compare::ModRevision {
-            key: key.clone(),
-            equals: Revision(0),
-        });
+        transaction.compare.push(absent(key.clone()));
         transaction.success.push(put(key, &record));
     }
     transaction
-}
-
-pub(crate) fn put(key: String, record: &impl Record) -> Operation {
-    Operation::Put {
-        key,
-        value: record.encode(),
-        lease: LeaseId::default(),
-    }
 }
 
 /// The names of the volumes of slices for which something holds.

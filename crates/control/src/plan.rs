@@ -16,12 +16,11 @@
 //! **Delete.** One transaction: the volume's record, its name, its slices, and what else is about them.
 
 use alloc::collections::BTreeSet;
-use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use holdfast_model::metadata::{
-    Compare, LeaseId, Operation, Revision, Selector, TRANSACTION_OPERATIONS_MAX, Transaction,
+    Compare, Operation, Revision, Selector, TRANSACTION_OPERATIONS_MAX, Transaction,
 };
 use holdfast_model::record::{
     CLUSTER_KEY, ClusterRecord, NameRecord, Record, ScrubRecord, ScrubbedRecord, SliceRecord,
@@ -30,6 +29,7 @@ use holdfast_model::record::{
 use holdfast_model::{Epoch, Incarnation, NodeId, Policy, SliceId, VolumeId};
 
 use crate::members;
+use crate::writing::{absent, put, still_at};
 use crate::{Inventory, Placement, TooFewNodes, Versioned, VolumeName, VolumeSize};
 
 /// Volumes of a cluster at most: every host sees all of them, and the nodes keep them in memory.
@@ -180,10 +180,7 @@ pub fn grow(
         ..old.clone()
     };
     let key = VolumeRecord::key(volume.volume);
-    let guard = Compare::ModRevision {
-        key: key.clone(),
-        equals: *revision,
-    };
+    let guard = still_at(key.clone(), *revision);
     let mut transactions = make_slices(inventory, room, &volume, from..to, &guard)?;
     transactions.push(Transaction {
         compare: vec![guard],
@@ -209,10 +206,7 @@ pub fn delete(inventory: &Inventory, name: &VolumeName) -> Result<Plan, PlanErro
         .ok_or(PlanError::NoSuchVolume)?;
     let key = VolumeRecord::key(volume.volume);
     let transaction = Transaction {
-        compare: vec![Compare::ModRevision {
-            key: key.clone(),
-            equals: *revision,
-        }],
+        compare: vec![still_at(key.clone(), *revision)],
         success: vec![
             Operation::Delete(Selector::Key(key)),
             Operation::Delete(Selector::Key(NameRecord::key(&volume.name))),
@@ -238,10 +232,7 @@ pub fn clean_up(inventory: &Inventory) -> Vec<Transaction> {
     let slices = inventory.slices.keys().map(|slice| slice.volume);
     let strays: BTreeSet<VolumeId> = slices.filter(|volume| !known.contains(volume)).collect();
     let strays = strays.into_iter().map(|volume| Transaction {
-        compare: vec![Compare::ModRevision {
-            key: VolumeRecord::key(volume),
-            equals: Revision(0),
-        }],
+        compare: vec![absent(VolumeRecord::key(volume))],
         success: vec![Operation::Delete(Selector::Prefix(SliceRecord::prefix(
             volume,
         )))],
@@ -254,10 +245,7 @@ pub fn clean_up(inventory: &Inventory) -> Vec<Transaction> {
     unfinished
         .map(|(name, Versioned { record, revision })| Transaction {
             compare: vec![
-                Compare::ModRevision {
-                    key: NameRecord::key(name),
-                    equals: *revision,
-                },
+                still_at(NameRecord::key(name), *revision),
                 still_unfinished(record),
             ],
             success: vec![
@@ -317,14 +305,8 @@ fn take_name(inventory: &Inventory, cluster_at: Revision, volume: &VolumeRecord)
     let members = members::on_record(inventory, |_| true);
     success.extend(members.success);
     let mut compare = vec![
-        Compare::ModRevision {
-            key: CLUSTER_KEY.into(),
-            equals: cluster_at,
-        },
-        Compare::ModRevision {
-            key,
-            equals: name_at,
-        },
+        still_at(CLUSTER_KEY.into(), cluster_at),
+        still_at(key, name_at),
     ];
     compare.extend(former.map(|name| still_unfinished(&name.record)));
     compare.extend(members.compare);
@@ -402,25 +384,10 @@ fn too_few(refused: TooFewNodes, inventory: &Inventory, volume: &VolumeRecord) -
     }
 }
 
-fn put(key: String, record: &impl Record) -> Operation {
-    Operation::Put {
-        key,
-        value: record.encode(),
-        lease: LeaseId::default(),
-    }
-}
-
 /// The name's volume has no record still. The name's own record says nothing of that: it does not
 /// change when the volume is finished.
 fn still_unfinished(name: &NameRecord) -> Compare {
     absent(VolumeRecord::key(name.volume))
-}
-
-fn absent(key: String) -> Compare {
-    Compare::ModRevision {
-        key,
-        equals: Revision(0),
-    }
 }
 
 #[cfg(test)]

@@ -13,15 +13,16 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use holdfast_model::metadata::{Compare, LeaseId, Operation, Revision, Selector, Transaction};
+use holdfast_model::metadata::{Operation, Selector, Transaction};
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, IntentRecord, NameRecord, NodeRecord, Record, SETTINGS_KEY,
-    SettingsRecord, SliceRecord, VolumeRecord,
+    CLUSTER_KEY, ClusterRecord, IntentRecord, NameRecord, NodeRecord, SETTINGS_KEY, SettingsRecord,
+    SliceRecord, VolumeRecord,
 };
 use holdfast_model::report::{NodeReport, NoteDocument};
 use holdfast_model::{ClusterId, Epoch, NodeId, SliceId, StoreId, VolumeId};
 
 use crate::volume::{VolumeName, VolumeSize};
+use crate::writing::{absent, put};
 use documents::Documents;
 pub use doubt::Doubt;
 use slices::Slices;
@@ -275,10 +276,7 @@ impl Recovery {
         let intents = self.intents.values();
         puts.extend(intents.map(|it| put(IntentRecord::key(it.node), it)));
         puts.extend(self.settings.iter().map(|it| put(SETTINGS_KEY.into(), it)));
-        let absent = Compare::ModRevision {
-            key: CLUSTER_KEY.into(),
-            equals: Revision(0),
-        };
+        let nothing = absent(CLUSTER_KEY.into());
         let clear = replace.then(|| Transaction {
             success: alloc::vec![Operation::Delete(Selector::Prefix(METADATA_PREFIX.into()))],
             ..Transaction::default()
@@ -290,7 +288,7 @@ impl Recovery {
             .collect();
         steps.push(alloc::vec![cluster]);
         let steps = steps.into_iter().map(|success| Transaction {
-            compare: alloc::vec![absent.clone()],
+            compare: alloc::vec![nothing.clone()],
             success,
             failure: Vec::new(),
         });
@@ -308,14 +306,6 @@ impl Recovery {
     pub fn is_complete(&self, volume: &VolumeRecord) -> bool {
         let made = self.slices_of(volume.volume);
         made.filter(|planned| planned.record.is_some()).count() == volume.slice_count() as usize
-    }
-}
-
-fn put(key: String, record: &impl Record) -> Operation {
-    Operation::Put {
-        key,
-        value: record.encode(),
-        lease: LeaseId::default(),
     }
 }
 

@@ -11,10 +11,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use holdfast_model::VolumeId;
-use holdfast_model::metadata::{Compare, LeaseId, Operation, Revision, Transaction};
-use holdfast_model::record::{Record, ScrubFindings, ScrubRecord, ScrubResult, VolumeRecord};
+use holdfast_model::metadata::Transaction;
+use holdfast_model::record::{ScrubFindings, ScrubRecord, ScrubResult, VolumeRecord};
 
 use crate::plan::PlanError;
+use crate::writing::{as_found, put, still_at};
 use crate::{Inventory, STEPS_MAX, Versioned, VolumeName};
 
 /// How far the round is that a volume has under way.
@@ -48,13 +49,13 @@ pub fn scrub_rounds(inventory: &Inventory, now_seconds: u64) -> Vec<Transaction>
                     last: Some(result),
                     ..record.clone()
                 };
-                (progress.done == progress.slices).then(|| put(inventory, volume, &ended))
+                (progress.done == progress.slices).then(|| record_scrub(inventory, volume, &ended))
             }
             last => {
                 let age = last.map(|last| now_seconds.saturating_sub(last.began_seconds));
                 let is_due = interval != 0 && age.is_none_or(|age| age >= interval);
                 is_due.then(|| {
-                    put(
+                    record_scrub(
                         inventory,
                         volume,
                         &next(volume.record.volume, last, now_seconds),
@@ -83,7 +84,11 @@ pub fn begin_scrub(
     if found.is_some_and(ScrubRecord::is_under_way) {
         return Ok(None);
     }
-    Ok(Some(put(inventory, volume, &next(id, found, now_seconds))))
+    Ok(Some(record_scrub(
+        inventory,
+        volume,
+        &next(id, found, now_seconds),
+    )))
 }
 
 /// How far a volume's newest round is.
@@ -118,7 +123,7 @@ fn next(volume: VolumeId, before: Option<&ScrubRecord>, now_seconds: u64) -> Scr
 }
 
 /// Writes a volume's record if it is as it was, and the volume there.
-fn put(
+fn record_scrub(
     inventory: &Inventory,
     volume: &Versioned<VolumeRecord>,
     record: &ScrubRecord,
@@ -127,20 +132,10 @@ fn put(
     let before = inventory.scrubs.get(&record.volume);
     Transaction {
         compare: vec![
-            Compare::ModRevision {
-                key: key.clone(),
-                equals: before.map_or(Revision(0), |before| before.revision),
-            },
-            Compare::ModRevision {
-                key: VolumeRecord::key(record.volume),
-                equals: volume.revision,
-            },
+            as_found(key.clone(), before),
+            still_at(VolumeRecord::key(record.volume), volume.revision),
         ],
-        success: vec![Operation::Put {
-            key,
-            value: record.encode(),
-            lease: LeaseId(0),
-        }],
+        success: vec![put(key, record)],
         failure: Vec::new(),
     }
 }

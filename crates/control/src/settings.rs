@@ -3,11 +3,11 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use holdfast_model::metadata::{Compare, Transaction};
+use holdfast_model::metadata::Transaction;
 use holdfast_model::record::{SETTINGS_KEY, SettingsRecord};
 
 use crate::Inventory;
-use crate::members::put;
+use crate::writing::{put, still_at};
 
 /// The shortest repair delay: below it every restart of a node would move its slices.
 pub const REPAIR_DELAY_MIN_SECONDS: u64 = 5;
@@ -95,10 +95,7 @@ pub fn change_settings(
     if inventory.settings.record == *settings {
         return Ok(None);
     }
-    let compare = Compare::ModRevision {
-        key: SETTINGS_KEY.into(),
-        equals: inventory.settings.revision,
-    };
+    let compare = still_at(SETTINGS_KEY.into(), inventory.settings.revision);
     Ok(Some(Transaction {
         compare: vec![compare],
         success: vec![put(SETTINGS_KEY.into(), settings)],

@@ -19,9 +19,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use holdfast_model::metadata::{Compare, LeaseId, Operation, Revision, Selector, Transaction};
+use holdfast_model::metadata::{Operation, Selector, Transaction};
 use holdfast_model::record::{
-    Membership, NodeStanding, REPLICAS_MAX, Record, SliceRecord, VolumeRecord, WishRecord,
+    Membership, NodeStanding, REPLICAS_MAX, SliceRecord, VolumeRecord, WishRecord,
 };
 use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::Duration;
@@ -29,6 +29,7 @@ use holdfast_stdx::Duration;
 use crate::balance;
 use crate::members::{Part, Sight};
 use crate::placement::{Load, Loads};
+use crate::writing::{as_found, put, still_at};
 use crate::{Inventory, Versioned};
 
 /// Replicas on their way to a node, and slices led by a node that are copied, at a time: a few keep
@@ -119,10 +120,7 @@ impl<'a> Planner<'a> {
             if !known && self.steps.len() < STEPS_MAX {
                 let key = WishRecord::key(*slice);
                 self.steps.push(Transaction {
-                    compare: vec![Compare::ModRevision {
-                        key: key.clone(),
-                        equals: wish.revision,
-                    }],
+                    compare: vec![still_at(key.clone(), wish.revision)],
                     success: vec![Operation::Delete(Selector::Key(key))],
                     failure: Vec::new(),
                 });
@@ -373,21 +371,11 @@ fn step(
     let key = WishRecord::key(slice);
     let volume = inventory.volumes.get(&slice.volume)?;
     let compare = vec![
-        Compare::ModRevision {
-            key: key.clone(),
-            equals: before.map_or(Revision(0), |before| before.revision),
-        },
-        Compare::ModRevision {
-            key: VolumeRecord::key(slice.volume),
-            equals: volume.revision,
-        },
+        as_found(key.clone(), before),
+        still_at(VolumeRecord::key(slice.volume), volume.revision),
     ];
     let operation = match wish {
-        Some(wish) => Operation::Put {
-            key,
-            value: wish.encode(),
-            lease: LeaseId(0),
-        },
+        Some(wish) => put(key, wish),
         None => Operation::Delete(Selector::Key(key)),
     };
     Some(Transaction {

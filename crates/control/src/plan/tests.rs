@@ -2,7 +2,7 @@
 
 extern crate std;
 
-use std::string::ToString;
+use std::string::{String, ToString};
 
 use holdfast_metadata::{ClientId, HistoryLimits, Machine, Output};
 use holdfast_model::metadata::{

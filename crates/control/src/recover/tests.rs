@@ -2,7 +2,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::ToString;
 use alloc::vec;
 
-use holdfast_model::metadata::Revision;
+use holdfast_model::metadata::{Compare, Revision};
 use holdfast_model::record::{EpochGap, Membership, NodeStanding, ReplicaRecord, SliceRecovery};
 use holdfast_model::report::{HeldSlice, HeldStanding, Note, NoteDocument, NotedAt};
 use holdfast_model::{Incarnation, Policy, SLICE_SIZE, Sequence};
