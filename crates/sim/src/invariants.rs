@@ -7,7 +7,7 @@ mod one_primary;
 mod records;
 mod settled;
 
-use holdfast_engine::{DeviceOrder, DeviceRefused, DeviceStatus, Engine, ReplicaView};
+use holdfast_engine::{Engine, ReplicaView};
 use holdfast_metadata::Machine;
 use holdfast_model::{CommandId, NodeId};
 
@@ -83,29 +83,6 @@ impl Invariants {
         number: u64,
     ) -> Result<Ordered, Failure> {
         self.device_orders.answered(node, number)
-    }
-
-    /// An order about a device has been carried out: these are the node's then, and this is its device's number.
-    pub(crate) fn device_order_done(
-        &self,
-        node: NodeId,
-        order: &DeviceOrder,
-        ordinal: u16,
-        statuses: &[DeviceStatus],
-        facts: Facts,
-    ) -> Result<(), Failure> {
-        device_orders::check_done(node, order, ordinal, statuses, facts)
-    }
-
-    /// An order about a device is refused.
-    pub(crate) fn device_refused(
-        &self,
-        node: NodeId,
-        order: &DeviceOrder,
-        refused: DeviceRefused,
-        facts: Facts,
-    ) -> Result<(), Failure> {
-        device_orders::check(node, order, refused, facts)
     }
 
     /// The metadata has changed, and these records with it.

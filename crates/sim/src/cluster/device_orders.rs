@@ -36,12 +36,11 @@ impl Cluster {
         result: Result<u16, DeviceRefused>,
     ) -> Result<(), Failure> {
         let ordered = self.invariants.device_answered(node, number)?;
-        let Ordered { order, point, .. } = ordered;
         let group = match result {
             Ok(_) => "device order",
             Err(_) => "device order refused",
         };
-        let point = result.map_or_else(reason, |_| point);
+        let point = result.map_or_else(reason, |_| ordered.point);
         self.watch.coverage.reach(group, point);
         self.check_journal(node)?;
         self.journal_looked_at(node);
@@ -49,14 +48,13 @@ impl Cluster {
         match result {
             Ok(ordinal) => {
                 let statuses = self.devices(node);
-                self.invariants
-                    .device_order_done(node, &order, ordinal, &statuses, facts)
+                ordered.check_done(node, ordinal, &statuses, facts)
             }
             Err(refused) => {
-                if let DeviceOrder::Add { geometry, .. } = order {
+                if let DeviceOrder::Add { geometry, .. } = ordered.order {
                     self.node(node).bays.set_open(geometry.disk, false);
                 }
-                self.invariants.device_refused(node, &order, refused, facts)
+                ordered.check_refused(node, refused, facts)
             }
         }
     }
@@ -67,7 +65,6 @@ impl Cluster {
         let mut facts = Facts {
             is_blank: false,
             is_failing: false,
-            lacked_one: ordered.lacked_one,
             wants_room: false,
             journal_has_place: None,
         };

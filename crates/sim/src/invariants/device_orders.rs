@@ -33,8 +33,6 @@ pub(crate) struct Facts {
     pub(crate) is_blank: bool,
     /// Its writes fail.
     pub(crate) is_failing: bool,
-    /// The node was without one of its devices.
-    pub(crate) lacked_one: bool,
     /// It is to have room for the journal, or may have to.
     pub(crate) wants_room: bool,
     /// Whether the journal does not need it: it has another place, or the device no room; if that is certain.
@@ -70,80 +68,84 @@ impl DeviceOrders {
     }
 }
 
-/// An order has been carried out.
-pub(super) fn check_done(
-    node: NodeId,
-    order: &DeviceOrder,
-    ordinal: u16,
-    statuses: &[DeviceStatus],
-    facts: Facts,
-) -> Result<(), Failure> {
-    let device = statuses.iter().find(|it| it.ordinal == ordinal);
-    let fits = match order {
-        // It may have been lost already: then nothing is said of it. One that the order behind this one drained in the
-        // same turn has no room for the journal any more.
-        DeviceOrder::Add { journal_room, .. } => {
-            let has_room = |it: &DeviceStatus| {
-                it.journal != JournalMark::None || it.state != DeviceState::InUse
-            };
-            !journal_room || device.is_none_or(has_room)
+impl Ordered {
+    /// It has been carried out: these are the node's devices then, and this is the number of the one that it is about.
+    pub(crate) fn check_done(
+        &self,
+        node: NodeId,
+        ordinal: u16,
+        statuses: &[DeviceStatus],
+        facts: Facts,
+    ) -> Result<(), Failure> {
+        let device = statuses.iter().find(|it| it.ordinal == ordinal);
+        let order = &self.order;
+        let fits = match order {
+            // It may have been lost already: then nothing is said of it. One that the order behind this one drained in the
+            // same turn has no room for the journal any more.
+            DeviceOrder::Add { journal_room, .. } => {
+                let has_room = |it: &DeviceStatus| {
+                    it.journal != JournalMark::None || it.state != DeviceState::InUse
+                };
+                !journal_room || device.is_none_or(has_room)
+            }
+            // Nothing is drained that the journal cannot leave.
+            DeviceOrder::Drain { .. } => device.is_none_or(|it| {
+                let is_plain = it.journal != JournalMark::Here || it.state == DeviceState::InUse;
+                is_plain || facts.journal_has_place != Some(false)
+            }),
+            DeviceOrder::Resume { .. } => true,
+            DeviceOrder::Remove { .. } => device.is_none_or(|it| it.journal != JournalMark::Here),
+        };
+        if fits {
+            return Ok(());
         }
-        // Nothing is drained that the journal cannot leave.
-        DeviceOrder::Drain { .. } => device.is_none_or(|it| {
-            let is_plain = it.journal != JournalMark::Here || it.state == DeviceState::InUse;
-            is_plain || facts.journal_has_place != Some(false)
-        }),
-        DeviceOrder::Resume { .. } => true,
-        DeviceOrder::Remove { .. } => device.is_none_or(|it| it.journal != JournalMark::Here),
-    };
-    if fits {
-        return Ok(());
+        Err(Failure::Invariant {
+            name: "device_orders",
+            what: format!("{node} has done {order:?} of device {ordinal}, and has {statuses:?}"),
+        })
     }
-    Err(Failure::Invariant {
-        name: "device_orders",
-        what: format!("{node} has done {order:?} of device {ordinal}, and has {statuses:?}"),
-    })
-}
 
-/// An order is refused.
-pub(super) fn check(
-    node: NodeId,
-    order: &DeviceOrder,
-    refused: DeviceRefused,
-    facts: Facts,
-) -> Result<(), Failure> {
-    let about = match order {
-        DeviceOrder::Add { replaces, .. } => *replaces,
-        DeviceOrder::Drain { ordinal }
-        | DeviceOrder::Resume { ordinal }
-        | DeviceOrder::Remove { ordinal, .. } => Some(*ordinal),
-    };
-    let adds = matches!(order, DeviceOrder::Add { .. });
-    let fits = match refused {
-        DeviceRefused::Journal => !adds && facts.journal_has_place != Some(true),
-        // It left meanwhile.
-        DeviceRefused::Unknown { .. } => about.is_some(),
-        DeviceRefused::NoRoom { .. } | DeviceRefused::Busy | DeviceRefused::NotOpen => true,
-        DeviceRefused::NotEmpty { .. } => matches!(order, DeviceOrder::Remove { .. }),
-        DeviceRefused::Absent => matches!(order, DeviceOrder::Drain { .. }) && facts.lacked_one,
-        DeviceRefused::Lacking { .. } => {
-            let keeps = matches!(order, DeviceOrder::Remove { gives_up, .. } if !gives_up);
-            keeps && facts.lacked_one
+    /// It is refused.
+    pub(crate) fn check_refused(
+        &self,
+        node: NodeId,
+        refused: DeviceRefused,
+        facts: Facts,
+    ) -> Result<(), Failure> {
+        let order = &self.order;
+        let about = match order {
+            DeviceOrder::Add { replaces, .. } => *replaces,
+            DeviceOrder::Drain { ordinal }
+            | DeviceOrder::Resume { ordinal }
+            | DeviceOrder::Remove { ordinal, .. } => Some(*ordinal),
+        };
+        let adds = matches!(order, DeviceOrder::Add { .. });
+        let fits = match refused {
+            DeviceRefused::Journal => !adds && facts.journal_has_place != Some(true),
+            // It left meanwhile.
+            DeviceRefused::Unknown { .. } => about.is_some(),
+            DeviceRefused::NoRoom { .. } | DeviceRefused::Busy | DeviceRefused::NotOpen => true,
+            DeviceRefused::NotEmpty { .. } => matches!(order, DeviceOrder::Remove { .. }),
+            DeviceRefused::Absent => matches!(order, DeviceOrder::Drain { .. }) && self.lacked_one,
+            DeviceRefused::Lacking { .. } => {
+                let keeps = matches!(order, DeviceOrder::Remove { gives_up, .. } if !gives_up);
+                keeps && self.lacked_one
+            }
+            DeviceRefused::NotBlank { .. } => adds && !facts.is_blank,
+            DeviceRefused::Failed => adds && facts.is_failing,
+            DeviceRefused::TooSmall { .. } => adds && facts.wants_room,
+            DeviceRefused::InUse
+            | DeviceRefused::NotFlash
+            | DeviceRefused::BadSector { .. }
+            | DeviceRefused::TooMany
+            | DeviceRefused::TooLarge => false,
+        };
+        if fits {
+            return Ok(());
         }
-        DeviceRefused::NotBlank { .. } => adds && !facts.is_blank,
-        DeviceRefused::Failed => adds && facts.is_failing,
-        DeviceRefused::TooSmall { .. } => adds && facts.wants_room,
-        DeviceRefused::InUse
-        | DeviceRefused::NotFlash
-        | DeviceRefused::BadSector { .. }
-        | DeviceRefused::TooMany
-        | DeviceRefused::TooLarge => false,
-    };
-    if fits {
-        return Ok(());
+        Err(Failure::Invariant {
+            name: "device_orders",
+            what: format!("{node} refuses {order:?}: {refused}"),
+        })
     }
-    Err(Failure::Invariant {
-        name: "device_orders",
-        what: format!("{node} refuses {order:?}: {refused}"),
-    })
 }
