@@ -1,6 +1,7 @@
 //! What it costs hosts, and the network, to bring a node up to date that was away.
 //!
-//! `cargo bench -p holdfast-e2e --bench sync -- [ROUNDS]`: ratios within a round, and their medians.
+//! `cargo bench -p holdfast-e2e --bench sync -- [ROUNDS [SLOWDOWN FLOOR]]`: ratios within a round, and their
+//! medians; SLOWDOWN and FLOOR as `holdfast settings set` has them, for what they come to.
 //! Nothing is judged here; decision 0025 says what was found.
 
 use std::io::{self, Write as _};
@@ -30,8 +31,12 @@ const SYNC_PATIENCE: Duration = Duration::from_secs(600);
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1).filter(|it| it != "--bench");
     let rounds = arguments.next().map_or(Ok(3), |it| it.parse());
-    let rounds: u64 = rounds.context("the argument is a number of rounds")?;
-    scenario(DemoOptions::default(), |demo| measure(demo, rounds));
+    let rounds: u64 = rounds.context("the first argument is a number of rounds")?;
+    let slowdown = arguments.next().unwrap_or_else(|| "10".to_owned());
+    let floor = arguments.next().unwrap_or_else(|| "16MiB".to_owned());
+    scenario(DemoOptions::default(), |demo| {
+        measure(demo, rounds, (&slowdown, &floor))
+    });
     Ok(())
 }
 
@@ -55,7 +60,7 @@ impl Pace {
     }
 }
 
-fn measure(demo: &mut Demo, rounds: u64) -> Result<()> {
+fn measure(demo: &mut Demo, rounds: u64, bounds: (&str, &str)) -> Result<()> {
     let host = Host::open(demo, "demo")?;
     write_all(&host, 0, FILLED_BYTES / MIB, MIB, MIB)?;
     let mut columns: [Vec<f64>; 8] = Default::default();
@@ -64,7 +69,8 @@ fn measure(demo: &mut Demo, rounds: u64) -> Result<()> {
     for round in 0..rounds {
         let node = secondary(demo)?;
         let [changed, sync, idle_moved, idle] = by_itself(demo, &host, &node, round)?;
-        let [per_second, p99, to_joining, p99_to_joining] = beside_load(demo, &host, &node, round)?;
+        let [per_second, p99, to_joining, p99_to_joining] =
+            beside_load(demo, &host, &node, round, bounds)?;
         let row = [
             changed,
             sync,
@@ -114,7 +120,13 @@ fn by_itself(demo: &mut Demo, host: &Host, node: &str, round: u64) -> Result<[f6
 /// date, and after. Machines are not the same for a minute: what is measured in between is held against
 /// the mean of before and after. A node that joins serves no reads, and passes them on: that is not what
 /// the sync costs.
-fn beside_load(demo: &mut Demo, host: &Host, node: &str, round: u64) -> Result<[f64; 4]> {
+fn beside_load(
+    demo: &mut Demo,
+    host: &Host,
+    node: &str,
+    round: u64,
+    (slowdown, floor): (&str, &str),
+) -> Result<[f64; 4]> {
     let mut ledger = host.ledger(7 + round);
     host.clear(&mut ledger)?;
     let (before, mut ledger) = measured(host, ledger)?;
@@ -129,7 +141,7 @@ fn beside_load(demo: &mut Demo, host: &Host, node: &str, round: u64) -> Result<[
     let (joining, ledger) = measured(host, ledger)?;
     ensure!(joins(demo, node)?, "the replica was not held back");
     let begun = host.load(ledger, config());
-    background(demo, "10", "16MiB")?;
+    background(demo, slowdown, floor)?;
     let released = Instant::now();
     demo.wait_until_whole("demo", SYNC_PATIENCE)?;
     let took = released.elapsed();
