@@ -9,6 +9,7 @@
 //!   point at which that was read: its committed point says nothing of blocks that it lacks;
 //! - a block is tried at every other in-sync replica before it is called lost, and again as long as
 //!   one of them may have it: it cannot be reached, or its copy cannot be put in place yet;
+//! - where a new primary cannot ask yet, because its epoch's first entry is not committed, the read waits for that;
 //! - what was read of a replica that has ceased to be in sync meanwhile is told to nobody: its
 //!   contents may be gone, and nothing is put in place there.
 
@@ -138,7 +139,11 @@ impl Engine {
         others.retain(reachable);
         let may_wait = !self.fellows(read.slice).iter().all(reachable);
         let Some(epoch) = self.in_sync_epoch(read.slice) else {
-            self.deliver(&read, blocks);
+            if self.begins_to_lead(read.slice) {
+                self.read_later(read);
+            } else {
+                self.deliver(&read, blocks);
+            }
             return;
         };
         let has_room = self.repairs.fetching.len() < FETCHES_MAX;
@@ -251,8 +256,19 @@ impl Engine {
         }
     }
 
+    /// Whether the replica here will be able to ask, or cease to lead, in a moment: it takes writes in a new epoch
+    /// already, and may have to read for them, but the epoch's first entry is not committed.
+    fn begins_to_lead(&self, slice: SliceId) -> bool {
+        let replica = self.replicas.get(&slice);
+        self.is_alive() && replica.is_some_and(Replica::begins_to_lead)
+    }
+
     fn ask_again(&mut self, mut read: Read) {
         read.asked_again += 1;
+        self.read_later(read);
+    }
+
+    fn read_later(&mut self, read: Read) {
         let due = self.world.now + ASK_AGAIN;
         self.repairs.later.push_back((due, read));
     }

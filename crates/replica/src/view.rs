@@ -84,6 +84,12 @@ impl Replica {
         }
     }
 
+    /// Whether this replica leads in an epoch whose first entry is not committed yet.
+    #[must_use]
+    pub fn begins_to_lead(&self) -> bool {
+        matches!(&self.role, Role::Primary(primary) if !primary.is_serving())
+    }
+
     /// Whether this replica wants to lead as soon as it may, or will if its primary is lost.
     #[must_use]
     pub fn may_have_to_stand(&self) -> bool {

@@ -43,3 +43,10 @@ fn what_joins_with_bad_blocks_is_waited_for() {
 fn what_follows_a_sync_may_be_of_an_earlier_epoch() {
     passes(662_655);
 }
+
+/// A new primary takes a write of a part of a block before its epoch's first entry is committed, and finds the block bad: it
+/// waits until it may ask the others for it.
+#[test]
+fn a_new_primary_mends_what_it_reads_for_a_write() {
+    passes(722_275);
+}
