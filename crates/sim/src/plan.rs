@@ -124,8 +124,9 @@ impl RunPlan {
             _ => {}
         }
         // What has one copy, and moves or grows onto devices that rot, is lost when those before let it go.
-        let mut copies = self.cluster.volumes.iter().map(|it| it.policy.copies());
-        let may_be_lost = weather == Weather::Rot && copies.any(|copies| copies == 1);
+        let copies = self.cluster.volumes.iter().map(|it| it.policy.copies());
+        let copies_min = copies.min().unwrap_or(0);
+        let may_be_lost = weather == Weather::Rot && copies_min == 1;
         // A node alone has nowhere to go. Where devices lie less can be promised of what they are asked.
         let unsteered =
             self.cluster.nodes == 1 || weather == Weather::Lies || may_be_lost || prng.chance(2, 5);
@@ -166,7 +167,7 @@ impl RunPlan {
             self.add_episode(&mix, prng);
         }
         if weather != Weather::Backup && !may_be_lost && prng.chance(1, 4) {
-            self.add_growth(prng);
+            self.add_growth(weather, copies_min, prng);
         }
         if prng.chance(1, 3) {
             self.add_scrubs(prng);
