@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_engine::{DeviceStatus, ReplicaView, Stall};
+use holdfast_engine::{Condition, DeviceStatus, ReplicaView, Stall};
 use holdfast_model::record::{
     IntentRecord, Membership, Record, ScrubFindings, ScrubRecord, SliceRecord, WishRecord,
 };
@@ -279,6 +279,15 @@ impl Cluster {
     pub fn pages_used(&self, node: NodeId) -> u64 {
         let process = self.nodes[&node].process.as_ref();
         process.map_or(0, |process| process.engine.status().usage.pages_used)
+    }
+
+    /// What a node, if it runs, says of its replica of a slice.
+    #[must_use]
+    pub fn condition(&self, node: NodeId, slice: SliceId) -> Option<Condition> {
+        let process = self.nodes[&node].process.as_ref()?;
+        let replicas = process.engine.status().replicas.into_iter();
+        let mut replicas = replicas.filter(|replica| replica.slice == slice);
+        replicas.next().map(|replica| replica.condition)
     }
 
     /// The devices that a node's store has, if it runs.

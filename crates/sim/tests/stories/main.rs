@@ -6,6 +6,7 @@ mod links;
 mod metadata;
 mod processes;
 mod recovery;
+mod room;
 mod scrubs;
 mod stalls;
 mod story;
