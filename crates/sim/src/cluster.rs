@@ -22,6 +22,7 @@ mod node;
 mod operator;
 mod portals;
 mod recovery;
+mod settings;
 mod summary;
 
 use std::collections::BTreeMap;
@@ -47,6 +48,7 @@ pub use self::node::NodePlan;
 pub(crate) use self::node::{CLUSTER, Node};
 use self::node::{Freeze, ProcessId};
 use self::portals::{Connections, Toward};
+pub use self::settings::SettingsChange;
 use crate::boot::cluster_record;
 use crate::disk::SimDisk;
 use crate::failure::Failure;

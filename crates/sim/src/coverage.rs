@@ -87,6 +87,17 @@ pub const POINTS: &[(&str, &[&str])] = &[
         &["not so", "last copies", "too few nodes", "holds something"],
     ),
     (
+        "settings",
+        &[
+            "repair delay",
+            "rebalance",
+            "slowdown",
+            "floor",
+            "scrub rate",
+            "held back",
+        ],
+    ),
+    (
         "device order",
         &[
             "add",

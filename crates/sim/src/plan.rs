@@ -14,6 +14,7 @@ mod episodes;
 mod journals;
 mod mix;
 mod operators;
+mod settings;
 mod shape;
 
 use holdfast_model::NodeId;
@@ -113,6 +114,8 @@ impl RunPlan {
         plan.add_devices(profile, weather, &mut Prng::from_seed(own));
         let own = own ^ DEVICES ^ HANGING_READS;
         plan.add_hanging_reads(profile, weather, &mut Prng::from_seed(own));
+        let own = own ^ HANGING_READS ^ SETTINGS;
+        plan.add_settings(profile, weather, &mut Prng::from_seed(own));
         plan
     }
 
@@ -193,5 +196,7 @@ const COMPARED_ONE_IN: u64 = 4;
 const DEVICES: u64 = 0x0DE7_1CE5;
 /// The same for devices whose reads hang.
 const HANGING_READS: u64 = 0x4EAD_5000;
+/// The same for settings that change.
+const SETTINGS: u64 = 0x5E77_1265;
 /// Episodes of a long run for each that a short one has.
 const LONG_TIMES: u64 = 6;

@@ -6,7 +6,7 @@ use holdfast_model::NodeId;
 use holdfast_stdx::{Duration, Prng};
 
 use super::node::{Freeze, ProcessId};
-use super::{Cluster, DeviceChange, Happening};
+use super::{Cluster, DeviceChange, Happening, SettingsChange};
 use crate::failure::Failure;
 use crate::network::Place;
 
@@ -89,6 +89,8 @@ pub enum Fault {
     Scrub,
     /// The operator orders something of a node.
     Order(NodeId, Order),
+    /// The operator changes one of the cluster's settings.
+    Settings(SettingsChange),
     /// A replica of some slice is wanted elsewhere, or another one is to lead.
     Move,
     /// Some sectors of a node's devices change on their own, with the same exception.
@@ -173,6 +175,7 @@ impl Cluster {
             Fault::Scrub => result = self.scrub().map(drop),
             Fault::PutBack(node) => done = self.put_back(node),
             Fault::Order(node, order) => done = self.order(node, order),
+            Fault::Settings(change) => done = self.change_settings(change),
             Fault::Move => done = self.move_slice(),
             Fault::Device(node, change) => match self.device_change(node, change) {
                 Ok(it) => done = it,

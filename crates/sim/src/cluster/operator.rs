@@ -18,15 +18,9 @@ impl Cluster {
     /// The operator orders something of a node, over any node that reaches the metadata. Says whether it
     /// was not refused.
     pub(super) fn order(&mut self, node: NodeId, what: Order) -> bool {
-        let nodes = self.node_ids();
-        let able: Vec<NodeId> = nodes
-            .into_iter()
-            .filter(|it| self.can_steer(*it).is_some())
-            .collect();
-        if able.is_empty() {
+        let Some(over) = self.choose_who_is_asked() else {
             return false;
-        }
-        let over = *self.controller.prng.choose(&able);
+        };
         let Some(inventory) = self.inventory() else {
             return false;
         };
@@ -43,6 +37,13 @@ impl Cluster {
         true
     }
 
+    /// One of the nodes that reach the metadata, if there are any: an operator asks whichever answers.
+    pub(super) fn choose_who_is_asked(&mut self) -> Option<NodeId> {
+        let nodes = self.node_ids().into_iter();
+        let able: Vec<NodeId> = nodes.filter(|it| self.can_steer(*it).is_some()).collect();
+        (!able.is_empty()).then(|| *self.controller.prng.choose(&able))
+    }
+
     /// Whether hosts are told of a node's portal: of those that belong to the cluster.
     pub(crate) fn is_told_of(&mut self, node: NodeId) -> bool {
         let inventory = self.inventory();
@@ -52,7 +53,8 @@ impl Cluster {
         })
     }
 
-    fn write_order(&mut self, from: NodeId, transaction: Transaction) {
+    /// What was ordered over a node is on its way to the metadata.
+    pub(super) fn write_order(&mut self, from: NodeId, transaction: Transaction) {
         let delay = self.way_to_metadata();
         self.controller.orders += 1;
         let written = Written {

@@ -8,6 +8,7 @@ mod processes;
 mod recovery;
 mod room;
 mod scrubs;
+mod settings;
 mod stalls;
 mod story;
 mod wishes;
