@@ -538,7 +538,9 @@ impl Cluster {
         let is_even = (node.0 + device.ordinal).is_multiple_of(2);
         let has_room = self.nodes[&node].disks.len() < DISKS_MAX;
         let has_journal = device.journal == JournalMark::Here;
-        let is_stuck = has_journal && !has_place_for_journal(all, device.ordinal);
+        let may_have_journal = device.journal != JournalMark::None;
+        let is_needed = may_have_journal && !has_place_for_journal(all, device.ordinal);
+        let is_stuck = has_journal && is_needed;
         match (device.state, device.absent) {
             // What was to take its journal has failed since, or is to be empty itself.
             (DeviceState::Leaving, None) if is_stuck && has_room => Some(Settling::AddRoom),
@@ -546,6 +548,8 @@ impl Cluster {
             (DeviceState::Leaving, _) => None,
             (_, Some(_)) if is_even && has_room => Some(Settling::Replace),
             (_, Some(_)) => Some(Settling::Remove),
+            // Where the journal is is to be empty as well, and it has no other place to go.
+            (_, None) if is_needed => Some(Settling::Resume),
             (_, None) if is_even => Some(Settling::Resume),
             (_, None) => {
                 let is_empty = device.pages_used == 0 && !has_journal;
