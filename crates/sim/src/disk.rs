@@ -411,13 +411,20 @@ impl SimDisk {
 
     /// Some bits of the sector at `offset` change. Says whether there was anything.
     pub fn rot(&mut self, offset: u64) -> bool {
-        let sector = offset / self.sector;
+        let sector = offset / self.sector * self.sector;
+        self.rot_within(sector, self.sector as usize)
+    }
+
+    /// Bits change among so many bytes from `offset` on, which are in one sector. Says whether they are others
+    /// then.
+    pub fn rot_within(&mut self, offset: u64, length: usize) -> bool {
+        let (sector, start) = (offset / self.sector, (offset % self.sector) as usize);
         let Some(bytes) = self.stable.get(&sector) else {
             return false;
         };
         let mut rotten = BytesMut::from(&bytes[..]);
         for _ in 0..=self.prng.below(3) {
-            let at = self.prng.below(rotten.len() as u64) as usize;
+            let at = start + self.prng.below(length as u64) as usize;
             rotten[at] ^= 1 << self.prng.below(8);
         }
         let changed = rotten[..] != bytes[..];

@@ -216,11 +216,13 @@ fn rot_journal(disk: &mut SimDisk) {
     }
 }
 
-/// Both copies of an entry of the table rot: a page is lost with them.
+/// Both copies of an entry of the table rot: a page is lost with them. Of the entries in a sector it is the same
+/// one in both: of another one there would be one copy left, which may be an old one.
 fn rot_entry(disk: &mut SimDisk) {
-    if let Some([first, second]) = draw_entry(disk) {
-        disk.rot(first);
-        disk.rot(second);
+    if let Some(copies) = draw_entry(disk) {
+        for copy in copies {
+            disk.rot_within(copy, TABLE_ENTRY);
+        }
     }
 }
 
