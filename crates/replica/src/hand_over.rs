@@ -11,8 +11,8 @@
 //! - nobody hands over to a replica that is slow itself, or that was at fault a short while ago;
 //! - a slow replica is left out only if enough copies remain, and if nobody else is out for it.
 
-use holdfast_model::NodeId;
 use holdfast_model::record::{Record, SliceRecord};
+use holdfast_model::{CommandId, NodeId};
 use holdfast_stdx::Instant;
 use holdfast_wire::{HandOver, OutcomeCode};
 
@@ -139,6 +139,11 @@ impl Replica {
         }
         self.early.push_back(operation);
         None
+    }
+
+    /// Nobody wants a change any more, which came early if it came: it is not taken up.
+    pub(crate) fn withdraw_early(&mut self, command: CommandId) {
+        self.early.retain(|operation| operation.command != command);
     }
 
     /// Takes up what came early, or gives it back.

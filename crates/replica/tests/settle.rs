@@ -8,6 +8,10 @@ use holdfast_wire::{Message, OutcomeCode};
 
 use lab::{Lab, node};
 
+const SECOND: Duration = Duration::from_secs(1);
+/// After it a replica that is in sync again may be handed the lead.
+const REST: Duration = Duration::from_secs(8);
+
 fn settle(lab: &mut Lab, number: u16, command: CommandId) {
     lab.act(node(number), |replica, context| {
         replica.settle(context, command);
@@ -124,4 +128,26 @@ fn a_primary_that_is_deposed_says_that_it_cannot_know() {
         replica.handle_record(context, Some(record), true);
     });
     assert_eq!(lab.outcome(1, command), Some(OutcomeCode::Deposed));
+}
+
+/// An heir keeps what it is given until it leads. A portal that gives the command up before that hears that this replica cannot
+/// tell, and takes the command for one that nobody has: it must not be numbered afterwards.
+#[test]
+fn a_command_that_came_early_is_never_numbered() {
+    let mut lab = Lab::new(2, 1);
+    lab.kill(1);
+    lab.pass(2 * SECOND);
+    lab.start(1);
+    lab.pass_until(2 * SECOND, "node 1 is in sync", |lab| lab.is_in_sync(1));
+    lab.deaf = Some(node(2));
+    lab.pass_until(REST, "it is agreed", |lab| lab.record.primary == node(1));
+    let early = lab.begin_write(1, 2, 1, 5);
+    lab.settle();
+    settle(&mut lab, 1, early);
+    assert_eq!(lab.outcome(1, early), Some(OutcomeCode::NotPrimary));
+    lab.deaf = None;
+    lab.tell_record(2);
+    assert!(lab.leads(1), "without time passing");
+    lab.settle();
+    assert_eq!(lab.contents(1).get(&2), None, "it was given up");
 }

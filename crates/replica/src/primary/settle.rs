@@ -28,6 +28,7 @@ impl Replica {
     pub fn settle(&mut self, context: &mut dyn Context, command: CommandId) {
         let now = context.now();
         let Role::Primary(primary) = &mut self.role else {
+            self.withdraw_early(command);
             context.finish(command, OutcomeCode::NotPrimary);
             return;
         };
