@@ -13,11 +13,11 @@ use holdfast_control::Inventory;
 use holdfast_engine::Event;
 use holdfast_metadata::machine::Output;
 use holdfast_metadata::{ClientId, HistoryLimits, Machine};
+use holdfast_model::SliceId;
 use holdfast_model::metadata::{
     MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Revision,
 };
 use holdfast_model::record::SliceRecord;
-use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 
 use super::node::ProcessId;
@@ -143,9 +143,9 @@ impl Agreement {
         self.replaced
     }
 
-    /// Whether something that a dead process of a node has asked may arrive still.
-    pub(super) fn is_haunted_by(&self, node: NodeId) -> bool {
-        self.ghosts.keys().any(|(process, _)| process.node == node)
+    /// Whether something that a dead process has asked may arrive still.
+    pub(super) fn is_haunted(&self) -> bool {
+        !self.ghosts.is_empty()
     }
 
     /// Whether anybody has asked for a change that has not arrived yet.
@@ -153,7 +153,7 @@ impl Agreement {
         let pending = self.sessions.values().flat_map(|it| it.pending.values());
         let mut asked = pending.filter_map(|pending| pending.request.as_ref());
         let changes = asked.any(|request| matches!(request, MetadataRequest::Transact(_)));
-        changes || !self.ghosts.is_empty()
+        changes || self.is_haunted()
     }
 
     /// A slice's record.
