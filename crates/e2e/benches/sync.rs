@@ -45,6 +45,9 @@ fn main() -> Result<()> {
 struct Pace {
     per_second: f64,
     p99: Duration,
+    /// Medians: of which kind fewer end says what they wait for.
+    read: Duration,
+    write: Duration,
 }
 
 impl Pace {
@@ -56,6 +59,8 @@ impl Pace {
                 .latencies
                 .percentile(99.0)
                 .max(writes.latencies.percentile(99.0)),
+            read: reads.latencies.percentile(50.0),
+            write: writes.latencies.percentile(50.0),
         }
     }
 }
@@ -156,9 +161,14 @@ fn beside_load(
         ("sync", with),
         ("after", after),
     ] {
-        let Pace { per_second, p99 } = pace;
+        let Pace {
+            per_second,
+            p99,
+            read,
+            write,
+        } = pace;
         say(&format!(
-            "  {name:<7} {per_second:>6.0} IOPS  p99 {p99:.2?}"
+            "  {name:<7} {per_second:>6.0} IOPS  p99 {p99:.2?}  p50 reads {read:.2?}, writes {write:.2?}"
         ))?;
     }
     Ok([
