@@ -56,6 +56,14 @@ pub struct Seen {
     pub free_bytes: u64,
 }
 
+impl Seen {
+    /// The bytes that copies may take: what is free, but for a margin.
+    #[must_use]
+    pub const fn spare_bytes(&self) -> u64 {
+        self.free_bytes.saturating_sub(self.bytes / MARGIN_SHARE)
+    }
+}
+
 impl Sight {
     /// Whether a node answers, with open devices.
     #[must_use]
@@ -72,7 +80,7 @@ impl Sight {
     /// The bytes of a node that copies may take: what is free, but for a margin.
     pub(crate) fn spare(&self, node: NodeId) -> u64 {
         let seen = self.nodes.get(&node).copied().unwrap_or_default();
-        seen.free_bytes.saturating_sub(seen.bytes / MARGIN_SHARE)
+        seen.spare_bytes()
     }
 
     /// For how long a node has been silent; for ever if it was never heard.

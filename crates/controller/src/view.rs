@@ -20,6 +20,7 @@ use crate::reports::Reports;
 
 mod causes;
 mod device_findings;
+mod drain;
 mod explain;
 mod holders;
 mod node_findings;

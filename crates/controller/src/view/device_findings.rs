@@ -31,7 +31,7 @@ pub(crate) fn alerts(reports: &Reports, record: &NodeRecord) -> impl Iterator<It
 }
 
 /// Pages are of 256 KiB, so nothing is said to be 0.
-fn quantity(bytes: u64) -> String {
+pub(super) fn quantity(bytes: u64) -> String {
     const MIB: u64 = 1 << 20;
     match bytes {
         0 => "0 MiB".to_owned(),

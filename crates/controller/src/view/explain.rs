@@ -336,7 +336,7 @@ fn make_room(node: &str) -> Vec<Remedy> {
     ]
 }
 
-fn add_node() -> Remedy {
+pub(crate) fn add_node() -> Remedy {
     Remedy {
         what: "start one more node, and admit it; or make room on those there are".to_owned(),
         command: Some("holdfast node add NAME".to_owned()),

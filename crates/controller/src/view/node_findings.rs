@@ -8,7 +8,7 @@ use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
 
 use super::explain::{metadata_words, remedy, start, wait};
-use super::{device_findings, standing};
+use super::{device_findings, drain, standing};
 use crate::reports::Reports;
 
 /// What there is to know.
@@ -19,7 +19,7 @@ pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
         NodeStanding::Removed => return findings,
         NodeStanding::Waiting => return vec![waiting(name)],
         NodeStanding::Maintenance => findings.push(maintenance(name)),
-        NodeStanding::Draining => findings.push(draining(inventory, node, name)),
+        NodeStanding::Draining => findings.push(draining(inventory, reports, node, name)),
         NodeStanding::Active => {}
     }
     match reports.metadata(node) {
@@ -79,7 +79,7 @@ fn maintenance(name: &str) -> Finding {
     }
 }
 
-fn draining(inventory: &Inventory, node: NodeId, name: &str) -> Finding {
+fn draining(inventory: &Inventory, reports: &Reports, node: NodeId, name: &str) -> Finding {
     let left = inventory.slices_on(node).count();
     if left == 0 {
         let remove = command(
@@ -98,9 +98,13 @@ fn draining(inventory: &Inventory, node: NodeId, name: &str) -> Finding {
         "let what is there stay after all".to_owned(),
         format!("holdfast node drain {name} --cancel"),
     );
+    let mut waits_for = vec![wait(format!("{left} replicas to move away"))];
+    let (obstacles, mut remedies) = drain::obstacles(inventory, reports, node);
+    waits_for.extend(obstacles);
+    remedies.push(cancel);
     Finding {
-        waits_for: vec![wait(format!("{left} replicas to move away"))],
-        remedies: vec![cancel],
+        waits_for,
+        remedies,
         ..finding(
             FindingKind::Draining,
             format!("it is being drained: {left} replicas are there still"),

@@ -421,7 +421,8 @@ fn nodes_that_wait_are_full_or_are_drained_are_explained() {
     assert!(delete.what.contains("ALL ITS DATA IS LOST"));
     assert_eq!(
         commands(&nodes[1].findings[0]),
-        ["holdfast node drain n2 --cancel"]
+        // There is no node for it before n3 is admitted.
+        ["holdfast node add NAME", "holdfast node drain n2 --cancel"]
     );
     assert_eq!(commands(&nodes[2].findings[0]), ["holdfast node add n3"]);
 }
@@ -461,4 +462,46 @@ fn a_copy_without_room_is_told_with_what_is_missing() {
     let protection = protection_of(&inventory, &reports);
     assert_eq!(protection.work.seconds_left, None);
     assert_eq!(protection.waits_for.len(), 1);
+}
+
+/// The same slice, drained from n2, where n3 could have it, is full, and is not there.
+#[test]
+fn a_drain_that_cannot_go_on_says_why() {
+    let mut inventory = two_of(Membership::InSync);
+    stands(&mut inventory, 2, Wanted::Draining);
+    let drain = |reports: &Reports| {
+        let nodes = explain(&inventory, reports).nodes;
+        let node = nodes.into_iter().find(|it| it.node == "n2");
+        node.expect("n2 is being drained").findings.remove(0)
+    };
+    let moves = ("2 replicas to move away", None);
+
+    let goes_on = drain(&Reports::of([serves(1, &[0, 1]), idle(2), idle(3)]));
+    assert_eq!(waits(&goes_on), [moves]);
+    assert_eq!(commands(&goes_on), ["holdfast node drain n2 --cancel"]);
+
+    let mut small = idle(3);
+    small.room.bytes = 100 * MIB;
+    small.room.used_bytes = 0;
+    let no_room = drain(&Reports::of([serves(1, &[0, 1]), idle(2), small]));
+    let room = "room for 2 slices, as slice 0 of demo: it holds 100 MiB, and no node without a copy has \
+                more than 98 MiB to spare";
+    assert_eq!(waits(&no_room), [moves, (room, None)]);
+    let all = [
+        "holdfast device add NODE PATH",
+        "holdfast node add NAME",
+        "holdfast node drain n2 --cancel",
+    ];
+    assert_eq!(commands(&no_room), all);
+
+    let too_few = drain(&Reports::of([serves(1, &[0, 1]), idle(2)]));
+    let node = "one more node for 2 slices, as slice 0 of demo: each other node that is up and takes \
+                replicas has a copy";
+    assert_eq!(waits(&too_few), [moves, (node, None)]);
+    assert_eq!(commands(&too_few), all[1..]);
+
+    let not_served = drain(&Reports::of([idle(2), idle(3)]));
+    let served = "2 slices, as slice 0 of demo, to be served again: there is nothing to copy from, and the \
+                  copy here may be the last good one";
+    assert_eq!(waits(&not_served), [moves, (served, None)]);
 }
