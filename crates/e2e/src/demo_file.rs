@@ -64,8 +64,8 @@ pub struct VolumeShow {
     pub name: String,
     /// Its size.
     pub bytes: u64,
-    /// Written pages, once whatever the copies.
-    pub used_bytes: u64,
+    /// Written pages, once whatever the copies; none while no node has told yet.
+    pub used_bytes: Option<u64>,
     /// Its policy.
     pub policy: String,
     /// How it is.
@@ -310,5 +310,11 @@ mod tests {
         assert!(volume.is_held_by("n2") && !volume.is_held_by("n3"));
         assert_eq!(volume.primaries(), ["n1"]);
         assert_eq!(volume.epochs(), BTreeMap::from([(0, 3)]));
+        assert_eq!(volume.used_bytes, Some(262_144));
+
+        // A moment after a start no node has told.
+        let text = text.replace("262144", "null");
+        let volume: VolumeShow = serde_json::from_str(&text).unwrap();
+        assert_eq!(volume.used_bytes, None);
     }
 }

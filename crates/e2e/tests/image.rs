@@ -59,9 +59,9 @@ fn an_image_written_through_one_node_is_read_through_the_others() {
 
 fn wait_until_used(demo: &Demo, expected: impl Fn(u64) -> bool) -> Result<()> {
     let waited = wait_until("used_bytes is true", USED_WITHIN, || {
-        Ok(expected(demo.volume("demo")?.used_bytes))
+        Ok(demo.volume("demo")?.used_bytes.is_some_and(&expected))
     });
     let last = demo.volume("demo")?.used_bytes;
-    waited.with_context(|| format!("used_bytes is {last}"))?;
+    waited.with_context(|| format!("used_bytes is {last:?}"))?;
     Ok(())
 }
