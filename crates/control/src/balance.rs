@@ -1,24 +1,28 @@
-//! Evening out what nodes hold and lead, once nothing else is to be done.
+//! Better places for what is whole already, once nothing else is to be done: copies that share a site move
+//! apart, and then what nodes hold and lead is evened out.
 //!
 //! Invariants:
-//! - a replica moves only if the node that it leaves is heavier even after that than the other one
-//!   becomes: every move makes the nodes more equal, so that moves end, and none is undone;
-//! - so growth by empty nodes moves replicas to these only, no more than an equal share of all;
-//! - a move puts no two copies in one site that were in two.
+//! - a replica moves apart only if its slice is on more sites after that, to a node whose site was told;
+//! - another one moves only if the node that it leaves is heavier even after that than the other one
+//!   becomes, and its slice is on no fewer sites: every such move makes the nodes more equal;
+//! - so moves end, and none is undone;
+//! - growth by empty nodes moves replicas to these only, no more than an equal share of all;
+//! - nodes are evened out only where the settings say so; copies move apart in any case.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use holdfast_model::record::{SliceRecord, WishRecord};
 use holdfast_model::{NodeId, SliceId};
 
-use crate::placement::{Load, share_site};
+use crate::placement::{Load, on_more_sites, share_site};
 use crate::steer::Planner;
 
 /// Moves that are planned at a time: the next pass sees what came of them.
 const MOVES_MAX: usize = 16;
 
-/// The moves that are due: of replicas, or else of the lead.
+/// The moves that are due: apart, or else of replicas, or else of the lead.
 pub(crate) fn moves(planner: &Planner<'_>) -> Vec<(SliceId, WishRecord)> {
     let active = planner.inventory.nodes.keys();
     let active = active.filter(|node| planner.inventory.is_active(**node));
@@ -28,9 +32,13 @@ pub(crate) fn moves(planner: &Planner<'_>) -> Vec<(SliceId, WishRecord)> {
         loads: loads.collect(),
         moved: BTreeMap::new(),
     };
-    while balance.moved.len() < MOVES_MAX && balance.move_replica() {}
-    if balance.moved.is_empty() {
-        while balance.moved.len() < MOVES_MAX && balance.move_lead() {}
+    let evens = planner.inventory.settings.record.rebalance;
+    balance.repeat(Balance::move_apart);
+    if balance.moved.is_empty() && evens {
+        balance.repeat(Balance::move_replica);
+    }
+    if balance.moved.is_empty() && evens {
+        balance.repeat(Balance::move_lead);
     }
     balance.moved.into_iter().collect()
 }
@@ -42,6 +50,63 @@ struct Balance<'a, 'b> {
 }
 
 impl Balance<'_, '_> {
+    /// Makes the same kind of move as long as there are any.
+    fn repeat(&mut self, mut make: impl FnMut(&mut Self) -> bool) {
+        while self.moved.len() < MOVES_MAX && make(self) {}
+    }
+
+    /// Moves one replica out of a site that has another one of its slice; false if there is none, or nowhere to
+    /// move it to.
+    fn move_apart(&mut self) -> bool {
+        let slices = self.planner.slices().map(|(record, _)| record);
+        let found = slices.filter(|record| self.may_change(record));
+        let found = found.filter_map(|record| {
+            let to = self.apart(record)?;
+            Some((record, self.crowded(record)?, to))
+        });
+        match found.min_by_key(|(record, ..)| record.slice) {
+            Some((record, from, to)) => self.replace(record, from, to),
+            None => false,
+        }
+    }
+
+    /// The node of a slice that shares its site with another one of it, and can best do without it.
+    fn crowded(&self, record: &SliceRecord) -> Option<NodeId> {
+        let crowded = nodes_of(record).filter(|node| self.meets(others_of(record, *node), *node));
+        crowded.min_by_key(|node| {
+            let load = self.loads.get(node);
+            let weight = load.map_or(u128::MAX, |load| load.weight(load.replicas));
+            // One that is led elsewhere is moved with less ado.
+            (record.preferred == *node, Reverse(weight), *node)
+        })
+    }
+
+    /// The lightest node that puts a slice on one more site.
+    fn apart(&self, record: &SliceRecord) -> Option<NodeId> {
+        let nodes = on_more_sites(self.planner.inventory, record).into_iter();
+        let loads = nodes.filter_map(|node| Some((node, self.loads.get(&node)?)));
+        let fit = loads.filter(|(node, load)| !load.is_tight() && self.may_take(record, *node));
+        let lightest = fit.min_by_key(|(node, load)| (load.weight(load.replicas + 1), *node));
+        lightest.map(|(node, _)| node)
+    }
+
+    /// Whether one of these is in the site of a node.
+    fn meets(&self, mut others: impl Iterator<Item = NodeId>, node: NodeId) -> bool {
+        others.any(|it| share_site(self.planner.inventory, it, node))
+    }
+
+    /// Whether a slice may be given another place now.
+    fn may_change(&self, record: &SliceRecord) -> bool {
+        !self.moved.contains_key(&record.slice) && self.planner.may_move(record.primary)
+    }
+
+    /// Whether a node may be given one more replica, of a slice that it does not have.
+    fn may_take(&self, record: &SliceRecord, node: NodeId) -> bool {
+        record.replica(node).is_none()
+            && self.planner.may_move(node)
+            && self.planner.has_room(node, record.slice)
+    }
+
     /// Moves one replica, from as heavy a node as there is to as light a one; false if there is none.
     fn move_replica(&mut self) -> bool {
         let mut pairs = Vec::new();
@@ -51,7 +116,7 @@ impl Balance<'_, '_> {
                     && heavy.weight(heavy.replicas - 1) >= light.weight(light.replicas + 1);
                 if evens && !light.is_tight() {
                     let gain = heavy.weight(heavy.replicas) - light.weight(light.replicas);
-                    pairs.push((core::cmp::Reverse(gain), *from, *to));
+                    pairs.push((Reverse(gain), *from, *to));
                 }
             }
         }
@@ -63,21 +128,11 @@ impl Balance<'_, '_> {
 
     fn move_between(&mut self, from: NodeId, to: NodeId) -> bool {
         let fits = |record: &&SliceRecord| {
-            let others = || {
-                record
-                    .replicas
-                    .iter()
-                    .map(|it| it.node)
-                    .filter(|it| *it != from)
-            };
-            let meets = |node| others().any(|it| share_site(self.planner.inventory, it, node));
+            let meets = |node| self.meets(others_of(record, from), node);
             record.replica(from).is_some()
-                && record.replica(to).is_none()
                 && (!meets(to) || meets(from))
-                && !self.moved.contains_key(&record.slice)
-                && self.planner.may_move(record.primary)
-                && self.planner.may_move(to)
-                && self.planner.has_room(to, record.slice)
+                && self.may_change(record)
+                && self.may_take(record, to)
         };
         let slices = self.planner.slices().map(|(record, _)| record);
         // One that is led elsewhere is moved with less ado.
@@ -88,8 +143,12 @@ impl Balance<'_, '_> {
         let Some(record) = found else {
             return false;
         };
-        let nodes = record.replicas.iter().map(|replica| replica.node);
-        let mut nodes: Vec<NodeId> = nodes.filter(|node| *node != from).collect();
+        self.replace(record, from, to)
+    }
+
+    /// Lets one node have a replica in place of another one.
+    fn replace(&mut self, record: &SliceRecord, from: NodeId, to: NodeId) -> bool {
+        let mut nodes: Vec<NodeId> = others_of(record, from).collect();
         nodes.push(to);
         let primaries = |node: &NodeId| self.loads.get(node).map_or(u64::MAX, |it| it.primaries);
         let preferred = if record.preferred == from {
@@ -119,14 +178,14 @@ impl Balance<'_, '_> {
             })
             .filter_map(|(record, to)| {
                 let gap = primaries(record.preferred)?.checked_sub(primaries(to)?)?;
-                (gap >= 2).then_some((core::cmp::Reverse(gap), record.slice, to))
+                (gap >= 2).then_some((Reverse(gap), record.slice, to))
             })
             .min();
         let Some((_, slice, to)) = best else {
             return false;
         };
         let record = &self.planner.inventory.slices[&slice];
-        let nodes = record.replicas.iter().map(|replica| replica.node).collect();
+        let nodes = nodes_of(record).collect();
         self.note(record, nodes, to)
     }
 
@@ -149,3 +208,14 @@ impl Balance<'_, '_> {
         true
     }
 }
+
+fn nodes_of(record: &SliceRecord) -> impl Iterator<Item = NodeId> + Clone {
+    record.replicas.iter().map(|replica| replica.node)
+}
+
+fn others_of(record: &SliceRecord, node: NodeId) -> impl Iterator<Item = NodeId> {
+    nodes_of(record).filter(move |it| *it != node)
+}
+
+#[cfg(test)]
+mod tests;

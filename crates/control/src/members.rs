@@ -21,6 +21,7 @@ use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::Duration;
 
 use crate::Inventory;
+use crate::placement::is_tight;
 use crate::writing::{absent, as_found, put, still_at};
 
 /// Letters in a site's name at most; it stands in tables.
@@ -61,6 +62,12 @@ impl Seen {
     #[must_use]
     pub const fn spare_bytes(&self) -> u64 {
         self.free_bytes.saturating_sub(self.bytes / MARGIN_SHARE)
+    }
+
+    /// Whether so little is free that a node is given nothing while others have more.
+    #[must_use]
+    pub const fn is_tight(&self) -> bool {
+        is_tight(self.bytes, self.free_bytes)
     }
 }
 

@@ -15,7 +15,7 @@ use holdfast_model::{NodeId, StoreId};
 
 use crate::Inventory;
 
-/// A node with less than one part in so many of its room free is given nothing while others have more.
+/// A node is tight if less than one part in so many of its room is free.
 const TIGHT_SHARE: u64 = 10;
 /// What one replica weighs on a node of so many bytes is this over the bytes: fine enough to tell
 /// nodes of many terabytes apart.
@@ -39,8 +39,13 @@ impl Load {
     }
 
     pub(crate) fn is_tight(&self) -> bool {
-        self.free_bytes < self.bytes / TIGHT_SHARE
+        is_tight(self.bytes, self.free_bytes)
     }
+}
+
+/// Whether so little of a node's bytes is free that it is given nothing while others have more.
+pub(crate) const fn is_tight(bytes: u64, free_bytes: u64) -> bool {
+    free_bytes < bytes / TIGHT_SHARE
 }
 
 /// What nodes hold, and lead.
@@ -112,6 +117,26 @@ impl Loads {
 pub(crate) fn share_site(inventory: &Inventory, one: NodeId, other: NodeId) -> bool {
     let site = inventory.site_of(one);
     site.is_some() && site == inventory.site_of(other)
+}
+
+/// The nodes with which a slice would be on one more site: active, and in a site that was told where none of its
+/// replicas is. None if no two of its replicas share a site.
+#[must_use]
+pub fn on_more_sites(inventory: &Inventory, slice: &SliceRecord) -> Vec<NodeId> {
+    let replicas = || slice.replicas.iter().map(|replica| replica.node);
+    let shares = |one: NodeId| {
+        let mut others = replicas().filter(|it| *it != one);
+        others.any(|it| share_site(inventory, it, one))
+    };
+    if !replicas().any(shares) {
+        return Vec::new();
+    }
+    let adds = |node: &NodeId| {
+        inventory.is_active(*node)
+            && inventory.site_of(*node).is_some()
+            && !replicas().any(|it| share_site(inventory, it, *node))
+    };
+    inventory.nodes.keys().copied().filter(adds).collect()
 }
 
 /// The nodes to choose from, with what they have already.

@@ -200,8 +200,7 @@ impl<'a> Planner<'a> {
         };
         let active = |node: &&NodeId| self.inventory.is_active(**node);
         let mut nodes = self.inventory.nodes.keys().filter(active);
-        self.inventory.settings.record.rebalance
-            && self.inventory.wishes.is_empty()
+        self.inventory.wishes.is_empty()
             && nodes.all(|node| self.sight.is_up(*node))
             && self.slices().all(|(record, volume)| whole(record, volume))
     }
