@@ -26,6 +26,7 @@ mod holders;
 mod node_findings;
 mod prospect;
 mod scrub;
+mod sites;
 mod work;
 
 use work::{Missing, MissingState};
@@ -67,6 +68,7 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
         let health = worst_of(&healths);
         worst = worst.max(health);
         alerts.extend(volume_alert(&volume.record, &healths));
+        alerts.extend(sites::alert(inventory, reports, &volume.record));
         volumes.total += 1;
         match health {
             Health::Healthy => volumes.healthy += 1,

@@ -62,6 +62,8 @@ pub enum FindingKind {
     BadBlocks,
     /// There are fewer copies than the policy says, and no node for more.
     NoPlace,
+    /// Copies are in one site, and another site has none.
+    SharedSite,
     /// A node's devices are not open, or have failed.
     DevicesFailed,
     /// A node does without one of its devices, which is missing or has failed.
@@ -108,14 +110,14 @@ pub struct Finding {
     pub remedies: Vec<Remedy>,
 }
 
-/// A volume that is not as it should be.
+/// A volume about which there is something to know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VolumeFindings {
     /// Its name.
     pub volume: String,
-    /// How it is.
+    /// How it is: it may be healthy, where what there is to know is no lack of copies.
     pub health: Health,
-    /// Why.
+    /// What.
     pub findings: Vec<Finding>,
 }
 
@@ -126,7 +128,7 @@ pub struct Explanation {
     pub protection: Protection,
     /// What there is to know about nodes.
     pub nodes: Vec<NodeFindings>,
-    /// The volumes that are not healthy, by name.
+    /// The volumes about which there is something to know, by name; those that are not healthy among them.
     pub volumes: Vec<VolumeFindings>,
     /// The revision of the metadata from which this was made; zero if the metadata did not answer: then
     /// this is what one node knows by itself.

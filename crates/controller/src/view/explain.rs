@@ -17,7 +17,7 @@ use holdfast_model::record::VolumeRecord;
 use super::causes::{self, Cause, Group, Holder, Past};
 use super::prospect::Prospect;
 use super::work::{self, Missing};
-use super::{holders, name, node_findings, slice_healths, worst_of};
+use super::{holders, name, node_findings, sites, slice_healths, worst_of};
 use crate::reports::Reports;
 
 /// Why the cluster is not healthy.
@@ -124,7 +124,7 @@ fn of_volume(
 ) -> Option<VolumeFindings> {
     let health = worst_of(&slice_healths(inventory, reports, volume));
     let groups = causes::of_volume(inventory, reports, volume);
-    let findings = groups.iter().map(|(cause, group)| Finding {
+    let causes = groups.iter().map(|(cause, group)| Finding {
         kind: kind(cause),
         what: what(inventory, volume, cause, group),
         slices: u32::try_from(group.indexes.len()).unwrap_or(u32::MAX),
@@ -133,10 +133,12 @@ fn of_volume(
         waits_for: waits_for(inventory, reports, cause, group),
         remedies: remedies(inventory, cause),
     });
-    (health != Health::Healthy).then(|| VolumeFindings {
+    let mut findings: Vec<Finding> = causes.collect();
+    findings.extend(sites::of_volume(inventory, reports, volume));
+    (!findings.is_empty()).then(|| VolumeFindings {
         volume: volume.name.clone(),
         health,
-        findings: findings.collect(),
+        findings,
     })
 }
 
@@ -372,7 +374,7 @@ pub(crate) fn names(inventory: &Inventory, nodes: &[NodeId]) -> String {
 }
 
 /// Numbers in order as runs: "0-3 7". Of many runs the first are told.
-fn runs(indexes: &[u32]) -> String {
+pub(crate) fn runs(indexes: &[u32]) -> String {
     const RUNS_MAX: usize = 16;
     let runs = indexes.chunk_by(|one, next| one + 1 == *next);
     let mut told: Vec<String> = runs

@@ -170,6 +170,7 @@ fn text(list: &NodeList) -> String {
             [
                 node.name.clone(),
                 state,
+                known(node.site.clone()),
                 node.portal.clone(),
                 node.api.clone(),
                 node.replicas.to_string(),
@@ -187,6 +188,7 @@ fn text(list: &NodeList) -> String {
         [
             "NODE",
             "STATE",
+            "SITE",
             "PORTAL",
             "API",
             "REPLICAS",
@@ -202,7 +204,7 @@ fn text(list: &NodeList) -> String {
     )
 }
 
-/// What only a node that is up tells.
+/// What not every node tells, or has.
 fn known(told: Option<String>) -> String {
     told.unwrap_or_else(|| "-".to_owned())
 }

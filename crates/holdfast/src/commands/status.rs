@@ -12,7 +12,8 @@ use crate::output::{Output, bytes};
 pub(crate) async fn show(global: &Global, output: &Output) -> Result<(), Failure> {
     let status = client(global).status().await?;
     output.result(&status, || text(&status))?;
-    if !status.protection.protected && !output.is_for_programs() {
+    let is_well = status.protection.protected && status.alerts.is_empty();
+    if !is_well && !output.is_for_programs() {
         output.talk(
             "\nhint: `holdfast status --explain` says what is waited for, and what you may do",
         );

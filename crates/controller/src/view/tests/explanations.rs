@@ -505,3 +505,66 @@ fn a_drain_that_cannot_go_on_says_why() {
                   copy here may be the last good one";
     assert_eq!(waits(&not_served), [moves, (served, None)]);
 }
+
+#[test]
+fn copies_that_share_a_site_are_told_with_what_they_wait_for() {
+    let mut inventory = two_of(Membership::InSync);
+    stands(&mut inventory, 3, Wanted::Active);
+    for (node, site) in [(1, "a"), (2, "a"), (3, "b")] {
+        let intent = inventory
+            .intents
+            .get_mut(&NodeId(node))
+            .expect("it is there");
+        intent.record.site = Some(site.to_owned());
+    }
+    let well = Reports::of([serves(1, &[0, 1]), idle(2), idle(3)]);
+    let alerts = said(&status(&inventory, &well));
+    assert_eq!(
+        alerts,
+        ["warning: volume demo: 2 of 2 slices have copies in one site, and none in another"]
+    );
+    assert_eq!(status(&inventory, &well).health, Health::Healthy);
+    let turn = only(&inventory, &well);
+    assert_eq!(turn.kind, FindingKind::SharedSite);
+    assert_eq!((turn.slices, turn.indexes.as_str()), (2, "0-1"));
+    assert_eq!(waits(&turn).len(), 1);
+    assert!(waits(&turn)[0].0.starts_with("its turn:"), "{turn:?}");
+    assert!(turn.remedies.is_empty());
+
+    let mut full = idle(3);
+    full.room.used_bytes = full.room.bytes / 20 * 19;
+    let no_room = only(
+        &inventory,
+        &Reports::of([serves(1, &[0, 1]), idle(2), full]),
+    );
+    assert!(waits(&no_room)[0].0.starts_with("room in another site"));
+    let add = ["holdfast device add NODE PATH", "holdfast node add NAME"];
+    assert_eq!(commands(&no_room), add);
+
+    for index in [0, 1] {
+        let wish = WishRecord {
+            schema: 1,
+            slice: slice_record(index, &[]).slice,
+            nodes: vec![NodeId(1), NodeId(3)],
+            kept: vec![NodeId(2)],
+            preferred: NodeId(1),
+        };
+        inventory.wishes.insert(wish.slice, versioned(wish));
+    }
+    let moves = only(&inventory, &well);
+    assert_eq!(
+        waits(&moves),
+        [("the copy in another site to have everything", None)]
+    );
+
+    // Where it lacks a copy that comes first.
+    let mut degraded = inventory.clone();
+    for slice in degraded.slices.values_mut() {
+        slice.replicas[1].membership = AWAY;
+    }
+    let found = explain(&degraded, &well).volumes.remove(0).findings;
+    assert!(
+        found.iter().all(|it| it.kind != FindingKind::SharedSite),
+        "{found:?}"
+    );
+}

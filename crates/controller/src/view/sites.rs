@@ -1,0 +1,132 @@
+//! Copies that share a site, while another site has none of their slice.
+//!
+//! It repeats what `control` plans by, for people. Slices that lack copies are left out: what they lack comes first.
+
+use std::collections::BTreeMap;
+
+use holdfast_api::documents::{Alert, Finding, FindingKind, Health, Remedy, Severity, Wait};
+use holdfast_control::{Inventory, Seen, on_more_sites};
+use holdfast_model::NodeId;
+use holdfast_model::record::{SliceRecord, VolumeRecord};
+
+use super::explain::{add_node, runs, wait};
+use super::{slice_health, slice_used_bytes};
+use crate::reports::Reports;
+
+/// How it comes that a slice is on fewer sites than it could be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// It is on its way.
+    Moves,
+    /// It moves when nothing else is to be done.
+    Waits,
+    /// No node of another site has room for it.
+    NoRoom,
+}
+
+/// What there is to know about a volume.
+pub(crate) fn of_volume(
+    inventory: &Inventory,
+    reports: &Reports,
+    volume: &VolumeRecord,
+) -> Vec<Finding> {
+    let mut stages: BTreeMap<Stage, Vec<u32>> = BTreeMap::new();
+    for (slice, others) in crowded(inventory, reports, volume) {
+        let stage = stage(inventory, reports, slice, &others);
+        stages.entry(stage).or_default().push(slice.slice.index);
+    }
+    let finding = |(stage, indexes): (Stage, Vec<u32>)| Finding {
+        kind: FindingKind::SharedSite,
+        what: "copies are in one site, and another site has none".to_owned(),
+        slices: u32::try_from(indexes.len()).unwrap_or(u32::MAX),
+        indexes: runs(&indexes),
+        work: None,
+        waits_for: vec![waits_for(stage)],
+        remedies: remedies(stage),
+    };
+    stages.into_iter().map(finding).collect()
+}
+
+/// What to tell of a volume in one line.
+pub(crate) fn alert(
+    inventory: &Inventory,
+    reports: &Reports,
+    volume: &VolumeRecord,
+) -> Option<Alert> {
+    let count = crowded(inventory, reports, volume).count();
+    (count > 0).then(|| Alert {
+        severity: Severity::Warning,
+        subject: format!("volume {}", volume.name),
+        detail: format!(
+            "{count} of {} slices have copies in one site, and none in another",
+            volume.slice_count()
+        ),
+    })
+}
+
+/// The slices that could be on more sites, and the nodes with which they would be.
+fn crowded<'a>(
+    inventory: &'a Inventory,
+    reports: &'a Reports,
+    volume: &'a VolumeRecord,
+) -> impl Iterator<Item = (&'a SliceRecord, Vec<NodeId>)> {
+    inventory.slices_of(volume).filter_map(move |slice| {
+        let others = on_more_sites(inventory, slice);
+        let is_crowded =
+            !others.is_empty() && slice_health(reports, slice, volume.policy) == Health::Healthy;
+        is_crowded.then_some((slice, others))
+    })
+}
+
+fn stage(
+    inventory: &Inventory,
+    reports: &Reports,
+    slice: &SliceRecord,
+    others: &[NodeId],
+) -> Stage {
+    let wish = inventory.wishes.get(&slice.slice);
+    if wish.is_some_and(|wish| others.iter().any(|it| wish.record.nodes.contains(it))) {
+        return Stage::Moves;
+    }
+    let used = slice_used_bytes(reports, slice).unwrap_or(0);
+    let has_room = |node: &NodeId| {
+        reports.room(*node).is_none_or(|room| {
+            let seen = Seen {
+                bytes: room.bytes,
+                free_bytes: room.free_bytes(),
+                ..Seen::default()
+            };
+            !seen.is_tight() && used <= seen.spare_bytes()
+        })
+    };
+    if others.iter().any(has_room) {
+        Stage::Waits
+    } else {
+        Stage::NoRoom
+    }
+}
+
+fn waits_for(stage: Stage) -> Wait {
+    wait(match stage {
+        Stage::Moves => "the copy in another site to have everything",
+        Stage::Waits => {
+            "its turn: copies move apart, a few at a time, when every node is up and no volume lacks a copy"
+        }
+        Stage::NoRoom => {
+            "room in another site: a node takes such a copy as long as a tenth of it is free"
+        }
+    })
+}
+
+fn remedies(stage: Stage) -> Vec<Remedy> {
+    match stage {
+        Stage::Moves | Stage::Waits => Vec::new(),
+        Stage::NoRoom => vec![
+            Remedy {
+                what: "add a device to a node in a site that has no copy".to_owned(),
+                command: Some("holdfast device add NODE PATH".to_owned()),
+            },
+            add_node(),
+        ],
+    }
+}
