@@ -80,6 +80,8 @@ pub const POINTS: &[(&str, &[&str])] = &[
             "maintenance off: refused",
             "remove",
             "remove: refused",
+            "site",
+            "site: refused",
         ],
     ),
     (

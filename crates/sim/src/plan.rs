@@ -16,6 +16,7 @@ mod mix;
 mod operators;
 mod settings;
 mod shape;
+mod sites;
 
 use holdfast_model::NodeId;
 use holdfast_stdx::{Duration, Prng};
@@ -116,6 +117,8 @@ impl RunPlan {
         plan.add_hanging_reads(profile, weather, &mut Prng::from_seed(own));
         let own = own ^ HANGING_READS ^ SETTINGS;
         plan.add_settings(profile, weather, &mut Prng::from_seed(own));
+        let own = own ^ SETTINGS ^ SITES;
+        plan.add_sites(weather, &mut Prng::from_seed(own));
         plan
     }
 
@@ -198,5 +201,7 @@ const DEVICES: u64 = 0x0DE7_1CE5;
 const HANGING_READS: u64 = 0x4EAD_5000;
 /// The same for settings that change.
 const SETTINGS: u64 = 0x5E77_1265;
+/// The same for where nodes stand.
+const SITES: u64 = 0x0051_7E50;
 /// Episodes of a long run for each that a short one has.
 const LONG_TIMES: u64 = 6;

@@ -207,6 +207,10 @@ impl Watch {
         if let Fault::Order(_, order) = fault {
             self.coverage.reach("order", order_name(*order, done));
         }
+        if let Fault::Site(..) = fault {
+            let point = if done { "site" } else { "site: refused" };
+            self.coverage.reach("order", point);
+        }
         if let Fault::Settings(change) = fault {
             let point = if done { change.name() } else { "held back" };
             self.coverage.reach("settings", point);

@@ -89,6 +89,8 @@ pub enum Fault {
     Scrub,
     /// The operator orders something of a node.
     Order(NodeId, Order),
+    /// The operator says in which of a few sites a node stands.
+    Site(NodeId, u8),
     /// The operator changes one of the cluster's settings.
     Settings(SettingsChange),
     /// A replica of some slice is wanted elsewhere, or another one is to lead.
@@ -175,6 +177,7 @@ impl Cluster {
             Fault::Scrub => result = self.scrub().map(drop),
             Fault::PutBack(node) => done = self.put_back(node),
             Fault::Order(node, order) => done = self.order(node, order),
+            Fault::Site(node, site) => done = self.tell_site(node, site),
             Fault::Settings(change) => done = self.change_settings(change),
             Fault::Move => done = self.move_slice(),
             Fault::Device(node, change) => match self.device_change(node, change) {

@@ -18,6 +18,21 @@ impl Cluster {
     /// The operator orders something of a node, over any node that reaches the metadata. Says whether it
     /// was not refused.
     pub(super) fn order(&mut self, node: NodeId, what: Order) -> bool {
+        self.order_with(node, what, None)
+    }
+
+    /// The operator says where a node of the cluster stands. Says whether it was not refused.
+    pub(super) fn tell_site(&mut self, node: NodeId, site: u8) -> bool {
+        let inventory = self.inventory();
+        // Whoever waits, or was removed, is added by an order of its own.
+        let is_part = inventory.is_some_and(|inventory| match inventory.part_of(node) {
+            Part::Waiting => false,
+            Part::Of(standing) => standing != NodeStanding::Removed,
+        });
+        is_part && self.order_with(node, Order::Add, Some(&format!("site-{site}")))
+    }
+
+    fn order_with(&mut self, node: NodeId, what: Order, site: Option<&str>) -> bool {
         let Some(over) = self.choose_who_is_asked() else {
             return false;
         };
@@ -25,7 +40,7 @@ impl Cluster {
             return false;
         };
         let sight = self.sight(over, &inventory, &mut BTreeMap::new());
-        match order(&inventory, &sight, node, what, None) {
+        match order(&inventory, &sight, node, what, site) {
             Ok(Some(transaction)) => self.write_order(over, transaction),
             Ok(None) => {}
             Err(refusal) => {
