@@ -8,7 +8,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use holdfast_format::zero::is_zero_block;
+use holdfast_format::zero::{ZERO_BLOCK_CHECKSUM, is_zero_block};
 use holdfast_format::{Body, Install};
 use holdfast_journal::GroupNumber;
 use holdfast_model::{
@@ -173,10 +173,10 @@ impl Item {
                     let index = (block.0 - start.0) as usize;
                     let bit = 1 << block.within_page();
                     let bytes = &data[index * BLOCK_SIZE..(index + 1) * BLOCK_SIZE];
-                    if !self.bad.is_empty() && self.bad.contains(&(index as u32)) {
-                        masks.bad |= bit;
-                    } else if is_zero_block(checksums[index], bytes) {
+                    if self.was_zero(index, checksums[index], bytes) {
                         masks.zero |= bit;
+                    } else if self.is_bad(index) {
+                        masks.bad |= bit;
                     } else {
                         masks.data |= bit;
                     }
@@ -200,16 +200,26 @@ impl Item {
                 let index = (block.0 - start.0) as usize;
                 let checksum = checksums[index];
                 let data = data.slice(index * BLOCK_SIZE..(index + 1) * BLOCK_SIZE);
-                if self.bad.contains(&(index as u32)) {
-                    Paint::Bad(Some(checksum))
-                } else if is_zero_block(checksum, &data) {
+                if self.was_zero(index, checksum, &data) {
                     Paint::Zero
+                } else if self.is_bad(index) {
+                    Paint::Bad(Some(checksum))
                 } else {
                     Paint::Data { data, checksum }
                 }
             }
             Effect::Change(_) => Paint::Zero,
         }
+    }
+
+    fn is_bad(&self, index: usize) -> bool {
+        !self.bad.is_empty() && self.bad.contains(&(index as u32))
+    }
+
+    /// Whether a block of its data was zeros when it was written: of one that has rotted the checksum says so.
+    fn was_zero(&self, index: usize, checksum: u32, bytes: &[u8]) -> bool {
+        let rotted = || checksum == ZERO_BLOCK_CHECKSUM && self.is_bad(index);
+        is_zero_block(checksum, bytes) || rotted()
     }
 
     fn cost_with(&self, page_count: usize) -> u64 {

@@ -221,6 +221,36 @@ fn nothing_is_lost_where_power_fails_while_it_is_mended() {
     }
 }
 
+/// A block of zeros that was written, and of which the journal's copy rotted: its checksum says that it was zeros.
+#[test]
+fn what_was_zeros_is_zeros_when_it_rots_in_the_journal() {
+    let rotten = || {
+        let mut bench = Bench::filled();
+        let mut data = vec![0; 2 * BLOCK_SIZE];
+        data[0] = 1;
+        let range = BlockRange::new(64 * 5, 2);
+        bench.append(SLICE, range, data).expect("there is power");
+        // The last entry's data would be taken for a write that power cut short.
+        bench.write_page(6);
+        bench
+    };
+    for place in [0, 1] {
+        let mut bench = rotten();
+        let data = &places(&bench.devices)[&Kind::Data];
+        let last = data[data.len() - 2];
+        bench.devices[0][last - (1 - place) * BLOCK_SIZE] ^= 1;
+        let mut bench = open(&bench.devices, &[0, 1]);
+        for _ in 0..2 {
+            let found = blocks(&mut bench, 5);
+            let is_bad = matches!(found[0], BlockRead::Bad { .. });
+            assert_eq!(is_bad, place == 0, "{place}");
+            assert!(found[1] == BlockRead::Zero, "{place}");
+            assert!(matches!(found[2], BlockRead::Data { .. }), "{place}");
+            bench.rest().expect("there is power");
+        }
+    }
+}
+
 /// A check that has nothing to find changes nothing.
 #[test]
 fn a_sound_journal_is_left_alone() -> Result<(), Off> {
