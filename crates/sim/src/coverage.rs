@@ -143,6 +143,7 @@ pub const POINTS: &[(&str, &[&str])] = &[
             "dead: held back",
             "fails",
             "fails at an opening",
+            "later than its journal",
             "journal's fails",
             "lost",
             "away: missing",

@@ -416,6 +416,22 @@ pub enum OpenError {
         /// In which start the others were.
         start: u64,
     },
+    /// The device has seen a use of its store that the device with the journal has missed: that one is an older copy of
+    /// itself, or was one when the store was opened without this device.
+    #[error(
+        "the device was last used in start {start} of the store, and the one with the journal knows of {known}: \
+         that one is an older copy of itself, or the store has been opened with one while this device was away\n\n\
+         hint: bring back the newest copy of the device with the journal; if there is none, let other nodes bring \
+         what was on this device: take it out, or overwrite its first 2 MiB with zeros"
+    )]
+    LaterDevice {
+        /// The device.
+        disk: DiskId,
+        /// In which start the device with the journal was last used.
+        known: u64,
+        /// In which start this device was.
+        start: u64,
+    },
     /// The store has been opened so often that its numbers run out.
     #[error(
         "the store has been opened {USE_COUNTER_MAX} times, and cannot be once more\n\n\
@@ -451,6 +467,7 @@ impl OpenError {
             | Self::LargerSector { disk, .. }
             | Self::OlderSuperblocks { disk, .. }
             | Self::OlderDevice { disk, .. }
+            | Self::LaterDevice { disk, .. }
             | Self::NotListed { disk }
             | Self::DeviceFailed { disk } => Some(*disk),
             Self::NoFlashDevice

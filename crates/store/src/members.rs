@@ -47,14 +47,15 @@ pub(crate) fn choose(found: Vec<Found>, expected: &Expected) -> Result<Members, 
     if let Some((_, Err(newer))) = found.iter().find(|found| is_newer(found)) {
         return Err(*newer);
     }
-    let Some((device, first)) = journal_of(&found) else {
+    let Some(journal) = journal_of(&found) else {
         return Err(without_journal(found));
     };
+    let (device, first) = &journal;
     let is_expected = expected.cluster.is_none_or(|id| id == first.cluster)
         && expected.store.is_none_or(|id| id == first.store)
         && expected.node.is_none_or(|id| id == first.node);
     if !is_expected {
-        return Err(foreign(device.disk, &first));
+        return Err(foreign(device.disk, first));
     }
     let mut members = Members {
         devices: Vec::new(),
@@ -64,7 +65,7 @@ pub(crate) fn choose(found: Vec<Found>, expected: &Expected) -> Result<Members, 
     };
     let mut problem = None;
     for (geometry, superblock) in found {
-        match place_of(&geometry, superblock, &device, &first)? {
+        match place_of(&geometry, superblock, &journal)? {
             Ok(superblock) => members.devices.push((geometry, superblock)),
             Err((stray, error)) if first.is_of_version_1() || stray.is_none() => {
                 return Err(error);
@@ -80,14 +81,14 @@ pub(crate) fn choose(found: Vec<Found>, expected: &Expected) -> Result<Members, 
     }
     members
         .devices
-        .sort_by_key(|device| place_in_order(device, &first));
-    let missing = missing(&members.devices, &first);
+        .sort_by_key(|device| place_in_order(device, first));
+    let missing = missing(&members.devices, first);
     members.missing = missing.map_err(|missing| problem.unwrap_or(missing))?;
-    members.take_back(&first);
+    members.take_back(first);
     for (geometry, superblock) in &members.devices {
         must_be_as_then(geometry, superblock)?;
     }
-    must_agree(&members.devices, &first)?;
+    must_agree(&members.devices, first)?;
     must_be_newest(&members.devices)?;
     Ok(members)
 }
@@ -227,10 +228,10 @@ fn foreign(disk: DiskId, found: &Superblock) -> OpenError {
 fn place_of(
     geometry: &DeviceGeometry,
     superblock: Result<Superblock, OpenError>,
-    journal: &DeviceGeometry,
-    first: &Superblock,
+    journal: &Member,
 ) -> Result<Result<Superblock, (Option<Stray>, OpenError)>, OpenError> {
     let disk = geometry.disk;
+    let (_, first) = journal;
     let found = match superblock {
         Ok(found) => found,
         Err(error @ OpenError::Blank { .. }) => return Ok(Err((Some(Stray::Blank), error))),
@@ -242,11 +243,7 @@ fn place_of(
         return Ok(Err((stray, foreign(disk, &found))));
     }
     if found.list.generation > first.list.generation {
-        return Err(OpenError::OlderDevice {
-            disk: journal.disk,
-            known: first.use_counter,
-            start: found.use_counter,
-        });
+        return Err(is_later(&(*geometry, found), journal));
     }
     let is_listed = if first.is_of_version_1() || found.is_of_version_1() {
         found.device_count == first.device_count || first.list.device(found.ordinal).is_some()
@@ -258,11 +255,7 @@ fn place_of(
     }
     // The store went on without it, so it has seen no later use than the others.
     if found.use_counter > first.use_counter {
-        return Err(OpenError::OlderDevice {
-            disk: journal.disk,
-            known: first.use_counter,
-            start: found.use_counter,
-        });
+        return Err(is_later(&(*geometry, found), journal));
     }
     let stray = if found.is_joining() {
         Stray::Joining
@@ -362,27 +355,45 @@ fn mark_of(found: &Superblock, first: &Superblock) -> JournalMark {
     listed.map_or_else(unmarked, |listed| listed.journal)
 }
 
-/// Refuses a device that is an older copy of itself. The number of an opening is announced where the
+/// Refuses a device that is an older copy of itself, or shows that the journal's is one. The number of an opening is announced where the
 /// journal is, then written to all other devices, and only then counts: so these have the journal's
 /// number, or while it is announced the one before.
 fn must_be_newest(devices: &[Member]) -> Result<(), OpenError> {
-    let (journal, first) = devices.first().expect("all devices are there");
+    let journal = devices.first().expect("all devices are there");
+    let (_, first) = journal;
     let newest = first.use_counter;
     let oldest = last_use(first);
-    for (device, found) in devices {
+    for device in devices {
+        let (geometry, found) = device;
         // That of one which is there again was compared with when it was last there.
         let listed = first.list.device(found.ordinal);
         let was_absent = listed.is_some_and(|listed| listed.absent.is_some());
-        let (disk, known, start) = if found.use_counter > newest {
-            (journal.disk, newest, found.use_counter)
-        } else if found.use_counter < oldest && !was_absent {
-            (device.disk, found.use_counter, oldest)
-        } else {
-            continue;
-        };
-        return Err(OpenError::OlderDevice { disk, known, start });
+        if found.use_counter > newest {
+            return Err(is_later(device, journal));
+        }
+        if found.use_counter < oldest && !was_absent {
+            return Err(OpenError::OlderDevice {
+                disk: geometry.disk,
+                known: found.use_counter,
+                start: oldest,
+            });
+        }
     }
     Ok(())
+}
+
+/// The error for a device that knows of what the one taken for the journal's has missed. If the journal is elsewhere
+/// by what it knows, nothing on it is to be given up: the other one is no journal any more.
+fn is_later(later: &Member, journal: &Member) -> OpenError {
+    let ((device, found), (first_device, first)) = (later, journal);
+    let (known, start) = (first.use_counter, found.use_counter);
+    let listed = found.list.journal();
+    if listed.is_some_and(|listed| listed.id != first.device_id) {
+        let disk = first_device.disk;
+        return OpenError::OlderDevice { disk, known, start };
+    }
+    let disk = device.disk;
+    OpenError::LaterDevice { disk, known, start }
 }
 
 /// The number of the opening that comes next. One that was announced, and did not come about, is

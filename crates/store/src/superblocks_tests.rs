@@ -256,15 +256,15 @@ fn devices_that_are_not_of_the_list_are_strays() {
     gone.device_id = 78;
     assert_eq!(with(Ok(gone.clone())), Ok(Stray::Gone));
     // What knows of a later list, or a later start, shows that the journal's device is an old copy.
-    let older = |start| OpenError::OlderDevice {
-        disk: DiskId(0),
+    let later = |start| OpenError::LaterDevice {
+        disk,
         known: 0,
         start,
     };
     gone.use_counter = 1;
-    assert_eq!(with(Ok(gone.clone())), Err(older(1)));
+    assert_eq!(with(Ok(gone.clone())), Err(later(1)));
     (gone.use_counter, gone.list.generation) = (0, 2);
-    assert_eq!(with(Ok(gone)), Err(older(0)));
+    assert_eq!(with(Ok(gone)), Err(later(0)));
     // Two stores.
     let second_journal = Superblock {
         ordinal: 0,
@@ -469,6 +469,11 @@ fn every_refusal_says_what_to_do_and_leaves_the_name_to_others() {
             start: 2,
         },
         OpenError::OlderDevice {
+            disk,
+            known: 1,
+            start: 2,
+        },
+        OpenError::LaterDevice {
             disk,
             known: 1,
             start: 2,

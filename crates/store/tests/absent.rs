@@ -470,13 +470,26 @@ fn an_older_copy_of_the_journal_is_refused_though_the_other_device_was_missing_t
     devices[0] = older;
     let bench = Bench::open_as(&devices, &[0, 1], 13);
     assert!(
-        matches!(bench.opened, Some(Err(OpenError::OlderDevice { .. }))),
+        matches!(bench.opened, Some(Err(OpenError::LaterDevice { disk, .. })) if disk.0 == 1),
         "{:?}",
         bench
             .opened
             .as_ref()
             .map(|it| it.as_ref().map(|it| it.use_counter))
     );
+    // The store is opened with the older one, and goes on; the other device is not of that store any more.
+    let bench = Bench::open_as(&devices, &[0], 14);
+    opened(&bench);
+    devices[0].clone_from(&bench.devices[0]);
+    let bench = Bench::open_as(&devices, &[0, 1], 15);
+    assert!(
+        matches!(bench.opened, Some(Err(OpenError::LaterDevice { disk, .. })) if disk.0 == 1),
+        "its use is a later one still"
+    );
+    devices[1].fill(0);
+    let bench = Bench::open_as(&devices, &[0, 1], 16);
+    opened(&bench);
+    assert_eq!(absent(&bench), [(1, false)]);
 }
 
 /// A device that is back has older copies of what was brought without it, until they are cleared: what they say

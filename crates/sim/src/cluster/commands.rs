@@ -69,7 +69,8 @@ impl Cluster {
 
     /// The daemon ends, and its node has to be looked after.
     fn open_failed(&mut self, process: ProcessId, failure: OpenFailure) -> Result<(), Failure> {
-        let is_without_device = self.is_without_device(process.node, &failure);
+        let is_without_device = self.is_without_device(process.node, &failure)
+            || self.erase_later_device(process.node, &failure);
         let node = self.node(process.node);
         let lies = node.disks.iter().any(SimDisk::is_lying);
         // What was left of making it is nothing that anybody has used.
@@ -95,9 +96,11 @@ impl Cluster {
         store: holdfast_model::StoreId,
         incarnation: holdfast_model::Incarnation,
     ) -> Result<(), Failure> {
-        let misplaced = self.node(process.node).aside.take();
-        if misplaced.is_some_and(|aside| aside.misplaced == Misplaced::Foreign) {
-            return Err(Failure::OpenedForeign(process.node));
+        let aside = self.node(process.node).aside.take();
+        match aside.map(|it| it.misplaced) {
+            Some(Misplaced::Foreign) => return Err(Failure::OpenedForeign(process.node)),
+            Some(Misplaced::Old) => self.node(process.node).is_forked = true,
+            None => (),
         }
         self.node(process.node).known_start = process.start;
         self.node(process.node).is_made = true;

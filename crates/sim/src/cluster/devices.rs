@@ -4,12 +4,14 @@
 //! every slice is on the devices that the record knows. One fault says in its name that it does not
 //! care.
 
+use holdfast_engine::OpenFailure;
 use holdfast_format::{
     DeviceLayout, PageEntry, SUPERBLOCK_BYTES, SlotContent, Superblock, TABLE_BLOCK, TABLE_ENTRY,
 };
 use holdfast_model::record::SliceRecord;
 use holdfast_model::{BLOCK_SIZE, NodeId, PAGE_SIZE};
 use holdfast_stdx::{Duration, crc32c};
+use holdfast_store::OpenError;
 
 use super::node::{Misplaced, Node};
 use super::{Cluster, Fault};
@@ -109,6 +111,24 @@ impl Cluster {
             self.node(node).replace_disks();
             self.plan_fault(REPLACED_IN, Fault::Start(node));
         }
+    }
+
+    /// A device was away while its store was opened with an older copy of the one with the journal: it is overwritten, for
+    /// that one cannot be had any more. Says whether that is so.
+    pub(super) fn erase_later_device(&mut self, node: NodeId, failure: &OpenFailure) -> bool {
+        let OpenFailure::Store(OpenError::LaterDevice { disk, .. }) = failure else {
+            return false;
+        };
+        let state = self.node(node);
+        if !state.is_forked || state.aside.is_some() {
+            return false;
+        }
+        state.erase(*disk);
+        self.watch
+            .coverage
+            .reach("device", "later than its journal");
+        self.start_soon(node);
+        true
     }
 
     /// A node has its own devices again. Says whether they were away.

@@ -100,6 +100,8 @@ pub(crate) struct Node {
     copied: Option<(Vec<SimDisk>, u64)>,
     /// Its own devices, while others are in the place of some of them.
     pub(super) aside: Option<Aside>,
+    /// Its store was opened with an older copy of the device with the journal, while others were away.
+    pub(super) is_forked: bool,
     /// Its devices fail, or answer nothing, until the process ends.
     pub(crate) disks_bad: bool,
     /// Something of what its record says may be lacking, until its process is seen to have all of it.
@@ -191,6 +193,7 @@ impl Node {
             bays: Bays::default(),
             copied: None,
             aside: None,
+            is_forked: false,
             store: StoreId(0),
             starts: 0,
             known_start: 0,
@@ -214,6 +217,7 @@ impl Node {
         let (plan, prng) = (self.plan, &mut self.prng);
         self.copied = None;
         self.aside = None;
+        self.is_forked = false;
         self.store = StoreId(u128::from(prng.next_u64()) << 64 | u128::from(self.id.0));
         self.disks = (0..plan.device_count)
             .map(|index| {
@@ -243,6 +247,13 @@ impl Node {
         disk
     }
 
+    /// All that is on a device is overwritten.
+    pub(super) fn erase(&mut self, disk: DiskId) {
+        let (plan, prng) = (self.plan, self.prng.fork());
+        let device = &mut self.disks[usize::from(disk.0)];
+        *device = SimDisk::new(disk, device.bytes(), plan.sector, plan.latency, prng);
+    }
+
     /// Copies what is on stable storage at this moment.
     pub(crate) fn copy_disks(&mut self) {
         if self.aside.is_some() || !self.bays.are_full() {
@@ -263,6 +274,7 @@ impl Node {
             return false;
         };
         self.aside = None;
+        self.is_forked = false;
         self.bays = Bays::full(disks.len());
         self.disks = disks;
         self.is_wounded = true;
