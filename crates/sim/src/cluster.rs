@@ -22,6 +22,7 @@ mod node;
 mod operator;
 mod portals;
 mod recovery;
+mod room;
 mod settings;
 mod summary;
 

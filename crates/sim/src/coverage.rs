@@ -307,6 +307,7 @@ pub const POINTS: &[(&str, &[&str])] = &[
             "copied by a secondary",
             "not copied by a secondary",
             "secondary lost the link",
+            "waits for room",
         ],
     ),
     (

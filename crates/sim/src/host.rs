@@ -535,7 +535,9 @@ impl Host {
             Answer::NoSpace => {
                 self.counts.no_space += 1;
                 operation.retry = now + LATER;
-                acts.complaint = Some("there is no room".into());
+                if !self.plan.may_lack_room {
+                    acts.complaint = Some("there is no room".into());
+                }
             }
             Answer::Wrong(what) => acts.complaint = Some(what),
         }

@@ -17,6 +17,7 @@ mod operators;
 mod settings;
 mod shape;
 mod sites;
+mod tight;
 
 use holdfast_model::NodeId;
 use holdfast_stdx::{Duration, Prng};
@@ -40,6 +41,8 @@ pub struct RunPlan {
     pub promise: Promise,
     /// Whether what the devices hold is compared in the end.
     pub compares: bool,
+    /// Whether devices have too little room, until everything is mended.
+    pub is_tight: bool,
 }
 
 /// What a cluster promises under what goes wrong.
@@ -88,6 +91,7 @@ impl RunPlan {
             victim,
             promise: Promise::All,
             compares: true,
+            is_tight: false,
         };
         let weather = match profile {
             Profile::Beyond => *prng.choose(&[Weather::Lies, Weather::Standstill]),
@@ -119,6 +123,8 @@ impl RunPlan {
         plan.add_settings(profile, weather, &mut Prng::from_seed(own));
         let own = own ^ SETTINGS ^ SITES;
         plan.add_sites(weather, &mut Prng::from_seed(own));
+        let own = own ^ SITES ^ TIGHT;
+        plan.add_tight_devices(weather, &mut Prng::from_seed(own));
         plan
     }
 
@@ -203,5 +209,7 @@ const HANGING_READS: u64 = 0x4EAD_5000;
 const SETTINGS: u64 = 0x5E77_1265;
 /// The same for where nodes stand.
 const SITES: u64 = 0x0051_7E50;
+/// The same for devices that are small.
+const TIGHT: u64 = 0x0071_6847;
 /// Episodes of a long run for each that a short one has.
 const LONG_TIMES: u64 = 6;

@@ -58,6 +58,7 @@ pub struct Run {
     rotten: Option<NodeId>,
     promise: Promise,
     compares: bool,
+    is_tight: bool,
 }
 
 /// Runs a seed of a profile.
@@ -109,6 +110,7 @@ impl Run {
             rotten: rots.then_some(plan.victim),
             promise: plan.promise,
             compares: plan.compares,
+            is_tight: plan.is_tight,
         }
     }
 
@@ -155,6 +157,9 @@ impl Run {
         let now = self.cluster.now();
         self.cluster.run_until(now)?;
         let end = now + BOOT_MAX;
+        if self.is_tight && !self.cluster.run_while(end, PAUSE, Cluster::add_room)? {
+            return Err(Failure::NotConverged("devices are not added".into()));
+        }
         if !self
             .cluster
             .run_while(end, PAUSE, Cluster::call_orders_off)?

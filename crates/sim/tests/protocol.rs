@@ -30,6 +30,7 @@ fn plan(prng: &mut Prng, nodes: u16, policy: Policy) -> RunPlan {
         victim: NodeId(1),
         promise: Promise::All,
         compares: true,
+        is_tight: false,
     }
 }
 

@@ -228,6 +228,7 @@ impl Cluster {
                 Item::Frame(frame) => {
                     let message = parsed(&frame)?;
                     self.watch.message(&message);
+                    self.check_refusal(source, &message)?;
                     let peer = source.node;
                     let event = PeerEvent::Received {
                         peer,

@@ -23,6 +23,8 @@ pub struct HostPlan {
     pub reads: u64,
     /// Between two resets of the unit, on average; none are done if there is none.
     pub resets: Option<Duration>,
+    /// Whether it may be told that there is no room.
+    pub may_lack_room: bool,
 }
 
 impl HostPlan {
@@ -45,6 +47,7 @@ impl HostPlan {
             resets: prng
                 .chance(1, 6)
                 .then(|| Duration::from_millis(prng.between(1500, 6000))),
+            may_lack_room: false,
         }
     }
 }

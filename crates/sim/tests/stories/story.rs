@@ -87,6 +87,7 @@ impl Story {
             victim: NodeId(1),
             promise: Promise::All,
             compares: true,
+            is_tight: false,
         }
     }
 
