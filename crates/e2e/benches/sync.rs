@@ -26,6 +26,8 @@ const CHANGED_BYTES: u64 = 200 * MIB;
 const PIECE: u64 = 4 * KIB;
 /// For how long the load is measured without a sync beside it.
 const SPAN: Duration = Duration::from_secs(10);
+/// How often is looked whether a sync beside a load has ended.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 const SYNC_PATIENCE: Duration = Duration::from_secs(600);
 
 fn main() -> Result<()> {
@@ -147,9 +149,7 @@ fn beside_load(
     ensure!(joins(demo, node)?, "the replica was not held back");
     let begun = host.load(ledger, config());
     background(demo, slowdown, floor)?;
-    let released = Instant::now();
-    demo.wait_until_whole("demo", SYNC_PATIENCE)?;
-    let took = released.elapsed();
+    let took = wait_beside(demo)?;
     let (report, ledger) = begun.stop()?;
     let with = Pace::of(&report);
     host.wait_for_all_paths()?;
@@ -218,6 +218,16 @@ fn joins(demo: &Demo, node: &str) -> Result<bool> {
     let volume = demo.volume("demo")?;
     let mut slices = volume.slices.iter();
     Ok(slices.any(|slice| slice.joining.iter().any(|it| it.node == node)))
+}
+
+/// Waits until the volume is whole, and looks seldom: each look is a process that hosts would feel.
+fn wait_beside(demo: &Demo) -> Result<Duration> {
+    let began = Instant::now();
+    while !demo.is_whole("demo")? {
+        ensure!(began.elapsed() < SYNC_PATIENCE, "the sync does not end");
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(began.elapsed())
 }
 
 /// Starts a node, and waits until the volume is whole: how long that takes.

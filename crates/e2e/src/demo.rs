@@ -294,14 +294,21 @@ impl Demo {
         }
     }
 
+    /// Whether every slice of a volume is led, and has all its copies in sync.
+    ///
+    /// # Errors
+    /// The command line fails.
+    pub fn is_whole(&self, name: &str) -> Result<bool> {
+        Ok(self.volume(name)?.is_whole(self.copies(name)?))
+    }
+
     /// Waits until every slice of volume `name` has all its copies in sync.
     ///
     /// # Errors
     /// That does not happen within `patience`.
     pub fn wait_until_whole(&self, name: &str, patience: Duration) -> Result<Duration> {
-        let copies = self.copies(name)?;
         let what = format!("{name} has all its copies in sync");
-        wait_until(&what, patience, || Ok(self.volume(name)?.is_whole(copies)))
+        wait_until(&what, patience, || self.is_whole(name))
             .with_context(|| format!("at the end: {:?}", self.volume(name)))
     }
 
