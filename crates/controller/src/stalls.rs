@@ -41,10 +41,11 @@ impl Kept {
         let wanted = |stall: &&LocalStall| query.wants(stall);
         let limit = query.limit as usize;
         let ledger = self.stalls.borrow();
+        let lasting = report.stalled.iter().filter(wanted);
         let newest = ledger.iter().rev().filter(wanted).take(limit);
         LocalStalls {
             node: report.node,
-            lasting: report.stalled.iter().take(limit).cloned().collect(),
+            lasting: lasting.take(limit).cloned().collect(),
             stalls: newest.cloned().collect(),
         }
     }
@@ -135,5 +136,52 @@ fn named(inventory: &Inventory, portal: NodeId, stall: &LocalStall, lasting: boo
         slice: stall.slice,
         waiting_max: stall.waiting_max,
         served: stall.served,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_api::documents::StallCause;
+
+    use super::*;
+
+    #[test]
+    fn what_lasts_for_one_initiator_is_told_to_whoever_asks_for_initiators() {
+        let of_all = LocalStall {
+            began_ms: 1,
+            length_ms: 500,
+            volume: 7,
+            initiator: None,
+            cause: StallCause::Media,
+            node: None,
+            slice: None,
+            waiting_max: 1,
+            served: false,
+        };
+        let of_one = LocalStall {
+            initiator: Some("iqn.2026-11.example:host".to_owned()),
+            ..of_all.clone()
+        };
+        let report = LocalReport {
+            node: 3,
+            stalled: vec![of_all.clone(), of_one.clone()],
+            ..LocalReport::default()
+        };
+        let (_sender, stalls) = watch::channel(VecDeque::new());
+        let kept = Kept {
+            stalls,
+            metrics: Arc::new(|_| String::new()),
+        };
+        let lasting = |initiators, limit| {
+            let query = StallQuery {
+                initiators,
+                limit,
+                ..StallQuery::default()
+            };
+            kept.answer(&report, query).lasting
+        };
+        assert_eq!(lasting(false, 9), [of_all.clone()]);
+        assert_eq!(lasting(true, 9), [of_all.clone(), of_one]);
+        assert_eq!(lasting(true, 1), [of_all]);
     }
 }

@@ -394,13 +394,12 @@ impl Stalls {
         due.min()
     }
 
-    /// The stalls of volumes that last.
+    /// The stalls that last, of volumes and of single sessions.
     pub(crate) fn lasting(&self, now: Instant) -> Vec<Stall> {
         let watches = self.watches.iter();
-        let volumes = watches.filter(|((_, session), watch)| {
-            session.is_none() && watch.open.is_some() && now.since(watch.since) >= STALL_MIN
-        });
-        let told = volumes.map(|((volume, _), watch)| {
+        let stalled = watches
+            .filter(|(_, watch)| watch.open.is_some() && now.since(watch.since) >= STALL_MIN);
+        let told = stalled.map(|((volume, _), watch)| {
             let nothing = Open::default();
             let open = watch.open.as_deref().unwrap_or(&nothing);
             watch.told(*volume, now.since(watch.since), open, false)
@@ -501,7 +500,10 @@ mod tests {
             look(&mut stalls, now, now + 60, StallCause::NodeLost);
             stalls.end(at(now + 60), VOLUME, OTHER, Left::Served);
         }
-        assert_eq!(stalls.lasting(at(300)), []);
+        let lasting = stalls.lasting(at(300));
+        assert_eq!(lasting.len(), 1);
+        assert_eq!(lasting[0].initiator, Some(name()));
+        assert_eq!(lasting[0].length, ms(300));
         stalls.end(at(310), VOLUME, ONE, Left::Served);
         let over = stalls.take_over();
         assert_eq!(over.len(), 1);

@@ -39,7 +39,7 @@ pub struct NodeStatus {
     pub volumes: Vec<VolumeStatus>,
     /// What scrubs of slices that were led here have found since the start.
     pub scrubbed: ScrubFindings,
-    /// Volumes of which no command has been done here for a while though some wait.
+    /// Volumes, and initiators, of which no command has been done here for a while though some wait.
     pub stalled: Vec<Stall>,
     /// The devices that the store has.
     pub devices: Vec<DeviceStatus>,

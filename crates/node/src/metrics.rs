@@ -2,14 +2,16 @@
 //!
 //! A metric is counted where it happens, or taken from the node's report when it is asked for; a new one
 //! is a field here, registered once. Units are bytes and seconds. Labels have few values: a volume is
-//! called as logs call it, and initiators are not told apart (the ledger of stalls does that).
+//! called as logs call it. Initiators say themselves how they are called: the first few to stall are told apart, the
+//! others are counted together.
 //!
 //! Invariants:
 //! - whoever counts never waits: counters are atomic, or belong to the services' thread;
-//! - no label has a value that a host or a peer makes up.
+//! - however many names hosts or peers make up, labels have a bounded number of values.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use holdfast_api::documents::{LocalReport, LocalStall};
 use holdfast_model::VolumeId;
@@ -41,6 +43,17 @@ struct Volume {
     volume: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct Initiator {
+    volume: String,
+    initiator: String,
+}
+
+/// Initiators of volumes that are told apart, at most.
+const INITIATORS_MAX: usize = 256;
+/// What the others are called, and those of volumes that have no more room among them: no name of an initiator (RFC 3722).
+const OTHERS: &str = "(others)";
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Cause {
     cause: &'static str,
@@ -58,6 +71,9 @@ pub struct Metrics {
     stall: StallHistogram,
     volume_stalls: Family<Volume, Total>,
     volume_stalled: Family<Volume, Seconds>,
+    initiators: Arc<Mutex<BTreeSet<Initiator>>>,
+    initiator_stalls: Family<Initiator, Total>,
+    initiator_stalled: Family<Initiator, Seconds>,
     stalls_lost: Total,
     volumes_stalled: Level,
     open: Level,
@@ -103,6 +119,9 @@ impl Metrics {
             stall,
             volume_stalls: Family::default(),
             volume_stalled: Family::default(),
+            initiators: Arc::default(),
+            initiator_stalls: Family::default(),
+            initiator_stalled: Family::default(),
             stalls_lost: Total::default(),
             volumes_stalled: Level::default(),
             open: Level::default(),
@@ -142,6 +161,17 @@ impl Metrics {
             "Time for which a volume was stalled at this portal",
             Unit::Seconds,
             self.volume_stalled.clone(),
+        );
+        registry.register(
+            "initiator_stalls",
+            "Stalls of single initiators of a volume at this portal, also while others were served",
+            self.initiator_stalls.clone(),
+        );
+        registry.register_with_unit(
+            "initiator_stalled",
+            "Time for which single initiators of a volume were stalled at this portal",
+            Unit::Seconds,
+            self.initiator_stalled.clone(),
         );
         registry.register(
             "stalls_lost",
@@ -267,21 +297,44 @@ impl Metrics {
         }
     }
 
-    /// A stall has ended. Those of single initiators are part of others, or not the volume's.
+    /// A stall has ended. Those of single initiators are part of the volume's, or not the volume's at all: they are
+    /// counted for themselves.
     pub(crate) fn stalled(&self, stall: &LocalStall) {
-        if stall.initiator.is_some() {
+        let seconds = stall.length_ms as f64 / 1000.0;
+        let volume = VolumeId(stall.volume).to_string();
+        if let Some(initiator) = &stall.initiator {
+            let label = self.initiator(Initiator {
+                volume,
+                initiator: initiator.clone(),
+            });
+            self.initiator_stalls.get_or_create(&label).inc();
+            self.initiator_stalled.get_or_create(&label).inc_by(seconds);
             return;
         }
-        let seconds = stall.length_ms as f64 / 1000.0;
-        let volume = Volume {
-            volume: VolumeId(stall.volume).to_string(),
-        };
+        let volume = Volume { volume };
         let cause = Cause {
             cause: stall.cause.as_str(),
         };
         self.stall.get_or_create(&cause).observe(seconds);
         self.volume_stalls.get_or_create(&volume).inc();
         self.volume_stalled.get_or_create(&volume).inc_by(seconds);
+    }
+
+    /// The label for an initiator of a volume: of more than can be told apart it is one for all.
+    fn initiator(&self, label: Initiator) -> Initiator {
+        let known = self.initiators.lock();
+        let mut known = known.unwrap_or_else(PoisonError::into_inner);
+        if known.contains(&label) {
+            return label;
+        }
+        if known.len() < INITIATORS_MAX {
+            known.insert(label.clone());
+            return label;
+        }
+        Initiator {
+            volume: OTHERS.to_owned(),
+            initiator: OTHERS.to_owned(),
+        }
     }
 
     /// A stall could not be kept.
@@ -296,7 +349,9 @@ impl Metrics {
         let sessions = report.volumes.iter().map(|it| u64::from(it.sessions));
         let bad_blocks = report.slices.iter().map(|it| it.bad_blocks);
         let primaries = report.slices.iter().filter(|it| it.serving).count();
-        self.volumes_stalled.set(level(report.stalled.len() as u64));
+        let volumes_stalled = report.stalled.iter().filter(|it| it.initiator.is_none());
+        self.volumes_stalled
+            .set(level(volumes_stalled.count() as u64));
         self.open.set(i64::from(report.open));
         self.pool.set(level(report.room.bytes));
         self.pool_used.set(level(report.room.used_bytes));
@@ -399,6 +454,8 @@ mod tests {
             "holdfast_stall_seconds_bucket{le=\"0.75\",cause=\"node-lost\"} 1",
             "holdfast_volume_stalls_total{volume=\"v7\"} 1",
             "holdfast_volume_stalled_seconds_total{volume=\"v7\"} 0.7",
+            "holdfast_initiator_stalls_total{volume=\"v7\",initiator=\"iqn.2026-11.example:host\"} 1",
+            "holdfast_initiator_stalled_seconds_total{volume=\"v7\",initiator=\"iqn.2026-11.example:host\"} 0.7",
             "holdfast_stalls_lost_total 1",
             "holdfast_volumes_stalled 1",
             "holdfast_open 1",
@@ -418,5 +475,36 @@ mod tests {
         }
         assert!(text.contains("holdfast_build_info{version="));
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn initiators_that_make_up_names_are_counted_together() {
+        let metrics = Metrics::new("n1");
+        let stalled = |name: String| {
+            metrics.stalled(&LocalStall {
+                began_ms: 1,
+                length_ms: 500,
+                volume: 7,
+                initiator: Some(name),
+                cause: StallCause::Media,
+                node: None,
+                slice: None,
+                waiting_max: 1,
+                served: false,
+            });
+        };
+        (0..INITIATORS_MAX + 3).for_each(|number| stalled(format!("iqn.2026-11.example:{number}")));
+        stalled("iqn.2026-11.example:0".to_owned());
+        let text = metrics.text(&LocalReport::default());
+        let lines = text.lines();
+        let told = lines.filter(|line| line.starts_with("holdfast_initiator_stalls_total{"));
+        let told: Vec<&str> = told.collect();
+        assert_eq!(told.len(), INITIATORS_MAX + 1);
+        let has = |name: &str, count: u64| {
+            let end = format!("initiator=\"{name}\"}} {count}");
+            told.iter().any(|line| line.ends_with(&end))
+        };
+        assert!(has("iqn.2026-11.example:0", 2));
+        assert!(has(OTHERS, 3));
     }
 }

@@ -29,7 +29,7 @@ pub struct LocalReport {
     pub volumes: Vec<LocalVolume>,
     /// The slices of which it holds a replica.
     pub slices: Vec<LocalSlice>,
-    /// Volumes of which no command is done at its portal though some wait.
+    /// Volumes of which no command is done at its portal though some wait, also if that is so of one initiator only.
     #[serde(default)]
     pub stalled: Vec<LocalStall>,
     /// Bytes a second that its background work is held to; nothing while it is held to nothing.
