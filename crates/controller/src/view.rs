@@ -4,6 +4,7 @@
 //! in sync is taken from the records, who serves from the reports.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use holdfast_api::documents::{
     AbsentReplica, Alert, Health, Joining, LocalJoining, LocalSlice, Node, NodeCounts, NodeDetails,
@@ -17,6 +18,7 @@ use holdfast_model::record::{
 use holdfast_model::{NodeId, Policy};
 
 use crate::reports::Reports;
+use crate::steering::unix_seconds;
 
 mod causes;
 mod device_findings;
@@ -229,7 +231,7 @@ fn node_document(
         .iter()
         .filter(|one| one.state == MissingState::Moves && one.target == node);
     let (mut replicas, mut primaries) = (0, 0);
-    let mut to_move = ToMove::default();
+    let mut leaving = Vec::new();
     let volumes = inventory.volumes.values();
     for slice in volumes.flat_map(|volume| inventory.slices_of(&volume.record)) {
         primaries += u32::from(slice.primary == node);
@@ -238,8 +240,7 @@ fn node_document(
         }
         replicas += 1;
         if leaves(inventory, node, slice) {
-            to_move.slices += 1;
-            to_move.bytes += slice_used_bytes(reports, slice).unwrap_or(0);
+            leaving.push(slice);
         }
     }
     Node {
@@ -259,10 +260,38 @@ fn node_document(
         room: reports.room(node),
         standing: standing(inventory, node),
         site: inventory.site_of(node).map(str::to_owned),
-        to_move,
+        to_move: to_move(reports, &leaving, missing),
         to_send: at_rate(sent, reports.send_rate(node)),
         to_receive: at_rate(received, reports.receive_rate(node)),
     }
+}
+
+/// What has to go from a node, as fast as copies of it are made elsewhere.
+fn to_move(reports: &Reports, leaving: &[&SliceRecord], missing: &[Missing]) -> ToMove {
+    let mut to_move = ToMove::default();
+    let mut bytes_left: u64 = 0;
+    let mut pairs = BTreeSet::new();
+    for slice in leaving {
+        let used = slice_used_bytes(reports, slice).unwrap_or(0);
+        to_move.slices = to_move.slices.saturating_add(1);
+        to_move.bytes = to_move.bytes.saturating_add(used);
+        let copies = missing
+            .iter()
+            .filter(|one| one.slice == slice.slice && one.moves());
+        // What has no place yet is copied as a whole.
+        let mut left = None;
+        for copy in copies {
+            left = Some(left.unwrap_or(0).max(copy.bytes));
+            pairs.extend(copy.source.map(|source| (source, copy.target)));
+        }
+        bytes_left = bytes_left.saturating_add(left.unwrap_or(used));
+    }
+    let rates = pairs.into_iter();
+    to_move.bytes_per_second = rates
+        .map(|(source, target)| reports.sync_rate(source, target))
+        .fold(0, u64::saturating_add);
+    to_move.seconds_left = work::seconds(bytes_left, to_move.bytes_per_second);
+    to_move
 }
 
 /// What has to be copied, as fast as that goes.
@@ -315,7 +344,7 @@ pub(crate) fn volume(inventory: &Inventory, reports: &Reports, record: &VolumeRe
             bytes_moved: bytes_moved(inventory, reports, record),
             work: volume_work(inventory, reports, record),
         },
-        scrub: scrub::of(inventory, reports, record),
+        scrub: scrub::of(inventory, reports, record, unix_seconds()),
     }
 }
 

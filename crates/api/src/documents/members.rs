@@ -44,6 +44,12 @@ pub struct ToMove {
     pub slices: u32,
     /// Bytes of pages in them.
     pub bytes: u64,
+    /// Bytes in a second that are copied of them to other nodes.
+    #[serde(default)]
+    pub bytes_per_second: u64,
+    /// Seconds until all of it is elsewhere, at this rate; null if nothing is being copied.
+    #[serde(default)]
+    pub seconds_left: Option<u64>,
 }
 
 /// What a replica is to its slice.

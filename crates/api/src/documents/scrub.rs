@@ -72,6 +72,15 @@ pub struct ScrubRun {
     pub slices_done: u32,
     /// What was found until now.
     pub findings: ScrubFindings,
+    /// Bytes of all replicas that are to be read still, about: what is written meanwhile is not known.
+    #[serde(default)]
+    pub bytes_left: u64,
+    /// Bytes in a second that were read since it began.
+    #[serde(default)]
+    pub bytes_per_second: u64,
+    /// Seconds until all is read, at this rate; null if there is no rate to tell it from.
+    #[serde(default)]
+    pub seconds_left: Option<u64>,
 }
 
 /// A scrub that has ended.

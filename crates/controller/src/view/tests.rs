@@ -334,3 +334,4 @@ fn a_returning_replica_is_told_with_its_progress() {
 }
 
 mod explanations;
+mod progress;

@@ -119,7 +119,9 @@ fn changed(node: &Node) -> String {
 fn to_move(node: &Node) -> Option<String> {
     let left = node.to_move;
     let slices = if left.slices == 1 { "slice" } else { "slices" };
-    (left.slices > 0).then(|| format!("{} {slices} ({})", left.slices, bytes(left.bytes)))
+    let time = left.seconds_left.map(protection::about);
+    let time = time.map(|time| format!(", {time}")).unwrap_or_default();
+    (left.slices > 0).then(|| format!("{} {slices} ({}){time}", left.slices, bytes(left.bytes)))
 }
 
 /// What has to be copied from or to a node, if anything has.

@@ -6,6 +6,7 @@ use holdfast_api::ApiClient;
 use holdfast_api::documents::{Scrub, ScrubFindings, Volume};
 use holdfast_control::VolumeName;
 
+use super::protection::about;
 use super::stalls::utc;
 use crate::failure::Failure;
 use crate::output::{Output, bytes};
@@ -64,6 +65,13 @@ pub(crate) fn text(scrub: &Scrub, slices: usize) -> String {
             "scrub     under way since {began} UTC: {done} of {slices} slices done, {}\n",
             found(&run.findings)
         ));
+        let left = run.seconds_left.map(|left| format!(", {}", about(left)));
+        text.push_str(&format!(
+            "          {} to read at {}/s{}\n",
+            bytes(run.bytes_left),
+            bytes(run.bytes_per_second),
+            left.unwrap_or_default()
+        ));
     }
     match &scrub.last {
         Some(last) => text.push_str(&format!(
@@ -121,6 +129,9 @@ mod tests {
                 bytes_read: 8192,
                 ..ScrubFindings::default()
             },
+            bytes_left: 40960,
+            bytes_per_second: 4096,
+            seconds_left: Some(10),
         });
         scrub.last = Some(ScrubResult {
             round: 1,
@@ -138,7 +149,7 @@ mod tests {
         assert_eq!(
             text(&scrub, 3),
             "scrub     under way since 1970-01-02 00:00:00.000 UTC: 1 of 3 slices done, 8 KiB read, \
-             nothing wrong\n\
+             nothing wrong\n          40 KiB to read at 4 KiB/s, about 10 s\n\
              scrubbed  until 1970-01-01 00:01:10.000 UTC, in 60 s: 4 KiB read, 5 blocks bad, 2 blocks \
              differing, 1 blocks of which in doubt, 3 blocks NOT MENDED, 4 blocks not compared\n"
         );
