@@ -510,6 +510,21 @@ impl SimDisk {
         bytes
     }
 
+    /// The contents of a part as whoever reads it now is told: what was written counts, though it may not be stable.
+    #[must_use]
+    pub fn show(&self, offset: u64, length: u32) -> Vec<u8> {
+        let mut bytes = self.peek(offset, length);
+        let first = offset / self.sector;
+        let last = (offset + u64::from(length)) / self.sector;
+        for (sector, versions) in self.cached.range(first..last) {
+            if let Some(newest) = versions.last() {
+                let at = ((sector - first) * self.sector) as usize;
+                bytes[at..at + newest.bytes.len()].copy_from_slice(&newest.bytes);
+            }
+        }
+        bytes
+    }
+
     /// Overwrites a part as an outsider would: durable at once.
     pub fn poke(&mut self, offset: u64, bytes: &[u8]) {
         let parts = [Bytes::copy_from_slice(bytes)];

@@ -5,16 +5,19 @@ mod device_orders;
 mod late_writes;
 mod one_primary;
 mod records;
+mod room;
 mod settled;
 
 use holdfast_engine::{Engine, ReplicaView};
 use holdfast_metadata::Machine;
 use holdfast_model::{CommandId, NodeId};
+use holdfast_wire::Refused;
 
 use self::commits_agree::CommitsAgree;
 use self::device_orders::DeviceOrders;
 pub(crate) use self::device_orders::{Facts, Ordered};
 use self::one_primary::OnePrimary;
+use self::room::InSyncHasRoom;
 use crate::catalog::Changed;
 use crate::content::Value;
 use crate::failure::Failure;
@@ -25,6 +28,7 @@ pub(crate) struct Invariants {
     one_primary: OnePrimary,
     commits_agree: CommitsAgree,
     device_orders: DeviceOrders,
+    in_sync_has_room: InSyncHasRoom,
 }
 
 impl Invariants {
@@ -88,7 +92,15 @@ impl Invariants {
     /// The metadata has changed, and these records with it.
     pub(crate) fn agreed(&mut self, machine: &Machine, changed: &[Changed]) -> Result<(), Failure> {
         machine.assert_invariants();
+        for changed in changed {
+            self.in_sync_has_room.changed(changed);
+        }
         changed.iter().try_for_each(records::check)
+    }
+
+    /// A replica says that it cannot go on, and no device of its node has failed.
+    pub(crate) fn refused(&self, node: NodeId, refused: &Refused) -> Result<(), Failure> {
+        self.in_sync_has_room.check(node, refused)
     }
 
     /// Entries that were seen committed.

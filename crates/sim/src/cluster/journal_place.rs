@@ -273,7 +273,7 @@ impl Cluster {
 /// What a device says of itself.
 fn superblock_of(disk: &SimDisk) -> Option<Superblock> {
     let copies = SUPERBLOCK_OFFSETS.into_iter();
-    let copies = copies.map(|offset| disk.peek(offset, SUPERBLOCK_BYTES as u32));
+    let copies = copies.map(|offset| disk.show(offset, SUPERBLOCK_BYTES as u32));
     let sound = copies.filter_map(|bytes| Superblock::decode(&bytes).ok());
     sound.max_by_key(|found| found.update)
 }

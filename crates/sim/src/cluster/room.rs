@@ -1,12 +1,9 @@
-//! What an operator does about nodes whose devices are small: each gets another one. And what such a node may do.
-//!
-//! Invariant: a replica in sync refuses nothing for want of room: whoever leads has asked it before.
+//! What an operator does about nodes whose devices are small: each gets another one.
 
 use holdfast_engine::Condition;
 use holdfast_model::NodeId;
-use holdfast_model::record::Membership;
 use holdfast_stdx::Duration;
-use holdfast_wire::{Message, Refusal};
+use holdfast_wire::Message;
 
 use super::device_changes::DeviceChange;
 use super::node::ProcessId;
@@ -44,7 +41,7 @@ impl Cluster {
         }
     }
 
-    /// A replica in sync says that it cannot go on only if a device has failed.
+    /// A replica may say that it cannot go on.
     pub(super) fn check_refusal(
         &mut self,
         process: ProcessId,
@@ -53,22 +50,10 @@ impl Cluster {
         let Message::Refused(refused) = message else {
             return Ok(());
         };
-        let node = process.node;
         // With a device that fails all replicas are out, and the process ends.
-        let has_failed = self.running(process).is_none() || self.views(node).is_empty();
-        if refused.refusal != Refusal::Failed || has_failed {
+        if self.running(process).is_none() || self.views(process.node).is_empty() {
             return Ok(());
         }
-        let mut records = self.slices().filter(|it| it.slice == refused.slice);
-        let record = records.find(|it| it.epoch == refused.epoch);
-        let replica = record.and_then(|record| record.replica(node));
-        let is_in_sync = replica.is_some_and(|it| it.membership == Membership::InSync);
-        if !is_in_sync {
-            return Ok(());
-        }
-        Err(Failure::Invariant {
-            name: "in_sync_has_room",
-            what: format!("{node} is in sync on {}, and refuses", refused.slice),
-        })
+        self.invariants.refused(process.node, refused)
     }
 }
