@@ -144,13 +144,14 @@ impl Metrics {
             journal_bad: Total::default(),
             journal_mended: Total::default(),
         };
+        metrics.register_stalls(&mut registry);
         metrics.register_counters(&mut registry);
         metrics.register_levels(&mut registry);
         metrics.registry = Arc::new(registry);
         metrics
     }
 
-    fn register_counters(&self, registry: &mut Registry) {
+    fn register_stalls(&self, registry: &mut Registry) {
         registry.register(
             "volume_stalls",
             "Stalls of a volume at this portal",
@@ -178,6 +179,9 @@ impl Metrics {
             "Stalls that came too fast to be kept in the ledger",
             self.stalls_lost.clone(),
         );
+    }
+
+    fn register_counters(&self, registry: &mut Registry) {
         registry.register_with_unit(
             "scrub_read",
             "What scrubs of slices that are served from here have read, of all replicas",

@@ -47,7 +47,7 @@ fn a_scrub_tells_what_is_left_and_how_long_that_takes() {
     });
     let reports = Reports::of([local(1, vec![local_slice(0, 5, true, 15 * MIB), running])]);
     let run = |now_seconds| {
-        let scrub = super::scrub::of(&inventory, &reports, record(&inventory), now_seconds);
+        let scrub = scrub::of(&inventory, &reports, record(&inventory), now_seconds);
         let run = scrub.running.expect("it is under way");
         assert_eq!(run.slices_done, 1);
         assert_eq!(run.findings.bytes_read, 40 * MIB);
