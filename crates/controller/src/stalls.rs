@@ -160,7 +160,7 @@ mod tests {
         };
         let of_one = LocalStall {
             initiator: Some("iqn.2026-11.example:host".to_owned()),
-            ..of_all.clone()
+            ..of_all
         };
         let report = LocalReport {
             node: 3,
