@@ -10,9 +10,9 @@ use crate::volumes::VolumePlan;
 
 /// How many nodes: two and the metadata elsewhere, as with a witness, up to seven.
 const NODES_SHORT: &[u16] = &[
-    1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4, 5, 5, 7,
+    1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4, 5, 5, 6, 7,
 ];
-const NODES_LONG: &[u16] = &[2, 3, 3, 4, 4, 5, 5, 7];
+const NODES_LONG: &[u16] = &[2, 3, 3, 4, 4, 5, 5, 6, 7];
 /// A node alone has nothing to agree on; more than these have more to do than a minute's run can wait for.
 const NODES_BEYOND: &[u16] = &[2, 3, 3, 3, 4, 5];
 
