@@ -11,10 +11,10 @@ use crate::reports::Reports;
 
 /// What there is to know.
 pub(crate) fn of(reports: &Reports, record: &NodeRecord) -> impl Iterator<Item = Finding> {
-    let devices = reports.devices(record.node).iter();
-    devices.filter_map(|device| match device.state {
+    let all = reports.devices(record.node);
+    all.iter().filter_map(|device| match device.state {
         _ if device.is_absent => Some(absent(&record.name, device)),
-        DeviceState::Draining | DeviceState::Leaving => Some(draining(&record.name, device)),
+        DeviceState::Draining | DeviceState::Leaving => Some(draining(&record.name, device, all)),
         _ => None,
     })
 }
@@ -100,26 +100,62 @@ fn absent(node: &str, device: &Device) -> Finding {
     }
 }
 
-fn draining(node: &str, device: &Device) -> Finding {
+fn draining(node: &str, device: &Device, all: &[Device]) -> Finding {
     let number = device.number;
     let cancel = command(
         "have it take data again".to_owned(),
         format!("holdfast device drain {node} {number} --cancel"),
     );
-    Finding {
-        waits_for: vec![Wait {
-            what: format!(
-                "{} to move to the node's other devices",
-                quantity(device.used_bytes)
-            ),
+    let (mut waits_for, mut remedies) = obstacles(node, device, all);
+    if waits_for.is_empty() {
+        let left = quantity(device.used_bytes);
+        waits_for.push(Wait {
+            what: format!("{left} to move to the node's other devices"),
             seconds_left: device.seconds_left,
-        }],
-        remedies: vec![cancel],
+        });
+    }
+    remedies.push(cancel);
+    Finding {
+        waits_for,
+        remedies,
         ..finding(
             FindingKind::DeviceDraining,
             format!("{} is being drained", called(device)),
         )
     }
+}
+
+/// What a drain waits for that does not come by itself, and what an operator may do about it.
+fn obstacles(node: &str, device: &Device, all: &[Device]) -> (Vec<Wait>, Vec<Remedy>) {
+    let takes = |it: &&Device| {
+        it.number != device.number && it.state == DeviceState::InUse && !it.is_absent
+    };
+    let others: Vec<&Device> = all.iter().filter(takes).collect();
+    let free = others.iter().fold(0, |sum: u64, other| {
+        sum.saturating_add(other.bytes.saturating_sub(other.used_bytes))
+    });
+    let (mut waits, mut remedies) = (Vec::new(), Vec::new());
+    if device.used_bytes > free {
+        waits.push(wait(format!(
+            "room: {} are on it, and the node's other devices that take data have {} to spare",
+            quantity(device.used_bytes),
+            quantity(free - free % (1 << 20))
+        )));
+        remedies.push(command(
+            "give the node another device, which must be blank".to_owned(),
+            format!("holdfast device add {node} PATH"),
+        ));
+    }
+    if device.journal && !others.iter().any(|other| other.journal_room) {
+        waits.push(wait(
+            "a place for the node's journal, which is on it: no other device that takes data has room for it",
+        ));
+        remedies.push(command(
+            "give the node another device, with room for the journal".to_owned(),
+            format!("holdfast device add {node} PATH --journal"),
+        ));
+    }
+    (waits, remedies)
 }
 
 #[cfg(test)]
@@ -128,9 +164,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn how_long_a_drain_takes_is_told() {
-        let mut device = Device {
+    fn drained() -> Device {
+        Device {
             number: 1,
             path: "/dev/sdb".to_owned(),
             tier: DeviceTier::Flash,
@@ -142,7 +177,69 @@ mod tests {
             used_bytes: 90 << 20,
             bytes_per_second: 3 << 20,
             seconds_left: Some(30),
+        }
+    }
+
+    fn other(used_bytes: u64) -> Device {
+        Device {
+            number: 2,
+            state: DeviceState::InUse,
+            used_bytes,
+            ..drained()
+        }
+    }
+
+    #[test]
+    fn a_drain_that_cannot_go_on_says_so() {
+        let told = |device: &Device, others: &[Device]| {
+            let all = [std::slice::from_ref(device), others].concat();
+            let finding = draining("n1", device, &all);
+            let waits = finding.waits_for.into_iter().map(|wait| wait.what);
+            let commands = finding.remedies.into_iter().filter_map(|it| it.command);
+            let (waits, commands): (Vec<String>, Vec<String>) =
+                (waits.collect(), commands.collect());
+            (waits.join("; "), commands.join("; "))
         };
+        let cancel = "holdfast device drain n1 1 --cancel";
+        let add = "holdfast device add n1 PATH";
+        // 64 MiB are free there, and what is on its way out itself does not count.
+        let gone = Device {
+            number: 3,
+            state: DeviceState::Draining,
+            ..other(0)
+        };
+        let full = [other((1 << 30) - (64 << 20)), gone];
+        let (waits, commands) = told(&drained(), &full);
+        assert_eq!(
+            waits,
+            "room: 90 MiB are on it, and the node's other devices that take data have 64 MiB to spare"
+        );
+        assert_eq!(commands, format!("{add}; {cancel}"));
+        let (_, commands) = told(&drained(), &[other(0)]);
+        assert_eq!(commands, cancel);
+        let journal = Device {
+            journal: true,
+            ..drained()
+        };
+        let (waits, commands) = told(&journal, &[other(0)]);
+        assert!(
+            waits.starts_with("a place for the node's journal"),
+            "{waits}"
+        );
+        assert_eq!(commands, format!("{add} --journal; {cancel}"));
+        let room = Device {
+            journal_room: true,
+            ..other(0)
+        };
+        let (_, commands) = told(&journal, &[room]);
+        assert_eq!(commands, cancel);
+        let (waits, _) = told(&journal, &full);
+        assert_eq!(waits.split("; ").count(), 2, "{waits}");
+    }
+
+    #[test]
+    fn how_long_a_drain_takes_is_told() {
+        let mut device = drained();
         let waits = |finding: Finding| {
             (
                 finding.waits_for[0].what.clone(),
@@ -150,7 +247,10 @@ mod tests {
             )
         };
         let to_move = "90 MiB to move to the node's other devices".to_owned();
-        assert_eq!(waits(draining("n1", &device)), (to_move, Some(30)));
+        assert_eq!(
+            waits(draining("n1", &device, &[other(0)])),
+            (to_move, Some(30))
+        );
         device.state = DeviceState::Lost;
         device.is_absent = true;
         let others = "the other copies to bring what was on it".to_owned();
