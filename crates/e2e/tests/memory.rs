@@ -1,8 +1,8 @@
 //! A node's memory stays within what is stated, however much is asked of it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use holdfast_e2e::demo::NODE_MEMORY_MAX;
 use holdfast_e2e::host::{Host, HostLoad};
 use holdfast_e2e::raw::RawSession;
@@ -20,6 +20,7 @@ const VOLUMES: [&str; 4] = [
 const DEPTH: usize = 128;
 /// For the load to have filled what it can.
 const LOADED: Duration = Duration::from_secs(12);
+const SYNC_PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_node_that_is_asked_for_too_much_takes_what_it_said() {
@@ -43,7 +44,53 @@ fn a_node_that_is_asked_for_too_much_takes_what_it_said() {
             load.wait_for(1)?;
             load.stop()?;
         }
-        check_memory(demo)
+        println!("{} MiB at most", check_memory(demo)? >> 20);
+        Ok(())
+    });
+}
+
+/// A node that works for a third of the time is slow, and never away for so long that it is taken for dead.
+const STOPPED: Duration = Duration::from_millis(100);
+const RUNNING: Duration = Duration::from_millis(50);
+
+/// Those that lead send it what they are asked to write, and it answers late: what is on its way is bounded.
+#[test]
+fn a_node_whose_peer_is_slow_takes_what_it_said() {
+    let options = DemoOptions {
+        volumes: VOLUMES[1..3].to_vec(),
+        ..DemoOptions::default()
+    };
+    scenario(options, |demo| {
+        let before = demo.volume("b")?;
+        let slow = demo.node_names().pop().context("there are nodes")?;
+        ensure!(before.is_held_by(&slow), "a mirror3 is on all nodes");
+        let hosts = [Host::open(demo, "b")?, Host::open(demo, "c")?];
+        let loads = [1, 2].map(|seed| {
+            let host = &hosts[seed - 1];
+            host.load(host.ledger(seed as u64), config(seed as u64))
+        });
+        let end = Instant::now() + LOADED;
+        while Instant::now() < end {
+            demo.freeze(&slow)?;
+            std::thread::sleep(STOPPED);
+            demo.thaw(&slow)?;
+            std::thread::sleep(RUNNING);
+        }
+        check_memory(demo)?;
+        let after = demo.volume("b")?;
+        let mut slices = after.slices.iter();
+        ensure!(
+            slices.any(|slice| slice.in_sync.contains(&slow)),
+            "it counts as dead"
+        );
+        for (load, host) in loads.into_iter().zip(&hosts) {
+            load.wait_for(100)?;
+            let (_, mut ledger) = load.stop()?;
+            host.verify(&mut ledger)?;
+        }
+        demo.wait_until_whole("b", SYNC_PATIENCE)?;
+        println!("{} MiB at most", check_memory(demo)? >> 20);
+        Ok(())
     });
 }
 
@@ -107,15 +154,18 @@ fn fill_window(session: &mut RawSession, data: &[u8], filling: usize) -> Result<
     Ok(sent)
 }
 
-fn check_memory(demo: &mut Demo) -> Result<()> {
+/// The most that a node has taken until now, in bytes.
+fn check_memory(demo: &mut Demo) -> Result<u64> {
+    let mut most_of_all = 0;
     for node in demo.node_names() {
         let (now, most) = demo.memory(&node)?;
         ensure!(
             most <= NODE_MEMORY_MAX,
             "{node} has taken {most} bytes, and has {now} now"
         );
+        most_of_all = most_of_all.max(most);
     }
-    Ok(())
+    Ok(most_of_all)
 }
 
 fn config(seed: u64) -> LoadConfig {
