@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// What can be reached: groups of points.
 pub const POINTS: &[(&str, &[&str])] = &[
-    ("nodes", &["1", "2", "3", "4", "5", "7"]),
+    ("nodes", &["1", "2", "3", "4", "5", "6", "7"]),
     ("volumes", &["1", "2", "3"]),
     ("policy", &["none", "mirror2", "mirror3", "mirror4"]),
     (
