@@ -320,8 +320,9 @@ fn start_without(demo: &mut Demo, node: &str, second: &str) -> Result<()> {
     demo.kill(node)?;
     demo.start_node(node)?;
     demo.wait_until_whole("demo", PATIENCE)?;
-    wait_until("its devices are open", PATIENCE, || {
-        Ok(ask(demo, &["list", node])?.numbers() == [0, 2])
+    // It may not answer yet.
+    wait_for_devices(demo, node, "its devices are open", |found| {
+        found.numbers() == [0, 2]
     })
-    .map(|_| ())
+    .map(drop)
 }
