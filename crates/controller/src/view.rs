@@ -4,7 +4,7 @@
 //! in sync is taken from the records, who serves from the reports.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::documents::{
     AbsentReplica, Alert, Health, Joining, LocalJoining, LocalSlice, Node, NodeCounts, NodeDetails,
@@ -15,7 +15,7 @@ use holdfast_control::{Inventory, Part};
 use holdfast_model::record::{
     Membership, NodeRecord, NodeStanding as Wanted, SliceRecord, VolumeRecord,
 };
-use holdfast_model::{NodeId, Policy};
+use holdfast_model::{NodeId, Policy, SliceId};
 
 use crate::reports::Reports;
 use crate::steering::unix_seconds;
@@ -268,28 +268,28 @@ fn node_document(
 
 /// What has to go from a node, as fast as copies of it are made elsewhere.
 fn to_move(reports: &Reports, leaving: &[&SliceRecord], missing: &[Missing]) -> ToMove {
-    let mut to_move = ToMove::default();
+    let ids: BTreeSet<SliceId> = leaving.iter().map(|slice| slice.slice).collect();
+    let copies = missing
+        .iter()
+        .filter(|one| one.moves() && ids.contains(&one.slice));
+    let mut left: BTreeMap<SliceId, u64> = BTreeMap::new();
+    for copy in copies.clone() {
+        let bytes = left.entry(copy.slice).or_default();
+        *bytes = copy.bytes.max(*bytes);
+    }
+    let mut to_move = ToMove {
+        bytes_per_second: work::sum(reports, copies).bytes_per_second,
+        ..ToMove::default()
+    };
     let mut bytes_left: u64 = 0;
-    let mut pairs = BTreeSet::new();
     for slice in leaving {
         let used = slice_used_bytes(reports, slice).unwrap_or(0);
         to_move.slices = to_move.slices.saturating_add(1);
         to_move.bytes = to_move.bytes.saturating_add(used);
-        let copies = missing
-            .iter()
-            .filter(|one| one.slice == slice.slice && one.moves());
         // What has no place yet is copied as a whole.
-        let mut left = None;
-        for copy in copies {
-            left = Some(left.unwrap_or(0).max(copy.bytes));
-            pairs.extend(copy.source.map(|source| (source, copy.target)));
-        }
-        bytes_left = bytes_left.saturating_add(left.unwrap_or(used));
+        let left = left.get(&slice.slice).copied().unwrap_or(used);
+        bytes_left = bytes_left.saturating_add(left);
     }
-    let rates = pairs.into_iter();
-    to_move.bytes_per_second = rates
-        .map(|(source, target)| reports.sync_rate(source, target))
-        .fold(0, u64::saturating_add);
     to_move.seconds_left = work::seconds(bytes_left, to_move.bytes_per_second);
     to_move
 }
