@@ -14,7 +14,7 @@ use crate::profile::Profile;
 /// Of the runs in which devices may come and go, one in so many has that.
 const ONE_IN: u64 = 3;
 /// What a device has for pages: more than all that a node ever holds, and so little that stores open fast.
-const PAGE_DEVICE_BYTES: u64 = 64 << 20;
+pub(super) const PAGE_DEVICE_BYTES: u64 = 64 << 20;
 
 /// What makes the stream of numbers for journals that move another one than that for devices goes on with.
 const JOURNALS: u64 = 0x0010_4E41;

@@ -2,20 +2,20 @@
 //!
 //! Invariant: what is drawn here comes of a stream of its own: the rest of a run's plan is what it would be without.
 
+use holdfast_format::TABLE_BLOCK;
 use holdfast_model::{BLOCK_SIZE, PAGE_SIZE};
 use holdfast_stdx::Prng;
 
+use super::devices::PAGE_DEVICE_BYTES;
 use super::{RunPlan, Weather};
 use crate::cluster::Fault;
 
 /// Of the runs in which devices may be small, one in so many has that.
 const ONE_IN: u64 = 8;
-/// What a device that is added has for pages.
-const PAGE_DEVICE_BYTES: u64 = 64 << 20;
 /// What the superblocks take.
 const HEAD_BYTES: u64 = 2 << 20;
 /// Slots come in eights, each with a part of both copies of the table.
-const EIGHT_SLOTS_BYTES: u64 = 8 * PAGE_SIZE as u64 + 2 * 4096;
+const EIGHT_SLOTS_BYTES: u64 = 8 * PAGE_SIZE as u64 + 2 * TABLE_BLOCK as u64;
 
 impl RunPlan {
     /// Nodes have one small device each, and hosts write to so many places that there is no room for all.
