@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use holdfast_e2e::host::Host;
-use holdfast_e2e::process::wait_until;
+use holdfast_e2e::process::{wait_until, wait_with};
 use holdfast_e2e::{Demo, DemoOptions, cli, scenario};
 use holdfast_lab::verify::{Kind, Ledger, LoadConfig, LoadReport};
 use serde_json::Value;
@@ -26,7 +26,7 @@ const CHANGED_BYTES: u64 = 200 * MIB;
 const PIECE: u64 = 4 * KIB;
 /// For how long the load is measured without a sync beside it.
 const SPAN: Duration = Duration::from_secs(10);
-/// How often is looked whether a sync beside a load has ended.
+/// How often is looked whether a sync beside a load has ended: each look is a process that hosts would feel.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const SYNC_PATIENCE: Duration = Duration::from_secs(600);
 
@@ -149,7 +149,9 @@ fn beside_load(
     ensure!(joins(demo, node)?, "the replica was not held back");
     let begun = host.load(ledger, config());
     background(demo, slowdown, floor)?;
-    let took = wait_beside(demo)?;
+    let took = wait_with(LOOK_EVERY, "the sync ends", SYNC_PATIENCE, || {
+        demo.is_whole("demo")
+    })?;
     let (report, ledger) = begun.stop()?;
     let with = Pace::of(&report);
     host.wait_for_all_paths()?;
@@ -218,16 +220,6 @@ fn joins(demo: &Demo, node: &str) -> Result<bool> {
     let volume = demo.volume("demo")?;
     let mut slices = volume.slices.iter();
     Ok(slices.any(|slice| slice.joining.iter().any(|it| it.node == node)))
-}
-
-/// Waits until the volume is whole, and looks seldom: each look is a process that hosts would feel.
-fn wait_beside(demo: &Demo) -> Result<Duration> {
-    let began = Instant::now();
-    while !demo.is_whole("demo")? {
-        ensure!(began.elapsed() < SYNC_PATIENCE, "the sync does not end");
-        std::thread::sleep(LOOK_EVERY);
-    }
-    Ok(began.elapsed())
 }
 
 /// Starts a node, and waits until the volume is whole: how long that takes.

@@ -64,6 +64,19 @@ pub fn memory(pid: u32) -> Result<(u64, u64)> {
 pub fn wait_until(
     what: &str,
     patience: Duration,
+    condition: impl FnMut() -> Result<bool>,
+) -> Result<Duration> {
+    wait_with(TICK, what, patience, condition)
+}
+
+/// The same, with so long a pause between two looks.
+///
+/// # Errors
+/// As [`wait_until`].
+pub fn wait_with(
+    pause: Duration,
+    what: &str,
+    patience: Duration,
     mut condition: impl FnMut() -> Result<bool>,
 ) -> Result<Duration> {
     let start = Instant::now();
@@ -71,7 +84,7 @@ pub fn wait_until(
         if start.elapsed() > patience {
             bail!("waited {patience:?} in vain until {what}");
         }
-        sleep(TICK);
+        sleep(pause);
     }
     Ok(start.elapsed())
 }
