@@ -226,6 +226,10 @@ pub struct Node {
     pub sessions: Option<u32>,
     /// The room on its devices; null if it is down.
     pub room: Option<Room>,
+    /// What hosts have its replicas do in a second, as a mean over some minutes: each read and each write that one takes
+    /// part in counts, and each 64 KiB of them as much again. Null if it is down.
+    #[serde(default)]
+    pub work_per_second: Option<u64>,
     /// What it is to the cluster.
     #[serde(default)]
     pub standing: NodeStanding,

@@ -53,6 +53,7 @@ impl Remembering {
             primaries: 0,
             sessions: None,
             room: None,
+            work_per_second: None,
             standing: NodeStanding::Draining,
             site: None,
             to_move: ToMove::default(),

@@ -1,11 +1,14 @@
 //! Better places for what is whole already, once nothing else is to be done: copies that share a site move
-//! apart, and then what nodes hold and lead is evened out.
+//! apart, and then what nodes hold, lead and do for hosts is evened out.
 //!
 //! Invariants:
 //! - a replica moves apart only if its slice is on more sites after that, to a node whose site was told;
 //! - another one moves only if the node that it leaves is heavier even after that than the other one
 //!   becomes, and its slice is on no fewer sites: every such move makes the nodes more equal;
-//! - so moves end, and none is undone;
+//! - for hosts' sake a replica moves, or changes places with another one, only if that takes away of what one node does
+//!   more than another, and leaves them as evenly filled as they were; and only after nothing has changed for long
+//!   enough to know what nodes do where things are now;
+//! - so moves end, as long as hosts do what they did, and none is undone;
 //! - growth by empty nodes moves replicas to these only, no more than an equal share of all;
 //! - nodes are evened out only where the settings say so; copies move apart in any case.
 
@@ -18,6 +21,10 @@ use holdfast_model::{NodeId, SliceId};
 
 use crate::placement::{Load, on_more_sites, share_site};
 use crate::steer::Planner;
+
+use self::work::WORK_KNOWN;
+
+mod work;
 
 /// Moves that are planned at a time: the next pass sees what came of them.
 const MOVES_MAX: usize = 16;
@@ -40,6 +47,9 @@ pub(crate) fn moves(planner: &Planner<'_>) -> Vec<(SliceId, WishRecord)> {
     if balance.moved.is_empty() && evens {
         balance.repeat(Balance::move_lead);
     }
+    if balance.moved.is_empty() && evens && planner.sight.unchanged >= WORK_KNOWN {
+        balance.even_work();
+    }
     balance.moved.into_iter().collect()
 }
 
@@ -49,7 +59,7 @@ struct Balance<'a, 'b> {
     moved: BTreeMap<SliceId, WishRecord>,
 }
 
-impl Balance<'_, '_> {
+impl<'b> Balance<'_, 'b> {
     /// Makes the same kind of move as long as there are any.
     fn repeat(&mut self, mut make: impl FnMut(&mut Self) -> bool) {
         while self.moved.len() < MOVES_MAX && make(self) {}
@@ -126,8 +136,9 @@ impl Balance<'_, '_> {
             .any(|(_, from, to)| self.move_between(from, to))
     }
 
-    fn move_between(&mut self, from: NodeId, to: NodeId) -> bool {
-        let fits = |record: &&SliceRecord| {
+    /// The slices of which a replica may move between two nodes, and that are on no fewer sites then.
+    fn movable(&self, from: NodeId, to: NodeId) -> impl Iterator<Item = &'b SliceRecord> {
+        let fits = move |record: &&SliceRecord| {
             let meets = |node| self.meets(others_of(record, from), node);
             record.replica(from).is_some()
                 && (!meets(to) || meets(from))
@@ -135,8 +146,12 @@ impl Balance<'_, '_> {
                 && self.may_take(record, to)
         };
         let slices = self.planner.slices().map(|(record, _)| record);
+        slices.filter(fits)
+    }
+
+    fn move_between(&mut self, from: NodeId, to: NodeId) -> bool {
         // One that is led elsewhere is moved with less ado.
-        let found = slices.filter(fits).min_by_key(|record| {
+        let found = self.movable(from, to).min_by_key(|record| {
             let leads = record.preferred == from;
             (leads, record.slice)
         });
@@ -219,3 +234,5 @@ fn others_of(record: &SliceRecord, node: NodeId) -> impl Iterator<Item = NodeId>
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod work_tests;

@@ -2,7 +2,7 @@
 
 extern crate std;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::format;
 use std::string::String;
 use std::vec;
@@ -36,6 +36,8 @@ pub(crate) struct Lab {
     pub(crate) moved: Vec<(SliceId, NodeId)>,
     /// Nodes on which replicas are named, and take their time to be in sync.
     pub(crate) slow: BTreeSet<NodeId>,
+    /// What hosts have each replica of a slice do.
+    pub(crate) work: BTreeMap<SliceId, u64>,
 }
 
 pub(crate) fn node(number: u16) -> NodeId {
@@ -49,6 +51,7 @@ impl Lab {
             sight: Sight::default(),
             moved: Vec::new(),
             slow: BTreeSet::new(),
+            work: BTreeMap::new(),
         };
         let cluster = ClusterRecord {
             schema: 1,
@@ -81,6 +84,7 @@ impl Lab {
             silent: Duration::ZERO,
             bytes: 1024 * GIB,
             free_bytes: 1000 * GIB,
+            work: 0,
         };
         self.sight.nodes.insert(node(number), seen);
     }
@@ -110,12 +114,9 @@ impl Lab {
         let inventory = self.inventory();
         let size = VolumeSize::new(slices * SLICE_SIZE).expect("a good size");
         let sight = self.sight.clone();
-        let room = |node| {
-            let seen = sight.nodes.get(&node)?;
-            Some((seen.bytes, seen.free_bytes))
-        };
+        let seen = |node| sight.nodes.get(&node).copied();
         let name = name.parse().expect("a good name");
-        let plan = create(&inventory, room, &name, size, policy).expect("there is room");
+        let plan = create(&inventory, seen, &name, size, policy).expect("there is room");
         for transaction in plan.transactions {
             assert!(self.transact(&transaction).succeeded);
         }
@@ -165,6 +166,7 @@ impl Lab {
         let mut given_up = core::mem::take(&mut self.sight.given_up);
         note_given_up(&inventory, &self.sight, &mut given_up);
         self.sight.given_up = given_up;
+        self.see_work(&inventory);
         let steps = steer(&inventory, &self.sight);
         for step in &steps {
             assert!(
@@ -173,6 +175,19 @@ impl Lab {
             );
         }
         steps.len()
+    }
+
+    fn see_work(&mut self, inventory: &Inventory) {
+        let work = |slice: &SliceRecord| self.work.get(&slice.slice).copied().unwrap_or(0);
+        let replicas = inventory.slices.values().flat_map(|slice| {
+            let nodes = slice.replicas.iter().map(|replica| replica.node);
+            nodes.map(|node| ((slice.slice, node), work(slice)))
+        });
+        self.sight.work = replicas.collect();
+        for (node, seen) in &mut self.sight.nodes {
+            let here = self.sight.work.iter().filter(|((_, it), _)| it == node);
+            seen.work = here.map(|(_, work)| work).sum();
+        }
     }
 
     /// Every slice does what is wished of it, as far as the nodes that it needs are up.

@@ -40,6 +40,11 @@ pub struct Sight {
     pub used: BTreeMap<SliceId, u64>,
     /// Replicas that are not in sync, and say that they find no room on their node.
     pub lacks_room: BTreeSet<(SliceId, NodeId)>,
+    /// What hosts have replicas do in a second, as [`Seen::work`].
+    pub work: BTreeMap<(SliceId, NodeId), u64>,
+    /// For how long nothing has moved, and nobody has been silent or started anew: what is said of work tells of
+    /// the places where slices are, if it has been told for so long.
+    pub unchanged: Duration,
 }
 
 /// One part in so many of a node's room is left to hosts when a copy is planned for it: while it is made
@@ -55,9 +60,21 @@ pub struct Seen {
     pub bytes: u64,
     /// How much of it is free.
     pub free_bytes: u64,
+    /// What hosts have its replicas do in a second, as a mean over some minutes: each read and each write that one
+    /// takes part in counts, and each 64 KiB of them as much again.
+    pub work: u64,
 }
 
 impl Seen {
+    /// A node that is up and idle.
+    pub(crate) fn with_room(bytes: u64, free_bytes: u64) -> Self {
+        Self {
+            bytes,
+            free_bytes,
+            ..Self::default()
+        }
+    }
+
     /// The bytes that copies may take: what is free, but for a margin.
     #[must_use]
     pub const fn spare_bytes(&self) -> u64 {

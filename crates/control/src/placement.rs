@@ -5,7 +5,8 @@
 //! - the same inputs give the same placement;
 //! - new slices go where the least is, for the room that there is, and to full nodes last: after any
 //!   number of them the counts of two nodes of the same size that were equal before differ by one at
-//!   most, for replicas and, as far as those allow it, for primaries.
+//!   most, for replicas and, as far as those allow it, for primaries;
+//! - where that leaves a choice they go where hosts have the replicas do the least.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -13,7 +14,7 @@ use alloc::vec::Vec;
 use holdfast_model::record::{Membership, ReplicaRecord, SliceRecord};
 use holdfast_model::{NodeId, StoreId};
 
-use crate::Inventory;
+use crate::{Inventory, Seen};
 
 /// A node is tight if less than one part in so many of its room is free.
 const TIGHT_SHARE: u64 = 10;
@@ -29,6 +30,7 @@ pub(crate) struct Load {
     pub(crate) free_bytes: u64,
     pub(crate) replicas: u64,
     pub(crate) primaries: u64,
+    pub(crate) work: u64,
 }
 
 impl Load {
@@ -53,17 +55,18 @@ pub(crate) const fn is_tight(bytes: u64, free_bytes: u64) -> bool {
 pub(crate) struct Loads(BTreeMap<NodeId, Load>);
 
 impl Loads {
-    /// The nodes of the inventory for which `room` tells their bytes, and how many are free.
-    pub(crate) fn new(inventory: &Inventory, room: impl Fn(NodeId) -> Option<(u64, u64)>) -> Self {
+    /// The nodes of the inventory that are `seen`.
+    pub(crate) fn new(inventory: &Inventory, seen: impl Fn(NodeId) -> Option<Seen>) -> Self {
         let nodes = inventory.nodes.values();
         let loads = nodes.filter_map(|node| {
-            let (bytes, free_bytes) = room(node.node)?;
+            let seen = seen(node.node)?;
             let load = Load {
                 store: node.store,
-                bytes,
-                free_bytes,
+                bytes: seen.bytes,
+                free_bytes: seen.free_bytes,
                 replicas: 0,
                 primaries: 0,
+                work: seen.work,
             };
             Some((node.node, load))
         });
@@ -106,10 +109,17 @@ impl Loads {
         let order = |node: NodeId, load: &Load| {
             let meets = chosen.iter().any(|it| share_site(inventory, *it, node));
             let weight = load.weight(load.replicas);
-            (load.is_tight(), meets, weight, load.primaries, node)
+            (
+                load.is_tight(),
+                meets,
+                weight,
+                load.work,
+                load.primaries,
+                node,
+            )
         };
         let best = fit.map(|(node, load)| order(*node, load)).min()?;
-        Some(best.4)
+        Some(best.5)
     }
 }
 
@@ -154,11 +164,10 @@ pub struct TooFewNodes {
 }
 
 impl<'a> Placement<'a> {
-    /// Chooses among those nodes of the inventory that belong to the cluster, and whose `room` is
-    /// known: their bytes, and how many are free.
+    /// Chooses among those nodes of the inventory that belong to the cluster, and are `seen`.
     #[must_use]
-    pub fn new(inventory: &'a Inventory, room: impl Fn(NodeId) -> Option<(u64, u64)>) -> Self {
-        let active = |node| inventory.is_active(node).then(|| room(node)).flatten();
+    pub fn new(inventory: &'a Inventory, seen: impl Fn(NodeId) -> Option<Seen>) -> Self {
+        let active = |node| inventory.is_active(node).then(|| seen(node)).flatten();
         let mut placement = Self {
             inventory,
             loads: Loads::new(inventory, active),
@@ -186,7 +195,7 @@ impl<'a> Placement<'a> {
         let load = |node: &NodeId| self.loads.0[node];
         let primary = *chosen
             .iter()
-            .min_by_key(|node| load(node).primaries)
+            .min_by_key(|node| (load(node).primaries, load(node).work))
             .expect("at least one node is chosen");
         let replicas = chosen.iter().map(|node| ReplicaRecord {
             node: *node,

@@ -30,7 +30,7 @@ use holdfast_model::{Epoch, Incarnation, NodeId, Policy, SliceId, VolumeId};
 
 use crate::members;
 use crate::writing::{absent, put, still_at};
-use crate::{Inventory, Placement, TooFewNodes, Versioned, VolumeName, VolumeSize};
+use crate::{Inventory, Placement, Seen, TooFewNodes, Versioned, VolumeName, VolumeSize};
 
 /// Volumes of a cluster at most: every host sees all of them, and the nodes keep them in memory.
 pub const VOLUMES_MAX: usize = 1 << 10;
@@ -102,7 +102,7 @@ pub enum PlanError {
 /// [`PlanError`] if there is another volume of that name, or no room.
 pub fn create(
     inventory: &Inventory,
-    room: impl Fn(NodeId) -> Option<(u64, u64)>,
+    seen: impl Fn(NodeId) -> Option<Seen>,
     name: &VolumeName,
     size: VolumeSize,
     policy: Policy,
@@ -135,7 +135,7 @@ pub fn create(
         equals: name_record,
     };
     let slices = 0..size.slice_count();
-    transactions.extend(make_slices(inventory, room, &volume, slices, &guard)?);
+    transactions.extend(make_slices(inventory, seen, &volume, slices, &guard)?);
     transactions.push(Transaction {
         compare: vec![guard, absent(VolumeRecord::key(volume.volume))],
         success: vec![put(VolumeRecord::key(volume.volume), &volume)],
@@ -154,7 +154,7 @@ pub fn create(
 /// [`PlanError`] if there is no such volume, it has more bytes, or there is no room.
 pub fn grow(
     inventory: &Inventory,
-    room: impl Fn(NodeId) -> Option<(u64, u64)>,
+    seen: impl Fn(NodeId) -> Option<Seen>,
     name: &VolumeName,
     size: VolumeSize,
 ) -> Result<Plan, PlanError> {
@@ -181,7 +181,7 @@ pub fn grow(
     };
     let key = VolumeRecord::key(volume.volume);
     let guard = still_at(key.clone(), *revision);
-    let mut transactions = make_slices(inventory, room, &volume, from..to, &guard)?;
+    let mut transactions = make_slices(inventory, seen, &volume, from..to, &guard)?;
     transactions.push(Transaction {
         compare: vec![guard],
         success: vec![put(key, &volume)],
@@ -320,12 +320,12 @@ fn take_name(inventory: &Inventory, cluster_at: Revision, volume: &VolumeRecord)
 /// The records of slices that do not exist yet, as many to a transaction as fit.
 fn make_slices(
     inventory: &Inventory,
-    room: impl Fn(NodeId) -> Option<(u64, u64)>,
+    seen: impl Fn(NodeId) -> Option<Seen>,
     volume: &VolumeRecord,
     indices: core::ops::Range<u32>,
     guard: &Compare,
 ) -> Result<Vec<Transaction>, PlanError> {
-    let mut placement = Placement::new(inventory, room);
+    let mut placement = Placement::new(inventory, seen);
     let mut records = Vec::new();
     for index in indices {
         let slice = SliceId {

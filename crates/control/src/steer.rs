@@ -75,8 +75,7 @@ pub(crate) struct Planner<'a> {
 impl<'a> Planner<'a> {
     fn new(inventory: &'a Inventory, sight: &'a Sight) -> Self {
         let mut loads = Loads::new(inventory, |node| {
-            let seen = sight.nodes.get(&node).copied().unwrap_or_default();
-            Some((seen.bytes, seen.free_bytes))
+            Some(sight.nodes.get(&node).copied().unwrap_or_default())
         });
         let mut moving = BTreeMap::new();
         let mut coming: BTreeMap<NodeId, u64> = BTreeMap::new();

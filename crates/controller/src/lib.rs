@@ -476,8 +476,8 @@ impl Api for Controller {
         let name: VolumeName = request.name.parse().map_err(problem::name)?;
         let size = VolumeSize::new(request.bytes).map_err(problem::size)?;
         let make = |inventory: &Inventory, reports: &Reports| {
-            let room = |node| reports.room_for_more(node);
-            let plan = holdfast_control::create(inventory, room, &name, size, request.policy);
+            let seen = |node| reports.seen(node);
+            let plan = holdfast_control::create(inventory, seen, &name, size, request.policy);
             plan.map(|plan| plan.transactions)
         };
         let is_new = self.carry_out(make, &name).await?;
@@ -492,8 +492,8 @@ impl Api for Controller {
         let name: VolumeName = name.parse().map_err(problem::name)?;
         let size = VolumeSize::new(request.bytes).map_err(problem::size)?;
         let make = |inventory: &Inventory, reports: &Reports| {
-            let room = |node| reports.room_for_more(node);
-            let plan = holdfast_control::grow(inventory, room, &name, size);
+            let seen = |node| reports.seen(node);
+            let plan = holdfast_control::grow(inventory, seen, &name, size);
             plan.map(|plan| plan.transactions)
         };
         if self.carry_out(make, &name).await? {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use holdfast_api::ApiClient;
 use holdfast_api::client::ApiUrl;
 use holdfast_api::documents::{Device, LocalMetadata, LocalReport, LocalSlice, LocalVolume, Room};
-use holdfast_control::{Inventory, Part};
+use holdfast_control::{Inventory, Part, Seen};
 use holdfast_model::record::NodeRecord;
 use holdfast_model::record::NodeStanding::Removed;
 use holdfast_model::{NodeId, SliceId, VolumeId};
@@ -179,10 +179,22 @@ impl Reports {
             .is_some_and(|(now, then)| now > then)
     }
 
-    /// The bytes of a node that can be given more, if it is up, and how many of them are free.
-    pub(crate) fn room_for_more(&self, node: NodeId) -> Option<(u64, u64)> {
+    /// A node as plans see it, if it is up.
+    pub(crate) fn seen(&self, node: NodeId) -> Option<Seen> {
         let room = self.room(node)?;
-        Some((room.bytes, room.free_bytes()))
+        Some(Seen {
+            silent: Duration::ZERO,
+            bytes: room.bytes,
+            free_bytes: room.free_bytes(),
+            work: self.work_at(node)?,
+        })
+    }
+
+    /// What hosts have a node's replicas do in a second, if it is up.
+    pub(crate) fn work_at(&self, node: NodeId) -> Option<u64> {
+        let slices = self.nodes.get(&node)?.slices.values();
+        let work = slices.map(|slice| slice.work_per_second);
+        Some(work.fold(0, u64::saturating_add))
     }
 
     /// The devices of a node, if it is up.

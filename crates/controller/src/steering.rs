@@ -22,7 +22,7 @@ use holdfast_model::metadata::{
     Revision, Selector, Transaction,
 };
 use holdfast_model::record::{LEADER_KEY, LeaderRecord, Record};
-use holdfast_model::{NodeId, SliceId};
+use holdfast_model::{Epoch, Incarnation, NodeId, SliceId};
 use holdfast_stdx::Bytes;
 use tokio::time::{Instant, sleep};
 
@@ -46,6 +46,52 @@ struct Memory {
     heard: BTreeMap<NodeId, Heard>,
     /// Replicas that were given up for dead.
     given_up: BTreeSet<(SliceId, NodeId)>,
+    places: Option<Places>,
+}
+
+/// Where everything is, since when.
+#[derive(Debug)]
+struct Places {
+    since: Instant,
+    starts: BTreeMap<NodeId, Incarnation>,
+    epochs: BTreeMap<SliceId, Epoch>,
+}
+
+impl Places {
+    fn new(inventory: &Inventory) -> Self {
+        let nodes = inventory.nodes.values();
+        let slices = inventory.slices.values();
+        Self {
+            since: Instant::now(),
+            starts: nodes.map(|node| (node.node, node.incarnation)).collect(),
+            epochs: slices.map(|slice| (slice.slice, slice.epoch)).collect(),
+        }
+    }
+
+    fn is_of(&self, inventory: &Inventory) -> bool {
+        let nodes = inventory.nodes.values();
+        let slices = inventory.slices.values();
+        nodes
+            .map(|node| (node.node, node.incarnation))
+            .eq(self.starts.iter().map(|it| (*it.0, *it.1)))
+            && slices
+                .map(|slice| (slice.slice, slice.epoch))
+                .eq(self.epochs.iter().map(|it| (*it.0, *it.1)))
+    }
+}
+
+impl Memory {
+    /// For how long nothing has moved, and all nodes that may be given something have been up.
+    fn unchanged(&mut self, inventory: &Inventory, reports: &Reports) -> Duration {
+        let active = |node: &&NodeId| inventory.is_active(**node);
+        let mut active = inventory.nodes.keys().filter(active);
+        let is_quiet = inventory.wishes.is_empty() && active.all(|node| reports.is_open(*node));
+        let known = self.places.take_if(|it| is_quiet && it.is_of(inventory));
+        let places = known.unwrap_or_else(|| Places::new(inventory));
+        let unchanged = places.since.elapsed();
+        self.places = Some(places);
+        unchanged
+    }
 }
 
 /// Which nodes are silent, as long as this controller steers: what a repair delay is counted by.
@@ -78,8 +124,7 @@ enum Over {
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     last: Instant,
-    bytes: u64,
-    free_bytes: u64,
+    seen: Seen,
 }
 
 /// Steers whenever nobody else does. Never ends.
@@ -204,8 +249,12 @@ async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Resu
     let mut sight = sight(&inventory, &reports, |node| {
         let heard = memory.heard.get(&node)?;
         let silent = heard.last.elapsed();
-        Some((silent, heard.bytes, heard.free_bytes))
+        Some(Seen {
+            silent,
+            ..heard.seen
+        })
     });
+    sight.unchanged = memory.unchanged(&inventory, &reports);
     note_given_up(&inventory, &sight, &mut memory.given_up);
     sight.given_up.clone_from(&memory.given_up);
     let mut steps = match admit_all(&inventory) {
@@ -248,39 +297,29 @@ fn note(inventory: &Inventory, reports: &Reports, heard: &mut BTreeMap<NodeId, H
         let now = Instant::now();
         let known = heard.entry(*node).or_insert(Heard {
             last: now,
-            bytes: 0,
-            free_bytes: 0,
+            seen: Seen::default(),
         });
-        if let Some(room) = reports.room(*node).filter(|_| reports.is_open(*node)) {
-            *known = Heard {
-                last: now,
-                bytes: room.bytes,
-                free_bytes: room.free_bytes(),
-            };
+        if let Some(seen) = reports.seen(*node).filter(|_| reports.is_open(*node)) {
+            *known = Heard { last: now, seen };
         }
     }
 }
 
 /// What plans need of what the nodes say; `before` tells for how long one that is not up has been
-/// silent, and the room that it had.
+/// silent, and what it said last.
 pub(crate) fn sight(
     inventory: &Inventory,
     reports: &Reports,
-    before: impl Fn(NodeId) -> Option<(Duration, u64, u64)>,
+    before: impl Fn(NodeId) -> Option<Seen>,
 ) -> Sight {
     let nodes = inventory.nodes.keys().map(|node| {
-        let up = reports.room(*node).filter(|_| reports.is_open(*node));
+        let up = reports.seen(*node).filter(|_| reports.is_open(*node));
         let seen = match (up, before(*node)) {
-            (Some(room), _) => Seen {
-                silent: Duration::ZERO,
-                bytes: room.bytes,
-                free_bytes: room.free_bytes(),
-            },
-            (None, Some((silent, bytes, free_bytes))) => Seen {
+            (Some(seen), _) => seen,
+            (None, Some(seen)) => Seen {
                 // It is not up, however short that is.
-                silent: silent.max(Duration::from_nanos(1)),
-                bytes,
-                free_bytes,
+                silent: seen.silent.max(Duration::from_nanos(1)),
+                ..seen
             },
             (None, None) => Seen {
                 silent: Duration::MAX,
@@ -300,7 +339,17 @@ pub(crate) fn sight(
         given_up: BTreeSet::new(),
         used: used_bytes(inventory, reports),
         lacks_room: lacks_room(inventory, reports),
+        work: work(inventory, reports),
+        unchanged: Duration::ZERO,
     }
+}
+
+/// What each replica does for hosts.
+fn work(inventory: &Inventory, reports: &Reports) -> BTreeMap<(SliceId, NodeId), u64> {
+    let slices = inventory.slices.keys();
+    let replicas = slices.flat_map(|slice| reports.replicas(*slice).map(|it| (*slice, it)));
+    let work = replicas.map(|(slice, (node, local))| ((slice, node), local.work_per_second));
+    work.collect()
 }
 
 /// What a good copy of each slice takes: the most that one is heard to.

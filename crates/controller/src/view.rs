@@ -258,6 +258,7 @@ fn node_document(
         primaries,
         sessions: reports.sessions_at(node),
         room: reports.room(node),
+        work_per_second: reports.work_at(node),
         standing: standing(inventory, node),
         site: inventory.site_of(node).map(str::to_owned),
         to_move: to_move(reports, &leaving, missing),

@@ -67,6 +67,9 @@ pub struct ReplicaStatus {
     pub leads: bool,
     /// Pages that it holds.
     pub pages: u64,
+    /// What hosts have had it do since the start: each read and each entry counts, and each 64 KiB of them as much
+    /// again.
+    pub work: u64,
     /// Blocks that are known to be bad here, and have not been mended yet.
     pub bad_blocks: u64,
     /// For a primary: who is being brought up to date, and how far that is.
@@ -95,6 +98,7 @@ impl Engine {
                 epoch: status.epoch,
                 leads: status.leads,
                 pages: store.allocated_pages(*slice),
+                work: self.world.storage.work(*slice),
                 bad_blocks: self.world.storage.bad_blocks(*slice),
                 joining: status.joining,
                 lacking: status.lacking,

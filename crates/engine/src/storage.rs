@@ -108,6 +108,9 @@ pub(crate) enum Reader {
     Correcting,
 }
 
+/// Bytes that cost a node about as much as one more command.
+const BYTES_PER_WORK: u64 = 64 << 10;
+
 /// The store and the calls under way.
 #[derive(Debug)]
 pub(crate) struct Storage {
@@ -115,6 +118,8 @@ pub(crate) struct Storage {
     out: StoreOutput,
     uses: BTreeMap<StoreToken, Use>,
     next_token: u64,
+    /// What hosts have had slices do here, since the start.
+    work: BTreeMap<SliceId, u64>,
 }
 
 impl Storage {
@@ -124,6 +129,7 @@ impl Storage {
             out,
             uses: BTreeMap::new(),
             next_token: 1,
+            work: BTreeMap::new(),
         }
     }
 
@@ -171,6 +177,7 @@ impl Storage {
         entry: Entry,
         committed: Sequence,
     ) -> Token {
+        self.count_work(slice, entry.change.data_bytes() as u64);
         let token = self.token(Use::Append(slice, now));
         self.store
             .append(now, slice, entry, committed, token, &mut self.out);
@@ -238,6 +245,7 @@ impl Storage {
 
     pub(crate) fn drop_slice(&mut self, now: Instant, slice: SliceId) -> Token {
         let token = self.token(Use::Durable(slice));
+        self.work.remove(&slice);
         self.store.drop_slice(now, slice, token, &mut self.out);
         Token(token.0)
     }
@@ -297,6 +305,17 @@ impl Storage {
         installed.is_ok()
     }
 
+    /// What hosts have had a slice do here since the start: each read and each entry counts, and each 64 KiB of
+    /// them as much again.
+    pub(crate) fn work(&self, slice: SliceId) -> u64 {
+        self.work.get(&slice).copied().unwrap_or(0)
+    }
+
+    fn count_work(&mut self, slice: SliceId, bytes: u64) {
+        let work = self.work.entry(slice).or_default();
+        *work += 1 + bytes / BYTES_PER_WORK;
+    }
+
     /// How many committed blocks are known to be bad.
     pub(crate) fn bad_blocks(&self, slice: SliceId) -> u64 {
         let masks = self.store.bad_blocks(slice).into_values();
@@ -306,6 +325,9 @@ impl Storage {
     pub(crate) fn read(&mut self, now: Instant, mut read: Read) {
         let (slice, range, view) = (read.slice, read.range, read.view);
         read.as_of = self.store.committed(slice);
+        if let Reader::Part(_) = read.reader {
+            self.count_work(slice, u64::from(range.count()) * BLOCK_SIZE as u64);
+        }
         let token = self.token(Use::Read(read));
         self.store
             .read(now, slice, range, view, token, &mut self.out);

@@ -1,4 +1,4 @@
-//! How fast counts rise, over the last seconds.
+//! How fast counts rise: over the last seconds, and over the last minutes.
 //!
 //! Invariants:
 //! - what is kept is bounded: a few values of each count that was there at the last look;
@@ -69,9 +69,96 @@ impl<K: Ord + Copy> Rates<K> {
     }
 }
 
+/// Over what time a mean is taken, in seconds: what is this long ago counts a third. What follows from it is moved
+/// at a cost, so it is to have lasted; and it is to follow a day's work.
+const MEAN_SECONDS: f64 = 300.0;
+
+/// How fast counts rise, by key, as means of which what was lately counts most.
+#[derive(Debug)]
+pub(crate) struct Means<K> {
+    noted: Option<Instant>,
+    means: BTreeMap<K, Mean>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mean {
+    count: u64,
+    per_second: f64,
+}
+
+impl<K> Default for Means<K> {
+    fn default() -> Self {
+        Self {
+            noted: None,
+            means: BTreeMap::new(),
+        }
+    }
+}
+
+impl<K: Ord + Copy> Means<K> {
+    /// Takes note of all counts there are at a moment. Of one that was not there before nothing is known of what it
+    /// did until then: its mean begins at zero.
+    pub(crate) fn note(&mut self, now: Instant, counts: impl IntoIterator<Item = (K, u64)>) {
+        let span = self.noted.map(|at| now.saturating_duration_since(at));
+        if span.is_some_and(|span| span < STEP) {
+            return;
+        }
+        self.noted = Some(now);
+        let seconds = span.unwrap_or_default().as_secs_f64();
+        let share = 1.0 - (-seconds / MEAN_SECONDS).exp();
+        let before = std::mem::take(&mut self.means);
+        let means = counts.into_iter().map(|(key, count)| {
+            let mean = match before.get(&key) {
+                Some(mean) if mean.count <= count && seconds > 0.0 => {
+                    let rate = (count - mean.count) as f64 / seconds;
+                    mean.per_second + (rate - mean.per_second) * share
+                }
+                _ => 0.0,
+            };
+            let mean = Mean {
+                count,
+                per_second: mean,
+            };
+            (key, mean)
+        });
+        self.means = means.collect();
+    }
+
+    /// By how much a count rises in a second.
+    pub(crate) fn per_second(&self, key: &K) -> u64 {
+        let mean = self.means.get(key);
+        mean.map_or(0, |mean| mean.per_second.round() as u64)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn means_follow_in_minutes() {
+        let start = Instant::now();
+        let mut means = Means::default();
+        let mut count = 0;
+        let mut run = |means: &mut Means<u8>, seconds: std::ops::Range<u64>, rate: u64| {
+            for second in seconds {
+                count += rate;
+                means.note(after(start, second * 1000), [(1, count)]);
+                means.note(after(start, second * 1000 + 100), [(1, count)]);
+            }
+        };
+        run(&mut means, 0..301, 1000);
+        assert!((600..660).contains(&means.per_second(&1)), "{means:?}");
+        run(&mut means, 301..3000, 1000);
+        assert!((990..=1000).contains(&means.per_second(&1)), "{means:?}");
+        run(&mut means, 3000..3300, 0);
+        assert!((340..400).contains(&means.per_second(&1)), "{means:?}");
+        assert_eq!(means.per_second(&2), 0);
+        means.note(after(start, 3_301_000), [(1, 0)]);
+        assert_eq!(means.per_second(&1), 0, "it began anew");
+        means.note(after(start, 3_302_000), []);
+        assert!(means.means.is_empty());
+    }
 
     fn after(start: Instant, millis: u64) -> Instant {
         start + Duration::from_millis(millis)

@@ -13,7 +13,7 @@ use holdfast_model::{Incarnation, NodeId, PAGE_SIZE, SliceId};
 
 use crate::config::NodeConfig;
 use crate::paths::Place;
-use crate::rates::Rates;
+use crate::rates::{Means, Rates};
 use crate::{clock, devices, stalls};
 
 /// What does not change while the node runs.
@@ -29,6 +29,8 @@ pub(crate) struct Reporter {
     joining: Rates<(SliceId, NodeId)>,
     /// What those of each node were brought, in all slices.
     brought: Rates<NodeId>,
+    /// What hosts have replicas do.
+    work: Means<SliceId>,
     /// What has gone from the devices on which there is to be less, by their numbers.
     emptied: Rates<u16>,
 }
@@ -44,6 +46,7 @@ impl Reporter {
             made: 0,
             joining: Rates::default(),
             brought: Rates::default(),
+            work: Means::default(),
             emptied: Rates::default(),
         }
     }
@@ -88,6 +91,9 @@ impl Reporter {
         });
         self.joining.note(now, joining);
         self.brought.note(now, status.brought.iter().copied());
+        let work = status.replicas.iter();
+        self.work
+            .note(now, work.map(|replica| (replica.slice, replica.work)));
         self.emptied.note(now, devices::emptied(&status.devices));
     }
 
@@ -108,6 +114,7 @@ impl Reporter {
             epoch: replica.epoch.0,
             serving: replica.leads,
             used_bytes: replica.pages * PAGE_SIZE as u64,
+            work_per_second: self.work.per_second(&replica.slice),
             bad_blocks: replica.bad_blocks,
             joining: joining
                 .map(|(node, progress)| LocalJoining {

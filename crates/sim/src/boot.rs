@@ -2,7 +2,7 @@
 //! plane.
 
 use holdfast_control::{
-    Inventory, InventoryError, Plan, VolumeName, VolumeSize, create, delete, grow,
+    Inventory, InventoryError, Plan, Seen, VolumeName, VolumeSize, create, delete, grow,
 };
 use holdfast_metadata::machine::Output;
 use holdfast_metadata::{ClientId, Machine};
@@ -12,7 +12,7 @@ use holdfast_model::metadata::{
 };
 use holdfast_model::record::{ClusterRecord, Record, SLICES_PREFIX, SliceRecord};
 use holdfast_model::{Incarnation, NodeId, VolumeId};
-use holdfast_stdx::{Bytes, Instant};
+use holdfast_stdx::{Bytes, Duration, Instant};
 
 use crate::cluster::CLUSTER;
 use crate::volumes::VolumePlan;
@@ -69,8 +69,13 @@ pub(crate) fn slices(machine: &Machine) -> Vec<SliceRecord> {
         .expect("our own records can be read")
 }
 
-/// How much room each node has that is up, and how much of it is free.
-const ROOM: (u64, u64) = (1 << 30, 1 << 30);
+/// How each node is seen that is up.
+const SEEN: Seen = Seen {
+    silent: Duration::ZERO,
+    bytes: 1 << 30,
+    free_bytes: 1 << 30,
+    work: 0,
+};
 
 /// Makes a volume on the nodes that are registered. What the watches see is in `out`.
 pub(crate) fn create_volume(machine: &mut Machine, volume: &VolumePlan, out: &mut Output) {
@@ -78,7 +83,7 @@ pub(crate) fn create_volume(machine: &mut Machine, volume: &VolumePlan, out: &mu
     let inventory = inventory(machine).expect("the cluster is there before its volumes");
     let plan = create(
         &inventory,
-        |_| Some(ROOM),
+        |_| Some(SEEN),
         &volume_name(&volume.name),
         size,
         volume.policy,
@@ -101,7 +106,7 @@ pub(crate) fn grow_volume(
     };
     let plan = grow(
         &inventory,
-        |node| is_up(node).then_some(ROOM),
+        |node| is_up(node).then_some(SEEN),
         &volume_name(&volume.name),
         size,
     );

@@ -97,6 +97,10 @@ pub struct LocalSlice {
     pub serving: bool,
     /// Bytes of pages that the replica holds.
     pub used_bytes: u64,
+    /// What hosts have it do in a second, as a mean over some minutes: each read and each write that it takes part in
+    /// counts, and each 64 KiB of them as much again.
+    #[serde(default)]
+    pub work_per_second: u64,
     /// Blocks of 4 KiB that are known to be bad here and have not been fetched from another replica
     /// yet.
     pub bad_blocks: u64,

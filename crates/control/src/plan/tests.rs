@@ -86,7 +86,7 @@ impl Store {
     fn create(&mut self, name: &str, bytes: u64, policy: Policy) -> Result<Plan, PlanError> {
         create(
             &self.inventory(),
-            |_| Some((1 << 40, 1 << 40)),
+            |_| Some(Seen::with_room(1 << 40, 1 << 40)),
             &named(name),
             size(bytes),
             policy,
@@ -198,7 +198,7 @@ fn a_new_node_gets_new_slices_and_an_absent_one_none() {
         };
         store.put(IntentRecord::key(node), &admitted);
     }
-    let up = |node| (node != NodeId(4)).then_some((1 << 40, 1 << 40));
+    let up = |node| (node != NodeId(4)).then_some(Seen::with_room(1 << 40, 1 << 40));
     let inventory = store.inventory();
     let plan = create(
         &inventory,
@@ -262,7 +262,7 @@ fn a_full_cluster_takes_no_more() {
     let make = |full: &Inventory| {
         create(
             full,
-            |_| Some((1 << 40, 1 << 40)),
+            |_| Some(Seen::with_room(1 << 40, 1 << 40)),
             &named("more"),
             size(4096),
             Policy::None,
@@ -271,7 +271,7 @@ fn a_full_cluster_takes_no_more() {
     let stretch = |full: &Inventory| {
         grow(
             full,
-            |_| Some((1 << 40, 1 << 40)),
+            |_| Some(Seen::with_room(1 << 40, 1 << 40)),
             &named("demo"),
             size(8 << 30),
         )
@@ -406,7 +406,7 @@ fn a_volume_finished_in_the_last_moment_stays() {
     let late = store.inventory();
     let again = create(
         &late,
-        |_| Some((1 << 40, 1 << 40)),
+        |_| Some(Seen::with_room(1 << 40, 1 << 40)),
         &named("demo"),
         size(8192),
         Policy::Mirror2,
@@ -432,7 +432,7 @@ fn a_volume_grows_and_keeps_what_it_has() {
     let grown = |bytes| {
         grow(
             &before,
-            |_| Some((1 << 40, 1 << 40)),
+            |_| Some(Seen::with_room(1 << 40, 1 << 40)),
             &named("demo"),
             size(bytes),
         )
@@ -446,7 +446,7 @@ fn a_volume_grows_and_keeps_what_it_has() {
     );
     let none = grow(
         &before,
-        |_| Some((1 << 40, 1 << 40)),
+        |_| Some(Seen::with_room(1 << 40, 1 << 40)),
         &named("none"),
         size(4096),
     );
@@ -460,7 +460,7 @@ fn a_volume_grows_and_keeps_what_it_has() {
     assert_eq!(left.volume("demo"), before.volume("demo"));
     let again = grow(
         &left,
-        |_| Some((1 << 40, 1 << 40)),
+        |_| Some(Seen::with_room(1 << 40, 1 << 40)),
         &named("demo"),
         size(1000 << 30),
     )
@@ -489,7 +489,7 @@ fn a_deleted_volume_is_gone_whole_and_its_id_for_ever() {
     assert!(store.carry_out(&plan));
     let growth = grow(
         &store.inventory(),
-        |_| Some((1 << 40, 1 << 40)),
+        |_| Some(Seen::with_room(1 << 40, 1 << 40)),
         &named("demo"),
         size(2000 << 30),
     )

@@ -24,6 +24,7 @@ use holdfast_model::{Epoch, Incarnation, NodeId, Sequence, SliceId, VolumeId};
 use super::documents::Documents;
 use super::{Doubt, Fate, Place, PlannedSlice, epoch_beyond};
 use crate::inventory::{Inventory, Versioned};
+use crate::members::Seen;
 use crate::placement::Placement;
 
 /// The slices, and what is needed to tell what becomes of them.
@@ -207,7 +208,7 @@ impl Slices<'_> {
         let inventory = self.inventory(cluster);
         let heard: BTreeSet<NodeId> = inventory.nodes.keys().copied().collect();
         let copies_max = heard.iter().filter(|it| inventory.is_active(**it)).count();
-        let mut placement = Placement::new(&inventory, |_| Some((1 << 40, 1 << 40)));
+        let mut placement = Placement::new(&inventory, |_| Some(Seen::with_room(1 << 40, 1 << 40)));
         for (slice, volume) in fresh {
             let copies = volume.policy.copies();
             if copies_max == 0 {

@@ -5,7 +5,7 @@ use holdfast_model::{Policy, SLICE_SIZE, SliceId};
 
 use super::*;
 use crate::lab_tests::Lab;
-use crate::{VolumeSize, delete, grow};
+use crate::{Seen, VolumeSize, delete, grow};
 
 const VOLUME: VolumeId = VolumeId(1);
 const WEEK: u64 = 7 * 24 * 60 * 60;
@@ -129,8 +129,8 @@ fn slices_that_a_volume_gets_meanwhile_are_part_of_the_round() {
     pass(&mut lab, 1000);
     let name = "a".parse().expect("a good name");
     let size = VolumeSize::new(2 * SLICE_SIZE).expect("a good size");
-    let room = |_| Some((1 << 40, 1 << 40));
-    let plan = grow(&lab.inventory(), room, &name, size).expect("there is room");
+    let seen = |_| Some(Seen::with_room(1 << 40, 1 << 40));
+    let plan = grow(&lab.inventory(), seen, &name, size).expect("there is room");
     for transaction in plan.transactions {
         assert!(lab.transact(&transaction).succeeded);
     }

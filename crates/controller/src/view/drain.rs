@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use holdfast_api::documents::{Remedy, Wait};
-use holdfast_control::{Inventory, Seen};
+use holdfast_control::Inventory;
 use holdfast_model::NodeId;
 use holdfast_model::record::SliceRecord;
 
@@ -100,15 +100,8 @@ fn obstacle(
             && reports.is_open(**other)
             && record.replica(**other).is_none()
     };
-    let free = inventory.nodes.keys().filter(takes).map(|other| {
-        let room = reports.room(*other).unwrap_or_default();
-        let seen = Seen {
-            bytes: room.bytes,
-            free_bytes: room.free_bytes(),
-            ..Seen::default()
-        };
-        seen.spare_bytes()
-    });
+    let others = inventory.nodes.keys().filter(takes);
+    let free = others.map(|other| reports.seen(*other).unwrap_or_default().spare_bytes());
     match free.max() {
         None => Some((Obstacle::TooFew, 0)),
         Some(free) => {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use holdfast_api::documents::{Alert, Finding, FindingKind, Health, Remedy, Severity, Wait};
-use holdfast_control::{Inventory, Seen, on_more_sites};
+use holdfast_control::{Inventory, on_more_sites};
 use holdfast_model::NodeId;
 use holdfast_model::record::{SliceRecord, VolumeRecord};
 
@@ -90,14 +90,8 @@ fn stage(
     }
     let used = slice_used_bytes(reports, slice).unwrap_or(0);
     let has_room = |node: &NodeId| {
-        reports.room(*node).is_none_or(|room| {
-            let seen = Seen {
-                bytes: room.bytes,
-                free_bytes: room.free_bytes(),
-                ..Seen::default()
-            };
-            !seen.is_tight() && used <= seen.spare_bytes()
-        })
+        let seen = reports.seen(*node);
+        seen.is_none_or(|seen| !seen.is_tight() && used <= seen.spare_bytes())
     };
     if others.iter().any(has_room) {
         Stage::Waits

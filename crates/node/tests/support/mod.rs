@@ -16,7 +16,7 @@ use holdfast_api::documents::{
     Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, ApiClient, Problem, ProblemKind};
-use holdfast_control::{Inventory, VolumeName, VolumeSize};
+use holdfast_control::{Inventory, Seen, VolumeName, VolumeSize};
 use holdfast_metadata::server::{Door, serve};
 use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, HistoryLimits, Store};
@@ -110,7 +110,13 @@ impl Bench {
         let size = VolumeSize::new(bytes).unwrap();
         let plan = holdfast_control::create(
             &self.inventory(),
-            |_| Some((1 << 30, 1 << 30)),
+            |_| {
+                Some(Seen {
+                    bytes: 1 << 30,
+                    free_bytes: 1 << 30,
+                    ..Seen::default()
+                })
+            },
             &name,
             size,
             policy,

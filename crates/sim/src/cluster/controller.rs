@@ -343,6 +343,7 @@ impl Cluster {
                 silent,
                 bytes: known.bytes,
                 free_bytes: known.free_bytes,
+                work: 0,
             };
             (*node, seen)
         });
