@@ -13,7 +13,8 @@
 //! - a replica that was given up for dead and is in sync again, before the one that is to replace it, is
 //!   taken back; where no replica was given up no move is undone;
 //! - where there is no better place, a slice stays as it is;
-//! - a bounded number of replicas is on its way to a node, and from one, at a time.
+//! - a bounded number of replicas is on its way to a node, and from one, at a time; those that cannot go on, because
+//!   somebody whom they need is away, do not count.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
@@ -23,7 +24,7 @@ use holdfast_model::metadata::{Operation, Selector, Transaction};
 use holdfast_model::record::{
     Membership, NodeStanding, REPLICAS_MAX, SliceRecord, VolumeRecord, WishRecord,
 };
-use holdfast_model::{NodeId, SliceId};
+use holdfast_model::{NodeId, Sequence, SliceId};
 use holdfast_stdx::Duration;
 
 use crate::balance;
@@ -37,8 +38,8 @@ use crate::{Inventory, Versioned};
 pub const MOVES_PER_NODE: usize = 4;
 /// Transactions of one pass: the next looks again.
 pub const STEPS_MAX: usize = 128;
-/// A node that is to get a replica, and says nothing for so long before it is in sync, is given up for
-/// another one.
+/// A node that is to get a replica, and says nothing for so long before it is in sync, or is not active any more, is given
+/// up for another one: it has nothing that would be lost.
 pub const TARGET_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Plans the next steps. Each transaction holds only as long as its volume is as it was.
@@ -85,8 +86,12 @@ impl<'a> Planner<'a> {
                 Some(wish) => loads.add(wish.preferred, wish.nodes.iter().copied()),
                 None => loads.add(record.preferred, record.replicas.iter().map(|it| it.node)),
             }
-            for node in wish.into_iter().flat_map(|wish| movers(wish, record)) {
-                *moving.entry(node).or_default() += 1;
+            // What cannot go on keeps nobody busy: others would wait for it, for as long as a node is away.
+            let movers = wish.map_or_else(Vec::new, |wish| movers(wish, record));
+            if movers.iter().all(|node| sight.is_up(*node)) {
+                for node in movers {
+                    *moving.entry(node).or_default() += 1;
+                }
             }
             for node in wish.into_iter().flat_map(|wish| lacking(wish, record)) {
                 let bytes = coming.entry(node).or_default();
@@ -282,9 +287,27 @@ impl<'a> Planner<'a> {
         };
         match record.replica(node).map(|replica| replica.membership) {
             Some(Membership::InSync) => true,
-            Some(_) => standing == NodeStanding::Maintenance || silent < delay,
-            None => standing == NodeStanding::Active && silent < TARGET_PATIENCE,
+            Some(_) if !self.is_newcomer(node, record) => {
+                standing == NodeStanding::Maintenance || silent < delay
+            }
+            _ => standing == NodeStanding::Active && silent < TARGET_PATIENCE,
         }
+    }
+
+    /// Whether a replica was named for a move that is under way, and has nothing of its slice yet.
+    fn is_newcomer(&self, node: NodeId, record: &SliceRecord) -> bool {
+        let is_empty = record.replica(node).is_some_and(|it| match it.membership {
+            Membership::InSync => false,
+            Membership::Joining { stable } | Membership::Absent { stable } => {
+                stable == Sequence::ZERO
+            }
+        });
+        let wish = self.inventory.wishes.get(&record.slice);
+        is_empty
+            && wish.is_some_and(|wish| {
+                let wished = |node| wish.record.nodes.contains(&node);
+                wished(node) && record.replicas.iter().any(|it| !wished(it.node))
+            })
     }
 
     /// Whether what a slice is known to hold fits on a node, beside what is on its way there.

@@ -189,6 +189,106 @@ fn a_target_that_dies_is_given_up_for_another() {
     lab.settle();
 }
 
+/// The slices of which a node is to get a copy from another one.
+fn coming(lab: &mut Lab, to: NodeId, from: NodeId) -> Vec<SliceId> {
+    let inventory = lab.inventory();
+    let wishes = inventory.wishes.values().map(|wish| &wish.record);
+    let coming = wishes.filter(|wish| {
+        let record = &inventory.slices[&wish.slice];
+        lacking(wish, record).contains(&to) && record.primary == from
+    });
+    coming.map(|wish| wish.slice).collect()
+}
+
+/// It was named when it died: it has nothing, so that nobody waits for it as for one that held data.
+#[test]
+fn a_target_that_dies_once_it_is_named_is_given_up_as_soon() {
+    for maintenance in [false, true] {
+        let mut lab = Lab::new(4);
+        lab.volume("a", 1, Policy::Mirror2);
+        let slice = *lab.inventory().slices.keys().next().expect("there is one");
+        let holder = lab.inventory().slices[&slice].replicas[0].node;
+        lab.order(holder.0, Order::Drain)
+            .expect("it may be drained");
+        lab.slow.extend((1..=4).map(node));
+        lab.pass();
+        lab.obey();
+        let inventory = lab.inventory();
+        let wish = &inventory.wishes[&slice].record;
+        let target = lacking(wish, &inventory.slices[&slice])[0];
+        assert!(
+            inventory.slices[&slice].replica(target).is_some(),
+            "it is named"
+        );
+        if maintenance {
+            lab.order(target.0, Order::MaintenanceOn)
+                .expect("it has nothing good");
+        } else {
+            lab.seen(target.0).silent = TARGET_PATIENCE / 2;
+            assert_eq!(lab.pass(), 0, "it is given time");
+            lab.seen(target.0).silent = TARGET_PATIENCE;
+        }
+        lab.pass();
+        assert!(
+            !lab.inventory().wishes[&slice]
+                .record
+                .nodes
+                .contains(&target)
+        );
+    }
+}
+
+/// One that held the slice is waited for, though another one is on its way somewhere else.
+#[test]
+fn who_held_a_slice_is_no_newcomer() {
+    let mut lab = Lab::new(4);
+    lab.volume("a", 1, Policy::Mirror2);
+    let slice = *lab.inventory().slices.keys().next().expect("there is one");
+    let record = lab.inventory().slices[&slice].clone();
+    let [stays, leaves] = [0, 1].map(|index| record.replicas[index].node);
+    lab.slow.extend((1..=4).map(node));
+    lab.order(leaves.0, Order::Drain)
+        .expect("it may be drained");
+    lab.pass();
+    lab.obey();
+    lab.die(stays.0, TARGET_PATIENCE * 2);
+    lab.pass();
+    assert!(lab.inventory().wishes[&slice].record.nodes.contains(&stays));
+}
+
+/// Moves whose target, or source, is away would keep the others busy for as long as that is.
+#[test]
+fn moves_that_cannot_go_on_keep_nobody_busy() {
+    let mut lab = Lab::new(5);
+    lab.volume("a", 60, Policy::Mirror2);
+    lab.slow.extend((1..=5).map(node));
+    lab.die(1, 2 * HOUR);
+    lab.pass();
+    lab.obey();
+    let inventory = lab.inventory();
+    let busy = |sight: &Sight, node| {
+        let planner = Planner::new(&inventory, sight);
+        planner.moving.get(&node).copied().unwrap_or(0)
+    };
+    let full = (2..=5)
+        .map(node)
+        .find(|node| busy(&lab.sight, *node) == MOVES_PER_NODE);
+    let full = full.expect("somebody has as much to do as it may have");
+    let others = (2..=5).map(node).filter(|it| *it != full);
+    let others: Vec<NodeId> = others
+        .filter(|it| {
+            !coming(&mut lab, *it, full).is_empty() || !coming(&mut lab, full, *it).is_empty()
+        })
+        .collect();
+    assert!(!others.is_empty(), "it has them with somebody");
+    for other in others {
+        let shared = coming(&mut lab, other, full).len() + coming(&mut lab, full, other).len();
+        lab.seen(other.0).silent = Duration::from_secs(1);
+        assert_eq!(busy(&lab.sight, full), MOVES_PER_NODE - shared);
+        lab.seen(other.0).silent = Duration::ZERO;
+    }
+}
+
 /// It was given up, comes back, and is in sync long before the one that was to replace it.
 #[test]
 fn a_node_that_is_back_before_it_is_replaced_keeps_what_it_held() {
