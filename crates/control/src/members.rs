@@ -22,7 +22,7 @@ use holdfast_stdx::Duration;
 
 use crate::Inventory;
 use crate::placement::is_tight;
-use crate::writing::{absent, as_found, put, still_at};
+use crate::writing::{absent, as_found, put, still_is};
 
 /// Letters in a site's name at most; it stands in tables.
 pub const SITE_LENGTH_MAX: usize = 63;
@@ -371,12 +371,13 @@ fn put_intent(inventory: &Inventory, record: &IntentRecord) -> Option<Transactio
 }
 
 /// What an order takes away is weighed against what those about other nodes have taken, and two that are
-/// given at the same time would not see each other.
+/// given at the same time would not see each other. Where they are written as they were, for a volume that is
+/// made, nothing has changed.
 fn others_unchanged(inventory: &Inventory, node: NodeId) -> impl Iterator<Item = Compare> {
     let others = inventory.intents.iter().filter(move |(other, intent)| {
         **other != node && intent.record.standing != NodeStanding::Removed
     });
-    others.map(|(other, intent)| still_at(IntentRecord::key(*other), intent.revision))
+    others.map(|(other, intent)| still_is(IntentRecord::key(*other), &intent.record))
 }
 
 /// Puts the parts of all nodes on record if there are volumes and no part is: the cluster is older than
@@ -397,14 +398,10 @@ pub(crate) fn on_record(inventory: &Inventory, wanted: impl Fn(NodeId) -> bool) 
         .filter(|node| is_new && wanted(**node));
     for node in nodes {
         let key = IntentRecord::key(*node);
-        let record = IntentRecord {
-            schema: 1,
-            node: *node,
-            standing: NodeStanding::Active,
-            site: None,
-        };
         transaction.compare.push(absent(key.clone()));
-        transaction.success.push(put(key, &record));
+        transaction
+            .success
+            .push(put(key, &IntentRecord::active(*node)));
     }
     transaction
 }
@@ -506,19 +503,23 @@ fn check_maintenance(inventory: &Inventory, sight: &Sight, node: NodeId) -> Resu
 }
 
 fn check_remove(inventory: &Inventory, node: NodeId) -> Result<(), Refusal> {
-    let slices = inventory.slices_on(node).count();
+    // Those of volumes that are being made are there soon.
+    let held = inventory.slices.values();
+    let held = held.filter(|slice| slice.replica(node).is_some());
+    let held: Vec<SliceId> = held.map(|slice| slice.slice).collect();
     let wished = inventory.wishes.values().filter(|wish| {
         wish.record.nodes.contains(&node) && inventory.slices.contains_key(&wish.record.slice)
     });
     let wished: Vec<SliceId> = wished.map(|wish| wish.record.slice).collect();
-    if slices == 0 && wished.is_empty() {
+    if held.is_empty() && wished.is_empty() {
         return Ok(());
     }
-    let mut volumes = volumes_where(inventory, node, |_| true);
-    volumes.extend(wished.iter().map(|slice| inventory.volume_name(*slice)));
-    volumes.sort_unstable();
-    volumes.dedup();
-    Err(Refusal::Holds { slices, volumes })
+    let volumes = held.iter().chain(&wished);
+    let volumes: BTreeSet<String> = volumes.map(|slice| inventory.volume_name(*slice)).collect();
+    Err(Refusal::Holds {
+        slices: held.len(),
+        volumes: volumes.into_iter().collect(),
+    })
 }
 
 #[cfg(test)]

@@ -8,6 +8,9 @@
 //! well, and stops a plan that was not dead but slow. Both happen only while the volume still has no
 //! record: a volume that was finished in the last moment stays.
 //!
+//! With the slices' records the intents of their nodes are written once more as they are. So a node that is removed at the
+//! same time gets none, and an order about it that was weighed without them is weighed anew.
+//!
 //! **Grow.** The new slices' records first; then the volume's, with the new size. All hold only as
 //! long as the volume's record is the one that the plan was made from. Slices that a plan which was
 //! cut short has left behind the volume's end are kept as they are: a slice's configuration of one
@@ -15,7 +18,7 @@
 //!
 //! **Delete.** One transaction: the volume's record, its name, its slices, and what else is about them.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -23,21 +26,19 @@ use holdfast_model::metadata::{
     Compare, Operation, Revision, Selector, TRANSACTION_OPERATIONS_MAX, Transaction,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, NameRecord, Record, ScrubRecord, ScrubbedRecord, SliceRecord,
-    VolumeRecord, WishRecord,
+    CLUSTER_KEY, ClusterRecord, IntentRecord, NameRecord, Record, ScrubRecord, ScrubbedRecord,
+    SliceRecord, VolumeRecord, WishRecord,
 };
 use holdfast_model::{Epoch, Incarnation, NodeId, Policy, SliceId, VolumeId};
 
-use crate::members;
-use crate::writing::{absent, put, still_at};
+use crate::members::{self, admit_all};
+use crate::writing::{absent, put, still_at, still_is};
 use crate::{Inventory, Placement, Seen, TooFewNodes, Versioned, VolumeName, VolumeSize};
 
 /// Volumes of a cluster at most: every host sees all of them, and the nodes keep them in memory.
 pub const VOLUMES_MAX: usize = 1 << 10;
 /// Slices of a cluster at most (256 TiB): all of their records are read at once.
 pub const SLICES_MAX: usize = 64 << 10;
-/// Slices' records in a transaction: one comparison guards the plan, and one each slice.
-const SLICES_PER_TRANSACTION: usize = TRANSACTION_OPERATIONS_MAX - 1;
 
 /// Transactions to be carried out one after the other. One whose comparisons do not hold means that
 /// somebody else was there: the rest is not carried out, and a new plan is made.
@@ -181,7 +182,8 @@ pub fn grow(
     };
     let key = VolumeRecord::key(volume.volume);
     let guard = still_at(key.clone(), *revision);
-    let mut transactions = make_slices(inventory, seen, &volume, from..to, &guard)?;
+    let mut transactions: Vec<Transaction> = admit_all(inventory).into_iter().collect();
+    transactions.extend(make_slices(inventory, seen, &volume, from..to, &guard)?);
     transactions.push(Transaction {
         compare: vec![guard],
         success: vec![put(key, &volume)],
@@ -223,14 +225,33 @@ pub fn delete(inventory: &Inventory, name: &VolumeName) -> Result<Plan, PlanErro
     })
 }
 
-/// Removes the names, with their slices, of volumes whose making was cut short, and slices of volumes
-/// that are neither there nor being made. A making that is under way is stopped by it, and begins anew.
+/// The volumes that are being made, or of which something was left when that was cut short, and how many slices each
+/// has.
 #[must_use]
-pub fn clean_up(inventory: &Inventory) -> Vec<Transaction> {
+pub fn unfinished(inventory: &Inventory) -> BTreeMap<VolumeId, usize> {
+    let is_unfinished = |volume: &VolumeId| !inventory.volumes.contains_key(volume);
+    let named = inventory.names.values().map(|name| name.record.volume);
+    let mut found: BTreeMap<VolumeId, usize> = named
+        .filter(is_unfinished)
+        .map(|volume| (volume, 0))
+        .collect();
+    let slices = inventory.slices.keys().map(|slice| slice.volume);
+    for volume in slices.filter(is_unfinished) {
+        *found.entry(volume).or_default() += 1;
+    }
+    found
+}
+
+/// Removes the names, with their slices, of volumes whose making was cut short, and slices of volumes
+/// that are neither there nor being made; of those that are `abandoned`. A making that is under way is stopped by it,
+/// and begins anew.
+#[must_use]
+pub fn clean_up(inventory: &Inventory, abandoned: impl Fn(VolumeId) -> bool) -> Vec<Transaction> {
     let known = inventory.names.values().map(|name| name.record.volume);
     let known: BTreeSet<VolumeId> = known.chain(inventory.volumes.keys().copied()).collect();
     let slices = inventory.slices.keys().map(|slice| slice.volume);
-    let strays: BTreeSet<VolumeId> = slices.filter(|volume| !known.contains(volume)).collect();
+    let strays = slices.filter(|volume| !known.contains(volume) && abandoned(*volume));
+    let strays: BTreeSet<VolumeId> = strays.collect();
     let strays = strays.into_iter().map(|volume| Transaction {
         compare: vec![absent(VolumeRecord::key(volume))],
         success: vec![Operation::Delete(Selector::Prefix(SliceRecord::prefix(
@@ -238,10 +259,10 @@ pub fn clean_up(inventory: &Inventory) -> Vec<Transaction> {
         )))],
         failure: Vec::new(),
     });
-    let unfinished = inventory
-        .names
-        .iter()
-        .filter(|(_, name)| !inventory.volumes.contains_key(&name.record.volume));
+    let unfinished = inventory.names.iter().filter(|(_, name)| {
+        let volume = name.record.volume;
+        !inventory.volumes.contains_key(&volume) && abandoned(volume)
+    });
     unfinished
         .map(|(name, Versioned { record, revision })| Transaction {
             compare: vec![
@@ -352,21 +373,74 @@ fn make_slices(
             recovery: None,
         });
     }
-    let transactions = records.chunks(SLICES_PER_TRANSACTION).map(|records| {
-        let keys = records.iter().map(|record| SliceRecord::key(record.slice));
-        let mut compare = vec![guard.clone()];
-        compare.extend(keys.clone().map(absent));
-        let success = keys
-            .zip(records)
-            .map(|(key, record)| put(key, record))
-            .collect();
-        Transaction {
-            compare,
-            success,
-            failure: Vec::new(),
+    Ok(record_slices(&records, guard, |node| {
+        intent_of(inventory, node)
+    }))
+}
+
+/// What is wanted of a node once a volume has taken its name: with the first one all nodes are admitted.
+fn intent_of(inventory: &Inventory, node: NodeId) -> IntentRecord {
+    let known = inventory.intents.get(&node);
+    known.map_or_else(
+        || IntentRecord::active(node),
+        |intent| intent.record.clone(),
+    )
+}
+
+/// Writes slices' records, as many to a transaction as fit with the guard and the intents of their nodes.
+fn record_slices(
+    records: &[SliceRecord],
+    guard: &Compare,
+    intent: impl Fn(NodeId) -> IntentRecord,
+) -> Vec<Transaction> {
+    let mut transactions = Vec::new();
+    let mut chunk: Vec<&SliceRecord> = Vec::new();
+    let mut nodes: BTreeSet<NodeId> = BTreeSet::new();
+    for record in records {
+        // One comparison is the guard's.
+        let operations = 1 + chunk.len() + 1 + nodes.len() + record.replicas.len();
+        if operations > TRANSACTION_OPERATIONS_MAX {
+            transactions.push(record_chunk(
+                &chunk,
+                guard,
+                nodes.iter().map(|it| intent(*it)),
+            ));
+            chunk.clear();
+            nodes.clear();
         }
-    });
-    Ok(transactions.collect())
+        nodes.extend(record.replicas.iter().map(|replica| replica.node));
+        chunk.push(record);
+    }
+    if !chunk.is_empty() {
+        transactions.push(record_chunk(
+            &chunk,
+            guard,
+            nodes.iter().map(|it| intent(*it)),
+        ));
+    }
+    transactions
+}
+
+fn record_chunk(
+    records: &[&SliceRecord],
+    guard: &Compare,
+    intents: impl Iterator<Item = IntentRecord>,
+) -> Transaction {
+    let mut transaction = Transaction {
+        compare: vec![guard.clone()],
+        ..Transaction::default()
+    };
+    for record in records {
+        let key = SliceRecord::key(record.slice);
+        transaction.compare.push(absent(key.clone()));
+        transaction.success.push(put(key, *record));
+    }
+    for intent in intents {
+        let key = IntentRecord::key(intent.node);
+        transaction.compare.push(still_is(key.clone(), &intent));
+        transaction.success.push(put(key, &intent));
+    }
+    transaction
 }
 
 fn too_few(refused: TooFewNodes, inventory: &Inventory, volume: &VolumeRecord) -> PlanError {

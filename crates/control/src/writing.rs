@@ -22,6 +22,14 @@ pub(crate) fn still_at(key: String, at: Revision) -> Compare {
     Compare::ModRevision { key, equals: at }
 }
 
+/// A key holds this record.
+pub(crate) fn still_is(key: String, record: &impl Record) -> Compare {
+    Compare::Value {
+        key,
+        equals: record.encode(),
+    }
+}
+
 /// There is nothing under a key.
 pub(crate) fn absent(key: String) -> Compare {
     still_at(key, Revision(0))

@@ -16,7 +16,7 @@ impl Controller {
     pub async fn found(&self) -> Result<(), Problem> {
         self.make_cluster().await?;
         let inventory = self.inventory().await?;
-        for transaction in holdfast_control::clean_up(&inventory) {
+        for transaction in holdfast_control::clean_up(&inventory, |_| true) {
             self.desk
                 .transact(transaction)
                 .await

@@ -464,6 +464,17 @@ pub struct IntentRecord {
 }
 
 impl IntentRecord {
+    /// A node is part of the cluster, and nothing else is wanted of it.
+    #[must_use]
+    pub const fn active(node: NodeId) -> Self {
+        Self {
+            schema: 1,
+            node,
+            standing: NodeStanding::Active,
+            site: None,
+        }
+    }
+
     /// The key of the intent for a node.
     #[must_use]
     pub fn key(node: NodeId) -> String {

@@ -233,6 +233,58 @@ fn a_new_node_gets_new_slices_and_an_absent_one_none() {
     );
 }
 
+/// A volume is made, or grows, while a node is removed that it is to have slices on: whoever comes second finds that the
+/// world has changed, at whatever point of the plan.
+#[test]
+fn a_node_is_not_removed_while_it_is_given_slices() {
+    for grows in [false, true] {
+        for cut in 0..4 {
+            for removal_is_early in [false, true] {
+                let mut store = Store::with_nodes(2);
+                let made = store.create("first", 4096, Policy::Mirror2).unwrap();
+                assert!(store.carry_out(&made));
+                store.add_node(NodeId(3));
+                let third = IntentRecord::active(NodeId(3));
+                store.put(IntentRecord::key(NodeId(3)), &third);
+                let before = store.inventory();
+                let removal = |inventory: &Inventory| {
+                    let order = crate::Order::Remove;
+                    crate::order(inventory, &crate::Sight::default(), NodeId(3), order, None)
+                };
+                let early = removal(&before).unwrap().expect("there is something to do");
+                let plan = if grows {
+                    let seen = |_| Some(Seen::with_room(1 << 40, 1 << 40));
+                    grow(&before, seen, &named("first"), size(40 << 30)).unwrap()
+                } else {
+                    store.create("second", 40 << 30, Policy::Mirror2).unwrap()
+                };
+                let count = plan.transactions.len();
+                let (first, rest) = plan.transactions.split_at(cut.min(count));
+                assert!(first.iter().all(|one| store.transact(one).succeeded));
+                let removed = if removal_is_early {
+                    store.transact(&early).succeeded
+                } else {
+                    match removal(&store.inventory()) {
+                        Ok(order) => store.transact(&order.expect("it is not removed")).succeeded,
+                        Err(refusal) => {
+                            assert!(matches!(refusal, crate::Refusal::Holds { .. }));
+                            false
+                        }
+                    }
+                };
+                let finished = rest.iter().all(|one| store.transact(one).succeeded);
+                assert!(removed || finished, "one of them is done: {grows} {cut}");
+                let inventory = store.inventory();
+                let held = inventory.slices.values();
+                let held = held
+                    .filter(|slice| slice.replica(NodeId(3)).is_some())
+                    .count();
+                assert_eq!(removed, held == 0, "{grows} {cut} {removal_is_early}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_largest_volume_is_made_within_the_limits() {
     let mut store = Store::with_nodes(3);
@@ -338,7 +390,7 @@ fn a_plan_cut_short_anywhere_is_invisible_and_cleared_away() {
         assert!(again.carry_out(&second));
         again.assert_tidy();
         // Or everything unfinished is cleared away at once.
-        let transactions = clean_up(&store.inventory());
+        let transactions = clean_up(&store.inventory(), |_| true);
         assert_eq!(transactions.len(), usize::from(cut > 0));
         assert!(
             transactions
@@ -372,7 +424,7 @@ fn slices_of_nobody_are_cleared_away() {
         failure: Vec::new(),
     };
     assert!(store.transact(&again).succeeded);
-    let transactions = clean_up(&store.inventory());
+    let transactions = clean_up(&store.inventory(), |_| true);
     assert_eq!(transactions.len(), 1);
     assert!(store.transact(&transactions[0]).succeeded);
     store.assert_tidy();
@@ -412,7 +464,7 @@ fn a_volume_finished_in_the_last_moment_stays() {
         Policy::Mirror2,
     )
     .unwrap();
-    let cleaning = clean_up(&late);
+    let cleaning = clean_up(&late, |_| true);
     assert!(store.transact(last).succeeded);
     assert!(!store.transact(&again.transactions[0]).succeeded);
     assert!(!store.transact(&cleaning[0]).succeeded);
