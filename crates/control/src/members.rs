@@ -22,6 +22,7 @@ use holdfast_stdx::Duration;
 
 use crate::Inventory;
 use crate::placement::is_tight;
+use crate::steer::lacking;
 use crate::writing::{absent, as_found, put, still_is};
 
 /// Letters in a site's name at most; it stands in tables.
@@ -247,7 +248,8 @@ impl fmt::Display for Refusal {
             } => write!(
                 formatter,
                 "a slice of volume {volume} takes {bytes} bytes, and no more than {left} are left for it on any \
-                 other active node that has no copy of it: one part in {MARGIN_SHARE} of a node is left to hosts"
+                 other active node that has no copy of it, beside what is on its way there, or has to leave other \
+                 nodes: one part in {MARGIN_SHARE} of a node is left to hosts"
             ),
             Self::Holds { slices, volumes } => write!(
                 formatter,
@@ -443,14 +445,12 @@ fn check_room(
     others: &[NodeId],
 ) -> Result<(), Refusal> {
     let seen = |node: &NodeId| sight.nodes.get(node).copied().unwrap_or_default();
-    let mut slices: Vec<(u64, &SliceRecord)> = inventory
-        .slices_on(node)
-        .map(|slice| (sight.used(slice.slice), slice))
-        .collect();
+    let slices: Vec<&SliceRecord> = inventory.slices_on(node).collect();
     if slices.is_empty() {
         return Ok(());
     }
-    let copies = slices.iter().fold(0u64, |sum, it| sum.saturating_add(it.0));
+    let copies = slices.iter().map(|slice| sight.used(slice.slice));
+    let copies = copies.fold(0, u64::saturating_add);
     let full = seen(&node).bytes - seen(&node).free_bytes.min(seen(&node).bytes);
     let needed = copies.max(full);
     let free = others.iter().map(|other| seen(other).free_bytes);
@@ -458,28 +458,89 @@ fn check_room(
     if needed > free {
         return Err(Refusal::NoRoom { needed, free });
     }
-    // The largest first, each to where the most is left.
-    slices.sort_by_key(|(bytes, slice)| (core::cmp::Reverse(*bytes), slice.slice));
-    let mut spare: BTreeMap<NodeId, u64> = others
-        .iter()
-        .map(|other| (*other, sight.spare(*other)))
-        .collect();
-    for (bytes, slice) in slices.into_iter().filter(|(bytes, _)| *bytes > 0) {
-        let places = spare
-            .iter_mut()
-            .filter(|(other, _)| slice.replica(**other).is_none());
-        let best = places.max_by_key(|(other, left)| (**left, core::cmp::Reverse(**other)));
-        let left = best.as_ref().map_or(0, |(_, left)| **left);
-        let Some((_, best)) = best.filter(|(_, left)| **left >= bytes) else {
-            return Err(Refusal::NoRoomFor {
-                volume: inventory.volume_name(slice.slice),
-                bytes,
-                left,
-            });
-        };
-        *best -= bytes;
+    let mut room = RoomLeft::new(inventory, sight, others);
+    // What other drains need is theirs, also where it will turn out to be too little.
+    let draining = |other: &&NodeId| {
+        **other != node && inventory.part_of(**other) == Part::Of(NodeStanding::Draining)
+    };
+    for other in inventory.nodes.keys().filter(draining) {
+        for (bytes, slice) in leaving(inventory, sight, *other) {
+            let _ = room.take(bytes, slice);
+        }
+    }
+    for (bytes, slice) in leaving(inventory, sight, node) {
+        room.take(bytes, slice).map_err(|left| Refusal::NoRoomFor {
+            volume: inventory.volume_name(slice.slice),
+            bytes,
+            left,
+        })?;
     }
     Ok(())
+}
+
+/// What of a node has no other place yet, the largest first.
+fn leaving<'a>(
+    inventory: &'a Inventory,
+    sight: &Sight,
+    node: NodeId,
+) -> Vec<(u64, &'a SliceRecord)> {
+    let stays = |slice: &&SliceRecord| {
+        let wish = inventory.wishes.get(&slice.slice);
+        wish.is_none_or(|wish| wish.record.nodes.contains(&node))
+    };
+    let slices = inventory.slices_on(node).filter(stays);
+    let mut slices: Vec<_> = slices
+        .map(|slice| (sight.used(slice.slice), slice))
+        .filter(|(bytes, _)| *bytes > 0)
+        .collect();
+    slices.sort_by_key(|(bytes, slice)| (core::cmp::Reverse(*bytes), slice.slice));
+    slices
+}
+
+/// What is left on nodes for slices that move, besides what is on its way to them.
+struct RoomLeft {
+    bytes: BTreeMap<NodeId, u64>,
+    taken: BTreeSet<(SliceId, NodeId)>,
+}
+
+impl RoomLeft {
+    fn new(inventory: &Inventory, sight: &Sight, nodes: &[NodeId]) -> Self {
+        let spare = nodes.iter().map(|node| (*node, sight.spare(*node)));
+        let mut bytes: BTreeMap<NodeId, u64> = spare.collect();
+        for (slice, wish) in &inventory.wishes {
+            let Some(record) = inventory.slices.get(slice) else {
+                continue;
+            };
+            for node in lacking(&wish.record, record) {
+                if let Some(left) = bytes.get_mut(&node) {
+                    *left = left.saturating_sub(sight.used(*slice));
+                }
+            }
+        }
+        Self {
+            bytes,
+            taken: BTreeSet::new(),
+        }
+    }
+
+    /// Takes room for one more copy of a slice where the most is left.
+    ///
+    /// # Errors
+    /// What is left there, if that is too little.
+    fn take(&mut self, bytes: u64, slice: &SliceRecord) -> Result<(), u64> {
+        let Self { bytes: room, taken } = self;
+        let places = room.iter_mut().filter(|(node, _)| {
+            slice.replica(**node).is_none() && !taken.contains(&(slice.slice, **node))
+        });
+        let best = places.max_by_key(|(node, left)| (**left, core::cmp::Reverse(**node)));
+        let (node, left) = best.ok_or(0u64)?;
+        if *left < bytes {
+            return Err(*left);
+        }
+        *left -= bytes;
+        taken.insert((slice.slice, *node));
+        Ok(())
+    }
 }
 
 /// Every slice of the node keeps as many good copies that answer as writes need, and one at least.

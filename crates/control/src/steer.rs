@@ -367,7 +367,7 @@ impl<'a> Planner<'a> {
 }
 
 /// The nodes that are to hold a slice, and are not in sync.
-fn lacking(wish: &WishRecord, record: &SliceRecord) -> Vec<NodeId> {
+pub(crate) fn lacking(wish: &WishRecord, record: &SliceRecord) -> Vec<NodeId> {
     let in_sync = |node: &NodeId| record.in_sync().any(|other| other == *node);
     let nodes = wish.nodes.iter().copied();
     nodes.filter(|node| !in_sync(node)).collect()

@@ -91,6 +91,8 @@ enum Attempt {
     Again(Problem),
     /// It is unknown how it ended: the same.
     Unknown(Problem),
+    /// The metadata cannot be read: it is not known what is to be done, nor what became of what was begun.
+    Unseen(Problem),
     /// It cannot be done.
     Refused(Problem),
 }
@@ -271,11 +273,16 @@ impl Controller {
         // What there is nothing to do for any more may have been done by an attempt that nobody answered.
         let mut may_be_done = false;
         for attempt in 1.. {
-            self.wait_for_makers(name).await?;
-            let problem = match self.attempt(&make, name).await {
+            let waited = self.wait_for_makers(name).await.map_err(Attempt::Unseen);
+            let attempted = match waited {
+                Ok(()) => self.attempt(&make, name).await,
+                Err(unseen) => Err(unseen),
+            };
+            let problem = match attempted {
                 Ok(done) => return Ok(done || may_be_done),
                 Err(Attempt::Refused(problem)) => return Err(problem),
-                Err(Attempt::Again(problem)) => problem,
+                Err(Attempt::Unseen(problem)) if !may_be_done => return Err(problem),
+                Err(Attempt::Again(problem) | Attempt::Unseen(problem)) => problem,
                 Err(Attempt::Unknown(problem)) => {
                     may_be_done = true;
                     problem
@@ -295,7 +302,7 @@ impl Controller {
         make: impl Fn(&Inventory, &Reports) -> Result<Vec<Transaction>, PlanError>,
         name: &VolumeName,
     ) -> Result<bool, Attempt> {
-        let (inventory, reports) = self.look().await.map_err(Attempt::Refused)?;
+        let (inventory, reports) = self.look().await.map_err(Attempt::Unseen)?;
         if self.has_gone_back(inventory.revision) {
             return Err(Attempt::Again(problem::gone_back()));
         }

@@ -15,6 +15,7 @@ use holdfast_model::record::NodeRecord;
 use holdfast_model::record::NodeStanding::Removed;
 use holdfast_model::{NodeId, SliceId, VolumeId};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 /// How long a node has to report. Nodes answer from memory: one that takes longer is in trouble.
 pub const REPORT_TIME_MAX: Duration = Duration::from_secs(1);
@@ -23,6 +24,8 @@ pub const REPORT_TIME_MAX: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reports {
     nodes: BTreeMap<NodeId, Report>,
+    /// For how long it was waited for nodes that did not answer, when all others had.
+    waited: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -86,8 +89,23 @@ impl Reports {
         {
             asked.spawn(ask(node.clone()));
         }
-        let answers = asked.join_all().await.into_iter().flatten();
-        Self::of(answers.chain(local))
+        let mut answers = Vec::new();
+        let mut last = Instant::now();
+        while let Some(asked) = asked.join_next().await {
+            if let Some(answer) = asked.expect("no question panics, or is given up") {
+                last = Instant::now();
+                answers.push(answer);
+            }
+        }
+        Self {
+            waited: last.elapsed(),
+            ..Self::of(answers.into_iter().chain(local))
+        }
+    }
+
+    /// For how long it was waited for nodes that did not answer, when all others had: that costs nobody anything.
+    pub(crate) const fn waited(&self) -> Duration {
+        self.waited
     }
 
     pub(crate) fn of(reports: impl IntoIterator<Item = LocalReport>) -> Self {
@@ -96,6 +114,7 @@ impl Reports {
             .map(|one| (NodeId(one.node), Report::new(one)));
         Self {
             nodes: nodes.collect(),
+            waited: Duration::ZERO,
         }
     }
 

@@ -16,13 +16,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use holdfast_api::documents::{LocalSilence, ReplicaCondition};
-use holdfast_control::{Inventory, Seen, Sight, admit_all, note_given_up, scrub_rounds, steer};
+use holdfast_control::{
+    Inventory, Seen, Sight, admit_all, clean_up, note_given_up, scrub_rounds, steer, unfinished,
+};
 use holdfast_model::metadata::{
     Compare, LeaseId, MetadataAnswer, MetadataError, MetadataRequest, Operation, OperationResult,
     Revision, Selector, Transaction,
 };
 use holdfast_model::record::{LEADER_KEY, LeaderRecord, Record};
-use holdfast_model::{Epoch, Incarnation, NodeId, SliceId};
+use holdfast_model::{Epoch, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_stdx::Bytes;
 use tokio::time::{Instant, sleep};
 
@@ -40,6 +42,10 @@ const PASS_PAUSE: Duration = Duration::from_secs(1);
 /// Between two passes passes as much time as one took, so many times.
 const PASS_REST: u32 = 10;
 
+/// A volume that gets no further for so long is being made by nobody: whoever makes it waits for its slices to be taken up
+/// for a fraction of that.
+const CLEARED_AFTER: Duration = Duration::from_secs(60);
+
 /// What whoever steers remembers from pass to pass. Another one begins without it.
 #[derive(Debug, Default)]
 struct Memory {
@@ -47,6 +53,8 @@ struct Memory {
     /// Replicas that were given up for dead.
     given_up: BTreeSet<(SliceId, NodeId)>,
     places: Option<Places>,
+    /// Volumes that are being made, if somebody still does; how many slices they had, and since when.
+    unfinished: BTreeMap<VolumeId, (usize, Instant)>,
 }
 
 /// Where everything is, since when.
@@ -58,11 +66,11 @@ struct Places {
 }
 
 impl Places {
-    fn new(inventory: &Inventory) -> Self {
+    fn new(now: Instant, inventory: &Inventory) -> Self {
         let nodes = inventory.nodes.values();
         let slices = inventory.slices.values();
         Self {
-            since: Instant::now(),
+            since: now,
             starts: nodes.map(|node| (node.node, node.incarnation)).collect(),
             epochs: slices.map(|slice| (slice.slice, slice.epoch)).collect(),
         }
@@ -82,15 +90,33 @@ impl Places {
 
 impl Memory {
     /// For how long nothing has moved, and all nodes that may be given something have been up.
-    fn unchanged(&mut self, inventory: &Inventory, reports: &Reports) -> Duration {
+    fn unchanged(&mut self, now: Instant, inventory: &Inventory, reports: &Reports) -> Duration {
         let active = |node: &&NodeId| inventory.is_active(**node);
         let mut active = inventory.nodes.keys().filter(active);
         let is_quiet = inventory.wishes.is_empty() && active.all(|node| reports.is_open(*node));
         let known = self.places.take_if(|it| is_quiet && it.is_of(inventory));
-        let places = known.unwrap_or_else(|| Places::new(inventory));
-        let unchanged = places.since.elapsed();
+        let places = known.unwrap_or_else(|| Places::new(now, inventory));
+        let unchanged = now.duration_since(places.since);
         self.places = Some(places);
         unchanged
+    }
+}
+
+impl Memory {
+    /// What was left of volumes whose making was cut short, to be cleared away. Nobody sees them, and they are held all the
+    /// same.
+    fn clear_abandoned(&mut self, now: Instant, inventory: &Inventory) -> Vec<Transaction> {
+        let found = unfinished(inventory).into_iter();
+        let found = found.map(|(volume, slices)| {
+            let known = self.unfinished.get(&volume);
+            let known = known.copied().filter(|(before, _)| *before == slices);
+            (volume, known.unwrap_or((slices, now)))
+        });
+        self.unfinished = found.collect();
+        clean_up(inventory, |volume| {
+            let known = self.unfinished.get(&volume);
+            known.is_some_and(|(_, since)| now.duration_since(*since) >= CLEARED_AFTER)
+        })
     }
 }
 
@@ -191,10 +217,12 @@ async fn lead(controller: &Controller, lease: LeaseId, own: &Bytes) -> Over {
     let mut renewed = Instant::now();
     loop {
         let begun = Instant::now();
-        if let Err(over) = pass(controller, own, &mut memory).await {
-            return over;
-        }
-        let end = Instant::now() + PASS_PAUSE.max(begun.elapsed() * PASS_REST);
+        let waited = match pass(controller, own, &mut memory).await {
+            Ok(waited) => waited,
+            Err(over) => return over,
+        };
+        let worked = begun.elapsed().saturating_sub(waited);
+        let end = Instant::now() + PASS_PAUSE.max(worked * PASS_REST);
         // However long that is, the lease lives on.
         while Instant::now() < end || renewed.elapsed() >= RENEWAL {
             if renewed.elapsed() >= RENEWAL && !renew(controller, lease, &mut renewed).await {
@@ -226,18 +254,19 @@ async fn renew(controller: &Controller, lease: LeaseId, renewed: &mut Instant) -
     }
 }
 
-/// Looks once, and writes what follows.
-async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Result<(), Over> {
+/// Looks once, and writes what follows. Tells for how long it was waited for nodes that are away.
+async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Result<Duration, Over> {
     let (inventory, reports) = match controller.look().await {
         Ok(seen) => seen,
         Err(problem) => {
             tracing::debug!(%problem, "look at the cluster");
-            return Ok(());
+            return Ok(Duration::ZERO);
         }
     };
+    let waited = reports.waited();
     if controller.has_gone_back(inventory.revision) {
         tracing::debug!("the metadata has gone back: nothing is planned");
-        return Ok(());
+        return Ok(waited);
     }
     note(&inventory, &reports, &mut memory.heard);
     let silent = memory
@@ -254,13 +283,14 @@ async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Resu
             ..heard.seen
         })
     });
-    sight.unchanged = memory.unchanged(&inventory, &reports);
+    sight.unchanged = memory.unchanged(Instant::now(), &inventory, &reports);
     note_given_up(&inventory, &sight, &mut memory.given_up);
     sight.given_up.clone_from(&memory.given_up);
     let mut steps = match admit_all(&inventory) {
         Some(step) => vec![step],
         None => steer(&inventory, &sight),
     };
+    steps.extend(memory.clear_abandoned(Instant::now(), &inventory));
     steps.extend(scrub_rounds(&inventory, unix_seconds()));
     for mut step in steps {
         let leads = Compare::Value {
@@ -270,7 +300,7 @@ async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Resu
         step.compare.push(leads);
         step.failure = vec![Operation::Range(Selector::Key(LEADER_KEY.into()))];
         let Ok(outcome) = controller.desk.transact(step).await else {
-            return Ok(());
+            return Ok(waited);
         };
         let leads = |result: &OperationResult| match result {
             OperationResult::Range(found) => found.iter().any(|pair| pair.value == *own),
@@ -281,7 +311,7 @@ async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Resu
         }
         // Else the world has changed: the next pass sees how.
     }
-    Ok(())
+    Ok(waited)
 }
 
 /// The time, in seconds since 1970 (UTC).
@@ -372,4 +402,105 @@ fn lacks_room(inventory: &Inventory, reports: &Reports) -> BTreeSet<(SliceId, No
         condition.is_some_and(|condition| condition.what == ReplicaCondition::NoRoom)
     });
     full.map(|(slice, (node, _))| (slice, node)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_control::Versioned;
+    use holdfast_model::ClusterId;
+    use holdfast_model::record::{ClusterRecord, NameRecord, SettingsRecord, WishRecord};
+
+    use super::*;
+
+    fn versioned<T>(record: T) -> Versioned<T> {
+        Versioned {
+            record,
+            revision: Revision(3),
+        }
+    }
+
+    /// Of a volume whose making was cut short there is a name and nothing else.
+    fn cut_short() -> Inventory {
+        let cluster = ClusterRecord {
+            schema: 1,
+            cluster: ClusterId(1),
+            next_volume: VolumeId(8),
+            recoveries: 0,
+            incarnation_floor: Incarnation::ZERO,
+        };
+        let name = NameRecord {
+            schema: 1,
+            volume: VolumeId(7),
+        };
+        Inventory {
+            revision: Revision(3),
+            cluster: versioned(cluster),
+            nodes: BTreeMap::new(),
+            names: BTreeMap::from([("big".to_owned(), versioned(name))]),
+            volumes: BTreeMap::new(),
+            slices: BTreeMap::new(),
+            settings: versioned(SettingsRecord::default()),
+            intents: BTreeMap::new(),
+            wishes: BTreeMap::new(),
+            scrubs: BTreeMap::new(),
+            scrubbed: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_a_volume_is_cleared_away_in_the_end() {
+        let mut memory = Memory::default();
+        let inventory = cut_short();
+        let start = Instant::now();
+        let end = start + CLEARED_AFTER;
+        assert_eq!(memory.clear_abandoned(start, &inventory), []);
+        let before = end - Duration::from_secs(1);
+        assert_eq!(
+            memory.clear_abandoned(before, &inventory),
+            [],
+            "it may be slow"
+        );
+        assert_eq!(memory.clear_abandoned(end, &inventory).len(), 1);
+        let mut gone = inventory.clone();
+        gone.names.clear();
+        assert_eq!(memory.clear_abandoned(end, &gone), []);
+        assert_eq!(
+            memory.clear_abandoned(end, &inventory),
+            [],
+            "that is another one"
+        );
+    }
+
+    #[test]
+    fn work_is_known_when_nothing_has_changed_for_long() {
+        let mut memory = Memory::default();
+        let mut inventory = cut_short();
+        let reports = Reports::default();
+        let start = Instant::now();
+        let minute = Duration::from_secs(60);
+        assert_eq!(
+            memory.unchanged(start, &inventory, &reports),
+            Duration::ZERO
+        );
+        assert_eq!(
+            memory.unchanged(start + minute, &inventory, &reports),
+            minute
+        );
+        let wish = WishRecord {
+            schema: 1,
+            slice: SliceId {
+                volume: VolumeId(7),
+                index: 0,
+            },
+            nodes: vec![NodeId(1)],
+            kept: Vec::new(),
+            preferred: NodeId(1),
+        };
+        inventory.wishes.insert(wish.slice, versioned(wish));
+        let moving = memory.unchanged(start + minute * 2, &inventory, &reports);
+        assert_eq!(moving, Duration::ZERO);
+        inventory.wishes.clear();
+        let after = memory.unchanged(start + minute * 3, &inventory, &reports);
+        assert_eq!(after, minute, "since the move was seen last");
+    }
 }

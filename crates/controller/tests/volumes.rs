@@ -18,7 +18,7 @@ use holdfast_model::metadata::{
     LeaseId, MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, Selector,
     Transaction,
 };
-use holdfast_model::record::{NAMES_PREFIX, Record, SLICES_PREFIX, SliceRecord};
+use holdfast_model::record::{NAMES_PREFIX, Record, SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX};
 use holdfast_model::{ClusterId, NodeId, Policy, SLICE_SIZE};
 
 use support::{CLUSTER, Node, controller, open, stalls_of};
@@ -359,8 +359,9 @@ async fn many_make_volumes_at_the_same_time() {
     );
 }
 
-/// A session whose answers to some transactions are lost, though they were done.
-fn forgetful(inner: Session) -> Session {
+/// A session whose answers to some transactions are lost, though they were done, and those to so many looks that follow
+/// one.
+fn forgetful(inner: Session, looks: u32) -> Session {
     struct Passing(holdfast_metadata::Requests);
     impl holdfast_metadata::session::Submit for Passing {
         fn submit(&self, token: MetadataToken, request: MetadataRequest) {
@@ -375,14 +376,19 @@ fn forgetful(inner: Session) -> Session {
     tokio::spawn(async move {
         let mut changes = 0;
         let mut revision = 0;
+        let mut lost = 0;
         while let Some((token, mut answer)) = told.recv().await {
-            if let MetadataAnswer::Transacted(outcome) = &answer
+            if lost > 0 {
+                lost -= 1;
+                answer = MetadataAnswer::Failed(MetadataError::Unavailable);
+            } else if let MetadataAnswer::Transacted(outcome) = &answer
                 && outcome.revision.0 > revision
             {
                 revision = outcome.revision.0;
                 changes += 1;
                 if changes % 5 == 0 {
                     answer = MetadataAnswer::Failed(MetadataError::Unavailable);
+                    lost = looks;
                 }
             }
             if sender.send((token, answer)).await.is_err() {
@@ -402,7 +408,7 @@ async fn lost_answers_are_looked_up() {
     let store = open(folder.path());
     let _node = Node::start(1, &store).await;
     controller(&store).await;
-    let controller = Controller::new(CLUSTER, forgetful(store.session()), None)
+    let controller = Controller::new(CLUSTER, forgetful(store.session(), 0), None)
         .serve_within(Duration::from_millis(50));
     let mut user = User::new(store.session());
     for round in 0..6 {
@@ -438,6 +444,33 @@ async fn lost_answers_are_looked_up() {
             .1
             .is_empty()
     );
+}
+
+/// The metadata is away for a moment in the middle of a plan: what was begun is finished when it is back.
+#[tokio::test]
+async fn what_was_begun_is_finished_when_the_metadata_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let _node = Node::start(1, &store).await;
+    controller(&store).await;
+    let controller =
+        Controller::new(CLUSTER, forgetful(store.session(), 4), None).serve_within(Duration::ZERO);
+    for round in 0..6 {
+        let wanted = wanted(&format!("demo-{round}"), 8 << 30, Policy::None);
+        // The answer that is lost may be the last one, and then what follows is a look at what was made.
+        match controller.create_volume(wanted).await {
+            Ok(created) => assert!(created.is_new),
+            Err(problem) => assert_eq!(problem.kind, ProblemKind::Unavailable),
+        }
+    }
+    let (mut user, slices) = (User::new(store.session()), SLICES_PREFIX.to_owned());
+    let slices = user.range(Selector::Prefix(slices)).await.1;
+    assert_eq!(slices.len(), 12);
+    let volumes = user
+        .range(Selector::Prefix(VOLUMES_PREFIX.to_owned()))
+        .await
+        .1;
+    assert_eq!(volumes.len(), 6, "none is left unfinished");
 }
 
 #[tokio::test]

@@ -186,3 +186,38 @@ fn a_drain_is_refused_where_a_slice_fits_nowhere() {
         assert_eq!(lab.order(1, Order::Drain), Ok(true));
     }
 }
+
+/// Two drains that fit one at a time: what one has been granted the other does not get, whatever of it is on its way.
+#[test]
+fn of_two_drains_the_second_is_refused_what_the_first_needs() {
+    const GIB: u64 = 1 << 30;
+    let mut lab = Lab::new(2);
+    lab.settings(|settings| settings.rebalance = false);
+    lab.volume("a", 6, Policy::None);
+    for slice in lab.inventory().slices.keys() {
+        lab.sight.used.insert(*slice, 100 * GIB);
+    }
+    for number in 3..=4 {
+        lab.register(number);
+        lab.order(number, Order::Add).expect("it may be added");
+        // Two slices each, beside the margin.
+        lab.seen(number).free_bytes = 230 * GIB;
+    }
+    for number in 1..=2 {
+        (lab.seen(number).bytes, lab.seen(number).free_bytes) = (300 * GIB, 0);
+    }
+    assert_eq!(lab.inventory().slices_on(node(1)).count(), 3);
+    lab.slow.extend([node(3), node(4)]);
+    assert_eq!(lab.order(1, Order::Drain), Ok(true));
+    for passes in 0..3 {
+        let refused = lab.order(2, Order::Drain);
+        assert!(
+            matches!(refused, Err(Refusal::NoRoomFor { left, .. }) if left < 100 * GIB),
+            "{passes}: {refused:?}"
+        );
+        lab.pass();
+        lab.obey();
+    }
+    lab.seen(3).free_bytes = 500 * GIB;
+    assert_eq!(lab.order(2, Order::Drain), Ok(true));
+}

@@ -6,8 +6,8 @@ use holdfast_control::{Inventory, Part};
 use holdfast_model::NodeId;
 use holdfast_model::record::{NodeStanding, SliceRecord};
 
+use super::slice_used_bytes;
 use crate::reports::Reports;
-use holdfast_api::documents::RoomLevel;
 
 /// What becomes of a copy whose node is down, unless the node comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,13 +59,14 @@ pub(crate) fn is_due(
     of(inventory, reports, record, node) == Prospect::Due
 }
 
-/// Whether some node could have one more copy of a slice.
+/// Whether some node could have one more copy of a slice: all that it is known to hold fits there.
 pub(crate) fn has_place(inventory: &Inventory, reports: &Reports, record: &SliceRecord) -> bool {
+    let used = slice_used_bytes(reports, record).unwrap_or(0);
     let fit = |node: &NodeId| {
-        let room = reports.room(*node).filter(|_| reports.is_open(*node));
+        let seen = reports.seen(*node).filter(|_| reports.is_open(*node));
         inventory.is_active(*node)
             && record.replica(*node).is_none()
-            && room.is_some_and(|room| room.level() < RoomLevel::Full)
+            && seen.is_some_and(|seen| used == 0 || used <= seen.spare_bytes())
     };
     inventory.nodes.keys().any(fit)
 }

@@ -173,6 +173,25 @@ fn a_dead_node_comes_back_or_is_rebuilt_elsewhere() {
     assert_eq!(commands(&finding), ["holdfast node add NAME"]);
 }
 
+/// A copy that is due fits nowhere: that is said, and no time is promised.
+#[test]
+fn a_rebuild_that_has_no_room_is_told_as_that() {
+    let mut inventory = two_of(AWAY);
+    stands(&mut inventory, 2, Wanted::Active);
+    let delay = inventory.settings.record.repair_delay_seconds;
+    let mut small = silent(idle(3), 2, delay);
+    small.room.bytes = 100 * MIB;
+    small.room.used_bytes = 0;
+    let first = || lacking(serves(1, &[0, 1]), 2, None);
+    let roomy = Reports::of([first(), silent(idle(3), 2, delay)]);
+    assert!(!commands(&only(&inventory, &roomy)).contains(&"holdfast node add NAME"));
+    let finding = only(&inventory, &Reports::of([first(), small]));
+    assert!(
+        commands(&finding).contains(&"holdfast node add NAME"),
+        "{finding:?}"
+    );
+}
+
 #[test]
 fn nothing_is_rebuilt_for_a_node_in_maintenance() {
     let mut inventory = two_of(AWAY);
