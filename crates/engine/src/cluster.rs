@@ -6,6 +6,7 @@
 //! Invariants:
 //! - a record that cannot be read is skipped and told, never guessed;
 //! - a slice's record replaces one of the same or an older revision only;
+//! - what is proposed of a slice replaces the record that its replica was last told of, and no other;
 //! - of metadata that has gone back, or is another cluster's, nothing is believed, least of all that
 //!   something is deleted, and nothing is changed in it: an outcome of what is proposed is unknown.
 
@@ -94,6 +95,8 @@ pub(crate) struct Cluster {
     pub(crate) nodes: BTreeMap<NodeId, NodeRecord>,
     pub(crate) volumes: BTreeMap<VolumeId, VolumeRecord>,
     pub(crate) slices: BTreeMap<SliceId, (SliceRecord, Revision)>,
+    /// The revision of each slice's record that the slice's replica was last told of.
+    told: BTreeMap<SliceId, Revision>,
     pub(crate) wishes: BTreeMap<SliceId, WishRecord>,
     intents: BTreeMap<NodeId, IntentRecord>,
     pub(crate) settings: SettingsRecord,
@@ -190,7 +193,26 @@ impl Cluster {
         }
     }
 
-    /// Asks for a slice's record to be replaced, if it is still the one that is known here. One that is
+    /// A slice's record as it is known here, of which the slice's replica is told now.
+    pub(crate) fn tell(&mut self, slice: SliceId) -> Option<SliceRecord> {
+        let Some((record, revision)) = self.slices.get(&slice) else {
+            self.told.remove(&slice);
+            return None;
+        };
+        self.told.insert(slice, *revision);
+        Some(record.clone())
+    }
+
+    /// That a slice's record is still the one that its replica was last told of; none if it is known not to be. What
+    /// came since, and the replica has yet to hear of, may be the record of another primary.
+    fn is_as_told(&self, slice: SliceId) -> Option<Compare> {
+        let (_, known) = self.slices.get(&slice)?;
+        let equals = *self.told.get(&slice).filter(|told| *told == known)?;
+        let key = SliceRecord::key(slice);
+        Some(Compare::ModRevision { key, equals })
+    }
+
+    /// Asks for a slice's record to be replaced, if it is still the one that its replica was last told of. One that is
     /// deleted is not made again.
     pub(crate) fn propose(&mut self, slice: SliceId, value: Bytes) {
         if !self.may_change() {
@@ -198,18 +220,13 @@ impl Cluster {
             self.changes.push_back(unknown);
             return;
         }
-        let Some((_, equals)) = self.slices.get(&slice) else {
+        let Some(compare) = self.is_as_told(slice) else {
             self.changes
                 .push_back(Change::Proposed(slice, Proposed::Rejected));
             return;
         };
-        let (key, equals) = (SliceRecord::key(slice), *equals);
-        let compare = Compare::ModRevision {
-            key: key.clone(),
-            equals,
-        };
         let put = Operation::Put {
-            key,
+            key: SliceRecord::key(slice),
             value: value.clone(),
             lease: LeaseId(0),
         };
@@ -223,18 +240,14 @@ impl Cluster {
         (scrub.is_under_way() && is_left).then_some(scrub.round)
     }
 
-    /// Says that a slice's part of a scrub is done, if its configuration is still the one that is known
-    /// here.
+    /// Says that a slice's part of a scrub is done, if its configuration is still the one that its replica
+    /// was last told of.
     pub(crate) fn say_scrubbed(&mut self, record: &ScrubbedRecord) {
         let slice = record.slice;
-        let known = self.slices.get(&slice).filter(|_| self.may_change());
-        let Some((_, equals)) = known else {
+        let compare = self.is_as_told(slice).filter(|_| self.may_change());
+        let Some(compare) = compare else {
             self.changes.push_back(Change::SaidScrubbed(slice));
             return;
-        };
-        let compare = Compare::ModRevision {
-            key: SliceRecord::key(slice),
-            equals: *equals,
         };
         let put = Operation::Put {
             key: ScrubbedRecord::key(slice),
@@ -504,3 +517,7 @@ impl Cluster {
         record.is_some_and(|(record, _)| record.replica(node).is_some())
     }
 }
+
+#[cfg(test)]
+#[path = "cluster_tests.rs"]
+mod tests;

@@ -490,17 +490,12 @@ impl Engine {
     }
 
     fn slice_changed(&mut self, slice: SliceId, fresh: bool) {
-        let record = self
-            .world
-            .cluster
-            .slices
-            .get(&slice)
-            .map(|(record, _)| record.clone());
         let Some(me) = self.me else { return };
         let is_new = !self.replicas.contains_key(&slice);
         if is_new && (self.world.cluster.names(slice, me.node) || self.is_left_over(slice)) {
             self.make_replica(slice, me);
         }
+        let record = self.world.cluster.tell(slice);
         self.with_replica(slice, |replica, context| {
             replica.handle_record(context, record, fresh);
         });

@@ -57,8 +57,9 @@ impl Cluster {
                 self.changes.push_back(Change::Wish(slice));
             }),
             Key::Intent(node) => IntentRecord::decode(&pair.value).map(|record| {
-                self.intents.insert(node, record);
-                self.changes.push_back(Change::Intent);
+                if self.intents.insert(node, record.clone()) != Some(record) {
+                    self.changes.push_back(Change::Intent);
+                }
             }),
             Key::Settings => SettingsRecord::decode(&pair.value).map(|record| {
                 self.settings = record;

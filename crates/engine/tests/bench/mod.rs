@@ -1,0 +1,389 @@
+//! A node's engine on a device, metadata and peers in memory, all of which do what they are asked at once
+//! unless a test holds them.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::collections::BTreeMap;
+
+use holdfast_engine::{
+    Command, DeviceGeometry, Engine, EngineConfig, Event, HOLD, LinkId, Output, PeerCommand,
+    PeerEvent, TAKEOVERS_MAX,
+};
+use holdfast_model::metadata::{
+    Compare, KeyValue, LeaseId, MetadataAnswer, MetadataError, MetadataRequest, MetadataToken,
+    Operation, OperationResult, Revision, Selector, Transaction, TransactionOutcome, WatchEvent,
+};
+use holdfast_model::record::{
+    CLUSTER_KEY, ClusterRecord, IntentRecord, Membership, NodeStanding, Record, ReplicaRecord,
+    SliceRecord,
+};
+use holdfast_model::{
+    ClusterId, DiskCompletion, DiskId, DiskOp, DiskRequest, Epoch, Incarnation, NodeId, SliceId,
+    StoreId, Tier, VolumeId,
+};
+use holdfast_stdx::{Bytes, Duration, Instant};
+use holdfast_store::{FormatConfig, StoreConfig, StoreIdentity};
+use holdfast_wire::{Heartbeat, Message};
+
+pub(crate) const CLUSTER: ClusterId = ClusterId(7);
+/// The node whose engine this is.
+pub(crate) const ME: NodeId = NodeId(1);
+/// Another one.
+pub(crate) const PEER: NodeId = NodeId(2);
+pub(crate) const SLICE: SliceId = SliceId {
+    volume: VolumeId(1),
+    index: 0,
+};
+const LINK: LinkId = LinkId(1);
+const DEVICE_BYTES: usize = 48 << 20;
+/// Between two heartbeats of the peer.
+const HEARTBEAT: Duration = Duration::from_millis(100);
+
+pub(crate) fn store_of(node: NodeId) -> StoreId {
+    StoreId(u128::from(node.0) + 100)
+}
+
+/// A slice's record in its first epoch, with one replica, that of [`ME`].
+pub(crate) fn first_record() -> SliceRecord {
+    SliceRecord {
+        schema: 1,
+        slice: SLICE,
+        epoch: Epoch(1),
+        primary: ME,
+        preferred: ME,
+        replicas: vec![replica(ME, Membership::InSync)],
+        copies_min: 1,
+        bytes_moved: 0,
+        proposer: (NodeId(9), Incarnation(1)),
+        nonce: 0,
+        recovery: None,
+    }
+}
+
+pub(crate) fn replica(node: NodeId, membership: Membership) -> ReplicaRecord {
+    ReplicaRecord {
+        node,
+        store: store_of(node),
+        membership,
+    }
+}
+
+pub(crate) struct Bench {
+    pub(crate) engine: Engine,
+    out: Output,
+    pub(crate) now: Instant,
+    device: Vec<u8>,
+    /// What the device has been asked to read since a test began to hold its reads.
+    pub(crate) held: Option<Vec<DiskRequest>>,
+    keys: BTreeMap<String, (Bytes, Revision)>,
+    revision: Revision,
+    watch: Option<MetadataToken>,
+    /// When the peer, whose link is up, sends its next heartbeat, and the newest that it has.
+    peer: Option<(Instant, Instant)>,
+    /// What the engine has sent to the peer.
+    pub(crate) sent: Vec<Message>,
+}
+
+impl Bench {
+    /// A node that has registered, in a cluster with one slice.
+    pub(crate) fn new(documents: &[(String, Bytes)]) -> Self {
+        let now = Instant::from_nanos(1_000_000_000);
+        let mut out = Output::default();
+        let mut bench = Self {
+            engine: Engine::new(config(), now, &mut out),
+            out,
+            now,
+            device: vec![0; DEVICE_BYTES],
+            held: None,
+            keys: BTreeMap::new(),
+            revision: Revision(1),
+            watch: None,
+            peer: None,
+            sent: Vec::new(),
+        };
+        let cluster = ClusterRecord {
+            schema: 1,
+            cluster: CLUSTER,
+            next_volume: VolumeId(2),
+            recoveries: 0,
+            incarnation_floor: Incarnation::ZERO,
+        };
+        bench.put(CLUSTER_KEY.into(), cluster.encode());
+        for (key, value) in documents {
+            bench.put(key.clone(), value.clone());
+        }
+        bench.work();
+        bench.pass(3000);
+        bench
+    }
+
+    /// Sets a key; whoever watches is told.
+    pub(crate) fn put(&mut self, key: String, value: Bytes) {
+        self.revision.0 += 1;
+        let revision = self.revision;
+        self.keys.insert(key.clone(), (value, revision));
+        if let Some(token) = self.watch {
+            let events = vec![WatchEvent::Put(self.pair(&key))];
+            let answer = MetadataAnswer::Watched { revision, events };
+            self.handle(Event::Metadata { token, answer });
+            self.work();
+        }
+    }
+
+    /// What is wanted of a node.
+    pub(crate) fn intend(&mut self, node: NodeId, standing: NodeStanding) {
+        let intent = IntentRecord {
+            schema: 1,
+            node,
+            standing,
+            site: None,
+        };
+        self.put(IntentRecord::key(node), intent.encode());
+    }
+
+    /// Watches end: what is set from now on is known when everything is read again.
+    pub(crate) fn end_watch(&mut self) {
+        let token = self.watch.take().expect("the metadata is watched");
+        let answer = MetadataAnswer::WatchEnded(MetadataError::Unavailable);
+        self.handle(Event::Metadata { token, answer });
+        self.work();
+    }
+
+    /// The slice's record, as the metadata has it.
+    pub(crate) fn record(&self) -> SliceRecord {
+        let (value, _) = &self.keys[&SliceRecord::key(SLICE)];
+        SliceRecord::decode(value).expect("a record that can be read")
+    }
+
+    /// The link to the peer comes up.
+    pub(crate) fn connect(&mut self) {
+        let event = PeerEvent::Up {
+            peer: PEER,
+            link: LINK,
+            store: store_of(PEER),
+            incarnation: Incarnation(1),
+            version: 4,
+        };
+        self.peer = Some((self.now, Instant::ZERO));
+        self.handle(Event::Peer(event));
+        self.work();
+        self.pass(300);
+    }
+
+    /// It goes down.
+    pub(crate) fn disconnect(&mut self) {
+        self.peer = None;
+        let (peer, link) = (PEER, LINK);
+        self.handle(Event::Peer(PeerEvent::Down { peer, link }));
+        self.work();
+    }
+
+    /// The newest heartbeat that the peer has.
+    pub(crate) fn heard(&self) -> Instant {
+        self.peer.expect("the link is up").1
+    }
+
+    /// The peer sends something.
+    pub(crate) fn receive(&mut self, message: Message) {
+        let event = PeerEvent::Received {
+            peer: PEER,
+            link: LINK,
+            message,
+        };
+        self.handle(Event::Peer(event));
+        self.work();
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&mut self, milliseconds: u64) {
+        let end = self.now + Duration::from_millis(milliseconds);
+        loop {
+            let beat = self.peer.map(|(due, _)| due);
+            let timeout = self.engine.next_timeout();
+            let due = beat.into_iter().chain(timeout).min();
+            let Some(due) = due.filter(|due| *due <= end) else {
+                break;
+            };
+            // What is overdue takes a moment, too.
+            self.now = due.max(self.now + Duration::from_micros(1));
+            if let Some((due, echo)) = self.peer.filter(|(due, _)| *due <= self.now) {
+                self.peer = Some((due + HEARTBEAT, echo));
+                let heartbeat = Heartbeat {
+                    sent: self.now,
+                    echo,
+                    append_age_ms: 0,
+                    claims: Vec::new(),
+                    grants: Vec::new(),
+                };
+                self.receive(heartbeat.into());
+            } else {
+                self.engine.handle_timeout(self.now, &mut self.out);
+                self.work();
+            }
+        }
+        self.now = end;
+    }
+
+    /// Lets what was held be done, and holds nothing from now on.
+    pub(crate) fn release(&mut self) {
+        for request in self.held.take().into_iter().flatten() {
+            self.perform(request);
+        }
+        self.work();
+    }
+
+    fn handle(&mut self, event: Event) {
+        self.engine.handle(self.now, event, &mut self.out);
+    }
+
+    /// Does what the engine wants done, until that is nothing.
+    fn work(&mut self) {
+        loop {
+            let commands: Vec<Command> = self.out.drain().collect();
+            if commands.is_empty() {
+                return;
+            }
+            for command in commands {
+                match command {
+                    Command::Disk(request) => match &mut self.held {
+                        Some(held) if matches!(request.op, DiskOp::Read { .. }) => {
+                            held.push(request);
+                        }
+                        _ => self.perform(request),
+                    },
+                    Command::Metadata { token, request } => self.answer(token, request),
+                    Command::Peer(PeerCommand::Send { message, .. }) => {
+                        if let (Message::Heartbeat(beat), Some((_, echo))) =
+                            (&message, &mut self.peer)
+                        {
+                            *echo = beat.sent;
+                        }
+                        self.sent.push(message);
+                    }
+                    Command::OpenFailed(failure) => panic!("the store opens: {failure}"),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn perform(&mut self, request: DiskRequest) {
+        let mut bytes = Bytes::new();
+        match request.op {
+            DiskOp::Read { offset, length } => {
+                let range = offset as usize..offset as usize + length as usize;
+                bytes = Bytes::copy_from_slice(&self.device[range]);
+            }
+            DiskOp::Write { offset, parts, .. } => {
+                let mut at = offset as usize;
+                for part in parts {
+                    self.device[at..at + part.len()].copy_from_slice(&part);
+                    at += part.len();
+                }
+            }
+            DiskOp::Flush | DiskOp::Discard { .. } => {}
+        }
+        let completion = DiskCompletion {
+            token: request.token,
+            result: Ok(bytes),
+        };
+        self.handle(Event::Disk(completion));
+    }
+
+    fn answer(&mut self, token: MetadataToken, request: MetadataRequest) {
+        match request {
+            MetadataRequest::Transact(transaction) => {
+                let answer = MetadataAnswer::Transacted(self.transact(transaction));
+                self.handle(Event::Metadata { token, answer });
+            }
+            MetadataRequest::Watch { .. } => self.watch = Some(token),
+            MetadataRequest::Unwatch => self.watch = self.watch.filter(|watch| *watch != token),
+            request => panic!("an engine does not ask for {request:?}"),
+        }
+    }
+
+    fn transact(&mut self, transaction: Transaction) -> TransactionOutcome {
+        let succeeded = transaction.compare.iter().all(|compare| match compare {
+            Compare::ModRevision { key, equals } => {
+                self.keys.get(key).map_or(Revision(0), |(_, at)| *at) == *equals
+            }
+            Compare::Value { key, equals } => {
+                self.keys.get(key).is_some_and(|(value, _)| value == equals)
+            }
+        });
+        let operations = if succeeded {
+            transaction.success
+        } else {
+            transaction.failure
+        };
+        let changes = |operation: &Operation| !matches!(operation, Operation::Range(_));
+        self.revision.0 += u64::from(operations.iter().any(changes));
+        let results = operations.into_iter().map(|operation| match operation {
+            Operation::Range(selector) => {
+                let is_in = |key: &&String| match &selector {
+                    Selector::Key(wanted) => *key == wanted,
+                    Selector::Prefix(prefix) => key.starts_with(prefix),
+                };
+                let keys = self.keys.keys().filter(is_in);
+                OperationResult::Range(keys.map(|key| self.pair(key)).collect())
+            }
+            Operation::Put { key, value, .. } => {
+                self.keys.insert(key, (value, self.revision));
+                OperationResult::Put
+            }
+            Operation::Delete(selector) => panic!("an engine does not delete {selector:?}"),
+        });
+        let results = results.collect();
+        TransactionOutcome {
+            succeeded,
+            revision: self.revision,
+            results,
+        }
+    }
+
+    fn pair(&self, key: &str) -> KeyValue {
+        let (value, revision) = self.keys[key].clone();
+        KeyValue {
+            key: key.into(),
+            value,
+            create_revision: revision,
+            mod_revision: revision,
+            version: 1,
+            lease: LeaseId(0),
+        }
+    }
+}
+
+fn config() -> EngineConfig {
+    EngineConfig {
+        cluster: CLUSTER,
+        node: ME,
+        name: "one".into(),
+        portal: "127.0.0.1:1".into(),
+        peer: "127.0.0.1:2".into(),
+        api: "http://127.0.0.1:3".into(),
+        devices: vec![DeviceGeometry {
+            disk: DiskId(0),
+            bytes: DEVICE_BYTES as u64,
+            sector: 512,
+            tier: Tier::Flash,
+        }],
+        create: Some(StoreIdentity {
+            cluster: CLUSTER,
+            store: store_of(ME),
+            node: ME,
+            nonce: 5,
+        }),
+        use_id: 1,
+        store: StoreConfig {
+            format: FormatConfig {
+                partitions: 1,
+                segment_bytes: 2 << 20,
+                journal_bytes: Some(24 << 20),
+            },
+            ..StoreConfig::default()
+        },
+        portal_limits: holdfast_iscsi::target::Limits::default(),
+        hold: HOLD,
+        takeovers_max: TAKEOVERS_MAX,
+    }
+}
