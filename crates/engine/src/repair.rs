@@ -11,10 +11,13 @@
 //!   one of them may have it: it cannot be reached, or its copy cannot be put in place yet;
 //! - where a new primary cannot ask yet, because its epoch's first entry is not committed, the read waits for that;
 //! - what was read of a replica that has ceased to be in sync meanwhile is told to nobody: its
-//!   contents may be gone, and nothing is put in place there.
+//!   contents may be gone, and nothing is put in place there;
+//! - what is read for other nodes at a time is bounded, and so are their questions that wait for that; whoever
+//!   asks more than any node does is told nothing, and asks again.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use core::ops::Bound::{Excluded, Unbounded};
 
 use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, Epoch, NodeId, Sequence, SliceId,
@@ -40,6 +43,9 @@ const ASK_AGAIN: Duration = Duration::from_millis(20);
 const ASK_AGAIN_MAX: u32 = 100;
 /// Fetches under way at most; reads beyond them wait as well.
 const FETCHES_MAX: usize = 1024;
+/// Bytes that are read for other nodes at a time, at most: they are in memory until they have been told, and a node
+/// can ask for more than disks read.
+const TOLD_BYTES_MAX: u64 = 64 << 20;
 
 /// A read that waits for another replica's blocks.
 #[derive(Debug)]
@@ -64,6 +70,56 @@ enum Repaired {
     Nothing,
 }
 
+/// What is read for other nodes, and their questions that wait for that: of each node as many as it has under way at a
+/// time, so that none of its own waits in vain.
+#[derive(Debug, Default)]
+struct Told {
+    /// Bytes that are being read.
+    bytes: u64,
+    waiting: BTreeMap<NodeId, VecDeque<Fetch>>,
+    /// Whose question was taken last: each has its turn.
+    last: Option<NodeId>,
+}
+
+impl Told {
+    /// Whether a question may be answered at once.
+    fn is_free(&self, fetch: &Fetch) -> bool {
+        self.waiting.is_empty() && self.has_room(fetch)
+    }
+
+    fn has_room(&self, fetch: &Fetch) -> bool {
+        self.bytes + fetch.range.bytes() <= TOLD_BYTES_MAX
+    }
+
+    /// Lets a question wait, if not too many of its node do.
+    fn wait(&mut self, peer: NodeId, fetch: &Fetch) -> bool {
+        let waiting = self.waiting.entry(peer).or_default();
+        let may = waiting.len() < FETCHES_MAX;
+        if may {
+            waiting.push_back(*fetch);
+        }
+        may
+    }
+
+    /// The question that has its turn, if there is room for it.
+    fn next(&mut self) -> Option<(NodeId, Fetch)> {
+        let after = self.last.map_or(Unbounded, Excluded);
+        let mut later = self.waiting.range((after, Unbounded));
+        let (peer, waiting) = later.next().or_else(|| self.waiting.first_key_value())?;
+        let (peer, fetch) = (*peer, *waiting.front().expect("a node here has one"));
+        if !self.has_room(&fetch) {
+            return None;
+        }
+        self.last = Some(peer);
+        let waiting = self.waiting.get_mut(&peer).expect("it was just found");
+        waiting.pop_front();
+        if waiting.is_empty() {
+            self.waiting.remove(&peer);
+        }
+        Some((peer, fetch))
+    }
+}
+
 /// Reads that wait for repair.
 #[derive(Debug, Default)]
 pub(crate) struct Repairs {
@@ -71,6 +127,7 @@ pub(crate) struct Repairs {
     next_number: u64,
     /// Reads that begin anew later, in the order of their times.
     later: VecDeque<(Instant, Read)>,
+    told: Told,
 }
 
 impl Repairs {
@@ -189,36 +246,68 @@ impl Engine {
 
     /// Another replica asks for blocks.
     pub(crate) fn handle_fetch(&mut self, peer: NodeId, fetch: &Fetch) {
+        let may_tell = self.may_tell(peer, fetch);
+        let told = &mut self.repairs.told;
+        if may_tell && told.is_free(fetch) {
+            self.read_for(peer, fetch);
+        } else if !may_tell || !told.wait(peer, fetch) {
+            self.tell_nothing_of(peer, fetch);
+        }
+    }
+
+    fn may_tell(&self, peer: NodeId, fetch: &Fetch) -> bool {
+        let store = self.world.storage.store();
+        self.tells_of(fetch.slice, peer, fetch.epoch) && !store.is_dirty(fetch.slice, fetch.range)
+    }
+
+    /// Reads what another replica is to be told.
+    fn read_for(&mut self, peer: NodeId, fetch: &Fetch) {
         let Fetch {
             slice,
             epoch,
             number,
             range,
         } = *fetch;
-        let store = self.world.storage.store();
-        let known = self.tells_of(slice, peer, epoch) && !store.is_dirty(slice, range);
-        let as_of = store.committed(slice);
-        if known {
-            let reader = Reader::Peer {
-                node: peer,
-                number,
-                epoch,
-                as_of,
-            };
-            let now = self.world.now;
-            let read = Read::new(now, slice, range, View::Committed, reader);
-            self.world.storage.read(now, read);
-        } else {
-            let contents = Vec::new();
-            let fetched = Fetched {
-                slice,
-                epoch,
-                number,
-                as_of,
-                contents,
-            };
-            self.world.peers.send(peer, fetched.into());
+        let reader = Reader::Peer {
+            node: peer,
+            number,
+            epoch,
+            as_of: self.world.storage.store().committed(slice),
+        };
+        let now = self.world.now;
+        let read = Read::new(now, slice, range, View::Committed, reader);
+        self.repairs.told.bytes += range.bytes();
+        self.world.storage.read(now, read);
+    }
+
+    /// What another replica asked for has been read: others have their turn.
+    fn read_for_peer(&mut self, peer: NodeId, fetch: &Fetch, as_of: Sequence, found: Vec<Content>) {
+        self.repairs.told.bytes -= fetch.range.bytes();
+        let may = self.tells_of(fetch.slice, peer, fetch.epoch);
+        let contents = if may { found } else { Vec::new() };
+        self.tell(peer, fetch, as_of, contents);
+        while let Some((peer, fetch)) = self.repairs.told.next() {
+            if self.may_tell(peer, &fetch) {
+                self.read_for(peer, &fetch);
+            } else {
+                self.tell_nothing_of(peer, &fetch);
+            }
         }
+    }
+
+    fn tell_nothing_of(&mut self, peer: NodeId, fetch: &Fetch) {
+        self.tell(peer, fetch, Sequence::ZERO, Vec::new());
+    }
+
+    fn tell(&mut self, peer: NodeId, fetch: &Fetch, as_of: Sequence, contents: Vec<Content>) {
+        let fetched = Fetched {
+            slice: fetch.slice,
+            epoch: fetch.epoch,
+            number: fetch.number,
+            as_of,
+            contents,
+        };
+        self.world.peers.send(peer, fetched.into());
     }
 
     /// The blocks that were asked for.
@@ -348,8 +437,9 @@ impl Engine {
         }
     }
 
-    /// A link is gone: what was asked over it is asked of another.
+    /// A link is gone: what was asked over it is asked of another, and nobody waits for answers.
     pub(crate) fn give_up_fetches(&mut self, peer: NodeId) {
+        self.repairs.told.waiting.remove(&peer);
         let lost: Vec<u64> = self
             .repairs
             .fetching
@@ -406,19 +496,14 @@ impl Engine {
                 epoch,
                 as_of,
             } => {
-                let contents = if self.tells_of(slice, node, epoch) {
-                    contents
-                } else {
-                    Vec::new()
-                };
-                let fetched = Fetched {
+                let range = read.range;
+                let fetch = Fetch {
                     slice,
                     epoch,
                     number,
-                    as_of,
-                    contents,
+                    range,
                 };
-                self.world.peers.send(node, fetched.into());
+                self.read_for_peer(node, &fetch, as_of, contents);
             }
             Reader::Scrub {
                 number,
