@@ -344,6 +344,22 @@ impl GroupBytes {
     }
 }
 
+/// The latest use of a segment in which a block was a group's header, as far as its head or its stamp says, be it
+/// valid or not.
+#[must_use]
+pub fn latest_ordinal(block: &[u8], nonce: u64) -> Option<u64> {
+    let head = GroupBytes::ref_from_prefix(block)
+        .ok()
+        .filter(|(raw, _)| raw.magic == MAGIC && raw.nonce.get() == nonce)
+        .map(|(raw, _)| raw.ordinal.get());
+    let stamp = block
+        .get(STAMP_OFFSET..HEADER_BLOCK)
+        .and_then(|bytes| StampBytes::ref_from_bytes(bytes).ok())
+        .filter(|raw| raw.magic == STAMP_MAGIC && raw.nonce.get() == nonce)
+        .map(|raw| raw.ordinal.get());
+    head.max(stamp)
+}
+
 /// What a block looks like that is not a valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Looks {

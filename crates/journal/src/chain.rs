@@ -1,10 +1,13 @@
 //! Which segments make up which partition's chain, as far as their headers, or a search where a
 //! header is bad, can say.
+//!
+//! Invariant: a header is not believed where the group behind it is of a later use. The write of that use's header was
+//! reported, and landed elsewhere or nowhere; what is in the segment had been durable all the same.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use holdfast_format::group::ReadGroup;
+use holdfast_format::group::{ReadGroup, latest_ordinal};
 use holdfast_format::{GroupHeader, HEADER_BLOCK, SegmentError, SegmentHeader};
 use holdfast_stdx::Bytes;
 
@@ -16,7 +19,7 @@ use crate::partition::Segment;
 pub(crate) enum SegmentFound {
     /// Not looked at yet.
     Unknown,
-    /// Its header cannot be read: it has to be searched.
+    /// Its header cannot be read, or is not that of its latest use: it has to be searched.
     BadHeader,
     /// Never used, or searched without a find.
     Unused {
@@ -34,14 +37,23 @@ pub(crate) enum SegmentFound {
     },
 }
 
-/// What the first block of segment `index` says.
-pub(crate) fn from_header(place: &JournalPlace, index: u32, block: Option<&[u8]>) -> SegmentFound {
-    let header = match block {
+/// Bytes at the beginning of a segment that say what it is: its header, and the block behind it.
+pub(crate) const START_BYTES: usize = 2 * HEADER_BLOCK;
+
+/// What the header of segment `index` says, given that, or [`START_BYTES`], of it; nothing if they cannot be read.
+pub(crate) fn from_header(place: &JournalPlace, index: u32, start: Option<&[u8]>) -> SegmentFound {
+    let header = start.and_then(|start| start.get(..HEADER_BLOCK));
+    let header = match header {
         None => Err(SegmentError::BadChecksum),
         Some(block) => SegmentHeader::decode(block, place.store, place.nonce, index),
     };
+    let behind = start.and_then(|start| start.get(HEADER_BLOCK..START_BYTES));
+    let latest = behind.and_then(|block| latest_ordinal(block, place.nonce));
     match header {
         Err(_) => SegmentFound::BadHeader,
+        Ok(header) if latest.is_some_and(|latest| latest > header.ordinal) => {
+            SegmentFound::BadHeader
+        }
         Ok(header) => match header.partition {
             Some(partition) if partition < place.partitions => SegmentFound::Used {
                 partition,

@@ -32,10 +32,11 @@ mod walk;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use holdfast_format::{DeviceLayout, GroupWriter, Record, SegmentHeader};
+use holdfast_format::{DeviceLayout, GroupWriter, HEADER_BLOCK, Record, SegmentHeader};
 use holdfast_model::{
     DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken, Sequence, SliceId, StoreId,
 };
+use holdfast_stdx::Bytes;
 
 pub use check::{BlankFailed, Checked, RottenSegment};
 pub use copy::CopyFailed;
@@ -449,6 +450,8 @@ fn has_room_to_mend(free: &VecDeque<u32>, place: &JournalPlace) -> bool {
     free.len() > 2 * usize::from(place.partitions)
 }
 
+/// Gives a segment a header that says nothing, with zeros behind it: what is left there of an earlier use would
+/// look like that of a later one, the header of which was not written.
 pub(crate) fn blank_segment(place: &JournalPlace, index: u32) -> DiskRequest {
     let header = SegmentHeader {
         store: place.store,
@@ -464,7 +467,7 @@ pub(crate) fn blank_segment(place: &JournalPlace, index: u32) -> DiskRequest {
         disk: place.disk,
         op: DiskOp::Write {
             offset: place.layout.segment_offset(index),
-            parts: alloc::vec![header.encode()],
+            parts: alloc::vec![header.encode(), Bytes::from_static(&[0; HEADER_BLOCK])],
             durable: false,
         },
     }

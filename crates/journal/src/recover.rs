@@ -1,7 +1,7 @@
 //! Recovery: from a device to a journal that takes records again.
 //!
-//! It flushes first, so that what it reads is on stable storage; reads every segment's header;
-//! searches the segments whose header is bad; finds each partition's last group, which says where
+//! It flushes first, so that what it reads is on stable storage; reads every segment's header, and the block
+//! behind it; searches the segments whose header is bad, or not of their latest use; finds each partition's last group, which says where
 //! the chain begins; walks the chain; and makes bad headers of unused segments good.
 //!
 //! Invariants:
@@ -16,7 +16,7 @@ use holdfast_format::{HEADER_BLOCK, Hole, PatientRead, ReadRecord};
 use holdfast_model::{DiskCompletion, DiskOp, DiskRequest, DiskToken};
 use holdfast_stdx::Bytes;
 
-use crate::chain::{self, SegmentFound};
+use crate::chain::{self, START_BYTES, SegmentFound};
 use crate::partition::{Partition, Segment};
 use crate::walk::Walk;
 use crate::{GroupNumber, Journal, JournalPlace, START_BITS, blank_segment};
@@ -246,7 +246,13 @@ impl Recovery {
     ) -> Result<(), RecoveryFailed> {
         match purpose {
             Purpose::Search { index } => {
-                self.segments[index as usize] = chain::from_groups(&self.place, index, bytes);
+                // It may have been the block behind the header that could not be read.
+                let start = &bytes[..START_BYTES];
+                self.segments[index as usize] =
+                    match chain::from_header(&self.place, index, Some(start)) {
+                        SegmentFound::BadHeader => chain::from_groups(&self.place, index, bytes),
+                        found => found,
+                    };
                 self.search_next(index + 1, requests)?;
             }
             Purpose::Last { partition, left } => self.take_last(partition, left, bytes, requests),
@@ -268,7 +274,7 @@ impl Recovery {
                 disk: self.place.disk,
                 op: DiskOp::Read {
                     offset: self.place.layout.segment_offset(self.headers_asked),
-                    length: HEADER_BLOCK as u32,
+                    length: START_BYTES as u32,
                 },
             });
             self.headers_asked += 1;
@@ -281,8 +287,8 @@ impl Recovery {
         requests: &mut Vec<DiskRequest>,
     ) -> Result<(), RecoveryFailed> {
         let index = (completion.token.0 - self.place.token_base) as u32;
-        let block = completion.result.as_ref().ok().map(|bytes| &bytes[..]);
-        self.segments[index as usize] = chain::from_header(&self.place, index, block);
+        let start = completion.result.as_ref().ok().map(|bytes| &bytes[..]);
+        self.segments[index as usize] = chain::from_header(&self.place, index, start);
         self.headers_told += 1;
         self.step = Step::Headers;
         self.ask_headers(requests);

@@ -363,6 +363,105 @@ fn a_later_segment_that_has_lost_its_beginning_hides_nothing_else() {
     assert_eq!(holes(&found), [Some(missing)]);
 }
 
+/// The sectors of a segment's header and of the head of its first group are as they were before a use.
+fn lose_beginning(memory: &mut Memory, before: &Memory, first_group: u64, sectors: &[u64]) {
+    assert!((first_group - 4096).is_multiple_of(u64::from(SEGMENT)));
+    for sector in sectors {
+        let at = (first_group - 4096 + sector * 512) as usize;
+        memory.bytes[at..at + 512].copy_from_slice(&before.bytes[at..at + 512]);
+    }
+}
+
+/// A write to it was reported, and landed nowhere: the header is a valid one, of an earlier use or of none.
+#[test]
+fn a_segment_whose_header_was_not_written_hides_nothing() {
+    let before = formatted();
+    let (mut memory, offsets) = with_groups(3);
+    lose_beginning(&mut memory, &before, offsets[0], &[0]);
+    let (mut journal, found) = recover(&mut memory, 2);
+    assert_eq!(sequences(&found), [1, 2, 3]);
+    assert!(!has_hole(&found) && !is_suspect(&found));
+    journal.append(0, entry(4, 2), 4);
+    write(&mut journal, &mut memory);
+    let (_, found) = recover(&mut memory, 3);
+    assert_eq!(sequences(&found), [1, 2, 3, 4]);
+    assert!(!has_hole(&found) && !is_suspect(&found));
+}
+
+/// The same of the head of the first group, of which the stamp is left.
+#[test]
+fn a_segment_whose_first_sectors_were_not_written_has_a_hole() {
+    let before = formatted();
+    let (mut memory, offsets) = with_groups(3);
+    lose_beginning(&mut memory, &before, offsets[0], &[0, 8]);
+    let (_, found) = recover(&mut memory, 2);
+    assert_eq!(sequences(&found), [2, 3]);
+    let missing = Hole {
+        first_group: 1,
+        next_group: 2,
+    };
+    assert_eq!(holes(&found), [Some(missing)]);
+}
+
+/// A journal that has gone round: its segments have headers of earlier uses, and in the last one there are
+/// several groups.
+#[test]
+fn a_segment_with_the_header_of_an_earlier_use_hides_nothing() {
+    let mut memory = formatted();
+    let (mut journal, _) = recover(&mut memory, 1);
+    let mut began: Option<(u64, Memory)> = None;
+    let mut sequence = 0;
+    while began.is_none() || sequence % 20 != 0 {
+        sequence += 1;
+        let before = memory.clone();
+        let blocks = if sequence < 40 { 30 } else { 2 };
+        journal.append(0, entry(sequence, blocks), sequence);
+        let (request, ..) = write(&mut journal, &mut memory);
+        let DiskOp::Write { offset, .. } = request.op else {
+            panic!("a group is a write");
+        };
+        if sequence >= 40 && offset.is_multiple_of(u64::from(SEGMENT)) {
+            began = Some((offset + 4096, before));
+        }
+        while journal.chain_segments(0) > 2 {
+            journal.trim(0);
+        }
+    }
+    let (first_group, before) = began.expect("a segment was begun");
+    let (_, found) = recover(&mut memory.clone(), 2);
+    let all = sequences(&found);
+    assert!(all.len() > 8 && all.last() == Some(&sequence), "{all:?}");
+    lose_beginning(&mut memory, &before, first_group, &[0]);
+    let (_, found) = recover(&mut memory, 2);
+    assert_eq!(sequences(&found), all);
+    assert!(!has_hole(&found) && !is_suspect(&found));
+}
+
+/// What is left of an earlier use behind a blank header does not make that one look lost.
+#[test]
+fn a_segment_that_was_healed_stays_so() {
+    let (mut memory, offsets) = with_groups(60);
+    let begins = |offset: &&u64| (**offset - 4096).is_multiple_of(u64::from(SEGMENT));
+    let headers: Vec<u64> = offsets.iter().filter(begins).copied().collect();
+    assert_eq!(headers.len(), 3);
+    let (mut journal, _) = recover(&mut memory, 2);
+    journal.trim(0);
+    journal.force(0);
+    write(&mut journal, &mut memory);
+    memory.bytes[headers[0] as usize - 4096] ^= 1;
+    let healed = memory.clone();
+    let (_, found) = recover(&mut memory, 3);
+    assert!(is_suspect(&found), "it may have been the next of the chain");
+    let (_, found) = recover(&mut memory, 4);
+    assert!(!has_hole(&found) && !is_suspect(&found));
+    // Nor does a place that cannot be read behind a good header.
+    let mut memory = healed;
+    memory.bytes[headers[0] as usize - 4096] ^= 1;
+    memory.unreadable.push(headers[0] + 100);
+    let (_, found) = recover(&mut memory, 3);
+    assert!(!has_hole(&found) && !is_suspect(&found));
+}
+
 #[test]
 fn a_journal_that_is_newer_than_the_superblocks_is_refused() {
     let (mut memory, _) = with_groups(1);
