@@ -225,14 +225,11 @@ impl Core {
             let may_count = !self.pages.has_leftovers() && !self.pages.is_in_round();
             return may_count.then_some(Ordered { task, token });
         }
-        let listed = self.devices.list().devices.iter();
-        let is_leaving = |device: &&ListedDevice| {
-            device.state == DeviceState::Leaving && device.journal != JournalMark::Here
-        };
-        let mut leaving = listed.filter(is_leaving);
-        let leaves = leaving.find(|device| match self.devices.member(device.ordinal) {
-            Some((geometry, _)) => self.pages.used_slots(geometry.disk) == 0,
-            None => self.pages.lacking() == 0,
+        let mut listed = self.devices.list().devices.iter();
+        // One that would be refused waits: nothing would come of it but the same order again.
+        let leaves = listed.find(|device| {
+            let may_leave = || self.check_remove(device.ordinal, false).is_ok();
+            device.state == DeviceState::Leaving && may_leave()
         });
         if let Some(ListedDevice { ordinal, .. }) = leaves {
             let order = DeviceOrder::Remove {

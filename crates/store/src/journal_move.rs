@@ -98,11 +98,16 @@ impl Core {
         self.place_for_journal_but(None)
     }
 
-    /// Whether the journal is on a device or on its way there, and has no other place.
+    /// Whether the journal is on a device or on its way there, and has no other place. One that is absent or not in use is
+    /// no place for it to go to.
     pub(crate) fn is_needed_for_journal(&self, ordinal: u16) -> bool {
-        let journal = self.devices.list().journal();
-        let concerns = journal
-            .is_some_and(|listed| listed.ordinal == ordinal || listed.state != DeviceState::InUse);
+        let list = self.devices.list();
+        let listed = list.device(ordinal);
+        let is_place =
+            listed.is_some_and(|it| it.state == DeviceState::InUse && it.absent.is_none());
+        let concerns = list.journal().is_some_and(|journal| {
+            journal.ordinal == ordinal || journal.state != DeviceState::InUse && is_place
+        });
         concerns && self.place_for_journal_but(Some(ordinal)).is_none()
     }
 

@@ -42,7 +42,12 @@ impl Core {
             return Err(DeviceRefused::TooLarge);
         }
         match replaces {
-            Some(ordinal) => self.check_room(ordinal, layout.slot_count),
+            Some(ordinal) => {
+                if layout.segment_count == 0 {
+                    self.must_leave_journal(ordinal)?;
+                }
+                self.check_room(ordinal, layout.slot_count)
+            }
             None => Ok(0),
         }
     }

@@ -502,6 +502,88 @@ fn the_journal_goes_only_where_it_can() {
     bench.check();
 }
 
+/// The only device that the journal on its way can go to is not replaced by one that has no room for it.
+#[test]
+fn the_journals_only_other_place_is_not_replaced_by_a_device_that_is_none() {
+    let mut bench = open(&filled(), &[0, 1]);
+    assert_eq!(add_with_room(&mut bench), Ok(2));
+    bench.devices.push(vec![0; DATA_BYTES as usize]);
+    let mut capacity = geometry(&bench.devices, 3);
+    capacity.tier = Tier::Capacity;
+    let orders = [
+        DeviceOrder::Drain { ordinal: 0 },
+        DeviceOrder::Add {
+            geometry: capacity,
+            id: 1003,
+            replaces: Some(2),
+            journal_room: false,
+        },
+    ];
+    for order in orders {
+        let (now, token) = (bench.now, StoreToken(1));
+        bench.store.order_device(now, order, token, &mut bench.out);
+    }
+    bench.work().expect("there is power");
+    assert_eq!(bench.ordered, [Ok(0), Err(DeviceRefused::Journal)]);
+    bench.rest().expect("there is power");
+    assert_eq!(journal(&bench), 2);
+    bench.check();
+    // It does not need that place any more when it is on a third device.
+    let mut flash = geometry(&bench.devices, 3);
+    flash.bytes += JOURNAL_BYTES;
+    bench.devices[3].resize(flash.bytes as usize, 0);
+    let order = DeviceOrder::Add {
+        geometry: flash,
+        id: 1003,
+        replaces: Some(2),
+        journal_room: false,
+    };
+    assert_eq!(bench.order(order).expect("there is power"), Ok(3));
+    bench.rest().expect("there is power");
+    assert_eq!(journal(&bench), 3);
+    bench.check();
+}
+
+/// The device that the journal was to go to fails before it does, or is missing: what has to leave the store leaves it,
+/// and the journal waits for another place.
+#[test]
+fn what_is_to_leave_leaves_though_the_journal_has_lost_its_next_place() {
+    let mut bench = open(&filled(), &[0, 1]);
+    let larger = DATA_BYTES + JOURNAL_BYTES;
+    bench.devices.push(vec![0; larger as usize]);
+    // The second order comes while the journal is where it was.
+    for (disk, replaces) in [(2, 0), (3, 2)] {
+        let order = DeviceOrder::Add {
+            geometry: geometry(&bench.devices, disk),
+            id: 1000 + u64::from(disk),
+            replaces: Some(replaces),
+            journal_room: false,
+        };
+        let (now, token) = (bench.now, StoreToken(1));
+        bench.store.order_device(now, order, token, &mut bench.out);
+    }
+    while bench.ordered.len() < 2 {
+        assert!(bench.go_on().expect("there is power"), "it is carried out");
+    }
+    assert_eq!(bench.ordered, [Ok(2), Ok(3)]);
+    assert_eq!(journal(&bench), 0);
+    let missing = open(&bench.devices, &[0, 1, 2]);
+    bench.broken = Some(DiskId(3));
+    bench.rest().expect("there is power");
+    assert_eq!(bench.failed, Some((DiskId(3), true)));
+    let lost = open(&bench.devices, &[0, 1, 2, 3]);
+    for mut bench in [missing, lost] {
+        for _ in 0..5 {
+            bench.rest().expect("there is power");
+        }
+        assert_eq!(bench.status(2), None);
+        assert_eq!(journal(&bench), 0);
+        let mut bench = open(&bench.devices, &[0, 1]);
+        assert_eq!(journal(&bench), 0);
+        bench.check();
+    }
+}
+
 /// The journal is checked all the time, while it is written to, trimmed, and moves: nothing of it is taken for bad.
 #[test]
 fn a_journal_that_moves_is_not_taken_for_a_bad_one() {
