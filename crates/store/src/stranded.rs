@@ -1,5 +1,5 @@
 //! Changes that cannot be destaged for now: of pages that are lacking, and of those that find no slot because
-//! of these.
+//! of these, or because a device is absent on which they were promised one.
 //!
 //! A slot for a lacking page would have the rest of the page bad. As long as the replica counts as one that
 //! lacks something it gets none: on the device that is absent, or elsewhere, the page is whole. When the journal's
@@ -46,8 +46,8 @@ impl Core {
 
     /// Whether nothing of a settled item can be destaged before a device is there, or room.
     pub(crate) fn is_stranded(&self, number: ItemId) -> bool {
-        // Whatever else needs a slot has one promised.
-        if self.pages.lacking() == 0 {
+        // Whatever else needs a slot has one promised, unless what was promised is on a device that is absent.
+        if self.pages.lacking() == 0 && self.reserved <= self.pages.free_slots() {
             return false;
         }
         let slice = self.items[number].slice;

@@ -13,8 +13,8 @@ use holdfast_store::{
 };
 
 use bench::{
-    Bench, DATA_BYTES, Devices, FIRST_BYTES, OTHER, Off, PAGES, SLICE, blocks, config, geometries,
-    open, opened, remove, value,
+    Bench, DATA_BYTES, Devices, FIRST_BYTES, JOURNAL_BYTES, OTHER, Off, PAGES, SLICE, blocks,
+    config, geometries, open, opened, remove, value,
 };
 
 /// The slice's log begins anew, as it does when others bring what is lacking.
@@ -649,4 +649,50 @@ fn writes_without_a_device(has_remainder: bool) -> Option<u32> {
 fn writes_go_on_while_a_device_is_missing_and_the_others_are_full() {
     assert_eq!(writes_without_a_device(false), None);
     assert_eq!(writes_without_a_device(true), None);
+}
+
+/// New pages were promised slots of a device that is missing before they have any, and none of which was used: the
+/// others are full.
+#[test]
+fn writes_go_on_when_what_new_pages_were_promised_is_missing() {
+    let devices = [FIRST_BYTES, DATA_BYTES].map(|bytes| vec![0; bytes as usize]);
+    let mut bench = Bench::create_on(devices.into(), &[0], JOURNAL_BYTES);
+    for page in 0..8 {
+        write_other(&mut bench, page, 1);
+        bench.rest().expect("there is power");
+    }
+    assert_eq!(bench.store.usage().pages_used, 8);
+    assert_eq!(bench.add(1, None).expect("there is power"), Ok(1));
+    // Power fails before these are in their places.
+    for page in 0..2 {
+        bench.write_page(page);
+    }
+    let mut bench = open(&bench.devices, &[0]);
+    assert!(!lacks(&bench));
+    assert_eq!(bench.store.usage().pages, 8);
+    let prepared = bench.store.prepared(SLICE).1;
+    bench.store.set_committed(bench.now, SLICE, prepared);
+    for number in 0..200 {
+        write_other(&mut bench, 0, number as u8);
+        for _ in 0..3 {
+            bench.rest().expect("there is power");
+        }
+        assert_eq!(bench.store.oldest_unfinished_append(), None, "{number}");
+    }
+    // No more than was promised.
+    let range = BlockRange::new(64 * 2, 1);
+    assert!(bench.store.reserve(SLICE, range).is_err());
+    for given in [&[0][..], &[0, 1]] {
+        bench = open(&bench.devices, given);
+        bench.rest().expect("there is power");
+        for page in 0..2 {
+            let found = blocks(&mut bench, page);
+            for (block, read) in (0..6).zip(found) {
+                let expected = value(page, block);
+                assert!(matches!(read, BlockRead::Data { data, .. } if data[0] == expected));
+            }
+        }
+    }
+    assert_eq!(bench.store.usage().dirty_bytes, 0);
+    assert_eq!(bench.store.usage().pages_used, 10);
 }
