@@ -52,6 +52,13 @@ impl PageOverlay {
         self.parts.iter().fold(0, |mask, part| mask | part.mask)
     }
 
+    /// Blocks that settled items of a higher rank have the last word on. There are some for a copy that carries an
+    /// older change forward.
+    pub(crate) fn settled_above(&self, rank: Sequence) -> u64 {
+        let above = self.parts.iter().filter(|part| part.rank > rank);
+        above.fold(0, |mask, part| mask | part.mask)
+    }
+
     /// Items that are not settled, the one with the last word last.
     pub(crate) fn unsettled(&self) -> impl DoubleEndedIterator<Item = (Sequence, ItemId)> {
         self.unsettled.iter().copied()

@@ -194,7 +194,10 @@ impl Core {
                     || *rank <= slice.committed.1
                     || self.items[*item].entry().is_none()
             })
-            .map(|(_, item)| (self.items[item].masks(page).all(), item))
+            .map(|(rank, item)| {
+                let mask = self.items[item].masks(page).all();
+                (mask & !overlay.settled_above(rank), item)
+            })
             .collect();
         layers.extend(overlay.parts().iter().map(|part| (part.mask, part.item)));
         layers

@@ -208,7 +208,8 @@ impl Core {
                 continue;
             }
             let masks = item.masks(page);
-            mask = (mask & !masks.zero) | masks.data | masks.bad;
+            let above = overlay.settled_above(rank);
+            mask = (mask & !(masks.zero & !above)) | ((masks.data | masks.bad) & !above);
         }
         mask
     }

@@ -7,10 +7,11 @@
 //! it has the last word on.
 //!
 //! Invariant: of all records that change a block the one with the highest rank stands last in the journal, or is
-//! not carried forward yet and pinned. So wherever redo begins it ends with what is right.
+//! not carried forward yet and pinned. So wherever redo begins it ends with what is right. A copy from another replica
+//! that is on its way into the journal is neither: nothing of its pages is carried forward before it is settled.
 
 use holdfast_format::{Body, Install, PageKey};
-use holdfast_model::{BlockIndex, BlockRange, Change, SliceId};
+use holdfast_model::{BlockIndex, BlockRange, Change, PageIndex, SliceId};
 use holdfast_pages::runs_of;
 use holdfast_stdx::Instant;
 
@@ -19,7 +20,8 @@ use alloc::vec::Vec;
 use crate::install::part_of;
 use crate::item::{Effect, Item, ItemId, Source};
 use crate::machine::{Core, Purpose};
-use crate::overlay::{Part, PartKind};
+use crate::overlay::{PageOverlay, Part, PartKind};
+use crate::slice::Slice;
 
 impl Core {
     /// Whether a page is lacking, what the journal has of it is not all of it, and its slice waits for the rest.
@@ -56,6 +58,30 @@ impl Core {
         pages.all(|page| {
             let key = PageKey { slice, page };
             self.stays_lacking(key) || is_full && self.takes_slot(key)
+        })
+    }
+
+    /// Whether a copy from another replica is on its way into the journal that would stand before older changes of its
+    /// pages, if these were carried forward now. One that waits for room comes behind them.
+    pub(crate) fn would_overtake_copy(&self, items: &[ItemId]) -> bool {
+        let is_overtaken = |slice: &Slice, page: PageIndex| {
+            let overlay = slice.overlay.get(&page).into_iter();
+            let mut unsettled = overlay.flat_map(PageOverlay::unsettled);
+            unsettled.any(|(_, other)| {
+                let other = &self.items[other];
+                other.entry().is_none() && other.in_journal
+            })
+        };
+        let mut stranded = items.iter().filter(|it| self.destage.is_settled(**it));
+        stranded.any(|number| {
+            let item = &self.items[*number];
+            let slice = self.slice(item.slice).expect("the slice exists");
+            // With it goes what follows it and is not settled.
+            let following = slice.log.range(item.rank()..);
+            let ranges = following.filter_map(|(_, other)| self.items[*other].range());
+            let pages = ranges.flat_map(|range| range.by_page().map(|(page, _)| page));
+            let mut pages = self.pages_with_part(*number).chain(pages);
+            pages.any(|page| is_overtaken(slice, page))
         })
     }
 

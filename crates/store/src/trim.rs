@@ -87,7 +87,7 @@ impl Core {
             return false;
         }
         let may_carry = self.is_carrying_worth_it(partition) || self.may_mend(partition);
-        if !in_the_way.is_empty() && !may_carry {
+        if !in_the_way.is_empty() && (!may_carry || self.would_overtake_copy(&in_the_way)) {
             return false;
         }
         self.carry_items(now, partition, &in_the_way);
