@@ -14,6 +14,7 @@ use holdfast_model::{DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken};
 
 use crate::event::{Output, StoreEvent};
 use crate::journal_move;
+use crate::look::{self, Look};
 use crate::machine::{Core, DEVICES_TOKENS, LOSS_TOKENS};
 use crate::order::DeviceStatus;
 
@@ -21,8 +22,17 @@ use crate::order::DeviceStatus;
 #[derive(Debug)]
 pub(crate) struct Loss {
     disk: DiskId,
-    /// The copy of the superblock that is being written; nothing while other writes to it are under way.
-    copy: Option<usize>,
+    step: Step,
+}
+
+#[derive(Debug)]
+enum Step {
+    /// Other writes to superblocks are under way there.
+    Waits,
+    /// What is in the superblocks there is being read.
+    Look(Look),
+    /// The list is being written there, first to the copy of this number.
+    Write { copy: usize, first: usize },
 }
 
 impl Core {
@@ -72,56 +82,76 @@ impl Core {
                 last_use,
             });
         });
-        self.loss = Some(Loss { disk, copy: None });
+        let step = Step::Waits;
+        self.loss = Some(Loss { disk, step });
         self.note_loss(out);
     }
 
     /// Takes the end of a request while the loss of a device is being noted. Others than ours are over.
     pub(crate) fn handle_loss(&mut self, completion: DiskCompletion, out: &mut Output) {
         let Some(loss) = &mut self.loss else { return };
-        if completion.token.0 < LOSS_TOKENS {
-            self.requests.complete(completion.token);
-            if loss.copy.is_none() {
+        let is_ours = completion.token.0 >= LOSS_TOKENS;
+        match &mut loss.step {
+            _ if !is_ours => {
+                self.requests.complete(completion.token);
                 self.note_loss(out);
             }
-            return;
-        }
-        let disk = loss.disk;
-        match (completion.result, loss.copy) {
-            (Ok(_), Some(0)) => {
-                loss.copy = Some(1);
-                return self.write_loss(1, out);
+            Step::Waits => unreachable!("nothing is asked for in this step"),
+            Step::Look(look) => {
+                look.take(completion);
+                if look.is_done() {
+                    let (journal, _) = &self.devices.members[0];
+                    let first = look.written_first()[&journal.disk];
+                    self.write_loss(0, first, out);
+                }
             }
-            (Ok(_), _) => out.events.push_back(StoreEvent::DeviceLost { disk }),
-            (Err(_), _) => {
+            Step::Write { copy: 0, first } if completion.result.is_ok() => {
+                let first = *first;
+                self.write_loss(1, first, out);
+            }
+            Step::Write { .. } => {
+                let lost = StoreEvent::DeviceLost { disk: loss.disk };
                 let disk = self.devices.members[0].0.disk;
-                out.events.push_back(StoreEvent::Unusable { disk });
+                let unusable = StoreEvent::Unusable { disk };
+                let event = completion.result.map_or(unusable, |_| lost);
+                out.events.push_back(event);
+                self.loss = None;
             }
         }
-        self.loss = None;
     }
 
-    /// Writes the list where the journal is, once no other superblock is on its way there.
+    /// Reads what the list is written over where the journal is, once no other superblock is on its way there.
     fn note_loss(&mut self, out: &mut Output) {
         let (journal, _) = &self.devices.members[0];
         let orders = DiskToken(DEVICES_TOKENS);
-        if !self.requests.is_in_flight_from(orders, journal.disk) {
-            self.loss.as_mut().expect("a device is lost").copy = Some(0);
-            self.write_loss(0, out);
+        let is_written = self.requests.is_in_flight_from(orders, journal.disk);
+        let loss = self.loss.as_mut().expect("a device is lost");
+        if is_written || !matches!(loss.step, Step::Waits) {
+            return;
         }
+        let mut look = Look::default();
+        for (disk, copy, op) in look::reads(&self.devices.members[..1]) {
+            let token = DiskToken(LOSS_TOKENS + copy as u64);
+            out.requests.push_back(DiskRequest { token, disk, op });
+            look.ask(token, disk, copy);
+        }
+        loss.step = Step::Look(look);
     }
 
-    fn write_loss(&mut self, copy: usize, out: &mut Output) {
+    fn write_loss(&mut self, copy: usize, first: usize, out: &mut Output) {
         let (journal, superblock) = &self.devices.members[0];
+        let place = copy ^ first;
         out.requests.push_back(DiskRequest {
-            token: DiskToken(LOSS_TOKENS + copy as u64),
+            token: DiskToken(LOSS_TOKENS + place as u64),
             disk: journal.disk,
             op: DiskOp::Write {
-                offset: SUPERBLOCK_OFFSETS[copy],
+                offset: SUPERBLOCK_OFFSETS[place],
                 parts: vec![superblock.encode()],
                 durable: true,
             },
         });
+        let loss = self.loss.as_mut().expect("a device is lost");
+        loss.step = Step::Write { copy, first };
     }
 }
 

@@ -3,6 +3,7 @@
 mod bench;
 mod memory;
 
+use holdfast_format::SUPERBLOCK_OFFSETS;
 use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, DiskId, PAGE_SIZE, PageIndex, Sequence,
 };
@@ -341,6 +342,32 @@ fn a_device_that_fails_is_lost_and_the_others_go_on() {
     assert!(write_until(&mut bench, 0).is_ok());
     assert_eq!(bench.failed, Some((DiskId(0), false)));
     assert_eq!(bench.unusable, Some(DiskId(0)));
+}
+
+/// One copy of the superblock of the journal's device has rotted since the store was opened, and the power fails while
+/// the other gets the list in which a device is lost: there is always a good one.
+#[test]
+fn a_loss_that_is_cut_short_tears_no_superblock_beside_a_rotten_one() {
+    let full = Bench::filled().devices;
+    let page = bad_pages(&mut open(&full, &[0]))[0];
+    for offset in SUPERBLOCK_OFFSETS {
+        let mut told = 0;
+        for requests in 0.. {
+            let mut bench = open(&full, &[0, 1]);
+            bench.devices[0][offset as usize + 100] ^= 1;
+            bench.broken = Some(DiskId(1));
+            bench.left = requests;
+            let done = write_until(&mut bench, page).is_ok();
+            told += u32::from(bench.failed.is_some());
+            let again = open(&bench.devices, &[0, 1]);
+            opened(&again);
+            if done {
+                assert_eq!(absent(&again), [(1, true)]);
+                assert!(told > 2, "each copy is written");
+                break;
+            }
+        }
+    }
 }
 
 /// Writes a page, which is destaged or fails to be.
