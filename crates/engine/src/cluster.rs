@@ -111,6 +111,8 @@ pub(crate) struct Cluster {
     /// What was asked for what, and the highest revision that had been seen then.
     requests: BTreeMap<MetadataToken, (Purpose, Revision)>,
     past: Past,
+    /// Slices that the store holds, until everything has been read: then it is known which of them are of deleted volumes.
+    held: BTreeSet<SliceId>,
     pub(crate) notes: Notes,
     watch: Option<MetadataToken>,
     next_token: u64,
@@ -121,15 +123,17 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Registers this node, which holds slices of these volumes and has these notes, then reads everything.
+    /// Registers this node, which holds these slices and has these notes, then reads everything.
     pub(crate) fn start(
         &mut self,
         cluster: ClusterId,
         registration: Registration,
-        held: BTreeSet<VolumeId>,
+        held: BTreeSet<SliceId>,
         notes: Notes,
     ) {
-        self.past = Past::new(cluster, held, notes.noted());
+        let volumes = held.iter().map(|slice| slice.volume).collect();
+        self.past = Past::new(cluster, volumes, notes.noted());
+        self.held = held;
         self.notes = notes;
         self.registration = Some(registration);
         self.introduce();
@@ -431,6 +435,7 @@ impl Cluster {
         for key in gone {
             self.delete(key);
         }
+        self.tell_of_deleted();
         self.notes.end_list(outcome.revision);
         if let Some(watch) = self.watch.take() {
             self.out.push_back((watch, MetadataRequest::Unwatch));

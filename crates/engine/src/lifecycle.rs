@@ -97,12 +97,11 @@ impl Engine {
         self.replicas.insert(slice, replica);
     }
 
-    /// Whether the store found contents of a slice that has a record: if that does not name this node,
-    /// they were released while it was off, and are to be dropped.
+    /// Whether the store found contents of a slice of which something is heard: if no record names this node,
+    /// they were released, or their volume was deleted, while it was off, and are to be dropped.
     pub(crate) fn is_left_over(&self, slice: SliceId) -> bool {
         let recovered = self.recovered.as_ref();
-        let found = recovered.is_some_and(|recovered| recovered.slices.contains_key(&slice));
-        found && self.world.cluster.slices.contains_key(&slice)
+        recovered.is_some_and(|recovered| recovered.slices.contains_key(&slice))
     }
 
     /// The replica of a slice that is deleted, or has none here any more, goes once its contents are
@@ -162,7 +161,7 @@ impl Engine {
         let notes = Notes::take_from(&mut recovered.slices);
         self.release_strays(&recovered.strays, out);
         self.tell_of_absent_devices();
-        let held = recovered.slices.keys().map(|slice| slice.volume).collect();
+        let held = recovered.slices.keys().copied().collect();
         let own = NodeRecord {
             schema: 1,
             node: self.config.node,

@@ -15,7 +15,7 @@ use holdfast_model::record::{
     SETTINGS_KEY, SettingsRecord, USES_PREFIX, UseRecord, VOLUMES_PREFIX, VolumeRecord,
 };
 use holdfast_model::report::{NOTES, NodeReport, Note, NoteDocument, NotePlace, NotedAt};
-use holdfast_model::{ClusterId, CommandId, Incarnation, NodeId, SliceId, StoreId};
+use holdfast_model::{ClusterId, CommandId, Incarnation, NodeId, SliceId, StoreId, VolumeId};
 use holdfast_stdx::Bytes;
 use holdfast_store::RecoveredSlice;
 
@@ -197,6 +197,18 @@ impl Notes {
         }
     }
 
+    /// Whether a volume that is not in the metadata would be there if nobody had deleted it: that was never made again, or
+    /// the volume was noted since. To be asked before the end of a list.
+    pub(crate) fn would_miss(&self, volume: VolumeId) -> bool {
+        let Some(cluster) = &self.cluster else {
+            return false;
+        };
+        let kept = NotePlace::Volume(volume).slice();
+        let kept = kept.and_then(|place| self.kept.get(&place));
+        let note = kept.and_then(|note| Note::decode(note).ok());
+        cluster.recoveries == 0 || note.is_some_and(|it| it.at.recoveries == cluster.recoveries)
+    }
+
     /// Something is not in the metadata any more.
     pub(crate) fn forget(&mut self, place: NotePlace) {
         if let Some(slice) = place.slice().filter(|slice| self.kept.contains_key(slice)) {
@@ -280,8 +292,8 @@ mod tests {
     use alloc::string::ToString;
     use alloc::vec::Vec;
 
+    use holdfast_model::Policy;
     use holdfast_model::metadata::LeaseId;
-    use holdfast_model::{Policy, VolumeId};
 
     use super::*;
 
