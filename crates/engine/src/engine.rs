@@ -460,13 +460,7 @@ impl Engine {
             Change::Registered(incarnation) => self.registered(*incarnation),
             Change::Doubtful => self.doubt(),
             Change::Node(node) => self.node_changed(*node),
-            Change::Volume => {
-                let grown = self
-                    .volumes
-                    .update(self.config.cluster, &self.world.cluster.volumes);
-                self.portal.raise_grown(&grown);
-                self.directory_changed();
-            }
+            Change::Volume => self.volumes_changed(),
             Change::Slice { slice, fresh } => self.slice_changed(*slice, *fresh),
             Change::Wish(slice) => self.hand_wish(*slice),
             Change::Intent => self.intents_changed(),

@@ -7,11 +7,13 @@
 //! - as long as no node's part is on record all nodes belong together;
 //! - a node that waits, or was removed, keeps no link to any other, and none to it is kept;
 //! - nor does it have sessions of hosts: who clears a unit asks the nodes of the cluster, and what sat at
-//!   another one would land afterwards, were that admitted.
+//!   another one would land afterwards, were that admitted;
+//! - a session is with the volume that its target had when it began: it ends when another one has that name.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use holdfast_iscsi::target::TargetDirectory;
 use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
 
@@ -63,15 +65,34 @@ impl Engine {
         self.world.peers.keep(node, address);
     }
 
+    /// Volumes were made, have grown, or are gone.
+    pub(crate) fn volumes_changed(&mut self) {
+        let volumes = &self.world.cluster.volumes;
+        let updated = self.volumes.update(self.config.cluster, volumes);
+        self.portal.raise_grown(&updated.grown);
+        if !updated.replaced.is_empty() {
+            let mut directory = self.directory();
+            let targets = &mut directory.targets;
+            targets.retain(|target, _| !updated.replaced.contains(target));
+            let now = self.world.now;
+            self.portal.set_directory(now, &self.volumes, directory);
+        }
+        self.directory_changed();
+    }
+
     pub(crate) fn directory_changed(&mut self) {
+        let directory = self.directory();
+        self.portal
+            .set_directory(self.world.now, &self.volumes, directory);
+    }
+
+    fn directory(&self) -> TargetDirectory {
         let cluster = &self.world.cluster;
         let nodes = cluster.nodes.iter();
         let serving: BTreeMap<NodeId, NodeRecord> = nodes
             .filter(|(node, _)| cluster.belongs(**node))
             .map(|(node, record)| (*node, record.clone()))
             .collect();
-        let directory = self.volumes.directory(&serving);
-        self.portal
-            .set_directory(self.world.now, &self.volumes, directory);
+        self.volumes.directory(&serving)
     }
 }

@@ -17,6 +17,15 @@ pub(crate) struct Volume {
     pub(crate) unit: LogicalUnit,
 }
 
+/// What has become of units that were offered before.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Updated {
+    /// Targets and numbers of units that have grown.
+    pub(crate) grown: BTreeSet<(IscsiName, u16)>,
+    /// Targets of which a unit is another volume now: one of its name was deleted, and made again.
+    pub(crate) replaced: BTreeSet<IscsiName>,
+}
+
 /// What hosts can be offered: units by target and number.
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
@@ -53,14 +62,14 @@ impl Volumes {
         found.map(|((target, number), _)| (target, *number))
     }
 
-    /// Follows the records. Returns the targets and numbers of units that have grown.
+    /// Follows the records.
     pub(crate) fn update(
         &mut self,
         cluster: ClusterId,
         records: &BTreeMap<VolumeId, VolumeRecord>,
-    ) -> BTreeSet<(IscsiName, u16)> {
+    ) -> Updated {
         let mut units = BTreeMap::new();
-        let mut grown = BTreeSet::new();
+        let mut updated = Updated::default();
         for record in records.values() {
             let Some(volume) = made_of(cluster, record) else {
                 continue;
@@ -70,14 +79,19 @@ impl Volumes {
             };
             let key = (target, record.lun);
             let size = volume.unit.geometry().bytes();
-            let before = self.units.get(&key).filter(|before| before.id == volume.id);
-            if before.is_some_and(|before| before.unit.geometry().bytes() < size) {
-                grown.insert(key.clone());
+            match self.units.get(&key) {
+                Some(before) if before.id != volume.id => {
+                    updated.replaced.insert(key.0.clone());
+                }
+                Some(before) if before.unit.geometry().bytes() < size => {
+                    updated.grown.insert(key.clone());
+                }
+                Some(_) | None => {}
             }
             units.insert(key, volume);
         }
         self.units = units;
-        grown
+        updated
     }
 
     /// Every target with the portals of every node.
@@ -123,4 +137,48 @@ fn made_of(cluster: ClusterId, record: &VolumeRecord) -> Option<Volume> {
         lun: Lun::from_number(record.lun),
         unit,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use holdfast_model::Policy;
+
+    use super::*;
+
+    const TARGET: &str = "iqn.2026-11.io.holdfast:data";
+
+    /// What becomes of the units when there is one volume, of so many blocks.
+    fn update(volumes: &mut Volumes, volume: u64, blocks: u64) -> Updated {
+        let record = VolumeRecord {
+            schema: 1,
+            volume: VolumeId(volume),
+            name: "data".to_string(),
+            bytes: blocks * holdfast_model::BLOCK_SIZE as u64,
+            policy: Policy::Mirror2,
+            target: TARGET.to_string(),
+            lun: 0,
+        };
+        volumes.update(ClusterId(5), &[(VolumeId(volume), record)].into())
+    }
+
+    /// A node that was cut off hears of both in one moment.
+    #[test]
+    fn another_volume_of_the_same_name_is_not_one_that_has_grown() {
+        let mut volumes = Volumes::default();
+        let target = IscsiName::parse(TARGET).unwrap();
+        assert_eq!(update(&mut volumes, 1, 8), Updated::default());
+        let grown = Updated {
+            grown: [(target.clone(), 0)].into(),
+            ..Updated::default()
+        };
+        assert_eq!(update(&mut volumes, 1, 9), grown);
+        let replaced = Updated {
+            replaced: [target].into(),
+            ..Updated::default()
+        };
+        assert_eq!(update(&mut volumes, 2, 10), replaced);
+        assert_eq!(update(&mut volumes, 2, 10), Updated::default());
+    }
 }
