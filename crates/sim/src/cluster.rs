@@ -23,6 +23,7 @@ mod operator;
 mod portals;
 mod recovery;
 mod room;
+mod scrubs;
 mod settings;
 mod summary;
 

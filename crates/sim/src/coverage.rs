@@ -96,7 +96,18 @@ pub const POINTS: &[(&str, &[&str])] = &[
             "slowdown",
             "floor",
             "scrub rate",
+            "scrub interval",
             "held back",
+        ],
+    ),
+    (
+        "scrub",
+        &[
+            "begun by itself",
+            "begun by itself again",
+            "begun by an order",
+            "ordered while one is under way",
+            "ended",
         ],
     ),
     (

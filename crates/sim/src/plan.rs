@@ -125,6 +125,8 @@ impl RunPlan {
         plan.add_sites(weather, &mut Prng::from_seed(own));
         let own = own ^ SITES ^ TIGHT;
         plan.add_tight_devices(weather, &mut Prng::from_seed(own));
+        let own = own ^ TIGHT ^ SCRUBS;
+        plan.add_scrub_interval(profile, weather, &mut Prng::from_seed(own));
         plan
     }
 
@@ -211,5 +213,7 @@ const SETTINGS: u64 = 0x5E77_1265;
 const SITES: u64 = 0x0051_7E50;
 /// The same for devices that are small.
 const TIGHT: u64 = 0x0071_6847;
+/// The same for scrubs that begin by themselves.
+const SCRUBS: u64 = 0x005C_4B00;
 /// Episodes of a long run for each that a short one has.
 const LONG_TIMES: u64 = 6;

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_control::{Inventory, Seen, Sight, admit_all, note_given_up, steer};
+use holdfast_control::{Inventory, Seen, Sight, admit_all, note_given_up, scrub_rounds, steer};
 use holdfast_engine::{NodeStatus, Usage};
 use holdfast_model::metadata::{Compare, Transaction};
 use holdfast_model::record::{
@@ -22,7 +22,7 @@ use holdfast_model::{NodeId, PAGE_SIZE, SliceId};
 use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 
 use super::node::ProcessId;
-use super::{Cluster, Happening};
+use super::{Cluster, Happening, scrubs};
 use crate::boot;
 use crate::failure::Failure;
 use crate::network::Place;
@@ -40,6 +40,9 @@ pub struct ControllerPlan {
     pub rebalance: bool,
     /// A node that waits until the operator adds it.
     pub newcomer: Option<NodeId>,
+    /// After so many seconds a volume is scrubbed again, or never for none of them. If it is not told, rounds are begun by orders
+    /// alone, and nobody ends them.
+    pub scrub_interval_seconds: Option<u64>,
 }
 
 /// Who steers, if anybody does.
@@ -134,6 +137,9 @@ impl Cluster {
         let settings = SettingsRecord {
             repair_delay_seconds: plan.repair_delay_seconds,
             rebalance: plan.rebalance,
+            scrub_interval_seconds: plan
+                .scrub_interval_seconds
+                .unwrap_or(SettingsRecord::default().scrub_interval_seconds),
             ..SettingsRecord::default()
         };
         let (key, value) = (SETTINGS_KEY.into(), settings.encode());
@@ -246,10 +252,13 @@ impl Cluster {
         let mut sight = self.sight(from, inventory, &mut leader.heard);
         note_given_up(inventory, &sight, &mut leader.given_up);
         sight.given_up.clone_from(&leader.given_up);
-        let steps = match admit_all(inventory) {
+        let mut steps = match admit_all(inventory) {
             Some(step) => vec![step],
             None => steer(inventory, &sight),
         };
+        if self.has_rounds() {
+            steps.extend(scrub_rounds(inventory, self.unix_seconds(from)));
+        }
         let mut delay = Duration::ZERO;
         if self.controller.prng.chance(1, LATE_ONE_IN) {
             delay += Duration::from_nanos(self.controller.prng.below(LATE_NANOS));
@@ -292,9 +301,13 @@ impl Cluster {
             return Ok(());
         }
         let mut succeeded = false;
+        let scrub = scrubs::point(&transaction, own.is_none());
         self.change_metadata(|machine, out| {
             succeeded = boot::transact(machine, transaction, out).succeeded;
         })?;
+        if let Some(point) = scrub.filter(|_| succeeded) {
+            self.watch.coverage.reach("scrub", point);
+        }
         let what = if succeeded { "written" } else { "too late" };
         self.watch.coverage.reach("steers", what);
         self.line(Place::Metadata, format_args!("{from} steers: {what}"));
@@ -374,6 +387,9 @@ impl Cluster {
             if record.replicas.len() != volume.policy.copies() {
                 return Some(format!("{} has not all its copies", record.slice));
             }
+        }
+        if let Some(what) = self.scrubs_unsettled(&inventory) {
+            return Some(what);
         }
         let from = *inventory.nodes.keys().next()?;
         let sight = self.sight(from, &inventory, &mut BTreeMap::new());

@@ -172,9 +172,10 @@ impl Cluster {
             Fault::LoseAnswers(one_in) => self.agreement.lost_one_in = one_in,
             Fault::SaveMetadata => self.agreement.save(),
             Fault::Grow(volume) => result = self.grow(volume),
-            // Whoever is asked refuses as long as the metadata has gone back.
-            Fault::Scrub if self.is_outdated() => done = false,
-            Fault::Scrub => result = self.scrub().map(drop),
+            Fault::Scrub => match self.order_scrub() {
+                Ok(it) => done = it,
+                Err(failure) => result = Err(failure),
+            },
             Fault::PutBack(node) => done = self.put_back(node),
             Fault::Order(node, order) => done = self.order(node, order),
             Fault::Site(node, site) => done = self.tell_site(node, site),

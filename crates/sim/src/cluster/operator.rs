@@ -186,12 +186,13 @@ impl Cluster {
         let is_away = |part: Part| part != Part::Of(NodeStanding::Active);
         let nodes = self.node_ids();
         let registered = |node: &NodeId| inventory.nodes.contains_key(node);
-        let waits = nodes
+        let mut waits = nodes
             .iter()
             .any(|node| !registered(node) || is_away(inventory.part_of(*node)));
         if self.controller.orders > 0 {
             return true;
         }
+        waits |= self.call_scrubs_off(&inventory);
         for node in nodes {
             let what = match inventory.part_of(node) {
                 Part::Of(NodeStanding::Active) => continue,

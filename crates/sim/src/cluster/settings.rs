@@ -1,7 +1,7 @@
 //! Settings of the cluster that the operator changes while it runs.
 //!
-//! Runs are short: the repair delay may be shorter here than an operator could set it (`holdfast_control`). What is
-//! written, and on what condition, is the same.
+//! Runs are short: the repair delay, and the time between two scrubs, may be shorter here than an operator could set them
+//! (`holdfast_control`). What is written, and on what condition, is the same.
 
 use holdfast_model::metadata::{Compare, LeaseId, Operation, Transaction};
 use holdfast_model::record::{Record, SETTINGS_KEY, SettingsRecord};
@@ -21,6 +21,8 @@ pub enum SettingsChange {
     Floor(u64),
     /// Bytes a second that a node scrubs.
     ScrubRate(u64),
+    /// After so many seconds a volume is scrubbed again; never, if there are none.
+    ScrubInterval(u64),
 }
 
 impl SettingsChange {
@@ -32,6 +34,7 @@ impl SettingsChange {
             Self::Slowdown(_) => "slowdown",
             Self::Floor(_) => "floor",
             Self::ScrubRate(_) => "scrub rate",
+            Self::ScrubInterval(_) => "scrub interval",
         }
     }
 
@@ -42,6 +45,7 @@ impl SettingsChange {
             Self::Slowdown(percent) => settings.background_slowdown_percent = percent,
             Self::Floor(bytes) => settings.background_floor = bytes,
             Self::ScrubRate(bytes) => settings.scrub_rate = bytes,
+            Self::ScrubInterval(seconds) => settings.scrub_interval_seconds = seconds,
         }
     }
 }

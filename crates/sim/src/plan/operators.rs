@@ -20,6 +20,7 @@ impl RunPlan {
             repair_delay_seconds: *prng.choose(&[1, 1, 2, 4]),
             rebalance: prng.chance(2, 3),
             newcomer,
+            scrub_interval_seconds: None,
         });
         if let Some(node) = newcomer {
             let load = self.load.as_millis() as u64;

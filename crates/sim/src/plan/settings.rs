@@ -48,6 +48,39 @@ impl RunPlan {
     }
 }
 
+/// Seconds between two scrubs of a volume, where they begin by themselves: all in vain if it is none.
+const SCRUB_INTERVALS: &[u64] = &[0, 1, 1, 2, 5, 20];
+
+impl RunPlan {
+    /// Whoever steers begins scrubs of volumes that were not scrubbed for a while, and ends them; at times the
+    /// operator changes how long that is.
+    pub(super) fn add_scrub_interval(
+        &mut self,
+        profile: Profile,
+        weather: Weather,
+        prng: &mut Prng,
+    ) {
+        let Some(controller) = &mut self.cluster.controller else {
+            return;
+        };
+        // While a backup of the metadata is there nobody orders anything.
+        if weather == Weather::Backup || !prng.chance(1, ONE_IN) {
+            return;
+        }
+        controller.scrub_interval_seconds = Some(*prng.choose(SCRUB_INTERVALS));
+        let changes = match profile {
+            Profile::Long => prng.between(0, LONG_TIMES),
+            Profile::Short | Profile::Beyond => prng.between(0, 2),
+        };
+        let load = self.load.as_millis() as u64;
+        for _ in 0..changes {
+            let when = Duration::from_millis(prng.between(1, load));
+            let change = SettingsChange::ScrubInterval(*prng.choose(SCRUB_INTERVALS));
+            self.add(when, Fault::Settings(change));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -68,7 +101,20 @@ mod tests {
                 }
             }
         }
-        assert_eq!(runs.len(), 5, "{runs:?}");
+        assert_eq!(runs.len(), 6, "{runs:?}");
         assert!(runs.values().all(|count| *count > 20), "{runs:?}");
+    }
+
+    #[test]
+    fn in_some_runs_scrubs_begin_by_themselves() {
+        let plan = |seed| RunPlan::draw(Profile::Short, &mut Prng::from_seed(seed)).cluster;
+        let intervals = (0..1000).filter_map(|seed| plan(seed).controller?.scrub_interval_seconds);
+        let (never, now_and_then): (Vec<u64>, Vec<u64>) = intervals.partition(|it| *it == 0);
+        assert!(never.len() > 5, "{}", never.len());
+        assert!(
+            (40..300).contains(&now_and_then.len()),
+            "{}",
+            now_and_then.len()
+        );
     }
 }

@@ -18,6 +18,7 @@ fn a_shorter_repair_delay_holds_for_who_is_away_already() {
                 repair_delay_seconds: 3600,
                 rebalance: false,
                 newcomer: None,
+                scrub_interval_seconds: None,
             });
         });
         story.busy(true);
@@ -47,6 +48,7 @@ fn copies_move_apart_when_sites_are_told() {
                 repair_delay_seconds: 3600,
                 rebalance: false,
                 newcomer: None,
+                scrub_interval_seconds: None,
             });
         });
         story.busy(true);
