@@ -15,6 +15,7 @@ mod device_changes;
 mod device_orders;
 mod devices;
 mod faults;
+mod guests;
 mod hosts;
 mod journal_place;
 mod links;
@@ -45,6 +46,8 @@ use self::controller::{Controller, Written};
 pub use self::device_changes::DeviceChange;
 use self::device_changes::Settling;
 pub use self::faults::Fault;
+pub use self::guests::{GuestPlan, VolumeOrder};
+use self::guests::{Guests, Step};
 use self::links::Links;
 pub use self::node::NodePlan;
 pub(crate) use self::node::{CLUSTER, Node};
@@ -111,6 +114,8 @@ pub(crate) enum Happening {
     Looked(ProcessId, Arc<Inventory>),
     /// Something that a controller wants written arrives at the metadata.
     Written(Box<Written>),
+    /// Something that an operator wants of volumes goes on.
+    Request(u64, Step),
     /// Something is done about a device of a process's node, in the end.
     Settle(ProcessId, u16, Settling),
 }
@@ -126,6 +131,8 @@ pub struct ClusterPlan {
     pub volumes: Vec<VolumePlan>,
     /// The hosts.
     pub hosts: Vec<HostPlan>,
+    /// Volumes that may be made while it runs.
+    pub guests: Vec<GuestPlan>,
     /// How it is steered; not at all, if slices stay where they are.
     pub controller: Option<ControllerPlan>,
     /// Whether devices are looked at before each start, for the coverage: it takes time.
@@ -169,6 +176,7 @@ pub struct Cluster {
     links: Links,
     agreement: Agreement,
     controller: Controller,
+    guests: Guests,
     connections: Connections,
     pub(crate) invariants: Invariants,
     pub(crate) watch: Watch,
@@ -178,8 +186,10 @@ pub struct Cluster {
     pub(crate) stalls: Vec<SeenStall>,
     /// What hosts sent and were told.
     pub(crate) host_words: Vec<HostWord>,
-    /// Rounds of scrubs that were begun.
+    /// Rounds of scrubs that were begun, however far the one before was.
     pub(crate) scrubs: u64,
+    /// Hosts begin new commands.
+    pub(crate) busy: bool,
     /// When a host's command was last done, and the longest time without, since the hosts are busy.
     pub(crate) last_done: Instant,
     pub(crate) stall: Duration,
@@ -192,11 +202,15 @@ pub struct Cluster {
 /// Timers of an engine that fire within this time, at most: more is a machine that never sleeps.
 const SPINS_MAX: u32 = 2000;
 const SPIN_TIME: Duration = Duration::from_millis(1);
+/// What makes the stream of numbers for guests another one than the rest of the run goes on with.
+const GUESTS: u64 = 0x006C_E575;
 
 impl Cluster {
     /// A cluster of nodes that are off, and hosts that wait.
     #[must_use]
     pub fn new(plan: ClusterPlan, prng: &mut Prng, trace: Trace) -> Self {
+        // Of a stream of its own: runs without guests are what they were before there were any.
+        let guests = Prng::from_seed(prng.clone().next_u64() ^ GUESTS);
         let nodes: BTreeMap<NodeId, Node> = (1..=plan.nodes)
             .map(|number| (NodeId(number), Node::new(NodeId(number), plan.node, prng)))
             .collect();
@@ -223,12 +237,17 @@ impl Cluster {
             stall: Duration::ZERO,
             prng: prng.fork(),
             scrubs: 0,
+            busy: false,
             controller: Controller::new(prng.fork()),
+            guests: Guests::new(guests),
             trace,
             steps: 0,
             plan,
         };
         cluster.agreement.put(CLUSTER_KEY.into(), cluster_record());
+        if cluster.has_rounds() {
+            cluster.invariants.rounds_follow_each_other();
+        }
         cluster
     }
 
@@ -327,6 +346,7 @@ impl Cluster {
             Happening::Pass => self.pass(),
             Happening::Looked(process, inventory) => self.looked(process, &inventory),
             Happening::Written(written) => self.written(*written),
+            Happening::Request(number, step) => self.request(number, step),
             Happening::Settle(process, device, what) => self.settle_device(process, device, what),
         }
     }

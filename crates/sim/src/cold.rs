@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_model::report::{NOTES, NodeReport};
-use holdfast_model::{BlockRange, Change, DiskRequest, NodeId, PageIndex, SliceId};
+use holdfast_model::report::{NOTES, NodeReport, NotePlace};
+use holdfast_model::{BlockRange, Change, DiskRequest, NodeId, PageIndex, SliceId, VolumeId};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{
     BlockRead, Expected, Output as StoreOutput, Recovered, Store, StoreEvent, StoreToken, View,
@@ -26,11 +26,12 @@ impl Cluster {
     /// Switches everything off, and compares what the devices of in-sync replicas hold.
     pub(crate) fn compare_replicas(&mut self, rotten: Option<NodeId>) -> Result<(), Failure> {
         let mut stores = BTreeMap::new();
+        let notes = self.notes_of_gone();
         for node in self.node_ids() {
             let cold = self.opened_cold(node)?;
             // The end of a slice may rot as well: its node lets it go once more when it starts.
             if rotten != Some(node) {
-                self.check_named(node, &cold)?;
+                self.check_named(node, &notes, &cold)?;
             }
             stores.insert(node, cold);
         }
@@ -53,8 +54,29 @@ impl Cluster {
         Ok(())
     }
 
-    /// Nothing is left of replicas that were let go.
-    fn check_named(&self, node: NodeId, cold: &Cold) -> Result<(), Failure> {
+    /// Where notes of volumes would be that are not there any more.
+    fn notes_of_gone(&mut self) -> BTreeSet<SliceId> {
+        let Some(inventory) = self.inventory() else {
+            return BTreeSet::new();
+        };
+        let volumes = (1..inventory.cluster.record.next_volume.0).map(VolumeId);
+        let gone = volumes.filter(|volume| !inventory.volumes.contains_key(volume));
+        gone.filter_map(|volume| NotePlace::Volume(volume).slice())
+            .collect()
+    }
+
+    /// Nothing is left of replicas that were let go, nor notes of volumes that are gone.
+    fn check_named(
+        &self,
+        node: NodeId,
+        notes: &BTreeSet<SliceId>,
+        cold: &Cold,
+    ) -> Result<(), Failure> {
+        if let Some(note) = cold.recovered.slices.keys().find(|it| notes.contains(it)) {
+            return Err(Failure::NotConverged(format!(
+                "the devices of {node} hold a note of a volume that is gone, {note}"
+            )));
+        }
         let slices = cold.recovered.slices.keys();
         let mut held = slices.filter(|slice| slice.volume != NOTES);
         match held.find(|slice| !self.is_named(node, **slice)) {

@@ -111,6 +111,31 @@ pub const POINTS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "guest",
+        &[
+            "ordered",
+            "held back",
+            "clean-up ordered",
+            "made",
+            "made again",
+            "hung up",
+            "cut short by a death",
+            "waits for somebody else",
+            "others were faster",
+            "outcome unknown",
+            "nothing to do",
+            "refused: another of that name",
+            "refused: too few nodes",
+            "cleared away",
+            "deleted",
+            "deleted: a holder is off",
+            "deleted: a holder is cut off",
+            "deleted: a replica joins",
+            "deleted: it moves",
+            "deleted: it is scrubbed",
+        ],
+    ),
+    (
         "device order",
         &[
             "add",
@@ -343,6 +368,8 @@ pub const POINTS: &[(&str, &[&str])] = &[
             "reset done",
             "reset refused",
             "waits for growth",
+            "no such target",
+            "another volume",
         ],
     ),
 ];
@@ -449,6 +476,6 @@ mod tests {
         assert!(!missed.contains(&("role", "joins")));
         let text = coverage.to_string();
         assert!(text.contains("           3  leads\n"), "{text}");
-        assert!(text.ends_with("  host: waits for growth\n"), "{text}");
+        assert!(text.ends_with("  host: another volume\n"), "{text}");
     }
 }

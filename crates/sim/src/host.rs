@@ -8,6 +8,7 @@
 //!
 //! Invariant: a command is under way on one path at a time, as far as the host can know.
 
+mod guest;
 mod path;
 mod plan;
 mod reset;
@@ -102,6 +103,8 @@ pub(crate) struct Host {
     resetting: Option<usize>,
     /// Where the volume ended before it first grew, in sectors: nodes hear of it in their time.
     end_before_growth: Option<u64>,
+    /// What its volume is, if that is looked at after every login.
+    guest: Option<guest::Identity>,
     /// New commands are begun.
     pub(crate) busy: bool,
     pub(crate) counts: HostCounts,
@@ -139,6 +142,7 @@ impl Host {
             next_issue: Instant::ZERO,
             next_reset: Instant::ZERO,
             resetting: None,
+            guest: None,
             busy: false,
             end_before_growth: None,
             counts: HostCounts::default(),
@@ -437,6 +441,9 @@ impl Host {
         }
         for event in out.events {
             match event {
+                InitiatorEvent::Completed { tag, completion } if tag == guest::IDENTIFY => {
+                    self.identified(now, path, &completion, acts);
+                }
                 InitiatorEvent::Completed { tag, completion } => {
                     self.completed(now, path, tag.0, &completion, history, acts);
                 }
@@ -453,13 +460,17 @@ impl Host {
                     if let EndReason::ProtocolError(what) = reason {
                         acts.complaint = Some(format!("the target broke the protocol: {what}"));
                     }
+                    self.note_end(path, &reason);
                     self.paths[path].ended(now);
                     self.path_lost(now, path);
                 }
                 InitiatorEvent::Rejected { reason } => {
                     acts.complaint = Some(format!("the target rejected a PDU: {reason}"));
                 }
-                InitiatorEvent::LoggedIn { .. } => self.paths[path].logged_in(),
+                InitiatorEvent::LoggedIn { .. } => {
+                    let asks = self.logged_in(path);
+                    self.take(now, path, asks, history, acts);
+                }
                 InitiatorEvent::Targets(_)
                 | InitiatorEvent::Pong
                 | InitiatorEvent::Async { .. } => {}
@@ -539,6 +550,11 @@ impl Host {
                     acts.complaint = Some("there is no room".into());
                 }
             }
+            Answer::NoUnit if self.guest.is_some() => {
+                operation.retry = now + LATER;
+                self.not_there(now, path, acts);
+            }
+            Answer::NoUnit => acts.complaint = Some("there is no such unit".into()),
             Answer::Wrong(what) => acts.complaint = Some(what),
         }
     }

@@ -7,9 +7,11 @@ mod one_primary;
 mod records;
 mod room;
 mod settled;
+mod volumes;
 
 use holdfast_engine::{Engine, ReplicaView};
 use holdfast_metadata::Machine;
+use holdfast_metadata::machine::StoreChange;
 use holdfast_model::{CommandId, NodeId};
 use holdfast_wire::Refused;
 
@@ -18,6 +20,7 @@ use self::device_orders::DeviceOrders;
 pub(crate) use self::device_orders::{Facts, Ordered};
 use self::one_primary::OnePrimary;
 use self::room::InSyncHasRoom;
+use self::volumes::Volumes;
 use crate::catalog::Changed;
 use crate::content::Value;
 use crate::failure::Failure;
@@ -29,6 +32,7 @@ pub(crate) struct Invariants {
     commits_agree: CommitsAgree,
     device_orders: DeviceOrders,
     in_sync_has_room: InSyncHasRoom,
+    volumes: Volumes,
 }
 
 impl Invariants {
@@ -90,12 +94,28 @@ impl Invariants {
     }
 
     /// The metadata has changed, and these records with it.
-    pub(crate) fn agreed(&mut self, machine: &Machine, changed: &[Changed]) -> Result<(), Failure> {
+    pub(crate) fn agreed(
+        &mut self,
+        machine: &Machine,
+        changes: &[StoreChange],
+        changed: &[Changed],
+    ) -> Result<(), Failure> {
         machine.assert_invariants();
+        self.volumes.check(changes)?;
         for changed in changed {
             self.in_sync_has_room.changed(changed);
         }
         changed.iter().try_for_each(records::check)
+    }
+
+    /// Another store of the metadata has taken the place of the one before.
+    pub(crate) fn metadata_replaced(&mut self) {
+        self.volumes.is_blind = true;
+    }
+
+    /// Scrubs of a volume begin one after the other.
+    pub(crate) fn rounds_follow_each_other(&mut self) {
+        self.volumes.has_rounds = true;
     }
 
     /// A replica says that it cannot go on, and no device of its node has failed.

@@ -104,7 +104,8 @@ impl Cluster {
     pub fn scrub(&mut self) -> Result<u64, Failure> {
         self.scrubs += 1;
         let round = self.scrubs;
-        let volumes = self.slices().map(|record| record.slice.volume);
+        let inventory = self.inventory();
+        let volumes = inventory.iter().flat_map(|it| it.volumes.keys().copied());
         for volume in volumes.collect::<BTreeSet<_>>() {
             let record = ScrubRecord {
                 schema: 1,
@@ -160,6 +161,7 @@ impl Cluster {
     /// [`Failure`] if a host does something that it should not.
     pub fn set_busy(&mut self, busy: bool) -> Result<(), Failure> {
         self.last_done = self.now;
+        self.busy = busy;
         for host in 0..self.hosts.len() {
             self.hosts[host].busy = busy;
             let now = self.now;
@@ -182,7 +184,9 @@ impl Cluster {
     /// Whether no host waits for anything.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.hosts.iter().all(crate::host::Host::is_idle)
+        // Nobody answers those whose volume is deleted.
+        let mut hosts = self.hosts.iter().filter(|host| !host.is_of_gone());
+        hosts.all(crate::host::Host::is_idle)
     }
 
     /// What the hosts saw, all together.
@@ -199,6 +203,8 @@ impl Cluster {
             sum.attentions += host.counts.attentions;
             sum.put_off += host.counts.put_off;
             sum.beyond_end += host.counts.beyond_end;
+            sum.no_target += host.counts.no_target;
+            sum.other_volume += host.counts.other_volume;
         }
         sum
     }
@@ -223,11 +229,13 @@ impl Cluster {
             ("reset done", counts.resets),
             ("reset refused", counts.resets_refused),
             ("waits for growth", counts.beyond_end),
+            ("no such target", counts.no_target),
+            ("another volume", counts.other_volume),
         ] {
             coverage.add("host", point, count);
         }
         coverage.reach("nodes", &self.plan.nodes.to_string());
-        coverage.reach("volumes", &self.plan.volumes.len().to_string());
+        coverage.reach("volumes", &self.planned_volumes().to_string());
         for volume in &self.plan.volumes {
             coverage.reach("policy", volume.policy.as_str());
         }
@@ -382,7 +390,18 @@ impl Cluster {
         }
         let mut nodes = self.node_ids();
         nodes.retain(|node| self.is_told_of(*node));
+        if let Some(what) = self.left_of_volumes() {
+            return Some(what);
+        }
         for host in &self.hosts {
+            if host.is_of_gone() {
+                if let Some(node) = host.unrefused(&nodes) {
+                    let host = host.index;
+                    let what = format!("{node} has not told h{host} that its volume is gone");
+                    return Some(what);
+                }
+                continue;
+            }
             if host.paths_up() < nodes.len() {
                 return Some(format!("host h{} has not all its paths", host.index));
             }
@@ -452,6 +471,9 @@ impl Cluster {
     /// Every host reads everything over every path.
     pub(crate) fn read_everything(&mut self) -> Result<(), Failure> {
         for host in 0..self.hosts.len() {
+            if self.hosts[host].is_of_gone() {
+                continue;
+            }
             let volume = self.plan.hosts[host].volume;
             let areas = self.plan.volumes[volume].everything(volume);
             let now = self.now;

@@ -11,6 +11,7 @@
 
 mod devices;
 mod episodes;
+mod guests;
 mod journals;
 mod mix;
 mod operators;
@@ -127,6 +128,8 @@ impl RunPlan {
         plan.add_tight_devices(weather, &mut Prng::from_seed(own));
         let own = own ^ TIGHT ^ SCRUBS;
         plan.add_scrub_interval(profile, weather, &mut Prng::from_seed(own));
+        let own = own ^ SCRUBS ^ GUESTS;
+        plan.add_guests(profile, weather, &mut Prng::from_seed(own));
         plan
     }
 
@@ -214,6 +217,8 @@ const SITES: u64 = 0x0051_7E50;
 /// The same for devices that are small.
 const TIGHT: u64 = 0x0071_6847;
 /// The same for scrubs that begin by themselves.
-const SCRUBS: u64 = 0x005C_4B00;
+const SCRUBS: u64 = 0x005C_4BB5;
+/// The same for volumes that come and go.
+const GUESTS: u64 = 0x006C_E500;
 /// Episodes of a long run for each that a short one has.
 const LONG_TIMES: u64 = 6;

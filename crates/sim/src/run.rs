@@ -167,6 +167,13 @@ impl Run {
             let what = "nodes are not what they are to be";
             return Err(Failure::NotConverged(what.into()));
         }
+        if !self
+            .cluster
+            .run_while(end, PAUSE, Cluster::clear_volumes_away)?
+        {
+            let what = "what is left of volumes is not cleared away";
+            return Err(Failure::NotConverged(what.into()));
+        }
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use holdfast_wire::{Message, OutcomeCode, Refusal, Role as JoiningAs, SupplyOutc
 
 use self::moves::{Moves, Trouble};
 use crate::catalog::Changed;
-use crate::cluster::{DeviceChange, Fault};
+use crate::cluster::{DeviceChange, Fault, VolumeOrder};
 use crate::coverage::Coverage;
 use crate::network::Place;
 
@@ -210,6 +210,13 @@ impl Watch {
         if let Fault::Site(..) = fault {
             let point = if done { "site" } else { "site: refused" };
             self.coverage.reach("order", point);
+        }
+        if let Fault::Volume(order) = fault {
+            let point = if done { "ordered" } else { "held back" };
+            self.coverage.reach("guest", point);
+            if *order == VolumeOrder::CleanUp && done {
+                self.coverage.reach("guest", "clean-up ordered");
+            }
         }
         if let Fault::Settings(change) = fault {
             let point = if done { change.name() } else { "held back" };

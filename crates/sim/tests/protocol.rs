@@ -22,6 +22,7 @@ fn plan(prng: &mut Prng, nodes: u16, policy: Policy) -> RunPlan {
             node: NodePlan::draw(prng),
             volumes: vec![VolumePlan::new("disk", policy)],
             hosts,
+            guests: Vec::new(),
             controller: None,
             probes: false,
         },

@@ -300,7 +300,8 @@ impl Cluster {
         for record in &changed {
             self.watch.record(record);
         }
-        self.invariants.agreed(&self.agreement.machine, &changed)
+        self.invariants
+            .agreed(&self.agreement.machine, &out.changes, &changed)
     }
 
     /// Sends answers to whom they are for, as far as the network lets them.
@@ -419,6 +420,7 @@ impl Cluster {
         agreement.replaced += 1;
         agreement.catalog.read_anew(&agreement.machine);
         self.watch.metadata_replaced();
+        self.invariants.metadata_replaced();
         Ok(before)
     }
 

@@ -319,7 +319,7 @@ impl Cluster {
     }
 
     /// What the nodes say whose devices are open, those that another one reaches.
-    fn reports(&self, from: NodeId) -> BTreeMap<NodeId, NodeStatus> {
+    pub(super) fn reports(&self, from: NodeId) -> BTreeMap<NodeId, NodeStatus> {
         let nodes = self.nodes.values().filter_map(|node| {
             let process = node.process.as_ref()?;
             let (from, to) = (Place::Node(from), Place::Node(node.id));

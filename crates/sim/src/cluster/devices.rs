@@ -148,9 +148,10 @@ impl Cluster {
 
     /// Whether every slice has an in-sync replica elsewhere, on the devices that it had then; and nothing
     /// that a dead process has asked of the metadata is on its way still, for that may take the others out, whether the node
-    /// itself has asked for it or another one that was to leave.
+    /// itself has asked for it or another one that was to leave. Nor is a volume being made, to which the node may belong.
     pub(super) fn is_spare(&self, node: NodeId) -> bool {
         !self.agreement.is_haunted()
+            && !self.guests.is_making()
             && self.slices().all(|record| {
                 let mut others = record.in_sync().filter(|it| *it != node);
                 others.any(|other| self.is_whole(other, record))

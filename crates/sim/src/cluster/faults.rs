@@ -6,7 +6,7 @@ use holdfast_model::NodeId;
 use holdfast_stdx::{Duration, Prng};
 
 use super::node::{Freeze, ProcessId};
-use super::{Cluster, DeviceChange, Happening, SettingsChange};
+use super::{Cluster, DeviceChange, Happening, SettingsChange, VolumeOrder};
 use crate::failure::Failure;
 use crate::network::Place;
 
@@ -95,6 +95,8 @@ pub enum Fault {
     Settings(SettingsChange),
     /// A replica of some slice is wanted elsewhere, or another one is to lead.
     Move,
+    /// The operator wants a volume made or deleted.
+    Volume(VolumeOrder),
     /// Some sectors of a node's devices change on their own, with the same exception.
     Rot(NodeId),
     /// Some sectors of pages do, and of nothing else, with the same exception.
@@ -172,25 +174,20 @@ impl Cluster {
             Fault::LoseAnswers(one_in) => self.agreement.lost_one_in = one_in,
             Fault::SaveMetadata => self.agreement.save(),
             Fault::Grow(volume) => result = self.grow(volume),
-            Fault::Scrub => match self.order_scrub() {
-                Ok(it) => done = it,
-                Err(failure) => result = Err(failure),
-            },
             Fault::PutBack(node) => done = self.put_back(node),
             Fault::Order(node, order) => done = self.order(node, order),
             Fault::Site(node, site) => done = self.tell_site(node, site),
             Fault::Settings(change) => done = self.change_settings(change),
             Fault::Move => done = self.move_slice(),
-            Fault::Device(node, change) => match self.device_change(node, change) {
+            Fault::Scrub
+            | Fault::Volume(_)
+            | Fault::Device(..)
+            | Fault::RollBackMetadata
+            | Fault::EmptyMetadata
+            | Fault::RestoreMetadata => match self.held_back_or_done(fault) {
                 Ok(it) => done = it,
                 Err(failure) => result = Err(failure),
             },
-            Fault::RollBackMetadata | Fault::EmptyMetadata | Fault::RestoreMetadata => {
-                match self.metadata_fault(fault) {
-                    Ok(it) => done = it,
-                    Err(failure) => result = Err(failure),
-                }
-            }
             Fault::StickDisks(node)
             | Fault::HangReads(node)
             | Fault::UnstickDisks(node)
@@ -217,6 +214,16 @@ impl Cluster {
         self.watch
             .fault(&fault, done, |slice| agreement.slice(slice));
         result
+    }
+
+    /// What changes the metadata at once, or devices in use, may be held back, and may break something.
+    fn held_back_or_done(&mut self, fault: Fault) -> Result<bool, Failure> {
+        match fault {
+            Fault::Scrub => self.order_scrub(),
+            Fault::Volume(order) => self.order_volume(order),
+            Fault::Device(node, change) => self.device_change(node, change),
+            _ => self.metadata_fault(fault),
+        }
     }
 
     pub(super) fn kill(&mut self, node: NodeId) {

@@ -9,7 +9,7 @@ use holdfast_iscsi::{IscsiName, Isid};
 use holdfast_model::NodeId;
 use holdfast_stdx::{Duration, Instant, Prng};
 
-use super::work::unit;
+use super::work::{identify, unit};
 use super::{Act, Acts};
 
 /// How a path stands.
@@ -30,10 +30,21 @@ pub(super) enum State {
 /// A path.
 #[derive(Debug)]
 pub(super) struct Path {
-    node: NodeId,
+    pub(super) node: NodeId,
     config: InitiatorConfig,
     reconnect: Duration,
     pub(super) state: State,
+    /// Why its node was last of no use for the volume, if that is known.
+    pub(super) absent: Option<Absent>,
+}
+
+/// Why a node that can be reached has no such volume for its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Absent {
+    /// There is no such target.
+    NoTarget,
+    /// There is one, and its unit is another volume, or none.
+    OtherVolume,
 }
 
 impl Path {
@@ -55,6 +66,7 @@ impl Path {
             state: State::Down {
                 retry: Instant::ZERO,
             },
+            absent: None,
         }
     }
 
@@ -116,9 +128,19 @@ impl Path {
         };
     }
 
+    /// The path can be used from now on.
     pub(super) fn logged_in(&mut self) {
+        self.absent = None;
         if let State::Up { logged_in, .. } = &mut self.state {
             *logged_in = true;
+        }
+    }
+
+    /// Asks which volume the unit is.
+    pub(super) fn identify(&mut self, tag: CommandTag, out: &mut InitiatorOutput) {
+        if let State::Up { initiator, .. } = &mut self.state {
+            let submitted = initiator.submit(tag, identify(), out);
+            submitted.expect("the first command of a session is taken");
         }
     }
 

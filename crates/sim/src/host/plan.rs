@@ -73,4 +73,8 @@ pub struct HostCounts {
     pub put_off: u64,
     /// Answers that the volume ends before: a node does not know yet that it has grown.
     pub beyond_end: u64,
+    /// Logins that were refused because there is no such target.
+    pub no_target: u64,
+    /// Sessions whose unit was another volume, or none.
+    pub other_volume: u64,
 }

@@ -7,6 +7,21 @@ use holdfast_stdx::{Bytes, BytesMut};
 use crate::content::{SECTOR_SIZE, Value, filled, value_of};
 use crate::history::Sectors;
 
+/// What INQUIRY is asked for at most.
+const INQUIRY_BYTES: u8 = 255;
+
+/// INQUIRY of the page that tells volumes apart (SPC-4, Device Identification VPD page).
+pub(super) fn identify() -> CommandRequest {
+    let cdb = [0x12, 0x01, 0x83, 0, INQUIRY_BYTES, 0];
+    CommandRequest::new(unit(), &cdb).reading(INQUIRY_BYTES.into())
+}
+
+/// Whether the answer to it names a volume.
+pub(super) fn names(completion: &Completion, naa: [u8; 16]) -> bool {
+    let page = completion.data_in.concat();
+    completion.status == 0 && page.windows(naa.len()).any(|it| it == naa)
+}
+
 /// What a host wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
@@ -81,6 +96,8 @@ pub(crate) enum Answer {
     NoSpace,
     /// The volume has no such place.
     BeyondEnd,
+    /// The target has no such unit.
+    NoUnit,
     /// What no target of ours should say.
     Wrong(String),
 }
@@ -97,6 +114,7 @@ pub(crate) fn judge(work: Work, sectors: Sectors, completion: &Completion) -> An
             Some((0x3, _)) => Answer::MediumError,
             Some((0x7, 0x2707)) => Answer::NoSpace,
             Some((0x5, 0x2100)) => Answer::BeyondEnd,
+            Some((0x5, 0x2500)) => Answer::NoUnit,
             other => Answer::Wrong(format!(
                 "{work:?} of {sectors:?} ends with sense {other:x?}"
             )),

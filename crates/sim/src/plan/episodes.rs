@@ -195,6 +195,11 @@ impl RunPlan {
         }
     }
 
+    /// One node does not reach the metadata, or does not hear it.
+    pub(super) fn away_from_metadata(&mut self, span: Span, node: NodeId, prng: &mut Prng) {
+        self.cut_some(span, Place::Node(node), Place::Metadata, prng);
+    }
+
     /// Two nodes are off, and come back with each other's first device; they are off again, and come
     /// back with their own.
     fn swap(&mut self, Span { start, end }: Span, node: NodeId, prng: &mut Prng) {
@@ -267,7 +272,7 @@ impl RunPlan {
     }
 
     /// A node stands still.
-    fn freeze(&mut self, Span { start, end }: Span, node: NodeId, prng: &mut Prng) {
+    pub(super) fn freeze(&mut self, Span { start, end }: Span, node: NodeId, prng: &mut Prng) {
         let fault = Fault::Freeze {
             node,
             span: end - start,

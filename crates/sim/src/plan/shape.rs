@@ -56,6 +56,7 @@ pub(super) fn draw(profile: Profile, prng: &mut Prng) -> (ClusterPlan, Duration)
         node: NodePlan::draw(prng),
         volumes,
         hosts,
+        guests: Vec::new(),
         controller: None,
         probes: profile == Profile::Long,
     };

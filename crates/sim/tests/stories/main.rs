@@ -11,4 +11,5 @@ mod scrubs;
 mod settings;
 mod stalls;
 mod story;
+mod volumes;
 mod wishes;

@@ -79,6 +79,7 @@ impl Story {
                 node: NodePlan::draw(prng),
                 volumes: vec![volume],
                 hosts,
+                guests: Vec::new(),
                 controller: None,
                 probes: false,
             },
