@@ -163,18 +163,20 @@ impl DiskDriver {
 pub struct DeviceConfig {
     /// A block device, or a file.
     pub path: PathBuf,
-    /// For a file that is to be made if it is missing: its bytes.
+    /// For a file that is to be made if it is missing: its bytes. One that is there keeps those that it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_bytes: Option<u64>,
     /// Whether the space of such a file is taken when it is made.
     #[serde(default, skip_serializing_if = "is_false")]
     pub preallocate: bool,
-    /// Its class.
+    /// Its class, when it becomes one of the node's: afterwards its superblock has it.
     #[serde(default = "flash")]
     pub tier: Tier,
 }
 
-/// A node's log.
+/// A node's log. Its bound is needed before the metadata is reached, and above all while it is not: it guards the
+/// file system on which the node's directory is, which differs from machine to machine. So it is no setting of
+/// the cluster; a change takes effect at the next start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogConfig {
@@ -281,6 +283,12 @@ pub enum Invalid {
     /// A device is named twice.
     #[error("devices: {} is named twice", .0.display())]
     DeviceTwice(PathBuf),
+    /// The space of a file is to be taken that is not to be made.
+    #[error(
+        "devices: {} has preallocate, which is for a file that is made, and no file_bytes: say there how large the \
+         file is to be, or leave preallocate out", .0.display()
+    )]
+    Preallocate(PathBuf),
     /// Two endpoints have the same address.
     #[error("{0}.listen and {1}.listen are the same address")]
     SameAddress(&'static str, &'static str),
@@ -412,6 +420,9 @@ impl NodeConfig {
             absolute("devices.path", &device.path)?;
             if !seen.insert(&device.path) {
                 return Err(Invalid::DeviceTwice(device.path.clone()));
+            }
+            if device.preallocate && device.file_bytes.is_none() {
+                return Err(Invalid::Preallocate(device.path.clone()));
             }
         }
         Ok(())

@@ -261,3 +261,22 @@ fn the_metadata_is_in_one_place() {
         assert!(error.contains(says), "{metadata}: {error}");
     }
 }
+
+/// It would do nothing, and whoever wrote it rely on it.
+#[test]
+fn space_is_taken_of_a_file_that_is_made_only() {
+    let path = Path::new("/srv/data").to_owned();
+    let mut config: NodeConfig = toml::from_str(TEXT).unwrap();
+    config.devices = vec![DeviceConfig {
+        path: path.clone(),
+        file_bytes: None,
+        preallocate: true,
+        tier: Tier::Flash,
+    }];
+    let invalid = config.check().unwrap_err();
+    assert_eq!(invalid, Invalid::Preallocate(path));
+    let text = invalid.to_string();
+    assert!(text.contains("/srv/data has preallocate"), "{text}");
+    config.devices[0].file_bytes = Some(1 << 30);
+    assert_eq!(config.check(), Ok(()));
+}

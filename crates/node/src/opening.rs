@@ -5,14 +5,16 @@
 //! Invariants:
 //! - a device that another process holds is not left out: the node does not start;
 //! - where one was left out no store is created;
+//! - what the configuration says of a device, and the device does not follow, is told: it is not changed by a start;
 //! - where the store cannot do without one, its user is told why it could not be opened.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use holdfast_disk::{DeviceSpec, Disks, FileSpec, OpenErrorReason, Options, StartError};
-use holdfast_engine::OpenFailure;
+use holdfast_engine::{DeviceStatus, OpenFailure};
+use holdfast_model::{DiskId, Tier};
 use holdfast_store::OpenError;
 
 use crate::config::{DeviceConfig, NodeConfig};
@@ -74,11 +76,58 @@ pub(crate) fn open(config: &NodeConfig, paths: &mut Paths) -> Result<Opened, Nod
         }
     };
     tracing::info!("disks are driven by {:?}", disks.driver());
+    for warning in other_sizes(&disks, &found) {
+        tracing::warn!("{warning}");
+    }
     Ok(Opened {
         disks,
         found,
         left_out,
     })
+}
+
+/// What there is to say of files whose size is not the one that they are given: that counts when a file is made,
+/// and no more.
+fn other_sizes(disks: &Disks, found: &[DeviceConfig]) -> Vec<String> {
+    let warning = |(number, device): (u16, &DeviceConfig)| {
+        let bytes = device.file_bytes?;
+        let geometry = disks.geometry(DiskId(number))?;
+        // A part of a sector at the end is not used.
+        let is_same = bytes - bytes % u64::from(geometry.sector) == geometry.size;
+        let path = device.path.display();
+        (!is_same).then(|| {
+            format!(
+                "{path}: file_bytes is {bytes} in the configuration, and the device has {} bytes, which it keeps: \
+                 correct file_bytes, or give the node a file of that size with `holdfast device replace`",
+                geometry.size
+            )
+        })
+    };
+    (0..).zip(found).filter_map(warning).collect()
+}
+
+/// What there is to say of devices that are of another tier than they are given: that counts when a device becomes
+/// one of the store's. `given` has paths and tiers by the numbers of their disks.
+pub(crate) fn other_tiers(devices: &[DeviceStatus], given: &[(PathBuf, Tier)]) -> Vec<String> {
+    let warning = |device: &DeviceStatus| {
+        let (path, given) = given.get(usize::from(device.disk?.0))?;
+        let has = device.tier.filter(|has| has != given)?;
+        let path = path.display();
+        let (given, has) = (tier(*given), tier(has));
+        Some(format!(
+            "{path}: tier is {given} in the configuration, and the device became one of this node's as {has}, which \
+             it stays: correct tier, or drain and remove the device and add it again (`holdfast device`)"
+        ))
+    };
+    devices.iter().filter_map(warning).collect()
+}
+
+/// As it is configured.
+const fn tier(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Flash => "flash",
+        Tier::Capacity => "capacity",
+    }
 }
 
 /// What is wrong, where the store cannot be opened: with the journal's device that could not be, if that is
@@ -186,7 +235,7 @@ fn holder_of_device(reason: &OpenErrorReason) -> Option<Holder> {
 mod tests {
     use std::fs;
 
-    use holdfast_model::Tier;
+    use holdfast_engine::{DeviceState, JournalMark};
 
     use super::*;
     use crate::paths::Place;
@@ -201,6 +250,44 @@ mod tests {
             directory.display()
         );
         toml::from_str(&text).unwrap()
+    }
+
+    /// Neither is changed by a start, and whoever changed it should not believe so.
+    #[test]
+    fn what_a_device_does_not_follow_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = config(directory.path());
+        drop(open(&config, &mut Paths::read(directory.path())).unwrap());
+        let Opened { disks, found, .. } =
+            open(&config, &mut Paths::read(directory.path())).unwrap();
+        assert_eq!(other_sizes(&disks, &found), [""; 0]);
+        drop(disks);
+        config.devices[0].file_bytes = Some(2 << 20);
+        let Opened { disks, found, .. } =
+            open(&config, &mut Paths::read(directory.path())).unwrap();
+        let [told] = &other_sizes(&disks, &found)[..] else {
+            panic!("one file has another size");
+        };
+        for part in ["first: ", "file_bytes is 2097152", "has 1048576 bytes"] {
+            assert!(told.contains(part), "{told}");
+        }
+        let status = DeviceStatus {
+            disk: Some(DiskId(0)),
+            ordinal: 0,
+            id: 5,
+            tier: Some(Tier::Flash),
+            state: DeviceState::InUse,
+            absent: None,
+            journal: JournalMark::Here,
+            pages: 3,
+            pages_used: 0,
+        };
+        let given = |tier| [(found[0].path.clone(), tier)];
+        assert_eq!(other_tiers(&[status], &given(Tier::Flash)), [""; 0]);
+        let told = other_tiers(&[status], &given(Tier::Capacity));
+        for part in ["first: tier is capacity", "as flash"] {
+            assert!(told[0].contains(part), "{told:?}");
+        }
     }
 
     /// The journal may be on the device that came later, and what the configuration names is blank by then, or made

@@ -15,7 +15,7 @@ use holdfast_api::documents::LocalReport;
 use holdfast_disk::Disks;
 use holdfast_engine::{Command, Engine, Event, Notice, OpenFailure, Output, Severity};
 use holdfast_metadata::Session;
-use holdfast_model::{DiskCompletion, DiskId};
+use holdfast_model::{DiskCompletion, DiskId, Tier};
 use holdfast_net::{BindError, Network};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::clock;
 use crate::devices::{Orders, Wanted};
 use crate::error::NodeError;
+use crate::opening::other_tiers;
 use crate::report::Reporter;
 use crate::room::RoomWatch;
 use crate::signals::Signals;
@@ -63,6 +64,8 @@ pub(crate) struct Reactor {
 pub(crate) struct Names {
     /// The devices, by the numbers of their disks.
     pub(crate) devices: Vec<PathBuf>,
+    /// Those that were there at the start, with the tiers that they were given.
+    pub(crate) given: Vec<(PathBuf, Tier)>,
     /// The keys of the addresses that are listened on.
     pub(crate) addresses: Vec<(&'static str, SocketAddr)>,
 }
@@ -201,6 +204,9 @@ impl Reactor {
                 Command::Opened { store, incarnation } => {
                     tracing::info!("opened store {store}, start {}", incarnation.0);
                     self.reporter.opened(incarnation);
+                    for warning in other_tiers(&self.engine.status().devices, &self.names.given) {
+                        tracing::warn!("{warning}");
+                    }
                     self.report_due = Instant::now();
                     let opened = self.network.open(store, incarnation);
                     opened.map_err(|error| self.names.listen_error(error))?;

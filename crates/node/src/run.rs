@@ -183,6 +183,12 @@ fn bind(key: &'static str, address: SocketAddr) -> Result<Listener, NodeError> {
 fn names(config: &NodeConfig, found: &[DeviceConfig]) -> Names {
     Names {
         devices: found.iter().map(|device| device.path.clone()).collect(),
+        given: {
+            let given = found.iter();
+            given
+                .map(|device| (device.path.clone(), device.tier))
+                .collect()
+        },
         addresses: vec![
             ("peers.listen", config.peers.listen),
             ("portal.listen", config.portal.listen),
