@@ -134,7 +134,7 @@ fn run_logged<A: Api>(
         let mut reporter = Reporter::new(config, paths.known());
         let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
         let (desk, orders) = devices::desk(paths, told.clone());
-        // The thread of the services ends with this.
+        // The threads of the services end with this.
         let Services {
             session,
             stalls,

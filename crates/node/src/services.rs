@@ -1,9 +1,13 @@
-//! What a node does beside the data path, on a thread of its own: its side of the metadata, and its
-//! API.
+//! What a node does beside the data path, on two threads of its own: its side of the metadata, and its
+//! API with what plans for the cluster.
 //!
-//! Invariant: nothing here can make the data path wait. The two exchange messages only.
+//! Invariants:
+//! - nothing here can make the data path wait. They exchange messages only;
+//! - nothing that the API does, however large the cluster is and however many ask, keeps answers of the metadata
+//!   from the data path: it has a thread, and sessions with the metadata, of its own.
 
 use std::error::Error;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -15,7 +19,6 @@ use holdfast_metadata::client::{Client, ClientConfig, Status};
 use holdfast_metadata::etcd::EtcdConfig;
 use holdfast_model::ClusterId;
 use holdfast_net::Listener;
-use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 
@@ -44,16 +47,16 @@ pub struct ApiParts {
     pub devices: DeviceDesk,
 }
 
-/// The data path's end of what runs beside it. Dropping it ends the thread.
+/// The data path's end of what runs beside it. Dropping it ends the threads.
 pub(crate) struct Services {
     pub(crate) session: Session,
     /// Where ended stalls go.
     pub(crate) stalls: StallSender,
-    pub(crate) stop: oneshot::Sender<()>,
+    pub(crate) stop: [oneshot::Sender<()>; 2],
 }
 
 impl Services {
-    /// Starts the thread. `make_api` is called on it.
+    /// Starts the threads. `make_api` is called on that of the API.
     ///
     /// # Errors
     /// The operating system has no thread or descriptor to give, or the API's port is taken.
@@ -64,20 +67,22 @@ impl Services {
         devices: DeviceDesk,
         make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
     ) -> Result<Self, NodeError> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let within = runtime.enter();
+        let (beside, for_api) = (runtime()?, runtime()?);
+        let within = beside.enter();
+        let Client { session, status } = connect(config)?;
+        let metrics = Metrics::new(&config.name);
+        let path = stalls::file_in(&config.directory);
+        let (stalls, keeper, shown) = stalls::keep(path, metrics.clone());
+        drop(within);
+        let within = for_api.enter();
         let listener = listener
             .open()
             .map_err(|error| NodeError::listen("api.listen", error))?;
-        let Client { session, status } = connect(config)?;
         let founding = match config.metadata_source()? {
             // Whoever serves the metadata has made the cluster.
             MetadataSource::Servers { .. } => None,
             MetadataSource::Etcd(_) => Some((connect(config)?.session, config.directory.clone())),
         };
-        let metrics = Metrics::new(&config.name);
-        let path = stalls::file_in(&config.directory);
-        let (stalls, keeper, shown) = stalls::keep(path, metrics.clone());
         let parts = ApiParts {
             cluster: config.cluster,
             session: connect(config)?.session,
@@ -88,20 +93,41 @@ impl Services {
             devices: devices.clone(),
         };
         drop(within);
-        let (stop, stopped) = oneshot::channel::<()>();
-        let beside = async {
-            tokio::join!(tell(status), keeper.run(), devices.keep());
-        };
-        let services = move || run(&runtime, || make_api(parts), listener, beside, stopped);
-        thread::Builder::new()
-            .name("services".into())
-            .spawn(services)?;
+        let (stop_beside, stopped) = oneshot::channel::<()>();
+        start("services", move || {
+            beside.block_on(async {
+                tokio::select! {
+                    // The other end is dropped, never used.
+                    _ = stopped => {}
+                    _ = async { tokio::join!(tell(status), keeper.run(), devices.keep()) } => {}
+                }
+            });
+        })?;
+        let (stop_api, stopped) = oneshot::channel::<()>();
+        start("api", move || {
+            for_api.block_on(async {
+                let router = holdfast_api::router(Arc::new(make_api(parts)));
+                tokio::select! {
+                    _ = stopped => {}
+                    never = holdfast_api::server::serve(listener, router) => match never {},
+                }
+            });
+        })?;
         Ok(Self {
             session,
             stalls,
-            stop,
+            stop: [stop_beside, stop_api],
         })
     }
+}
+
+fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
+fn start(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let builder = thread::Builder::new().name(name.into());
+    builder.spawn(run).map(drop)
 }
 
 /// Begins a session with the metadata. Must be called within a tokio runtime.
@@ -118,24 +144,6 @@ pub fn connect(config: &NodeConfig) -> Result<Client, Invalid> {
         }),
         MetadataSource::Etcd(endpoints) => Client::start_etcd(&EtcdConfig { endpoints, cluster }),
     })
-}
-
-fn run<A: Api>(
-    runtime: &Runtime,
-    make_api: impl FnOnce() -> A,
-    listener: TcpListener,
-    beside: impl Future<Output = ()>,
-    stopped: oneshot::Receiver<()>,
-) {
-    runtime.block_on(async {
-        let router = holdfast_api::router(Arc::new(make_api()));
-        tokio::select! {
-            // The other end is dropped, never used.
-            _ = stopped => {}
-            () = beside => {}
-            never = holdfast_api::server::serve(listener, router) => match never {},
-        }
-    });
 }
 
 /// Tells how it stands with the metadata whenever that changes.
