@@ -363,7 +363,7 @@ impl ApiClient {
             match asked.await {
                 Ok(body) => match decode(url, &body) {
                     Err(ClientError::Problem(problem))
-                        if problem.kind == ProblemKind::Unavailable =>
+                        if matches!(problem.kind, ProblemKind::Unavailable | ProblemKind::Busy) =>
                     {
                         last = Some(ClientError::Problem(problem));
                     }

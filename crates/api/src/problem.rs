@@ -47,6 +47,9 @@ pub enum ProblemKind {
     /// done.
     #[serde(rename = "urn:holdfast:problem:unavailable")]
     Unavailable,
+    /// Too many ask for the same at the same time. Nothing was done.
+    #[serde(rename = "urn:holdfast:problem:busy")]
+    Busy,
     /// There is no node behind this interface.
     #[serde(rename = "urn:holdfast:problem:no-node")]
     NoNode,
@@ -85,7 +88,7 @@ impl ProblemKind {
             | Self::TooFewNodes
             | Self::ClusterFull
             | Self::Conflict => StatusCode::CONFLICT,
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unavailable | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::TooLong => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Internal | Self::Other => StatusCode::INTERNAL_SERVER_ERROR,
@@ -105,6 +108,7 @@ impl ProblemKind {
             Self::ClusterFull => "the cluster is full",
             Self::Conflict => "others change the same",
             Self::Unavailable => "not available",
+            Self::Busy => "too many ask at a time",
             Self::NoNode => "no node here",
             Self::NoSuchResource => "nothing here",
             Self::NoSuchMethod => "no such method",

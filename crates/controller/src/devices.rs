@@ -77,7 +77,7 @@ impl Controller {
 
     /// Who answers for a node's devices.
     async fn node_of(&self, name: &str) -> Result<Node, Problem> {
-        let inventory = self.inventory().await?;
+        let inventory = self.inventory().await?.seen;
         let node = find(&inventory, name)?;
         if self.report().is_some_and(|report| report.node == node.0) {
             return Ok(Node::Here);

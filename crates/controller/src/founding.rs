@@ -15,7 +15,7 @@ impl Controller {
     /// [`Problem`] if the metadata does not answer, or holds another cluster.
     pub async fn found(&self) -> Result<(), Problem> {
         self.make_cluster().await?;
-        let inventory = self.inventory().await?;
+        let inventory = self.inventory().await?.seen;
         for transaction in holdfast_control::clean_up(&inventory, |_| true) {
             self.desk
                 .transact(transaction)

@@ -11,27 +11,29 @@
 mod desk;
 mod devices;
 mod founding;
+mod looks;
 mod members;
 mod pace;
 mod problem;
 mod recover;
 mod reports;
+mod seeing;
 mod stalls;
 mod steering;
 mod view;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    Created, DeviceChange, DeviceList, Explanation, Health, LocalMetadata, LocalReport, LocalStall,
-    LocalStalls, Node, NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList,
-    StallQuery, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, Explanation, Health, LocalReport, LocalStall, LocalStalls,
+    Node, NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery,
+    Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, Problem, ProblemKind};
-use holdfast_control::{Inventory, InventoryError, PlanError, VolumeName, VolumeSize};
+use holdfast_control::{Inventory, PlanError, VolumeName, VolumeSize};
 use holdfast_metadata::Session;
 use holdfast_model::metadata::{
     MetadataError, Operation, OperationResult, Revision, Selector, Transaction,
@@ -44,11 +46,13 @@ use tokio::time::Instant;
 
 use self::desk::Desk;
 use self::devices::ChangeDevices;
+use self::looks::{Looks, Seen};
 use self::pace::Pace;
 use self::reports::Reports;
 use self::stalls::Kept;
 use self::steering::Silences;
 
+pub use self::looks::{LOOK_BYTES_OF_SLICE_MAX, LOOKS_MAX, READERS_MAX};
 pub use self::reports::REPORT_TIME_MAX;
 
 /// How often a plan is made anew because others were faster, or an outcome is unknown. Each time
@@ -82,6 +86,7 @@ pub struct Controller {
     silences: Silences,
     /// The highest revision of the metadata that was seen.
     seen: Arc<AtomicU64>,
+    looks: Arc<Looks>,
     serve_time_max: Duration,
 }
 
@@ -117,6 +122,7 @@ impl Controller {
             devices: None,
             silences: Silences::default(),
             seen: Arc::default(),
+            looks: Arc::default(),
             serve_time_max: SERVE_TIME_MAX,
         }
     }
@@ -156,7 +162,8 @@ impl Controller {
     /// # Errors
     /// [`Problem`] if the metadata does not answer.
     pub async fn unserved(&self, nodes: &[NodeId]) -> Result<Vec<(String, NodeId)>, Problem> {
-        let (inventory, reports) = self.look().await?;
+        let seen = self.view().await?;
+        let (inventory, reports) = &*seen;
         let volumes = inventory.volumes.values().map(|volume| &volume.record);
         let everywhere = volumes.flat_map(|volume| nodes.iter().map(move |node| (volume, *node)));
         let lacking = everywhere.filter(|(volume, node)| !reports.serves(*node, volume.volume));
@@ -198,69 +205,8 @@ impl Controller {
     /// # Errors
     /// [`Problem`] if the metadata does not answer.
     pub async fn is_new(&self) -> Result<bool, Problem> {
-        Ok(self.inventory().await?.cluster.record.next_volume == VolumeId(1))
-    }
-
-    async fn inventory(&self) -> Result<Inventory, Problem> {
-        let outcome = self
-            .desk
-            .transact(Inventory::query())
-            .await
-            .map_err(problem::unread)?;
-        let inventory = Inventory::from_outcome(outcome).map_err(|error| match error {
-            InventoryError::NoCluster => {
-                Problem::new(ProblemKind::Unavailable, error).hint("start the cluster's first node")
-            }
-            InventoryError::Record(_) | InventoryError::Answer => {
-                Problem::new(ProblemKind::Internal, error)
-                    .hint("another version of Holdfast may have written it")
-            }
-        })?;
-        let found = inventory.cluster.record.cluster;
-        if found != self.cluster {
-            let detail = format!(
-                "the metadata is that of cluster {found}, not {}",
-                self.cluster
-            );
-            return Err(Problem::new(ProblemKind::Internal, detail)
-                .hint("look at the addresses of the metadata in the configuration"));
-        }
-        self.seen.fetch_max(inventory.revision.0, Ordering::Relaxed);
-        Ok(inventory)
-    }
-
-    /// Whether metadata of this revision is older than what was there before: then nothing may be changed
-    /// in it, for that would bring it to the revision that it had, and nobody would notice any more. An
-    /// answer that others have overtaken looks the same: whoever asks again is told more.
-    fn has_gone_back(&self, revision: Revision) -> bool {
-        let local = self.local.as_ref();
-        let is_behind =
-            |local: &watch::Receiver<LocalReport>| local.borrow().metadata == LocalMetadata::Behind;
-        revision.0 < self.seen.load(Ordering::Relaxed) || local.is_some_and(is_behind)
-    }
-
-    /// The node in this process: what it says of itself, and what it keeps.
-    fn node_here(&self) -> Result<(LocalReport, &Kept), Problem> {
-        match (&self.local, &self.kept) {
-            (Some(local), Some(kept)) => Ok((local.borrow().clone(), kept)),
-            _ => Err(problem::no_node()),
-        }
-    }
-
-    /// What the metadata holds, and what the nodes say to it.
-    async fn look(&self) -> Result<(Inventory, Reports), Problem> {
-        let inventory = self.inventory().await?;
-        let reports = Reports::collect(&inventory, self.report()).await;
-        Ok((inventory, reports))
-    }
-
-    /// What the node in this process says of itself, and, if it steers, of others.
-    fn report(&self) -> Option<LocalReport> {
-        let local = self.local.as_ref()?.borrow().clone();
-        Some(LocalReport {
-            silent: self.silences.tell(),
-            ..local
-        })
+        let inventory = self.inventory().await?.seen;
+        Ok(inventory.cluster.record.next_volume == VolumeId(1))
     }
 
     /// Makes a plan and carries it out, again and again until nobody has come in between. Tells
@@ -302,12 +248,16 @@ impl Controller {
         make: impl Fn(&Inventory, &Reports) -> Result<Vec<Transaction>, PlanError>,
         name: &VolumeName,
     ) -> Result<bool, Attempt> {
-        let (inventory, reports) = self.look().await.map_err(Attempt::Unseen)?;
-        if self.has_gone_back(inventory.revision) {
-            return Err(Attempt::Again(problem::gone_back()));
-        }
-        let plan = make(&inventory, &reports)
-            .map_err(|error| Attempt::Refused(problem::plan(name, error)))?;
+        // What was seen is kept no longer than it takes to plan.
+        let plan = {
+            let look = self.look().await.map_err(Attempt::Unseen)?;
+            let (inventory, reports) = &look.seen;
+            if self.has_gone_back(inventory.revision) {
+                return Err(Attempt::Again(problem::gone_back()));
+            }
+            make(inventory, reports)
+                .map_err(|error| Attempt::Refused(problem::plan(name, error)))?
+        };
         let done = !plan.is_empty();
         let mut pace = Pace::new();
         for transaction in plan {
@@ -331,7 +281,7 @@ impl Controller {
         let mut last = None;
         let mut since = Instant::now();
         loop {
-            let seen = unfinished(&self.inventory().await?, name);
+            let seen = unfinished(&self.inventory().await?.seen, name);
             if seen.is_none() {
                 return Ok(());
             }
@@ -349,22 +299,26 @@ impl Controller {
     /// the way.
     async fn unused(&self, name: &VolumeName, volume: VolumeId) -> Result<(), Problem> {
         let deadline = Instant::now() + SESSIONS_END_MAX;
-        let (_, before) = self.look().await?;
+        let before = self.look().await?.seen.1.numbers();
         loop {
             let begun = Instant::now();
-            let (inventory, reports) = self.look().await?;
-            let sessions = reports.sessions_with(volume);
-            // Nodes report now and then: what they said before is not what is.
-            let unheard = inventory
-                .nodes
-                .values()
-                .find(|node| !reports.is_newer(node.node, &before));
+            let (sessions, unheard) = {
+                let look = self.look().await?;
+                let (inventory, reports) = &look.seen;
+                // Nodes report now and then: what they said before is not what is.
+                let unheard = inventory
+                    .nodes
+                    .values()
+                    .find(|node| !reports.is_newer(node.node, &before));
+                let unheard = unheard.map(|node| node.name.clone());
+                (reports.sessions_with(volume), unheard)
+            };
             if sessions == 0 && unheard.is_none() {
                 return Ok(());
             }
             if begun >= deadline {
                 return Err(match unheard {
-                    Some(node) if sessions == 0 => problem::may_be_in_use(name, &node.name),
+                    Some(node) if sessions == 0 => problem::may_be_in_use(name, &node),
                     _ => problem::in_use(name, sessions),
                 });
             }
@@ -376,20 +330,30 @@ impl Controller {
     async fn served(&self, name: &VolumeName) -> Result<Volume, Problem> {
         let deadline = Instant::now() + self.serve_time_max;
         loop {
-            let (inventory, reports) = self.look().await?;
-            let record = inventory
-                .volume(name.as_str())
-                .ok_or_else(|| problem::plan(name, PlanError::NoSuchVolume))?;
-            let volume = view::volume(&inventory, &reports, &record.record);
-            // What nodes report may be from before it grew: then nobody says that its new slices are led.
-            let served = reports.serve_everywhere(&inventory, record.record.volume)
-                && volume.health != Health::Unavailable;
+            let (volume, served) = {
+                let look = self.look().await?;
+                let (inventory, reports) = &look.seen;
+                let record = inventory
+                    .volume(name.as_str())
+                    .ok_or_else(|| problem::plan(name, PlanError::NoSuchVolume))?;
+                let volume = view::volume(inventory, reports, &record.record);
+                // What nodes report may be from before it grew: then nobody says that its new slices are led.
+                let served = reports.serve_everywhere(inventory, record.record.volume)
+                    && volume.health != Health::Unavailable;
+                (volume, served)
+            };
             if served || Instant::now() >= deadline {
                 return Ok(volume);
             }
             tokio::time::sleep(SERVE_POLL).await;
         }
     }
+}
+
+fn volume_in((inventory, reports): &Seen, name: &VolumeName) -> Result<Volume, Problem> {
+    let record = inventory.volume(name.as_str());
+    let record = record.ok_or_else(|| problem::plan(name, PlanError::NoSuchVolume))?;
+    Ok(view::volume(inventory, reports, &record.record))
 }
 
 /// How far the making of a volume of that name is, if one is under way or was cut short.
@@ -409,18 +373,18 @@ fn unfinished(inventory: &Inventory, name: &VolumeName) -> Option<(Revision, usi
 
 impl Api for Controller {
     async fn status(&self) -> Result<Status, Problem> {
-        let (inventory, reports) = self.look().await?;
-        Ok(view::status(&inventory, &reports))
+        let seen = self.view().await?;
+        Ok(view::status(&seen.0, &seen.1))
     }
 
     async fn nodes(&self) -> Result<NodeList, Problem> {
-        let (inventory, reports) = self.look().await?;
-        Ok(view::nodes(&inventory, &reports))
+        let seen = self.view().await?;
+        Ok(view::nodes(&seen.0, &seen.1))
     }
 
     async fn explain(&self) -> Result<Explanation, Problem> {
-        match (self.look().await, &self.local) {
-            (Ok((inventory, reports)), _) => Ok(view::explain(&inventory, &reports)),
+        match (self.view().await, &self.local) {
+            (Ok(seen), _) => Ok(view::explain(&seen.0, &seen.1)),
             // One node says at least what it knows by itself.
             (Err(problem), Some(local)) if problem.kind == ProblemKind::Unavailable => {
                 Ok(view::unreached(&local.borrow()))
@@ -458,7 +422,7 @@ impl Api for Controller {
     }
 
     async fn settings(&self) -> Result<Settings, Problem> {
-        Ok(members::settings(&self.inventory().await?))
+        Ok(members::settings(&self.inventory().await?.seen))
     }
 
     async fn change_settings(&self, change: SettingsChange) -> Result<Settings, Problem> {
@@ -466,17 +430,13 @@ impl Api for Controller {
     }
 
     async fn volumes(&self) -> Result<VolumeList, Problem> {
-        let (inventory, reports) = self.look().await?;
-        Ok(view::volumes(&inventory, &reports))
+        let seen = self.view().await?;
+        Ok(view::volumes(&seen.0, &seen.1))
     }
 
     async fn volume(&self, name: &str) -> Result<Volume, Problem> {
         let name: VolumeName = name.parse().map_err(problem::name)?;
-        let (inventory, reports) = self.look().await?;
-        let record = inventory
-            .volume(name.as_str())
-            .ok_or_else(|| problem::plan(&name, PlanError::NoSuchVolume))?;
-        Ok(view::volume(&inventory, &reports, &record.record))
+        volume_in(&*self.view().await?, &name)
     }
 
     async fn create_volume(&self, request: VolumeCreate) -> Result<Created, Problem> {
@@ -511,12 +471,12 @@ impl Api for Controller {
 
     async fn delete_volume(&self, name: &str, how: VolumeDelete) -> Result<(), Problem> {
         let name: VolumeName = name.parse().map_err(problem::name)?;
-        let meant = self.inventory().await?;
-        let meant = meant
-            .volume(name.as_str())
-            .ok_or_else(|| problem::plan(&name, PlanError::NoSuchVolume))?
-            .record
-            .volume;
+        let meant = {
+            let look = self.inventory().await?;
+            let found = look.seen.volume(name.as_str());
+            let found = found.ok_or_else(|| problem::plan(&name, PlanError::NoSuchVolume))?;
+            found.record.volume
+        };
         if !how.force {
             self.unused(&name, meant).await?;
         }
@@ -542,7 +502,7 @@ impl Api for Controller {
         if self.put_through(plan).await? {
             tracing::info!(name = %parsed, "scrubs a volume");
         }
-        self.volume(name).await
+        volume_in(&self.look().await?.seen, &parsed)
     }
 
     async fn local(&self) -> Result<LocalReport, Problem> {
@@ -550,7 +510,8 @@ impl Api for Controller {
     }
 
     async fn stalls(&self, volume: Option<&str>, query: StallQuery) -> Result<StallList, Problem> {
-        let inventory = self.inventory().await?;
+        let look = self.inventory().await?;
+        let inventory = &look.seen;
         let volume = match volume {
             Some(name) => {
                 let name: VolumeName = name.parse().map_err(problem::name)?;
@@ -563,8 +524,8 @@ impl Api for Controller {
         let question = stalls::question(volume, query);
         let local = self.node_here().ok();
         let local = local.map(|(report, kept)| kept.answer(&report, question));
-        let answers = stalls::collect(&inventory, local, question).await;
-        Ok(stalls::document(&inventory, &answers, volume, query.limit))
+        let answers = stalls::collect(inventory, local, question).await;
+        Ok(stalls::document(inventory, &answers, volume, query.limit))
     }
 
     async fn local_stalls(&self, query: StallQuery) -> Result<LocalStalls, Problem> {

@@ -12,9 +12,10 @@ use crate::{ATTEMPT_PAUSE, ATTEMPTS_MAX, Controller, problem, steering, view};
 
 impl Controller {
     pub(crate) async fn node_details(&self, name: &str) -> Result<NodeDetails, Problem> {
-        let (inventory, reports) = self.look().await?;
-        let node = find(&inventory, name)?;
-        Ok(view::node_details(&inventory, &reports, node))
+        let seen = self.view().await?;
+        let (inventory, reports) = &*seen;
+        let node = find(inventory, name)?;
+        Ok(view::node_details(inventory, reports, node))
     }
 
     pub(crate) async fn order(&self, name: &str, change: NodeChange) -> Result<Node, Problem> {
@@ -26,9 +27,10 @@ impl Controller {
             NodeOrder::MaintenanceOff => Order::MaintenanceOff,
         };
         self.obey(name, what, change.site.as_deref()).await?;
-        let (inventory, reports) = self.look().await?;
-        let node = find(&inventory, name)?;
-        Ok(view::node_details(&inventory, &reports, node).node)
+        let look = self.look().await?;
+        let (inventory, reports) = &look.seen;
+        let node = find(inventory, name)?;
+        Ok(view::node_details(inventory, reports, node).node)
     }
 
     pub(crate) async fn remove(&self, name: &str) -> Result<(), Problem> {
@@ -40,13 +42,18 @@ impl Controller {
     /// # Errors
     /// [`Problem`] if the metadata does not answer.
     pub async fn admit(&self, nodes: &[NodeId]) -> Result<(), Problem> {
-        let inventory = self.inventory().await?;
+        let inventory = self.inventory().await?.seen;
         let waits = |node: &&NodeId| {
             inventory.part_of(**node) == holdfast_control::Part::Waiting
                 && inventory.nodes.contains_key(*node)
         };
-        for node in nodes.iter().filter(waits) {
-            let name = inventory.nodes[node].name.clone();
+        let names = nodes
+            .iter()
+            .filter(waits)
+            .map(|node| &inventory.nodes[node].name);
+        let names: Vec<String> = names.cloned().collect();
+        drop(inventory);
+        for name in names {
             self.obey(&name, Order::Add, None).await?;
         }
         Ok(())
@@ -87,7 +94,7 @@ impl Controller {
                 .map_err(|error| Problem::new(ProblemKind::Invalid, error))
         };
         self.put_through(plan).await?;
-        Ok(settings(&self.inventory().await?))
+        Ok(settings(&self.inventory().await?.seen))
     }
 
     /// Makes a plan of one transaction and carries it out, until nobody has come between. Tells whether
@@ -97,15 +104,23 @@ impl Controller {
         plan: impl Fn(&Inventory, &Reports) -> Result<Option<Transaction>, Problem>,
     ) -> Result<bool, Problem> {
         for attempt in 1..=ATTEMPTS_MAX {
-            let (inventory, reports) = self.look().await?;
-            if self.has_gone_back(inventory.revision) {
+            // What was seen is kept no longer than it takes to plan.
+            let planned = {
+                let look = self.look().await?;
+                let (inventory, reports) = &look.seen;
+                let has_gone_back = self.has_gone_back(inventory.revision);
+                (!has_gone_back)
+                    .then(|| plan(inventory, reports))
+                    .transpose()?
+            };
+            let Some(planned) = planned else {
                 if attempt == ATTEMPTS_MAX {
                     return Err(problem::gone_back());
                 }
                 tokio::time::sleep(ATTEMPT_PAUSE * attempt).await;
                 continue;
-            }
-            let Some(transaction) = plan(&inventory, &reports)? else {
+            };
+            let Some(transaction) = planned else {
                 return Ok(attempt > 1);
             };
             match self.desk.transact(transaction).await {

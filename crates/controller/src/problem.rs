@@ -49,6 +49,15 @@ pub(crate) fn gone_back() -> Problem {
     )
 }
 
+/// Too many ask at a time.
+pub(crate) fn busy() -> Problem {
+    let detail = format!(
+        "{} others wait already to be told about the whole cluster",
+        crate::READERS_MAX
+    );
+    Problem::new(ProblemKind::Busy, detail).hint("try again in a moment, or ask another node")
+}
+
 pub(crate) fn no_node() -> Problem {
     Problem::new(ProblemKind::NoNode, "there is no node in this process")
         .hint("ask a node's own API; `holdfast node list` tells where they answer")

@@ -190,12 +190,17 @@ impl Reports {
         self.nodes.get(&node).is_some_and(|report| report.open)
     }
 
+    /// Which report of which start each node's is.
+    pub(crate) fn numbers(&self) -> BTreeMap<NodeId, (u64, u64)> {
+        let nodes = self.nodes.iter();
+        nodes.map(|(node, report)| (*node, report.number)).collect()
+    }
+
     /// Whether a node's report was made after another look, in which it had one too.
-    pub(crate) fn is_newer(&self, node: NodeId, than: &Self) -> bool {
-        let number = |reports: &Self| reports.nodes.get(&node).map(|report| report.number);
-        number(self)
-            .zip(number(than))
-            .is_some_and(|(now, then)| now > then)
+    pub(crate) fn is_newer(&self, node: NodeId, than: &BTreeMap<NodeId, (u64, u64)>) -> bool {
+        let report = self.nodes.get(&node);
+        let numbers = report.zip(than.get(&node));
+        numbers.is_some_and(|(report, then)| report.number > *then)
     }
 
     /// A node as plans see it, if it is up.

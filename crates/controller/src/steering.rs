@@ -256,7 +256,8 @@ async fn renew(controller: &Controller, lease: LeaseId, renewed: &mut Instant) -
 
 /// Looks once, and writes what follows. Tells for how long it was waited for nodes that are away.
 async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Result<Duration, Over> {
-    let (inventory, reports) = match controller.look().await {
+    // It waits for nobody who asks.
+    let (inventory, reports) = match controller.read_all().await {
         Ok(seen) => seen,
         Err(problem) => {
             tracing::debug!(%problem, "look at the cluster");

@@ -1,0 +1,93 @@
+//! What a controller knows of the cluster when it is asked: the metadata, and what nodes say.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use holdfast_api::documents::{LocalMetadata, LocalReport};
+use holdfast_api::{Problem, ProblemKind};
+use holdfast_control::{Inventory, InventoryError};
+use holdfast_model::metadata::Revision;
+use tokio::sync::watch;
+
+use crate::looks::{Look, Seen};
+use crate::reports::Reports;
+use crate::stalls::Kept;
+use crate::{Controller, problem};
+
+impl Controller {
+    /// What the metadata holds, for whoever does not need to know how the nodes are.
+    pub(crate) async fn inventory(&self) -> Result<Look<Inventory>, Problem> {
+        self.looks.own(self.read_metadata()).await
+    }
+
+    async fn read_metadata(&self) -> Result<Inventory, Problem> {
+        let outcome = self
+            .desk
+            .transact(Inventory::query())
+            .await
+            .map_err(problem::unread)?;
+        let inventory = Inventory::from_outcome(outcome).map_err(|error| match error {
+            InventoryError::NoCluster => {
+                Problem::new(ProblemKind::Unavailable, error).hint("start the cluster's first node")
+            }
+            InventoryError::Record(_) | InventoryError::Answer => {
+                Problem::new(ProblemKind::Internal, error)
+                    .hint("another version of Holdfast may have written it")
+            }
+        })?;
+        let found = inventory.cluster.record.cluster;
+        if found != self.cluster {
+            let detail = format!(
+                "the metadata is that of cluster {found}, not {}",
+                self.cluster
+            );
+            return Err(Problem::new(ProblemKind::Internal, detail)
+                .hint("look at the addresses of the metadata in the configuration"));
+        }
+        self.seen.fetch_max(inventory.revision.0, Ordering::Relaxed);
+        Ok(inventory)
+    }
+
+    /// Whether metadata of this revision is older than what was there before: then nothing may be changed
+    /// in it, for that would bring it to the revision that it had, and nobody would notice any more. An
+    /// answer that others have overtaken looks the same: whoever asks again is told more.
+    pub(crate) fn has_gone_back(&self, revision: Revision) -> bool {
+        let local = self.local.as_ref();
+        let is_behind =
+            |local: &watch::Receiver<LocalReport>| local.borrow().metadata == LocalMetadata::Behind;
+        revision.0 < self.seen.load(Ordering::Relaxed) || local.is_some_and(is_behind)
+    }
+
+    /// The node in this process: what it says of itself, and what it keeps.
+    pub(crate) fn node_here(&self) -> Result<(LocalReport, &Kept), Problem> {
+        match (&self.local, &self.kept) {
+            (Some(local), Some(kept)) => Ok((local.borrow().clone(), kept)),
+            _ => Err(problem::no_node()),
+        }
+    }
+
+    /// What the metadata holds, and what the nodes say to it, for an order.
+    pub(crate) async fn look(&self) -> Result<Look<Seen>, Problem> {
+        self.looks.own(self.read_all()).await
+    }
+
+    /// The same for whoever only reads.
+    pub(crate) async fn view(&self) -> Result<Arc<Seen>, Problem> {
+        self.looks.shared(self.read_all()).await
+    }
+
+    pub(crate) async fn read_all(&self) -> Result<Seen, Problem> {
+        let inventory = self.read_metadata().await?;
+        let reports = Reports::collect(&inventory, self.report()).await;
+        Ok((inventory, reports))
+    }
+
+    /// What the node in this process says of itself, and, if it steers, of others.
+    pub(crate) fn report(&self) -> Option<LocalReport> {
+        let local = self.local.as_ref()?.borrow().clone();
+        Some(LocalReport {
+            silent: self.silences.tell(),
+            ..local
+        })
+    }
+}
