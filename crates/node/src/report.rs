@@ -73,6 +73,7 @@ impl Reporter {
             stalled: stalled(status),
             background_rate: status.background_rate,
             metadata: metadata(status),
+            rejected: status.rejection.as_ref().map(ToString::to_string),
             syncs: self.syncs(status),
             // Who steers knows.
             silent: Vec::new(),

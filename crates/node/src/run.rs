@@ -162,7 +162,7 @@ fn run_logged<A: Api>(
             report_due: Instant::now(),
             names: names(config, &found),
             orders,
-            lost: None,
+            end: None,
             out,
         };
         reactor.run(signals).await

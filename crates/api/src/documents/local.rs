@@ -38,6 +38,10 @@ pub struct LocalReport {
     /// Whether it follows the metadata.
     #[serde(default)]
     pub metadata: LocalMetadata,
+    /// Why it is not registered in the metadata, if another node has its number or its name, or may have; with
+    /// what to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected: Option<String>,
     /// The nodes that replicas led here bring something to, and how fast that goes.
     #[serde(default)]
     pub syncs: Vec<LocalSync>,
