@@ -88,9 +88,12 @@ impl<T> Looks<T> {
         look: impl Future<Output = Result<S, Problem>>,
     ) -> Result<Look<S>, Problem> {
         let place = Arc::clone(&self.orders).acquire_owned().await;
-        let _place = place.expect("nobody closes it");
+        let place = place.expect("nobody closes it");
         let seen = look.await?;
-        Ok(Look { seen, _place })
+        Ok(Look {
+            seen,
+            _place: place,
+        })
     }
 
     /// A look for a reader: as of after this was called, and shared with others.

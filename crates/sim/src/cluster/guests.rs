@@ -9,7 +9,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use holdfast_control::{Inventory, PlanError, VolumeName, VolumeSize, clean_up, create, delete};
+use holdfast_control::{
+    Inventory, PlanError, Seen, VolumeName, VolumeSize, clean_up, create, delete,
+};
 use holdfast_model::metadata::{Operation, Revision, Transaction};
 use holdfast_model::record::{Record, VOLUMES_PREFIX, VolumeRecord};
 use holdfast_model::{NodeId, PAGE_SIZE, VolumeId};
@@ -252,7 +254,7 @@ impl Cluster {
                     Ok(Vec::new())
                 }
             }
-            VolumeOrder::CleanUp => Ok(clean_up(&inventory)),
+            VolumeOrder::CleanUp => Ok(clean_up(&inventory, |_| true)),
         };
         match plan {
             Ok(plan) if plan.is_empty() => self.reach("nothing to do"),
@@ -304,13 +306,17 @@ impl Cluster {
         let volume = &self.plan.guests[usize::from(guest)].volume;
         let size = VolumeSize::new(volume.bytes).expect("a size of ours is a volume's size");
         let reports = self.reports(from);
-        let room = |node| {
+        let seen = |node| {
             let usage = reports.get(&node)?.usage;
             let (page, used) = (PAGE_SIZE as u64, usage.pages_used + usage.pages_reserved);
-            Some((usage.pages * page, usage.pages.saturating_sub(used) * page))
+            Some(Seen {
+                bytes: usage.pages * page,
+                free_bytes: usage.pages.saturating_sub(used) * page,
+                ..Seen::default()
+            })
         };
         let name = self.guest_name(guest);
-        let plan = create(inventory, room, &name, size, volume.policy)?;
+        let plan = create(inventory, seen, &name, size, volume.policy)?;
         Ok(plan.transactions)
     }
 
@@ -476,7 +482,7 @@ impl Cluster {
         let Some(inventory) = self.inventory() else {
             return true;
         };
-        if clean_up(&inventory).is_empty() {
+        if clean_up(&inventory, |_| true).is_empty() {
             return false;
         }
         self.order_volume(VolumeOrder::CleanUp).is_ok_and(|_| true)
