@@ -103,7 +103,8 @@ pub(crate) struct Candidate {
     pub(crate) proposal: Option<Proposal>,
     /// The last primary was there, and is lost: it need not be waited for as one that has yet to come back.
     misses_primary: bool,
-    /// Somebody other than the last primary is left out, and may serve reads for a while.
+    /// Somebody other than the last primary is left out, or was by this one when it last led, and may serve
+    /// reads for a while.
     pub(crate) leaves_out_reader: bool,
     /// In whose place it proposes itself.
     pub(crate) deposes: Option<NodeId>,
@@ -183,14 +184,8 @@ impl Replica {
 
     /// A withdrawal is durable.
     pub(crate) fn withdrawn(&mut self, context: &mut dyn Context, epoch: Epoch) {
-        // A former primary has granted nothing to anybody since it last led. One that was only
-        // named, and never began, may have granted the lease to the one before.
-        let state = self.state.unwrap_or(State::NEW);
-        let led = self
-            .record
-            .as_ref()
-            .is_some_and(|record| record.primary == self.me.node && state.epoch == record.epoch);
-        let granted = self.last_grant.filter(|_| !led);
+        // A former primary has granted nothing to anybody since it last led.
+        let granted = self.last_grant.filter(|_| !self.has_led());
         let lease_over = granted.map_or(Instant::ZERO, |grant| grant + LEASE + DRIFT);
         let Role::Candidate(candidate) = &mut self.role else {
             return;
@@ -198,6 +193,14 @@ impl Replica {
         if candidate.from == epoch && candidate.phase == Phase::Withdrawing {
             self.ask(context, lease_over);
         }
+    }
+
+    /// Whether it has led the epoch that it wants to end. One that was only named, and never began, may have
+    /// granted the lease to the one before.
+    fn has_led(&self) -> bool {
+        let state = self.state.unwrap_or(State::NEW);
+        let record = self.record.as_ref();
+        record.is_some_and(|it| it.primary == self.me.node && it.epoch == state.epoch)
     }
 
     fn ask(&mut self, context: &mut dyn Context, lease_over: Instant) {
@@ -331,19 +334,19 @@ impl Replica {
         candidate.phase = Phase::Proposing;
         let record = self.promotion(&answered);
         let previous = self.record.as_ref().expect("a candidate has a record");
-        let leaves_out_reader = previous.in_sync().any(|node| {
-            node != previous.primary
-                && record
-                    .replica(node)
-                    .is_none_or(|kept| kept.membership != Membership::InSync)
-        });
+        let is_out = |replica: &ReplicaRecord| replica.membership != Membership::InSync;
+        let leaves_out_reader = previous
+            .in_sync()
+            .any(|node| node != previous.primary && record.replica(node).is_none_or(is_out));
+        // A former primary has waited for no lease, and may have taken somebody out right before it stopped.
+        let took_out_reader = self.has_led() && previous.replicas.iter().any(is_out);
         let deposes = Some(previous.primary).filter(|node| *node != self.me.node);
         let proposal = Proposal::make(context, record);
         let Role::Candidate(candidate) = &mut self.role else {
             return;
         };
         candidate.deposes = deposes;
-        candidate.leaves_out_reader = leaves_out_reader;
+        candidate.leaves_out_reader = leaves_out_reader || took_out_reader;
         candidate.proposal = Some(proposal);
     }
 

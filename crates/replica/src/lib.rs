@@ -352,7 +352,9 @@ impl Replica {
                 let epoch = primary.epoch;
                 let members: Vec<NodeId> =
                     primary.in_sync_members().map(|(node, _)| node).collect();
-                for node in members {
+                // One that it has taken out may still read: that is waited for with its lease.
+                let unread = !primary.waits_for_readers(context.now());
+                for node in members.into_iter().filter(|_| unread) {
                     context.send(node, Resign { slice, epoch }.into());
                 }
                 self.retire(context);

@@ -239,7 +239,8 @@ impl Replica {
         let missed_from = now.max(self.patient_until);
         let members = in_sync.filter_map(|node| {
             let store = record.replica(node)?.store;
-            Some((node, Member::in_sync(store, missed_from)))
+            let member = Member::in_sync(store, missed_from);
+            Some((node, member.reading_until(now + LEASE + DRIFT)))
         });
         let gate = if leaves_out_reader {
             now + LEASE + DRIFT
@@ -452,7 +453,9 @@ impl Replica {
             return;
         };
         let quiet = primary.pending.is_empty() && primary.admission.is_empty();
-        let settled = primary.is_serving() && primary.change.is_none();
+        // Whoever leads next waits for no lease: it does not know whom this one has taken out.
+        let unread = !primary.waits_for_readers(context.now());
+        let settled = primary.is_serving() && primary.change.is_none() && unread;
         if primary.stopping == Stopping::No && settled && idle && quiet {
             primary.stopping = Stopping::Noting;
             let state = self.state.expect("who leads has kept its state");

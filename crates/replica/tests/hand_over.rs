@@ -6,7 +6,7 @@ use holdfast_model::record::Membership;
 use holdfast_model::{CommandId, Incarnation};
 use holdfast_replica::{Milestone, Proposed};
 use holdfast_stdx::Duration;
-use holdfast_wire::OutcomeCode;
+use holdfast_wire::{Message, OutcomeCode};
 
 use lab::{Lab, node};
 
@@ -249,4 +249,118 @@ fn a_preferred_primary_that_comes_and_goes_rests_longer_each_time() {
         rests.push(lab.now.since(back).as_secs());
     }
     assert_eq!(rests, [5, 10, 20]);
+}
+
+/// Three replicas and more with heartbeats in each phase: what a third one may read, and for how long, depends
+/// on when it was last told, and when it had last spoken.
+fn in_each_phase(nodes: u16) -> impl Iterator<Item = Lab> {
+    (0..60).map(move |phase| {
+        let mut lab = Lab::new(nodes, 2);
+        assert_eq!(lab.outcome_of_write(1, 0, 1), Some(OutcomeCode::Done));
+        let next = lab.now + Duration::from_millis(100 + 40 * (phase / 20));
+        for number in 2..=nodes {
+            let state = lab.nodes.get_mut(&node(number)).expect("it exists");
+            state.world.beats.insert(node(1), next);
+        }
+        lab.pass(Duration::from_millis(300 + 5 * (phase % 20)));
+        assert!(lab.reads(3));
+        lab.deaf = Some(node(3));
+        lab
+    })
+}
+
+/// One of some nodes comes to lead, and the first write that it takes is committed no sooner than the third node
+/// has stopped to read what was before.
+fn nothing_is_read_that_was_replaced(lab: &mut Lab, leaders: &[u16]) {
+    let end = lab.now + 2 * SECOND;
+    let mut command = None;
+    loop {
+        assert!(lab.now < end, "a write is done: {:?}", lab.record);
+        if let Some((leader, command)) = command
+            && lab.outcome(leader, command) == Some(OutcomeCode::Done)
+        {
+            return;
+        }
+        let leader = leaders.iter().copied().find(|node| lab.leads(*node));
+        if let Some(leader) = leader.filter(|_| command.is_none()) {
+            command = Some((leader, lab.write(leader, 0, 1, 2)));
+        }
+        let is_new = |number: &u16| lab.contents(*number).get(&0) == Some(&2);
+        let is_done = leaders.iter().any(is_new);
+        assert!(!(is_done && lab.reads(3)), "node 3 reads what was before");
+        lab.pass(Duration::from_millis(5));
+    }
+}
+
+/// The heir has the word of the primary before, and waits for no lease. That one had let a third replica read,
+/// which is cut off from the heir and taken out.
+#[test]
+fn an_heir_waits_for_a_reader_that_it_takes_out() {
+    for mut lab in in_each_phase(3) {
+        lab.disconnect(node(2), node(3));
+        lab.wish(Some((&[1, 2, 3], 2)));
+        assert_eq!(lab.record.primary, node(2));
+        assert!(lab.is_in_sync(3) && lab.reads(3), "it knows of nothing");
+        nothing_is_read_that_was_replaced(&mut lab, &[2]);
+    }
+}
+
+/// The same, where the primary before gave up its lease. The third replica hears neither that nor of the next
+/// epoch, but for the question how far it is.
+#[test]
+fn who_follows_one_that_resigned_waits_for_a_reader_that_it_takes_out() {
+    for mut lab in in_each_phase(3) {
+        lab.cut.insert((node(1), node(3)));
+        lab.lost = |message| matches!(message, Message::Begin(_) | Message::Prepare(_));
+        lab.act(node(1), |replica, context| replica.stop(context));
+        lab.settle();
+        assert_eq!(lab.record.primary, node(2));
+        lab.disconnect(node(2), node(3));
+        assert!(lab.is_in_sync(3) && lab.reads(3), "it knows of nothing");
+        lab.lost = |_| false;
+        lab.reconnect(1, 2);
+        nothing_is_read_that_was_replaced(&mut lab, &[2]);
+    }
+}
+
+/// The third replica was taken out by the primary before, a moment ago.
+#[test]
+fn who_hands_over_waits_for_a_reader_that_it_took_out() {
+    for mut lab in in_each_phase(4) {
+        for other in [1, 2, 4] {
+            lab.disconnect(node(other), node(3));
+        }
+        lab.pass_until(SECOND / 5, "node 3 is out", |lab| !lab.is_in_sync(3));
+        lab.wish(Some((&[1, 2, 3, 4], 2)));
+        nothing_is_read_that_was_replaced(&mut lab, &[2]);
+    }
+}
+
+/// The same, of one that stops.
+#[test]
+fn who_stops_waits_for_a_reader_that_it_took_out() {
+    for mut lab in in_each_phase(4) {
+        for other in [1, 2, 4] {
+            lab.disconnect(node(other), node(3));
+        }
+        lab.pass_until(SECOND / 5, "node 3 is out", |lab| !lab.is_in_sync(3));
+        lab.act(node(1), |replica, context| replica.stop(context));
+        lab.settle();
+        nothing_is_read_that_was_replaced(&mut lab, &[2, 4]);
+    }
+}
+
+/// The same, of one that dies, and is back before anybody has missed it.
+#[test]
+fn who_restarts_waits_for_a_reader_that_it_took_out() {
+    for mut lab in in_each_phase(4) {
+        for other in [1, 2, 4] {
+            lab.disconnect(node(other), node(3));
+        }
+        lab.pass_until(SECOND / 5, "node 3 is out", |lab| !lab.is_in_sync(3));
+        lab.kill(1);
+        lab.start(1);
+        lab.disconnect(node(1), node(3));
+        nothing_is_read_that_was_replaced(&mut lab, &[1, 2, 4]);
+    }
 }

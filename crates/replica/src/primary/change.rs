@@ -179,6 +179,10 @@ impl Replica {
         let Some(kind) = due else {
             return;
         };
+        // The heir waits for no lease, and does not know whom this one has taken out.
+        if matches!(kind, Kind::HandOver { .. }) && primary.waits_for_readers(context.now()) {
+            return;
+        }
         if let Kind::Complete(node) = kind
             && !self.has_noted_admission(context, node)
         {

@@ -107,6 +107,14 @@ impl Member {
         Self::new(store, Part::InSync, now)
     }
 
+    /// The primary before may have let it read until then.
+    pub(crate) fn reading_until(self, read_lease_until: Instant) -> Self {
+        Self {
+            read_lease_until,
+            ..self
+        }
+    }
+
     pub(crate) fn joining(store: StoreId, sync: Sync, now: Instant) -> Self {
         let catch_up = CatchUp::new(sync.how, sync.epoch);
         // What it offered counts as long as its node runs.
