@@ -169,7 +169,8 @@ pub struct Replica {
     conduct: Conduct,
     /// Changes that portals want, while the primary before this one has not let go.
     early: VecDeque<Operation>,
-    /// When the last grant for this slice went out, to anybody.
+    /// When the last grant for this slice went out, to anybody; or when this replica came to be in sync,
+    /// which its primary may have been reading without.
     last_grant: Option<Instant>,
     /// What is here is of no use: it is to begin with nothing when it joins.
     is_useless: bool,

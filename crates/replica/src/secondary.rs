@@ -86,6 +86,11 @@ impl Secondary {
 
 impl Replica {
     pub(crate) fn follow(&mut self, context: &mut dyn Context, epoch: Epoch, primary: NodeId) {
+        // A primary that does not know yet that this replica counts reads without its grants: for one lease
+        // since it proposed that, which was before now.
+        if !matches!(self.role, Role::Secondary(_)) {
+            self.last_grant = Some(context.now());
+        }
         self.role = Role::Secondary(Secondary::new(context.now(), epoch, primary));
     }
 

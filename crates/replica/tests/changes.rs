@@ -4,6 +4,7 @@ mod lab;
 
 use holdfast_model::record::Membership;
 use holdfast_stdx::Duration;
+use holdfast_wire::OutcomeCode;
 
 use lab::{Lab, node};
 
@@ -56,6 +57,30 @@ fn nothing_is_read_while_another_may_lead() {
     lab.pass_until(20 * SECOND, "node 1 is back", |lab| lab.is_in_sync(1));
 }
 
+/// The second replica granted nothing while it joined, and the first reads for the length of a lease: the second
+/// waits for that, however long ago its node started.
+#[test]
+fn who_was_counted_in_secret_waits_for_the_reads_of_its_primary() {
+    let mut lab = Lab::new(2, 1);
+    lab.kill(2);
+    lab.pass(SECOND);
+    lab.write(1, 0, 1, 1);
+    lab.let_copies(2, Some(0));
+    lab.start(2);
+    lab.pass(3 * SECOND);
+    assert!(matches!(lab.membership(2), Membership::Joining { .. }));
+    lab.deaf = Some(node(1));
+    lab.let_copies(2, None);
+    lab.settle();
+    assert!(lab.is_in_sync(2));
+    lab.disconnect(node(1), node(2));
+    for _ in 0..100 {
+        lab.pass(Duration::from_millis(10));
+        assert!(!(lab.leads(2) && lab.reads(1)));
+    }
+    assert!(lab.leads(2));
+}
+
 /// A replica that has withdrawn from an epoch takes no part in it, whoever it meets after a restart.
 #[test]
 fn a_replica_that_withdrew_and_restarted_leads_the_next_epoch() {
@@ -72,10 +97,7 @@ fn a_replica_that_withdrew_and_restarted_leads_the_next_epoch() {
     let leader = lab.leader().expect("somebody leads");
     let command = lab.write(leader, 0, 1, 7);
     lab.pass(SECOND);
-    assert_eq!(
-        lab.outcome(leader, command),
-        Some(holdfast_wire::OutcomeCode::Done)
-    );
+    assert_eq!(lab.outcome(leader, command), Some(OutcomeCode::Done));
 }
 
 /// Whoever a primary before was feeding is not fed by the next one before it offers itself.
