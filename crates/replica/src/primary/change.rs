@@ -36,7 +36,13 @@ pub(crate) enum Kind {
     /// Takes a replica in, to be brought up to date.
     Join(NodeId),
     /// A replica has caught up.
-    Complete(NodeId),
+    Complete {
+        /// Whose.
+        node: NodeId,
+        /// Who goes at once, and why: it is lost, could not be taken out before, and lacks what the other one has
+        /// only been sent.
+        instead_of: Option<(NodeId, Fault)>,
+    },
     /// Another replica is to lead; the one here is left out if it is slow.
     HandOver {
         /// Whose.
@@ -59,7 +65,7 @@ impl Kind {
     /// Whose part changes, if anybody's: in a hand-over it is that of `own`.
     fn subject(self, own: NodeId) -> Option<NodeId> {
         match self {
-            Self::Remove { node, .. } | Self::Join(node) | Self::Complete(node) => Some(node),
+            Self::Remove { node, .. } | Self::Join(node) | Self::Complete { node, .. } => Some(node),
             Self::HandOver { .. } => Some(own),
             Self::Add(_) | Self::Release(_) | Self::Prefer | Self::Confirm => None,
         }
@@ -183,7 +189,7 @@ impl Replica {
         if matches!(kind, Kind::HandOver { .. }) && primary.waits_for_readers(context.now()) {
             return;
         }
-        if let Kind::Complete(node) = kind
+        if let Kind::Complete { node, .. } = kind
             && !self.has_noted_admission(context, node)
         {
             return;
@@ -238,20 +244,12 @@ impl Replica {
         if let Some(kind) = self.due_removal(context) {
             return Some(kind);
         }
+        if let Some(kind) = self.due_completion(context) {
+            return Some(kind);
+        }
         let Role::Primary(primary) = &self.role else {
             return None;
         };
-        let caught_up = primary.members.iter().find(|(_, member)| {
-            let complete_at = member
-                .catch_up()
-                .and_then(|catch_up| catch_up.complete_at());
-            complete_at.is_some_and(|sequence| {
-                member.acknowledged() >= sequence && self.is_held_by_all(context, sequence)
-            })
-        });
-        if let Some((node, _)) = caught_up {
-            return Some(Kind::Complete(*node));
-        }
         if let Some(kind) = self.due_resignation(context) {
             return Some(kind);
         }
@@ -291,20 +289,32 @@ impl Replica {
             .or_else(|| self.due_preference(context))
     }
 
-    /// Whether no entry up to `sequence` can be given up any more, for everybody who is in sync has it. A
-    /// joining replica that was sent such an entry before the copy of its blocks lacks what is below it.
-    /// Who is lost, and cannot be taken out before another one is in sync, is not waited for.
-    fn is_held_by_all(&self, context: &dyn Context, sequence: Sequence) -> bool {
+    /// A replica that has caught up. It counts once no entry that it was sent before the copy of its blocks can be
+    /// given up any more, for everybody who is in sync has it: else it would lack what was below. Who is lost, and
+    /// cannot be taken out before another one is in sync, is not waited for: it goes in the same change, for as
+    /// long as it counts it may lead without the others, and give the entry up.
+    fn due_completion(&self, context: &dyn Context) -> Option<Kind> {
         let Role::Primary(primary) = &self.role else {
-            return false;
+            return None;
         };
-        let is_lost = |node: NodeId, member: &Member| {
-            !primary.has_spare() && member.loss(context.now(), context.peer(node)).is_some()
-        };
-        let mut members = primary.in_sync_members();
-        self.durable >= sequence
-            && members
-                .all(|(node, member)| member.acknowledged() >= sequence || is_lost(node, member))
+        let can_replace = primary.copies() == primary.copies_min && !primary.unconfirmed;
+        primary.members.iter().find_map(|(node, member)| {
+            let node = *node;
+            let complete_at = member.catch_up()?.complete_at()?;
+            let is_here = self.durable >= complete_at && member.acknowledged() >= complete_at;
+            let lacks = |(_, other): &(NodeId, &Member)| other.acknowledged() < complete_at;
+            let mut lacking = primary.in_sync_members().filter(lacks);
+            let instead_of = match (lacking.next(), lacking.next()) {
+                _ if !is_here => return None,
+                (None, _) => None,
+                (Some((gone, other)), None) if can_replace => {
+                    let loss = other.loss(context.now(), context.peer(gone))?;
+                    Some((gone, fault_of(other, loss)))
+                }
+                _ => return None,
+            };
+            Some(Kind::Complete { node, instead_of })
+        })
     }
 
     /// Who is to be taken out, if anybody. Who is gone is; who is only slow is as long as nobody
@@ -325,11 +335,7 @@ impl Replica {
             member.is_joining() || (spare && (*loss == Loss::Gone || may_be_slow))
         });
         let (node, member, loss) = lost.next()?;
-        let fault = match loss {
-            Loss::Gone => Fault::Gone,
-            Loss::Slow if member.is_in_sync() => Fault::SlowInSync,
-            Loss::Slow => Fault::SlowJoining,
-        };
+        let fault = fault_of(member, loss);
         Some(Kind::Remove { node, fault })
     }
 
@@ -391,6 +397,12 @@ impl Replica {
             let replica = replicas.find(|replica| replica.node == node)?;
             self.change_part(context, replica, kind, offer);
         }
+        if let Kind::Complete { instead_of, .. } = kind
+            && let Some((gone, _)) = instead_of
+        {
+            let mut replicas = record.replicas.iter_mut();
+            replicas.find(|it| it.node == gone)?.membership = self.left_by(primary, gone);
+        }
         match (kind, &mut record.recovery) {
             (Kind::HandOver { to, .. }, _) => record.primary = to,
             (Kind::Confirm, Some(recovery)) => recovery.unconfirmed = false,
@@ -425,16 +437,12 @@ impl Replica {
         let Role::Primary(primary) = &self.role else {
             return;
         };
-        let member = primary.members.get(&replica.node);
-        let known = member.map_or(Sequence::ZERO, |member| member.stable);
         replica.membership = match kind {
             Kind::Remove { .. } => match replica.membership {
                 Membership::Joining { stable } | Membership::Absent { stable } => {
                     Membership::Absent { stable }
                 }
-                Membership::InSync => Membership::Absent {
-                    stable: known.max(self.window.from()),
-                },
+                Membership::InSync => self.left_by(primary, replica.node),
             },
             Kind::Join(_) => {
                 let offer = offer.expect("who joins has offered itself");
@@ -446,16 +454,25 @@ impl Replica {
             Kind::HandOver { slow: true, .. } => Membership::Absent {
                 stable: context.stable(),
             },
-            Kind::Complete(_) | Kind::HandOver { slow: false, .. } => Membership::InSync,
+            Kind::Complete { .. } | Kind::HandOver { slow: false, .. } => Membership::InSync,
             Kind::Add(_) | Kind::Release(_) | Kind::Prefer | Kind::Confirm => {
                 unreachable!("these change nobody's part")
             }
         };
     }
 
+    /// What the record says of a replica that was in sync and is taken out.
+    fn left_by(&self, primary: &Primary, node: NodeId) -> Membership {
+        let member = primary.members.get(&node);
+        let known = member.map_or(Sequence::ZERO, |member| member.stable);
+        Membership::Absent {
+            stable: known.max(self.window.from()),
+        }
+    }
+
     pub(crate) fn announce_change(&mut self, context: &mut dyn Context, change: &Change) {
         let now = context.now();
-        context.milestone(match change.kind {
+        let milestone = match change.kind {
             Kind::Remove { node, fault } => {
                 self.conduct.fault(now, node, fault);
                 let slow = fault != Fault::Gone;
@@ -465,7 +482,12 @@ impl Replica {
                 node,
                 full: change.sync.is_some_and(|sync| sync.how == How::Everything),
             },
-            Kind::Complete(node) => {
+            Kind::Complete { node, instead_of } => {
+                if let Some((node, fault)) = instead_of {
+                    self.conduct.fault(now, node, fault);
+                    let slow = fault != Fault::Gone;
+                    context.milestone(Milestone::Removed { node, slow });
+                }
                 self.conduct.is_back(now, node);
                 Milestone::InSync(node)
             }
@@ -474,7 +496,17 @@ impl Replica {
             // Nobody's part has changed.
             Kind::Prefer | Kind::Confirm => return,
             Kind::HandOver { .. } => unreachable!("who hands over has no next epoch"),
-        });
+        };
+        context.milestone(milestone);
+    }
+}
+
+/// What a member that is lost has done wrong.
+fn fault_of(member: &Member, loss: Loss) -> Fault {
+    match loss {
+        Loss::Gone => Fault::Gone,
+        Loss::Slow if member.is_in_sync() => Fault::SlowInSync,
+        Loss::Slow => Fault::SlowJoining,
     }
 }
 

@@ -35,7 +35,7 @@ impl Primary {
     pub(super) fn completing(&self) -> Option<(NodeId, Instant)> {
         let change = self.change.as_ref()?;
         match change.kind {
-            Kind::Complete(node) => Some((node, change.proposal.first_made)),
+            Kind::Complete { node, .. } => Some((node, change.proposal.first_made)),
             _ => None,
         }
     }
