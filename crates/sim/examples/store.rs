@@ -1,5 +1,6 @@
 //! Runs seeds of the store's simulation: `cargo run --example store -- 7`, or `-- 0..1000`,
-//! with `--trace` for every request and event, and with `--orders` for orders about devices in every run.
+//! with `--trace` for every request and event, with `--orders` for orders about devices in every run, and with
+//! `--capacity` for devices of capacity among them.
 
 #![allow(clippy::print_stdout)]
 
@@ -21,8 +22,15 @@ fn main() {
             trace: std::env::args().any(|argument| argument == "--trace"),
             ..Options::of_seed(seed)
         };
+        let has = |option: &str| std::env::args().any(|argument| argument == option);
+        let capacity = if has("--capacity") {
+            Options::capacity_of_seed(seed)
+        } else {
+            0
+        };
         let options = Options {
-            orders: options.orders || std::env::args().any(|argument| argument == "--orders"),
+            orders: options.orders || has("--orders"),
+            capacity,
             ..options
         };
         match std::panic::catch_unwind(move || run(seed, options)) {

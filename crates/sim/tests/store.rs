@@ -67,6 +67,35 @@ fn devices_come_and_go() {
     assert!(sum.journal_moves > 10, "{sum:?}");
 }
 
+/// The journal can go to some of them only.
+#[test]
+fn devices_of_capacity_come_and_go() {
+    let sum = run_all(0..60, |seed| Options {
+        orders: true,
+        failures: seed % 2 != 0,
+        capacity: Options::capacity_of_seed(seed),
+        crashes: seed % 4 != 0,
+        ..Options::default()
+    });
+    assert_eq!(sum.damaged, 0);
+    assert!(sum.orders > 300, "{sum:?}");
+    assert!(sum.devices_left > 20, "{sum:?}");
+    assert!(sum.journal_moves > 3, "{sum:?}");
+}
+
+/// A device that was to leave, and that the journal needed, had the store give itself the same order for ever.
+#[test]
+fn no_leave_is_refused_again_and_again() {
+    let seed = 200_119;
+    let options = Options {
+        orders: true,
+        capacity: Options::capacity_of_seed(seed),
+        ..Options::of_seed(seed)
+    };
+    let report = run(seed, options).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(report.devices_left > 0, "{report:?}");
+}
+
 #[test]
 fn a_device_that_fails_takes_what_is_on_it_and_nothing_else() {
     let sum = run_all(0..60, |seed| Options {

@@ -124,7 +124,10 @@ impl Host {
             disk,
             bytes: self.disks[usize::from(disk.0)].bytes(),
             sector: self.options.sector,
-            tier: Tier::Flash,
+            tier: match self.options.capacity & (1 << disk.0) {
+                0 => Tier::Flash,
+                _ => Tier::Capacity,
+            },
         }
     }
 
@@ -160,8 +163,10 @@ impl Host {
                 let is_plain = |replaces: Option<u16>, room: bool| replaces.is_none() && !room;
                 !matches!(order, DeviceOrder::Add { replaces, journal_room, .. } if is_plain(replaces, journal_room))
             }
+            DeviceRefused::NotFlash => {
+                matches!(order, DeviceOrder::Add { geometry, .. } if geometry.tier == Tier::Capacity)
+            }
             DeviceRefused::InUse
-            | DeviceRefused::NotFlash
             | DeviceRefused::BadSector { .. }
             | DeviceRefused::TooMany
             | DeviceRefused::TooLarge

@@ -36,6 +36,8 @@ pub struct Options {
     pub devices: u16,
     /// Whether devices are added, drained and removed.
     pub orders: bool,
+    /// Disks that are of capacity, one bit for each; the others are flash.
+    pub capacity: u32,
     /// Bytes that a device writes whole.
     pub sector: u32,
     /// Whether destage that does not press waits to be told, and is told at times.
@@ -56,6 +58,7 @@ impl Default for Options {
             failures: false,
             devices: 1,
             orders: false,
+            capacity: 0,
             sector: 512,
             destage_waits: false,
             checks: false,
@@ -79,9 +82,18 @@ impl Options {
             sector: if prng.chance(1, 2) { 512 } else { 4096 },
             destage_waits: prng.chance(1, 2),
             orders: prng.chance(1, 3),
+            capacity: 0,
             checks: prng.chance(1, 3),
             trace: false,
         }
+    }
+
+    /// Which disks are of capacity where some are: about every other one but the first. From a stream of its own, so
+    /// that runs of flash alone stay what they are.
+    #[must_use]
+    pub fn capacity_of_seed(seed: u64) -> u32 {
+        let mut prng = Prng::from_seed(seed ^ 0x5707_0002);
+        prng.next_u64() as u32 & !1
     }
 }
 
