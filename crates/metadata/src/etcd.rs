@@ -15,6 +15,7 @@
 
 mod calls;
 mod connection;
+mod members;
 mod names;
 mod proto;
 mod watches;
@@ -23,6 +24,8 @@ use std::sync::Arc;
 
 use holdfast_model::ClusterId;
 use tonic::Status;
+
+pub use self::members::{EtcdMember, members};
 
 use self::names::Root;
 

@@ -22,8 +22,8 @@ use tonic_prost::ProstCodec;
 use super::names::{Root, looks_only};
 use super::proto::{
     LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveResponse, LeaseRequest,
-    LeaseRevokeResponse, RangeResponse, ResponseHeader, TxnRequest, TxnResponse, WatchRequest,
-    WatchResponse,
+    LeaseRevokeResponse, MemberInfo, MemberListRequest, MemberListResponse, RangeResponse,
+    ResponseHeader, TxnRequest, TxnResponse, WatchRequest, WatchResponse,
 };
 use crate::limits;
 
@@ -61,6 +61,13 @@ impl Member {
         let look = self.root.look();
         let answer: RangeResponse = self.call(RANGE, look, LOOK_PATIENCE).await?;
         answer.header.ok_or_else(unexpected)
+    }
+
+    /// Who the members are, by the changes that this one knows of.
+    pub(super) async fn members(&self) -> Result<Vec<MemberInfo>, Status> {
+        let list = MemberListRequest {};
+        let answer: MemberListResponse = self.call(MEMBER_LIST, list, LOOK_PATIENCE).await?;
+        Ok(answer.members)
     }
 
     /// Carries out a request that is neither a watch nor the end of one.
@@ -184,6 +191,7 @@ const WATCH: Method = Method("/etcdserverpb.Watch/Watch");
 const LEASE_GRANT: Method = Method("/etcdserverpb.Lease/LeaseGrant");
 const LEASE_REVOKE: Method = Method("/etcdserverpb.Lease/LeaseRevoke");
 const LEASE_KEEP_ALIVE: Method = Method("/etcdserverpb.Lease/LeaseKeepAlive");
+const MEMBER_LIST: Method = Method("/etcdserverpb.Cluster/MemberList");
 
 impl Method {
     fn path(self) -> PathAndQuery {

@@ -153,7 +153,7 @@ impl way::Connection for EtcdConnection {
     }
 }
 
-async fn connect(address: &str) -> Result<Channel, EtcdError> {
+pub(super) async fn connect(address: &str) -> Result<Channel, EtcdError> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))
         .map_err(|error| EtcdError::Connect(Arc::new(error)))?
         .connect_timeout(REACH_PATIENCE)

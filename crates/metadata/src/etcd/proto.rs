@@ -264,3 +264,25 @@ pub(super) struct LeaseKeepAliveResponse {
     #[prost(int64, tag = "3")]
     pub(super) ttl: i64,
 }
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct MemberListRequest {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct MemberListResponse {
+    #[prost(message, repeated, tag = "2")]
+    pub(super) members: Vec<MemberInfo>,
+}
+
+/// `Member`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct MemberInfo {
+    #[prost(uint64, tag = "1")]
+    pub(super) id: u64,
+    #[prost(string, tag = "2")]
+    pub(super) name: String,
+    #[prost(string, repeated, tag = "3")]
+    pub(super) peer_urls: Vec<String>,
+    #[prost(string, repeated, tag = "4")]
+    pub(super) client_urls: Vec<String>,
+}
