@@ -2,7 +2,7 @@
 //! stopped with its supervisor.
 //!
 //! It refuses to repair etcd, or to change who its members are: that is etcd's own business
-//! (`etcdctl member`).
+//! (`etcdctl member`). How a member begins that has no data is decided in `beginning`.
 //!
 //! Invariants:
 //! - one etcd runs in a directory at a time: one that a killed supervisor has left is adopted if it runs
@@ -11,7 +11,10 @@
 //! - an etcd that ends at once, again and again, is started ever more rarely;
 //! - its log is bounded.
 
+mod beginning;
+mod others;
 mod supervisor;
+mod waiting;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -25,10 +28,18 @@ use holdfast_model::ClusterId;
 use crate::config::etcd::{EtcdSection, InvalidEtcd};
 use crate::process::Process;
 
+use self::beginning::{Beginning, Own};
+
 pub use self::supervisor::Supervisor;
 
 /// What etcd keeps, in the directory that is given to it.
 pub const DATA_DIRECTORY: &str = "data";
+/// Where in that etcd logs what it agrees to: without such a file it has nothing.
+const LOGS_OF_ITS_OWN: &str = "member/wal";
+/// The file by which an operator says that members that are silent have nothing.
+const CONSENT_FILE: &str = "new";
+/// The options that etcd heeds only while it has no data: they are no part of what it is.
+const OF_THE_BEGINNING: [&str; 2] = ["--initial-cluster=", "--initial-cluster-state="];
 /// The file that names the process.
 const PID_FILE: &str = "etcd.pid";
 /// What etcd says, and what it said before that.
@@ -56,9 +67,25 @@ const HISTORY: &str = "1h";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     program: PathBuf,
+    /// All but those of the beginning.
     arguments: Vec<String>,
     directory: PathBuf,
+    cluster: ClusterId,
+    name: String,
     client: SocketAddr,
+    /// The URL by which other members know this one.
+    peer_url: String,
+    /// The members of the list, as etcd wants them told.
+    initial: String,
+    others: Vec<OtherMember>,
+}
+
+/// Where another member is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OtherMember {
+    name: String,
+    client: SocketAddr,
+    peer: SocketAddr,
 }
 
 /// Why etcd cannot be started.
@@ -80,6 +107,14 @@ pub enum EtcdStartError {
         what: &'static str,
         /// On what.
         path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The port of the member is taken, or is none of this machine.
+    #[error("listen at {address} until etcd can be started: {source}")]
+    Listen {
+        /// Its clients' address.
+        address: SocketAddr,
         /// Why not.
         source: io::Error,
     },
@@ -105,36 +140,32 @@ impl Plan {
             Some(program) => program.clone(),
             None => find_program()?,
         };
+        let (client, peer) = (section.client_port, section.peer_port);
         let url = |address: IpAddr, port| format!("http://{}", SocketAddr::new(address, port));
         let members = section.members.iter();
-        let members = members.map(|(name, it)| format!("{name}={}", url(*it, section.peer_port)));
+        let members = members.map(|(name, it)| format!("{name}={}", url(*it, peer)));
         let initial = members.collect::<Vec<_>>().join(",");
-        let (client, peer) = (url(own, section.client_port), url(own, section.peer_port));
-        let options = [
-            ("name", member.to_owned()),
-            ("listen-client-urls", client.clone()),
-            ("advertise-client-urls", client),
-            ("listen-peer-urls", peer.clone()),
-            ("initial-advertise-peer-urls", peer),
-            ("initial-cluster", initial),
-            ("initial-cluster-token", format!("holdfast-{cluster}")),
-            ("initial-cluster-state", "new".to_owned()),
-            ("heartbeat-interval", HEARTBEAT_MILLIS.to_string()),
-            ("election-timeout", ELECTION_MILLIS.to_string()),
-            ("auto-compaction-mode", "periodic".to_owned()),
-            ("auto-compaction-retention", HISTORY.to_owned()),
-            ("quota-backend-bytes", QUOTA_BYTES.to_string()),
-            ("logger", "zap".to_owned()),
-            ("log-level", "warn".to_owned()),
-        ];
+        let others = section.members.iter().filter(|(name, _)| *name != member);
+        let others = others.map(|(name, it)| OtherMember {
+            name: name.clone(),
+            client: SocketAddr::new(*it, client),
+            peer: SocketAddr::new(*it, peer),
+        });
+        let (client_url, peer_url) = (url(own, client), url(own, peer));
         let mark = data_option(directory);
         let mark = mark.ok_or_else(|| EtcdStartError::Path(directory.to_owned()))?;
+        let options = options(member, &client_url, &peer_url, cluster);
         let options = options.map(|(name, value)| format!("--{name}={value}"));
         Ok(Self {
             program,
             arguments: [mark].into_iter().chain(options).collect(),
             directory: directory.to_owned(),
-            client: SocketAddr::new(own, section.client_port),
+            cluster,
+            name: member.to_owned(),
+            client: SocketAddr::new(own, client),
+            peer_url,
+            initial,
+            others: others.collect(),
         })
     }
 
@@ -142,6 +173,41 @@ impl Plan {
     #[must_use]
     pub fn client(&self) -> SocketAddr {
         self.client
+    }
+
+    /// Whether etcd has anything in its directory. Then it goes on with that, whatever it is told.
+    fn has_data(&self) -> bool {
+        let logs = self.path(DATA_DIRECTORY).join(LOGS_OF_ITS_OWN);
+        let Ok(mut entries) = fs::read_dir(logs) else {
+            return false;
+        };
+        entries.any(|entry| {
+            entry.is_ok_and(|entry| entry.path().extension() == Some(OsStr::new("wal")))
+        })
+    }
+
+    /// Whether the others must be asked before etcd is started.
+    fn must_ask(&self) -> bool {
+        !self.others.is_empty() && !self.has_data()
+    }
+
+    fn own(&self) -> Own {
+        let consent = self.path(CONSENT_FILE);
+        Own {
+            name: self.name.clone(),
+            peer: self.peer_url.clone(),
+            data: self.path(DATA_DIRECTORY),
+            consented: consent.exists(),
+            consent,
+        }
+    }
+
+    /// Forgets what an operator has said of silent members: it was about this beginning.
+    fn begun(&self) -> io::Result<()> {
+        match fs::remove_file(self.path(CONSENT_FILE)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -158,15 +224,22 @@ impl Plan {
 
     /// What was left running in the directory, and whether it runs as this plan says.
     fn left(&self) -> Option<(Process, bool)> {
-        let (process, arguments) = left(&self.directory)?;
+        let (process, mut arguments) = left(&self.directory)?;
+        arguments.retain(|it| !OF_THE_BEGINNING.iter().any(|option| it.starts_with(option)));
         Some((process, arguments == self.arguments))
     }
 
-    fn command(&self, log: File) -> io::Result<Command> {
+    fn command(&self, beginning: &Beginning, log: File) -> io::Result<Command> {
         use std::os::unix::process::CommandExt;
+        let (initial, state) = match beginning {
+            Beginning::New => (&self.initial, "new"),
+            Beginning::Joining(initial) => (initial, "existing"),
+        };
+        let [members, how] = OF_THE_BEGINNING;
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
+            .args([format!("{members}{initial}"), format!("{how}{state}")])
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
@@ -211,6 +284,30 @@ impl Plan {
         let said = read().unwrap_or_default();
         said.lines().last().unwrap_or_default().trim().to_owned()
     }
+}
+
+/// What etcd is, as options: all but who its members are at the beginning.
+fn options(
+    member: &str,
+    client_url: &str,
+    peer_url: &str,
+    cluster: ClusterId,
+) -> [(&'static str, String); 13] {
+    [
+        ("name", member.to_owned()),
+        ("listen-client-urls", client_url.to_owned()),
+        ("advertise-client-urls", client_url.to_owned()),
+        ("listen-peer-urls", peer_url.to_owned()),
+        ("initial-advertise-peer-urls", peer_url.to_owned()),
+        ("initial-cluster-token", format!("holdfast-{cluster}")),
+        ("heartbeat-interval", HEARTBEAT_MILLIS.to_string()),
+        ("election-timeout", ELECTION_MILLIS.to_string()),
+        ("auto-compaction-mode", "periodic".to_owned()),
+        ("auto-compaction-retention", HISTORY.to_owned()),
+        ("quota-backend-bytes", QUOTA_BYTES.to_string()),
+        ("logger", "zap".to_owned()),
+        ("log-level", "warn".to_owned()),
+    ]
 }
 
 /// The option by which an etcd in `directory` is known.
@@ -277,7 +374,13 @@ mod tests {
         says("--name=n2");
         says("--data-dir=/srv/holdfast/etcd/data");
         says("--listen-peer-urls=http://[2001:db8::2]:2380");
-        says("--initial-cluster=n1=http://192.0.2.1:2380,n2=http://[2001:db8::2]:2380");
+        let list = "n1=http://192.0.2.1:2380,n2=http://[2001:db8::2]:2380";
+        assert_eq!(plan.initial, list);
+        assert_eq!(plan.peer_url, "http://[2001:db8::2]:2380");
+        let [other] = &plan.others[..] else {
+            panic!("there is one other");
+        };
+        assert_eq!(other.client.to_string(), "192.0.2.1:2379");
         let stranger = Plan::of_machine(&section(), ClusterId(7), "n3", directory);
         let error = stranger.unwrap_err().to_string();
         assert!(

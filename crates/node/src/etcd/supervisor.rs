@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::{EtcdStartError, LOG_FILE, PID_FILE, Plan};
+use super::beginning::Beginning;
+use super::{EtcdStartError, LOG_FILE, PID_FILE, Plan, waiting};
 use crate::process::Process;
 
 /// How often it is looked whether etcd has ended.
@@ -46,6 +47,8 @@ struct State {
     pid: Option<u32>,
     /// How its last etcd ended, and what it said.
     ended: Option<String>,
+    /// What it waits for before it starts etcd.
+    waits: Option<String>,
 }
 
 /// What becomes of etcd when its supervisor ends.
@@ -66,7 +69,8 @@ struct Running {
 }
 
 impl Supervisor {
-    /// Starts etcd, or adopts the one that runs as it should.
+    /// Starts etcd, or adopts the one that runs as it should. Where its directory holds no data, and it
+    /// has other members, they are asked first, which may take as long as they are away.
     ///
     /// # Errors
     /// [`EtcdStartError`] if it cannot be started. One that ends after that is started again.
@@ -76,10 +80,16 @@ impl Supervisor {
             .mode(0o700)
             .create(&plan.directory)
             .map_err(Plan::refused("create", &plan.directory))?;
-        let running = begin(&plan)?;
+        // What would be refused later is refused now.
+        fs::metadata(&plan.program).map_err(Plan::refused("start", &plan.program))?;
+        let running = match adopt(&plan) {
+            None if plan.must_ask() => None,
+            None => Some(begin(&plan, &Beginning::New)?),
+            adopted => adopted,
+        };
         let state = Arc::new(Mutex::new(State {
-            pid: Some(running.process.pid()),
-            ended: None,
+            pid: running.as_ref().map(|running| running.process.pid()),
+            ..State::default()
         }));
         let (stop, stopped) = channel();
         let told = Arc::clone(&state);
@@ -107,6 +117,12 @@ impl Supervisor {
         self.state().ended
     }
 
+    /// What is waited for before etcd is started, if anything: words for an operator.
+    #[must_use]
+    pub fn waits(&self) -> Option<String> {
+        self.state().waits
+    }
+
     fn state(&self) -> State {
         let state = self.state.lock();
         state.unwrap_or_else(PoisonError::into_inner).clone()
@@ -131,12 +147,11 @@ impl Drop for Supervisor {
     }
 }
 
-fn keep(plan: &Plan, running: Running, stopped: &Receiver<End>, state: &Mutex<State>) {
+fn keep(plan: &Plan, mut running: Option<Running>, stopped: &Receiver<End>, state: &Mutex<State>) {
     let tell = |change: &dyn Fn(&mut State)| {
         change(&mut state.lock().unwrap_or_else(PoisonError::into_inner));
     };
     let mut pause = PAUSE_MIN;
-    let mut running = Some(running);
     loop {
         if let Some(mut now) = running.take() {
             match watch(plan, &now, stopped) {
@@ -158,14 +173,41 @@ fn keep(plan: &Plan, running: Running, stopped: &Receiver<End>, state: &Mutex<St
             return;
         }
         pause = (pause * 2).min(PAUSE_MAX);
-        match begin(plan) {
-            Ok(new) => {
-                tell(&|state| state.pid = Some(new.process.pid()));
+        let is_over = || told(stopped, Duration::ZERO).is_some();
+        let waits = |text: String| tell(&|state| state.waits = Some(text.clone()));
+        match begin_again(plan, is_over, waits) {
+            Ok(Some(new)) => {
+                tell(&|state| {
+                    state.pid = Some(new.process.pid());
+                    state.waits = None;
+                });
                 running = Some(new);
             }
+            Ok(None) => return,
             Err(error) => tracing::error!("start etcd again: {error}"),
         }
     }
+}
+
+/// Adopts what runs as it should; else starts etcd, when it is known how it begins. None if `is_over` says
+/// so before.
+fn begin_again(
+    plan: &Plan,
+    is_over: impl FnMut() -> bool,
+    waits: impl FnMut(String),
+) -> Result<Option<Running>, EtcdStartError> {
+    if let Some(running) = adopt(plan) {
+        return Ok(Some(running));
+    }
+    let beginning = if plan.must_ask() {
+        match waiting::find(plan, is_over, waits)? {
+            Some(beginning) => beginning,
+            None => return Ok(None),
+        }
+    } else {
+        Beginning::New
+    };
+    begin(plan, &beginning).map(Some)
 }
 
 /// What the supervisor is told within `pause`, if anything.
@@ -190,6 +232,11 @@ fn watch(plan: &Plan, running: &Running, stopped: &Receiver<End>) -> Option<End>
             if let Err(error) = plan.trim_log() {
                 tracing::warn!("shorten etcd's log: {error}");
             }
+            if plan.has_data()
+                && let Err(error) = plan.begun()
+            {
+                tracing::warn!("remove the file that says that etcd is new: {error}");
+            }
         }
     }
 }
@@ -209,34 +256,42 @@ fn ended(running: &mut Running, plan: &Plan) -> String {
     format!("{how}; its last words: {words}")
 }
 
-/// Adopts what runs as it should; ends what does not; else starts.
-fn begin(plan: &Plan) -> Result<Running, EtcdStartError> {
-    let since = Instant::now();
-    if let Some((process, is_same)) = plan.left() {
-        let running = Running {
-            process,
-            child: None,
-            since,
-        };
-        if is_same {
-            tracing::info!("etcd runs already, as process {}", running.process.pid());
-            return Ok(running);
-        }
-        stop(running);
+/// Adopts what runs as it should; ends what does not.
+fn adopt(plan: &Plan) -> Option<Running> {
+    let (process, is_same) = plan.left()?;
+    let running = Running {
+        process,
+        child: None,
+        since: Instant::now(),
+    };
+    if is_same {
+        tracing::info!("etcd runs already, as process {}", running.process.pid());
+        return Some(running);
     }
+    stop(running);
+    None
+}
+
+fn begin(plan: &Plan, beginning: &Beginning) -> Result<Running, EtcdStartError> {
+    let since = Instant::now();
     plan.trim_log()
         .map_err(Plan::refused("shorten", &plan.path(LOG_FILE)))?;
     let path = plan.path(LOG_FILE);
     let log = File::options().create(true).append(true).open(&path);
     let log = log.map_err(Plan::refused("open", &path))?;
-    let spawned = plan.command(log).and_then(|mut command| command.spawn());
+    let spawned = plan
+        .command(beginning, log)
+        .and_then(|mut command| command.spawn());
     let child = spawned.map_err(Plan::refused("start", &plan.program))?;
     let pid = child.id();
     let process = Process::open(pid).map_err(Plan::refused("watch", &plan.program))?;
     let process = process.expect("a child that nobody has waited for is there");
     let path = plan.path(PID_FILE);
     write_pid(plan, pid).map_err(Plan::refused("write", &path))?;
-    tracing::info!("etcd is started as process {pid}");
+    match beginning {
+        Beginning::Joining(_) => tracing::info!("etcd is started as process {pid}, and joins"),
+        Beginning::New => tracing::info!("etcd is started as process {pid}"),
+    }
     Ok(Running {
         process,
         child: Some(child),

@@ -1,0 +1,361 @@
+//! How a member of etcd begins that has no data: with the others as a new etcd, or in one that there is.
+//!
+//! It refuses to change who the members are. One that ran before and has lost its data may have voted, and
+//! agreed to what only it and another one knew: under its old number it could undo that. Whether it
+//! may be replaced, an operator knows, who sees that nothing else runs in its name.
+//!
+//! Invariants:
+//! - a new etcd begins only where every member of the list was seen to have agreed to nothing, or where an
+//!   operator says so of those that are silent: then there is no other etcd, and was none that could
+//!   go on;
+//! - what one member knows by itself, without a leader, lets nobody join.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use holdfast_metadata::etcd::EtcdMember;
+
+/// With what etcd is started. It heeds that only while it has no data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// With all members of the list, of which none has run.
+    New,
+    /// In an etcd that there is: its members, as etcd wants them told.
+    Joining(String),
+}
+
+/// What was heard of another member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// Nothing.
+    Silent,
+    /// It has no data, and waits as well.
+    Empty,
+    /// The same, with another list of members, or for another cluster.
+    OtherList,
+    /// It runs, and has no leader, or not yet: whom it knows as members.
+    Leaderless(Vec<EtcdMember>),
+    /// It runs, and says who all have agreed that the members are.
+    Agreed(Vec<EtcdMember>),
+}
+
+/// Another member, and what was heard of it.
+#[derive(Clone, Debug)]
+pub(super) struct Other {
+    pub(super) name: String,
+    pub(super) client: SocketAddr,
+    pub(super) heard: Heard,
+}
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(super) struct Own {
+    pub(super) name: String,
+    /// The URL by which the others know it.
+    pub(super) peer: String,
+    /// Where its data would be.
+    pub(super) data: PathBuf,
+    /// The file by which an operator says that silent members have nothing.
+    pub(super) consent: PathBuf,
+    /// Whether it is there.
+    pub(super) consented: bool,
+}
+
+/// Why a member does not begin yet. Its text is for an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wait {
+    text: String,
+    /// Whether it lasts until an operator has done something.
+    pub(super) wants_operator: bool,
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+/// Decides by what was heard.
+pub(super) fn decide(own: &Own, others: &[Other]) -> Result<Beginning, Wait> {
+    let agreed = others.iter().find_map(|other| match &other.heard {
+        Heard::Agreed(members) => Some((other, members)),
+        _ => None,
+    });
+    if let Some((other, members)) = agreed {
+        return match members.iter().find(|member| own.is(member)) {
+            None => Err(removed(own, other)),
+            Some(member) if member.has_run() => Err(lost(own, other, member)),
+            Some(_) => Ok(Beginning::Joining(initial(own, members))),
+        };
+    }
+    let has_data = |other: &&Other| match &other.heard {
+        Heard::Leaderless(members) => members.iter().any(EtcdMember::has_run),
+        _ => false,
+    };
+    if let Some(other) = others.iter().find(has_data) {
+        return Err(leaderless(own, other));
+    }
+    let strange = names(others, |heard| match heard {
+        Heard::OtherList => true,
+        // Nothing has been agreed there; where this is a member, it can begin with them.
+        Heard::Leaderless(members) => !members.iter().any(|member| own.is(member)),
+        _ => false,
+    });
+    if !strange.is_empty() {
+        return Err(other_list(own, &strange));
+    }
+    let silent = names(others, |heard| *heard == Heard::Silent);
+    if silent.is_empty() || own.consented {
+        return Ok(Beginning::New);
+    }
+    Err(unheard(own, &silent))
+}
+
+impl Own {
+    fn is(&self, member: &EtcdMember) -> bool {
+        member.peer_urls.contains(&self.peer)
+    }
+}
+
+/// The members as etcd wants them told: it compares the URLs, and wants some name for each.
+fn initial(own: &Own, members: &[EtcdMember]) -> String {
+    let pairs = members.iter().flat_map(|member| {
+        let name = if own.is(member) {
+            own.name.clone()
+        } else if member.name.is_empty() {
+            format!("unnamed-{:x}", member.id)
+        } else {
+            member.name.clone()
+        };
+        let urls = member.peer_urls.iter();
+        urls.map(move |url| format!("{name}={url}"))
+    });
+    pairs.collect::<Vec<_>>().join(",")
+}
+
+fn add(own: &Own, other: &Other) -> String {
+    format!(
+        "etcdctl --endpoints http://{} member add {} --peer-urls={}",
+        other.client, own.name, own.peer
+    )
+}
+
+fn lost(own: &Own, other: &Other, member: &EtcdMember) -> Wait {
+    let text = format!(
+        "etcd's member {name} has run before, and its data is not in {data}. Bring the data back; or, if it is \
+         lost and nothing else runs as {name}, have the others forget it and take it in anew, by these two \
+         commands, on any machine; it is started when they are done:\n\
+         etcdctl --endpoints http://{client} member remove {id:x}\n{add}",
+        name = own.name,
+        data = own.data.display(),
+        client = other.client,
+        id = member.id,
+        add = add(own, other),
+    );
+    Wait {
+        text,
+        wants_operator: true,
+    }
+}
+
+fn removed(own: &Own, other: &Other) -> Wait {
+    let text = format!(
+        "there is an etcd, and {} with {} is none of its members. This command takes it in, on any machine; it is \
+         started when that is done:\n{}",
+        own.name,
+        own.peer,
+        add(own, other),
+    );
+    Wait {
+        text,
+        wants_operator: true,
+    }
+}
+
+fn leaderless(own: &Own, other: &Other) -> Wait {
+    let text = format!(
+        "etcd's member {} has no data, and must not begin anew: {} has, and no leader. Start the other members; \
+         if too few are left, the metadata has to be made again (docs/deployment.md)",
+        own.name, other.name,
+    );
+    Wait {
+        text,
+        wants_operator: false,
+    }
+}
+
+fn other_list(own: &Own, strange: &str) -> Wait {
+    let text = format!(
+        "etcd's member {} has no data, and {strange} has another list of members, or another cluster: \
+         etcd.members, the ports and cluster must be the same on all machines",
+        own.name,
+    );
+    Wait {
+        text,
+        wants_operator: true,
+    }
+}
+
+fn unheard(own: &Own, silent: &str) -> Wait {
+    let text = format!(
+        "etcd's member {} has no data, and waits for {silent}: a new etcd begins when all of its members are \
+         there and have none. If {silent} cannot come, and no member has data any more: touch {}",
+        own.name,
+        own.consent.display(),
+    );
+    Wait {
+        text,
+        wants_operator: false,
+    }
+}
+
+fn names(others: &[Other], wanted: impl Fn(&Heard) -> bool) -> String {
+    let found = others.iter().filter(|other| wanted(&other.heard));
+    let names: Vec<&str> = found.map(|other| other.name.as_str()).collect();
+    names.join(" and ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEVER: &[&str] = &[];
+    const RAN: &[&str] = &["http://client"];
+
+    fn member(id: u64, name: &str, place: u64, client_urls: &[&str]) -> EtcdMember {
+        EtcdMember {
+            id,
+            name: name.to_owned(),
+            peer_urls: vec![format!("http://192.0.2.{place}:2380")],
+            client_urls: client_urls.iter().map(|&url| url.to_owned()).collect(),
+        }
+    }
+
+    /// The etcd of three, with the third as it is said.
+    fn three(third: EtcdMember) -> Vec<EtcdMember> {
+        vec![member(0xa, "n1", 1, RAN), member(0xb, "n2", 2, RAN), third]
+    }
+
+    fn blank() -> Vec<EtcdMember> {
+        (1..=3)
+            .map(|place| member(place, &format!("n{place}"), place, NEVER))
+            .collect()
+    }
+
+    fn own() -> Own {
+        Own {
+            name: "n3".to_owned(),
+            peer: "http://192.0.2.3:2380".to_owned(),
+            data: "/d/etcd/data".into(),
+            consent: "/d/etcd/new".into(),
+            consented: false,
+        }
+    }
+
+    fn asked(own: &Own, first: Heard, second: Heard) -> Result<Beginning, Wait> {
+        let other = |place: u8, heard| Other {
+            name: format!("n{place}"),
+            client: SocketAddr::from(([192, 0, 2, place], 2379)),
+            heard,
+        };
+        decide(own, &[other(1, first), other(2, second)])
+    }
+
+    fn waits(first: Heard, second: Heard) -> Wait {
+        asked(&own(), first, second).unwrap_err()
+    }
+
+    #[test]
+    fn a_new_etcd_begins_only_where_nobody_has_anything() {
+        let new = Ok(Beginning::New);
+        assert_eq!(asked(&own(), Heard::Empty, Heard::Empty), new);
+        // The others have begun already, or one has.
+        let begun = || Heard::Leaderless(blank());
+        assert_eq!(asked(&own(), begun(), begun()), new);
+        assert_eq!(asked(&own(), Heard::Empty, begun()), new);
+        // Alone there is nobody to ask.
+        assert_eq!(decide(&own(), &[]), new);
+        for (first, second, says) in [
+            (Heard::Silent, Heard::Silent, "waits for n1 and n2"),
+            (Heard::Empty, Heard::Silent, "waits for n2"),
+            (Heard::Silent, begun(), "waits for n1"),
+            (Heard::Empty, Heard::OtherList, "n2 has another list"),
+        ] {
+            let wait = waits(first, second);
+            assert!(wait.to_string().contains(says), "{wait}");
+        }
+    }
+
+    #[test]
+    fn an_operator_may_say_that_silent_members_have_nothing() {
+        let own = Own {
+            consented: true,
+            ..own()
+        };
+        let new = Ok(Beginning::New);
+        assert_eq!(asked(&own, Heard::Empty, Heard::Silent), new);
+        assert_eq!(asked(&own, Heard::Silent, Heard::Silent), new);
+        // Not of those that say otherwise.
+        let stale = Heard::Leaderless(three(member(0xc, "n3", 3, NEVER)));
+        assert!(asked(&own, Heard::Silent, stale).is_err());
+        assert!(asked(&own, Heard::Silent, Heard::OtherList).is_err());
+    }
+
+    #[test]
+    fn what_is_listed_and_never_ran_joins() {
+        // It was added; or the others have begun without it.
+        for name in ["", "n3"] {
+            let listed = Heard::Agreed(three(member(0xc, name, 3, NEVER)));
+            let list = "n1=http://192.0.2.1:2380,n2=http://192.0.2.2:2380,n3=http://192.0.2.3:2380";
+            let joining = Ok(Beginning::Joining(list.to_owned()));
+            assert_eq!(asked(&own(), Heard::Silent, listed), joining);
+        }
+        // Another one that was added has no name yet.
+        let mut members = three(member(0xc, "", 3, NEVER));
+        members[1].name.clear();
+        let Ok(Beginning::Joining(list)) = asked(&own(), Heard::Silent, Heard::Agreed(members))
+        else {
+            panic!("it joins");
+        };
+        assert!(list.contains("unnamed-b=http://192.0.2.2:2380,"), "{list}");
+    }
+
+    #[test]
+    fn one_that_ran_is_replaced_by_an_operator_only() {
+        let ran = Heard::Agreed(three(member(0xcafe, "n3", 3, RAN)));
+        let wait = waits(Heard::Silent, ran);
+        assert!(wait.wants_operator);
+        let text = wait.to_string();
+        let commands: Vec<_> = text.lines().skip(1).collect();
+        assert_eq!(
+            commands,
+            [
+                "etcdctl --endpoints http://192.0.2.2:2379 member remove cafe",
+                "etcdctl --endpoints http://192.0.2.2:2379 member add n3 \
+                 --peer-urls=http://192.0.2.3:2380",
+            ]
+        );
+        // One that was removed waits until it is added.
+        let two = three(member(0, "", 3, NEVER))[..2].to_vec();
+        let wait = waits(Heard::Agreed(two), Heard::Silent);
+        assert!(wait.wants_operator);
+        assert!(
+            wait.to_string()
+                .contains("192.0.2.1:2379 member add n3 --peer-urls=")
+        );
+    }
+
+    /// What a member without a leader knows may be old: that this one never ran, too.
+    #[test]
+    fn without_a_leader_nobody_joins() {
+        for third in [
+            member(0xc, "n3", 3, RAN),
+            member(0xc, "n3", 3, NEVER),
+            member(0xc, "", 3, NEVER),
+        ] {
+            let wait = waits(Heard::Empty, Heard::Leaderless(three(third)));
+            assert!(wait.to_string().contains("no leader"), "{wait}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What the other members are asked by one that has no data, and what it tells them when they ask.
+//!
+//! A member that runs answers clients once it has had a leader; before that, only at its peers' port
+//! (`/members`, by which etcd's own members find each other). One that has no data and does not run yet
+//! is spoken for here: a line at its clients' port says that.
+//!
+//! Invariants:
+//! - nothing is sent that changes anything;
+//! - every question has an end, and every answer a size.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use holdfast_metadata::etcd::{EtcdMember, members};
+use holdfast_model::ClusterId;
+use serde::Deserialize;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{sleep, timeout};
+
+use super::beginning::Heard;
+
+/// How long one question may take: machines that are there answer from memory.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Bytes of an answer that are read: a list of a few dozen members.
+const ANSWER_BYTES_MAX: u64 = 64 << 10;
+/// What the line begins with that a waiting member answers.
+const GREETING: &str = "holdfast: etcd waits, without data: ";
+/// After a connection could not be taken, which is for want of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a member that waits says: whose etcd it would begin, and with whom.
+pub(super) fn greeting(cluster: ClusterId, initial: &str) -> String {
+    format!("{GREETING}{cluster} {initial}\n")
+}
+
+/// Says the greeting to everybody who connects. Never ends.
+pub(super) async fn answer(listener: TcpListener, greeting: String) {
+    loop {
+        let Ok((mut stream, _)) = listener.accept().await else {
+            sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let say = async {
+            stream.write_all(greeting.as_bytes()).await?;
+            stream.shutdown().await
+        };
+        // Whoever does not want to hear it asks again.
+        let _ = timeout(PATIENCE, say).await;
+    }
+}
+
+/// Asks a member in every way.
+pub(super) async fn ask(
+    client: SocketAddr,
+    peer: SocketAddr,
+    cluster: ClusterId,
+    greeting: &str,
+) -> Heard {
+    let endpoint = client.to_string();
+    let endpoint = endpoint.parse().expect("a socket's address is an endpoint");
+    let (agreed, known, said) = tokio::join!(
+        members(&endpoint, cluster),
+        known_members(peer),
+        said(client)
+    );
+    if let Ok(members) = agreed {
+        return Heard::Agreed(members);
+    }
+    if let Some(members) = known {
+        return Heard::Leaderless(members);
+    }
+    match said {
+        Some(line) if line == greeting => Heard::Empty,
+        Some(line) if line.starts_with(GREETING) => Heard::OtherList,
+        _ => Heard::Silent,
+    }
+}
+
+/// A member as members tell each other.
+#[derive(Deserialize)]
+struct Known {
+    id: u64,
+    #[serde(default)]
+    name: String,
+    #[serde(default, rename = "peerURLs")]
+    peer_urls: Vec<String>,
+    #[serde(default, rename = "clientURLs")]
+    client_urls: Vec<String>,
+}
+
+impl From<Known> for EtcdMember {
+    fn from(known: Known) -> Self {
+        let Known {
+            id,
+            name,
+            peer_urls,
+            client_urls,
+        } = known;
+        Self {
+            id,
+            name,
+            peer_urls,
+            client_urls,
+        }
+    }
+}
+
+/// Whom a member that runs knows, by itself.
+async fn known_members(peer: SocketAddr) -> Option<Vec<EtcdMember>> {
+    // In HTTP's first version, in which the answer ends with the connection.
+    let request = format!("GET /members HTTP/1.0\r\nHost: {peer}\r\n\r\n");
+    read_members(&exchange(peer, request.as_bytes()).await?)
+}
+
+fn read_members(answer: &[u8]) -> Option<Vec<EtcdMember>> {
+    let text = std::str::from_utf8(answer).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let status = head.lines().next()?;
+    if status.split(' ').nth(1)? != "200" {
+        return None;
+    }
+    let known: Vec<Known> = serde_json::from_str(body).ok()?;
+    Some(known.into_iter().map(EtcdMember::from).collect())
+}
+
+/// What is said to whoever says nothing.
+async fn said(client: SocketAddr) -> Option<String> {
+    String::from_utf8(exchange(client, b"").await?).ok()
+}
+
+async fn exchange(address: SocketAddr, request: &[u8]) -> Option<Vec<u8>> {
+    let exchange = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(request).await?;
+        let mut answer = Vec::new();
+        stream
+            .take(ANSWER_BYTES_MAX)
+            .read_to_end(&mut answer)
+            .await?;
+        std::io::Result::Ok(answer)
+    };
+    timeout(PATIENCE, exchange).await.ok()?.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_members_is_read() {
+        let head = "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n";
+        // As etcd 3.4 says it: who was only added has neither name nor clients.
+        let body = r#"[{"id":10276657743932975437,"peerURLs":["http://192.0.2.1:2380"],"name":"n1","clientURLs":["http://192.0.2.1:2379"]},{"id":7,"peerURLs":["http://192.0.2.3:2380"]}]"#;
+        let members = read_members(format!("{head}{body}\n").as_bytes()).unwrap();
+        assert_eq!(members[0].id, 10_276_657_743_932_975_437);
+        assert!(members[0].has_run());
+        assert!(!members[1].has_run());
+        for other in [
+            "",
+            "HTTP/1.0 404 Not Found\r\n\r\n[]",
+            "HTTP/1.0 200 OK\r\n\r\nno",
+        ] {
+            assert_eq!(read_members(other.as_bytes()), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The wait of a member without data, until it is known how it begins.
+//!
+//! Invariants:
+//! - while it waits, whoever connects to its clients' port is told that it has nothing;
+//! - the port is free again when it has been decided;
+//! - whoever was heard to have data has it until it says otherwise: silence says nothing.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use holdfast_metadata::etcd::EtcdMember;
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::beginning::{Beginning, Heard, Other, Wait, decide};
+use super::{EtcdStartError, Plan, others};
+
+/// Between two rounds of questions: a new cluster can do with every member.
+const PAUSE: Duration = Duration::from_millis(250);
+/// For how long a member must have been silent before an operator's word stands for it: one that is only
+/// being started again, or is slow, has answered by then.
+const SILENCE_MIN: Duration = Duration::from_secs(10);
+/// What the operating system refuses.
+const RUNTIME: &str = "start a runtime for";
+
+/// Asks the others until it is known how this member begins. None if `is_over` says so before.
+pub(super) fn find(
+    plan: &Plan,
+    is_over: impl FnMut() -> bool,
+    tell: impl FnMut(String),
+) -> Result<Option<Beginning>, EtcdStartError> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(Plan::refused(RUNTIME, &plan.directory))?;
+    runtime.block_on(ask(plan, is_over, tell))
+}
+
+async fn ask(
+    plan: &Plan,
+    mut is_over: impl FnMut() -> bool,
+    mut tell: impl FnMut(String),
+) -> Result<Option<Beginning>, EtcdStartError> {
+    let address = plan.client;
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.map_err(|source| EtcdStartError::Listen { address, source })?;
+    let greeting = others::greeting(plan.cluster, &plan.initial);
+    let mut door = JoinSet::new();
+    door.spawn(others::answer(listener, greeting.clone()));
+    let mut told = None;
+    let mut memory = Memory::new(plan.others.len());
+    let beginning = loop {
+        if is_over() {
+            break None;
+        }
+        let mut heard = round(plan, &greeting).await;
+        let is_long = memory.recall(&mut heard);
+        let mut own = plan.own();
+        own.consented &= is_long;
+        let wait = match decide(&own, &heard) {
+            Ok(beginning) => break Some(beginning),
+            Err(wait) => wait,
+        };
+        if told.as_ref() != Some(&wait) {
+            say(&wait);
+            tell(wait.to_string());
+            told = Some(wait);
+        }
+        sleep(PAUSE).await;
+    };
+    door.shutdown().await;
+    Ok(beginning)
+}
+
+/// What was heard in earlier rounds.
+struct Memory {
+    since: Vec<Instant>,
+    data: Vec<Option<Vec<EtcdMember>>>,
+}
+
+impl Memory {
+    fn new(others: usize) -> Self {
+        Self {
+            since: vec![Instant::now(); others],
+            data: vec![None; others],
+        }
+    }
+
+    /// Puts what is known in the place of silence. Whether all that are silent have been for long.
+    fn recall(&mut self, others: &mut [Other]) -> bool {
+        let mut is_long = true;
+        let known = self.since.iter_mut().zip(&mut self.data);
+        for (other, (since, data)) in others.iter_mut().zip(known) {
+            match &other.heard {
+                Heard::Silent => {
+                    is_long &= since.elapsed() >= SILENCE_MIN;
+                    if let Some(members) = data {
+                        // Whether they still agree, nobody knows.
+                        other.heard = Heard::Leaderless(members.clone());
+                    }
+                    continue;
+                }
+                Heard::Agreed(members) | Heard::Leaderless(members) => {
+                    let has_data = members.iter().any(EtcdMember::has_run);
+                    *data = has_data.then(|| members.clone());
+                }
+                Heard::Empty | Heard::OtherList => *data = None,
+            }
+            *since = Instant::now();
+        }
+        is_long
+    }
+}
+
+/// Asks all others at once.
+async fn round(plan: &Plan, greeting: &str) -> Vec<Other> {
+    let mut asked = JoinSet::new();
+    for (place, other) in plan.others.iter().enumerate() {
+        let (client, peer) = (other.client, other.peer);
+        let (cluster, greeting) = (plan.cluster, greeting.to_owned());
+        asked.spawn(async move {
+            let heard = others::ask(client, peer, cluster, &greeting).await;
+            (place, heard)
+        });
+    }
+    let mut heard = vec![Heard::Silent; plan.others.len()];
+    for (place, one) in asked.join_all().await {
+        heard[place] = one;
+    }
+    let others = plan.others.iter().zip(heard);
+    let others = others.map(|(other, heard)| Other {
+        name: other.name.clone(),
+        client: other.client,
+        heard,
+    });
+    others.collect()
+}
+
+/// Tells what is waited for; what an operator has to do, where a service's output goes as well.
+fn say(wait: &Wait) {
+    if !wait.wants_operator {
+        tracing::warn!("{wait}");
+        return;
+    }
+    tracing::error!("{wait}");
+    // Without an output there is still the log.
+    let _ = writeln!(std::io::stderr(), "error: {wait}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recalled(memory: &mut Memory, heard: Heard) -> (Heard, bool) {
+        let mut others = [Other {
+            name: "n1".to_owned(),
+            client: ([192, 0, 2, 1], 2379).into(),
+            heard,
+        }];
+        let is_long = memory.recall(&mut others);
+        let [other] = others;
+        (other.heard, is_long)
+    }
+
+    #[test]
+    fn who_had_data_has_it_until_it_says_otherwise() {
+        let members = vec![EtcdMember {
+            client_urls: vec!["http://192.0.2.1:2379".to_owned()],
+            ..EtcdMember::default()
+        }];
+        let mut memory = Memory::new(1);
+        let silent = (Heard::Silent, false);
+        assert_eq!(recalled(&mut memory, Heard::Silent), silent);
+        recalled(&mut memory, Heard::Agreed(members.clone()));
+        let known = Heard::Leaderless(members);
+        assert_eq!(recalled(&mut memory, Heard::Silent), (known, false));
+        recalled(&mut memory, Heard::Empty);
+        assert_eq!(recalled(&mut memory, Heard::Silent), silent);
+        // An operator's word counts when the silence is no moment's.
+        memory.since[0] -= SILENCE_MIN;
+        assert_eq!(recalled(&mut memory, Heard::Silent), (Heard::Silent, true));
+    }
+}
