@@ -37,7 +37,7 @@ pub enum ProblemKind {
     /// The policy needs more nodes.
     #[serde(rename = "urn:holdfast:problem:too-few-nodes")]
     TooFewNodes,
-    /// The cluster has as many volumes, or slices, as it can have.
+    /// The cluster has as many volumes, or slices, as it can have, or its metadata store takes no change.
     #[serde(rename = "urn:holdfast:problem:cluster-full")]
     ClusterFull,
     /// Others change the same things at the same time, again and again.

@@ -16,10 +16,23 @@ pub(crate) fn metadata(error: MetadataError) -> Problem {
             Problem::new(ProblemKind::ClusterFull, "the metadata store takes no more")
                 .hint("delete volumes that are not needed")
         }
+        MetadataError::Full => full(),
         MetadataError::Compacted(_) | MetadataError::NoSuchLease => {
             Problem::new(ProblemKind::Internal, error)
         }
     }
+}
+
+/// The metadata takes no change before somebody has made room.
+fn full() -> Problem {
+    Problem::new(
+        ProblemKind::ClusterFull,
+        "the metadata store is full, and takes no change: what was asked for, or the rest of it, was not done",
+    )
+    .hint(
+        "nodes go on serving their volumes meanwhile; compact etcd's history, `etcdctl defrag`, `etcdctl alarm \
+         disarm`, then try again",
+    )
 }
 
 /// For what was only read.

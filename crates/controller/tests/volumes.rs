@@ -4,11 +4,12 @@
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
-    Created, Health, LocalStall, LocalVolume, NodeState, StallQuery, VolumeCreate, VolumeDelete,
-    VolumeGrow,
+    Created, Health, LocalStall, LocalVolume, NodeState, SettingsChange, StallQuery, VolumeCreate,
+    VolumeDelete, VolumeGrow,
 };
 use holdfast_api::{Api, Problem, ProblemKind};
 use holdfast_controller::Controller;
@@ -400,6 +401,76 @@ fn forgetful(inner: Session, looks: u32) -> Session {
         requests: holdfast_metadata::Requests::new(Arc::new(Passing(requests))),
         answers,
     }
+}
+
+/// A session with a store that takes no change, and how many it has refused.
+fn full(inner: Session) -> (Session, Arc<AtomicU32>) {
+    struct Full {
+        inner: holdfast_metadata::Requests,
+        answers: tokio::sync::mpsc::Sender<(MetadataToken, MetadataAnswer)>,
+        refused: Arc<AtomicU32>,
+    }
+    impl holdfast_metadata::session::Submit for Full {
+        fn submit(&self, token: MetadataToken, request: MetadataRequest) {
+            let MetadataRequest::Transact(transaction) = &request else {
+                return self.inner.submit(token, request);
+            };
+            let mut operations = transaction.success.iter();
+            if !operations.any(|operation| matches!(operation, Operation::Put { .. })) {
+                return self.inner.submit(token, request);
+            }
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            let answer = MetadataAnswer::Failed(MetadataError::Full);
+            self.answers.try_send((token, answer)).unwrap();
+        }
+    }
+    let (sender, answers) = tokio::sync::mpsc::channel(64);
+    let Session {
+        requests,
+        answers: mut told,
+    } = inner;
+    let refused = Arc::new(AtomicU32::new(0));
+    let full = Full {
+        inner: requests,
+        answers: sender.clone(),
+        refused: Arc::clone(&refused),
+    };
+    tokio::spawn(async move {
+        while let Some(one) = told.recv().await {
+            if sender.send(one).await.is_err() {
+                return;
+            }
+        }
+    });
+    let session = Session {
+        requests: holdfast_metadata::Requests::new(Arc::new(full)),
+        answers,
+    };
+    (session, refused)
+}
+
+/// Nothing is tried again that waits for an operator to make room, and that is said.
+#[tokio::test]
+async fn orders_end_at_once_where_the_metadata_is_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let _node = Node::start(1, &store).await;
+    controller(&store).await;
+    let (session, refused) = full(store.session());
+    let controller = Controller::new(CLUSTER, session, None);
+    let make = controller.create_volume(wanted("demo", 4096, Policy::None));
+    let made = make.await.unwrap_err();
+    let change = controller.change_settings(SettingsChange {
+        repair_delay_seconds: Some(77),
+        ..SettingsChange::default()
+    });
+    for problem in [made, change.await.unwrap_err()] {
+        assert_eq!(problem.kind, ProblemKind::ClusterFull);
+        assert!(problem.detail.contains("store is full"), "{problem}");
+        let hint = problem.hint.expect("it says what to do");
+        assert!(hint.contains("etcdctl alarm disarm"), "{hint}");
+    }
+    assert_eq!(refused.load(Ordering::Relaxed), 2, "one attempt for each");
 }
 
 #[tokio::test]

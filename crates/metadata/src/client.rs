@@ -56,6 +56,9 @@ pub enum Status {
     Connected {
         /// With whom.
         address: String,
+        /// Whether the store takes no change until an operator has made room. A new connection does not know
+        /// it at once.
+        is_full: bool,
     },
     /// There is none, and attempts go on.
     Disconnected {

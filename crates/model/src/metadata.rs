@@ -226,4 +226,8 @@ pub enum MetadataError {
     /// The request breaks a limit or a rule of this module; asking again will not help.
     #[error("the request is not well formed")]
     Invalid,
+    /// The store has no room, and takes no change until an operator has made some. Nothing was done. It
+    /// still answers reads.
+    #[error("the metadata store is full, and takes no change")]
+    Full,
 }

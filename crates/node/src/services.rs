@@ -21,6 +21,7 @@ use holdfast_model::ClusterId;
 use holdfast_net::Listener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
+use tracing::Level;
 
 use crate::config::{Invalid, MetadataSource, NodeConfig};
 use crate::devices::DeviceDesk;
@@ -146,13 +147,23 @@ pub fn connect(config: &NodeConfig) -> Result<Client, Invalid> {
     })
 }
 
+/// What is said of a metadata that is full.
+const FULL: &str = "etcd is full, and takes no change, until an operator makes room: compact its history, \
+                    `etcdctl defrag`, `etcdctl alarm disarm` (docs/deployment.md)";
+
 /// Tells how it stands with the metadata whenever that changes.
 async fn tell(mut status: watch::Receiver<Status>) {
     let mut told = String::new();
     while status.changed().await.is_ok() {
-        let (text, well) = match &*status.borrow_and_update() {
+        let (text, level) = match &*status.borrow_and_update() {
             Status::Connecting => continue,
-            Status::Connected { address } => (format!("metadata: connected to {address}"), true),
+            Status::Connected {
+                address,
+                is_full: true,
+            } => (format!("metadata: at {address}: {FULL}"), Level::ERROR),
+            Status::Connected { address, .. } => {
+                (format!("metadata: connected to {address}"), Level::INFO)
+            }
             Status::Disconnected { address, reason } => {
                 let mut text = format!("metadata: no connection to {address}: {reason}");
                 let mut cause = reason.source();
@@ -160,16 +171,16 @@ async fn tell(mut status: watch::Receiver<Status>) {
                     text.push_str(&format!(": {below}"));
                     cause = below.source();
                 }
-                (text, false)
+                (text, Level::WARN)
             }
         };
         if text == told {
             continue;
         }
-        if well {
-            tracing::info!("{text}");
-        } else {
-            tracing::warn!("{text}");
+        match level {
+            Level::ERROR => tracing::error!("{text}"),
+            Level::WARN => tracing::warn!("{text}"),
+            _ => tracing::info!("{text}"),
         }
         told = text;
     }

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::way::{self, Connect, Origin, Told};
+use super::way::{self, Connect, Heard, Origin};
 use super::{ClientConfig, ConnectError};
 use crate::frame::{self, ClientFrame, FrameError, ServerFrame};
 
@@ -73,10 +73,10 @@ impl way::Connection for Connection {
         let _ = self.outgoing.send(frame::to_frame(&frame));
     }
 
-    async fn receive(&mut self) -> Result<Told, ConnectError> {
+    async fn receive(&mut self) -> Result<Heard, ConnectError> {
         let frame = self.incoming.recv().await;
         match frame.unwrap_or(Err(FrameError::Closed)) {
-            Ok(ServerFrame::Answer { token, answer }) => Ok((token, answer)),
+            Ok(ServerFrame::Answer { token, answer }) => Ok(Heard::Answer((token, answer))),
             Ok(ServerFrame::Refused(refusal)) => Err(refusal.into()),
             Ok(ServerFrame::Welcome { .. }) => Err(ConnectError::Stranger(None)),
             Err(FrameError::Io(error)) => Err(error.into()),

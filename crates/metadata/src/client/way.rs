@@ -11,6 +11,15 @@ use crate::frame::ClientFrame;
 /// An answer, with the token of what it answers.
 pub(crate) type Told = (MetadataToken, MetadataAnswer);
 
+/// What a connection hears.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// An answer.
+    Answer(Told),
+    /// Whether the store takes no change, for it is full.
+    Full(bool),
+}
+
 /// Which store it is, and where it was when the connection began. Nothing that was answered before
 /// may be of a later revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +53,6 @@ pub(crate) trait Connection: Send {
     /// Sends. A connection that has ended takes it as well: its end is told by `receive`.
     fn send(&mut self, frame: ClientFrame);
 
-    /// The next answer. May be cancelled.
-    fn receive(&mut self) -> impl Future<Output = Result<Told, ConnectError>> + Send;
+    /// What is heard next. May be cancelled.
+    fn receive(&mut self) -> impl Future<Output = Result<Heard, ConnectError>> + Send;
 }

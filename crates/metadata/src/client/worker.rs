@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 
 use super::ledger::{Ledger, Told};
-use super::way::{Connect, Connection};
+use super::way::{Connect, Connection, Heard};
 use super::{ConnectError, Status};
 
 /// How often the server is asked for a sign of life.
@@ -61,6 +61,7 @@ impl<C: Connect> Worker<C> {
                     pause = PAUSE_MIN;
                     self.status.send_replace(Status::Connected {
                         address: address.clone(),
+                        is_full: false,
                     });
                     let ended = self.ledger.connect(Instant::now(), connection.origin());
                     self.tell(ended).await?;
@@ -105,16 +106,16 @@ impl<C: Connect> Worker<C> {
             }
             let expiry = self.ledger.next_expiry();
             tokio::select! {
-                answered = connection.receive() => {
-                    silent_intervals = 0;
-                    match answered {
-                        Ok((token, answer)) => {
-                            let told = self.ledger.answered(Instant::now(), token, answer);
-                            self.tell(told).await?;
-                        }
-                        Err(reason) => return Ok(reason),
+                heard = connection.receive() => match heard {
+                    Ok(Heard::Answer((token, answer))) => {
+                        silent_intervals = 0;
+                        let told = self.ledger.answered(Instant::now(), token, answer);
+                        self.tell(told).await?;
                     }
-                }
+                    // No sign of life: it comes from one member's memory.
+                    Ok(Heard::Full(is_full)) => self.fill(is_full),
+                    Err(reason) => return Ok(reason),
+                },
                 asked = self.waiting.recv() => self.asked(asked).await?,
                 () = at(expiry) => self.expire().await?,
                 _ = ping.tick() => {
@@ -126,6 +127,14 @@ impl<C: Connect> Worker<C> {
                 }
             }
         }
+    }
+
+    /// Tells whether the store is full, when that changes.
+    fn fill(&self, now: bool) {
+        self.status.send_if_modified(|status| match status {
+            Status::Connected { is_full, .. } => std::mem::replace(is_full, now) != now,
+            _ => false,
+        });
     }
 
     async fn asked(

@@ -70,6 +70,7 @@ impl Encoded for MetadataError {
             }
             Self::NoSuchLease => target.put_u8(3),
             Self::Invalid => target.put_u8(4),
+            Self::Full => target.put_u8(5),
         }
     }
 
@@ -79,6 +80,7 @@ impl Encoded for MetadataError {
             2 => Encoded::decode(source).map(Self::Compacted),
             3 => Ok(Self::NoSuchLease),
             4 => Ok(Self::Invalid),
+            5 => Ok(Self::Full),
             tag => Err(CodecError::Tag(tag)),
         }
     }

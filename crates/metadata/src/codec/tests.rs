@@ -85,6 +85,7 @@ fn answers() -> Vec<MetadataAnswer> {
         MetadataAnswer::Failed(MetadataError::Unavailable),
         MetadataAnswer::Failed(MetadataError::NoSuchLease),
         MetadataAnswer::Failed(MetadataError::Invalid),
+        MetadataAnswer::Failed(MetadataError::Full),
     ]
 }
 

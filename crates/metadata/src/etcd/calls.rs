@@ -23,7 +23,8 @@ use super::names::{Root, looks_only};
 use super::proto::{
     LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveResponse, LeaseRequest,
     LeaseRevokeResponse, MemberInfo, MemberListRequest, MemberListResponse, RangeResponse,
-    ResponseHeader, TxnRequest, TxnResponse, WatchRequest, WatchResponse,
+    ResponseHeader, StatusRequest, StatusResponse, TxnRequest, TxnResponse, WatchRequest,
+    WatchResponse,
 };
 use crate::limits;
 
@@ -39,6 +40,9 @@ pub(super) const LOOK_PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of an answer at most: what ranges may find, with room for what etcd says of each key.
 /// Larger ones are refused.
 pub(super) const ANSWER_BYTES_MAX: usize = RANGE_BYTES_MAX * 2 + TRANSACTION_OPERATIONS_MAX * 64;
+
+/// The alarm's name, in what a member says of itself.
+const NO_SPACE: &str = "alarm:NOSPACE";
 
 /// A member, and the way to it.
 #[derive(Clone, Debug)]
@@ -68,6 +72,12 @@ impl Member {
         let list = MemberListRequest {};
         let answer: MemberListResponse = self.call(MEMBER_LIST, list, LOOK_PATIENCE).await?;
         Ok(answer.members)
+    }
+
+    /// Whether etcd takes no change any more, for want of room: the alarm that only an operator ends.
+    pub(super) async fn is_full(&self) -> Result<bool, Status> {
+        let answer: StatusResponse = self.call(STATUS, StatusRequest {}, LOOK_PATIENCE).await?;
+        Ok(answer.errors.iter().any(|error| error.contains(NO_SPACE)))
     }
 
     /// Carries out a request that is neither a watch nor the end of one.
@@ -191,6 +201,7 @@ const WATCH: Method = Method("/etcdserverpb.Watch/Watch");
 const LEASE_GRANT: Method = Method("/etcdserverpb.Lease/LeaseGrant");
 const LEASE_REVOKE: Method = Method("/etcdserverpb.Lease/LeaseRevoke");
 const LEASE_KEEP_ALIVE: Method = Method("/etcdserverpb.Lease/LeaseKeepAlive");
+const STATUS: Method = Method("/etcdserverpb.Maintenance/Status");
 const MEMBER_LIST: Method = Method("/etcdserverpb.Cluster/MemberList");
 
 impl Method {
@@ -235,6 +246,26 @@ pub(super) fn refusal(status: &Status) -> MetadataError {
         }
         // Too many operations, too large a request; or an answer that is larger than we read.
         Code::InvalidArgument | Code::OutOfRange => MetadataError::Invalid,
+        // Refused before it was proposed, or by all members alike. (Too many requests at a time have the
+        // same code, and end by themselves.)
+        Code::ResourceExhausted if status.message().contains("space exceeded") => {
+            MetadataError::Full
+        }
         _ => MetadataError::Unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_refusal_means_is_told_by_its_code_and_its_words() {
+        let full = Status::resource_exhausted("etcdserver: mvcc: database space exceeded");
+        assert_eq!(refusal(&full), MetadataError::Full);
+        let busy = Status::resource_exhausted("etcdserver: too many requests");
+        assert_eq!(refusal(&busy), MetadataError::Unavailable);
+        let gone = Status::not_found("etcdserver: requested lease not found");
+        assert_eq!(refusal(&gone), MetadataError::NoSuchLease);
     }
 }

@@ -10,10 +10,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_model::metadata::{MetadataAnswer, MetadataRequest, MetadataToken};
+use holdfast_model::metadata::{MetadataAnswer, MetadataError, MetadataRequest, MetadataToken};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
@@ -24,7 +24,7 @@ use super::proto::{WatchCancelRequest, WatchCreateRequest, WatchRequest, WatchUn
 use super::watches::Watches;
 use super::{Connector, EtcdError};
 use crate::client::ConnectError;
-use crate::client::way::{self, Connect, Origin, Told};
+use crate::client::way::{self, Connect, Heard, Origin};
 use crate::frame::ClientFrame;
 
 /// How long connecting may take, and the first look.
@@ -32,6 +32,8 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a machine may take to take a connection: one that is there answers at once, one that is gone says
 /// nothing, and the member after it is waited for.
 const REACH_PATIENCE: Duration = Duration::from_millis(500);
+/// How often it is asked whether etcd is full: a person makes room, and looks whether it is seen.
+const FULL_LOOK: Duration = Duration::from_secs(2);
 /// Answers that have been read and not been looked at.
 const ANSWERS_WAITING_MAX: usize = 16;
 /// Bytes that may be on their way in one stream, and in all: a read of everything then takes few
@@ -46,8 +48,8 @@ pub(crate) struct EtcdConnection {
     origin: Origin,
     /// The asking end of the stream of watches, once there is one.
     watches: Option<mpsc::UnboundedSender<WatchRequest>>,
-    told: mpsc::Sender<Result<Told, EtcdError>>,
-    incoming: mpsc::Receiver<Result<Told, EtcdError>>,
+    told: mpsc::Sender<Result<Heard, EtcdError>>,
+    incoming: mpsc::Receiver<Result<Heard, EtcdError>>,
     tasks: JoinSet<()>,
 }
 
@@ -71,13 +73,15 @@ impl EtcdConnection {
             revision: revision(header.revision),
         };
         let (told, incoming) = mpsc::channel(ANSWERS_WAITING_MAX);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(watch_room(member.clone(), told.clone()));
         Ok(Self {
             member,
             origin,
             watches: None,
             told,
             incoming,
-            tasks: JoinSet::new(),
+            tasks,
         })
     }
 
@@ -89,12 +93,17 @@ impl EtcdConnection {
             matches!(&request, MetadataRequest::Transact(transaction) if looks_only(transaction));
         self.tasks.spawn(async move {
             let answer = match member.carry_out(request).await {
-                Ok(answer) => Ok((token, answer)),
+                Ok(answer) => Ok(Heard::Answer((token, answer))),
                 Err(status) if is_look => Err(EtcdError::from(status)),
                 Err(status) => {
                     let error = refusal(&status);
-                    tracing::warn!("etcd: a request failed: {}", status.message());
-                    Ok((token, MetadataAnswer::Failed(error)))
+                    if error == MetadataError::Full {
+                        // It is logged when it begins, not for each that is refused.
+                        let _ = told.send(Ok(Heard::Full(true))).await;
+                    } else {
+                        tracing::warn!("etcd: a request failed: {}", status.message());
+                    }
+                    Ok(Heard::Answer((token, MetadataAnswer::Failed(error))))
                 }
             };
             // A connection that is over takes no answers.
@@ -147,7 +156,7 @@ impl way::Connection for EtcdConnection {
         }
     }
 
-    async fn receive(&mut self) -> Result<Told, ConnectError> {
+    async fn receive(&mut self) -> Result<Heard, ConnectError> {
         let told = self.incoming.recv().await;
         Ok(told.expect("this end of the channel has a sender")?)
     }
@@ -166,11 +175,24 @@ pub(super) async fn connect(address: &str) -> Result<Channel, EtcdError> {
         .map_err(|error| EtcdError::Connect(Arc::new(error)))
 }
 
+/// Tells again and again whether etcd is full, until nobody listens.
+async fn watch_room(member: Member, told: mpsc::Sender<Result<Heard, EtcdError>>) {
+    loop {
+        // A member in trouble is found out by other requests.
+        if let Ok(is_full) = member.is_full().await
+            && told.send(Ok(Heard::Full(is_full))).await.is_err()
+        {
+            return;
+        }
+        sleep(FULL_LOOK).await;
+    }
+}
+
 /// Carries watches until their stream ends, and tells how.
 async fn watch(
     member: Member,
     requests: mpsc::UnboundedReceiver<WatchRequest>,
-    told: mpsc::Sender<Result<Told, EtcdError>>,
+    told: mpsc::Sender<Result<Heard, EtcdError>>,
 ) {
     let error = match follow(&member, requests, &told).await {
         Ok(()) => return,
@@ -184,7 +206,7 @@ async fn watch(
 async fn follow(
     member: &Member,
     requests: mpsc::UnboundedReceiver<WatchRequest>,
-    told: &mpsc::Sender<Result<Told, EtcdError>>,
+    told: &mpsc::Sender<Result<Heard, EtcdError>>,
 ) -> Result<(), EtcdError> {
     let requests = UnboundedReceiverStream::new(requests);
     let mut answers = member.watch(requests).await?;
@@ -193,7 +215,7 @@ async fn follow(
         let Some(one) = watches.answered(answer)? else {
             continue;
         };
-        if told.send(Ok(one)).await.is_err() {
+        if told.send(Ok(Heard::Answer(one))).await.is_err() {
             return Ok(());
         }
     }

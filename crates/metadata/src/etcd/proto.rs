@@ -286,3 +286,14 @@ pub(super) struct MemberInfo {
     #[prost(string, repeated, tag = "4")]
     pub(super) client_urls: Vec<String>,
 }
+
+/// Of the service `Maintenance`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StatusRequest {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StatusResponse {
+    /// What is wrong, alarms among it, in words.
+    #[prost(string, repeated, tag = "8")]
+    pub(super) errors: Vec<String>,
+}

@@ -71,11 +71,18 @@ pub(crate) struct Cluster {
     members: Vec<Member>,
     /// Rises when it is restored from a backup, which makes new members.
     generation: u32,
+    /// Beside those that every member has.
+    options: Vec<String>,
 }
 
 impl Cluster {
     /// Starts so many members, and waits until they are one cluster.
     pub(crate) fn start(release: Release, count: usize) -> Self {
+        Self::start_with(release, count, &[])
+    }
+
+    /// The same, with more options.
+    pub(crate) fn start_with(release: Release, count: usize, options: &[&str]) -> Self {
         let ports = free_ports(2 * count);
         let members = ports
             .chunks(2)
@@ -90,6 +97,7 @@ impl Cluster {
             folder: tempfile::tempdir().unwrap(),
             members,
             generation: 0,
+            options: options.iter().map(|&option| option.to_owned()).collect(),
         };
         cluster.start_all();
         cluster
@@ -166,6 +174,7 @@ impl Cluster {
             .args(["--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &self.initial()])
             .args(["--initial-cluster-state", "new"])
+            .args(&self.options)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -248,6 +257,18 @@ impl Cluster {
         let mut revisions = lines.filter_map(|line| line.strip_prefix("\"Revision\" : "));
         let revision = revisions.next().expect("etcdctl names it");
         self.ctl(&["--endpoints", &addresses, "compact", revision])
+            .unwrap();
+    }
+
+    /// What an operator does when it is full.
+    pub(crate) fn make_room(&self) {
+        self.compact();
+        for place in 0..self.members.len() {
+            let address = self.address(place);
+            self.ctl(&["--endpoints", &address, "defrag"]).unwrap();
+        }
+        let addresses = self.endpoints();
+        self.ctl(&["--endpoints", &addresses, "alarm", "disarm"])
             .unwrap();
     }
 
