@@ -39,6 +39,7 @@ struct Report {
     volumes: BTreeMap<VolumeId, LocalVolume>,
     slices: BTreeMap<SliceId, LocalSlice>,
     metadata: LocalMetadata,
+    metadata_full: bool,
     /// To which nodes something is copied, and how many bytes in a second.
     syncs: BTreeMap<NodeId, u64>,
     /// For how many seconds nodes have been silent, if it steers.
@@ -63,6 +64,7 @@ impl Report {
             volumes: volumes.map(|one| (VolumeId(one.volume), one)).collect(),
             slices: slices.collect(),
             metadata: report.metadata,
+            metadata_full: report.metadata_full,
             syncs: report
                 .syncs
                 .iter()
@@ -130,6 +132,11 @@ impl Reports {
     /// Whether a node that is up follows the metadata.
     pub(crate) fn metadata(&self, node: NodeId) -> Option<LocalMetadata> {
         Some(self.nodes.get(&node)?.metadata)
+    }
+
+    /// Whether a node says that the metadata is full.
+    pub(crate) fn metadata_full(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|it| it.metadata_full)
     }
 
     /// For how many seconds a node has been silent, as whoever steers counts it.

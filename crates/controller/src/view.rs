@@ -79,6 +79,7 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
             Health::Unavailable => volumes.unavailable += 1,
         }
     }
+    alerts.extend(metadata_alert(inventory, reports));
     alerts.sort_by_key(|alert| Reverse(alert.severity));
     let records = inventory.volumes.values().map(|volume| &volume.record);
     let promised = records.map(|record| record.bytes * record.policy.copies() as u64);
@@ -93,6 +94,22 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
         alerts,
         revision: inventory.revision.0,
     }
+}
+
+/// That the metadata takes no change, if any node says so: it is told once.
+fn metadata_alert(inventory: &Inventory, reports: &Reports) -> Option<Alert> {
+    let mut nodes = inventory.nodes.keys();
+    nodes
+        .any(|node| reports.metadata_full(*node))
+        .then(|| Alert {
+            severity: Severity::Error,
+            subject: "metadata".to_owned(),
+            detail: format!(
+                "{}: {}",
+                node_findings::METADATA_FULL,
+                node_findings::METADATA_ROOM
+            ),
+        })
 }
 
 /// What there is to know about a node.

@@ -9,7 +9,9 @@ use holdfast_api::documents::{
     LocalScrub, LocalSlice, LocalStall, LocalSync, LocalVolume, ReplicaCondition, Room,
 };
 use holdfast_engine::{Checked, Condition, NodeStatus, ReplicaStatus, Usage, VolumeStatus};
+use holdfast_metadata::client::Status;
 use holdfast_model::{Incarnation, NodeId, PAGE_SIZE, SliceId};
+use tokio::sync::watch;
 
 use crate::config::NodeConfig;
 use crate::paths::Place;
@@ -23,6 +25,8 @@ pub(crate) struct Reporter {
     incarnation: Incarnation,
     /// Where absent devices were.
     known: BTreeMap<u16, Place>,
+    /// How it stands with the metadata, once there is a client of it.
+    metadata: Option<watch::Receiver<Status>>,
     /// Reports that were made.
     made: u64,
     /// What joining replicas have, by slice and node.
@@ -43,6 +47,7 @@ impl Reporter {
             node: config.node.0,
             name: config.name.clone(),
             incarnation: Incarnation::ZERO,
+            metadata: None,
             made: 0,
             joining: Rates::default(),
             brought: Rates::default(),
@@ -54,6 +59,11 @@ impl Reporter {
     /// The devices are open: this is which start of theirs it is.
     pub(crate) fn opened(&mut self, incarnation: Incarnation) {
         self.incarnation = incarnation;
+    }
+
+    /// From now on there is a client of the metadata.
+    pub(crate) fn follow(&mut self, metadata: watch::Receiver<Status>) {
+        self.metadata = Some(metadata);
     }
 
     /// The report for this state of the engine; `names` has the paths of disks by their numbers.
@@ -74,6 +84,7 @@ impl Reporter {
             background_rate: status.background_rate,
             metadata: metadata(status),
             rejected: status.rejection.as_ref().map(ToString::to_string),
+            metadata_full: self.metadata.as_ref().is_some_and(is_full),
             syncs: self.syncs(status),
             // Who steers knows.
             silent: Vec::new(),
@@ -149,6 +160,10 @@ fn metadata(status: &NodeStatus) -> LocalMetadata {
     } else {
         LocalMetadata::Unreached
     }
+}
+
+fn is_full(status: &watch::Receiver<Status>) -> bool {
+    matches!(*status.borrow(), Status::Connected { is_full: true, .. })
 }
 
 /// What there is to say of a replica that neither leads without ado nor follows.

@@ -134,12 +134,8 @@ fn run_logged<A: Api>(
         let mut reporter = Reporter::new(config, paths.known());
         let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
         let (desk, orders) = devices::desk(paths, told.clone());
-        // The threads of the services end with this.
-        let Services {
-            session,
-            stalls,
-            stop: _stop,
-        } = Services::start(config, api, told, desk, make_api)?;
+        let services = Services::start(config, api, told, desk, make_api)?;
+        reporter.follow(services.metadata);
         let mut out = Output::default();
         let engine = Engine::new(
             EngineConfig {
@@ -154,10 +150,10 @@ fn run_logged<A: Api>(
             engine,
             disks,
             network,
-            session,
+            session: services.session,
             reporter,
             room: RoomWatch::default(),
-            stalls,
+            stalls: services.stalls,
             report,
             report_due: Instant::now(),
             names: names(config, &found),
@@ -165,7 +161,10 @@ fn run_logged<A: Api>(
             end: None,
             out,
         };
-        reactor.run(signals).await
+        let ended = reactor.run(signals).await;
+        // The threads of the services end with this.
+        drop(services.stop);
+        ended
     });
     // A name that is being looked up may take long, and nobody waits for it any more.
     runtime.shutdown_background();

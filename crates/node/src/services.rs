@@ -51,6 +51,8 @@ pub struct ApiParts {
 /// The data path's end of what runs beside it. Dropping it ends the threads.
 pub(crate) struct Services {
     pub(crate) session: Session,
+    /// How it stands with the metadata.
+    pub(crate) metadata: watch::Receiver<Status>,
     /// Where ended stalls go.
     pub(crate) stalls: StallSender,
     pub(crate) stop: [oneshot::Sender<()>; 2],
@@ -94,6 +96,7 @@ impl Services {
             devices: devices.clone(),
         };
         drop(within);
+        let metadata = status.clone();
         let (stop_beside, stopped) = oneshot::channel::<()>();
         start("services", move || {
             beside.block_on(async {
@@ -116,6 +119,7 @@ impl Services {
         })?;
         Ok(Self {
             session,
+            metadata,
             stalls,
             stop: [stop_beside, stop_api],
         })

@@ -42,6 +42,9 @@ pub struct LocalReport {
     /// what to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<String>,
+    /// Whether the metadata that it reaches is full, and takes no change.
+    #[serde(default)]
+    pub metadata_full: bool,
     /// The nodes that replicas led here bring something to, and how fast that goes.
     #[serde(default)]
     pub syncs: Vec<LocalSync>,

@@ -76,6 +76,8 @@ pub enum FindingKind {
     MetadataLost,
     /// The node that answers is not registered: another one has its number, or its name.
     NotRegistered,
+    /// The metadata that a node reaches is full, and takes no change.
+    MetadataFull,
     /// A node has registered, and waits to be admitted.
     NotAdmitted,
     /// A node is in maintenance.

@@ -11,6 +11,13 @@ use super::explain::{metadata_words, remedy, start, wait};
 use super::{device_findings, drain, standing};
 use crate::reports::Reports;
 
+/// How it is with metadata that is full.
+pub(crate) const METADATA_FULL: &str = "is full: etcd takes no change, so no volume is made, no dead node is taken out, \
+                                        no slice is taken over";
+/// What helps then.
+pub(crate) const METADATA_ROOM: &str = "compact etcd's history, then `etcdctl defrag` for each member, then `etcdctl alarm \
+                                        disarm`; if it is full again soon, raise its quota";
+
 /// What there is to know.
 pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) -> Vec<Finding> {
     let (node, name) = (record.node, record.name.as_str());
@@ -27,6 +34,9 @@ pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
         Some(_) if !reports.is_open(node) => findings.push(shut(name)),
         Some(LocalMetadata::Followed) => {}
         Some(metadata) => findings.push(astray(name, metadata)),
+    }
+    if reports.metadata_full(node) {
+        findings.push(metadata_full());
     }
     findings.extend(device_findings::of(reports, record));
     findings.extend(full(reports, node, name));
@@ -146,6 +156,20 @@ fn astray(name: &str, metadata: LocalMetadata) -> Finding {
         ..finding(
             FindingKind::MetadataLost,
             format!("it {}", metadata_words(metadata)),
+        )
+    }
+}
+
+/// Whichever node says it: there is one metadata.
+fn metadata_full() -> Finding {
+    Finding {
+        waits_for: vec![wait("an operator to make room in etcd")],
+        remedies: vec![remedy(format!(
+            "{METADATA_ROOM}; see \"When etcd is full\" in docs/deployment.md"
+        ))],
+        ..finding(
+            FindingKind::MetadataFull,
+            format!("the metadata that it reaches {METADATA_FULL}"),
         )
     }
 }

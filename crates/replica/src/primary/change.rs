@@ -65,7 +65,9 @@ impl Kind {
     /// Whose part changes, if anybody's: in a hand-over it is that of `own`.
     fn subject(self, own: NodeId) -> Option<NodeId> {
         match self {
-            Self::Remove { node, .. } | Self::Join(node) | Self::Complete { node, .. } => Some(node),
+            Self::Remove { node, .. } | Self::Join(node) | Self::Complete { node, .. } => {
+                Some(node)
+            }
             Self::HandOver { .. } => Some(own),
             Self::Add(_) | Self::Release(_) | Self::Prefer | Self::Confirm => None,
         }

@@ -525,6 +525,32 @@ fn a_drain_that_cannot_go_on_says_why() {
     assert_eq!(waits(&not_served), [moves, (served, None)]);
 }
 
+/// There is one metadata: whoever says that it is full, the cluster is told once.
+#[test]
+fn metadata_that_is_full_is_told_with_what_helps() {
+    let inventory = two_of(Membership::InSync);
+    let full = |report: LocalReport| LocalReport {
+        metadata_full: true,
+        ..report
+    };
+    let reports = Reports::of([full(serves(1, &[0, 1])), full(idle(2)), idle(3)]);
+    let status = status(&inventory, &reports);
+    let [alert] = &said(&status)[..] else {
+        panic!("one alert: {:?}", status.alerts);
+    };
+    assert!(alert.starts_with("error: metadata: is full:"), "{alert}");
+    assert!(alert.contains("etcdctl alarm disarm"), "{alert}");
+    assert!(status.protection.protected, "copies are no worse for it");
+    let explained = explain(&inventory, &reports);
+    let found: Vec<_> = explained
+        .nodes
+        .iter()
+        .map(|node| (node.node.as_str(), node.findings[0].kind))
+        .collect();
+    let kind = FindingKind::MetadataFull;
+    assert_eq!(found, [("n1", kind), ("n2", kind)]);
+}
+
 #[test]
 fn copies_that_share_a_site_are_told_with_what_they_wait_for() {
     let mut inventory = two_of(Membership::InSync);
