@@ -287,6 +287,10 @@ impl Replica {
             Some(Standing::Joining { stable, sync }) => (stable, sync),
             Some(Standing::Damaged { stable }) => (stable, Epoch::ZERO),
         };
+        // With its device it is whole again. As long as it counts it does not give its place away.
+        if self.lacks && self.fills_place() {
+            return;
+        }
         let (slice, store) = (self.slice, self.me.store);
         // Whoever has nothing may have had something when it last offered itself.
         let usable = self.state.is_some() && !self.is_useless;
@@ -301,6 +305,13 @@ impl Replica {
             }
             .into(),
         );
+    }
+
+    /// Whether the record counts the store here as in sync.
+    fn fills_place(&self) -> bool {
+        let record = self.record.as_ref();
+        let mine = record.and_then(|record| record.replica(self.me.node));
+        mine.is_some_and(|it| it.membership == Membership::InSync && it.store == self.me.store)
     }
 
     /// Whether there is somebody to offer this replica to.

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - an entry commits when it is durable here and at every in-sync replica that has begun the
-//!   epoch, and no replica that was left out may still serve reads;
+//!   epoch, and no replica that was left out may still serve reads; what hosts want commits in no fewer copies
+//!   than the record asks for;
 //! - as long as it is not known how a change ended, both configurations' rules hold: a replica that may
 //!   be in sync by now is needed for commits, and may lead once the lease here has ended;
 //! - it serves reads only while every in-sync replica grants it the lease;
@@ -12,6 +13,7 @@
 mod admission;
 mod catch_up;
 mod change;
+mod copies;
 mod lease;
 mod member;
 mod settle;
@@ -111,20 +113,10 @@ impl Primary {
         self.members.values().any(Member::is_joining)
     }
 
-    /// How many copies are in sync.
-    fn copies(&self) -> usize {
-        1 + self.in_sync_members().count()
-    }
-
     /// How long the disk here has been busy with the oldest of this slice's appends.
     pub(crate) fn append_age(&self, now: Instant) -> Duration {
         let oldest = self.unfinished.front();
         oldest.map_or(Duration::ZERO, |(_, since)| now.since(*since))
-    }
-
-    /// Whether a copy can be taken out.
-    pub(crate) fn has_spare(&self) -> bool {
-        self.copies() > self.copies_min && !self.unconfirmed
     }
 
     /// The replicas without which the epoch's first entry does not commit, and that do not have it.
@@ -143,15 +135,6 @@ impl Primary {
             .filter(|(_, member)| member.fails_at().is_some_and(|at| at <= now))
             .map(|(node, _)| node)
             .collect()
-    }
-
-    /// Whether nothing commits because an in-sync replica is gone that cannot be taken out.
-    fn waits_in_vain(&self, context: &dyn Context) -> bool {
-        let now = context.now();
-        let gone = |(node, member): (NodeId, &Member)| {
-            member.loss(now, context.peer(node)) == Some(member::Loss::Gone)
-        };
-        !self.has_spare() && self.in_sync_members().any(gone)
     }
 
     /// Whether changes are numbered: from the beginning of the epoch on, for they are committed after
@@ -367,6 +350,9 @@ impl Replica {
             return;
         }
         primary.commit_gate = Instant::ZERO;
+        if primary.lacks_copies() {
+            return;
+        }
         let completing = primary.completing();
         let members = primary.members.iter();
         let needed = members.filter(|(node, member)| {
@@ -549,7 +535,13 @@ impl Replica {
             .filter(|replica| replica.node != self.me.node)
         {
             let old = primary.members.remove(&replica.node);
-            let old = old.filter(|member| member.store == replica.store);
+            let is_same = |member: &Member| member.store == replica.store;
+            let stays =
+                replica.membership == Membership::InSync && old.as_ref().is_some_and(is_same);
+            if let Some(old) = old.as_ref().filter(|_| !stays) {
+                primary.commit_gate = primary.commit_gate.max(old.read_lease_until);
+            }
+            let old = old.filter(is_same);
             let member = match replica.membership {
                 Membership::InSync => match old {
                     Some(old) => old.in_sync_next(now),
@@ -560,12 +552,7 @@ impl Replica {
                     (None, Some(sync)) => Member::joining(replica.store, sync, now),
                     (None, None) => unreachable!("nobody else is left joining by a change of ours"),
                 },
-                Membership::Absent { .. } => {
-                    if let Some(old) = old {
-                        primary.commit_gate = primary.commit_gate.max(old.read_lease_until);
-                    }
-                    continue;
-                }
+                Membership::Absent { .. } => continue,
             };
             members.insert(replica.node, member);
         }

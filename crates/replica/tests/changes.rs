@@ -365,3 +365,126 @@ fn the_only_good_replica_waits_for_its_device() {
     assert_eq!(lab.contents(leader), expected);
     assert_eq!(lab.contents(other), expected);
 }
+
+/// A slice of three copies, of which one is gone for good: no more can be spared. There is something in it.
+fn two_of_three() -> Lab {
+    let mut lab = Lab::new(3, 2);
+    for page in 0..4 {
+        assert_eq!(
+            lab.outcome_of_write(1, page * 64, 1),
+            Some(OutcomeCode::Done)
+        );
+    }
+    lab.pass(SECOND);
+    lab.kill(3);
+    lab.pass_until(SECOND, "node 3 is out", |lab| !lab.is_in_sync(3));
+    lab.write(1, 0, 1, 2);
+    lab.pass(SECOND);
+    assert!(lab.leads(1) && lab.reads(2));
+    lab
+}
+
+/// Writes are done again, and both have all.
+fn goes_on_with(lab: &mut Lab, number: u16) {
+    let is_back = |lab: &Lab| lab.leads(1) && lab.is_in_sync(number) && lab.reads(number);
+    lab.pass_until(20 * SECOND, "it counts, and is read", is_back);
+    let command = lab.write(1, 64, 1, 3);
+    lab.pass(SECOND);
+    assert_eq!(lab.outcome(1, command), Some(OutcomeCode::Done));
+    assert_eq!(lab.contents(1), lab.contents(number));
+    assert_eq!(lab.contents(1).len(), 4);
+}
+
+/// A replica that cannot be spared has lost what it had. It is brought that again in its own place.
+#[test]
+fn who_cannot_be_spared_and_lost_its_copy_joins_in_its_place() {
+    for (restarts, lose) in [
+        (false, Lab::lose_state as fn(&mut Lab, u16)),
+        (false, Lab::replace_disks),
+        (false, Lab::spoil),
+        (true, Lab::lose_state),
+        (true, Lab::replace_disks),
+        (true, Lab::spoil),
+    ] {
+        let mut lab = two_of_three();
+        if restarts {
+            lab.kill(1);
+        }
+        lab.kill(2);
+        lose(&mut lab, 2);
+        if restarts {
+            lab.start(1);
+        }
+        lab.start(2);
+        goes_on_with(&mut lab, 2);
+    }
+}
+
+/// Meanwhile there is one copy: what was numbered before waits for the second, whoever restarts.
+#[test]
+fn nothing_commits_in_one_copy_while_the_second_is_made_again() {
+    for restarts in [false, true] {
+        let mut lab = two_of_three();
+        lab.kill(2);
+        let command = lab.write(1, 64, 1, 9);
+        lab.replace_disks(2);
+        lab.let_copies(2, Some(0));
+        lab.start(2);
+        let joins = |lab: &Lab| matches!(lab.membership(2), Membership::Joining { .. });
+        lab.pass_until(10 * SECOND, "node 2 joins", joins);
+        lab.pass(SECOND);
+        assert_eq!(lab.contents(1).get(&64), Some(&1));
+        assert_eq!(lab.outcome_of_write(1, 128, 5), Some(OutcomeCode::NotReady));
+        if restarts {
+            lab.kill(1);
+            lab.start(1);
+            lab.pass(5 * SECOND);
+            assert_eq!(lab.contents(1).get(&64), Some(&1));
+        } else {
+            assert_eq!(lab.outcome(1, command), None);
+        }
+        lab.let_copies(2, None);
+        lab.pass_until(20 * SECOND, "node 2 is in sync", |lab| lab.is_in_sync(2));
+        lab.pass(SECOND);
+        assert_eq!(lab.contents(1).get(&64), Some(&9));
+        goes_on_with(&mut lab, 2);
+    }
+}
+
+/// What is on a device that is absent is not gone: the one that has it keeps its place, and counts again when the
+/// device is back.
+#[test]
+fn who_cannot_be_spared_and_lacks_a_device_waits_for_it() {
+    let mut lab = two_of_three();
+    lab.kill(2);
+    lab.device_away(2, true);
+    lab.start(2);
+    for _ in 0..10 {
+        lab.pass(SECOND);
+        assert!(lab.is_in_sync(2));
+    }
+    lab.kill(2);
+    lab.device_away(2, false);
+    lab.start(2);
+    goes_on_with(&mut lab, 2);
+}
+
+/// A node comes in the place of one that is gone for good and cannot be spared, though its primary has begun an
+/// epoch in which nothing commits without that one.
+#[test]
+fn a_wished_node_comes_in_the_place_of_one_that_cannot_be_spared() {
+    for restarts in [false, true] {
+        let mut lab = two_of_three();
+        lab.kill(2);
+        if restarts {
+            lab.kill(1);
+            lab.start(1);
+        }
+        lab.add_node(4);
+        lab.pass(5 * SECOND);
+        assert_eq!(lab.leads(1), !restarts);
+        lab.wish(Some((&[1, 4], 1)));
+        lab.pass_until(20 * SECOND, "it is as wished", Lab::is_as_wished);
+        goes_on_with(&mut lab, 4);
+    }
+}

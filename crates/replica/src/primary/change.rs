@@ -5,6 +5,8 @@
 //! - nobody is taken out if too few copies would remain;
 //! - one replica at most is out because it was slow, and not for being as slow as the primary;
 //! - a replica that has been away joins first, whatever the record says of it;
+//! - a place in sync is given to one that joins only if the copy that was meant is gone: the node has another store,
+//!   or the replica says so;
 //! - a hand-over of which it is not known what became is proposed again only to an heir that is well: the one
 //!   here, which may be the last good copy, is left out by it.
 
@@ -18,7 +20,7 @@ use crate::candidate::Proposal;
 use crate::conduct::Fault;
 use crate::state::State;
 use crate::timing::SILENT_FOR_READS;
-use crate::{Context, Milestone, Peer, Replica, Role, Wait};
+use crate::{Context, Milestone, Replica, Role, Wait};
 
 /// The version of the protocol from which on replicas say what is in their blocks.
 const DIGESTS_SINCE: u16 = 2;
@@ -125,7 +127,7 @@ impl Replica {
         peer: NodeId,
         request: &JoinRequest,
     ) {
-        let Some(Peer { incarnation, .. }) = context.peer(peer) else {
+        let Some(there) = context.peer(peer) else {
             return;
         };
         let Role::Primary(primary) = &mut self.role else {
@@ -141,7 +143,10 @@ impl Replica {
             if member.has_begun() || member.store != request.store {
                 member.refuse();
             }
-            return;
+            // If it cannot be taken out, its place is all that there is for it.
+            if there.store != request.store || !member.gives_way_to(request.store) {
+                return;
+            }
         }
         let JoinRequest {
             store,
@@ -157,7 +162,7 @@ impl Replica {
                 stable,
                 usable,
                 sync,
-                incarnation,
+                incarnation: there.incarnation,
             },
         );
     }
@@ -255,12 +260,7 @@ impl Replica {
         if let Some(kind) = self.due_resignation(context) {
             return Some(kind);
         }
-        // Without an answer of somebody who cannot be spared nothing commits, the epoch's first entry
-        // included. If that one is lost for good, only a replica that joins in its place helps.
-        let mut members = primary.members.iter();
-        let is_stuck = members.any(|(node, member)| {
-            member.is_in_sync() && member.loss(context.now(), context.peer(*node)).is_some()
-        });
+        let is_stuck = primary.is_stuck(context);
         if !primary.is_serving() && !is_stuck {
             return None;
         }
@@ -271,24 +271,36 @@ impl Replica {
         if let Some(kind) = self.due_yield(context).filter(|_| !is_stuck) {
             return Some(kind);
         }
-        let now = context.now();
-        let mut offers = primary.offers.keys();
-        let offer = offers.find(|node| {
-            let peer = context.peer(**node);
-            let quick = peer.is_some_and(|peer| peer.append_age < SILENT_FOR_READS);
-            quick && !self.conduct.waits(now, **node) && !self.is_needless(context, **node)
-        });
-        let offer = offer.filter(|_| primary.is_syncing() || context.may_sync());
-        if let Some(node) = offer {
-            return Some(Kind::Join(*node));
+        if let Some(node) = self.due_offer(context) {
+            return Some(Kind::Join(node));
         }
         if !primary.is_serving() {
-            return None;
+            return self.due_addition(context);
         }
         self.due_addition(context)
             .or_else(|| self.due_return(context))
             .or_else(|| self.due_release(context))
             .or_else(|| self.due_preference(context))
+    }
+
+    /// Whose offer is taken up next.
+    fn due_offer(&self, context: &dyn Context) -> Option<NodeId> {
+        let now = context.now();
+        let Role::Primary(primary) = &self.role else {
+            return None;
+        };
+        // A member's place is given away only if it gives way, and nobody is left out of an unconfirmed record.
+        let has_place = |(node, offer): &(&NodeId, &Offer)| {
+            let member = primary.members.get(node);
+            member.is_none_or(|it| it.gives_way_to(offer.store) && !primary.unconfirmed)
+        };
+        let mut offers = primary.offers.iter().filter(has_place);
+        let (node, _) = offers.find(|(node, _)| {
+            let peer = context.peer(**node);
+            let quick = peer.is_some_and(|peer| peer.append_age < SILENT_FOR_READS);
+            quick && !self.conduct.waits(now, **node) && !self.is_needless(context, **node)
+        })?;
+        (primary.is_syncing() || context.may_sync()).then_some(*node)
     }
 
     /// A replica that has caught up. It counts once no entry that it was sent before the copy of its blocks can be

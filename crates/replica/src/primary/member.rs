@@ -7,7 +7,7 @@
 use holdfast_model::record::{Record, SliceRecord};
 use holdfast_model::{Entry, Epoch, Incarnation, NodeId, Sequence, StoreId};
 use holdfast_stdx::{Duration, Instant};
-use holdfast_wire::{Begin, Prepare, Prepared, Refused, Role as BeginRole};
+use holdfast_wire::{Begin, Prepare, Prepared, Refusal, Refused, Role as BeginRole};
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -100,6 +100,8 @@ pub(crate) struct Member {
     backlog: Vec<Entry>,
     /// It said that it will not do.
     refused: bool,
+    /// It said, in this epoch, that it is not what the record takes it for.
+    is_another: bool,
 }
 
 impl Member {
@@ -147,6 +149,7 @@ impl Member {
             told_committed: Sequence::ZERO,
             backlog: Vec::new(),
             refused: false,
+            is_another: false,
         }
     }
 
@@ -305,6 +308,12 @@ impl Member {
         self.refused = true;
     }
 
+    /// Whether it counts as in sync, and its copy is gone: its node has another store, in which there is something
+    /// that wants to join, or the replica said itself that it is not what it is taken for.
+    pub(crate) fn gives_way_to(&self, store: StoreId) -> bool {
+        self.is_in_sync() && (self.is_another || self.store != store)
+    }
+
     fn sent(&mut self, now: Instant, entry: &Entry, committed: Sequence) {
         let bytes = entry.change.data_bytes();
         self.unanswered.push_back((entry.sequence, now, bytes));
@@ -367,6 +376,8 @@ impl Replica {
             member.refused = true;
             return;
         }
+        // Who refuses says so again, and may not be the one that did.
+        (member.refused, member.is_another) = (false, false);
         if member.is_joining() {
             prepare_catch_up(&mut self.marks, context, node, member);
         }
@@ -546,6 +557,7 @@ impl Replica {
             && let Some(member) = primary.members.get_mut(&peer)
         {
             member.refused = true;
+            member.is_another |= refused.refusal == Refusal::NotThatReplica;
         }
     }
 }
