@@ -24,6 +24,7 @@ impl Replica {
         record: Option<SliceRecord>,
         fresh: bool,
     ) {
+        self.is_deleted = record.is_none();
         match record {
             None => self.leave(context),
             Some(record) if self.is_from_the_past(&record) => {

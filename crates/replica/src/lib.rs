@@ -172,6 +172,8 @@ pub struct Replica {
     /// When the last grant for this slice went out, to anybody; or when this replica came to be in sync,
     /// which its primary may have been reading without.
     last_grant: Option<Instant>,
+    /// There is no record of the slice any more.
+    is_deleted: bool,
     /// What is here is of no use: it is to begin with nothing when it joins.
     is_useless: bool,
     /// A part of the contents was on a device that is absent. That is not kept: if the device is there again
@@ -210,6 +212,7 @@ impl Replica {
             conduct: Conduct::default(),
             early: VecDeque::new(),
             last_grant: Some(now),
+            is_deleted: false,
             is_useless: false,
             lacks: found.lacks,
             no_room: None,
@@ -266,6 +269,10 @@ impl Replica {
 
     /// A message came. Those that concern commands, leases and repair are the engine's.
     pub fn handle_message(&mut self, context: &mut dyn Context, peer: NodeId, message: &Message) {
+        // Whoever speaks of it has not heard so: what was kept of that now would stay for ever.
+        if self.is_deleted {
+            return;
+        }
         match message {
             Message::Begin(begin) => self.handle_begin(context, peer, begin),
             Message::Prepare(prepare) => self.handle_prepare(context, peer, prepare),
