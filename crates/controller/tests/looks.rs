@@ -9,6 +9,7 @@ use std::time::Duration;
 use holdfast_api::documents::{NodeChange, NodeOrder, NodeStanding, SettingsChange};
 use holdfast_api::{Api, ApiClient, ProblemKind, router, server};
 use holdfast_controller::{Controller, READERS_MAX};
+use holdfast_metadata::Store;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -111,7 +112,7 @@ async fn orders_are_obeyed_while_readers_wait() {
         rebalance: Some(false),
         ..SettingsChange::default()
     };
-    let changed = client.change_settings(&change).await.unwrap();
+    let changed = client.change_settings(change).await.unwrap();
     assert!(!changed.rebalance);
     for read in readers.join_all().await {
         if let Err(holdfast_api::client::ClientError::Problem(problem)) = read {

@@ -66,7 +66,7 @@ fn a_primary_that_is_deposed_unheard_leaves_the_record_of_the_next_one_alone() {
         nonce: 1,
         ..bench.record()
     };
-    bench.put(SliceRecord::key(SLICE), next.encode());
+    bench.put(&SliceRecord::key(SLICE), next.encode());
     bench.intend(ME, NodeStanding::Active);
     bench.pass(1000);
     assert_eq!(bench.record(), next);

@@ -107,9 +107,9 @@ impl Bench {
             recoveries: 0,
             incarnation_floor: Incarnation::ZERO,
         };
-        bench.put(CLUSTER_KEY.into(), cluster.encode());
+        bench.put(CLUSTER_KEY, cluster.encode());
         for (key, value) in documents {
-            bench.put(key.clone(), value.clone());
+            bench.put(key, value.clone());
         }
         bench.work();
         bench.pass(3000);
@@ -117,12 +117,12 @@ impl Bench {
     }
 
     /// Sets a key; whoever watches is told.
-    pub(crate) fn put(&mut self, key: String, value: Bytes) {
+    pub(crate) fn put(&mut self, key: &str, value: Bytes) {
         self.revision.0 += 1;
         let revision = self.revision;
-        self.keys.insert(key.clone(), (value, revision));
+        self.keys.insert(key.to_owned(), (value, revision));
         if let Some(token) = self.watch {
-            let events = vec![WatchEvent::Put(self.pair(&key))];
+            let events = vec![WatchEvent::Put(self.pair(key))];
             let answer = MetadataAnswer::Watched { revision, events };
             self.handle(Event::Metadata { token, answer });
             self.work();
@@ -137,7 +137,7 @@ impl Bench {
             standing,
             site: None,
         };
-        self.put(IntentRecord::key(node), intent.encode());
+        self.put(&IntentRecord::key(node), intent.encode());
     }
 
     /// Watches end: what is set from now on is known when everything is read again.
