@@ -35,7 +35,7 @@ const ORDERS_MAX: usize = 2;
 pub const LOOKS_MAX: usize = ORDERS_MAX + 3;
 /// Bytes in memory for each slice that a look sees, at most: what the metadata and three nodes answer, and what is made
 /// of it. In `docs/deployment.md` it is multiplied.
-pub const LOOK_BYTES_OF_SLICE_MAX: usize = 4 << 10;
+pub const LOOK_BYTES_OF_SLICE_MAX: usize = 5 << 10;
 /// After a look for readers passes as much time as it took, and at most so much, before the next one begins.
 const REST_MAX: Duration = Duration::from_millis(250);
 

@@ -11,7 +11,7 @@ use holdfast_model::record::NodeRecord;
 use holdfast_model::{DiskId, Incarnation, SliceId, StoreId};
 use holdfast_replica::{Found, Me, Replica};
 use holdfast_stdx::{Duration, Instant};
-use holdfast_store::{Expected, Recovered, Store, UseIds};
+use holdfast_store::{Expected, OpenError, Recovered, Store, UseIds};
 
 use crate::Notice;
 use crate::config::EngineConfig;
@@ -122,17 +122,28 @@ impl Engine {
         }
     }
 
-    pub(crate) fn open_failed(&mut self, error: holdfast_store::OpenError, out: &mut Output) {
-        let blank = matches!(error, holdfast_store::OpenError::Blank { .. });
-        if let Some(identity) = self.config.create.as_ref().filter(|_| blank) {
-            let own = self.record(identity.store, 0);
-            let registration = Registration::new(own, UseIds::NONE);
-            let cluster = &mut self.world.cluster;
-            cluster.look_first(self.config.cluster, registration);
-            return;
-        }
+    pub(crate) fn open_failed(&mut self, error: OpenError, out: &mut Output) {
+        let error = match self.begin_blank(error) {
+            Ok(()) => return,
+            Err(error) => error,
+        };
         self.life = Life::Stopped;
         out.push(Command::OpenFailed(error.into()));
+    }
+
+    /// If the devices are blank, and may be formatted, looks whether this node may. What cannot be formatted is told
+    /// whether the metadata answers or not.
+    fn begin_blank(&mut self, error: OpenError) -> Result<(), OpenError> {
+        let blank = matches!(error, OpenError::Blank { .. });
+        let Some(identity) = self.config.create.as_ref().filter(|_| blank) else {
+            return Err(error);
+        };
+        Store::may_create(&self.config.store, &self.config.devices, identity)?;
+        let own = self.record(identity.store, 0);
+        let registration = Registration::new(own, UseIds::NONE);
+        let cluster = &mut self.world.cluster;
+        cluster.look_first(self.config.cluster, registration);
+        Ok(())
     }
 
     /// Formats the blank devices.
