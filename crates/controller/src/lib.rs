@@ -374,11 +374,7 @@ fn unfinished(inventory: &Inventory, name: &VolumeName) -> Option<(Revision, usi
 impl Api for Controller {
     async fn status(&self) -> Result<Status, Problem> {
         let seen = self.view().await?;
-        let mut status = view::status(&seen.0, &seen.1);
-        let own = self.report();
-        let own = own.as_ref().and_then(view::rejected_alert);
-        status.alerts.splice(0..0, own);
-        Ok(status)
+        Ok(view::status(&seen.0, &seen.1))
     }
 
     async fn nodes(&self) -> Result<NodeList, Problem> {
@@ -388,13 +384,7 @@ impl Api for Controller {
 
     async fn explain(&self) -> Result<Explanation, Problem> {
         match (self.view().await, &self.local) {
-            (Ok(seen), local) => {
-                let mut explanation = view::explain(&seen.0, &seen.1);
-                let own = local.as_ref().map(|local| local.borrow().clone());
-                let own = own.as_ref().and_then(view::rejected);
-                explanation.nodes.splice(0..0, own);
-                Ok(explanation)
-            }
+            (Ok(seen), _) => Ok(view::explain(&seen.0, &seen.1)),
             // One node says at least what it knows by itself.
             (Err(problem), Some(local)) if problem.kind == ProblemKind::Unavailable => {
                 Ok(view::unreached(&local.borrow()))
@@ -533,7 +523,6 @@ impl Api for Controller {
         };
         let question = stalls::question(volume, query);
         let local = self.node_here().ok();
-        let local = local.filter(|(report, _)| report.rejected.is_none());
         let local = local.map(|(report, kept)| kept.answer(&report, question));
         let answers = stalls::collect(inventory, local, question).await;
         Ok(stalls::document(inventory, &answers, volume, query.limit))

@@ -23,22 +23,18 @@ use holdfast_model::record::{
     CLUSTER_KEY, IntentRecord, NodeRecord, NodeStanding, Record, ScrubRecord, ScrubbedRecord,
     SettingsRecord, SliceRecord, VolumeRecord, WishRecord,
 };
-use holdfast_model::report::NotedAt;
 use holdfast_model::{ClusterId, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_replica::Proposed;
 use holdfast_stdx::{Bytes, Duration, Instant};
 
-use crate::Notice;
 use crate::notes::Notes;
-use crate::past::Past;
-use crate::registration::Registration;
+use crate::past::{Astray, Past};
+use crate::registration::{Registration, Step};
 
 mod documents;
 mod key;
-mod standing;
 
 use key::Key;
-use standing::Standing;
 
 /// Everything of ours in the metadata.
 const PREFIX: &str = "/holdfast/";
@@ -53,11 +49,7 @@ const RETRY: Duration = Duration::from_millis(200);
 enum Purpose {
     /// To read this node's own record.
     Introduce,
-    /// To say that this process wants to be its node, whose record is another's.
-    Bid,
     Register,
-    /// To delete such a bid of somebody else.
-    Object,
     List,
     Watch,
     Refresh(SliceId),
@@ -69,8 +61,6 @@ enum Purpose {
 /// What changed in the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// This node's number is nobody else's: its blank devices may be formatted.
-    Free,
     /// This node is registered, as this start.
     Registered(Incarnation),
     /// The metadata knows of a use of this node's store that the store itself does not.
@@ -93,8 +83,10 @@ pub(crate) enum Change {
     Scrub,
     /// What was said of a slice's part in one is kept, or has to be said again.
     SaidScrubbed(SliceId),
-    /// Something that people should read.
-    Tell(Notice),
+    /// The document at a key cannot be read, and is passed over.
+    Unreadable(String),
+    /// The metadata is not followed any more, or again if there is no reason.
+    Astray(Option<Astray>),
 }
 
 /// The view, and the requests under way.
@@ -115,7 +107,6 @@ pub(crate) struct Cluster {
     pub(crate) unreadable: BTreeSet<String>,
     registration: Option<Registration>,
     registered: bool,
-    standing: Standing,
     refreshing: BTreeSet<SliceId>,
     /// What was asked for what, and the highest revision that had been seen then.
     requests: BTreeMap<MetadataToken, (Purpose, Revision)>,
@@ -132,14 +123,6 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Looks whether the number is another node's, before this one, whose devices are blank, has a store.
-    pub(crate) fn look_first(&mut self, cluster: ClusterId, registration: Registration) {
-        self.past = Past::new(cluster, BTreeSet::new(), NotedAt::default());
-        self.registration = Some(registration);
-        self.standing.begin_blank();
-        self.introduce();
-    }
-
     /// Registers this node, which holds these slices and has these notes, then reads everything.
     pub(crate) fn start(
         &mut self,
@@ -302,8 +285,7 @@ impl Cluster {
         };
         let after = self.past.astray();
         if after.is_some() != before.is_some() {
-            let notice = after.map_or(Notice::MetadataFollowed, Notice::MetadataAstray);
-            self.changes.push_back(Change::Tell(notice));
+            self.changes.push_back(Change::Astray(after));
         }
         if !is_ours {
             self.not_ours(now, &purpose);
@@ -318,12 +300,6 @@ impl Cluster {
             (Purpose::Register, MetadataAnswer::Transacted(outcome)) if outcome.succeeded => {
                 self.registered();
             }
-            (Purpose::Bid, MetadataAnswer::Transacted(outcome)) => {
-                self.bid_answered(now, Some(&outcome));
-            }
-            (Purpose::Bid, _) => self.bid_answered(now, None),
-            (Purpose::Object, MetadataAnswer::Transacted(_)) => {}
-            (Purpose::Object, _) => self.objection_failed(now),
             (Purpose::Introduce | Purpose::Register, _) => self.register_retry = Some(now + RETRY),
             (Purpose::Refresh(slice), MetadataAnswer::Transacted(outcome)) => {
                 self.refreshed(slice, &outcome);
@@ -350,12 +326,7 @@ impl Cluster {
         let place = match purpose {
             Purpose::List => 0,
             Purpose::Introduce | Purpose::Refresh(_) => 1,
-            Purpose::Bid
-            | Purpose::Register
-            | Purpose::Object
-            | Purpose::Propose(..)
-            | Purpose::SayScrubbed(_)
-            | Purpose::Watch => {
+            Purpose::Register | Purpose::Propose(..) | Purpose::SayScrubbed(_) | Purpose::Watch => {
                 return self.past.follow(outcome.revision, at) && self.past.astray().is_none();
             }
         };
@@ -371,9 +342,7 @@ impl Cluster {
     /// An answer is not to be believed. Everything is read again until the right metadata is back.
     fn not_ours(&mut self, now: Instant, purpose: &Purpose) {
         match purpose {
-            Purpose::Introduce | Purpose::Bid | Purpose::Register => {
-                self.register_retry = Some(now + RETRY);
-            }
+            Purpose::Introduce | Purpose::Register => self.register_retry = Some(now + RETRY),
             Purpose::Propose(slice, _) => {
                 let unknown = Change::Proposed(*slice, Proposed::Unknown);
                 self.changes.push_back(unknown);
@@ -382,7 +351,7 @@ impl Cluster {
                 let said = Change::SaidScrubbed(record.slice);
                 self.changes.push_back(said);
             }
-            Purpose::Object | Purpose::List | Purpose::Refresh(_) | Purpose::Watch => {}
+            Purpose::List | Purpose::Refresh(_) | Purpose::Watch => {}
         }
         if self.registered && !self.is_listing() {
             self.retry = Some(now + RETRY);
@@ -424,10 +393,23 @@ impl Cluster {
         self.transact(Purpose::Introduce, vec![], ranges);
     }
 
+    fn introduced(&mut self, now: Instant, outcome: &TransactionOutcome) {
+        match self.own().read(outcome) {
+            Step::Done => self.registered(),
+            Step::Newer(key) => {
+                self.register_retry = Some(now + RETRY);
+                self.pass_over(key);
+            }
+            Step::Doubt => self.changes.push_back(Change::Doubtful),
+            Step::Replace(compare, success) => {
+                self.transact(Purpose::Register, compare, success);
+            }
+        }
+    }
+
     fn registered(&mut self) {
         self.registered = true;
         self.register_retry = None;
-        self.accepted();
         let incarnation = self.own().incarnation();
         self.notes.name(incarnation);
         self.changes.push_back(Change::Registered(incarnation));
@@ -463,7 +445,6 @@ impl Cluster {
         let watch = self.ask(Purpose::Watch, MetadataRequest::Watch { selector, from });
         self.requests.remove(&watch);
         self.watch = Some(watch);
-        self.object();
     }
 
     fn handle_watch(&mut self, now: Instant, answer: MetadataAnswer) {
@@ -483,7 +464,6 @@ impl Cluster {
                     }
                 }
                 self.notes.followed(revision);
-                self.object();
             }
             MetadataAnswer::WatchEnded(_) | MetadataAnswer::Failed(_) => {
                 self.watch = None;

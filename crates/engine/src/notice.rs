@@ -7,7 +7,7 @@ use holdfast_model::record::ScrubFindings;
 use holdfast_model::{DiskId, Epoch, NodeId, SliceId};
 use holdfast_store::{Absence, RottenSegment, Stray};
 
-use crate::{Astray, Rejection};
+use crate::Astray;
 
 /// How much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,19 +105,6 @@ pub enum Notice {
     Unreadable(String),
     /// The right metadata is back.
     MetadataFollowed,
-    /// This node is not registered: somebody else has its number, its name, or both.
-    Rejected(Rejection),
-    /// A process with other devices, which other nodes would reach at this address, started as this node, and is
-    /// rejected.
-    Bid {
-        /// Where.
-        peer: String,
-    },
-    /// The metadata says that another process is this node, with other devices: this one ends.
-    Displaced {
-        /// Where other nodes reach it.
-        peer: String,
-    },
     /// A device that was given is none of the store's.
     Stray(DiskId, Stray),
     /// A device has left the store.
@@ -149,7 +136,6 @@ impl Notice {
             | Self::Named(..)
             | Self::Released(..)
             | Self::MetadataFollowed
-            | Self::Rejected(Rejection::InQuestion { .. })
             | Self::DeviceLeft(_)
             | Self::HandedOver { slow: false, .. } => Severity::Info,
             Self::PeerDown(_)
@@ -162,15 +148,12 @@ impl Notice {
             | Self::Corrected(..)
             | Self::JournalRotten(_)
             | Self::StoreBehind
-            | Self::Bid { .. }
             | Self::Stray(..)
             | Self::NotThatReplica(_) => Severity::Warning,
             Self::Lost(..)
             | Self::MetadataBehind(..)
             | Self::NotKnownOf(..)
             | Self::MetadataAstray(_)
-            | Self::Rejected(_)
-            | Self::Displaced { .. }
             | Self::Unreadable(_)
             | Self::DeviceAbsent(..)
             | Self::DeviceFailed(..) => Severity::Error,
@@ -217,17 +200,6 @@ impl Notice {
                  written by a newer one? Update this node"
             ),
             Self::MetadataFollowed => formatter.write_str("the metadata is the right one again"),
-            Self::Rejected(rejection) => write!(formatter, "not registered: {rejection}"),
-            Self::Bid { peer } => write!(
-                formatter,
-                "another process, reached at {peer}, has started under this node's number and name, with other \
-                 devices: it is rejected. Is it a machine with a copy of this one's configuration? Give it a \
-                 number and a name of its own"
-            ),
-            Self::Displaced { peer } => write!(
-                formatter,
-                "another process, reached at {peer}, is this node by now, with other devices: this one ends"
-            ),
             _ => unreachable!("the others are told of elsewhere"),
         }
     }
@@ -303,10 +275,7 @@ impl Notice {
             | Self::NotKnownOf(..)
             | Self::MetadataAstray(_)
             | Self::Unreadable(_)
-            | Self::MetadataFollowed
-            | Self::Rejected(_)
-            | Self::Bid { .. }
-            | Self::Displaced { .. } => self.fmt_metadata(formatter),
+            | Self::MetadataFollowed => self.fmt_metadata(formatter),
             Self::JournalRotten(rotten) => write!(
                 formatter,
                 "the journal on device {} is bad at byte {}, in segment {}, from group {} of partition {} on: what is \

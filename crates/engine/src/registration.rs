@@ -7,8 +7,6 @@
 //!   self did;
 //! - a registration that was given up, and arrives late, never replaces a later one;
 //! - the record of a newer version is not replaced, nor that of a use: what it says of the past would be lost;
-//! - the record of a node with another store is not replaced if that node has another name, or objects: see
-//!   [`Rejection`]. Nor does a node take a name that another number has;
 //! - a store that was brought back from the past is registered only once nothing that it holds is
 //!   relied on any more: until then every start finds out anew.
 
@@ -16,17 +14,14 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use holdfast_model::Incarnation;
 use holdfast_model::metadata::{
     Compare, KeyValue, LeaseId, Operation, OperationResult, Revision, Selector, TransactionOutcome,
 };
 use holdfast_model::record::{
-    BidRecord, CLUSTER_KEY, ClusterRecord, NODES_PREFIX, NodeRecord, Record, RecordError, UseRecord,
+    CLUSTER_KEY, ClusterRecord, NodeRecord, Record, RecordError, UseRecord,
 };
-use holdfast_model::{Incarnation, NodeId};
-use holdfast_stdx::Instant;
 use holdfast_store::UseIds;
-
-use crate::rejection::{BID_LEFT, BID_TIME, Rejection};
 
 /// What to do after the record was read.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,14 +34,6 @@ pub(crate) enum Step {
     /// A newer version wrote what is under this key: to be asked again, until an operator has done something about
     /// it.
     Newer(String),
-    /// The number can be this node's, which has nothing yet: its devices may be formatted.
-    Free,
-    /// Somebody else is this node: to be asked again after a while.
-    Rejected(Rejection),
-    /// Somebody else may be: to bid for it.
-    Bid(Vec<Compare>, Vec<Operation>),
-    /// A bid is to stand for longer: to be asked again at this time.
-    Wait(Instant),
     /// To replace it.
     Replace(Vec<Compare>, Vec<Operation>),
 }
@@ -61,10 +48,6 @@ pub(crate) struct Registration {
     /// The record that was last proposed: whoever reads it again knows that it has been taken.
     proposed: bool,
     is_doubted: bool,
-    /// A bid of this start was there.
-    has_bid: bool,
-    /// The bid that is there, as of which revision, and since when that is known.
-    standing: Option<(Revision, Instant)>,
 }
 
 impl Registration {
@@ -78,23 +61,19 @@ impl Registration {
             use_ids,
             proposed: false,
             is_doubted: false,
-            has_bid: false,
-            standing: None,
         }
     }
 
-    /// What is read: this node's record, the cluster's, that of the use, the bid, and all nodes' records.
+    /// What is read: this node's record, the cluster's, and that of the use.
     pub(crate) fn ranges(&self) -> Vec<Operation> {
         let node = self.own.node;
         let keys = [
             NodeRecord::key(node),
             CLUSTER_KEY.into(),
             UseRecord::key(node),
-            BidRecord::key(node),
         ];
-        let keys = keys.into_iter().map(Selector::Key);
-        let all = keys.chain([Selector::Prefix(NODES_PREFIX.into())]);
-        all.map(Operation::Range).collect()
+        let ranges = keys.map(|key| Operation::Range(Selector::Key(key)));
+        ranges.into()
     }
 
     /// The first of them that a newer version wrote.
@@ -105,19 +84,8 @@ impl Registration {
         node.or(cluster).or(of_use)
     }
 
-    /// What keeps a node whose devices are blank from its number, by the records as they were read. A record of
-    /// the same name may be its own.
-    pub(crate) fn look(&self, outcome: &TransactionOutcome) -> Step {
-        if let Some(newer) = Self::newer(outcome) {
-            return Step::Newer(newer.key.clone());
-        }
-        let known = found(outcome, 0).and_then(|pair| NodeRecord::decode(&pair.value).ok());
-        let taken = self.taken(known.as_ref(), outcome);
-        taken.map_or(Step::Free, Step::Rejected)
-    }
-
     /// The records as they were read.
-    pub(crate) fn read(&mut self, now: Instant, outcome: &TransactionOutcome) -> Step {
+    pub(crate) fn read(&mut self, outcome: &TransactionOutcome) -> Step {
         if let Some(newer) = Self::newer(outcome) {
             return Step::Newer(newer.key.clone());
         }
@@ -125,16 +93,6 @@ impl Registration {
         let known = known_at.and_then(|pair| NodeRecord::decode(&pair.value).ok());
         if self.proposed && known.as_ref() == Some(&self.own) {
             return Step::Done;
-        }
-        if let Some(rejection) = self.taken(known.as_ref(), outcome) {
-            return Step::Rejected(rejection);
-        }
-        let is_other = |known: &&NodeRecord| known.store != self.own.store;
-        let bid = found(outcome, 3);
-        if let (Some(pair), Some(other)) = (known_at, known.as_ref().filter(is_other))
-            && let Some(step) = self.contest(now, other, pair, bid)
-        {
-            return step;
         }
         let of_use = found(outcome, 2).and_then(|pair| UseRecord::decode(&pair.value).ok());
         let lacks_use = |known| self.lacks_use_of(known, of_use.as_ref());
@@ -149,108 +107,7 @@ impl Registration {
         let before = before.max(floor(outcome));
         self.own.incarnation = before.next();
         self.proposed = true;
-        self.replace(known_at, bid)
-    }
-
-    /// Whether the number, or the name, is another node's. A name that this node had before it keeps, whoever
-    /// else has it: versions of before let that be.
-    fn taken(&self, known: Option<&NodeRecord>, outcome: &TransactionOutcome) -> Option<Rejection> {
-        let (node, own) = (self.own.node, &self.own.name);
-        if let Some(known) = known
-            && known.name == *own
-        {
-            return None;
-        }
-        if let Some(known) = known.filter(|known| known.store != self.own.store) {
-            let name = known.name.clone();
-            return Some(Rejection::Number { node, name });
-        }
-        let all = match outcome.results.get(4) {
-            Some(OperationResult::Range(found)) => found.as_slice(),
-            _ => &[],
-        };
-        let mut others = all
-            .iter()
-            .filter_map(|pair| NodeRecord::decode(&pair.value).ok());
-        let other = others.find(|other| other.node != node && other.name == *own)?;
-        let name = other.name;
-        let node = other.node;
-        Some(Rejection::Name { name, node })
-    }
-
-    /// What comes before the record of another store under the same name is replaced, at `pair`.
-    fn contest(
-        &mut self,
-        now: Instant,
-        other: &NodeRecord,
-        pair: &KeyValue,
-        bid: Option<&KeyValue>,
-    ) -> Option<Step> {
-        let Some(bid) = bid else {
-            self.standing = None;
-            if core::mem::take(&mut self.has_bid) {
-                let (node, peer) = (other.node, other.peer.clone());
-                return Some(Step::Rejected(Rejection::Running { node, peer }));
-            }
-            return Some(self.bid(pair, Revision(0)));
-        };
-        let revision = bid.mod_revision;
-        let since = match self.standing {
-            Some((standing, since)) if standing == revision => since,
-            _ => now,
-        };
-        self.standing = Some((revision, since));
-        let of = BidRecord::decode(&bid.value).ok();
-        let is_own = of.is_some_and(|bid| bid.store == self.own.store);
-        let due = since + if is_own { BID_TIME } else { BID_LEFT };
-        self.has_bid |= is_own;
-        if now < due {
-            return Some(Step::Wait(due));
-        }
-        (!is_own).then(|| self.bid(pair, revision))
-    }
-
-    /// Bids for the number, if its record and the bid are as they were read.
-    fn bid(&self, pair: &KeyValue, bid_at: Revision) -> Step {
-        let key = BidRecord::key(self.own.node);
-        let at = |key: &String, equals| {
-            let key = key.clone();
-            Compare::ModRevision { key, equals }
-        };
-        let compare = vec![at(&pair.key, pair.mod_revision), at(&key, bid_at)];
-        let bid = BidRecord {
-            schema: 1,
-            node: self.own.node,
-            store: self.own.store,
-            peer: self.own.peer.clone(),
-        };
-        let value = bid.encode();
-        let lease = LeaseId(0);
-        Step::Bid(compare, vec![Operation::Put { key, value, lease }])
-    }
-
-    /// The bid was put, as of this revision.
-    pub(crate) fn bid_stands(&mut self, now: Instant, revision: Revision) {
-        self.has_bid = true;
-        self.standing = Some((revision, now));
-    }
-
-    /// What may be this node's record, or not any more: why it is not registered while that is found out.
-    pub(crate) fn in_question(&self, outcome: &TransactionOutcome) -> Option<Rejection> {
-        let known = found(outcome, 0).and_then(|pair| NodeRecord::decode(&pair.value).ok())?;
-        let NodeRecord { node, peer, .. } = known;
-        Some(Rejection::InQuestion { node, peer })
-    }
-
-    /// Whether this record, under this node's number, says that another process is the node now. Each record
-    /// that replaces another is of a later start.
-    pub(crate) fn is_displaced_by(&self, record: &NodeRecord) -> bool {
-        record.store != self.own.store && record.incarnation > self.own.incarnation
-    }
-
-    /// Whether a bid to be this node is somebody else's.
-    pub(crate) fn is_bid_of_another(&self, bid: &BidRecord) -> bool {
-        bid.store != self.own.store
+        self.replace(known_at)
     }
 
     /// What the store holds is relied on no more, durably.
@@ -275,14 +132,12 @@ impl Registration {
         }
     }
 
-    /// With its own bid, if that has stood for long enough: whoever objects comes before or too late.
-    fn replace(&self, found: Option<&KeyValue>, bid: Option<&KeyValue>) -> Step {
+    fn replace(&self, found: Option<&KeyValue>) -> Step {
         let key = NodeRecord::key(self.own.node);
-        let still = |key: &String, pair: Option<&KeyValue>| Compare::ModRevision {
+        let compare = Compare::ModRevision {
             key: key.clone(),
-            equals: pair.map_or(Revision(0), |pair| pair.mod_revision),
+            equals: found.map_or(Revision(0), |pair| pair.mod_revision),
         };
-        let mut compare = vec![still(&key, found)];
         let of_use = UseRecord {
             schema: 1,
             node: self.own.node,
@@ -296,17 +151,7 @@ impl Registration {
             lease: LeaseId(0),
         };
         let of_use = put(UseRecord::key(self.own.node), of_use.encode());
-        let mut success = vec![put(key, self.own.encode()), of_use];
-        if let Some(bid) = bid.filter(|_| self.has_bid) {
-            compare.push(still(&bid.key, Some(bid)));
-            success.push(Operation::Delete(Selector::Key(bid.key.clone())));
-        }
-        Step::Replace(compare, success)
-    }
-
-    /// Which node it is.
-    pub(crate) fn node(&self) -> NodeId {
-        self.own.node
+        Step::Replace(vec![compare], vec![put(key, self.own.encode()), of_use])
     }
 
     /// Which start of the node this is. Meaningful once the registration is done.

@@ -1,11 +1,8 @@
-use alloc::string::ToString;
-
 use super::*;
-use holdfast_model::StoreId;
-use holdfast_stdx::{Bytes, Duration};
+use holdfast_model::{NodeId, StoreId};
+use holdfast_stdx::Bytes;
 
 const READ_AT: Revision = Revision(9);
-const NOW: Instant = Instant::ZERO;
 
 /// What is on the devices of a store: how often it was used, and the ids of its uses.
 #[derive(Clone, Copy)]
@@ -53,11 +50,12 @@ impl Devices {
 }
 
 fn proposed(registration: &mut Registration, before: Option<&NodeRecord>) -> NodeRecord {
-    let Step::Replace(compare, success) = registration.read(NOW, &holding(before)) else {
+    let Step::Replace(compare, success) = registration.read(&holding(before)) else {
         panic!("nothing was proposed yet, and nothing is doubtful");
     };
     let equals = Revision(if before.is_some() { 7 } else { 0 });
-    assert_eq!(compare, [at_node(equals)]);
+    let key = NodeRecord::key(NodeId(1));
+    assert_eq!(compare, [Compare::ModRevision { key, equals }]);
     let [
         Operation::Put { value, .. },
         Operation::Put {
@@ -115,8 +113,6 @@ fn holding_both(record: Option<&NodeRecord>, of_use: Option<&UseRecord>) -> Tran
             found(NodeRecord::key(node), record.map(Record::encode)),
             found(CLUSTER_KEY.into(), None),
             found(UseRecord::key(node), of_use.map(Record::encode)),
-            found(BidRecord::key(node), None),
-            found(NodeRecord::key(node), record.map(Record::encode)),
         ],
     }
 }
@@ -128,194 +124,8 @@ fn incarnations_rise_over_restarts_and_new_stores() {
     assert_eq!(first.incarnation, Incarnation(READ_AT.0 + 1));
     let second = devices.registered(12, Some(&first));
     assert_eq!(second.incarnation, first.incarnation.next());
-    let mut blank = Devices::new(6).start(13);
-    let step = blank.read(NOW, &holding(Some(&second)));
-    let Step::Bid(compare, success) = step else {
-        panic!("somebody may run with the other store: {step:?}");
-    };
-    assert_eq!(compare, [at_node(Revision(7)), at_bid(Revision(0))]);
-    let [Operation::Put { key, value, .. }] = &success[..] else {
-        panic!("a bid is put");
-    };
-    assert_eq!(*key, BidRecord::key(NodeId(1)));
-    assert_eq!(BidRecord::decode(value), Ok(bid(6)));
-    blank.bid_stands(NOW, Revision(12));
-    let outcome = with_bid(&second, 6, 12);
-    let due = NOW + BID_TIME;
-    assert_eq!(blank.read(NOW, &outcome), Step::Wait(due));
-    let step = blank.read(due, &outcome);
-    let Step::Replace(compare, success) = step else {
-        panic!("nobody has objected: {step:?}");
-    };
-    assert_eq!(compare, [at_node(Revision(7)), at_bid(Revision(12))]);
-    let gone = Operation::Delete(Selector::Key(BidRecord::key(NodeId(1))));
-    assert_eq!(success[2..], [gone]);
-    assert_eq!(blank.incarnation(), second.incarnation.next());
-}
-
-fn at_node(equals: Revision) -> Compare {
-    let key = NodeRecord::key(NodeId(1));
-    Compare::ModRevision { key, equals }
-}
-
-fn at_bid(equals: Revision) -> Compare {
-    let key = BidRecord::key(NodeId(1));
-    Compare::ModRevision { key, equals }
-}
-
-fn bid(store: u128) -> BidRecord {
-    BidRecord {
-        schema: 1,
-        node: NodeId(1),
-        store: StoreId(store),
-        peer: "127.0.0.1:2".into(),
-    }
-}
-
-/// Metadata with this record, and the bid of a store as of a revision.
-fn with_bid(record: &NodeRecord, store: u128, revision: u64) -> TransactionOutcome {
-    let mut outcome = holding(Some(record));
-    outcome.results[3] = OperationResult::Range(vec![KeyValue {
-        key: BidRecord::key(NodeId(1)),
-        value: bid(store).encode(),
-        create_revision: Revision(revision),
-        mod_revision: Revision(revision),
-        version: 1,
-        lease: LeaseId(0),
-    }]);
-    outcome
-}
-
-/// Its configuration was copied to another machine, and the number forgotten.
-#[test]
-fn another_store_under_another_name_is_another_node() {
-    let first = Devices::new(5).registered(11, None);
-    let mut newcomer = Devices::new(6).start(12);
-    newcomer.own.name = "four".into();
-    let (node, name) = (NodeId(1), "one".into());
-    let taken = Rejection::Number { node, name };
-    for _ in 0..2 {
-        let step = newcomer.read(NOW, &holding(Some(&first)));
-        assert_eq!(step, Step::Rejected(taken.clone()));
-    }
-    let text = taken.to_string();
-    assert!(text.contains("number 1 is node one's"), "{text}");
-    assert!(text.contains("remove one first"), "{text}");
-    // The operator has removed it.
-    let step = newcomer.read(NOW, &holding(None));
-    assert!(matches!(step, Step::Replace(..)), "{step:?}");
-}
-
-#[test]
-fn a_node_may_change_its_name_but_not_to_one_that_another_has() {
-    let mut devices = Devices::new(5);
-    let first = devices.registered(11, None);
-    let other = NodeRecord {
-        node: NodeId(2),
-        store: StoreId(8),
-        name: "two".into(),
-        ..first.clone()
-    };
-    let with_other = |known: Option<&NodeRecord>| {
-        let mut outcome = holding(known);
-        let OperationResult::Range(all) = &mut outcome.results[4] else {
-            panic!("the nodes were read");
-        };
-        all.push(KeyValue {
-            key: NodeRecord::key(other.node),
-            value: other.encode(),
-            create_revision: Revision(3),
-            mod_revision: Revision(7),
-            version: 1,
-            lease: LeaseId(0),
-        });
-        outcome
-    };
-    let (node, name) = (NodeId(2), String::from("two"));
-    let taken = Step::Rejected(Rejection::Name { name, node });
-    for (name, known, is_free) in [
-        ("two", None, false),
-        ("two", Some(&first), false),
-        ("three", None, true),
-        ("three", Some(&first), true),
-    ] {
-        let mut registration = devices.start(12);
-        registration.own.name = name.into();
-        let step = registration.read(NOW, &with_other(known));
-        let is_replaced = matches!(step, Step::Replace(..));
-        assert_eq!(is_replaced, is_free, "{name}, {known:?}");
-        assert!(is_free || step == taken, "{step:?}");
-    }
-    // Two that have one name since a version that let that be go on.
-    let same = NodeRecord {
-        name: "two".into(),
-        ..first
-    };
-    let mut registration = devices.start(13);
-    registration.own.name = "two".into();
-    let step = registration.read(NOW, &with_other(Some(&same)));
-    assert!(matches!(step, Step::Replace(..)), "{step:?}");
-}
-
-/// The same configuration on two machines: whoever runs deletes the bid.
-#[test]
-fn a_bid_that_was_objected_to_is_made_again_later() {
-    let first = Devices::new(5).registered(11, None);
-    let mut copy = Devices::new(6).start(12);
-    let (node, peer) = (NodeId(1), first.peer.clone());
-    let running = Step::Rejected(Rejection::Running { node, peer });
-    for revision in [12, 15] {
-        let step = copy.read(NOW, &holding(Some(&first)));
-        assert!(matches!(step, Step::Bid(..)), "{step:?}");
-        copy.bid_stands(NOW, Revision(revision));
-        assert_eq!(copy.read(NOW, &holding(Some(&first))), running);
-    }
-    // Its answer was lost, and so it is not known whether it was there.
-    let step = copy.read(NOW, &holding(Some(&first)));
-    assert!(matches!(step, Step::Bid(..)), "{step:?}");
-    let step = copy.read(NOW, &holding(Some(&first)));
-    assert!(matches!(step, Step::Bid(..)), "{step:?}");
-    let found = copy.read(NOW, &with_bid(&first, 6, 18));
-    assert_eq!(found, Step::Wait(NOW + BID_TIME));
-    assert_eq!(copy.read(NOW, &holding(Some(&first))), running);
-}
-
-/// Somebody who ended meanwhile left it, or another one wants to be the node at the same time.
-#[test]
-fn a_bid_of_another_is_waited_for() {
-    let first = Devices::new(5).registered(11, None);
-    let mut copy = Devices::new(6).start(12);
-    let second = Duration::from_secs(1);
-    let outcome = with_bid(&first, 7, 12);
-    assert_eq!(copy.read(NOW, &outcome), Step::Wait(NOW + BID_LEFT));
-    // One that was put anew is waited for anew.
-    let (later, outcome) = (NOW + second, with_bid(&first, 7, 14));
-    assert_eq!(copy.read(later, &outcome), Step::Wait(later + BID_LEFT));
-    let step = copy.read(later + BID_LEFT, &outcome);
-    let Step::Bid(compare, _) = step else {
-        panic!("it was left: {step:?}");
-    };
-    assert_eq!(compare, [at_node(Revision(7)), at_bid(Revision(14))]);
-}
-
-#[test]
-fn only_a_later_start_with_another_store_displaces() {
-    let mut devices = Devices::new(5);
-    let first = devices.registered(11, None);
-    let mut registration = devices.start(12);
-    let second = proposed(&mut registration, Some(&first));
-    let store = StoreId(6);
-    let is_displaced = |record: NodeRecord| registration.is_displaced_by(&record);
-    assert!(!is_displaced(second.clone()));
-    let before = NodeRecord { store, ..first };
-    assert!(!is_displaced(before), "its own has not come yet");
-    let incarnation = second.incarnation.next();
-    let again = NodeRecord {
-        incarnation,
-        ..second
-    };
-    assert!(!is_displaced(again.clone()), "the same devices");
-    assert!(is_displaced(NodeRecord { store, ..again }));
+    let third = Devices::new(6).registered(13, Some(&second));
+    assert_eq!(third.incarnation, second.incarnation.next());
 }
 
 /// Its record went with it. Each of its starts was a change, so that none had a higher number than
@@ -329,10 +139,7 @@ fn a_node_that_was_removed_counts_on() {
     let mut outcome = holding(None);
     // Two registrations and the removal later.
     outcome.revision = Revision(READ_AT.0 + 3);
-    assert!(matches!(
-        registration.read(NOW, &outcome),
-        Step::Replace(..)
-    ));
+    assert!(matches!(registration.read(&outcome), Step::Replace(..)));
     assert!(registration.incarnation() > second.incarnation);
 }
 
@@ -346,13 +153,13 @@ fn a_store_from_the_past_is_noticed() {
     let third = devices.registered(13, Some(&second));
     for use_id in 20..83 {
         let mut registration = old.start(use_id);
-        let found = registration.read(NOW, &holding(Some(&third)));
+        let found = registration.read(&holding(Some(&third)));
         assert_eq!(found, Step::Doubt, "with {} uses", old.uses);
     }
     // The right one was opened often as well.
     for use_id in 30..90 {
         let mut registration = devices.start(use_id);
-        let found = registration.read(NOW, &holding(Some(&third)));
+        let found = registration.read(&holding(Some(&third)));
         assert!(matches!(found, Step::Replace(..)));
     }
 }
@@ -366,11 +173,11 @@ fn a_store_from_the_past_is_registered_once_it_is_doubted() {
     let second = devices.registered(12, Some(&first));
     for use_id in [21, 22] {
         let mut registration = old.start(use_id);
-        assert_eq!(registration.read(NOW, &holding(Some(&second))), Step::Doubt);
-        assert_eq!(registration.read(NOW, &holding(Some(&second))), Step::Doubt);
+        assert_eq!(registration.read(&holding(Some(&second))), Step::Doubt);
+        assert_eq!(registration.read(&holding(Some(&second))), Step::Doubt);
     }
     let mut registration = old.start(23);
-    assert_eq!(registration.read(NOW, &holding(Some(&second))), Step::Doubt);
+    assert_eq!(registration.read(&holding(Some(&second))), Step::Doubt);
     registration.doubted();
     let third = proposed(&mut registration, Some(&second));
     assert_eq!(third.incarnation, second.incarnation.next());
@@ -387,13 +194,10 @@ fn the_id_of_a_use_counts_wherever_it_is() {
     let second = devices.registered(12, Some(&first));
     let alone = holding_both(Some(&second), None);
     for use_id in 20..24 {
-        let found = old.start(use_id).read(NOW, &alone);
+        let found = old.start(use_id).read(&alone);
         assert_eq!(found, Step::Doubt, "with {} uses", old.uses);
     }
-    assert!(matches!(
-        devices.start(13).read(NOW, &alone),
-        Step::Replace(..)
-    ));
+    assert!(matches!(devices.start(13).read(&alone), Step::Replace(..)));
 }
 
 /// A start by a version without ids leaves the one of the start before it.
@@ -416,7 +220,7 @@ fn the_id_of_another_use_is_of_no_account() {
     };
     let read = devices
         .start(13)
-        .read(NOW, &holding_both(Some(&without), Some(&left)));
+        .read(&holding_both(Some(&without), Some(&left)));
     assert!(matches!(read, Step::Replace(..)));
 }
 
@@ -445,9 +249,9 @@ fn what_a_newer_version_wrote_is_not_replaced() {
         }];
         let mut registration = devices.start(12);
         for _ in 0..2 {
-            assert_eq!(registration.read(NOW, &outcome), Step::Newer(key.clone()));
+            assert_eq!(registration.read(&outcome), Step::Newer(key.clone()));
         }
-        let read = registration.read(NOW, &holding(Some(&first)));
+        let read = registration.read(&holding(Some(&first)));
         assert!(matches!(read, Step::Replace(..)));
     }
 }
@@ -459,7 +263,7 @@ fn without_ids_the_count_decides() {
     let first = devices.registered(0, None);
     let mut old = devices;
     let second = devices.registered(12, Some(&first));
-    assert_eq!(old.start(0).read(NOW, &holding(Some(&second))), Step::Doubt);
+    assert_eq!(old.start(0).read(&holding(Some(&second))), Step::Doubt);
     old.registered(0, Some(&second));
     devices.registered(13, Some(&first));
 }
@@ -468,7 +272,7 @@ fn without_ids_the_count_decides() {
 fn a_lost_answer_is_no_store_from_the_past() {
     let mut registration = Devices::new(5).start(11);
     let record = proposed(&mut registration, None);
-    assert_eq!(registration.read(NOW, &holding(Some(&record))), Step::Done);
+    assert_eq!(registration.read(&holding(Some(&record))), Step::Done);
     assert_eq!(registration.incarnation(), record.incarnation);
 }
 
@@ -505,7 +309,7 @@ fn starts_are_counted_from_the_floor_at_least() {
         let mut registration = devices.start(7);
         let mut outcome = holding(known);
         outcome.results[1] = OperationResult::Range(vec![cluster.clone()]);
-        let step = registration.read(NOW, &outcome);
+        let step = registration.read(&outcome);
         assert!(matches!(step, Step::Replace(..)));
         registration.own.clone()
     };

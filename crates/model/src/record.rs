@@ -16,10 +16,8 @@ use crate::{
     ClusterId, Epoch, Incarnation, NodeId, Policy, SLICE_SIZE, Sequence, SliceId, StoreId, VolumeId,
 };
 
-mod bid;
 mod scrub;
 
-pub use bid::{BIDS_PREFIX, BidRecord};
 pub use scrub::{
     SCRUBBED_PREFIX, SCRUBS_PREFIX, ScrubFindings, ScrubRecord, ScrubResult, ScrubbedRecord,
 };
@@ -580,7 +578,6 @@ record!(
     ClusterRecord,
     NodeRecord,
     UseRecord,
-    BidRecord,
     NameRecord,
     VolumeRecord,
     SliceRecord,

@@ -102,12 +102,6 @@ pub enum NodeError {
         /// The device.
         path: PathBuf,
     },
-    /// Another process became this node while this one stood still, or did not reach the metadata.
-    #[error(
-        "another process runs under this node's number and name, with other devices\n\n\
-         hint: its address is in this node's log; stop it, or give one of the two another number and name"
-    )]
-    Displaced,
     /// The operating system gives no thread, no descriptor.
     #[error("start: {0}")]
     Resources(#[from] io::Error),

@@ -55,8 +55,8 @@ pub(crate) struct Reactor {
     pub(crate) stalls: StallSender,
     pub(crate) names: Names,
     pub(crate) orders: Orders,
-    /// Why the node has to end.
-    pub(crate) end: Option<NodeError>,
+    /// A device that has failed, and whether the node can do nothing without it, at its next start either.
+    pub(crate) lost: Option<(DiskId, bool)>,
     pub(crate) out: Output,
 }
 
@@ -92,11 +92,16 @@ impl Reactor {
                 self.network.close().await;
                 return Ok(());
             }
-            if let Some(why) = self.end.take() {
-                // The others are told; then whoever watches over the node starts it again: without the device if it
-                // can do without.
+            if let Some((disk, is_needed)) = self.lost {
+                // The others are told; then whoever watches over the node starts it again, without the device if
+                // it can do without.
                 self.network.close().await;
-                return Err(why);
+                let path = self.names.devices[usize::from(disk.0)].clone();
+                return Err(if is_needed {
+                    NodeError::NeededDeviceFailed { path }
+                } else {
+                    NodeError::DeviceLost { path }
+                });
             }
             self.network.flush();
             // Requests begin now, and not only when everything has had its turn.
@@ -220,15 +225,8 @@ impl Reactor {
                     self.orders.end(number, result, &mut self.disks);
                 }
                 Command::Release(disk) => self.disks.release(disk),
-                Command::DeviceLost(disk) => {
-                    let path = self.names.path(disk);
-                    self.end = Some(NodeError::DeviceLost { path });
-                }
-                Command::Unusable(disk) => {
-                    let path = self.names.path(disk);
-                    self.end = Some(NodeError::NeededDeviceFailed { path });
-                }
-                Command::Displaced => self.end = Some(NodeError::Displaced),
+                Command::DeviceLost(disk) => self.lost = Some((disk, false)),
+                Command::Unusable(disk) => self.lost = Some((disk, true)),
                 Command::Stopped => stopped = true,
             }
         }
@@ -244,10 +242,6 @@ impl Names {
             .find(|(_, address)| *address == error.address);
         let (key, _) = named.expect("every address that is listened on is configured");
         NodeError::listen(key, error)
-    }
-
-    fn path(&self, disk: DiskId) -> PathBuf {
-        self.devices[usize::from(disk.0)].clone()
     }
 
     fn store_error(&self, failure: OpenFailure) -> NodeError {

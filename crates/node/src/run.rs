@@ -158,7 +158,7 @@ fn run_logged<A: Api>(
             report_due: Instant::now(),
             names: names(config, &found),
             orders,
-            end: None,
+            lost: None,
             out,
         };
         let ended = reactor.run(signals).await;

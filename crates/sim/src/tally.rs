@@ -67,9 +67,6 @@ impl Tally {
             | Notice::NotKnownOf(..)
             | Notice::Unreadable(_)
             | Notice::MetadataFollowed
-            | Notice::Rejected(_)
-            | Notice::Bid { .. }
-            | Notice::Displaced { .. }
             | Notice::Stray(..)
             | Notice::DeviceLeft(_)
             | Notice::DeviceAbsent(..)

@@ -15,7 +15,6 @@ use holdfast_model::record::{
 
 use super::key::Key;
 use super::{Change, Cluster};
-use crate::Notice;
 
 impl Cluster {
     /// Everything that is in the view.
@@ -63,7 +62,6 @@ impl Cluster {
                     self.changes.push_back(Change::Intent);
                 }
             }),
-            Key::Bid(node) => self.put_bid(node, pair),
             Key::Settings => SettingsRecord::decode(&pair.value).map(|record| {
                 self.settings = record;
                 self.changes.push_back(Change::Settings);
@@ -87,8 +85,7 @@ impl Cluster {
     pub(super) fn pass_over(&mut self, key: String) -> bool {
         let is_news = self.unreadable.insert(key.clone());
         if is_news {
-            let notice = Notice::Unreadable(key);
-            self.changes.push_back(Change::Tell(notice));
+            self.changes.push_back(Change::Unreadable(key));
         }
         is_news
     }
@@ -133,8 +130,6 @@ impl Cluster {
                 self.intents.remove(&node);
                 self.changes.push_back(Change::Intent);
             }
-            // Whoever objected did that, or it has been done as it says.
-            Key::Bid(_) => {}
             Key::Settings => {
                 self.settings = SettingsRecord::default();
                 self.changes.push_back(Change::Settings);

@@ -1,8 +1,8 @@
 //! What the metadata's keys name.
 
 use holdfast_model::record::{
-    BIDS_PREFIX, INTENTS_PREFIX, NODES_PREFIX, SCRUBBED_PREFIX, SCRUBS_PREFIX, SETTINGS_KEY,
-    SLICES_PREFIX, VOLUMES_PREFIX, WISHES_PREFIX,
+    INTENTS_PREFIX, NODES_PREFIX, SCRUBBED_PREFIX, SCRUBS_PREFIX, SETTINGS_KEY, SLICES_PREFIX,
+    VOLUMES_PREFIX, WISHES_PREFIX,
 };
 use holdfast_model::report::NotePlace;
 use holdfast_model::{NodeId, SliceId, VolumeId};
@@ -15,7 +15,6 @@ pub(super) enum Key {
     Slice(SliceId),
     Wish(SliceId),
     Intent(NodeId),
-    Bid(NodeId),
     Settings,
     Scrub(VolumeId),
     Scrubbed(SliceId),
@@ -29,9 +28,7 @@ impl Key {
             Self::Volume(volume) => Some(NotePlace::Volume(volume)),
             Self::Intent(node) => Some(NotePlace::Intent(node)),
             Self::Settings => Some(NotePlace::Settings),
-            Self::Slice(_) | Self::Wish(_) | Self::Bid(_) | Self::Scrub(_) | Self::Scrubbed(_) => {
-                None
-            }
+            Self::Slice(_) | Self::Wish(_) | Self::Scrub(_) | Self::Scrubbed(_) => None,
         }
     }
 
@@ -53,9 +50,6 @@ impl Key {
         }
         if let Some(node) = key.strip_prefix(INTENTS_PREFIX) {
             return number(node).map(Self::Intent);
-        }
-        if let Some(node) = key.strip_prefix(BIDS_PREFIX) {
-            return number(node).map(Self::Bid);
         }
         if let Some(volume) = key.strip_prefix(VOLUMES_PREFIX) {
             return volume_of(volume).map(Self::Volume);
