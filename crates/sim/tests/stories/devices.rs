@@ -95,6 +95,8 @@ fn a_good_old_block_is_not_given_up_for_a_bad_one() {
         let (primary, secondary) = (story.primary(), story.secondary());
         story.now(Fault::Kill(secondary));
         story.wait(2 * SECOND);
+        // A few blocks change, however large a write is.
+        story.run.cluster.focus(&[(0, BLOCKS / 6)]);
         story.busy(true);
         story.wait(SECOND / 200);
         story.busy(false);
