@@ -22,7 +22,7 @@ use holdfast_stdx::Duration;
 
 use crate::Inventory;
 use crate::placement::is_tight;
-use crate::steer::lacking;
+use crate::steer::coming;
 use crate::writing::{absent, as_found, put, still_is};
 
 /// Letters in a site's name at most; it stands in tables.
@@ -505,20 +505,13 @@ struct RoomLeft {
 
 impl RoomLeft {
     fn new(inventory: &Inventory, sight: &Sight, nodes: &[NodeId]) -> Self {
-        let spare = nodes.iter().map(|node| (*node, sight.spare(*node)));
-        let mut bytes: BTreeMap<NodeId, u64> = spare.collect();
-        for (slice, wish) in &inventory.wishes {
-            let Some(record) = inventory.slices.get(slice) else {
-                continue;
-            };
-            for node in lacking(&wish.record, record) {
-                if let Some(left) = bytes.get_mut(&node) {
-                    *left = left.saturating_sub(sight.used(*slice));
-                }
-            }
-        }
+        let coming = coming(inventory, sight);
+        let left = |node: &NodeId| {
+            let coming = coming.get(node).copied().unwrap_or(0);
+            sight.spare(*node).saturating_sub(coming)
+        };
         Self {
-            bytes,
+            bytes: nodes.iter().map(|node| (*node, left(node))).collect(),
             taken: BTreeSet::new(),
         }
     }

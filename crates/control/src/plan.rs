@@ -96,8 +96,8 @@ pub enum PlanError {
     Full,
 }
 
-/// Plans a new volume on nodes whose `room` is known: their bytes, and how many are free. There is nothing to do if it exists already,
-/// with the same size and policy.
+/// Plans a new volume on nodes that are `seen`. There is nothing to do if it exists already, with the same size and
+/// policy.
 ///
 /// # Errors
 /// [`PlanError`] if there is another volume of that name, or no room.
@@ -148,7 +148,7 @@ pub fn create(
     })
 }
 
-/// Plans that a volume has more bytes, its new slices on nodes that are `available`. There is
+/// Plans that a volume has more bytes, its new slices on nodes that are `seen`. There is
 /// nothing to do if it has as many already.
 ///
 /// # Errors

@@ -79,7 +79,6 @@ impl<'a> Planner<'a> {
             Some(sight.nodes.get(&node).copied().unwrap_or_default())
         });
         let mut moving = BTreeMap::new();
-        let mut coming: BTreeMap<NodeId, u64> = BTreeMap::new();
         for record in inventory.slices.values() {
             let wish = inventory.wishes.get(&record.slice).map(|wish| &wish.record);
             match wish {
@@ -93,17 +92,13 @@ impl<'a> Planner<'a> {
                     *moving.entry(node).or_default() += 1;
                 }
             }
-            for node in wish.into_iter().flat_map(|wish| lacking(wish, record)) {
-                let bytes = coming.entry(node).or_default();
-                *bytes = bytes.saturating_add(sight.used(record.slice));
-            }
         }
         Self {
             inventory,
             sight,
             loads,
             moving,
-            coming,
+            coming: coming(inventory, sight),
             steps: Vec::new(),
         }
     }
@@ -366,8 +361,22 @@ impl<'a> Planner<'a> {
     }
 }
 
+/// Bytes of copies on their way to each node, at most: as if nothing of them was there yet.
+pub(crate) fn coming(inventory: &Inventory, sight: &Sight) -> BTreeMap<NodeId, u64> {
+    let mut coming: BTreeMap<NodeId, u64> = BTreeMap::new();
+    for (slice, wish) in &inventory.wishes {
+        let record = inventory.slices.get(slice);
+        let nodes = record.map_or_else(Vec::new, |record| lacking(&wish.record, record));
+        for node in nodes {
+            let bytes = coming.entry(node).or_default();
+            *bytes = bytes.saturating_add(sight.used(*slice));
+        }
+    }
+    coming
+}
+
 /// The nodes that are to hold a slice, and are not in sync.
-pub(crate) fn lacking(wish: &WishRecord, record: &SliceRecord) -> Vec<NodeId> {
+fn lacking(wish: &WishRecord, record: &SliceRecord) -> Vec<NodeId> {
     let in_sync = |node: &NodeId| record.in_sync().any(|other| other == *node);
     let nodes = wish.nodes.iter().copied();
     nodes.filter(|node| !in_sync(node)).collect()
