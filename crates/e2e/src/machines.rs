@@ -66,7 +66,7 @@ pub struct Machines {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// Runs a test on three machines. If it fails, their logs are printed.
+/// Runs a test on three machines, once each of them has etcd. If it fails, their logs are printed.
 ///
 /// # Panics
 /// If they do not start, or `body` fails.
@@ -100,9 +100,7 @@ pub fn test_on_network(name: &str, body: impl FnOnce(&mut Machines) -> Result<()
 }
 
 fn use_machines(mut machines: Machines, body: impl FnOnce(&mut Machines) -> Result<()>) {
-    let result = (0..3)
-        .try_for_each(|place| machines.start(place))
-        .and_then(|()| body(&mut machines));
+    let result = machines.begin().and_then(|()| body(&mut machines));
     if let Err(error) = result {
         machines.failed = true;
         drop(machines);
@@ -127,6 +125,16 @@ impl Machines {
             fs::write(machines.config(place), machines.file(place))?;
         }
         Ok(machines)
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        for place in 0..3 {
+            self.start(place)?;
+        }
+        for place in 0..3 {
+            self.wait_for_etcd(place)?;
+        }
+        Ok(())
     }
 
     fn scratch(&self) -> &Path {
@@ -315,6 +323,16 @@ impl Machines {
     pub fn etcd_runs(&self, place: usize) -> bool {
         self.etcd_pid(place)
             .is_ok_and(|pid| runs(pid, self.scratch()))
+    }
+
+    /// Waits until the machine's etcd runs: two of three already serve all nodes, while the third still
+    /// asks them how it begins.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn wait_for_etcd(&self, place: usize) -> Result<Duration> {
+        let what = format!("{} has etcd", name(place));
+        wait_until(&what, PATIENCE, || Ok(self.etcd_runs(place)))
     }
 
     /// Stops a machine's process as a service manager does.

@@ -68,6 +68,7 @@ fn three_files_make_a_cluster_that_loses_a_machine_and_goes_on() {
                 "it grew to {grown}"
             );
             machines.start(lost)?;
+            machines.wait_for_etcd(lost)?;
             machines.wait_for_nodes(lost, 3)?;
             machines.wait_until_whole(other, "data", 3)?;
             host.wait_for_all_paths()?;
@@ -113,9 +114,7 @@ fn two_nodes_and_a_witness_go_on_without_any_one() {
         machines.switch_off(2)?;
         load.run_for(Duration::from_secs(4))?;
         machines.start(2)?;
-        wait_until("the witness has etcd", PATIENCE, || {
-            Ok(machines.etcd_runs(2))
-        })?;
+        machines.wait_for_etcd(2)?;
         // Members find each other again before the next one goes.
         sleep(Duration::from_secs(5));
         // Without a node, which takes the witness to agree.
