@@ -210,9 +210,9 @@ impl Reports {
         numbers.is_some_and(|(report, then)| report.number > *then)
     }
 
-    /// A node as plans see it, if it is up.
+    /// A node as plans see it, if it is up, and its devices are open: before that it may be another store's.
     pub(crate) fn seen(&self, node: NodeId) -> Option<Seen> {
-        let room = self.room(node)?;
+        let room = self.room(node).filter(|_| self.is_open(node))?;
         Some(Seen {
             silent: Duration::ZERO,
             bytes: room.bytes,

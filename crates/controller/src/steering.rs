@@ -330,7 +330,7 @@ fn note(inventory: &Inventory, reports: &Reports, heard: &mut BTreeMap<NodeId, H
             last: now,
             seen: Seen::default(),
         });
-        if let Some(seen) = reports.seen(*node).filter(|_| reports.is_open(*node)) {
+        if let Some(seen) = reports.seen(*node) {
             *known = Heard { last: now, seen };
         }
     }
@@ -344,7 +344,7 @@ pub(crate) fn sight(
     before: impl Fn(NodeId) -> Option<Seen>,
 ) -> Sight {
     let nodes = inventory.nodes.keys().map(|node| {
-        let up = reports.seen(*node).filter(|_| reports.is_open(*node));
+        let up = reports.seen(*node);
         let seen = match (up, before(*node)) {
             (Some(seen), _) => seen,
             (None, Some(seen)) => Seen {

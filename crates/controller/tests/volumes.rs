@@ -143,6 +143,23 @@ async fn volumes_come_grow_and_go() {
     );
 }
 
+/// Its record may be of the devices that it had before, and what it has now is another store.
+#[tokio::test]
+async fn nothing_is_put_on_a_node_whose_devices_are_not_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let node = Node::start(1, &store).await;
+    let is_open = |is_open| node.reporter.0.lock().unwrap().open = is_open;
+    is_open(false);
+    let request = wanted("demo", 1 << 30, Policy::None);
+    let refused = controller.create_volume(request.clone()).await;
+    assert_eq!(refused.unwrap_err().kind, ProblemKind::TooFewNodes);
+    is_open(true);
+    let made = controller.create_volume(request).await.unwrap();
+    assert!(made.is_new);
+}
+
 #[tokio::test]
 async fn a_volume_in_use_is_not_deleted_unless_that_is_forced() {
     let folder = tempfile::tempdir().unwrap();

@@ -95,13 +95,10 @@ fn obstacle(
     if wish.is_some_and(|wish| !wish.record.nodes.contains(&node)) {
         return None;
     }
-    let takes = |other: &&NodeId| {
-        inventory.is_active(**other)
-            && reports.is_open(**other)
-            && record.replica(**other).is_none()
-    };
+    let takes = |other: &&NodeId| inventory.is_active(**other) && record.replica(**other).is_none();
     let others = inventory.nodes.keys().filter(takes);
-    let free = others.map(|other| reports.seen(*other).unwrap_or_default().spare_bytes());
+    let seen = others.filter_map(|other| reports.seen(*other));
+    let free = seen.map(|seen| seen.spare_bytes());
     match free.max() {
         None => Some((Obstacle::TooFew, 0)),
         Some(free) => {

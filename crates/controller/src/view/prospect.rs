@@ -63,7 +63,7 @@ pub(crate) fn is_due(
 pub(crate) fn has_place(inventory: &Inventory, reports: &Reports, record: &SliceRecord) -> bool {
     let used = slice_used_bytes(reports, record).unwrap_or(0);
     let fit = |node: &NodeId| {
-        let seen = reports.seen(*node).filter(|_| reports.is_open(*node));
+        let seen = reports.seen(*node);
         inventory.is_active(*node)
             && record.replica(*node).is_none()
             && seen.is_some_and(|seen| used == 0 || used <= seen.spare_bytes())

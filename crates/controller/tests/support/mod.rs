@@ -153,7 +153,11 @@ impl Node {
             api: format!("http://{}", listener.local_addr().unwrap()),
         };
         let reporter = Arc::new(Reporter::default());
-        reporter.0.lock().unwrap().node = number;
+        *reporter.0.lock().unwrap() = LocalReport {
+            node: number,
+            open: true,
+            ..LocalReport::default()
+        };
         let routes = router(reporter.clone());
         let server = tokio::spawn(async move {
             server::serve(listener, routes).await;
