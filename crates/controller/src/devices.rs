@@ -79,7 +79,10 @@ impl Controller {
     async fn node_of(&self, name: &str) -> Result<Node, Problem> {
         let inventory = self.inventory().await?.seen;
         let node = find(&inventory, name)?;
-        if self.report().is_some_and(|report| report.node == node.0) {
+        if self
+            .registered_report()
+            .is_some_and(|report| report.node == node.0)
+        {
             return Ok(Node::Here);
         }
         let record = inventory.nodes.get(&node);

@@ -374,7 +374,11 @@ fn unfinished(inventory: &Inventory, name: &VolumeName) -> Option<(Revision, usi
 impl Api for Controller {
     async fn status(&self) -> Result<Status, Problem> {
         let seen = self.view().await?;
-        Ok(view::status(&seen.0, &seen.1))
+        let mut status = view::status(&seen.0, &seen.1);
+        let own = self.report();
+        let own = own.as_ref().and_then(view::rejected_alert);
+        status.alerts.splice(0..0, own);
+        Ok(status)
     }
 
     async fn nodes(&self) -> Result<NodeList, Problem> {
@@ -384,7 +388,13 @@ impl Api for Controller {
 
     async fn explain(&self) -> Result<Explanation, Problem> {
         match (self.view().await, &self.local) {
-            (Ok(seen), _) => Ok(view::explain(&seen.0, &seen.1)),
+            (Ok(seen), local) => {
+                let mut explanation = view::explain(&seen.0, &seen.1);
+                let own = local.as_ref().map(|local| local.borrow().clone());
+                let own = own.as_ref().and_then(view::rejected);
+                explanation.nodes.splice(0..0, own);
+                Ok(explanation)
+            }
             // One node says at least what it knows by itself.
             (Err(problem), Some(local)) if problem.kind == ProblemKind::Unavailable => {
                 Ok(view::unreached(&local.borrow()))
@@ -523,6 +533,7 @@ impl Api for Controller {
         };
         let question = stalls::question(volume, query);
         let local = self.node_here().ok();
+        let local = local.filter(|(report, _)| report.rejected.is_none());
         let local = local.map(|(report, kept)| kept.answer(&report, question));
         let answers = stalls::collect(inventory, local, question).await;
         Ok(stalls::document(inventory, &answers, volume, query.limit))

@@ -148,15 +148,24 @@ pub(crate) fn settings(inventory: &Inventory) -> Settings {
     }
 }
 
-/// The node of that name; of several, which a node that was emptied and renumbered may leave behind,
-/// the one that was there first.
+/// The node of that name. Of several, which versions of before let be, or which registered at the same moment,
+/// none is meant: an order for one of them must not reach another.
 pub(crate) fn find(inventory: &Inventory, name: &str) -> Result<NodeId, Problem> {
-    let mut nodes = inventory.nodes.values();
-    let found = nodes.find(|node| node.name == name);
-    found.map(|node| node.node).ok_or_else(|| {
+    let nodes = inventory.nodes.values();
+    let mut found = nodes.filter(|node| node.name == name).map(|node| node.node);
+    let node = found.next().ok_or_else(|| {
         Problem::new(ProblemKind::NoSuchNode, format!("there is no node {name}"))
             .hint("`holdfast node list` tells which there are")
-    })
+    })?;
+    let Some(other) = found.next() else {
+        return Ok(node);
+    };
+    let detail = format!(
+        "the nodes of numbers {} and {} are both called {name}",
+        node.0, other.0
+    );
+    Err(Problem::new(ProblemKind::Refused, detail)
+        .hint("give one of them another `name` in its configuration, and start it again"))
 }
 
 fn refused(name: &str, what: Order, refusal: &Refusal) -> Problem {

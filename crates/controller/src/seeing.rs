@@ -1,4 +1,7 @@
 //! What a controller knows of the cluster when it is asked: the metadata, and what nodes say.
+//!
+//! Invariant: what the node in this process says is that of a node of the cluster only as long as no other
+//! process has its number.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -78,8 +81,13 @@ impl Controller {
 
     pub(crate) async fn read_all(&self) -> Result<Seen, Problem> {
         let inventory = self.read_metadata().await?;
-        let reports = Reports::collect(&inventory, self.report()).await;
+        let reports = Reports::collect(&inventory, self.registered_report()).await;
         Ok((inventory, reports))
+    }
+
+    /// The report of the node in this process, unless another process has its number, and is that node.
+    pub(crate) fn registered_report(&self) -> Option<LocalReport> {
+        self.report().filter(|report| report.rejected.is_none())
     }
 
     /// What the node in this process says of itself, and, if it steers, of others.
@@ -89,5 +97,12 @@ impl Controller {
             silent: self.silences.tell(),
             ..local
         })
+    }
+
+    /// Whether the node in this process is none of the cluster's yet, or will not be: somebody else may be it,
+    /// and what it says of itself tells nothing of that.
+    pub(crate) fn is_unregistered(&self) -> bool {
+        let local = self.local.as_ref().map(watch::Receiver::borrow);
+        local.is_some_and(|local| local.rejected.is_some() || local.incarnation == 0)
     }
 }

@@ -168,6 +168,9 @@ pub(crate) async fn run(controller: Controller) {
 
 /// Takes the lead, if nobody has it.
 async fn stand(controller: &Controller) -> Option<(LeaseId, Bytes)> {
+    if controller.is_unregistered() {
+        return None;
+    }
     let look = Transaction {
         success: vec![Operation::Range(Selector::Key(LEADER_KEY.into()))],
         ..Transaction::default()

@@ -7,9 +7,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::documents::{
-    AbsentReplica, Alert, Health, Joining, LocalJoining, LocalSlice, Node, NodeCounts, NodeDetails,
-    NodeList, NodeSlice, NodeStanding, NodeState, ReplicaRole, Resync, Room, RoomLevel, Severity,
-    Slice, Status, SyncWork, ToMove, Volume, VolumeCounts, VolumeList, VolumeSummary,
+    AbsentReplica, Alert, Health, Joining, LocalJoining, LocalReport, LocalSlice, Node, NodeCounts,
+    NodeDetails, NodeList, NodeSlice, NodeStanding, NodeState, ReplicaRole, Resync, Room,
+    RoomLevel, Severity, Slice, Status, SyncWork, ToMove, Volume, VolumeCounts, VolumeList,
+    VolumeSummary,
 };
 use holdfast_control::{Inventory, Part};
 use holdfast_model::record::{
@@ -33,7 +34,7 @@ mod work;
 
 use work::{Missing, MissingState};
 
-pub(crate) use explain::{explain, unreached};
+pub(crate) use explain::{explain, rejected, unreached};
 
 pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
     let mut nodes = NodeCounts::default();
@@ -146,6 +147,16 @@ fn waiting(node: &NodeRecord) -> Alert {
         subject: format!("node {name}"),
         detail: format!("waits to be admitted: `holdfast node add {name}`"),
     }
+}
+
+/// The node in this process, where another process is the one of its number.
+pub(crate) fn rejected_alert(report: &LocalReport) -> Option<Alert> {
+    let rejected = report.rejected.as_ref()?;
+    Some(Alert {
+        severity: Severity::Error,
+        subject: format!("this node, {}", report.name),
+        detail: format!("not registered: {rejected}"),
+    })
 }
 
 /// What a node is to the cluster.

@@ -6,15 +6,19 @@ mod support;
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
-    NodeChange, NodeOrder, NodeStanding, Room, SettingsChange, VolumeCreate,
+    FindingKind, LocalReport, NodeChange, NodeOrder, NodeStanding, Room, SettingsChange,
+    VolumeCreate,
 };
 use holdfast_api::{Api, ProblemKind};
 use holdfast_controller::Controller;
 use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, Store};
-use holdfast_model::metadata::{Operation, OperationResult, Selector};
-use holdfast_model::record::{LEADER_KEY, LeaderRecord, Record, WISHES_PREFIX, WishRecord};
+use holdfast_model::metadata::{LeaseId, Operation, OperationResult, Selector};
+use holdfast_model::record::{
+    LEADER_KEY, LeaderRecord, NodeRecord, Record, WISHES_PREFIX, WishRecord,
+};
 use holdfast_model::{NodeId, Policy};
+use tokio::sync::watch;
 
 use support::{CLUSTER, Node, controller, open};
 
@@ -190,4 +194,73 @@ async fn one_steers_and_another_follows() {
     assert_eq!(wish.nodes, [NodeId(2), NodeId(3)]);
     assert_eq!(wish.kept, [NodeId(1)]);
     second.abort();
+}
+
+/// A machine with a copy of a node's configuration: what it says of itself is not what that node says, and it does
+/// not take that node for silent, nor steer.
+#[tokio::test]
+async fn a_node_that_was_rejected_does_not_speak_for_the_one_with_its_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    controller(&store).await;
+    let _nodes = [node(1, &store).await, node(2, &store).await];
+    let why = "number 1 is node n1's";
+    let (report, told) = watch::channel(LocalReport {
+        node: 1,
+        name: "n4".into(),
+        rejected: Some(why.into()),
+        ..LocalReport::default()
+    });
+    let newcomer = Controller::new(CLUSTER, store.session(), Some(told));
+    let steering = newcomer.steer();
+    let status = newcomer.status().await.unwrap();
+    assert_eq!((status.nodes.total, status.nodes.up), (2, 2));
+    let alert = &status.alerts[0];
+    assert_eq!(alert.subject, "this node, n4");
+    assert!(alert.detail.contains(why), "{}", alert.detail);
+    let explained = newcomer.explain().await.unwrap();
+    let own = &explained.nodes[0];
+    assert_eq!(own.node, "n4 (this node)");
+    assert_eq!(own.findings[0].kind, FindingKind::NotRegistered);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(leaders(&store).await, []);
+    // The operator has given it another number, and it has started again.
+    report.send_modify(|report| {
+        report.node = 4;
+        report.incarnation = 9;
+        report.rejected = None;
+    });
+    leader(&store, None).await;
+    steering.abort();
+}
+
+async fn leaders(store: &Embedded) -> Vec<LeaderRecord> {
+    found(store, LEADER_KEY).await
+}
+
+/// As versions of before let it be: an order must not reach another node than the one that is meant.
+#[tokio::test]
+async fn of_two_nodes_with_one_name_none_is_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let _nodes = [node(1, &store).await, node(2, &store).await];
+    let record = NodeRecord {
+        name: "n1".into(),
+        ..found::<NodeRecord>(&store, &NodeRecord::key(NodeId(2))).await[0].clone()
+    };
+    let put = Operation::Put {
+        key: NodeRecord::key(record.node),
+        value: record.encode(),
+        lease: LeaseId(0),
+    };
+    User::new(store.session()).perform(put).await;
+    for change in [NodeOrder::Add, NodeOrder::MaintenanceOn] {
+        let refused = controller.change_node("n1", order(change)).await;
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.kind, ProblemKind::Refused);
+        let what = "numbers 1 and 2 are both called n1";
+        assert!(refused.detail.contains(what), "{refused}");
+        assert!(refused.hint.unwrap().contains("another `name`"));
+    }
 }

@@ -23,18 +23,22 @@ use holdfast_model::record::{
     CLUSTER_KEY, IntentRecord, NodeRecord, NodeStanding, Record, ScrubRecord, ScrubbedRecord,
     SettingsRecord, SliceRecord, VolumeRecord, WishRecord,
 };
+use holdfast_model::report::NotedAt;
 use holdfast_model::{ClusterId, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_replica::Proposed;
 use holdfast_stdx::{Bytes, Duration, Instant};
 
+use crate::Notice;
 use crate::notes::Notes;
-use crate::past::{Astray, Past};
-use crate::registration::{Registration, Step};
+use crate::past::Past;
+use crate::registration::Registration;
 
 mod documents;
 mod key;
+mod standing;
 
 use key::Key;
+use standing::Standing;
 
 /// Everything of ours in the metadata.
 const PREFIX: &str = "/holdfast/";
@@ -61,6 +65,8 @@ enum Purpose {
 /// What changed in the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
+    /// This node's number is nobody else's: its blank devices may be formatted.
+    Free,
     /// This node is registered, as this start.
     Registered(Incarnation),
     /// The metadata knows of a use of this node's store that the store itself does not.
@@ -83,10 +89,8 @@ pub(crate) enum Change {
     Scrub,
     /// What was said of a slice's part in one is kept, or has to be said again.
     SaidScrubbed(SliceId),
-    /// The document at a key cannot be read, and is passed over.
-    Unreadable(String),
-    /// The metadata is not followed any more, or again if there is no reason.
-    Astray(Option<Astray>),
+    /// Something that people should read.
+    Tell(Notice),
 }
 
 /// The view, and the requests under way.
@@ -107,6 +111,7 @@ pub(crate) struct Cluster {
     pub(crate) unreadable: BTreeSet<String>,
     registration: Option<Registration>,
     registered: bool,
+    standing: Standing,
     refreshing: BTreeSet<SliceId>,
     /// What was asked for what, and the highest revision that had been seen then.
     requests: BTreeMap<MetadataToken, (Purpose, Revision)>,
@@ -123,6 +128,14 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
+    /// Looks whether the number is another node's, before this one, whose devices are blank, has a store.
+    pub(crate) fn look_first(&mut self, cluster: ClusterId, registration: Registration) {
+        self.past = Past::new(cluster, BTreeSet::new(), NotedAt::default());
+        self.registration = Some(registration);
+        self.standing.begin_blank();
+        self.introduce();
+    }
+
     /// Registers this node, which holds these slices and has these notes, then reads everything.
     pub(crate) fn start(
         &mut self,
@@ -285,7 +298,8 @@ impl Cluster {
         };
         let after = self.past.astray();
         if after.is_some() != before.is_some() {
-            self.changes.push_back(Change::Astray(after));
+            let notice = after.map_or(Notice::MetadataFollowed, Notice::MetadataAstray);
+            self.changes.push_back(Change::Tell(notice));
         }
         if !is_ours {
             self.not_ours(now, &purpose);
@@ -393,23 +407,10 @@ impl Cluster {
         self.transact(Purpose::Introduce, vec![], ranges);
     }
 
-    fn introduced(&mut self, now: Instant, outcome: &TransactionOutcome) {
-        match self.own().read(outcome) {
-            Step::Done => self.registered(),
-            Step::Newer(key) => {
-                self.register_retry = Some(now + RETRY);
-                self.pass_over(key);
-            }
-            Step::Doubt => self.changes.push_back(Change::Doubtful),
-            Step::Replace(compare, success) => {
-                self.transact(Purpose::Register, compare, success);
-            }
-        }
-    }
-
     fn registered(&mut self) {
         self.registered = true;
         self.register_retry = None;
+        self.accepted();
         let incarnation = self.own().incarnation();
         self.notes.name(incarnation);
         self.changes.push_back(Change::Registered(incarnation));

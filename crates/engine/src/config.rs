@@ -27,6 +27,9 @@ pub struct EngineConfig {
     pub devices: Vec<DeviceGeometry>,
     /// Given if blank devices are to be formatted: drawn at random for this start.
     pub create: Option<StoreIdentity>,
+    /// An operator says that a machine on record under this number and name, at another address and with other
+    /// devices, is gone: this one takes its place. See [`Rejection::Elsewhere`](crate::Rejection::Elsewhere).
+    pub takes_over: bool,
     /// The id of this use of the store: drawn at random for this start, never 0.
     pub use_id: u64,
     /// Limits of the store.

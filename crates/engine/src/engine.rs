@@ -457,6 +457,7 @@ impl Engine {
 
     fn handle_change(&mut self, change: &Change) {
         match change {
+            Change::Free => self.create_store(),
             Change::Registered(incarnation) => self.registered(*incarnation),
             Change::Doubtful => self.doubt(),
             Change::Node(node) => self.node_changed(*node),
@@ -467,14 +468,7 @@ impl Engine {
             Change::Settings => self.settings_changed(),
             Change::Scrub => self.scrubs.look_soon(),
             Change::SaidScrubbed(slice) => self.said_done(*slice),
-            Change::Unreadable(key) => {
-                let notice = Notice::Unreadable(key.clone());
-                self.world.notices.push(notice);
-            }
-            Change::Astray(astray) => {
-                let notice = astray.map_or(Notice::MetadataFollowed, Notice::MetadataAstray);
-                self.world.notices.push(notice);
-            }
+            Change::Tell(notice) => self.world.notices.push(notice.clone()),
             Change::Proposed(slice, proposed) => {
                 self.with_replica(*slice, |replica, context| {
                     replica.handle_proposed(context, *proposed);

@@ -184,6 +184,8 @@ pub enum Command {
     /// A device has failed without which the store is over, and every role here has ended. The next start may find
     /// that it works.
     Unusable(DiskId),
+    /// The same as [`Command::Stopped`], for another machine has taken this node's place, with other devices.
+    Displaced,
     /// Everything is written and handed over: the process may end. After this, and only then,
     /// nothing more is asked.
     Stopped,

@@ -2,13 +2,16 @@
 //!
 //! Invariants:
 //! - peers and initiators are let in only once the replicas are there that they will speak to;
-//! - a blank device is formatted only where that was asked for, and once.
+//! - a process whose node is another by now, with another store, ends, and does not come back as it: see
+//!   [`Rejection`](crate::Rejection);
+//! - a blank device is formatted only where that was asked for, and once; and not before it is known that the
+//!   number it would be formatted under is no other node's.
 
 use holdfast_model::record::NodeRecord;
-use holdfast_model::{DiskId, Incarnation, SliceId};
+use holdfast_model::{DiskId, Incarnation, SliceId, StoreId};
 use holdfast_replica::{Found, Me, Replica};
 use holdfast_stdx::{Duration, Instant};
-use holdfast_store::{Expected, Recovered, Store};
+use holdfast_store::{Expected, OpenError, Recovered, Store, UseIds};
 
 use crate::Notice;
 use crate::config::EngineConfig;
@@ -119,25 +122,59 @@ impl Engine {
         }
     }
 
-    pub(crate) fn open_failed(&mut self, error: holdfast_store::OpenError, out: &mut Output) {
-        let blank = matches!(error, holdfast_store::OpenError::Blank { .. });
-        if let Some(identity) = self.config.create.take()
-            && blank
-        {
-            let mut store_out = holdfast_store::Output::default();
-            let store = Store::create(
-                self.world.now,
-                self.config.store,
-                &self.config.devices,
-                identity,
-                self.config.use_id,
-                &mut store_out,
-            );
-            self.world.storage = Storage::new(store, store_out);
-            return;
-        }
+    pub(crate) fn open_failed(&mut self, error: OpenError, out: &mut Output) {
+        let error = match self.begin_blank(error) {
+            Ok(()) => return,
+            Err(error) => error,
+        };
         self.life = Life::Stopped;
         out.push(Command::OpenFailed(error.into()));
+    }
+
+    /// If the devices are blank, and may be formatted, looks whether this node may. What cannot be formatted is told
+    /// whether the metadata answers or not.
+    fn begin_blank(&mut self, error: OpenError) -> Result<(), OpenError> {
+        let blank = matches!(error, OpenError::Blank { .. });
+        let Some(identity) = self.config.create.as_ref().filter(|_| blank) else {
+            return Err(error);
+        };
+        Store::may_create(&self.config.store, &self.config.devices, identity)?;
+        let own = self.record(identity.store, 0);
+        let registration = Registration::new(own, UseIds::NONE, self.config.takes_over);
+        let cluster = &mut self.world.cluster;
+        cluster.look_first(self.config.cluster, registration);
+        Ok(())
+    }
+
+    /// Formats the blank devices.
+    pub(crate) fn create_store(&mut self) {
+        let identity = self.config.create.take();
+        let mut store_out = holdfast_store::Output::default();
+        let store = Store::create(
+            self.world.now,
+            self.config.store,
+            &self.config.devices,
+            identity.expect("the devices are blank, and may be formatted once"),
+            self.config.use_id,
+            &mut store_out,
+        );
+        self.world.storage = Storage::new(store, store_out);
+    }
+
+    /// This node's record, as far as it is known before it is registered.
+    fn record(&self, store: StoreId, uses: u64) -> NodeRecord {
+        NodeRecord {
+            schema: 1,
+            node: self.config.node,
+            name: self.config.name.clone(),
+            store,
+            uses,
+            use_id: self.config.use_id,
+            incarnation: Incarnation::ZERO,
+            portal: self.config.portal.clone(),
+            peer: self.config.peer.clone(),
+            api: self.config.api.clone(),
+        }
     }
 
     /// Peers are let in once the replicas are there that they will speak to.
@@ -162,19 +199,8 @@ impl Engine {
         self.release_strays(&recovered.strays, out);
         self.tell_of_absent_devices();
         let held = recovered.slices.keys().copied().collect();
-        let own = NodeRecord {
-            schema: 1,
-            node: self.config.node,
-            name: self.config.name.clone(),
-            store: recovered.store,
-            uses: recovered.use_counter,
-            use_id: self.config.use_id,
-            incarnation: Incarnation::ZERO,
-            portal: self.config.portal.clone(),
-            peer: self.config.peer.clone(),
-            api: self.config.api.clone(),
-        };
-        let registration = Registration::new(own, *recovered.use_ids);
+        let own = self.record(recovered.store, recovered.use_counter);
+        let registration = Registration::new(own, *recovered.use_ids, self.config.takes_over);
         self.world
             .cluster
             .start(self.config.cluster, registration, held, notes);
@@ -264,6 +290,18 @@ impl Engine {
         }
     }
 
+    /// Another process may be this node by now: then this one hands over what it can, and ends.
+    pub(crate) fn consider_successor(&mut self) {
+        let own = self.config.node;
+        if self.life == Life::Open
+            && let Some(successor) = self.world.cluster.successor(own)
+        {
+            let peer = successor.peer.clone();
+            self.world.notices.push(Notice::Displaced { peer });
+            self.stop(self.world.now);
+        }
+    }
+
     /// The others have finished with a replica here: with more of them they may soon.
     pub(crate) fn replica_stopped(&mut self) {
         if let Life::Stopping { until, at_last } = &mut self.life {
@@ -279,7 +317,12 @@ impl Engine {
         if done || self.failed || self.world.now >= until {
             self.life = Life::Stopped;
             self.hand_over(out);
-            out.push(Command::Stopped);
+            let is_displaced = self.world.cluster.successor(self.config.node).is_some();
+            out.push(if is_displaced {
+                Command::Displaced
+            } else {
+                Command::Stopped
+            });
         }
     }
 }

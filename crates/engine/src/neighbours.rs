@@ -24,6 +24,9 @@ impl Engine {
     pub(crate) fn node_changed(&mut self, node: NodeId) {
         self.directory_changed();
         self.keep_link(node);
+        if node == self.config.node {
+            self.consider_successor();
+        }
     }
 
     /// What the operator wants of nodes has changed.

@@ -7,7 +7,7 @@ use holdfast_model::record::ScrubFindings;
 use holdfast_model::{DiskId, Epoch, NodeId, SliceId};
 use holdfast_store::{Absence, RottenSegment, Stray};
 
-use crate::Astray;
+use crate::{Astray, Rejection};
 
 /// How much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,6 +105,13 @@ pub enum Notice {
     Unreadable(String),
     /// The right metadata is back.
     MetadataFollowed,
+    /// This node is not registered: somebody else has its number, its name, or both.
+    Rejected(Rejection),
+    /// The metadata says that another process is this node, with other devices: this one ends.
+    Displaced {
+        /// Where other nodes reach it.
+        peer: String,
+    },
     /// A device that was given is none of the store's.
     Stray(DiskId, Stray),
     /// A device has left the store.
@@ -154,6 +161,8 @@ impl Notice {
             | Self::MetadataBehind(..)
             | Self::NotKnownOf(..)
             | Self::MetadataAstray(_)
+            | Self::Rejected(_)
+            | Self::Displaced { .. }
             | Self::Unreadable(_)
             | Self::DeviceAbsent(..)
             | Self::DeviceFailed(..) => Severity::Error,
@@ -200,6 +209,11 @@ impl Notice {
                  written by a newer one? Update this node"
             ),
             Self::MetadataFollowed => formatter.write_str("the metadata is the right one again"),
+            Self::Rejected(rejection) => write!(formatter, "not registered: {rejection}"),
+            Self::Displaced { peer } => write!(
+                formatter,
+                "another machine, reached at {peer}, has taken this node's place, with other devices: this one ends"
+            ),
             _ => unreachable!("the others are told of elsewhere"),
         }
     }
@@ -275,7 +289,9 @@ impl Notice {
             | Self::NotKnownOf(..)
             | Self::MetadataAstray(_)
             | Self::Unreadable(_)
-            | Self::MetadataFollowed => self.fmt_metadata(formatter),
+            | Self::MetadataFollowed
+            | Self::Rejected(_)
+            | Self::Displaced { .. } => self.fmt_metadata(formatter),
             Self::JournalRotten(rotten) => write!(
                 formatter,
                 "the journal on device {} is bad at byte {}, in segment {}, from group {} of partition {} on: what is \

@@ -7,6 +7,9 @@
 //!   self did;
 //! - a registration that was given up, and arrives late, never replaces a later one;
 //! - the record of a newer version is not replaced, nor that of a use: what it says of the past would be lost;
+//! - the record of a node with another store is not replaced if that node has another name, or is reached at
+//!   another address and nobody has said that it is gone: see [`Rejection`]. Nor does a node take a name that
+//!   another number has;
 //! - a store that was brought back from the past is registered only once nothing that it holds is
 //!   relied on any more: until then every start finds out anew.
 
@@ -19,9 +22,11 @@ use holdfast_model::metadata::{
     Compare, KeyValue, LeaseId, Operation, OperationResult, Revision, Selector, TransactionOutcome,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, NodeRecord, Record, RecordError, UseRecord,
+    CLUSTER_KEY, ClusterRecord, NODES_PREFIX, NodeRecord, Record, RecordError, UseRecord,
 };
 use holdfast_store::UseIds;
+
+use crate::rejection::Rejection;
 
 /// What to do after the record was read.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,6 +39,10 @@ pub(crate) enum Step {
     /// A newer version wrote what is under this key: to be asked again, until an operator has done something about
     /// it.
     Newer(String),
+    /// The number can be this node's, which has nothing yet: its devices may be formatted.
+    Free,
+    /// Somebody else is this node: to be asked again after a while.
+    Rejected(Rejection),
     /// To replace it.
     Replace(Vec<Compare>, Vec<Operation>),
 }
@@ -48,11 +57,14 @@ pub(crate) struct Registration {
     /// The record that was last proposed: whoever reads it again knows that it has been taken.
     proposed: bool,
     is_doubted: bool,
+    /// An operator says that the machine on record, if it is another one, is gone.
+    takes_over: bool,
 }
 
 impl Registration {
     /// Of a node with this record, whose incarnation is still to be found, and whose store knows these uses.
-    pub(crate) fn new(mut own: NodeRecord, use_ids: UseIds) -> Self {
+    /// `takes_over`: an operator says that the machine on record, if that is another one, is gone.
+    pub(crate) fn new(mut own: NodeRecord, use_ids: UseIds, takes_over: bool) -> Self {
         // It has a record of its own.
         let use_id = core::mem::take(&mut own.use_id);
         Self {
@@ -61,10 +73,11 @@ impl Registration {
             use_ids,
             proposed: false,
             is_doubted: false,
+            takes_over,
         }
     }
 
-    /// What is read: this node's record, the cluster's, and that of the use.
+    /// What is read: this node's record, the cluster's, that of the use, and all nodes'.
     pub(crate) fn ranges(&self) -> Vec<Operation> {
         let node = self.own.node;
         let keys = [
@@ -72,8 +85,9 @@ impl Registration {
             CLUSTER_KEY.into(),
             UseRecord::key(node),
         ];
-        let ranges = keys.map(|key| Operation::Range(Selector::Key(key)));
-        ranges.into()
+        let keys = keys.into_iter().map(Selector::Key);
+        let all = keys.chain([Selector::Prefix(NODES_PREFIX.into())]);
+        all.map(Operation::Range).collect()
     }
 
     /// The first of them that a newer version wrote.
@@ -82,6 +96,16 @@ impl Registration {
         let cluster = found(outcome, 1).filter(|pair| is_newer::<ClusterRecord>(pair));
         let of_use = found(outcome, 2).filter(|pair| is_newer::<UseRecord>(pair));
         node.or(cluster).or(of_use)
+    }
+
+    /// What keeps a node whose devices are blank from its number, by the records as they were read.
+    pub(crate) fn look(&self, outcome: &TransactionOutcome) -> Step {
+        if let Some(newer) = Self::newer(outcome) {
+            return Step::Newer(newer.key.clone());
+        }
+        let known = found(outcome, 0).and_then(|pair| NodeRecord::decode(&pair.value).ok());
+        let taken = self.taken(known.as_ref(), outcome);
+        taken.map_or(Step::Free, Step::Rejected)
     }
 
     /// The records as they were read.
@@ -93,6 +117,9 @@ impl Registration {
         let known = known_at.and_then(|pair| NodeRecord::decode(&pair.value).ok());
         if self.proposed && known.as_ref() == Some(&self.own) {
             return Step::Done;
+        }
+        if let Some(rejection) = self.taken(known.as_ref(), outcome) {
+            return Step::Rejected(rejection);
         }
         let of_use = found(outcome, 2).and_then(|pair| UseRecord::decode(&pair.value).ok());
         let lacks_use = |known| self.lacks_use_of(known, of_use.as_ref());
@@ -108,6 +135,42 @@ impl Registration {
         self.own.incarnation = before.next();
         self.proposed = true;
         self.replace(known_at)
+    }
+
+    /// Whether the number, or the name, is another node's. A name that this node had before it keeps, whoever
+    /// else has it: versions of before let that be.
+    fn taken(&self, known: Option<&NodeRecord>, outcome: &TransactionOutcome) -> Option<Rejection> {
+        let (node, own) = (self.own.node, &self.own.name);
+        if let Some(other) = known.filter(|known| known.store != self.own.store) {
+            if other.name != *own {
+                let name = other.name.clone();
+                return Some(Rejection::Number { node, name });
+            }
+            if other.peer != self.own.peer && !self.takes_over {
+                let peer = other.peer.clone();
+                return Some(Rejection::Elsewhere { node, peer });
+            }
+        }
+        if known.is_some_and(|known| known.name == *own) {
+            return None;
+        }
+        let all = match outcome.results.get(3) {
+            Some(OperationResult::Range(found)) => found.as_slice(),
+            _ => &[],
+        };
+        let mut others = all
+            .iter()
+            .filter_map(|pair| NodeRecord::decode(&pair.value).ok());
+        let other = others.find(|other| other.node != node && other.name == *own)?;
+        let name = other.name;
+        let node = other.node;
+        Some(Rejection::Name { name, node })
+    }
+
+    /// Whether this record, under this node's number, says that another process is the node now. Each record
+    /// that replaces another is of a later start.
+    pub(crate) fn is_displaced_by(&self, record: &NodeRecord) -> bool {
+        record.store != self.own.store && record.incarnation > self.own.incarnation
     }
 
     /// What the store holds is relied on no more, durably.

@@ -1,3 +1,5 @@
+use alloc::string::ToString;
+
 use super::*;
 use holdfast_model::{NodeId, StoreId};
 use holdfast_stdx::Bytes;
@@ -39,7 +41,7 @@ impl Devices {
             peer: "127.0.0.1:2".into(),
             api: "http://127.0.0.1:3".into(),
         };
-        Registration::new(own, self.ids)
+        Registration::new(own, self.ids, false)
     }
 
     /// A start that finds the record of another before, which is read at [`READ_AT`], and the record that
@@ -113,6 +115,7 @@ fn holding_both(record: Option<&NodeRecord>, of_use: Option<&UseRecord>) -> Tran
             found(NodeRecord::key(node), record.map(Record::encode)),
             found(CLUSTER_KEY.into(), None),
             found(UseRecord::key(node), of_use.map(Record::encode)),
+            found(NodeRecord::key(node), record.map(Record::encode)),
         ],
     }
 }
@@ -126,6 +129,136 @@ fn incarnations_rise_over_restarts_and_new_stores() {
     assert_eq!(second.incarnation, first.incarnation.next());
     let third = Devices::new(6).registered(13, Some(&second));
     assert_eq!(third.incarnation, second.incarnation.next());
+}
+
+/// Its configuration was copied to another machine, and the number forgotten.
+#[test]
+fn another_store_under_another_name_is_another_node() {
+    let first = Devices::new(5).registered(11, None);
+    let mut newcomer = Devices::new(6).start(12);
+    newcomer.own.name = "four".into();
+    let (node, name) = (NodeId(1), "one".into());
+    let taken = Rejection::Number { node, name };
+    for _ in 0..2 {
+        let step = newcomer.read(&holding(Some(&first)));
+        assert_eq!(step, Step::Rejected(taken.clone()));
+    }
+    let text = taken.to_string();
+    assert!(text.contains("number 1 is node one's"), "{text}");
+    assert!(text.contains("remove one first"), "{text}");
+    // The operator has removed it.
+    let step = newcomer.read(&holding(None));
+    assert!(matches!(step, Step::Replace(..)), "{step:?}");
+}
+
+#[test]
+fn a_node_may_change_its_name_but_not_to_one_that_another_has() {
+    let mut devices = Devices::new(5);
+    let first = devices.registered(11, None);
+    let other = NodeRecord {
+        node: NodeId(2),
+        store: StoreId(8),
+        name: "two".into(),
+        ..first.clone()
+    };
+    let with_other = |known: Option<&NodeRecord>| {
+        let mut outcome = holding(known);
+        let OperationResult::Range(all) = &mut outcome.results[3] else {
+            panic!("the nodes were read");
+        };
+        all.push(KeyValue {
+            key: NodeRecord::key(other.node),
+            value: other.encode(),
+            create_revision: Revision(3),
+            mod_revision: Revision(7),
+            version: 1,
+            lease: LeaseId(0),
+        });
+        outcome
+    };
+    let (node, name) = (NodeId(2), String::from("two"));
+    let taken = Step::Rejected(Rejection::Name { name, node });
+    for (name, known, is_free) in [
+        ("two", None, false),
+        ("two", Some(&first), false),
+        ("three", None, true),
+        ("three", Some(&first), true),
+    ] {
+        let mut registration = devices.start(12);
+        registration.own.name = name.into();
+        let step = registration.read(&with_other(known));
+        let is_replaced = matches!(step, Step::Replace(..));
+        assert_eq!(is_replaced, is_free, "{name}, {known:?}");
+        assert!(is_free || step == taken, "{step:?}");
+    }
+    // Two that have one name since a version that let that be go on.
+    let same = NodeRecord {
+        name: "two".into(),
+        ..first
+    };
+    let mut registration = devices.start(13);
+    registration.own.name = "two".into();
+    let step = registration.read(&with_other(Some(&same)));
+    assert!(matches!(step, Step::Replace(..)), "{step:?}");
+}
+
+/// The same configuration on a second machine, or a new machine in the place of one that is gone: an operator knows.
+#[test]
+fn another_store_at_another_address_is_the_node_only_if_an_operator_says_so() {
+    let first = Devices::new(5).registered(11, None);
+    let (node, peer) = (NodeId(1), first.peer.clone());
+    let elsewhere = Rejection::Elsewhere { node, peer };
+    let outcome = holding(Some(&first));
+    let mut devices = Devices::new(6);
+    for (takes_over, is_free) in [(false, false), (true, true)] {
+        let mut registration = devices.start(12);
+        registration.own.peer = "127.0.0.4:2".into();
+        registration.takes_over = takes_over;
+        let (look, step) = (registration.look(&outcome), registration.read(&outcome));
+        if is_free {
+            assert_eq!(look, Step::Free);
+            assert!(matches!(step, Step::Replace(..)), "{step:?}");
+        } else {
+            assert_eq!(look, Step::Rejected(elsewhere.clone()));
+            assert_eq!(step, look);
+        }
+    }
+    // With its own devices a node may have another address.
+    let mut moved = Devices {
+        uses: 1,
+        ..Devices::new(5)
+    };
+    let mut registration = moved.start(12);
+    registration.own.peer = "127.0.0.4:2".into();
+    let step = registration.read(&outcome);
+    assert!(matches!(step, Step::Replace(..)), "{step:?}");
+    // Nor does what an operator says of a machine tell anything of one with another name.
+    let mut newcomer = Devices::new(6).start(12);
+    newcomer.own.name = "four".into();
+    newcomer.takes_over = true;
+    let step = newcomer.read(&outcome);
+    let (node, name) = (NodeId(1), "one".into());
+    assert_eq!(step, Step::Rejected(Rejection::Number { node, name }));
+}
+
+#[test]
+fn only_a_later_start_with_another_store_displaces() {
+    let mut devices = Devices::new(5);
+    let first = devices.registered(11, None);
+    let mut registration = devices.start(12);
+    let second = proposed(&mut registration, Some(&first));
+    let store = StoreId(6);
+    let is_displaced = |record: NodeRecord| registration.is_displaced_by(&record);
+    assert!(!is_displaced(second.clone()));
+    let before = NodeRecord { store, ..first };
+    assert!(!is_displaced(before), "its own has not come yet");
+    let incarnation = second.incarnation.next();
+    let again = NodeRecord {
+        incarnation,
+        ..second
+    };
+    assert!(!is_displaced(again.clone()), "the same devices");
+    assert!(is_displaced(NodeRecord { store, ..again }));
 }
 
 /// Its record went with it. Each of its starts was a change, so that none had a higher number than

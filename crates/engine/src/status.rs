@@ -9,9 +9,9 @@ use holdfast_replica::Progress;
 use holdfast_store::DeviceStatus;
 pub use holdfast_store::{Checked, Usage};
 
-use crate::Stall;
 use crate::engine::Engine;
 use crate::scrub::ScrubStatus;
+use crate::{Rejection, Stall};
 
 /// A node's view of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct NodeStatus {
     pub open: bool,
     /// The metadata is being watched, and this node is registered in it.
     pub registered: bool,
+    /// Why it is not, if somebody else is this node.
+    pub rejection: Option<Rejection>,
     /// The metadata answers, and has gone back, or is another cluster's: nothing is believed of it.
     pub astray: bool,
     /// Peers that can be spoken to.
@@ -88,7 +90,10 @@ impl Engine {
     #[must_use]
     pub fn status(&self) -> NodeStatus {
         if !self.is_alive() {
-            return NodeStatus::default();
+            return NodeStatus {
+                rejection: self.world.cluster.rejection().cloned(),
+                ..NodeStatus::default()
+            };
         }
         let store = self.world.storage.store();
         let replicas = self.replicas.iter().map(|(slice, replica)| {
@@ -109,6 +114,7 @@ impl Engine {
         NodeStatus {
             open: true,
             registered: self.world.cluster.is_ready(),
+            rejection: None,
             astray: self.world.cluster.is_astray(),
             peers: self.world.peers.nodes().collect(),
             usage: store.usage(),

@@ -102,6 +102,13 @@ pub enum NodeError {
         /// The device.
         path: PathBuf,
     },
+    /// Another machine became this node: an operator said that this one is gone.
+    #[error(
+        "another machine has taken this node's place, with other devices\n\n\
+         hint: its address is in this node's log; if this machine is to stay, give it another number and name, \
+         and blank devices"
+    )]
+    Displaced,
     /// The operating system gives no thread, no descriptor.
     #[error("start: {0}")]
     Resources(#[from] io::Error),

@@ -25,6 +25,7 @@ mod run;
 mod services;
 mod signals;
 mod stalls;
+mod take_over;
 pub mod witness;
 
 pub use devices::DeviceDesk;

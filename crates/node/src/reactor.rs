@@ -28,6 +28,7 @@ use crate::report::Reporter;
 use crate::room::RoomWatch;
 use crate::signals::Signals;
 use crate::stalls::StallSender;
+use crate::take_over;
 
 /// How long a clean stop may take before the process ends anyway.
 const STOP_TIME_MAX: Duration = Duration::from_secs(10);
@@ -55,13 +56,15 @@ pub(crate) struct Reactor {
     pub(crate) stalls: StallSender,
     pub(crate) names: Names,
     pub(crate) orders: Orders,
-    /// A device that has failed, and whether the node can do nothing without it, at its next start either.
-    pub(crate) lost: Option<(DiskId, bool)>,
+    /// Why the node has to end.
+    pub(crate) end: Option<NodeError>,
     pub(crate) out: Output,
 }
 
 /// What the configuration calls things, for messages.
 pub(crate) struct Names {
+    /// The node's directory.
+    pub(crate) directory: PathBuf,
     /// The devices, by the numbers of their disks.
     pub(crate) devices: Vec<PathBuf>,
     /// Those that were there at the start, with the tiers that they were given.
@@ -92,16 +95,11 @@ impl Reactor {
                 self.network.close().await;
                 return Ok(());
             }
-            if let Some((disk, is_needed)) = self.lost {
-                // The others are told; then whoever watches over the node starts it again, without the device if
-                // it can do without.
+            if let Some(why) = self.end.take() {
+                // The others are told; then whoever watches over the node starts it again: without the device if it
+                // can do without.
                 self.network.close().await;
-                let path = self.names.devices[usize::from(disk.0)].clone();
-                return Err(if is_needed {
-                    NodeError::NeededDeviceFailed { path }
-                } else {
-                    NodeError::DeviceLost { path }
-                });
+                return Err(why);
             }
             self.network.flush();
             // Requests begin now, and not only when everything has had its turn.
@@ -203,6 +201,9 @@ impl Reactor {
                 Command::Portal(command) => self.network.portal_command(command),
                 Command::Opened { store, incarnation } => {
                     tracing::info!("opened store {store}, start {}", incarnation.0);
+                    if let Err(error) = take_over::done(&self.names.directory) {
+                        tracing::error!("remove this by hand: {error}");
+                    }
                     self.reporter.opened(incarnation);
                     for warning in other_tiers(&self.engine.status().devices, &self.names.given) {
                         tracing::warn!("{warning}");
@@ -225,8 +226,15 @@ impl Reactor {
                     self.orders.end(number, result, &mut self.disks);
                 }
                 Command::Release(disk) => self.disks.release(disk),
-                Command::DeviceLost(disk) => self.lost = Some((disk, false)),
-                Command::Unusable(disk) => self.lost = Some((disk, true)),
+                Command::DeviceLost(disk) => {
+                    let path = self.names.path(disk);
+                    self.end = Some(NodeError::DeviceLost { path });
+                }
+                Command::Unusable(disk) => {
+                    let path = self.names.path(disk);
+                    self.end = Some(NodeError::NeededDeviceFailed { path });
+                }
+                Command::Displaced => self.end = Some(NodeError::Displaced),
                 Command::Stopped => stopped = true,
             }
         }
@@ -242,6 +250,10 @@ impl Names {
             .find(|(_, address)| *address == error.address);
         let (key, _) = named.expect("every address that is listened on is configured");
         NodeError::listen(key, error)
+    }
+
+    fn path(&self, disk: DiskId) -> PathBuf {
+        self.devices[usize::from(disk.0)].clone()
     }
 
     fn store_error(&self, failure: OpenFailure) -> NodeError {

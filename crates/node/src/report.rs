@@ -83,6 +83,7 @@ impl Reporter {
             stalled: stalled(status),
             background_rate: status.background_rate,
             metadata: metadata(status),
+            rejected: status.rejection.as_ref().map(ToString::to_string),
             metadata_full: self.metadata.as_ref().is_some_and(is_full),
             syncs: self.syncs(status),
             // Who steers knows.

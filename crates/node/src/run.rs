@@ -33,6 +33,7 @@ use crate::report::Reporter;
 use crate::room::RoomWatch;
 use crate::services::{ApiParts, Services};
 use crate::signals::Signals;
+use crate::take_over;
 use crate::{clock, limits};
 
 /// The log in a node's directory.
@@ -158,7 +159,7 @@ fn run_logged<A: Api>(
             report_due: Instant::now(),
             names: names(config, &found),
             orders,
-            lost: None,
+            end: None,
             out,
         };
         let ended = reactor.run(signals).await;
@@ -181,6 +182,7 @@ fn bind(key: &'static str, address: SocketAddr) -> Result<Listener, NodeError> {
 
 fn names(config: &NodeConfig, found: &[DeviceConfig]) -> Names {
     Names {
+        directory: config.directory.clone(),
         devices: found.iter().map(|device| device.path.clone()).collect(),
         given: {
             let given = found.iter();
@@ -225,6 +227,7 @@ fn engine_config(
         api: format!("http://{}", config.api.advertised()),
         devices: (0..).zip(found).map(geometry).collect(),
         create: None,
+        takes_over: take_over::is_said(&config.directory)?,
         use_id: u64::from_ne_bytes(random()?).max(1),
         store: StoreConfig::default(),
         portal_limits,

@@ -16,6 +16,8 @@ pub enum Failure {
     OpenFailed(NodeId, OpenFailure),
     /// A node took another node's device for its own.
     OpenedForeign(NodeId),
+    /// A node ended, for the metadata said that another process is it.
+    Displaced(NodeId),
     /// A node sent what its peer cannot read.
     Wire(WireError),
     /// A host was told what it should not be told.
@@ -55,6 +57,7 @@ impl fmt::Display for Failure {
                     "{node} has opened a device that is another node's"
                 )
             }
+            Self::Displaced(node) => write!(formatter, "{node} was displaced by another process"),
             Self::Wire(error) => write!(formatter, "a message between nodes: {error}"),
             Self::Host { host, what } => write!(formatter, "host h{host}: {what}"),
             Self::Invariant { name, what } => write!(formatter, "invariant {name}: {what}"),

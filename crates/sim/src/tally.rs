@@ -67,6 +67,8 @@ impl Tally {
             | Notice::NotKnownOf(..)
             | Notice::Unreadable(_)
             | Notice::MetadataFollowed
+            | Notice::Rejected(_)
+            | Notice::Displaced { .. }
             | Notice::Stray(..)
             | Notice::DeviceLeft(_)
             | Notice::DeviceAbsent(..)

@@ -353,6 +353,8 @@ const fn notice_name(notice: &Notice) -> &'static str {
         Notice::MetadataAstray(_) => "metadata astray",
         Notice::Unreadable(_) => "unreadable document",
         Notice::MetadataFollowed => "metadata followed",
+        Notice::Rejected(_) => "rejected",
+        Notice::Displaced { .. } => "displaced",
         Notice::Stray(..) => "stray device",
         Notice::DeviceLeft(_) => "device left",
         Notice::DeviceAbsent(..) => "device absent",

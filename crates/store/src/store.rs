@@ -13,10 +13,11 @@ use holdfast_model::{
 use holdfast_stdx::{Bytes, Instant};
 
 use crate::config::{DeviceGeometry, StoreConfig, StoreIdentity};
-use crate::event::{Expected, InstallRefused, NoSpace, Output, StoreToken, Usage, View};
+use crate::event::{Expected, InstallRefused, NoSpace, OpenError, Output, StoreToken, Usage, View};
 use crate::machine::Core;
 use crate::opener::{Opener, Progress};
 use crate::order::{DeviceOrder, DeviceStatus};
+use crate::superblocks;
 
 #[derive(Debug)]
 enum Phase {
@@ -56,6 +57,19 @@ impl Store {
             use_id,
             out,
         ))
+    }
+
+    /// Whether a store can be made on these devices, if they are blank. Nothing is read for that.
+    ///
+    /// # Errors
+    /// [`OpenError`] with which [`create`](Self::create) would end.
+    pub fn may_create(
+        config: &StoreConfig,
+        devices: &[DeviceGeometry],
+        identity: &StoreIdentity,
+    ) -> Result<(), OpenError> {
+        superblocks::check(config, devices, true)?;
+        superblocks::plan(&config.format, identity, devices, 0).map(drop)
     }
 
     /// Opens a store. `use_id` is drawn at random for that. Ends with `Opened` or `OpenFailed`.

@@ -38,6 +38,10 @@ pub struct LocalReport {
     /// Whether it follows the metadata.
     #[serde(default)]
     pub metadata: LocalMetadata,
+    /// Why it is not registered in the metadata, if another node has its number or its name; with
+    /// what to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected: Option<String>,
     /// Whether the metadata that it reaches is full, and takes no change.
     #[serde(default)]
     pub metadata_full: bool,

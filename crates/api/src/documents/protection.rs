@@ -74,6 +74,8 @@ pub enum FindingKind {
     NoRoom,
     /// A node does not follow the metadata.
     MetadataLost,
+    /// The node that answers is not registered: another one has its number, or its name.
+    NotRegistered,
     /// The metadata that a node reaches is full, and takes no change.
     MetadataFull,
     /// A node has registered, and waits to be admitted.

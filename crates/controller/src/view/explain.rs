@@ -79,6 +79,16 @@ pub(crate) fn unreached(report: &LocalReport) -> Explanation {
     }
 }
 
+/// What the node in this process knows of itself, where another process is the node of its number.
+pub(crate) fn rejected(report: &LocalReport) -> Option<NodeFindings> {
+    let what = report.rejected.clone()?;
+    let finding = node_findings::finding(FindingKind::NotRegistered, what);
+    Some(NodeFindings {
+        node: format!("{} (this node)", report.name),
+        findings: vec![finding],
+    })
+}
+
 /// How far the cluster is from every volume having all its copies.
 pub(crate) fn protection(inventory: &Inventory, reports: &Reports) -> Protection {
     let mut protection = Protection {

@@ -15,6 +15,7 @@ use holdfast_model::record::{
 
 use super::key::Key;
 use super::{Change, Cluster};
+use crate::Notice;
 
 impl Cluster {
     /// Everything that is in the view.
@@ -85,7 +86,8 @@ impl Cluster {
     pub(super) fn pass_over(&mut self, key: String) -> bool {
         let is_news = self.unreadable.insert(key.clone());
         if is_news {
-            self.changes.push_back(Change::Unreadable(key));
+            let notice = Notice::Unreadable(key);
+            self.changes.push_back(Change::Tell(notice));
         }
         is_news
     }

@@ -373,6 +373,7 @@ fn config() -> EngineConfig {
             node: ME,
             nonce: 5,
         }),
+        takes_over: false,
         use_id: 1,
         store: StoreConfig {
             format: FormatConfig {

@@ -61,6 +61,8 @@ impl Cluster {
                 Command::DeviceLost(disk) => self.device_lost(process, disk),
                 // The daemon ends, and is started again by somebody.
                 Command::Unusable(_) => self.end_process(process),
+                // A node has one process here.
+                Command::Displaced => return Err(Failure::Displaced(process.node)),
                 Command::Stopped => self.stopped(process),
             }
         }

@@ -96,8 +96,7 @@ pub(crate) struct Node {
     pub(crate) starts: u64,
     /// The last of them of which the metadata knows.
     pub(crate) known_start: u64,
-    /// Its devices as somebody copied them, and in which start that was.
-    copied: Option<(Vec<SimDisk>, u64)>,
+    copied: Option<Copied>,
     /// Its own devices, while others are in the place of some of them.
     pub(super) aside: Option<Aside>,
     /// Its store was opened with an older copy of the device with the journal, while others were away.
@@ -120,6 +119,24 @@ pub(crate) struct Node {
     pub(super) orders_rest: Instant,
     pub(crate) process: Option<Process>,
     pub(crate) prng: Prng,
+}
+
+/// A node's devices as somebody copied them.
+#[derive(Debug)]
+struct Copied {
+    disks: Vec<SimDisk>,
+    /// In which start that was.
+    start: u64,
+    /// A store was on them by then.
+    is_made: bool,
+}
+
+impl Copied {
+    /// Whether the metadata knows of a later start: from the same one the copy could not be told from what a
+    /// power loss leaves.
+    const fn is_old(&self, known_start: u64) -> bool {
+        self.start > 0 && self.start < known_start
+    }
 }
 
 /// What a node's own devices are, while others are in their place.
@@ -262,21 +279,24 @@ impl Node {
         }
         let mut disks = self.disks.clone();
         disks.iter_mut().for_each(SimDisk::crash);
-        self.copied = Some((disks, self.starts));
+        self.copied = Some(Copied {
+            disks,
+            start: self.starts,
+            is_made: self.is_made,
+        });
     }
 
-    /// Brings the copy back, if it is of an earlier start than the last one of which the metadata knows:
-    /// from the same start it could not be told from what a power loss leaves.
+    /// Brings the copy back, if it is old.
     pub(crate) fn roll_back_disks(&mut self) -> bool {
         let known = self.known_start;
-        let is_old = |(_, start): &mut (Vec<SimDisk>, u64)| *start > 0 && *start < known;
-        let Some((disks, _)) = self.copied.take_if(is_old) else {
+        let Some(copied) = self.copied.take_if(|it| it.is_old(known)) else {
             return false;
         };
         self.aside = None;
         self.is_forked = false;
-        self.bays = Bays::full(disks.len());
-        self.disks = disks;
+        self.bays = Bays::full(copied.disks.len());
+        self.disks = copied.disks;
+        self.is_made = copied.is_made;
         self.is_wounded = true;
         true
     }
@@ -285,13 +305,11 @@ impl Node {
     /// case that it is refused.
     pub(crate) fn roll_back_journal(&mut self) -> bool {
         let known = self.known_start;
-        let is_old = |(disks, start): &mut (Vec<SimDisk>, u64)| {
-            disks.len() > 1 && *start > 0 && *start < known
-        };
+        let is_old = |it: &mut Copied| it.disks.len() > 1 && it.is_old(known);
         if self.aside.is_some() {
             return false;
         }
-        let Some((mut disks, _)) = self.copied.take_if(is_old) else {
+        let Some(Copied { mut disks, .. }) = self.copied.take_if(is_old) else {
             return false;
         };
         // One that came later is not among the copies: then it is the one that had the journal before.
@@ -353,6 +371,7 @@ impl Node {
                 node: self.id,
                 nonce,
             }),
+            takes_over: false,
             use_id: self.starts,
             store: self.plan.store,
             portal_limits: Limits::default(),

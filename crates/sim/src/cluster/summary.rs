@@ -94,6 +94,7 @@ pub(super) fn command(command: &Command) -> impl Display + '_ {
         Command::Release(disk) => write!(f, "release disk {}", disk.0),
         Command::DeviceLost(disk) => write!(f, "lost disk {}", disk.0),
         Command::Unusable(disk) => write!(f, "nothing without disk {}", disk.0),
+        Command::Displaced => f.write_str("displaced"),
         Command::Stopped => f.write_str("stopped"),
     })
 }

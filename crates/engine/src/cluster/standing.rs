@@ -1,0 +1,90 @@
+//! Whether this node is who it says: how it becomes that, and when it is not any more.
+//!
+//! Invariant: why the node is not registered is told once, and again when the reason is another one.
+
+use holdfast_model::NodeId;
+use holdfast_model::metadata::TransactionOutcome;
+use holdfast_model::record::NodeRecord;
+use holdfast_stdx::Instant;
+
+use super::{Change, Cluster, Purpose, RETRY};
+use crate::Notice;
+use crate::registration::Step;
+use crate::rejection::{REJECTED_RETRY, Rejection};
+
+/// What stands in the way of this node.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    /// This node's devices are blank: it is looked whether they may be formatted under its number.
+    is_blank: bool,
+    rejection: Option<Rejection>,
+}
+
+impl Standing {
+    /// The devices are blank.
+    pub(super) fn begin_blank(&mut self) {
+        self.is_blank = true;
+    }
+}
+
+impl Cluster {
+    /// Why this node is not registered, if it is not because of somebody else.
+    pub(crate) fn rejection(&self) -> Option<&Rejection> {
+        self.standing.rejection.as_ref()
+    }
+
+    /// The record of the process that is this node by now, if that is another one.
+    pub(crate) fn successor(&self, node: NodeId) -> Option<&NodeRecord> {
+        let registration = self.registration.as_ref().filter(|_| self.registered)?;
+        let record = self.nodes.get(&node)?;
+        registration.is_displaced_by(record).then_some(record)
+    }
+
+    /// The metadata says who this node is.
+    pub(super) fn introduced(&mut self, now: Instant, outcome: &TransactionOutcome) {
+        let is_blank = self.standing.is_blank;
+        let own = self.own();
+        let step = if is_blank {
+            own.look(outcome)
+        } else {
+            own.read(outcome)
+        };
+        match step {
+            Step::Free => {
+                self.standing.is_blank = false;
+                self.accepted();
+                self.changes.push_back(Change::Free);
+            }
+            Step::Done => self.registered(),
+            Step::Newer(key) => {
+                self.register_retry = Some(now + RETRY);
+                self.pass_over(key);
+            }
+            Step::Doubt => self.changes.push_back(Change::Doubtful),
+            Step::Rejected(rejection) => {
+                self.register_retry = Some(now + REJECTED_RETRY);
+                self.reject(rejection);
+            }
+            Step::Replace(compare, success) => {
+                self.transact(Purpose::Register, compare, success);
+            }
+        }
+    }
+
+    fn reject(&mut self, rejection: Rejection) {
+        if self.standing.rejection.as_ref() != Some(&rejection) {
+            let notice = Notice::Rejected(rejection.clone());
+            self.changes.push_back(Change::Tell(notice));
+            self.standing.rejection = Some(rejection);
+        }
+    }
+
+    /// Nobody else is this node.
+    pub(super) fn accepted(&mut self) {
+        self.standing.rejection = None;
+    }
+}
+
+#[cfg(test)]
+#[path = "standing_tests.rs"]
+mod tests;

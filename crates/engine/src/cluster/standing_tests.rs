@@ -1,0 +1,340 @@
+//! Two machines that want to be one node, over one store of metadata.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use holdfast_model::metadata::{
+    Compare, KeyValue, LeaseId, MetadataAnswer, MetadataRequest, MetadataToken, Operation,
+    OperationResult, Revision, Selector, Transaction, WatchEvent,
+};
+use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, Record};
+use holdfast_model::{ClusterId, Incarnation, StoreId, VolumeId};
+use holdfast_stdx::Duration;
+use holdfast_store::UseIds;
+
+use super::*;
+use crate::notes::Notes;
+use crate::registration::Registration;
+
+const CLUSTER: ClusterId = ClusterId(5);
+const STEP: Duration = Duration::from_millis(100);
+
+/// Enough of the metadata.
+#[derive(Default)]
+struct Metadata {
+    revision: u64,
+    keys: BTreeMap<String, KeyValue>,
+    log: Vec<(u64, WatchEvent)>,
+}
+
+impl Metadata {
+    fn holds(&self, compare: &Compare) -> bool {
+        match compare {
+            Compare::ModRevision { key, equals } => {
+                let known = self.keys.get(key);
+                known.map_or(Revision(0), |pair| pair.mod_revision) == *equals
+            }
+            Compare::Value { key, equals } => {
+                let known = self.keys.get(key);
+                known.is_some_and(|pair| pair.value == *equals)
+            }
+        }
+    }
+
+    fn transact(&mut self, transaction: Transaction) -> TransactionOutcome {
+        let succeeded = transaction.compare.iter().all(|it| self.holds(it));
+        let wanted = if succeeded {
+            transaction.success
+        } else {
+            transaction.failure
+        };
+        let changes = |it: &Operation| !matches!(it, Operation::Range(_));
+        self.revision += u64::from(wanted.iter().any(changes));
+        let results = wanted.into_iter().map(|operation| self.perform(operation));
+        TransactionOutcome {
+            succeeded,
+            results: results.collect(),
+            revision: Revision(self.revision),
+        }
+    }
+
+    fn perform(&mut self, operation: Operation) -> OperationResult {
+        let mod_revision = Revision(self.revision);
+        match operation {
+            Operation::Range(selector) => {
+                let is_meant = |key: &str| match &selector {
+                    Selector::Key(one) => key == one,
+                    Selector::Prefix(prefix) => key.starts_with(prefix.as_str()),
+                };
+                let found = self.keys.values().filter(|pair| is_meant(&pair.key));
+                OperationResult::Range(found.cloned().collect())
+            }
+            Operation::Put { key, value, .. } => {
+                let pair = KeyValue {
+                    key: key.clone(),
+                    value,
+                    create_revision: mod_revision,
+                    mod_revision,
+                    version: 1,
+                    lease: LeaseId(0),
+                };
+                self.keys.insert(key, pair.clone());
+                self.log.push((self.revision, WatchEvent::Put(pair)));
+                OperationResult::Put
+            }
+            Operation::Delete(_) => panic!("nobody deletes anything"),
+        }
+    }
+}
+
+/// A process.
+struct Process {
+    cluster: Cluster,
+    watch: Option<(MetadataToken, usize)>,
+    told: Vec<Notice>,
+    may_format: bool,
+    registered: bool,
+}
+
+impl Process {
+    fn start(store: u128, uses: u64, name: &str, peer: &str) -> Self {
+        Self::begin(Self::registration(store, uses, name, peer, false))
+    }
+
+    /// An operator says that the machine on record is gone.
+    fn take_over(store: u128, name: &str, peer: &str) -> Self {
+        Self::begin(Self::registration(store, 1, name, peer, true))
+    }
+
+    fn begin(registration: Registration) -> Self {
+        let mut process = Self::new();
+        let cluster = &mut process.cluster;
+        cluster.start(CLUSTER, registration, BTreeSet::new(), Notes::default());
+        process
+    }
+
+    /// With blank devices.
+    fn blank(store: u128, name: &str, peer: &str) -> Self {
+        let registration = Self::registration(store, 0, name, peer, false);
+        let mut process = Self::new();
+        process.cluster.look_first(CLUSTER, registration);
+        process
+    }
+
+    fn new() -> Self {
+        Self {
+            cluster: Cluster::default(),
+            watch: None,
+            told: Vec::new(),
+            may_format: false,
+            registered: false,
+        }
+    }
+
+    fn registration(
+        store: u128,
+        uses: u64,
+        name: &str,
+        peer: &str,
+        takes_over: bool,
+    ) -> Registration {
+        let own = NodeRecord {
+            schema: 1,
+            node: NodeId(1),
+            name: name.into(),
+            store: StoreId(store),
+            uses,
+            use_id: 0,
+            incarnation: Incarnation::ZERO,
+            portal: "127.0.0.1:1".into(),
+            peer: peer.into(),
+            api: "http://127.0.0.1:3".into(),
+        };
+        Registration::new(own, UseIds::NONE, takes_over)
+    }
+
+    /// Does what there is to be done at a time.
+    fn step(&mut self, now: Instant, metadata: &mut Metadata) {
+        self.cluster.handle_timeout(now);
+        let requests: Vec<_> = self.cluster.take_requests().collect();
+        for (token, request) in requests {
+            match request {
+                MetadataRequest::Transact(transaction) => {
+                    let outcome = metadata.transact(transaction);
+                    let answer = MetadataAnswer::Transacted(outcome);
+                    self.cluster.handle_answer(now, token, answer);
+                }
+                MetadataRequest::Watch { from, .. } => {
+                    let mut log = metadata.log.iter();
+                    let begin = log.position(|(revision, _)| *revision >= from.0);
+                    self.watch = Some((token, begin.unwrap_or(metadata.log.len())));
+                }
+                _ => panic!("nothing else is asked"),
+            }
+        }
+        if let Some((token, told)) = &mut self.watch {
+            let log = metadata.log[*told..].iter();
+            let events = log.map(|(_, event)| event.clone()).collect();
+            *told = metadata.log.len();
+            let revision = Revision(metadata.revision);
+            let answer = MetadataAnswer::Watched { revision, events };
+            self.cluster.handle_answer(now, *token, answer);
+        }
+        for change in self.cluster.take_changes() {
+            match change {
+                Change::Tell(notice) => self.told.push(notice),
+                Change::Free => self.may_format = true,
+                Change::Registered(_) => self.registered = true,
+                _ => {}
+            }
+        }
+    }
+
+    fn is_displaced(&self) -> bool {
+        self.cluster.successor(NodeId(1)).is_some()
+    }
+}
+
+/// Metadata of a cluster that has been made.
+fn made() -> Metadata {
+    let record = ClusterRecord {
+        schema: 1,
+        cluster: CLUSTER,
+        next_volume: VolumeId(1),
+        recoveries: 0,
+        incarnation_floor: Incarnation::ZERO,
+    };
+    let mut metadata = Metadata::default();
+    metadata.transact(Transaction {
+        success: vec![Operation::Put {
+            key: CLUSTER_KEY.into(),
+            value: record.encode(),
+            lease: LeaseId(0),
+        }],
+        ..Transaction::default()
+    });
+    metadata
+}
+
+/// Lets these run for so long.
+fn run(now: &mut Instant, time: Duration, metadata: &mut Metadata, all: &mut [&mut Process]) {
+    let end = *now + time;
+    while *now < end {
+        *now += STEP;
+        for process in all.iter_mut() {
+            process.step(*now, metadata);
+        }
+    }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The same configuration on a second machine, for as long as one likes.
+#[test]
+fn whoever_runs_stays_the_node_and_a_copy_is_rejected() {
+    let (mut metadata, mut now) = (made(), Instant::ZERO);
+    let mut first = Process::start(5, 1, "one", "192.0.2.1:7561");
+    run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
+    assert!(first.registered);
+    let mut copy = Process::start(6, 1, "one", "192.0.2.4:7561");
+    run(
+        &mut now,
+        MINUTE,
+        &mut metadata,
+        &mut [&mut first, &mut copy],
+    );
+    assert!(!copy.registered && !first.is_displaced());
+    let rejection = copy.cluster.rejection().cloned().unwrap();
+    assert!(matches!(
+        &rejection,
+        Rejection::Elsewhere { peer, .. } if peer == "192.0.2.1:7561"
+    ));
+    // It tells of it once, and changes nothing, whether the other runs or not.
+    assert_eq!(copy.told, [Notice::Rejected(rejection)]);
+    assert!(first.told.is_empty());
+    let before = metadata.revision;
+    run(&mut now, MINUTE, &mut metadata, &mut [&mut copy]);
+    assert!(!copy.registered);
+    assert_eq!(metadata.revision, before);
+}
+
+/// Blank devices in place of those that are lost.
+#[test]
+fn a_node_with_blank_devices_is_itself_where_it_was() {
+    let (mut metadata, mut now) = (made(), Instant::ZERO);
+    let mut first = Process::start(5, 1, "one", "192.0.2.1:7561");
+    run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
+    let mut blank = Process::start(6, 1, "one", "192.0.2.1:7561");
+    run(&mut now, STEP * 5, &mut metadata, &mut [&mut blank]);
+    assert!(blank.registered && blank.told.is_empty());
+}
+
+/// A new machine in the place of one that was taken for dead: that one ends, and is the one that is rejected from
+/// then on.
+#[test]
+fn whoever_was_replaced_does_not_come_back() {
+    let (mut metadata, mut now) = (made(), Instant::ZERO);
+    let mut first = Process::start(5, 1, "one", "192.0.2.1:7561");
+    run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
+    let mut blank = Process::take_over(6, "one", "192.0.2.4:7561");
+    run(&mut now, STEP * 5, &mut metadata, &mut [&mut blank]);
+    assert!(blank.registered);
+    let both = &mut [&mut first, &mut blank];
+    run(&mut now, STEP * 5, &mut metadata, both);
+    assert!(first.is_displaced() && !blank.is_displaced());
+    let mut first = Process::start(5, 2, "one", "192.0.2.1:7561");
+    let both = &mut [&mut first, &mut blank];
+    run(&mut now, MINUTE, &mut metadata, both);
+    assert!(!first.registered && !blank.is_displaced());
+    let rejection = first.cluster.rejection();
+    assert!(matches!(rejection, Some(Rejection::Elsewhere { .. })));
+}
+
+#[test]
+fn another_name_changes_nothing_in_the_metadata() {
+    let (mut metadata, mut now) = (made(), Instant::ZERO);
+    let mut first = Process::start(5, 1, "one", "192.0.2.1:7561");
+    run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
+    let before = metadata.revision;
+    let mut newcomer = Process::start(6, 1, "four", "192.0.2.4:7561");
+    run(
+        &mut now,
+        MINUTE,
+        &mut metadata,
+        &mut [&mut first, &mut newcomer],
+    );
+    assert_eq!(metadata.revision, before);
+    let rejection = newcomer.cluster.rejection().cloned().unwrap();
+    assert!(matches!(rejection, Rejection::Number { .. }));
+    assert_eq!(newcomer.told, [Notice::Rejected(rejection)]);
+    assert!(first.told.is_empty());
+}
+
+/// Under another node's number they would have to be erased before they can be used under the right one.
+#[test]
+fn blank_devices_are_not_formatted_under_a_number_that_is_another_nodes() {
+    let (mut metadata, mut now) = (made(), Instant::ZERO);
+    let mut first = Process::start(5, 1, "one", "192.0.2.1:7561");
+    run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
+    let before = metadata.revision;
+    let (here, elsewhere) = ("192.0.2.1:7561", "192.0.2.4:7561");
+    for (name, peer, is_free) in [
+        ("four", elsewhere, false),
+        ("one", elsewhere, false),
+        ("one", here, true),
+    ] {
+        let mut blank = Process::blank(6, name, peer);
+        let both = &mut [&mut first, &mut blank];
+        run(&mut now, MINUTE, &mut metadata, both);
+        assert_eq!(blank.may_format, is_free, "{name} {peer}");
+        assert_eq!(blank.told.is_empty(), is_free);
+        assert!(!blank.registered && metadata.revision == before);
+    }
+    // Of a cluster that is about to be made nothing is there yet.
+    let mut blank = Process::blank(6, "four", "192.0.2.4:7561");
+    let mut nothing = Metadata::default();
+    run(&mut now, STEP * 5, &mut nothing, &mut [&mut blank]);
+    assert!(blank.may_format);
+}
