@@ -121,12 +121,33 @@ fn what_format_version_2_began_with_is_served() -> Result<()> {
     serve("0d054c7")
 }
 
+/// One node's journal was moved to another device, which makes its superblock one of version 4.
+#[test]
+fn what_format_version_4_began_with_is_served() -> Result<()> {
+    let commit = "11b60fb";
+    let folder = tempfile::tempdir()?;
+    find(commit)?.unpack(folder.path())?;
+    let mut versions = Vec::new();
+    for node in 1..=3 {
+        let device = File::open(folder.path().join(format!("n{node}/device")))?;
+        let mut version = [0; 4];
+        device.read_exact_at(&mut version, SUPERBLOCK_OFFSETS[0] + 8)?;
+        versions.push(u32::from_le_bytes(version));
+    }
+    versions.sort_unstable();
+    ensure!(versions == [2, 2, 4], "versions {versions:?}");
+    serve(commit)
+}
+
+fn find(commit: &str) -> Result<Image> {
+    let mut images = Image::all()?.into_iter();
+    let image = images.find(|image| image.manifest.commit.starts_with(commit));
+    image.with_context(|| format!("find the image of {commit}"))
+}
+
 /// Images are named by the commits that wrote them.
 fn serve(commit: &str) -> Result<()> {
-    let images = Image::all()?;
-    let mut images = images.into_iter();
-    let image = images.find(|image| image.manifest.commit.starts_with(commit));
-    let image = image.with_context(|| format!("find the image of {commit}"))?;
+    let image = find(commit)?;
     let mut sheets: Vec<Sheet> = image
         .manifest
         .volumes

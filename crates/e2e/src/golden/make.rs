@@ -3,9 +3,11 @@
 //! Invariants:
 //! - every kind of thing that a store can hold is in it: pages that are whole, that have holes and bad ends
 //!   of blocks, that were taken away; entries that no page has yet; slices of volumes that are gone; a
-//!   replica that was copied to, and one that has missed the last writes;
+//!   replica that was copied to, and one that has missed the last writes; a store whose journal has moved
+//!   to another device;
 //! - commands go one after the other, so that their order is known.
 
+use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,6 +22,9 @@ use crate::{Demo, DemoOptions, cli, demo};
 const NODES: u16 = 3;
 /// Names, sizes and policies.
 const VOLUMES: [&str; 3] = ["two:48MiB:mirror2", "three:20MiB:mirror3", "one:4MiB:none"];
+/// A node's device in its directory, and one that takes its place.
+const DEVICE: &str = "device";
+const LATER_DEVICE: &str = "later";
 /// A volume that is made, written to and deleted.
 const DELETED: &str = "gone";
 /// Sectors of a page of 256 KiB, and of a block of 4 KiB.
@@ -28,9 +33,10 @@ const BLOCK: u64 = 8;
 const SYNC_PATIENCE: Duration = Duration::from_secs(60);
 /// In which nothing happens: what is to be destaged by itself is.
 const REST: Duration = Duration::from_secs(3);
-/// What every start writes anew, or appends to.
-const LEFT_OUT: [&str; 8] = [
+/// What every start writes anew, or appends to, and what names paths of where it was made.
+const LEFT_OUT: [&str; 9] = [
     "demo.json",
+    "devices.toml",
     "node.log",
     "node.log.old",
     "node.pid",
@@ -84,6 +90,7 @@ pub fn make(program: &Path, commit: &str) -> Result<(Manifest, Vec<u8>)> {
     demo::scenario(options, |demo| {
         let (volumes, away) = live(demo)?;
         demo.kill_everything()?;
+        rename_devices(demo)?;
         let manifest = Manifest {
             commit: commit.to_owned(),
             nodes: NODES,
@@ -131,16 +138,23 @@ fn live(demo: &mut Demo) -> Result<(Vec<GoldenVolume>, String)> {
         host.wait_for_all_paths()?;
         sheets[place].verify(host)?;
     }
+    exchange_device(demo, &primary)?;
     come_and_go(demo)?;
     std::thread::sleep(REST);
-    // One that is away when everything else is killed, and lacks what was written without it.
-    for (place, (host, sheet)) in hosts.iter().zip(&mut sheets).enumerate().rev() {
-        last_writes(&mut Written { host, sheet })?;
-        if place == 2 {
-            // The volume that has one copy may have it there.
-            demo.kill(&secondary)?;
-        }
-    }
+    // One that is away when everything else is killed, lacks what was written without it, and has some of what
+    // was written before that in its journal only.
+    let mut written = hosts.iter().zip(&mut sheets);
+    let mut written = std::array::from_fn(|_| {
+        let (host, sheet) = written.next().expect("three volumes have hosts");
+        Written { host, sheet }
+    });
+    let [two, three, one] = &mut written;
+    // The volume that has one copy may have it there.
+    last_writes(one)?;
+    two.blocks(3, 4, 2)?;
+    demo.kill(&secondary)?;
+    last_writes(three)?;
+    last_writes(two)?;
     let mut volumes = Vec::new();
     for (place, sheet) in sheets.iter().enumerate() {
         let volume = demo.file().volume(names[place])?;
@@ -189,6 +203,30 @@ fn last_writes(volume: &mut Written<'_>) -> Result<()> {
     volume.unmap(12, 0, 64)?;
     volume.unmap(1, 0, PAGE)?;
     volume.blocks(1, 20, 1)
+}
+
+/// A node's only device is replaced, and the journal with it.
+fn exchange_device(demo: &Demo, node: &str) -> Result<()> {
+    let bytes = fs::metadata(demo.path(node).join(DEVICE))?.len();
+    let path = demo.path(node).join(LATER_DEVICE);
+    File::create_new(&path)?.set_len(bytes)?;
+    let path = path.to_str().context("a path in UTF-8")?;
+    let replace = ["device", "replace", node, "0", path, "--wait"];
+    let found: Value = cli::json(demo.api(), &replace)?;
+    let left = found["devices"].as_array().map(Vec::len);
+    ensure!(left == Some(1), "the first device has left: {found}");
+    Ok(())
+}
+
+/// Where a node has a later device, it is found where a demo begins with one.
+fn rename_devices(demo: &Demo) -> Result<()> {
+    for node in demo.node_names() {
+        let later = demo.path(&node).join(LATER_DEVICE);
+        if later.exists() {
+            fs::rename(later, demo.path(&node).join(DEVICE))?;
+        }
+    }
+    Ok(())
 }
 
 /// A volume that is made, written to and deleted.
