@@ -54,6 +54,7 @@ pub const POINTS: &[(&str, &[&str])] = &[
             "journal rotten",
             "journal rotten: held back",
             "journal rotten in use",
+            "lost header of a segment",
             "lost and misdirected writes",
             "lost and misdirected writes: held back",
             "scrub",

@@ -443,6 +443,11 @@ impl SimDisk {
         true
     }
 
+    /// The sector at `offset` was never written.
+    pub fn erase_sector(&mut self, offset: u64) {
+        self.stable.remove(&(offset / self.sector));
+    }
+
     /// The last writes to all sectors from `start` that were overwritten were never done.
     pub fn go_back(&mut self, start: u64) {
         let later = self.before.split_off(&(start / self.sector));

@@ -12,6 +12,7 @@
 mod devices;
 mod episodes;
 mod guests;
+mod headers;
 mod journals;
 mod mix;
 mod operators;
@@ -130,6 +131,8 @@ impl RunPlan {
         plan.add_scrub_interval(profile, weather, &mut Prng::from_seed(own));
         let own = own ^ SCRUBS ^ GUESTS;
         plan.add_guests(profile, weather, &mut Prng::from_seed(own));
+        let own = own ^ GUESTS ^ HEADERS;
+        plan.add_lost_headers(weather, &mut Prng::from_seed(own));
         plan
     }
 
@@ -220,5 +223,7 @@ const TIGHT: u64 = 0x0071_6847;
 const SCRUBS: u64 = 0x005C_4BB5;
 /// The same for volumes that come and go.
 const GUESTS: u64 = 0x006C_E500;
+/// The same for segments of journals that lack their headers.
+const HEADERS: u64 = 0x004E_ADE4;
 /// Episodes of a long run for each that a short one has.
 const LONG_TIMES: u64 = 6;

@@ -413,6 +413,7 @@ const fn fault_name(fault: &Fault, done: bool) -> Option<&'static str> {
         Fault::RotJournalInUse(_) => "journal rotten in use",
         Fault::RotJournal(_) if done => "journal rotten",
         Fault::RotJournal(_) => "journal rotten: held back",
+        Fault::LoseHeader(_) if done => "lost header of a segment",
         Fault::LoseWrites(_) if done => "lost and misdirected writes",
         Fault::LoseWrites(_) => "lost and misdirected writes: held back",
         Fault::Alter(_) if done => "altered",

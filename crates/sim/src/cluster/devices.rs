@@ -74,6 +74,10 @@ impl Cluster {
             Fault::RotJournal(_) if is_off && is_spare => {
                 state.disks.iter_mut().for_each(rot_journal);
             }
+            Fault::LoseHeader(_) if is_off => {
+                let disk = usize::from(state.journal_disk().0);
+                lose_header(&mut state.disks[disk]);
+            }
             Fault::RotJournalInUse(_) => state.disks.iter_mut().for_each(rot_journal),
             Fault::RotForGood(_) => state.disks.iter_mut().for_each(rot),
             Fault::RotPagesForGood(_) => state.disks.iter_mut().for_each(rot_pages),
@@ -235,6 +239,27 @@ fn rot_journal(disk: &mut SimDisk) {
     };
     for sector in disk.sectors_held(layout.journal_offset, layout.table_offsets[0]) {
         disk.rot(sector);
+    }
+}
+
+/// The header of a segment that holds something is what it was before that was begun: one of an earlier use, where
+/// there is any, which is harder to tell than none.
+fn lose_header(disk: &mut SimDisk) {
+    let Some(layout) = layout_of(disk) else {
+        return;
+    };
+    let (start, end) = (layout.journal_offset, layout.table_offsets[0]);
+    let Some(drawn) = disk.draw_sector(start, end) else {
+        return;
+    };
+    let in_segment = |sector: u64| (sector - start) % u64::from(layout.segment_bytes);
+    let drawn = drawn - in_segment(drawn);
+    let mut headers = disk.sectors_held(start, end);
+    headers.retain(|sector| in_segment(*sector) == 0);
+    let from_drawn = headers.partition_point(|header| *header < drawn);
+    headers.rotate_left(from_drawn);
+    if !headers.into_iter().any(|header| disk.lose_write(header)) {
+        disk.erase_sector(drawn);
     }
 }
 

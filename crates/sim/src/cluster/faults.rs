@@ -107,7 +107,10 @@ pub enum Fault {
     RotTableCopy(NodeId),
     /// Everything does that the journal of a node, which is off, holds, with the same exception.
     RotJournal(NodeId),
-    /// The same while the journal is in use: nothing is lost as long as the node runs.
+    /// The write of the header of one segment of the journal of a node, which is off, was never done: it is the
+    /// one of an earlier use, or there is none. Nothing is lost by that.
+    LoseHeader(NodeId),
+    /// Everything that the journal holds rots while it is in use: nothing is lost as long as the node runs.
     RotJournalInUse(NodeId),
     /// The same as [`Fault::Rot`] without exception: what only this node holds is lost.
     RotForGood(NodeId),
@@ -204,6 +207,7 @@ impl Cluster {
             | Fault::RotTable(node)
             | Fault::RotTableCopy(node)
             | Fault::RotJournal(node)
+            | Fault::LoseHeader(node)
             | Fault::RotJournalInUse(node)
             | Fault::RotForGood(node)
             | Fault::RotPagesForGood(node)
