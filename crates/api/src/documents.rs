@@ -18,7 +18,9 @@ mod scrub;
 mod stalls;
 
 pub use devices::{Device, DeviceChange, DeviceList, DeviceState, DeviceTier};
-pub use local::{JournalScrubs, LocalJoining, LocalReport, LocalScrub, LocalSlice, LocalVolume};
+pub use local::{
+    JournalScrubs, LocalJoining, LocalReport, LocalScrub, LocalSlice, LocalVolume, Rejected,
+};
 pub use members::{
     NodeChange, NodeDetails, NodeOrder, NodeSlice, NodeStanding, ReplicaRole, Settings,
     SettingsChange, ToMove,

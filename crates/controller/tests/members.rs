@@ -6,7 +6,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
-    FindingKind, LocalReport, NodeChange, NodeOrder, NodeStanding, Room, SettingsChange,
+    FindingKind, LocalReport, NodeChange, NodeOrder, NodeStanding, Rejected, Room, SettingsChange,
     VolumeCreate,
 };
 use holdfast_api::{Api, ProblemKind};
@@ -208,7 +208,10 @@ async fn a_node_that_was_rejected_does_not_speak_for_the_one_with_its_number() {
     let (report, told) = watch::channel(LocalReport {
         node: 1,
         name: "n4".into(),
-        rejected: Some(why.into()),
+        rejected: Some(Rejected {
+            why: why.into(),
+            remedies: vec!["choose another".into()],
+        }),
         ..LocalReport::default()
     });
     let newcomer = Controller::new(CLUSTER, store.session(), Some(told));
@@ -221,7 +224,9 @@ async fn a_node_that_was_rejected_does_not_speak_for_the_one_with_its_number() {
     let explained = newcomer.explain().await.unwrap();
     let own = &explained.nodes[0];
     assert_eq!(own.node, "n4 (this node)");
-    assert_eq!(own.findings[0].kind, FindingKind::NotRegistered);
+    let finding = &own.findings[0];
+    assert_eq!(finding.kind, FindingKind::NotRegistered);
+    assert_eq!(finding.remedies[0].what, "choose another");
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(leaders(&store).await, []);
     // The operator has given it another number, and it has started again.

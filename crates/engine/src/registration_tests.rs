@@ -145,7 +145,7 @@ fn another_store_under_another_name_is_another_node() {
     }
     let text = taken.to_string();
     assert!(text.contains("number 1 is node one's"), "{text}");
-    assert!(text.contains("remove one first"), "{text}");
+    assert!(text.contains("or remove one ("), "{text}");
     // The operator has removed it.
     let step = newcomer.read(&holding(None));
     assert!(matches!(step, Step::Replace(..)), "{step:?}");

@@ -7,6 +7,7 @@
 //!
 //! Nothing here looks at links or answers: a machine that is cut off from others must not look dead.
 
+use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
@@ -42,28 +43,52 @@ pub enum Rejection {
     },
 }
 
-impl fmt::Display for Rejection {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Rejection {
+    /// What stands in its way.
+    #[must_use]
+    pub fn reason(&self) -> String {
         match self {
-            Self::Number { node, name } => write!(
-                formatter,
-                "number {0} is node {name}'s, which has other devices: choose another number (`node` in this \
-                 machine's configuration), or remove {name} first (`holdfast node remove {name}`)",
-                node.0
-            ),
-            Self::Name { name, node } => write!(
-                formatter,
-                "the node of number {} is called {name} already: choose another name (`name` in this machine's \
-                 configuration), or remove that node first (`holdfast node remove {name}`)",
-                node.0
-            ),
-            Self::Elsewhere { node, peer } => write!(
-                formatter,
-                "number {0} and this name are on record with other devices, reached at {peer}: if that is another \
-                 machine, choose another number and name for this one; if that machine is gone for good and this one \
-                 takes its place, make an empty file `take-over` in this node's `directory`, and start it again",
+            Self::Number { node, name } => {
+                let number = node.0;
+                format!("number {number} is node {name}'s, which has other devices")
+            }
+            Self::Name { name, node } => {
+                let number = node.0;
+                format!("the node of number {number} is called {name} already")
+            }
+            Self::Elsewhere { node, peer } => format!(
+                "number {} and this name are on record with other devices, reached at {peer}",
                 node.0
             ),
         }
+    }
+
+    /// What an operator may do: one of these.
+    #[must_use]
+    pub fn remedies(&self) -> [String; 2] {
+        let remove = |name| format!("remove {name} (`holdfast node remove {name}`)");
+        match self {
+            Self::Number { name, .. } => {
+                let number = "choose another number (`node` in this machine's configuration)";
+                [number.into(), remove(name)]
+            }
+            Self::Name { name, .. } => {
+                let other = "choose another name (`name` in this machine's configuration)";
+                [other.into(), remove(name)]
+            }
+            Self::Elsewhere { .. } => [
+                "choose another number and name for this machine, if that is another one".into(),
+                "make an empty file `take-over` in this node's `directory`, and start it again, if that machine is gone \
+                 for good and this one takes its place"
+                    .into(),
+            ],
+        }
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [one, other] = self.remedies();
+        write!(formatter, "{}: {one}; or {other}", self.reason())
     }
 }

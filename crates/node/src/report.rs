@@ -6,9 +6,11 @@ use std::time::{Instant, SystemTime};
 
 use holdfast_api::documents::{
     JournalScrubs, LocalCondition, LocalJoining, LocalLacking, LocalMetadata, LocalReport,
-    LocalScrub, LocalSlice, LocalStall, LocalSync, LocalVolume, ReplicaCondition, Room,
+    LocalScrub, LocalSlice, LocalStall, LocalSync, LocalVolume, Rejected, ReplicaCondition, Room,
 };
-use holdfast_engine::{Checked, Condition, NodeStatus, ReplicaStatus, Usage, VolumeStatus};
+use holdfast_engine::{
+    Checked, Condition, NodeStatus, Rejection, ReplicaStatus, Usage, VolumeStatus,
+};
 use holdfast_metadata::client::Status;
 use holdfast_model::{Incarnation, NodeId, PAGE_SIZE, SliceId};
 use tokio::sync::watch;
@@ -83,7 +85,7 @@ impl Reporter {
             stalled: stalled(status),
             background_rate: status.background_rate,
             metadata: metadata(status),
-            rejected: status.rejection.as_ref().map(ToString::to_string),
+            rejected: status.rejection.as_ref().map(rejected),
             metadata_full: self.metadata.as_ref().is_some_and(is_full),
             syncs: self.syncs(status),
             // Who steers knows.
@@ -149,6 +151,13 @@ impl Reporter {
                 findings: scrub.findings.into(),
             }),
         }
+    }
+}
+
+fn rejected(rejection: &Rejection) -> Rejected {
+    Rejected {
+        why: rejection.reason(),
+        remedies: rejection.remedies().into(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! What one node says of itself. Nodes of two versions read it: what is new may be missing.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -7,6 +9,21 @@ use super::{
     Device, LocalCondition, LocalLacking, LocalMetadata, LocalSilence, LocalStall, LocalSync, Room,
     ScrubFindings,
 };
+
+/// Why a node is not the one that its configuration says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Rejected {
+    /// What stands in its way.
+    pub why: String,
+    /// What an operator may do: one of these.
+    pub remedies: Vec<String>,
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.why, self.remedies.join("; or "))
+    }
+}
 
 /// What one node knows by itself, from which any node makes the documents about volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -38,10 +55,9 @@ pub struct LocalReport {
     /// Whether it follows the metadata.
     #[serde(default)]
     pub metadata: LocalMetadata,
-    /// Why it is not registered in the metadata, if another node has its number or its name; with
-    /// what to do about it.
+    /// Why it is not registered in the metadata, if another node has its number or its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rejected: Option<String>,
+    pub rejected: Option<Rejected>,
     /// Whether the metadata that it reaches is full, and takes no change.
     #[serde(default)]
     pub metadata_full: bool,

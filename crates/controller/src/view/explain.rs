@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use holdfast_api::documents::{
     Explanation, Finding, FindingKind, Health, LocalMetadata, LocalReport, NodeFindings,
-    Protection, Remedy, VolumeFindings, Wait,
+    Protection, Rejected, Remedy, VolumeFindings, Wait,
 };
 use holdfast_control::Inventory;
 use holdfast_model::NodeId;
@@ -81,8 +81,12 @@ pub(crate) fn unreached(report: &LocalReport) -> Explanation {
 
 /// What the node in this process knows of itself, where another process is the node of its number.
 pub(crate) fn rejected(report: &LocalReport) -> Option<NodeFindings> {
-    let what = report.rejected.clone()?;
-    let finding = node_findings::finding(FindingKind::NotRegistered, what);
+    let Rejected { why, remedies } = report.rejected.clone()?;
+    let finding = Finding {
+        waits_for: vec![wait("an operator")],
+        remedies: remedies.into_iter().map(remedy).collect(),
+        ..node_findings::finding(FindingKind::NotRegistered, why)
+    };
     Some(NodeFindings {
         node: format!("{} (this node)", report.name),
         findings: vec![finding],
