@@ -4,7 +4,7 @@
 //! - two processes never have the same directory, whatever became of the former holder;
 //! - the file is never removed: a lock on a removed file would be none.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -130,6 +130,17 @@ pub fn holder(path: &Path) -> Option<u32> {
     }
 }
 
+/// Removes a file, if there is one.
+///
+/// # Errors
+/// It is there, and cannot be removed.
+pub fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 fn write_number(lock: &mut File) -> io::Result<()> {
     lock.set_len(0)?;
     lock.rewind()?;
@@ -171,10 +182,10 @@ mod tests {
     #[test]
     fn what_a_killed_process_left_behind_is_no_holder() {
         let parent = tempfile::tempdir().unwrap();
-        std::fs::write(parent.path().join(PID_FILE), "4711\n").unwrap();
+        fs::write(parent.path().join(PID_FILE), "4711\n").unwrap();
         assert_eq!(holder(parent.path()), None);
         Directory::claim(parent.path()).unwrap();
-        std::fs::write(parent.path().join(PID_FILE), "nonsense".repeat(1000)).unwrap();
+        fs::write(parent.path().join(PID_FILE), "nonsense".repeat(1000)).unwrap();
         assert_eq!(holder(parent.path()), None);
     }
 
@@ -182,7 +193,7 @@ mod tests {
     fn what_cannot_be_a_directory_is_named() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("file");
-        std::fs::write(&path, "").unwrap();
+        fs::write(&path, "").unwrap();
         let error = Directory::claim(&path).unwrap_err();
         assert!(error.to_string().contains(&path.display().to_string()));
     }

@@ -26,6 +26,7 @@ use std::process::{Command, Stdio};
 use holdfast_model::ClusterId;
 
 use crate::config::etcd::{EtcdSection, InvalidEtcd};
+use crate::directory::remove_if_there;
 use crate::process::Process;
 
 use self::beginning::{Beginning, Own};
@@ -204,10 +205,7 @@ impl Plan {
 
     /// Forgets what an operator has said of silent members: it was about this beginning.
     fn begun(&self) -> io::Result<()> {
-        match fs::remove_file(self.path(CONSENT_FILE)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        remove_if_there(&self.path(CONSENT_FILE))
     }
 
     fn path(&self, name: &str) -> PathBuf {

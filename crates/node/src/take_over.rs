@@ -3,11 +3,10 @@
 //!
 //! Invariant: it counts for one registration, and is gone after that.
 
-use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::NodeError;
+use crate::directory::remove_if_there;
 
 /// The file.
 const TAKE_OVER_FILE: &str = "take-over";
@@ -20,16 +19,13 @@ pub(crate) fn is_said(directory: &Path) -> Result<bool, NodeError> {
 /// This node is registered: what was said has been done.
 pub(crate) fn done(directory: &Path) -> Result<(), String> {
     let path = directory.join(TAKE_OVER_FILE);
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(format!("{}: {error}", path.display()))
-        }
-        _ => Ok(()),
-    }
+    remove_if_there(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

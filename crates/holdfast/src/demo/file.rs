@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use holdfast_model::Policy;
+use holdfast_node::directory::remove_if_there;
 use serde::Serialize;
 
 /// What it says. A contract: other tools read it.
@@ -59,10 +60,7 @@ impl DemoFile {
 
     /// Removes the file, if there is one.
     pub(crate) fn remove(path: &Path) -> io::Result<()> {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        remove_if_there(path)
     }
 }
 
