@@ -375,8 +375,8 @@ impl Api for Controller {
     async fn status(&self) -> Result<Status, Problem> {
         let seen = self.view().await?;
         let mut status = view::status(&seen.0, &seen.1);
-        let own = self.report();
-        let own = own.as_ref().and_then(view::rejected_alert);
+        let local = self.local.as_ref();
+        let own = local.and_then(|local| view::rejected_alert(&local.borrow()));
         status.alerts.splice(0..0, own);
         Ok(status)
     }
@@ -390,8 +390,8 @@ impl Api for Controller {
         match (self.view().await, &self.local) {
             (Ok(seen), local) => {
                 let mut explanation = view::explain(&seen.0, &seen.1);
-                let own = local.as_ref().map(|local| local.borrow().clone());
-                let own = own.as_ref().and_then(view::rejected);
+                let local = local.as_ref();
+                let own = local.and_then(|local| view::rejected(&local.borrow()));
                 explanation.nodes.splice(0..0, own);
                 Ok(explanation)
             }
