@@ -23,7 +23,6 @@ use holdfast_model::record::{
     CLUSTER_KEY, IntentRecord, NodeRecord, NodeStanding, Record, ScrubRecord, ScrubbedRecord,
     SettingsRecord, SliceRecord, VolumeRecord, WishRecord,
 };
-use holdfast_model::report::NotedAt;
 use holdfast_model::{ClusterId, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_replica::Proposed;
 use holdfast_stdx::{Bytes, Duration, Instant};
@@ -128,14 +127,6 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Looks whether the number is another node's, before this one, whose devices are blank, has a store.
-    pub(crate) fn look_first(&mut self, cluster: ClusterId, registration: Registration) {
-        self.past = Past::new(cluster, BTreeSet::new(), NotedAt::default());
-        self.registration = Some(registration);
-        self.standing.begin_blank();
-        self.introduce();
-    }
-
     /// Registers this node, which holds these slices and has these notes, then reads everything.
     pub(crate) fn start(
         &mut self,

@@ -2,14 +2,18 @@
 //!
 //! Invariant: why the node is not registered is told once, and again when the reason is another one.
 
-use holdfast_model::NodeId;
+use alloc::collections::BTreeSet;
+
 use holdfast_model::metadata::TransactionOutcome;
 use holdfast_model::record::NodeRecord;
+use holdfast_model::report::NotedAt;
+use holdfast_model::{ClusterId, NodeId};
 use holdfast_stdx::Instant;
 
 use super::{Change, Cluster, Purpose, RETRY};
 use crate::Notice;
-use crate::registration::Step;
+use crate::past::Past;
+use crate::registration::{Registration, Step};
 use crate::rejection::{REJECTED_RETRY, Rejection};
 
 /// What stands in the way of this node.
@@ -20,14 +24,15 @@ pub(super) struct Standing {
     rejection: Option<Rejection>,
 }
 
-impl Standing {
-    /// The devices are blank.
-    pub(super) fn begin_blank(&mut self) {
-        self.is_blank = true;
-    }
-}
-
 impl Cluster {
+    /// Looks whether the number is another node's, before this one, whose devices are blank, has a store.
+    pub(crate) fn look_first(&mut self, cluster: ClusterId, registration: Registration) {
+        self.past = Past::new(cluster, BTreeSet::new(), NotedAt::default());
+        self.registration = Some(registration);
+        self.standing.is_blank = true;
+        self.introduce();
+    }
+
     /// Why this node is not registered, if it is not because of somebody else.
     pub(crate) fn rejection(&self) -> Option<&Rejection> {
         self.standing.rejection.as_ref()

@@ -1,6 +1,6 @@
 //! Two machines that want to be one node, over one store of metadata.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,13 +10,12 @@ use holdfast_model::metadata::{
     OperationResult, Revision, Selector, Transaction, WatchEvent,
 };
 use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, Record};
-use holdfast_model::{ClusterId, Incarnation, StoreId, VolumeId};
+use holdfast_model::{Incarnation, StoreId, VolumeId};
 use holdfast_stdx::Duration;
 use holdfast_store::UseIds;
 
 use super::*;
 use crate::notes::Notes;
-use crate::registration::Registration;
 
 const CLUSTER: ClusterId = ClusterId(5);
 const STEP: Duration = Duration::from_millis(100);
