@@ -130,6 +130,21 @@ pub fn holder(path: &Path) -> Option<u32> {
     }
 }
 
+/// Makes a file anew, so that there is always a whole one, the former or this, whatever happens.
+///
+/// # Errors
+/// It cannot be written. Then the former one is there.
+pub fn replace_file(path: &Path, text: &str) -> io::Result<()> {
+    let mut next = path.as_os_str().to_owned();
+    next.push(".new");
+    let mut file = File::create(&next)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&next, path)?;
+    let directory = path.parent().unwrap_or(Path::new("."));
+    File::open(directory)?.sync_all()
+}
+
 /// Removes a file, if there is one.
 ///
 /// # Errors

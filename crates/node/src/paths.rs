@@ -10,14 +10,15 @@
 //!   store decides which are its own.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use holdfast_model::Tier;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{DeviceConfig, NodeConfig};
+use crate::directory::replace_file;
 
 /// The file in a node's directory.
 pub const DEVICES_FILE: &str = "devices.toml";
@@ -253,16 +254,9 @@ impl Paths {
         self.write()
     }
 
-    /// Makes the file anew, so that there is always a whole one.
     fn write(&self) -> io::Result<()> {
         let text = toml::to_string(&self.content).map_err(io::Error::other)?;
-        let next = self.file.with_extension("new");
-        let mut file = File::create(&next)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&next, &self.file)?;
-        let directory = self.file.parent().expect("the file is in a directory");
-        File::open(directory)?.sync_all()
+        replace_file(&self.file, &text)
     }
 }
 

@@ -1,11 +1,10 @@
 //! `demo.json`: how programs find the demo.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use holdfast_model::Policy;
-use holdfast_node::directory::remove_if_there;
+use holdfast_node::directory::{remove_if_there, replace_file};
 use serde::Serialize;
 
 /// What it says. A contract: other tools read it.
@@ -50,12 +49,8 @@ pub(crate) struct DemoVolume {
 impl DemoFile {
     /// Replaces the file whole.
     pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
-        let new = path.with_extension("json.new");
-        let mut file = File::create(&new)?;
         let text = serde_json::to_string_pretty(self).expect("the file is valid JSON");
-        writeln!(file, "{text}")?;
-        file.sync_all()?;
-        fs::rename(&new, path)
+        replace_file(path, &(text + "\n"))
     }
 
     /// Removes the file, if there is one.
@@ -66,6 +61,8 @@ impl DemoFile {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -5,7 +5,7 @@
 //!   it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use holdfast_model::{ClusterId, NodeId};
 use holdfast_node::config::NodeConfig;
+use holdfast_node::directory::replace_file;
 use tokio::time::sleep;
 
 use super::layout::{Layout, url};
@@ -191,7 +192,7 @@ impl DemoProcess {
             Failure::new(format!("{what} of node {}: {error}", self.name))
         };
         fs::create_dir_all(&self.directory)
-            .and_then(|()| replace(config_path, &config.to_toml()))
+            .and_then(|()| replace_file(config_path, &config.to_toml()))
             .map_err(|error| refused("write the configuration", &error))?;
         let talk = OpenOptions::new()
             .create(true)
@@ -225,14 +226,6 @@ pub(crate) fn running(layout: &Layout, node: NodeId) -> Result<Option<Process>, 
             Layout::node_name(node)
         ))
     })
-}
-
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let new = path.with_extension("toml.new");
-    let mut file = File::create(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, path)
 }
 
 fn last_words(path: &Path) -> io::Result<String> {
