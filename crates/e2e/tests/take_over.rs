@@ -15,6 +15,8 @@ use serde_json::Value;
 
 /// How long a node may take to start, or to be brought everything: little is on it.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Where the demo's nodes are.
+const HERE: &str = "127.0.0.1";
 /// Another address of this machine.
 const ELSEWHERE: &str = "127.0.0.9";
 /// What is looked at of a device: its superblocks, and where the journal begins.
@@ -64,6 +66,19 @@ impl Machine {
         })?;
         Ok(())
     }
+
+    /// Waits until it ends by itself, with an error.
+    fn wait_until_ended(mut self) -> Result<()> {
+        let what = format!("{} ends", self.config.display());
+        wait_until(&what, PATIENCE, || {
+            let ended = self.child.try_wait()?;
+            ended.map_or(Ok(false), |status| {
+                ensure!(!status.success(), "it ended as if it had been told to");
+                Ok(true)
+            })
+        })?;
+        Ok(())
+    }
 }
 
 impl Drop for Machine {
@@ -71,6 +86,20 @@ impl Drop for Machine {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What a copied configuration says.
+enum Start<'a> {
+    /// This name, and that the node is reached on this machine.
+    Named(&'a str),
+    /// The name of the node, and that it is reached where it was: a file that tells to listen at every address.
+    Unchanged,
+}
+
+/// Where a configuration says that other nodes are heard.
+fn peers(config: &str) -> Result<&str> {
+    let (_, rest) = config.split_once("[peers]").context("it has peers")?;
+    rest.split('"').nth(1).context("it listens to them")
 }
 
 /// A node's configuration on another machine, with that machine's own addresses and devices.
@@ -89,7 +118,7 @@ impl Copied {
         let lines = text.lines().map(|line| {
             let line = line.replace(&old, &directory.display().to_string());
             if line.starts_with("listen") {
-                line.replace("127.0.0.1", ELSEWHERE) + "\n"
+                line.replace(HERE, ELSEWHERE) + "\n"
             } else {
                 line + "\n"
             }
@@ -102,11 +131,21 @@ impl Copied {
         })
     }
 
-    fn start(&self, demo: &Demo, name: &str) -> Result<Machine> {
-        let old = format!("name = \"{}\"", self.node);
+    fn start(&self, demo: &Demo, start: Start<'_>) -> Result<Machine> {
+        let (old, new) = match start {
+            Start::Named(name) => (
+                format!("name = \"{}\"", self.node),
+                format!("name = \"{name}\""),
+            ),
+            Start::Unchanged => {
+                let of_node = fs::read_to_string(demo.path(&self.node).join("node.toml"))?;
+                let listens = format!("listen = \"{}\"", peers(&self.text)?);
+                let reached = format!("{listens}\nadvertise = \"{}\"", peers(&of_node)?);
+                (listens, reached)
+            }
+        };
         ensure!(self.text.contains(&old), "{}", self.text);
-        let text = self.text.replace(&old, &format!("name = \"{name}\""));
-        fs::write(&self.config, text)?;
+        fs::write(&self.config, self.text.replacen(&old, &new, 1))?;
         Machine::start(demo, &self.config)
     }
 
@@ -116,6 +155,16 @@ impl Copied {
         device.take(LOOKED_AT).read_to_end(&mut found)?;
         Ok(found.iter().all(|byte| *byte == 0))
     }
+}
+
+fn wait_until_filled(demo: &Demo, node: &str, address: &str) -> Result<()> {
+    let what = format!("{node} is filled at {address}");
+    wait_until(&what, PATIENCE, || {
+        let shown: Value = cli::json(demo.api(), &["node", "show", node])?;
+        let portal = shown["node"]["portal"].as_str().unwrap_or_default();
+        Ok(portal.starts_with(address) && demo.is_whole("demo")?)
+    })?;
+    Ok(())
 }
 
 #[test]
@@ -131,15 +180,17 @@ fn another_machine_is_a_node_only_if_an_operator_says_that_the_first_is_gone() {
         let node = demo.primary("demo")?;
         let before = demo.volume("demo")?.epochs();
         let copied = Copied::new(demo, &node)?;
-        for (name, why) in [
-            ("stranger", format!("is node {node}'s")),
-            (&node, "`take-over`".to_owned()),
+        let of_node = format!("is node {node}'s");
+        for (what, start, why) in [
+            ("another name", Start::Named("stranger"), of_node.as_str()),
+            ("another address", Start::Named(&node), "`take-over`"),
+            ("nothing else", Start::Unchanged, "`take-over`"),
         ] {
-            let machine = copied.start(demo, name)?;
-            machine.wait_until_rejected(&why)?;
+            let machine = copied.start(demo, start)?;
+            machine.wait_until_rejected(why)?;
             load.run_for(Duration::from_secs(3))?;
             drop(machine);
-            ensure!(copied.is_blank()?, "{name}'s device was formatted");
+            ensure!(copied.is_blank()?, "with {what} the device was formatted");
         }
         ensure!(
             demo.volume("demo")?.epochs() == before,
@@ -148,22 +199,25 @@ fn another_machine_is_a_node_only_if_an_operator_says_that_the_first_is_gone() {
         // The machine is gone for good, and an operator says so.
         demo.kill(&node)?;
         fs::write(copied.directory.join("take-over"), "")?;
-        let machine = copied.start(demo, &node)?;
-        let what = format!("{node} is filled at {ELSEWHERE}");
-        wait_until(&what, PATIENCE, || {
-            let shown: Value = cli::json(demo.api(), &["node", "show", &node])?;
-            let portal = shown["node"]["portal"].as_str().unwrap_or_default();
-            Ok(portal.starts_with(ELSEWHERE) && demo.is_whole("demo")?)
-        })?;
+        let machine = copied.start(demo, Start::Named(&node))?;
+        wait_until_filled(demo, &node, ELSEWHERE)?;
         ensure!(!copied.directory.join("take-over").exists());
         // It is back after all, and is not that node any more.
-        let former = Machine::start(demo, &demo.path(&node).join("node.toml"))?;
+        let own = demo.path(&node).join("node.toml");
+        let former = Machine::start(demo, &own)?;
         former.wait_until_rejected("`take-over`")?;
         drop(former);
+        // That was a mistake: the machine that runs ends, and the two do not take turns.
+        fs::write(demo.path(&node).join("take-over"), "")?;
+        let former = Machine::start(demo, &own)?;
+        machine.wait_until_ended()?;
+        let machine = copied.start(demo, Start::Named(&node))?;
+        machine.wait_until_rejected("`take-over`")?;
+        wait_until_filled(demo, &node, HERE)?;
         load.wait_for(200)?;
         let (_, mut ledger) = load.stop()?;
         host.verify(&mut ledger)?;
-        drop(machine);
+        drop((machine, former));
         Ok(())
     });
 }

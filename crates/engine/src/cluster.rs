@@ -52,6 +52,8 @@ const RETRY: Duration = Duration::from_millis(200);
 enum Purpose {
     /// To read this node's own record.
     Introduce,
+    /// To take the number before blank devices are formatted.
+    Take,
     Register,
     List,
     Watch,
@@ -305,7 +307,12 @@ impl Cluster {
             (Purpose::Register, MetadataAnswer::Transacted(outcome)) if outcome.succeeded => {
                 self.registered();
             }
-            (Purpose::Introduce | Purpose::Register, _) => self.register_retry = Some(now + RETRY),
+            (Purpose::Take, MetadataAnswer::Transacted(outcome)) if outcome.succeeded => {
+                self.number_is_own();
+            }
+            (Purpose::Introduce | Purpose::Take | Purpose::Register, _) => {
+                self.register_retry = Some(now + RETRY);
+            }
             (Purpose::Refresh(slice), MetadataAnswer::Transacted(outcome)) => {
                 self.refreshed(slice, &outcome);
             }
@@ -331,7 +338,11 @@ impl Cluster {
         let place = match purpose {
             Purpose::List => 0,
             Purpose::Introduce | Purpose::Refresh(_) => 1,
-            Purpose::Register | Purpose::Propose(..) | Purpose::SayScrubbed(_) | Purpose::Watch => {
+            Purpose::Take
+            | Purpose::Register
+            | Purpose::Propose(..)
+            | Purpose::SayScrubbed(_)
+            | Purpose::Watch => {
                 return self.past.follow(outcome.revision, at) && self.past.astray().is_none();
             }
         };
@@ -347,7 +358,10 @@ impl Cluster {
     /// An answer is not to be believed. Everything is read again until the right metadata is back.
     fn not_ours(&mut self, now: Instant, purpose: &Purpose) {
         match purpose {
-            Purpose::Introduce | Purpose::Register => self.register_retry = Some(now + RETRY),
+            Purpose::Introduce | Purpose::Take | Purpose::Register => {
+                self.accepted();
+                self.register_retry = Some(now + RETRY);
+            }
             Purpose::Propose(slice, _) => {
                 let unknown = Change::Proposed(*slice, Proposed::Unknown);
                 self.changes.push_back(unknown);
@@ -391,9 +405,10 @@ impl Cluster {
         self.transact(Purpose::List, vec![], vec![range]);
     }
 
-    /// Reads what the metadata knows of this node.
+    /// Reads what the metadata knows of this node. What it read before binds it to nothing.
     fn introduce(&mut self) {
         self.register_retry = None;
+        self.past.look_anew();
         let ranges = self.own().ranges();
         self.transact(Purpose::Introduce, vec![], ranges);
     }

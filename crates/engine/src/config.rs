@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use holdfast_iscsi::target::Limits;
-use holdfast_model::{ClusterId, NodeId};
+use holdfast_model::{ClusterId, MachineId, NodeId};
 use holdfast_stdx::Duration;
 use holdfast_store::{DeviceGeometry, StoreConfig, StoreIdentity};
 
@@ -27,9 +27,8 @@ pub struct EngineConfig {
     pub devices: Vec<DeviceGeometry>,
     /// Given if blank devices are to be formatted: drawn at random for this start.
     pub create: Option<StoreIdentity>,
-    /// An operator says that a machine on record under this number and name, at another address and with other
-    /// devices, is gone: this one takes its place. See [`Rejection::Elsewhere`](crate::Rejection::Elsewhere).
-    pub takes_over: bool,
+    /// The machine.
+    pub machine: Machine,
     /// The id of this use of the store: drawn at random for this start, never 0.
     pub use_id: u64,
     /// Limits of the store.
@@ -41,6 +40,18 @@ pub struct EngineConfig {
     pub hold: Duration,
     /// Replicas that may be on their way to lead at a time, 1 at least.
     pub takeovers_max: usize,
+}
+
+/// What tells a machine from others that may have the same configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Drawn at random: the same at each of its starts.
+    pub id: MachineId,
+    /// It listens at the address itself at which others reach the node: no other machine has that.
+    pub has_address: bool,
+    /// An operator says that another machine that is on record under this number is gone: this one takes its place.
+    /// See [`Rejection::OtherMachine`](crate::Rejection::OtherMachine).
+    pub takes_over: bool,
 }
 
 /// How long a command is held by default.

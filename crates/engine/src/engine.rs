@@ -325,6 +325,7 @@ impl Engine {
                 self.retry_all_parts();
                 self.ask_to_end_again(peer);
                 self.mending.look_soon();
+                self.consider_former(peer);
             }
             PeerEvent::Down { peer, link } => {
                 if self.world.peers.current(peer, link).is_some() {

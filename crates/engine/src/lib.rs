@@ -44,7 +44,7 @@ mod takeovers;
 mod view;
 mod volume;
 
-pub use config::{EngineConfig, HOLD, TAKEOVERS_MAX};
+pub use config::{EngineConfig, HOLD, Machine, TAKEOVERS_MAX};
 pub use engine::{Engine, Output};
 pub use event::{
     Command, ConnectionId, Event, LinkId, OpenFailure, PeerCommand, PeerEvent, PortalCommand,

@@ -140,7 +140,7 @@ impl Engine {
         };
         Store::may_create(&self.config.store, &self.config.devices, identity)?;
         let own = self.record(identity.store, 0);
-        let registration = Registration::new(own, UseIds::NONE, self.config.takes_over);
+        let registration = Registration::new(own, UseIds::NONE, self.config.machine);
         let cluster = &mut self.world.cluster;
         cluster.look_first(self.config.cluster, registration);
         Ok(())
@@ -200,7 +200,7 @@ impl Engine {
         self.tell_of_absent_devices();
         let held = recovered.slices.keys().copied().collect();
         let own = self.record(recovered.store, recovered.use_counter);
-        let registration = Registration::new(own, *recovered.use_ids, self.config.takes_over);
+        let registration = Registration::new(own, *recovered.use_ids, self.config.machine);
         self.world
             .cluster
             .start(self.config.cluster, registration, held, notes);

@@ -8,6 +8,7 @@
 //! - a node that waits, or was removed, keeps no link to any other, and none to it is kept;
 //! - nor does it have sessions of hosts: who clears a unit asks the nodes of the cluster, and what sat at
 //!   another one would land afterwards, were that admitted;
+//! - a process that is not the node of its number any more is not spoken to;
 //! - a session is with the volume that its target had when it began: it ends when another one has that name.
 
 use alloc::collections::BTreeMap;
@@ -24,9 +25,29 @@ impl Engine {
     pub(crate) fn node_changed(&mut self, node: NodeId) {
         self.directory_changed();
         self.keep_link(node);
+        self.consider_former(node);
         if node == self.config.node {
             self.consider_successor();
+            self.consider_removed();
         }
+    }
+
+    /// A process whose node is another one by now, with another store, and which has yet to hear of that, is not
+    /// spoken to.
+    pub(crate) fn consider_former(&mut self, node: NodeId) {
+        let record = self.world.cluster.nodes.get(&node);
+        let peer = self.world.peers.link(node).map(|link| link.peer);
+        if let Some((record, peer)) = record.zip(peer)
+            && record.store != peer.store
+            && record.incarnation > peer.incarnation
+        {
+            self.world.peers.to_reset.insert(node);
+        }
+    }
+
+    fn consider_removed(&mut self) {
+        let Self { config, world, .. } = self;
+        world.cluster.consider_removed(config.node, &config.name);
     }
 
     /// What the operator wants of nodes has changed.
@@ -38,6 +59,7 @@ impl Engine {
         self.directory_changed();
         if !self.belongs() {
             self.portal.drop_all(self.world.now, &self.volumes);
+            self.consider_removed();
         }
         for slice in self.slices() {
             self.with_replica(slice, |replica, context| replica.look_again(context));

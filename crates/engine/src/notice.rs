@@ -105,7 +105,7 @@ pub enum Notice {
     Unreadable(String),
     /// The right metadata is back.
     MetadataFollowed,
-    /// This node is not registered: somebody else has its number, its name, or both.
+    /// This node is not registered: somebody else has its number, its name, or both; or it was removed.
     Rejected(Rejection),
     /// The metadata says that another process is this node, with other devices: this one ends.
     Displaced {

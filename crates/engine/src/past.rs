@@ -79,6 +79,8 @@ impl fmt::Display for Astray {
 #[derive(Debug, Default)]
 pub(crate) struct Past {
     cluster: ClusterId,
+    /// What had been noted at the start.
+    noted: NotedAt,
     /// The highest revision that was seen, since the metadata was last made again.
     seen: Revision,
     /// How often it was.
@@ -95,11 +97,19 @@ impl Past {
     pub(crate) fn new(cluster: ClusterId, held: BTreeSet<VolumeId>, noted: NotedAt) -> Self {
         Self {
             cluster,
+            noted,
             held,
             seen: noted.revision,
             recoveries: noted.recoveries,
             ..Self::default()
         }
+    }
+
+    /// What was seen since the start does not count: nothing has been done by it.
+    pub(crate) fn look_anew(&mut self) {
+        self.seen = self.noted.revision;
+        self.recoveries = self.noted.recoveries;
+        self.has_followed = false;
     }
 
     /// The highest revision that was seen.

@@ -7,9 +7,10 @@
 //!   self did;
 //! - a registration that was given up, and arrives late, never replaces a later one;
 //! - the record of a newer version is not replaced, nor that of a use: what it says of the past would be lost;
-//! - the record of a node with another store is not replaced if that node has another name, or is reached at
-//!   another address and nobody has said that it is gone: see [`Rejection`]. Nor does a node take a name that
-//!   another number has;
+//! - the record of a node with another store is not replaced if that node has another name, or is another machine,
+//!   or is reached at another address, and nobody has said that it is gone: see [`Rejection`]. Nor does a node take
+//!   a name that another number has;
+//! - of machines with blank devices that come at the same moment one takes a number, before it formats them;
 //! - a store that was brought back from the past is registered only once nothing that it holds is
 //!   relied on any more: until then every start finds out anew.
 
@@ -17,16 +18,25 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use holdfast_model::Incarnation;
 use holdfast_model::metadata::{
     Compare, KeyValue, LeaseId, Operation, OperationResult, Revision, Selector, TransactionOutcome,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, NODES_PREFIX, NodeRecord, Record, RecordError, UseRecord,
+    CLUSTER_KEY, ClusterRecord, MachineRecord, NODES_PREFIX, NodeRecord, Record, RecordError,
+    UseRecord,
 };
+use holdfast_model::{Incarnation, MachineId};
 use holdfast_store::UseIds;
 
+use crate::config::Machine;
 use crate::rejection::Rejection;
+
+/// In which places what is read comes.
+const NODE: usize = 0;
+const CLUSTER: usize = 1;
+const USE: usize = 2;
+const MACHINE: usize = 3;
+const ALL: usize = 4;
 
 /// What to do after the record was read.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,8 +49,10 @@ pub(crate) enum Step {
     /// A newer version wrote what is under this key: to be asked again, until an operator has done something about
     /// it.
     Newer(String),
-    /// The number can be this node's, which has nothing yet: its devices may be formatted.
+    /// The number is this machine's, whose node has nothing yet: its devices may be formatted.
     Free,
+    /// To take it, before that.
+    Take(Vec<Compare>, Vec<Operation>),
     /// Somebody else is this node: to be asked again after a while.
     Rejected(Rejection),
     /// To replace it.
@@ -54,36 +66,36 @@ pub(crate) struct Registration {
     /// The id of this use of the store.
     use_id: u64,
     use_ids: UseIds,
+    machine: Machine,
     /// The record that was last proposed: whoever reads it again knows that it has been taken.
     proposed: bool,
     is_doubted: bool,
-    /// An operator says that the machine on record, if it is another one, is gone.
-    takes_over: bool,
 }
 
 impl Registration {
-    /// Of a node with this record, whose incarnation is still to be found, and whose store knows these uses.
-    /// `takes_over`: an operator says that the machine on record, if that is another one, is gone.
-    pub(crate) fn new(mut own: NodeRecord, use_ids: UseIds, takes_over: bool) -> Self {
+    /// Of a node with this record, whose incarnation is still to be found, whose store knows these uses, and which is
+    /// this machine.
+    pub(crate) fn new(mut own: NodeRecord, use_ids: UseIds, machine: Machine) -> Self {
         // It has a record of its own.
         let use_id = core::mem::take(&mut own.use_id);
         Self {
             own,
             use_id,
             use_ids,
+            machine,
             proposed: false,
             is_doubted: false,
-            takes_over,
         }
     }
 
-    /// What is read: this node's record, the cluster's, that of the use, and all nodes'.
+    /// What is read: this node's record, the cluster's, that of the use, of the machine, and all nodes'.
     pub(crate) fn ranges(&self) -> Vec<Operation> {
         let node = self.own.node;
         let keys = [
             NodeRecord::key(node),
             CLUSTER_KEY.into(),
             UseRecord::key(node),
+            MachineRecord::key(node),
         ];
         let keys = keys.into_iter().map(Selector::Key);
         let all = keys.chain([Selector::Prefix(NODES_PREFIX.into())]);
@@ -92,10 +104,11 @@ impl Registration {
 
     /// The first of them that a newer version wrote.
     fn newer(outcome: &TransactionOutcome) -> Option<&KeyValue> {
-        let node = found(outcome, 0).filter(|pair| is_newer::<NodeRecord>(pair));
-        let cluster = found(outcome, 1).filter(|pair| is_newer::<ClusterRecord>(pair));
-        let of_use = found(outcome, 2).filter(|pair| is_newer::<UseRecord>(pair));
-        node.or(cluster).or(of_use)
+        let node = found(outcome, NODE).filter(|pair| is_newer::<NodeRecord>(pair));
+        let cluster = found(outcome, CLUSTER).filter(|pair| is_newer::<ClusterRecord>(pair));
+        let of_use = found(outcome, USE).filter(|pair| is_newer::<UseRecord>(pair));
+        let machine = found(outcome, MACHINE).filter(|pair| is_newer::<MachineRecord>(pair));
+        node.or(cluster).or(of_use).or(machine)
     }
 
     /// What keeps a node whose devices are blank from its number, by the records as they were read.
@@ -103,9 +116,14 @@ impl Registration {
         if let Some(newer) = Self::newer(outcome) {
             return Step::Newer(newer.key.clone());
         }
-        let known = found(outcome, 0).and_then(|pair| NodeRecord::decode(&pair.value).ok());
-        let taken = self.taken(known.as_ref(), outcome);
-        taken.map_or(Step::Free, Step::Rejected)
+        let known = record(outcome, NODE);
+        if let Some(rejection) = self.taken(known.as_ref(), outcome) {
+            return Step::Rejected(rejection);
+        }
+        if machine(outcome) == Some(self.machine.id) {
+            return Step::Free;
+        }
+        Step::Take(self.as_read(outcome), vec![self.put_machine()])
     }
 
     /// The records as they were read.
@@ -113,15 +131,14 @@ impl Registration {
         if let Some(newer) = Self::newer(outcome) {
             return Step::Newer(newer.key.clone());
         }
-        let known_at = found(outcome, 0);
-        let known = known_at.and_then(|pair| NodeRecord::decode(&pair.value).ok());
+        let known: Option<NodeRecord> = record(outcome, NODE);
         if self.proposed && known.as_ref() == Some(&self.own) {
             return Step::Done;
         }
         if let Some(rejection) = self.taken(known.as_ref(), outcome) {
             return Step::Rejected(rejection);
         }
-        let of_use = found(outcome, 2).and_then(|pair| UseRecord::decode(&pair.value).ok());
+        let of_use: Option<UseRecord> = record(outcome, USE);
         let lacks_use = |known| self.lacks_use_of(known, of_use.as_ref());
         if !self.is_doubted && known.as_ref().is_some_and(lacks_use) {
             return Step::Doubt;
@@ -134,27 +151,41 @@ impl Registration {
         let before = before.max(floor(outcome));
         self.own.incarnation = before.next();
         self.proposed = true;
-        self.replace(known_at)
+        self.replace(outcome)
     }
 
     /// Whether the number, or the name, is another node's. A name that this node had before it keeps, whoever
     /// else has it: versions of before let that be.
     fn taken(&self, known: Option<&NodeRecord>, outcome: &TransactionOutcome) -> Option<Rejection> {
         let (node, own) = (self.own.node, &self.own.name);
-        if let Some(other) = known.filter(|known| known.store != self.own.store) {
-            if other.name != *own {
+        let machine = machine(outcome);
+        let is_same = machine == Some(self.machine.id);
+        let is_told_so = self.machine.takes_over;
+        let is_itself = is_same || self.machine.has_address;
+        match known {
+            Some(other) if other.store == self.own.store => {}
+            Some(other) if other.name != *own => {
                 let name = other.name.clone();
-                return Some(Rejection::Number { node, name });
+                let is_formatted = self.own.uses > 0;
+                return Some(Rejection::Number {
+                    node,
+                    name,
+                    is_formatted,
+                });
             }
-            if other.peer != self.own.peer && !self.takes_over {
+            Some(other) if !is_told_so && !(is_itself && other.peer == self.own.peer) => {
                 let peer = other.peer.clone();
-                return Some(Rejection::Elsewhere { node, peer });
+                return Some(Rejection::OtherMachine { node, peer });
             }
+            None if !is_told_so && !is_same && machine.is_some() => {
+                return Some(Rejection::Taken { node });
+            }
+            _ => {}
         }
         if known.is_some_and(|known| known.name == *own) {
             return None;
         }
-        let all = match outcome.results.get(3) {
+        let all = match outcome.results.get(ALL) {
             Some(OperationResult::Range(found)) => found.as_slice(),
             _ => &[],
         };
@@ -195,12 +226,31 @@ impl Registration {
         }
     }
 
-    fn replace(&self, found: Option<&KeyValue>) -> Step {
-        let key = NodeRecord::key(self.own.node);
-        let compare = Compare::ModRevision {
-            key: key.clone(),
-            equals: found.map_or(Revision(0), |pair| pair.mod_revision),
+    /// That nobody else has taken the number since it was read.
+    fn as_read(&self, outcome: &TransactionOutcome) -> Vec<Compare> {
+        let node = self.own.node;
+        let keys = [
+            (NodeRecord::key(node), NODE),
+            (MachineRecord::key(node), MACHINE),
+        ];
+        let compare = keys.map(|(key, place)| Compare::ModRevision {
+            key,
+            equals: found(outcome, place).map_or(Revision(0), |pair| pair.mod_revision),
+        });
+        compare.into()
+    }
+
+    fn put_machine(&self) -> Operation {
+        let node = self.own.node;
+        let machine = MachineRecord {
+            schema: 1,
+            node,
+            machine: self.machine.id,
         };
+        put(MachineRecord::key(node), &machine)
+    }
+
+    fn replace(&self, outcome: &TransactionOutcome) -> Step {
         let of_use = UseRecord {
             schema: 1,
             node: self.own.node,
@@ -208,13 +258,12 @@ impl Registration {
             uses: self.own.uses,
             use_id: self.use_id,
         };
-        let put = |key, value| Operation::Put {
-            key,
-            value,
-            lease: LeaseId(0),
-        };
-        let of_use = put(UseRecord::key(self.own.node), of_use.encode());
-        Step::Replace(vec![compare], vec![put(key, self.own.encode()), of_use])
+        let puts = vec![
+            put(NodeRecord::key(self.own.node), &self.own),
+            put(UseRecord::key(self.own.node), &of_use),
+            self.put_machine(),
+        ];
+        Step::Replace(self.as_read(outcome), puts)
     }
 
     /// Which start of the node this is. Meaningful once the registration is done.
@@ -231,6 +280,25 @@ fn found(outcome: &TransactionOutcome, place: usize) -> Option<&KeyValue> {
     }
 }
 
+/// The record that was read in a place, if this version can read it.
+fn record<R: Record>(outcome: &TransactionOutcome, place: usize) -> Option<R> {
+    R::decode(&found(outcome, place)?.value).ok()
+}
+
+/// Which machine has the number.
+fn machine(outcome: &TransactionOutcome) -> Option<MachineId> {
+    let record: MachineRecord = record(outcome, MACHINE)?;
+    Some(record.machine)
+}
+
+fn put(key: String, record: &impl Record) -> Operation {
+    Operation::Put {
+        key,
+        value: record.encode(),
+        lease: LeaseId(0),
+    }
+}
+
 /// Whether a newer version wrote it.
 fn is_newer<R: Record>(pair: &KeyValue) -> bool {
     matches!(R::decode(&pair.value), Err(RecordError::Schema(_)))
@@ -238,7 +306,7 @@ fn is_newer<R: Record>(pair: &KeyValue) -> bool {
 
 /// From where starts are counted at least; told beside the node's own record.
 fn floor(outcome: &TransactionOutcome) -> Incarnation {
-    let record = found(outcome, 1).and_then(|pair| ClusterRecord::decode(&pair.value).ok());
+    let record: Option<ClusterRecord> = record(outcome, CLUSTER);
     record.map_or(Incarnation::ZERO, |record| record.incarnation_floor)
 }
 

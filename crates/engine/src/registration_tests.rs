@@ -5,6 +5,9 @@ use holdfast_model::{NodeId, StoreId};
 use holdfast_stdx::Bytes;
 
 const READ_AT: Revision = Revision(9);
+/// The machine of these tests, where nothing else is said.
+const MACHINE: MachineId = MachineId(0xA);
+const OTHER_MACHINE: MachineId = MachineId(0xB);
 
 /// What is on the devices of a store: how often it was used, and the ids of its uses.
 #[derive(Clone, Copy)]
@@ -41,7 +44,12 @@ impl Devices {
             peer: "127.0.0.1:2".into(),
             api: "http://127.0.0.1:3".into(),
         };
-        Registration::new(own, self.ids, false)
+        let machine = Machine {
+            id: MACHINE,
+            has_address: false,
+            takes_over: false,
+        };
+        Registration::new(own, self.ids, machine)
     }
 
     /// A start that finds the record of another before, which is read at [`READ_AT`], and the record that
@@ -56,17 +64,22 @@ fn proposed(registration: &mut Registration, before: Option<&NodeRecord>) -> Nod
         panic!("nothing was proposed yet, and nothing is doubtful");
     };
     let equals = Revision(if before.is_some() { 7 } else { 0 });
-    let key = NodeRecord::key(NodeId(1));
-    assert_eq!(compare, [Compare::ModRevision { key, equals }]);
+    let keys = [NodeRecord::key(NodeId(1)), MachineRecord::key(NodeId(1))];
+    assert_eq!(
+        compare,
+        keys.map(|key| Compare::ModRevision { key, equals })
+    );
     let [
         Operation::Put { value, .. },
         Operation::Put {
             value: of_use, key, ..
         },
+        machine,
     ] = &success[..]
     else {
-        panic!("two keys are set");
+        panic!("three keys are set");
     };
+    assert_eq!(*machine, registration.put_machine());
     assert_eq!(*key, UseRecord::key(NodeId(1)));
     let record = NodeRecord::decode(value).expect("our own record");
     assert_eq!(record.use_id, 0, "the first version reads it");
@@ -92,10 +105,15 @@ fn holding(record: Option<&NodeRecord>) -> TransactionOutcome {
         use_id: 0,
         ..record.clone()
     });
-    holding_both(record.as_ref(), of_use.as_ref())
+    let machine = record.is_some().then_some(MACHINE);
+    holding_all(record.as_ref(), of_use.as_ref(), machine)
 }
 
-fn holding_both(record: Option<&NodeRecord>, of_use: Option<&UseRecord>) -> TransactionOutcome {
+fn holding_all(
+    record: Option<&NodeRecord>,
+    of_use: Option<&UseRecord>,
+    machine: Option<MachineId>,
+) -> TransactionOutcome {
     let found = |key: String, value: Option<Bytes>| {
         let pair = value.map(|value| KeyValue {
             key,
@@ -108,6 +126,11 @@ fn holding_both(record: Option<&NodeRecord>, of_use: Option<&UseRecord>) -> Tran
         OperationResult::Range(pair.into_iter().collect())
     };
     let node = NodeId(1);
+    let machine = machine.map(|machine| MachineRecord {
+        schema: 1,
+        node,
+        machine,
+    });
     TransactionOutcome {
         succeeded: true,
         revision: READ_AT,
@@ -115,6 +138,10 @@ fn holding_both(record: Option<&NodeRecord>, of_use: Option<&UseRecord>) -> Tran
             found(NodeRecord::key(node), record.map(Record::encode)),
             found(CLUSTER_KEY.into(), None),
             found(UseRecord::key(node), of_use.map(Record::encode)),
+            found(
+                MachineRecord::key(node),
+                machine.as_ref().map(Record::encode),
+            ),
             found(NodeRecord::key(node), record.map(Record::encode)),
         ],
     }
@@ -131,14 +158,22 @@ fn incarnations_rise_over_restarts_and_new_stores() {
     assert_eq!(third.incarnation, second.incarnation.next());
 }
 
+/// Node `one` has the number.
+fn number_of_one(is_formatted: bool) -> Rejection {
+    Rejection::Number {
+        node: NodeId(1),
+        name: "one".into(),
+        is_formatted,
+    }
+}
+
 /// Its configuration was copied to another machine, and the number forgotten.
 #[test]
 fn another_store_under_another_name_is_another_node() {
     let first = Devices::new(5).registered(11, None);
     let mut newcomer = Devices::new(6).start(12);
     newcomer.own.name = "four".into();
-    let (node, name) = (NodeId(1), "one".into());
-    let taken = Rejection::Number { node, name };
+    let taken = number_of_one(true);
     for _ in 0..2 {
         let step = newcomer.read(&holding(Some(&first)));
         assert_eq!(step, Step::Rejected(taken.clone()));
@@ -146,6 +181,9 @@ fn another_store_under_another_name_is_another_node() {
     let text = taken.to_string();
     assert!(text.contains("number 1 is node one's"), "{text}");
     assert!(text.contains("or remove one ("), "{text}");
+    assert!(text.contains("overwrite the first 2 MiB"), "{text}");
+    let blank = number_of_one(false).to_string();
+    assert!(!blank.contains("overwrite"), "{blank}");
     // The operator has removed it.
     let step = newcomer.read(&holding(None));
     assert!(matches!(step, Step::Replace(..)), "{step:?}");
@@ -163,7 +201,7 @@ fn a_node_may_change_its_name_but_not_to_one_that_another_has() {
     };
     let with_other = |known: Option<&NodeRecord>| {
         let mut outcome = holding(known);
-        let OperationResult::Range(all) = &mut outcome.results[3] else {
+        let OperationResult::Range(all) = &mut outcome.results[ALL] else {
             panic!("the nodes were read");
         };
         all.push(KeyValue {
@@ -204,41 +242,82 @@ fn a_node_may_change_its_name_but_not_to_one_that_another_has() {
 
 /// The same configuration on a second machine, or a new machine in the place of one that is gone: an operator knows.
 #[test]
-fn another_store_at_another_address_is_the_node_only_if_an_operator_says_so() {
+fn another_store_is_the_node_only_on_its_machine_where_it_was_or_if_an_operator_says_so() {
     let first = Devices::new(5).registered(11, None);
     let (node, peer) = (NodeId(1), first.peer.clone());
-    let elsewhere = Rejection::Elsewhere { node, peer };
-    let outcome = holding(Some(&first));
+    let other = Step::Rejected(Rejection::OtherMachine { node, peer });
     let mut devices = Devices::new(6);
-    for (takes_over, is_free) in [(false, false), (true, true)] {
+    let here = first.peer.as_str();
+    let there = "127.0.0.4:2";
+    for (machine, peer, has_address, takes_over, is_free) in [
+        (Some(MACHINE), here, false, false, true),
+        (Some(MACHINE), there, false, false, false),
+        (Some(OTHER_MACHINE), here, false, false, false),
+        // Its system was installed anew.
+        (Some(OTHER_MACHINE), here, true, false, true),
+        (Some(OTHER_MACHINE), there, true, false, false),
+        (None, here, false, false, false),
+        (None, here, true, false, true),
+        (Some(OTHER_MACHINE), there, false, true, true),
+    ] {
+        let outcome = holding_all(Some(&first), None, machine);
         let mut registration = devices.start(12);
-        registration.own.peer = "127.0.0.4:2".into();
-        registration.takes_over = takes_over;
+        registration.own.peer = peer.into();
+        registration.machine.has_address = has_address;
+        registration.machine.takes_over = takes_over;
         let (look, step) = (registration.look(&outcome), registration.read(&outcome));
-        if is_free {
-            assert_eq!(look, Step::Free);
-            assert!(matches!(step, Step::Replace(..)), "{step:?}");
-        } else {
-            assert_eq!(look, Step::Rejected(elsewhere.clone()));
-            assert_eq!(step, look);
+        let is_its = machine == Some(MACHINE);
+        match look {
+            Step::Free => assert!(is_free && is_its),
+            Step::Take(..) => assert!(is_free && !is_its),
+            _ => assert_eq!((&look, is_free), (&other, false)),
         }
+        let is_replaced = matches!(step, Step::Replace(..));
+        assert_eq!(is_replaced, is_free, "{machine:?} {peer}");
+        assert!(is_free || step == other, "{step:?}");
     }
-    // With its own devices a node may have another address.
+    // With its own devices a node may be another machine, at another address.
     let mut moved = Devices {
         uses: 1,
         ..Devices::new(5)
     };
     let mut registration = moved.start(12);
     registration.own.peer = "127.0.0.4:2".into();
+    let outcome = holding_all(Some(&first), None, Some(OTHER_MACHINE));
     let step = registration.read(&outcome);
     assert!(matches!(step, Step::Replace(..)), "{step:?}");
     // Nor does what an operator says of a machine tell anything of one with another name.
     let mut newcomer = Devices::new(6).start(12);
     newcomer.own.name = "four".into();
-    newcomer.takes_over = true;
+    newcomer.machine.takes_over = true;
     let step = newcomer.read(&outcome);
-    let (node, name) = (NodeId(1), "one".into());
-    assert_eq!(step, Step::Rejected(Rejection::Number { node, name }));
+    assert_eq!(step, Step::Rejected(number_of_one(true)));
+}
+
+/// Blank machines with one number that come at the same moment.
+#[test]
+fn a_number_is_taken_before_anything_is_formatted() {
+    let mut registration = Devices::new(5).start(11);
+    let Step::Take(compare, success) = registration.look(&holding(None)) else {
+        panic!("nobody has it");
+    };
+    let keys = [NodeRecord::key(NodeId(1)), MachineRecord::key(NodeId(1))];
+    let equals = Revision(0);
+    assert_eq!(
+        compare,
+        keys.map(|key| Compare::ModRevision { key, equals })
+    );
+    assert_eq!(success, [registration.put_machine()]);
+    let taken = |machine| holding_all(None, None, Some(machine));
+    assert_eq!(registration.look(&taken(MACHINE)), Step::Free);
+    // The other one was first, and whoever has devices of that number already is no better.
+    let rejected = Step::Rejected(Rejection::Taken { node: NodeId(1) });
+    assert_eq!(registration.look(&taken(OTHER_MACHINE)), rejected);
+    assert_eq!(registration.read(&taken(OTHER_MACHINE)), rejected);
+    // It never came up.
+    registration.machine.takes_over = true;
+    let look = registration.look(&taken(OTHER_MACHINE));
+    assert!(matches!(look, Step::Take(..)), "{look:?}");
 }
 
 #[test]
@@ -325,7 +404,7 @@ fn the_id_of_a_use_counts_wherever_it_is() {
     let first = devices.registered(11, None);
     let mut old = devices;
     let second = devices.registered(12, Some(&first));
-    let alone = holding_both(Some(&second), None);
+    let alone = holding_all(Some(&second), None, Some(MACHINE));
     for use_id in 20..24 {
         let found = old.start(use_id).read(&alone);
         assert_eq!(found, Step::Doubt, "with {} uses", old.uses);
@@ -353,7 +432,7 @@ fn the_id_of_another_use_is_of_no_account() {
     };
     let read = devices
         .start(13)
-        .read(&holding_both(Some(&without), Some(&left)));
+        .read(&holding_all(Some(&without), Some(&left), Some(MACHINE)));
     assert!(matches!(read, Step::Replace(..)));
 }
 

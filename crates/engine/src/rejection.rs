@@ -1,14 +1,16 @@
-//! Why a node does not become the one that its configuration says: somebody else is.
+//! Why a node is not the one that its configuration says: somebody else is, or nobody is any more.
 //!
 //! A number is a node's for as long as there is a record under it. Whoever comes with another store is that node
-//! itself, with blank devices in place of those that it lost, only if it has its name and is reached where it was:
-//! no two machines share an address. With another name it is another machine, whose configuration was copied; at
-//! another address it may be either, and an operator has to say that the former machine is gone.
+//! itself, with blank devices in place of those that it lost, only if it has its name and is reached where it was,
+//! which either the machine's address says or the node's directory. With another name it is another machine, whose
+//! configuration was copied; otherwise it may be either, and an operator has to say that the former machine is gone.
 //!
 //! Nothing here looks at links or answers: a machine that is cut off from others must not look dead.
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
 use core::fmt;
 
 use holdfast_model::NodeId;
@@ -26,6 +28,8 @@ pub enum Rejection {
         node: NodeId,
         /// Whose it is.
         name: String,
+        /// This machine's devices were formatted under it.
+        is_formatted: bool,
     },
     /// Its name is that of a node with another number.
     Name {
@@ -34,12 +38,22 @@ pub enum Rejection {
         /// Whose it is.
         node: NodeId,
     },
-    /// Its number and its name are those of a node with other devices, at another address.
-    Elsewhere {
+    /// Its number and its name are those of a node with other devices, which is another machine, or was elsewhere.
+    OtherMachine {
         /// The number.
         node: NodeId,
         /// Where other nodes reach that one, or did.
         peer: String,
+    },
+    /// Another machine has taken its number, and has yet to become the node.
+    Taken {
+        /// The number.
+        node: NodeId,
+    },
+    /// It was part of the cluster, and was removed while it ran.
+    Removed {
+        /// Its name.
+        name: String,
     },
 }
 
@@ -48,7 +62,7 @@ impl Rejection {
     #[must_use]
     pub fn reason(&self) -> String {
         match self {
-            Self::Number { node, name } => {
+            Self::Number { node, name, .. } => {
                 let number = node.0;
                 format!("number {number} is node {name}'s, which has other devices")
             }
@@ -56,31 +70,57 @@ impl Rejection {
                 let number = node.0;
                 format!("the node of number {number} is called {name} already")
             }
-            Self::Elsewhere { node, peer } => format!(
-                "number {} and this name are on record with other devices, reached at {peer}",
+            Self::OtherMachine { node, peer } => format!(
+                "number {} and this name are on record with other devices, reached at {peer}, and nothing says that \
+                 this is the same machine: its address, or what was in its `directory`, is another",
                 node.0
             ),
+            Self::Taken { node } => format!(
+                "another machine has taken number {}, and has not registered yet",
+                node.0
+            ),
+            Self::Removed { .. } => "the node was removed from the cluster".into(),
         }
     }
 
     /// What an operator may do: one of these.
     #[must_use]
-    pub fn remedies(&self) -> [String; 2] {
-        let remove = |name| format!("remove {name} (`holdfast node remove {name}`)");
+    pub fn remedies(&self) -> Vec<String> {
+        let remove = |name| {
+            format!("remove {name} (`holdfast node remove {name}`), if that one is gone for good")
+        };
+        let is_gone = "make an empty file `take-over` in this node's `directory`, and start it again, if that machine \
+                       is gone for good and this one takes its place";
         match self {
-            Self::Number { name, .. } => {
-                let number = "choose another number (`node` in this machine's configuration)";
-                [number.into(), remove(name)]
+            Self::Number {
+                name, is_formatted, ..
+            } => {
+                let mut number = String::from(
+                    "choose another number (`node` in this machine's configuration), if it is another node",
+                );
+                if *is_formatted {
+                    number += ", and overwrite the first 2 MiB of each of its devices, which were formatted under \
+                               this one: that gives up what is on them";
+                }
+                let same = format!(
+                    "take the name {name} back (`name`), if it is that node and was renamed: a node is renamed \
+                     while it has its devices"
+                );
+                vec![number, same, remove(name)]
             }
             Self::Name { name, .. } => {
                 let other = "choose another name (`name` in this machine's configuration)";
-                [other.into(), remove(name)]
+                vec![other.into(), remove(name)]
             }
-            Self::Elsewhere { .. } => [
-                "choose another number and name for this machine, if that is another one".into(),
-                "make an empty file `take-over` in this node's `directory`, and start it again, if that machine is gone \
-                 for good and this one takes its place"
-                    .into(),
+            Self::OtherMachine { .. } | Self::Taken { .. } => vec![
+                "choose another number and name for this machine, if it is another node".into(),
+                is_gone.into(),
+            ],
+            Self::Removed { name } => vec![
+                "stop it".into(),
+                format!(
+                    "start it again, and admit it (`holdfast node add {name}`), to have it back"
+                ),
             ],
         }
     }
@@ -88,7 +128,11 @@ impl Rejection {
 
 impl fmt::Display for Rejection {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [one, other] = self.remedies();
-        write!(formatter, "{}: {one}; or {other}", self.reason())
+        write!(formatter, "{}: ", self.reason())?;
+        for (place, remedy) in self.remedies().iter().enumerate() {
+            let or = if place > 0 { "; or " } else { "" };
+            write!(formatter, "{or}{remedy}")?;
+        }
+        Ok(())
     }
 }

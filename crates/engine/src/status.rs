@@ -20,7 +20,7 @@ pub struct NodeStatus {
     pub open: bool,
     /// The metadata is being watched, and this node is registered in it.
     pub registered: bool,
-    /// Why it is not, if somebody else is this node.
+    /// Why it is not, if somebody else is this node, or it was removed.
     pub rejection: Option<Rejection>,
     /// The metadata answers, and has gone back, or is another cluster's: nothing is believed of it.
     pub astray: bool,
@@ -89,11 +89,13 @@ impl Engine {
     /// A snapshot.
     #[must_use]
     pub fn status(&self) -> NodeStatus {
+        let outside = NodeStatus {
+            rejection: self.world.cluster.rejection().cloned(),
+            astray: self.world.cluster.is_astray(),
+            ..NodeStatus::default()
+        };
         if !self.is_alive() {
-            return NodeStatus {
-                rejection: self.world.cluster.rejection().cloned(),
-                ..NodeStatus::default()
-            };
+            return outside;
         }
         let store = self.world.storage.store();
         let replicas = self.replicas.iter().map(|(slice, replica)| {
@@ -114,8 +116,6 @@ impl Engine {
         NodeStatus {
             open: true,
             registered: self.world.cluster.is_ready(),
-            rejection: None,
-            astray: self.world.cluster.is_astray(),
             peers: self.world.peers.nodes().collect(),
             usage: store.usage(),
             background_rate: self.world.pace.rate(self.world.now),
@@ -129,6 +129,7 @@ impl Engine {
             scrubbed: self.scrubs.found(),
             stalled: self.portal.stalls.lasting(self.world.now),
             devices: store.devices(),
+            ..outside
         }
     }
 

@@ -119,6 +119,10 @@ random_id!(
     ClusterId
 );
 random_id!(
+    /// A machine that runs a node: drawn at random when the node's directory is made, and kept there.
+    MachineId
+);
+random_id!(
     /// The contents of one node's devices, drawn at random when they are formatted: a node with
     /// empty or replaced devices is a new store under an old name.
     StoreId

@@ -26,7 +26,8 @@ pub use disk::{DiskCompletion, DiskError, DiskId, DiskOp, DiskRequest, DiskToken
 pub use endpoint::host_and_port;
 pub use entry::{Change, ENTRY_BYTES_MAX, Entry};
 pub use id::{
-    ClusterId, CommandId, Epoch, Fence, Incarnation, NodeId, Sequence, SliceId, StoreId, VolumeId,
+    ClusterId, CommandId, Epoch, Fence, Incarnation, MachineId, NodeId, Sequence, SliceId, StoreId,
+    VolumeId,
 };
 pub use policy::{Policy, Tier};
 pub use size::ByteSize;

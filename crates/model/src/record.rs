@@ -13,7 +13,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ClusterId, Epoch, Incarnation, NodeId, Policy, SLICE_SIZE, Sequence, SliceId, StoreId, VolumeId,
+    ClusterId, Epoch, Incarnation, MachineId, NodeId, Policy, SLICE_SIZE, Sequence, SliceId,
+    StoreId, VolumeId,
 };
 
 mod scrub;
@@ -100,6 +101,8 @@ pub const CLUSTER_KEY: &str = "/holdfast/cluster";
 pub const NODES_PREFIX: &str = "/holdfast/nodes/";
 /// Where the ids of the uses of nodes' stores are.
 pub const USES_PREFIX: &str = "/holdfast/uses/";
+/// Where it is said which machines the nodes are.
+pub const MACHINES_PREFIX: &str = "/holdfast/machines/";
 /// Where the names of volumes are.
 pub const NAMES_PREFIX: &str = "/holdfast/names/";
 /// Where the volumes' records are.
@@ -180,6 +183,27 @@ impl UseRecord {
     #[must_use]
     pub fn is_of(&self, record: &NodeRecord) -> bool {
         (self.node, self.store, self.uses) == (record.node, record.store, record.uses)
+    }
+}
+
+/// Which machine a node is. It is there before the node's record: a machine whose devices are blank takes the
+/// number before it formats them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Which node.
+    pub node: NodeId,
+    /// Which machine.
+    pub machine: MachineId,
+}
+
+impl MachineRecord {
+    /// The key of the record for a node.
+    #[must_use]
+    pub fn key(node: NodeId) -> String {
+        format!("{MACHINES_PREFIX}{:05}", node.0)
     }
 }
 
@@ -578,6 +602,7 @@ record!(
     ClusterRecord,
     NodeRecord,
     UseRecord,
+    MachineRecord,
     NameRecord,
     VolumeRecord,
     SliceRecord,
@@ -712,6 +737,11 @@ mod tests {
         assert_eq!(UseRecord::key(NodeId(3)), "/holdfast/uses/00003");
         assert!(of_use.is_of(&record));
         assert!(!of_use.is_of(&NodeRecord { uses: 8, ..record }));
+        let literal = br#"{"schema":1,"node":3,"machine":"000000000000000000000000000000ff"}"#;
+        let machine = MachineRecord::decode(literal).unwrap();
+        assert_eq!(machine.machine, MachineId(0xff));
+        assert_eq!(&machine.encode()[..], &literal[..]);
+        assert_eq!(MachineRecord::key(NodeId(3)), "/holdfast/machines/00003");
     }
 
     #[test]

@@ -125,11 +125,9 @@ impl Link {
     }
 }
 
-/// Whether `hello` was said after `before`. Another store is another node under the same name:
-/// which of them is later cannot be told, so that the one that speaks now is believed.
+/// Whether `hello` was said after `before`. Incarnations count on from one store of a node to the next.
 fn is_newer(hello: &Hello, before: &Hello) -> bool {
-    hello.store != before.store
-        || (hello.incarnation, hello.link) > (before.incarnation, before.link)
+    (hello.incarnation, hello.link) > (before.incarnation, before.link)
 }
 
 impl Peers {

@@ -277,9 +277,12 @@ fn an_older_hello_does_not_replace_a_link() {
         let _control = HandLane::greeted(two.peers, &hello(Lane::Control, 2, 5)).await;
         let _data = HandLane::greeted(two.peers, &hello(Lane::Data, 2, 5)).await;
         let (link, _) = two.up().await;
-        for (incarnation, number) in [(2, 4), (1, 6), (2, 5)] {
+        for (store, incarnation, number) in [(1, 2, 4), (1, 1, 6), (1, 2, 5), (9, 1, 7)] {
             for lane in [Lane::Control, Lane::Data] {
-                let stale = hello(lane, incarnation, number);
+                let stale = Hello {
+                    store: StoreId(store),
+                    ..hello(lane, incarnation, number)
+                };
                 let lane = HandLane::greeted(two.peers, &stale).await;
                 tokio::select! {
                     () = lane.ends() => {}

@@ -102,11 +102,24 @@ pub enum NodeError {
         /// The device.
         path: PathBuf,
     },
-    /// Another machine became this node: an operator said that this one is gone.
+    /// Which machine this is cannot be found out.
+    #[error(
+        "{}: {source}\n\n\
+         hint: it says which machine this is; where it is lost, remove it: if the node's devices are lost too, it is \
+         said then how this machine takes the node's place", path.display()
+    )]
+    Machine {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Another machine became this node.
     #[error(
         "another machine has taken this node's place, with other devices\n\n\
-         hint: its address is in this node's log; if this machine is to stay, give it another number and name, \
-         and blank devices"
+         hint: its address is in this node's log; if that was a mistake, stop it, and start this one again, which \
+         says how it gets its place back; if this machine is to stay as another node, give it another number and \
+         name, and blank devices"
     )]
     Displaced,
     /// The operating system gives no thread, no descriptor.

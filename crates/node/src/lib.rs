@@ -11,6 +11,7 @@ mod error;
 pub mod etcd;
 pub mod limits;
 pub mod logging;
+mod machine;
 mod metrics;
 mod opening;
 mod paths;
@@ -25,7 +26,6 @@ mod run;
 mod services;
 mod signals;
 mod stalls;
-mod take_over;
 pub mod witness;
 
 pub use devices::DeviceDesk;

@@ -23,12 +23,12 @@ use tokio::time::{Instant, sleep_until};
 use crate::clock;
 use crate::devices::{Orders, Wanted};
 use crate::error::NodeError;
+use crate::machine;
 use crate::opening::other_tiers;
 use crate::report::Reporter;
 use crate::room::RoomWatch;
 use crate::signals::Signals;
 use crate::stalls::StallSender;
-use crate::take_over;
 
 /// How long a clean stop may take before the process ends anyway.
 const STOP_TIME_MAX: Duration = Duration::from_secs(10);
@@ -201,7 +201,7 @@ impl Reactor {
                 Command::Portal(command) => self.network.portal_command(command),
                 Command::Opened { store, incarnation } => {
                     tracing::info!("opened store {store}, start {}", incarnation.0);
-                    if let Err(error) = take_over::done(&self.names.directory) {
+                    if let Err(error) = machine::registered(&self.names.directory) {
                         tracing::error!("remove this by hand: {error}");
                     }
                     self.reporter.opened(incarnation);
@@ -234,7 +234,12 @@ impl Reactor {
                     let path = self.names.path(disk);
                     self.end = Some(NodeError::NeededDeviceFailed { path });
                 }
-                Command::Displaced => self.end = Some(NodeError::Displaced),
+                Command::Displaced => {
+                    if let Err(error) = machine::displaced(&self.names.directory) {
+                        tracing::error!("remove this by hand: {error}");
+                    }
+                    self.end = Some(NodeError::Displaced);
+                }
                 Command::Stopped => stopped = true,
             }
         }

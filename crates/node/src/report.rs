@@ -164,7 +164,7 @@ fn rejected(rejection: &Rejection) -> Rejected {
 fn metadata(status: &NodeStatus) -> LocalMetadata {
     if status.astray {
         LocalMetadata::Behind
-    } else if status.registered {
+    } else if status.registered || status.rejection.is_some() {
         LocalMetadata::Followed
     } else {
         LocalMetadata::Unreached

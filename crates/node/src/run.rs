@@ -8,7 +8,7 @@ use std::path::Path;
 
 use holdfast_api::Api;
 use holdfast_disk::Disks;
-use holdfast_engine::{Engine, EngineConfig, HOLD, NodeStatus, Output, TAKEOVERS_MAX};
+use holdfast_engine::{Engine, EngineConfig, HOLD, Machine, NodeStatus, Output, TAKEOVERS_MAX};
 use holdfast_iscsi::target::Limits;
 use holdfast_model::{DiskId, StoreId};
 use holdfast_net::{Listener, Network, NetworkConfig};
@@ -25,6 +25,7 @@ use crate::directory::{ClaimError, Directory};
 use crate::error::NodeError;
 use crate::etcd::{Plan, Supervisor};
 use crate::logging::{self, Log};
+use crate::machine;
 use crate::opening::{self, Opened};
 use crate::paths::Paths;
 use crate::predecessor;
@@ -33,7 +34,6 @@ use crate::report::Reporter;
 use crate::room::RoomWatch;
 use crate::services::{ApiParts, Services};
 use crate::signals::Signals;
-use crate::take_over;
 use crate::{clock, limits};
 
 /// The log in a node's directory.
@@ -227,7 +227,11 @@ fn engine_config(
         api: format!("http://{}", config.api.advertised()),
         devices: (0..).zip(found).map(geometry).collect(),
         create: None,
-        takes_over: take_over::is_said(&config.directory)?,
+        machine: Machine {
+            id: machine::identify(&config.directory)?,
+            has_address: config.peers.advertise.is_none(),
+            takes_over: machine::takes_over(&config.directory)?,
+        },
         use_id: u64::from_ne_bytes(random()?).max(1),
         store: StoreConfig::default(),
         portal_limits,

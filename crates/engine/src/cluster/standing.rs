@@ -25,7 +25,8 @@ pub(super) struct Standing {
 }
 
 impl Cluster {
-    /// Looks whether the number is another node's, before this one, whose devices are blank, has a store.
+    /// Looks whether the number is another node's, and takes it, before this one, whose devices are blank, has a
+    /// store.
     pub(crate) fn look_first(&mut self, cluster: ClusterId, registration: Registration) {
         self.past = Past::new(cluster, BTreeSet::new(), NotedAt::default());
         self.registration = Some(registration);
@@ -33,7 +34,7 @@ impl Cluster {
         self.introduce();
     }
 
-    /// Why this node is not registered, if it is not because of somebody else.
+    /// Why this node is not registered, if it is not because of somebody else, or was removed.
     pub(crate) fn rejection(&self) -> Option<&Rejection> {
         self.standing.rejection.as_ref()
     }
@@ -55,14 +56,12 @@ impl Cluster {
             own.read(outcome)
         };
         match step {
-            Step::Free => {
-                self.standing.is_blank = false;
-                self.accepted();
-                self.changes.push_back(Change::Free);
-            }
+            Step::Free => self.number_is_own(),
+            Step::Take(compare, success) => self.transact(Purpose::Take, compare, success),
             Step::Done => self.registered(),
             Step::Newer(key) => {
                 self.register_retry = Some(now + RETRY);
+                self.accepted();
                 self.pass_over(key);
             }
             Step::Doubt => self.changes.push_back(Change::Doubtful),
@@ -76,6 +75,22 @@ impl Cluster {
         }
     }
 
+    /// The number is this node's, which has blank devices: they may be formatted.
+    pub(super) fn number_is_own(&mut self) {
+        self.standing.is_blank = false;
+        self.accepted();
+        self.changes.push_back(Change::Free);
+    }
+
+    /// This node was removed from the cluster, as the metadata says to one that is registered.
+    pub(crate) fn consider_removed(&mut self, node: NodeId, name: &str) {
+        let is_removed = self.registered && !self.nodes.contains_key(&node) && !self.belongs(node);
+        if is_removed && !self.is_astray() {
+            let name = name.into();
+            self.reject(Rejection::Removed { name });
+        }
+    }
+
     fn reject(&mut self, rejection: Rejection) {
         if self.standing.rejection.as_ref() != Some(&rejection) {
             let notice = Notice::Rejected(rejection.clone());
@@ -84,7 +99,7 @@ impl Cluster {
         }
     }
 
-    /// Nobody else is this node.
+    /// Nobody else is this node, as far as is known.
     pub(super) fn accepted(&mut self) {
         self.standing.rejection = None;
     }

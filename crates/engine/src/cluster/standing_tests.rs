@@ -1,20 +1,22 @@
 //! Two machines that want to be one node, over one store of metadata.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
-use alloc::vec;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use holdfast_model::metadata::{
     Compare, KeyValue, LeaseId, MetadataAnswer, MetadataRequest, MetadataToken, Operation,
     OperationResult, Revision, Selector, Transaction, WatchEvent,
 };
-use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, Record};
-use holdfast_model::{Incarnation, StoreId, VolumeId};
+use holdfast_model::record::{
+    CLUSTER_KEY, ClusterRecord, IntentRecord, NodeRecord, NodeStanding, Record,
+};
+use holdfast_model::{Incarnation, MachineId, StoreId, VolumeId};
 use holdfast_stdx::Duration;
 use holdfast_store::UseIds;
 
 use super::*;
+use crate::config::Machine;
 use crate::notes::Notes;
 
 const CLUSTER: ClusterId = ClusterId(5);
@@ -83,7 +85,14 @@ impl Metadata {
                 self.log.push((self.revision, WatchEvent::Put(pair)));
                 OperationResult::Put
             }
-            Operation::Delete(_) => panic!("nobody deletes anything"),
+            Operation::Delete(Selector::Key(key)) => {
+                let gone = self.keys.remove(&key);
+                let deleted =
+                    gone.map(|_| (self.revision, WatchEvent::Delete { key, mod_revision }));
+                self.log.extend(deleted);
+                OperationResult::Delete(1)
+            }
+            Operation::Delete(_) => panic!("nobody deletes more"),
         }
     }
 }
@@ -97,14 +106,20 @@ struct Process {
     registered: bool,
 }
 
+/// A machine: its number, and where other nodes reach it. It may listen elsewhere.
+type Place = (u128, &'static str);
+
+const ONE: Place = (0xA, "192.0.2.1:7561");
+const FOUR: Place = (0xD, "192.0.2.4:7561");
+
 impl Process {
-    fn start(store: u128, uses: u64, name: &str, peer: &str) -> Self {
-        Self::begin(Self::registration(store, uses, name, peer, false))
+    fn start(store: u128, uses: u64, name: &str, machine: Place) -> Self {
+        Self::begin(Self::registration(store, uses, name, machine, false))
     }
 
     /// An operator says that the machine on record is gone.
-    fn take_over(store: u128, name: &str, peer: &str) -> Self {
-        Self::begin(Self::registration(store, 1, name, peer, true))
+    fn take_over(store: u128, name: &str, machine: Place) -> Self {
+        Self::begin(Self::registration(store, 1, name, machine, true))
     }
 
     fn begin(registration: Registration) -> Self {
@@ -115,8 +130,8 @@ impl Process {
     }
 
     /// With blank devices.
-    fn blank(store: u128, name: &str, peer: &str) -> Self {
-        let registration = Self::registration(store, 0, name, peer, false);
+    fn blank(store: u128, name: &str, machine: Place) -> Self {
+        let registration = Self::registration(store, 0, name, machine, false);
         let mut process = Self::new();
         process.cluster.look_first(CLUSTER, registration);
         process
@@ -136,7 +151,7 @@ impl Process {
         store: u128,
         uses: u64,
         name: &str,
-        peer: &str,
+        (machine, peer): Place,
         takes_over: bool,
     ) -> Registration {
         let own = NodeRecord {
@@ -151,7 +166,12 @@ impl Process {
             peer: peer.into(),
             api: "http://127.0.0.1:3".into(),
         };
-        Registration::new(own, UseIds::NONE, takes_over)
+        let machine = Machine {
+            id: MachineId(machine),
+            has_address: false,
+            takes_over,
+        };
+        Registration::new(own, UseIds::NONE, machine)
     }
 
     /// Does what there is to be done at a time.
@@ -198,23 +218,43 @@ impl Process {
 
 /// Metadata of a cluster that has been made.
 fn made() -> Metadata {
-    let record = ClusterRecord {
+    made_again(0)
+}
+
+/// So many times.
+fn made_again(recoveries: u64) -> Metadata {
+    holding(&cluster_record(recoveries))
+}
+
+fn cluster_record(recoveries: u64) -> ClusterRecord {
+    ClusterRecord {
         schema: 1,
         cluster: CLUSTER,
         next_volume: VolumeId(1),
-        recoveries: 0,
+        recoveries,
         incarnation_floor: Incarnation::ZERO,
-    };
+    }
+}
+
+fn holding(record: &ClusterRecord) -> Metadata {
     let mut metadata = Metadata::default();
-    metadata.transact(Transaction {
-        success: vec![Operation::Put {
-            key: CLUSTER_KEY.into(),
-            value: record.encode(),
-            lease: LeaseId(0),
-        }],
-        ..Transaction::default()
-    });
+    metadata.transact(changes([put(CLUSTER_KEY.into(), record)]));
     metadata
+}
+
+fn put(key: String, record: &impl Record) -> Operation {
+    Operation::Put {
+        key,
+        value: record.encode(),
+        lease: LeaseId(0),
+    }
+}
+
+fn changes(success: impl Into<Vec<Operation>>) -> Transaction {
+    Transaction {
+        success: success.into(),
+        ..Transaction::default()
+    }
 }
 
 /// Lets these run for so long.
@@ -234,10 +274,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[test]
 fn whoever_runs_stays_the_node_and_a_copy_is_rejected() {
     let (mut metadata, mut now) = (made(), Instant::ZERO);
-    let mut first = Process::start(5, 1, "one", "192.0.2.1:7561");
+    let mut first = Process::start(5, 1, "one", ONE);
     run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
     assert!(first.registered);
-    let mut copy = Process::start(6, 1, "one", "192.0.2.4:7561");
+    let mut copy = Process::start(6, 1, "one", FOUR);
     run(
         &mut now,
         MINUTE,
@@ -248,7 +288,7 @@ fn whoever_runs_stays_the_node_and_a_copy_is_rejected() {
     let rejection = copy.cluster.rejection().cloned().unwrap();
     assert!(matches!(
         &rejection,
-        Rejection::Elsewhere { peer, .. } if peer == "192.0.2.1:7561"
+        Rejection::OtherMachine { peer, .. } if peer == ONE.1
     ));
     // It tells of it once, and changes nothing, whether the other runs or not.
     assert_eq!(copy.told, [Notice::Rejected(rejection)]);
@@ -263,9 +303,9 @@ fn whoever_runs_stays_the_node_and_a_copy_is_rejected() {
 #[test]
 fn a_node_with_blank_devices_is_itself_where_it_was() {
     let (mut metadata, mut now) = (made(), Instant::ZERO);
-    let mut first = Process::start(5, 1, "one", "192.0.2.1:7561");
+    let mut first = Process::start(5, 1, "one", ONE);
     run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
-    let mut blank = Process::start(6, 1, "one", "192.0.2.1:7561");
+    let mut blank = Process::start(6, 1, "one", ONE);
     run(&mut now, STEP * 5, &mut metadata, &mut [&mut blank]);
     assert!(blank.registered && blank.told.is_empty());
 }
@@ -275,29 +315,29 @@ fn a_node_with_blank_devices_is_itself_where_it_was() {
 #[test]
 fn whoever_was_replaced_does_not_come_back() {
     let (mut metadata, mut now) = (made(), Instant::ZERO);
-    let mut first = Process::start(5, 1, "one", "192.0.2.1:7561");
+    let mut first = Process::start(5, 1, "one", ONE);
     run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
-    let mut blank = Process::take_over(6, "one", "192.0.2.4:7561");
+    let mut blank = Process::take_over(6, "one", FOUR);
     run(&mut now, STEP * 5, &mut metadata, &mut [&mut blank]);
     assert!(blank.registered);
     let both = &mut [&mut first, &mut blank];
     run(&mut now, STEP * 5, &mut metadata, both);
     assert!(first.is_displaced() && !blank.is_displaced());
-    let mut first = Process::start(5, 2, "one", "192.0.2.1:7561");
+    let mut first = Process::start(5, 2, "one", ONE);
     let both = &mut [&mut first, &mut blank];
     run(&mut now, MINUTE, &mut metadata, both);
     assert!(!first.registered && !blank.is_displaced());
     let rejection = first.cluster.rejection();
-    assert!(matches!(rejection, Some(Rejection::Elsewhere { .. })));
+    assert!(matches!(rejection, Some(Rejection::OtherMachine { .. })));
 }
 
 #[test]
 fn another_name_changes_nothing_in_the_metadata() {
     let (mut metadata, mut now) = (made(), Instant::ZERO);
-    let mut first = Process::start(5, 1, "one", "192.0.2.1:7561");
+    let mut first = Process::start(5, 1, "one", ONE);
     run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
     let before = metadata.revision;
-    let mut newcomer = Process::start(6, 1, "four", "192.0.2.4:7561");
+    let mut newcomer = Process::start(6, 1, "four", FOUR);
     run(
         &mut now,
         MINUTE,
@@ -315,25 +355,130 @@ fn another_name_changes_nothing_in_the_metadata() {
 #[test]
 fn blank_devices_are_not_formatted_under_a_number_that_is_another_nodes() {
     let (mut metadata, mut now) = (made(), Instant::ZERO);
-    let mut first = Process::start(5, 1, "one", "192.0.2.1:7561");
+    let mut first = Process::start(5, 1, "one", ONE);
     run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
     let before = metadata.revision;
-    let (here, elsewhere) = ("192.0.2.1:7561", "192.0.2.4:7561");
-    for (name, peer, is_free) in [
-        ("four", elsewhere, false),
-        ("one", elsewhere, false),
-        ("one", here, true),
+    for (name, machine, is_free) in [
+        ("four", FOUR, false),
+        ("one", FOUR, false),
+        // The same file, for all that it says of addresses.
+        ("one", (FOUR.0, ONE.1), false),
+        ("one", ONE, true),
     ] {
-        let mut blank = Process::blank(6, name, peer);
+        let mut blank = Process::blank(6, name, machine);
         let both = &mut [&mut first, &mut blank];
         run(&mut now, MINUTE, &mut metadata, both);
-        assert_eq!(blank.may_format, is_free, "{name} {peer}");
+        assert_eq!(blank.may_format, is_free, "{name} {machine:?}");
         assert_eq!(blank.told.is_empty(), is_free);
         assert!(!blank.registered && metadata.revision == before);
     }
     // Of a cluster that is about to be made nothing is there yet.
-    let mut blank = Process::blank(6, "four", "192.0.2.4:7561");
+    let mut blank = Process::blank(6, "four", FOUR);
     let mut nothing = Metadata::default();
     run(&mut now, STEP * 5, &mut nothing, &mut [&mut blank]);
     assert!(blank.may_format);
+}
+
+/// Two of them, with blank devices and one number.
+#[test]
+fn of_two_that_come_at_the_same_moment_one_formats_its_devices() {
+    let (mut metadata, mut now) = (made(), Instant::ZERO);
+    let mut first = Process::blank(5, "one", ONE);
+    let mut second = Process::blank(6, "one", FOUR);
+    let both = &mut [&mut first, &mut second];
+    run(&mut now, MINUTE, &mut metadata, both);
+    assert!(first.may_format && !second.may_format);
+    let why = second.cluster.rejection();
+    assert!(matches!(why, Some(Rejection::Taken { .. })), "{why:?}");
+    // It starts again before it has registered, and again after that.
+    let mut first = Process::blank(7, "one", ONE);
+    run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
+    assert!(first.may_format);
+    let mut first = Process::start(7, 1, "one", ONE);
+    let both = &mut [&mut first, &mut second];
+    run(&mut now, MINUTE, &mut metadata, both);
+    assert!(first.registered && !second.may_format);
+    let why = second.cluster.rejection();
+    let is_other = matches!(why, Some(Rejection::OtherMachine { .. }));
+    assert!(is_other, "{why:?}");
+}
+
+/// It has done nothing by what was there before.
+#[test]
+fn a_node_that_waits_goes_on_with_metadata_that_was_made_again() {
+    let (mut metadata, mut now) = (made(), Instant::ZERO);
+    let mut first = Process::start(5, 1, "four", ONE);
+    run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
+    let mut blank = Process::blank(6, "one", FOUR);
+    let mut formatted = Process::start(7, 1, "one", FOUR);
+    let all = &mut [&mut blank, &mut formatted];
+    run(&mut now, MINUTE, &mut metadata, all);
+    assert!(!blank.may_format && !formatted.registered);
+    for process in [&mut blank, &mut formatted] {
+        run(&mut now, MINUTE, &mut made_again(1), &mut [process]);
+    }
+    assert!(blank.may_format && formatted.registered);
+    // That does not hold for one that has been the node.
+    formatted.watch = None;
+    formatted.cluster.list();
+    run(&mut now, MINUTE, &mut made_again(2), &mut [&mut formatted]);
+    assert!(formatted.cluster.is_astray());
+}
+
+/// While metadata answers that is not the right one, nothing is known of another node.
+#[test]
+fn what_was_said_of_another_node_does_not_outlast_the_metadata() {
+    let (mut metadata, mut now) = (made(), Instant::ZERO);
+    let mut first = Process::start(5, 1, "one", ONE);
+    run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
+    let mut blank = Process::blank(6, "one", FOUR);
+    run(&mut now, MINUTE, &mut metadata, &mut [&mut blank]);
+    assert!(blank.cluster.rejection().is_some());
+    let record = ClusterRecord {
+        cluster: ClusterId(6),
+        ..cluster_record(0)
+    };
+    let mut other = holding(&record);
+    run(&mut now, MINUTE, &mut other, &mut [&mut blank]);
+    assert!(blank.cluster.is_astray() && blank.cluster.rejection().is_none());
+}
+
+#[test]
+fn a_node_is_told_that_it_was_removed() {
+    let (mut metadata, mut now) = (made(), Instant::ZERO);
+    let mut first = Process::start(5, 1, "one", ONE);
+    let intent = |node, standing| {
+        let intent = IntentRecord {
+            standing,
+            ..IntentRecord::active(NodeId(node))
+        };
+        put(IntentRecord::key(NodeId(node)), &intent)
+    };
+    let of_two = intent(2, NodeStanding::Active);
+    metadata.transact(changes([of_two]));
+    run(&mut now, MINUTE, &mut metadata, &mut [&mut first]);
+    first.cluster.consider_removed(NodeId(1), "one");
+    assert_eq!(first.cluster.rejection(), None, "it waits");
+    let gone = Operation::Delete(Selector::Key(NodeRecord::key(NodeId(1))));
+    metadata.transact(changes([intent(1, NodeStanding::Removed), gone]));
+    run(&mut now, MINUTE, &mut metadata, &mut [&mut first]);
+    for _ in 0..2 {
+        first.cluster.consider_removed(NodeId(1), "one");
+    }
+    let rejection = first.cluster.rejection().cloned().unwrap();
+    assert!(rejection.to_string().contains("`holdfast node add one`"));
+    let told: Vec<Notice> = first
+        .cluster
+        .take_changes()
+        .into_iter()
+        .filter_map(told)
+        .collect();
+    assert_eq!(told, [Notice::Rejected(rejection)]);
+}
+
+fn told(change: Change) -> Option<Notice> {
+    match change {
+        Change::Tell(notice) => Some(notice),
+        _ => None,
+    }
 }

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use holdfast_engine::{
-    Command, DeviceGeometry, Engine, EngineConfig, Event, HOLD, LinkId, Output, PeerCommand,
-    PeerEvent, TAKEOVERS_MAX,
+    Command, DeviceGeometry, Engine, EngineConfig, Event, HOLD, LinkId, Machine, Output,
+    PeerCommand, PeerEvent, TAKEOVERS_MAX,
 };
 use holdfast_model::metadata::{
     Compare, KeyValue, LeaseId, MetadataAnswer, MetadataError, MetadataRequest, MetadataToken,
@@ -17,8 +17,8 @@ use holdfast_model::record::{
     SliceRecord,
 };
 use holdfast_model::{
-    ClusterId, DiskCompletion, DiskId, DiskOp, DiskRequest, Epoch, Incarnation, NodeId, SliceId,
-    StoreId, Tier, VolumeId,
+    ClusterId, DiskCompletion, DiskId, DiskOp, DiskRequest, Epoch, Incarnation, MachineId, NodeId,
+    SliceId, StoreId, Tier, VolumeId,
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_store::{FormatConfig, StoreConfig, StoreIdentity};
@@ -81,6 +81,8 @@ pub(crate) struct Bench {
     peer: Option<(Instant, Instant)>,
     /// What the engine has sent to the peer.
     pub(crate) sent: Vec<Message>,
+    /// How often it has dropped the link to it.
+    pub(crate) resets: u64,
 }
 
 impl Bench {
@@ -99,6 +101,7 @@ impl Bench {
             watch: None,
             peer: None,
             sent: Vec::new(),
+            resets: 0,
         };
         let cluster = ClusterRecord {
             schema: 1,
@@ -259,6 +262,10 @@ impl Bench {
                         }
                         self.sent.push(message);
                     }
+                    Command::Peer(PeerCommand::Reset { .. }) => {
+                        self.peer = None;
+                        self.resets += 1;
+                    }
                     Command::OpenFailed(failure) => panic!("the store opens: {failure}"),
                     _ => {}
                 }
@@ -373,7 +380,11 @@ fn config() -> EngineConfig {
             node: ME,
             nonce: 5,
         }),
-        takes_over: false,
+        machine: Machine {
+            id: MachineId(1),
+            has_address: true,
+            takes_over: false,
+        },
         use_id: 1,
         store: StoreConfig {
             format: FormatConfig {

@@ -6,9 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use holdfast_engine::{Command, Engine, EngineConfig, Event, HOLD, LinkId, Output};
+use holdfast_engine::{Command, Engine, EngineConfig, Event, HOLD, LinkId, Machine, Output};
 use holdfast_iscsi::target::Limits;
-use holdfast_model::{ClusterId, DiskId, ENTRY_BYTES_MAX, Incarnation, NodeId, StoreId, Tier};
+use holdfast_model::{
+    ClusterId, DiskId, ENTRY_BYTES_MAX, Incarnation, MachineId, NodeId, StoreId, Tier,
+};
 use holdfast_stdx::{Duration, Instant, Prng};
 use holdfast_store::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
 
@@ -371,7 +373,11 @@ impl Node {
                 node: self.id,
                 nonce,
             }),
-            takes_over: false,
+            machine: Machine {
+                id: MachineId(number.into()),
+                has_address: true,
+                takes_over: false,
+            },
             use_id: self.starts,
             store: self.plan.store,
             portal_limits: Limits::default(),
