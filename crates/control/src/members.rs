@@ -1,7 +1,7 @@
 //! Who belongs to the cluster, and what the operator wants of them: admit, drain, put aside, remove.
 //!
 //! A node that registers is not yet part of the cluster: it *waits* until it is admitted, and is given
-//! nothing. As long as nobody's part is on record, all registered nodes belong to the cluster: it is
+//! nothing. So does one that registers again after it was removed. As long as nobody's part is on record, all registered nodes belong to the cluster: it is
 //! new, or older than this rule. The first volume, or the first command about a node, puts the parts
 //! of all on record.
 //!
@@ -16,7 +16,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use holdfast_model::metadata::{Compare, Operation, Selector, Transaction};
-use holdfast_model::record::{IntentRecord, NodeRecord, NodeStanding, SliceRecord, UseRecord};
+use holdfast_model::record::{
+    IntentRecord, MachineRecord, NodeRecord, NodeStanding, SliceRecord, UseRecord,
+};
 use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::Duration;
 
@@ -131,6 +133,13 @@ impl Inventory {
     #[must_use]
     pub fn part_of(&self, node: NodeId) -> Part {
         match self.intents.get(&node) {
+            // Its record went when it was removed: it, or another machine of that number, is back.
+            Some(intent)
+                if intent.record.standing == NodeStanding::Removed
+                    && self.nodes.contains_key(&node) =>
+            {
+                Part::Waiting
+            }
             Some(intent) => Part::Of(intent.record.standing),
             None if self.intents.is_empty() => Part::Of(NodeStanding::Active),
             None => Part::Waiting,
@@ -307,7 +316,6 @@ pub fn order(
     let standing = match (order, part) {
         (Order::Add, Part::Of(standing @ (Active | Maintenance | Draining))) => standing,
         (Order::Add, _) => Active,
-        (_, Part::Of(Removed)) => return Err(Refusal::NotSo("the node was removed")),
         (Order::Drain, _) => {
             check_drain(inventory, sight, node)?;
             Draining
@@ -348,12 +356,13 @@ fn is_site(site: &str) -> bool {
 }
 
 fn put_intent(inventory: &Inventory, record: &IntentRecord) -> Option<Transaction> {
-    let known = inventory.intents.get(&record.node);
-    if known.is_some_and(|known| known.record == *record) {
+    let node = record.node;
+    let known = inventory.intents.get(&node);
+    // What stands against one of which there is a record is that it went.
+    let removed = record.standing == NodeStanding::Removed;
+    if !removed && known.is_some_and(|known| known.record == *record) {
         return None;
     }
-    let removed = record.standing == NodeStanding::Removed;
-    let node = record.node;
     let mut transaction = on_record(inventory, |other| other != node);
     let key = IntentRecord::key(node);
     transaction.compare.push(as_found(key.clone(), known));
@@ -364,8 +373,16 @@ fn put_intent(inventory: &Inventory, record: &IntentRecord) -> Option<Transactio
     }
     transaction.success.push(put(key, record));
     if removed {
-        // Nobody connects to it any more. Should it register again, it is known as removed.
-        let keys = [NodeRecord::key(node), UseRecord::key(node)];
+        let known = &inventory.nodes[&node];
+        transaction
+            .compare
+            .push(still_is(NodeRecord::key(node), known));
+        // Nobody connects to it any more. Should it register again, it waits.
+        let keys = [
+            NodeRecord::key(node),
+            UseRecord::key(node),
+            MachineRecord::key(node),
+        ];
         let gone = keys.map(|key| Operation::Delete(Selector::Key(key)));
         transaction.success.extend(gone);
     }

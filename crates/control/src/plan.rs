@@ -26,8 +26,8 @@ use holdfast_model::metadata::{
     Compare, Operation, Revision, Selector, TRANSACTION_OPERATIONS_MAX, Transaction,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, IntentRecord, NameRecord, Record, ScrubRecord, ScrubbedRecord,
-    SliceRecord, VolumeRecord, WishRecord,
+    CLUSTER_KEY, ClusterRecord, IntentRecord, NameRecord, NodeRecord, Record, ScrubRecord,
+    ScrubbedRecord, SliceRecord, VolumeRecord, WishRecord,
 };
 use holdfast_model::{Epoch, Incarnation, NodeId, Policy, SliceId, VolumeId};
 
@@ -373,9 +373,7 @@ fn make_slices(
             recovery: None,
         });
     }
-    Ok(record_slices(&records, guard, |node| {
-        intent_of(inventory, node)
-    }))
+    Ok(record_slices(&records, guard, inventory))
 }
 
 /// What is wanted of a node once a volume has taken its name: with the first one all nodes are admitted.
@@ -387,24 +385,21 @@ fn intent_of(inventory: &Inventory, node: NodeId) -> IntentRecord {
     )
 }
 
-/// Writes slices' records, as many to a transaction as fit with the guard and the intents of their nodes.
+/// Writes slices' records, as many to a transaction as fit with the guard, and what it is compared that is known of
+/// their nodes.
 fn record_slices(
     records: &[SliceRecord],
     guard: &Compare,
-    intent: impl Fn(NodeId) -> IntentRecord,
+    inventory: &Inventory,
 ) -> Vec<Transaction> {
     let mut transactions = Vec::new();
     let mut chunk: Vec<&SliceRecord> = Vec::new();
     let mut nodes: BTreeSet<NodeId> = BTreeSet::new();
     for record in records {
-        // One comparison is the guard's.
-        let operations = 1 + chunk.len() + 1 + nodes.len() + record.replicas.len();
+        // One comparison is the guard's; two are of each node.
+        let operations = 1 + chunk.len() + 1 + 2 * (nodes.len() + record.replicas.len());
         if operations > TRANSACTION_OPERATIONS_MAX {
-            transactions.push(record_chunk(
-                &chunk,
-                guard,
-                nodes.iter().map(|it| intent(*it)),
-            ));
+            transactions.push(record_chunk(&chunk, guard, inventory, &nodes));
             chunk.clear();
             nodes.clear();
         }
@@ -412,11 +407,7 @@ fn record_slices(
         chunk.push(record);
     }
     if !chunk.is_empty() {
-        transactions.push(record_chunk(
-            &chunk,
-            guard,
-            nodes.iter().map(|it| intent(*it)),
-        ));
+        transactions.push(record_chunk(&chunk, guard, inventory, &nodes));
     }
     transactions
 }
@@ -424,7 +415,8 @@ fn record_slices(
 fn record_chunk(
     records: &[&SliceRecord],
     guard: &Compare,
-    intents: impl Iterator<Item = IntentRecord>,
+    inventory: &Inventory,
+    nodes: &BTreeSet<NodeId>,
 ) -> Transaction {
     let mut transaction = Transaction {
         compare: vec![guard.clone()],
@@ -435,8 +427,12 @@ fn record_chunk(
         transaction.compare.push(absent(key.clone()));
         transaction.success.push(put(key, *record));
     }
-    for intent in intents {
-        let key = IntentRecord::key(intent.node);
+    for node in nodes {
+        // The records name its store.
+        let known = still_is(NodeRecord::key(*node), &inventory.nodes[node]);
+        transaction.compare.push(known);
+        let intent = intent_of(inventory, *node);
+        let key = IntentRecord::key(*node);
         transaction.compare.push(still_is(key.clone(), &intent));
         transaction.success.push(put(key, &intent));
     }

@@ -72,7 +72,10 @@ impl Controller {
         change: DeviceChange,
     ) -> Result<DeviceList, Problem> {
         let ChangeDevices(order) = self.devices.as_ref().ok_or_else(problem::no_node)?;
-        order(change).await
+        match self.report().and_then(|report| report.rejected) {
+            Some(rejected) => Err(problem::rejected(&rejected)),
+            None => order(change).await,
+        }
     }
 
     /// Who answers for a node's devices.

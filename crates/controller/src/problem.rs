@@ -1,5 +1,6 @@
 //! What goes wrong here, as problem documents: the words, and the hints.
 
+use holdfast_api::documents::Rejected;
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_control::{NameError, PlanError, VolumeName, VolumeSizeError};
 use holdfast_model::ByteSize;
@@ -74,6 +75,12 @@ pub(crate) fn busy() -> Problem {
 pub(crate) fn no_node() -> Problem {
     Problem::new(ProblemKind::NoNode, "there is no node in this process")
         .hint("ask a node's own API; `holdfast node list` tells where they answer")
+}
+
+/// The node in this process is not the one that is meant.
+pub(crate) fn rejected(rejected: &Rejected) -> Problem {
+    let detail = format!("the node that answers is not registered: {}", rejected.why);
+    Problem::new(ProblemKind::Refused, detail).hint(rejected.remedies.join("; or "))
 }
 
 pub(crate) fn conflict(name: &VolumeName) -> Problem {

@@ -2,7 +2,9 @@
 //!
 //! Invariants:
 //! - a node that does not answer in time is down, as far as this goes;
-//! - what answers at a node's address in another node's name is not that node.
+//! - what answers at a node's address in another node's name is not that node, nor is what is not registered as it;
+//! - the report of a node is that of the start that is on record, or of a later one; before it says so its devices are
+//!   not open.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -91,6 +93,10 @@ impl Reports {
         {
             asked.spawn(ask(node.clone()));
         }
+        let local = local.and_then(|report| {
+            let record = inventory.nodes.get(&NodeId(report.node))?;
+            as_node(report, record)
+        });
         let mut answers = Vec::new();
         let mut last = Instant::now();
         while let Some(asked) = asked.join_next().await {
@@ -210,7 +216,7 @@ impl Reports {
         numbers.is_some_and(|(report, then)| report.number > *then)
     }
 
-    /// A node as plans see it, if it is up, and its devices are open: before that it may be another store's.
+    /// A node as plans see it, if it is up, and its devices are open.
     pub(crate) fn seen(&self, node: NodeId) -> Option<Seen> {
         let room = self.room(node).filter(|_| self.is_open(node))?;
         Some(Seen {
@@ -264,5 +270,16 @@ async fn ask(node: NodeRecord) -> Option<LocalReport> {
         .await
         .ok()?
         .ok()?;
-    (report.node == node.node.0).then_some(report)
+    as_node(report, &node)
+}
+
+/// What a process reports as a node of the cluster, if it is that node.
+fn as_node(report: LocalReport, record: &NodeRecord) -> Option<LocalReport> {
+    let is_on_record = report.incarnation >= record.incarnation.0;
+    let starts = report.incarnation == 0;
+    let is_it = report.node == record.node.0 && report.rejected.is_none();
+    (is_it && (is_on_record || starts)).then(|| LocalReport {
+        open: report.open && is_on_record,
+        ..report
+    })
 }

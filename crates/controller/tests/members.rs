@@ -35,12 +35,18 @@ async fn node(number: u16, store: &Embedded) -> Node {
 }
 
 async fn make(controller: &Controller, name: &str, policy: Policy) {
-    let request = VolumeCreate {
+    controller
+        .create_volume(wanted(name, policy))
+        .await
+        .unwrap();
+}
+
+fn wanted(name: &str, policy: Policy) -> VolumeCreate {
+    VolumeCreate {
         name: name.to_owned(),
         bytes: 4 << 30,
         policy,
-    };
-    controller.create_volume(request).await.unwrap();
+    }
 }
 
 fn order(order: NodeOrder) -> NodeChange {
@@ -237,6 +243,38 @@ async fn a_node_that_was_rejected_does_not_speak_for_the_one_with_its_number() {
     });
     leader(&store, None).await;
     steering.abort();
+}
+
+/// What answers at a node's address may be a start that has been replaced, or a machine that is not that node.
+#[tokio::test]
+async fn what_another_process_reports_is_not_the_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let nodes = [node(1, &store).await, node(2, &store).await];
+    let made = async |name: &str| {
+        controller
+            .create_volume(wanted(name, Policy::Mirror2))
+            .await
+    };
+    for (what, incarnation, is_rejected, is_up, is_open) in [
+        ("of-record", 1, false, true, true),
+        ("later", 2, false, true, true),
+        ("starts", 0, false, true, false),
+        ("another-starts", 0, true, false, false),
+        ("another", 7, true, false, false),
+    ] {
+        {
+            let mut report = nodes[1].reporter.0.lock().unwrap();
+            report.incarnation = incarnation;
+            report.rejected = is_rejected.then(Rejected::default);
+        }
+        // What was seen before is not shown again.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let up = controller.status().await.unwrap().nodes.up;
+        assert_eq!(up, 1 + u32::from(is_up), "{what}");
+        assert_eq!(made(what).await.is_ok(), is_open, "{what}");
+    }
 }
 
 async fn leaders(store: &Embedded) -> Vec<LeaderRecord> {

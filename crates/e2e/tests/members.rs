@@ -80,6 +80,13 @@ fn a_node_is_drained_under_load_and_removed() {
         tell_stall("a node was drained", load.report().longest_stall)?;
         ensure!(demo.primary("demo")? != node, "{node} leads still");
         ask(demo, &["node", "remove", &node])?;
+        let told = format!("{node} says that it was removed");
+        let own = demo.file().node(&node)?.api.clone();
+        wait_until(&told, MOVE_PATIENCE, || {
+            let status: Value = cli::json(&own, &["status"])?;
+            let alerts = status["alerts"].to_string();
+            Ok(alerts.contains("removed from the cluster"))
+        })?;
         demo.kill(&node)?;
         load.wait_for(200)?;
         let (_, mut ledger) = load.stop()?;

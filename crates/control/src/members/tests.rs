@@ -5,7 +5,7 @@ extern crate std;
 use std::string::ToString;
 use std::vec;
 
-use holdfast_model::Policy;
+use holdfast_model::{Incarnation, Policy};
 
 use super::*;
 use crate::lab_tests::{Lab, node};
@@ -30,6 +30,22 @@ fn who_registers_later_waits() {
     assert_eq!(lab.order(4, Order::Add), Ok(true));
     assert_eq!(lab.order(4, Order::Add), Ok(false), "it is so already");
     assert_eq!(lab.order(9, Order::Add), Err(Refusal::NoSuchNode));
+}
+
+/// It would be gone after that, and what it has learnt of itself meanwhile with it.
+#[test]
+fn a_node_that_registers_while_it_is_removed_is_not() {
+    let mut lab = Lab::new(3);
+    let inventory = lab.inventory();
+    let planned = order(&inventory, &lab.sight, node(3), Order::Remove, None);
+    let planned = planned.expect("granted").expect("it changes something");
+    let again = NodeRecord {
+        incarnation: Incarnation(2),
+        ..inventory.nodes[&node(3)].clone()
+    };
+    lab.put(NodeRecord::key(node(3)), &again);
+    assert!(!lab.transact(&planned).succeeded);
+    assert_eq!(lab.order(3, Order::Remove), Ok(true));
 }
 
 #[test]

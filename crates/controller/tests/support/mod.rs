@@ -155,6 +155,7 @@ impl Node {
         let reporter = Arc::new(Reporter::default());
         *reporter.0.lock().unwrap() = LocalReport {
             node: number,
+            incarnation: record.incarnation.0,
             open: true,
             ..LocalReport::default()
         };
