@@ -1,0 +1,192 @@
+//! What the metadata holds of nodes: what each says of itself, and what the operator wants of it.
+//!
+//! Invariant: what a node says, and what is wanted of it, are documents of their own, each with one writer.
+
+use alloc::format;
+use alloc::string::String;
+
+use serde::{Deserialize, Serialize};
+
+use super::is_zero;
+use crate::{Incarnation, MachineId, NodeId, StoreId};
+
+/// Where the nodes' records are.
+pub const NODES_PREFIX: &str = "/holdfast/nodes/";
+/// Where the ids of the uses of nodes' stores are.
+pub const USES_PREFIX: &str = "/holdfast/uses/";
+/// Where it is said which machines the nodes are.
+pub const MACHINES_PREFIX: &str = "/holdfast/machines/";
+/// Where the operator's intents for nodes are.
+pub const INTENTS_PREFIX: &str = "/holdfast/intents/";
+
+/// A node as it last started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Its id.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// What its devices hold.
+    pub store: StoreId,
+    /// How often that store had been opened: its use counter.
+    pub uses: u64,
+    /// The id that was drawn at random for that opening; 0: its [`UseRecord`] has it. Nodes do not write it
+    /// here, for the first version refuses what it does not know; notes have it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub use_id: u64,
+    /// Which start of the node this is, rising, whatever its store.
+    pub incarnation: Incarnation,
+    /// Where initiators reach it, `host:port`.
+    pub portal: String,
+    /// Where other nodes reach it, `host:port`.
+    pub peer: String,
+    /// Where its API answers, a URL.
+    pub api: String,
+}
+
+impl NodeRecord {
+    /// The key of a node's record.
+    #[must_use]
+    pub fn key(node: NodeId) -> String {
+        format!("{NODES_PREFIX}{:05}", node.0)
+    }
+}
+
+/// The id that was drawn at random for the opening of a node's store that its [`NodeRecord`] tells of. A
+/// document of its own, because the first version passes over those that it does not know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UseRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Which node.
+    pub node: NodeId,
+    /// What its devices hold.
+    pub store: StoreId,
+    /// Which opening of that.
+    pub uses: u64,
+    /// Its id.
+    pub use_id: u64,
+}
+
+impl UseRecord {
+    /// The key of the record of a node's store.
+    #[must_use]
+    pub fn key(node: NodeId) -> String {
+        format!("{USES_PREFIX}{:05}", node.0)
+    }
+
+    /// Whether it is of the opening that a node's record tells of.
+    #[must_use]
+    pub fn is_of(&self, record: &NodeRecord) -> bool {
+        (self.node, self.store, self.uses) == (record.node, record.store, record.uses)
+    }
+}
+
+/// Which machine a node is. It is there before the node's record: a machine whose devices are blank takes the
+/// number before it formats them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Which node.
+    pub node: NodeId,
+    /// Which machine.
+    pub machine: MachineId,
+}
+
+impl MachineRecord {
+    /// The key of the record for a node.
+    #[must_use]
+    pub fn key(node: NodeId) -> String {
+        format!("{MACHINES_PREFIX}{:05}", node.0)
+    }
+}
+
+/// What the operator wants of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeStanding {
+    /// It holds what it is given.
+    Active,
+    /// It is about to be worked on: it leads nothing, is given nothing, and nothing of it is rebuilt
+    /// elsewhere.
+    Maintenance,
+    /// Everything that it holds moves away.
+    Draining,
+    /// It is no part of the cluster any more.
+    Removed,
+}
+
+/// What the operator wants of a node, beside the node's own record, which the node writes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IntentRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Which node.
+    pub node: NodeId,
+    /// What is wanted of it.
+    pub standing: NodeStanding,
+    /// Where it stands: copies of a slice are kept on different sites, as far as there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
+}
+
+impl IntentRecord {
+    /// A node is part of the cluster, and nothing else is wanted of it.
+    #[must_use]
+    pub const fn active(node: NodeId) -> Self {
+        Self {
+            schema: 1,
+            node,
+            standing: NodeStanding::Active,
+            site: None,
+        }
+    }
+
+    /// The key of the intent for a node.
+    #[must_use]
+    pub fn key(node: NodeId) -> String {
+        format!("{INTENTS_PREFIX}{:05}", node.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Record;
+
+    /// The first version refuses a field that it does not know: records of nodes have none.
+    #[test]
+    fn a_nodes_record_is_that_of_the_first_version() {
+        let literal = br#"{"schema":1,"node":3,"name":"n3","store":"0000000000000000000000000000000a","uses":7,"incarnation":9,"portal":"h:1","peer":"h:2","api":"http://h:3"}"#;
+        let record = NodeRecord::decode(literal).unwrap();
+        assert_eq!(record.use_id, 0);
+        assert_eq!(&record.encode()[..], &literal[..]);
+        // As versions wrote it that were never released, and notes have it.
+        let with_id = NodeRecord {
+            use_id: 5,
+            ..record.clone()
+        };
+        let text = core::str::from_utf8(literal).unwrap();
+        let text = text.replace(r#""uses":7,"#, r#""uses":7,"use_id":5,"#);
+        assert_eq!(&with_id.encode()[..], text.as_bytes());
+        assert_eq!(NodeRecord::decode(text.as_bytes()), Ok(with_id));
+        let literal = br#"{"schema":1,"node":3,"store":"0000000000000000000000000000000a","uses":7,"use_id":5}"#;
+        let of_use = UseRecord::decode(literal).unwrap();
+        assert_eq!(&of_use.encode()[..], &literal[..]);
+        assert_eq!(UseRecord::key(NodeId(3)), "/holdfast/uses/00003");
+        assert!(of_use.is_of(&record));
+        assert!(!of_use.is_of(&NodeRecord { uses: 8, ..record }));
+        let literal = br#"{"schema":1,"node":3,"machine":"000000000000000000000000000000ff"}"#;
+        let machine = MachineRecord::decode(literal).unwrap();
+        assert_eq!(machine.machine, MachineId(0xff));
+        assert_eq!(&machine.encode()[..], &literal[..]);
+        assert_eq!(MachineRecord::key(NodeId(3)), "/holdfast/machines/00003");
+    }
+}
