@@ -313,6 +313,7 @@ pub const POINTS: &[(&str, &[&str])] = &[
             "device absent",
             "metadata astray",
             "metadata followed",
+            "removed from the cluster",
             "device failed",
         ],
     ),

@@ -7,7 +7,7 @@ mod moves;
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_control::Order;
-use holdfast_engine::{Notice, ReplicaView};
+use holdfast_engine::{Notice, Rejection, ReplicaView};
 use holdfast_metadata::machine::StoreChange;
 use holdfast_model::record::{Membership, SliceRecord};
 use holdfast_model::{NodeId, SliceId, StoreId};
@@ -353,6 +353,8 @@ const fn notice_name(notice: &Notice) -> &'static str {
         Notice::MetadataAstray(_) => "metadata astray",
         Notice::Unreadable(_) => "unreadable document",
         Notice::MetadataFollowed => "metadata followed",
+        Notice::Rejected(Rejection::Removed { .. }) => "removed from the cluster",
+        // No machine of a run is another's.
         Notice::Rejected(_) => "rejected",
         Notice::Displaced { .. } => "displaced",
         Notice::Stray(..) => "stray device",
