@@ -15,8 +15,8 @@ use alloc::vec::Vec;
 
 use holdfast_model::metadata::{Operation, Selector, Transaction};
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, IntentRecord, NameRecord, NodeRecord, SETTINGS_KEY, SettingsRecord,
-    SliceRecord, VolumeRecord,
+    CLUSTER_KEY, ClusterRecord, IntentRecord, MACHINES_PREFIX, NameRecord, NodeRecord,
+    SETTINGS_KEY, SettingsRecord, SliceRecord, VolumeRecord,
 };
 use holdfast_model::report::{NodeReport, NoteDocument};
 use holdfast_model::{ClusterId, Epoch, NodeId, SliceId, StoreId, VolumeId};
@@ -286,7 +286,9 @@ impl Recovery {
             .chunks(RECORDS_PER_TRANSACTION)
             .map(<[Operation]>::to_vec)
             .collect();
-        steps.push(alloc::vec![cluster]);
+        // Who takes a number meanwhile does so for what is made here, and may have to wait.
+        let machines = Operation::Delete(Selector::Prefix(MACHINES_PREFIX.into()));
+        steps.push(alloc::vec![machines, cluster]);
         let steps = steps.into_iter().map(|success| Transaction {
             compare: alloc::vec![nothing.clone()],
             success,

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use holdfast_api::client::{ApiUrl, ClientError};
 use holdfast_api::documents::{DeviceChange, DeviceList};
 use holdfast_api::{ApiClient, Problem, ProblemKind};
+use holdfast_model::record::NodeRecord;
 
 use crate::members::find;
-use crate::reports::REPORT_TIME_MAX;
+use crate::reports::{self, REPORT_TIME_MAX};
 use crate::{Controller, problem};
 
 type Changing = Pin<Box<dyn Future<Output = Result<DeviceList, Problem>> + Send>>;
@@ -44,10 +45,14 @@ impl Controller {
     pub(crate) async fn devices_of(&self, name: &str) -> Result<DeviceList, Problem> {
         let devices = match self.node_of(name).await? {
             Node::Here => self.report().ok_or_else(problem::no_node)?.devices,
-            Node::There(client) => {
+            Node::There(client, record) => {
                 let client = client.within(REPORT_TIME_MAX);
                 let report = client.local().await;
-                report.map_err(|error| passed_on(name, error))?.devices
+                let report = report.map_err(|error| passed_on(name, error))?;
+                let report = reports::as_node(report, &record);
+                report
+                    .ok_or_else(|| problem::another_answers(name))?
+                    .devices
             }
         };
         Ok(DeviceList { devices })
@@ -60,7 +65,7 @@ impl Controller {
     ) -> Result<DeviceList, Problem> {
         match self.node_of(name).await? {
             Node::Here => self.change_devices_here(change).await,
-            Node::There(client) => {
+            Node::There(client, _) => {
                 let changed = client.change_local_devices(&change).await;
                 changed.map_err(|error| passed_on(name, error))
             }
@@ -88,19 +93,20 @@ impl Controller {
         {
             return Ok(Node::Here);
         }
-        let record = inventory.nodes.get(&node);
-        let url: Option<ApiUrl> = record.and_then(|record| record.api.parse().ok());
+        let record = inventory.nodes[&node].clone();
+        let url: Option<ApiUrl> = record.api.parse().ok();
         let url = url.ok_or_else(|| {
             let detail = format!("nobody knows where the API of {name} answers");
             Problem::new(ProblemKind::Unavailable, detail).hint("start the node")
         })?;
-        Ok(Node::There(ApiClient::new(vec![url], None)))
+        let client = ApiClient::new(vec![url], None);
+        Ok(Node::There(client, Box::new(record)))
     }
 }
 
 enum Node {
     Here,
-    There(ApiClient),
+    There(ApiClient, Box<NodeRecord>),
 }
 
 fn passed_on(name: &str, error: ClientError) -> Problem {

@@ -77,6 +77,15 @@ pub(crate) fn no_node() -> Problem {
         .hint("ask a node's own API; `holdfast node list` tells where they answer")
 }
 
+/// What answers at a node's address is not that node.
+pub(crate) fn another_answers(name: &str) -> Problem {
+    let detail = format!(
+        "what answers at the address of {name} is another machine, or an earlier start of it"
+    );
+    Problem::new(ProblemKind::Unavailable, detail)
+        .hint("its own log and `holdfast status`, asked there, say what it is")
+}
+
 /// The node in this process is not the one that is meant.
 pub(crate) fn rejected(rejected: &Rejected) -> Problem {
     let detail = format!("the node that answers is not registered: {}", rejected.why);

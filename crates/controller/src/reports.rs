@@ -274,7 +274,7 @@ async fn ask(node: NodeRecord) -> Option<LocalReport> {
 }
 
 /// What a process reports as a node of the cluster, if it is that node.
-fn as_node(report: LocalReport, record: &NodeRecord) -> Option<LocalReport> {
+pub(crate) fn as_node(report: LocalReport, record: &NodeRecord) -> Option<LocalReport> {
     let is_on_record = report.incarnation >= record.incarnation.0;
     let starts = report.incarnation == 0;
     let is_it = report.node == record.node.0 && report.rejected.is_none();

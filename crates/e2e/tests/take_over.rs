@@ -214,6 +214,18 @@ fn another_machine_is_a_node_only_if_an_operator_says_that_the_first_is_gone() {
         let machine = copied.start(demo, Start::Named(&node))?;
         machine.wait_until_rejected("`take-over`")?;
         wait_until_filled(demo, &node, HERE)?;
+        drop(machine);
+        // A copy of everything but the devices passes for the node. The two do not take turns then either.
+        fs::copy(
+            demo.path(&node).join("machine"),
+            copied.directory.join("machine"),
+        )?;
+        let mut machine = copied.start(demo, Start::Unchanged)?;
+        former.wait_until_ended()?;
+        let former = Machine::start(demo, &own)?;
+        former.wait_until_rejected("`take-over`")?;
+        wait_until_filled(demo, &node, ELSEWHERE)?;
+        ensure!(machine.child.try_wait()?.is_none(), "it runs");
         load.wait_for(200)?;
         let (_, mut ledger) = load.stop()?;
         host.verify(&mut ledger)?;

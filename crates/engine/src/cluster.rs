@@ -311,6 +311,7 @@ impl Cluster {
                 self.number_is_own();
             }
             (Purpose::Introduce | Purpose::Take | Purpose::Register, _) => {
+                self.accepted();
                 self.register_retry = Some(now + RETRY);
             }
             (Purpose::Refresh(slice), MetadataAnswer::Transacted(outcome)) => {

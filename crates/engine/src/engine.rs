@@ -75,6 +75,8 @@ pub struct Engine {
     last_handled: Instant,
     pub(crate) life: Life,
     /// The driver has been told that peers and initiators may be let in.
+    /// The driver knows that this node is registered.
+    pub(crate) on_record: bool,
     pub(crate) announced: bool,
     /// A device failed: what is here takes part in nothing any more.
     pub(crate) failed: bool,
@@ -123,6 +125,7 @@ impl Engine {
             started: now,
             last_handled: now,
             life: Life::Opening,
+            on_record: false,
             announced: false,
             failed: false,
         };

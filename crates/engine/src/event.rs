@@ -155,6 +155,8 @@ pub enum Command {
     Peer(PeerCommand),
     /// At the portal.
     Portal(PortalCommand),
+    /// This start is the node on record: what was said of one before counts no more.
+    Registered,
     /// The devices are open: from now on the driver may greet peers in this name, and let
     /// initiators in.
     Opened {

@@ -180,6 +180,10 @@ impl Engine {
     /// Peers are let in once the replicas are there that they will speak to.
     pub(crate) fn consider_announcing(&mut self, out: &mut Output) {
         let Some(me) = self.me else { return };
+        if !self.on_record {
+            self.on_record = true;
+            out.push(Command::Registered);
+        }
         if !self.announced && self.world.cluster.is_ready() && self.life == Life::Open {
             self.announced = true;
             let Me {
@@ -270,6 +274,10 @@ impl Engine {
             incarnation,
         });
         self.parts.name(self.config.node, incarnation);
+        if let Some(former) = self.world.cluster.former() {
+            let peer = former.into();
+            self.world.notices.push(Notice::Replaced { peer });
+        }
     }
 
     pub(crate) fn stop(&mut self, now: Instant) {

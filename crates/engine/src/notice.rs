@@ -107,6 +107,11 @@ pub enum Notice {
     MetadataFollowed,
     /// This node is not registered: somebody else has its number, its name, or both; or it was removed.
     Rejected(Rejection),
+    /// This node has taken the place of one on record with other devices: its own former self, or another machine.
+    Replaced {
+        /// Where other nodes reached that.
+        peer: String,
+    },
     /// The metadata says that another process is this node, with other devices: this one ends.
     Displaced {
         /// Where other nodes reach it.
@@ -155,6 +160,7 @@ impl Notice {
             | Self::Corrected(..)
             | Self::JournalRotten(_)
             | Self::StoreBehind
+            | Self::Replaced { .. }
             | Self::Stray(..)
             | Self::NotThatReplica(_) => Severity::Warning,
             Self::Lost(..)
@@ -210,6 +216,10 @@ impl Notice {
             ),
             Self::MetadataFollowed => formatter.write_str("the metadata is the right one again"),
             Self::Rejected(rejection) => write!(formatter, "not registered: {rejection}"),
+            Self::Replaced { peer } => write!(
+                formatter,
+                "registered in the place of the node of this number with other devices, which was reached at {peer}"
+            ),
             Self::Displaced { peer } => write!(
                 formatter,
                 "another machine, reached at {peer}, has taken this node's place, with other devices: this one ends"
@@ -291,6 +301,7 @@ impl Notice {
             | Self::Unreadable(_)
             | Self::MetadataFollowed
             | Self::Rejected(_)
+            | Self::Replaced { .. }
             | Self::Displaced { .. } => self.fmt_metadata(formatter),
             Self::JournalRotten(rotten) => write!(
                 formatter,

@@ -4,7 +4,7 @@
 //! It refuses to say what is to be done about it: an operator must bring the right metadata back.
 //!
 //! Invariants:
-//! - the highest revision that was seen never falls;
+//! - the highest revision that was seen never falls, once the node is registered;
 //! - metadata that does not know the cluster, or that has yet to make a volume of which this node
 //!   holds slices, is not ours, or not any more, whatever its revision: so a restart, after which
 //!   no revision is known, is survived as well.
@@ -87,6 +87,8 @@ pub(crate) struct Past {
     recoveries: u64,
     /// Something was believed in this start of the node.
     has_followed: bool,
+    /// There was a record of the cluster in this start of the node.
+    knows_cluster: bool,
     /// Volumes of which there have been slices here.
     held: BTreeSet<VolumeId>,
     astray: Option<Astray>,
@@ -105,7 +107,8 @@ impl Past {
         }
     }
 
-    /// What was seen since the start does not count: nothing has been done by it.
+    /// What was seen since the start does not count, for nothing has been done by it; but for that the cluster has
+    /// been made.
     pub(crate) fn look_anew(&mut self) {
         self.seen = self.noted.revision;
         self.recoveries = self.noted.recoveries;
@@ -185,7 +188,7 @@ impl Past {
         let has_record = record.is_some();
         self.astray = match record {
             // A cluster that is about to be made.
-            None if self.held.is_empty() => None,
+            None if self.held.is_empty() && !self.knows_cluster => None,
             None => Some(Astray::NoCluster),
             Some(record) => self
                 .held
@@ -194,6 +197,7 @@ impl Past {
                 .map(|volume| Astray::Unborn(*volume)),
         };
         self.has_followed |= has_record && self.astray.is_none();
+        self.knows_cluster |= has_record;
         self.astray.is_none()
     }
 }

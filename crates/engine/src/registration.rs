@@ -25,7 +25,7 @@ use holdfast_model::record::{
     CLUSTER_KEY, ClusterRecord, MachineRecord, NODES_PREFIX, NodeRecord, Record, RecordError,
     UseRecord,
 };
-use holdfast_model::{Incarnation, MachineId};
+use holdfast_model::{Incarnation, MachineId, StoreId};
 use holdfast_store::UseIds;
 
 use crate::config::Machine;
@@ -70,6 +70,8 @@ pub(crate) struct Registration {
     /// The record that was last proposed: whoever reads it again knows that it has been taken.
     proposed: bool,
     is_doubted: bool,
+    /// Where the machine was reached whose record is replaced by this, if that had another store.
+    former: Option<String>,
 }
 
 impl Registration {
@@ -85,6 +87,7 @@ impl Registration {
             machine,
             proposed: false,
             is_doubted: false,
+            former: None,
         }
     }
 
@@ -120,10 +123,11 @@ impl Registration {
         if let Some(rejection) = self.taken(known.as_ref(), outcome) {
             return Step::Rejected(rejection);
         }
-        if machine(outcome) == Some(self.machine.id) {
+        let holder = Holder::of(known.as_ref(), outcome);
+        if [Holder::Has(self.machine.id), Holder::Took(self.machine.id)].contains(&holder) {
             return Step::Free;
         }
-        Step::Take(self.as_read(outcome), vec![self.put_machine()])
+        Step::Take(self.as_read(outcome), vec![self.put_machine(None)])
     }
 
     /// The records as they were read.
@@ -144,12 +148,14 @@ impl Registration {
             return Step::Doubt;
         }
         // A node that was removed has no record any more. Every start was a change of the metadata, so
-        // that none had a higher number than the revision by now.
-        let highest = Incarnation(outcome.revision.0);
+        // that none was counted further than the revision by now, from where starts are counted since the metadata
+        // was made again.
+        let floor = floor(outcome);
+        let highest = Incarnation(floor.0 + outcome.revision.0);
+        let of_other = known.as_ref().filter(|it| it.store != self.own.store);
+        self.former = of_other.map(|it| it.peer.clone());
         let before = known.map_or(highest, |known| known.incarnation);
-        // Unless the metadata was lost, and the record with it.
-        let before = before.max(floor(outcome));
-        self.own.incarnation = before.next();
+        self.own.incarnation = before.max(floor).next();
         self.proposed = true;
         self.replace(outcome)
     }
@@ -158,15 +164,14 @@ impl Registration {
     /// else has it: versions of before let that be.
     fn taken(&self, known: Option<&NodeRecord>, outcome: &TransactionOutcome) -> Option<Rejection> {
         let (node, own) = (self.own.node, &self.own.name);
-        let machine = machine(outcome);
-        let is_same = machine == Some(self.machine.id);
+        let is_formatted = self.own.uses > 0;
+        let holder = Holder::of(known, outcome);
         let is_told_so = self.machine.takes_over;
-        let is_itself = is_same || self.machine.has_address;
+        let is_itself = holder == Holder::Has(self.machine.id) || self.machine.has_address;
         match known {
             Some(other) if other.store == self.own.store => {}
             Some(other) if other.name != *own => {
                 let name = other.name.clone();
-                let is_formatted = self.own.uses > 0;
                 return Some(Rejection::Number {
                     node,
                     name,
@@ -175,10 +180,16 @@ impl Registration {
             }
             Some(other) if !is_told_so && !(is_itself && other.peer == self.own.peer) => {
                 let peer = other.peer.clone();
-                return Some(Rejection::OtherMachine { node, peer });
+                return Some(Rejection::OtherMachine {
+                    node,
+                    peer,
+                    is_formatted,
+                });
             }
-            None if !is_told_so && !is_same && machine.is_some() => {
-                return Some(Rejection::Taken { node });
+            None if !is_told_so
+                && matches!(holder, Holder::Took(other) if other != self.machine.id) =>
+            {
+                return Some(Rejection::Taken { node, is_formatted });
             }
             _ => {}
         }
@@ -240,12 +251,13 @@ impl Registration {
         compare.into()
     }
 
-    fn put_machine(&self) -> Operation {
+    fn put_machine(&self, store: Option<StoreId>) -> Operation {
         let node = self.own.node;
         let machine = MachineRecord {
             schema: 1,
             node,
             machine: self.machine.id,
+            store,
         };
         put(MachineRecord::key(node), &machine)
     }
@@ -261,9 +273,14 @@ impl Registration {
         let puts = vec![
             put(NodeRecord::key(self.own.node), &self.own),
             put(UseRecord::key(self.own.node), &of_use),
-            self.put_machine(),
+            self.put_machine(Some(self.own.store)),
         ];
         Step::Replace(self.as_read(outcome), puts)
+    }
+
+    /// Where the machine was reached whose place this one has taken, if that had another store.
+    pub(crate) fn former(&self) -> Option<&str> {
+        self.former.as_deref()
     }
 
     /// Which start of the node this is. Meaningful once the registration is done.
@@ -285,10 +302,31 @@ fn record<R: Record>(outcome: &TransactionOutcome, place: usize) -> Option<R> {
     R::decode(&found(outcome, place)?.value).ok()
 }
 
-/// Which machine has the number.
-fn machine(outcome: &TransactionOutcome) -> Option<MachineId> {
-    let record: MachineRecord = record(outcome, MACHINE)?;
-    Some(record.machine)
+/// Which machine has a number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    /// None, as far as is known. What is there may be of a node that a version without machines has replaced, or
+    /// removed.
+    Nobody,
+    /// It has taken it, and not registered yet.
+    Took(MachineId),
+    /// It is the one on record.
+    Has(MachineId),
+}
+
+impl Holder {
+    fn of(known: Option<&NodeRecord>, outcome: &TransactionOutcome) -> Self {
+        let Some(found) = record::<MachineRecord>(outcome, MACHINE) else {
+            return Self::Nobody;
+        };
+        match found.store {
+            None => Self::Took(found.machine),
+            Some(store) if known.is_some_and(|known| known.store == store) => {
+                Self::Has(found.machine)
+            }
+            Some(_) => Self::Nobody,
+        }
+    }
 }
 
 fn put(key: String, record: &impl Record) -> Operation {

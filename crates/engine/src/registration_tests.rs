@@ -79,7 +79,10 @@ fn proposed(registration: &mut Registration, before: Option<&NodeRecord>) -> Nod
     else {
         panic!("three keys are set");
     };
-    assert_eq!(*machine, registration.put_machine());
+    assert_eq!(
+        *machine,
+        registration.put_machine(Some(registration.own.store))
+    );
     assert_eq!(*key, UseRecord::key(NodeId(1)));
     let record = NodeRecord::decode(value).expect("our own record");
     assert_eq!(record.use_id, 0, "the first version reads it");
@@ -105,14 +108,14 @@ fn holding(record: Option<&NodeRecord>) -> TransactionOutcome {
         use_id: 0,
         ..record.clone()
     });
-    let machine = record.is_some().then_some(MACHINE);
+    let machine = record.as_ref().map(|record| (MACHINE, Some(record.store)));
     holding_all(record.as_ref(), of_use.as_ref(), machine)
 }
 
 fn holding_all(
     record: Option<&NodeRecord>,
     of_use: Option<&UseRecord>,
-    machine: Option<MachineId>,
+    machine: Option<(MachineId, Option<StoreId>)>,
 ) -> TransactionOutcome {
     let found = |key: String, value: Option<Bytes>| {
         let pair = value.map(|value| KeyValue {
@@ -126,10 +129,11 @@ fn holding_all(
         OperationResult::Range(pair.into_iter().collect())
     };
     let node = NodeId(1);
-    let machine = machine.map(|machine| MachineRecord {
+    let machine = machine.map(|(machine, store)| MachineRecord {
         schema: 1,
         node,
         machine,
+        store,
     });
     TransactionOutcome {
         succeeded: true,
@@ -245,7 +249,14 @@ fn a_node_may_change_its_name_but_not_to_one_that_another_has() {
 fn another_store_is_the_node_only_on_its_machine_where_it_was_or_if_an_operator_says_so() {
     let first = Devices::new(5).registered(11, None);
     let (node, peer) = (NodeId(1), first.peer.clone());
-    let other = Step::Rejected(Rejection::OtherMachine { node, peer });
+    let is_formatted = false;
+    let other = Rejection::OtherMachine {
+        node,
+        peer,
+        is_formatted,
+    };
+    assert!(!other.to_string().contains("overwrite"), "{other}");
+    let other = Step::Rejected(other);
     let mut devices = Devices::new(6);
     let here = first.peer.as_str();
     let there = "127.0.0.4:2";
@@ -260,8 +271,10 @@ fn another_store_is_the_node_only_on_its_machine_where_it_was_or_if_an_operator_
         (None, here, true, false, true),
         (Some(OTHER_MACHINE), there, false, true, true),
     ] {
-        let outcome = holding_all(Some(&first), None, machine);
+        let holder = machine.map(|machine| (machine, Some(first.store)));
+        let outcome = holding_all(Some(&first), None, holder);
         let mut registration = devices.start(12);
+        registration.own.uses = 0;
         registration.own.peer = peer.into();
         registration.machine.has_address = has_address;
         registration.machine.takes_over = takes_over;
@@ -283,7 +296,8 @@ fn another_store_is_the_node_only_on_its_machine_where_it_was_or_if_an_operator_
     };
     let mut registration = moved.start(12);
     registration.own.peer = "127.0.0.4:2".into();
-    let outcome = holding_all(Some(&first), None, Some(OTHER_MACHINE));
+    let holder = (OTHER_MACHINE, Some(first.store));
+    let outcome = holding_all(Some(&first), None, Some(holder));
     let step = registration.read(&outcome);
     assert!(matches!(step, Step::Replace(..)), "{step:?}");
     // Nor does what an operator says of a machine tell anything of one with another name.
@@ -307,17 +321,41 @@ fn a_number_is_taken_before_anything_is_formatted() {
         compare,
         keys.map(|key| Compare::ModRevision { key, equals })
     );
-    assert_eq!(success, [registration.put_machine()]);
-    let taken = |machine| holding_all(None, None, Some(machine));
+    assert_eq!(success, [registration.put_machine(None)]);
+    let taken = |machine| holding_all(None, None, Some((machine, None)));
     assert_eq!(registration.look(&taken(MACHINE)), Step::Free);
     // The other one was first, and whoever has devices of that number already is no better.
-    let rejected = Step::Rejected(Rejection::Taken { node: NodeId(1) });
+    let rejected = Rejection::Taken {
+        node: NodeId(1),
+        is_formatted: true,
+    };
+    let text = rejected.to_string();
+    let (first, last) = (text.find("`take-over`"), text.find("overwrite"));
+    assert!(first < last && first.is_some(), "{text}");
+    let rejected = Step::Rejected(rejected);
     assert_eq!(registration.look(&taken(OTHER_MACHINE)), rejected);
     assert_eq!(registration.read(&taken(OTHER_MACHINE)), rejected);
     // It never came up.
     registration.machine.takes_over = true;
     let look = registration.look(&taken(OTHER_MACHINE));
     assert!(matches!(look, Step::Take(..)), "{look:?}");
+}
+
+/// Versions without machines replace a node's record, and remove it, and leave what they do not know.
+#[test]
+fn what_is_left_of_another_record_tells_nothing_of_machines() {
+    let first = Devices::new(5).registered(11, None);
+    let left = Some((MACHINE, Some(StoreId(4))));
+    let mut devices = Devices::new(6);
+    let step = devices
+        .start(12)
+        .read(&holding_all(Some(&first), None, left));
+    let is_other = matches!(step, Step::Rejected(Rejection::OtherMachine { .. }));
+    assert!(is_other, "{step:?}");
+    let left = Some((OTHER_MACHINE, Some(StoreId(4))));
+    let registration = devices.start(13);
+    let step = registration.look(&holding_all(None, None, left));
+    assert!(matches!(step, Step::Take(..)), "{step:?}");
 }
 
 #[test]
@@ -353,6 +391,52 @@ fn a_node_that_was_removed_counts_on() {
     outcome.revision = Revision(READ_AT.0 + 3);
     assert!(matches!(registration.read(&outcome), Step::Replace(..)));
     assert!(registration.incarnation() > second.incarnation);
+}
+
+/// From where starts are counted since the metadata was made again.
+const FLOOR: Incarnation = Incarnation(1000);
+
+/// The cluster's record since then.
+fn made_again() -> OperationResult {
+    let cluster = ClusterRecord {
+        schema: 1,
+        cluster: holdfast_model::ClusterId(5),
+        next_volume: holdfast_model::VolumeId(1),
+        recoveries: 1,
+        incarnation_floor: FLOOR,
+    };
+    OperationResult::Range(vec![KeyValue {
+        key: CLUSTER_KEY.into(),
+        value: cluster.encode(),
+        create_revision: Revision(1),
+        mod_revision: Revision(1),
+        version: 1,
+        lease: LeaseId(0),
+    }])
+}
+
+/// Then revisions are lower than what was counted since.
+#[test]
+fn a_node_that_was_removed_counts_on_where_the_metadata_was_made_again() {
+    let mut devices = Devices::new(5);
+    let mut counted = Incarnation::ZERO;
+    let mut known: Option<NodeRecord> = None;
+    // It is removed before the last two.
+    for revision in 2..9 {
+        let known_now = known.take().filter(|_| revision < 7);
+        let mut outcome = holding(known_now.as_ref());
+        outcome.revision = Revision(revision);
+        outcome.results[CLUSTER] = made_again();
+        let mut registration = devices.start(revision);
+        let step = registration.read(&outcome);
+        assert!(matches!(step, Step::Replace(..)), "{step:?}");
+        assert!(registration.incarnation() > counted.max(FLOOR));
+        counted = registration.incarnation();
+        known = Some(NodeRecord {
+            use_id: revision,
+            ..registration.own.clone()
+        });
+    }
 }
 
 /// However often it was opened since: a start that does not reach the metadata counts, too.
@@ -404,7 +488,7 @@ fn the_id_of_a_use_counts_wherever_it_is() {
     let first = devices.registered(11, None);
     let mut old = devices;
     let second = devices.registered(12, Some(&first));
-    let alone = holding_all(Some(&second), None, Some(MACHINE));
+    let alone = holding_all(Some(&second), None, Some((MACHINE, None)));
     for use_id in 20..24 {
         let found = old.start(use_id).read(&alone);
         assert_eq!(found, Step::Doubt, "with {} uses", old.uses);
@@ -430,9 +514,11 @@ fn the_id_of_another_use_is_of_no_account() {
         uses: 1,
         use_id: 70,
     };
-    let read = devices
-        .start(13)
-        .read(&holding_all(Some(&without), Some(&left), Some(MACHINE)));
+    let read = devices.start(13).read(&holding_all(
+        Some(&without),
+        Some(&left),
+        Some((MACHINE, None)),
+    ));
     assert!(matches!(read, Step::Replace(..)));
 }
 
@@ -501,41 +587,24 @@ fn a_proposal_that_lost_to_an_older_start_is_made_again_above_it() {
 /// The metadata was lost, and made again: numbers of starts from before may be higher than all that it knows.
 #[test]
 fn starts_are_counted_from_the_floor_at_least() {
-    let cluster = ClusterRecord {
-        schema: 1,
-        cluster: holdfast_model::ClusterId(5),
-        next_volume: holdfast_model::VolumeId(1),
-        recoveries: 1,
-        incarnation_floor: Incarnation(1000),
-    };
-    let cluster = KeyValue {
-        key: CLUSTER_KEY.into(),
-        value: cluster.encode(),
-        create_revision: Revision(1),
-        mod_revision: Revision(1),
-        version: 1,
-        lease: LeaseId(0),
-    };
     let mut devices = Devices::new(1);
     let start = |devices: &mut Devices, known: Option<&NodeRecord>| {
         let mut registration = devices.start(7);
         let mut outcome = holding(known);
-        outcome.results[1] = OperationResult::Range(vec![cluster.clone()]);
+        outcome.results[CLUSTER] = made_again();
         let step = registration.read(&outcome);
         assert!(matches!(step, Step::Replace(..)));
         registration.own.clone()
     };
     let first = start(&mut devices, None);
-    assert_eq!(first.incarnation, Incarnation(1001));
+    assert_eq!(first.incarnation, Incarnation(FLOOR.0 + READ_AT.0 + 1));
     // What is on record is from before, or was noted long ago.
     let older = NodeRecord {
         incarnation: Incarnation(30),
         ..first.clone()
     };
     let second = start(&mut devices, Some(&older));
-    assert_eq!(second.incarnation, Incarnation(1001));
-    assert_eq!(
-        start(&mut devices, Some(&first)).incarnation,
-        Incarnation(1002)
-    );
+    assert_eq!(second.incarnation, FLOOR.next());
+    let third = start(&mut devices, Some(&first));
+    assert_eq!(third.incarnation, first.incarnation.next());
 }

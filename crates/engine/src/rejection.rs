@@ -44,11 +44,15 @@ pub enum Rejection {
         node: NodeId,
         /// Where other nodes reach that one, or did.
         peer: String,
+        /// This machine's devices were formatted under it.
+        is_formatted: bool,
     },
     /// Another machine has taken its number, and has yet to become the node.
     Taken {
         /// The number.
         node: NodeId,
+        /// This machine's devices were formatted under it.
+        is_formatted: bool,
     },
     /// It was part of the cluster, and was removed while it ran.
     Removed {
@@ -70,12 +74,12 @@ impl Rejection {
                 let number = node.0;
                 format!("the node of number {number} is called {name} already")
             }
-            Self::OtherMachine { node, peer } => format!(
+            Self::OtherMachine { node, peer, .. } => format!(
                 "number {} and this name are on record with other devices, reached at {peer}, and nothing says that \
                  this is the same machine: its address, or what was in its `directory`, is another",
                 node.0
             ),
-            Self::Taken { node } => format!(
+            Self::Taken { node, .. } => format!(
                 "another machine has taken number {}, and has not registered yet",
                 node.0
             ),
@@ -89,32 +93,26 @@ impl Rejection {
         let remove = |name| {
             format!("remove {name} (`holdfast node remove {name}`), if that one is gone for good")
         };
-        let is_gone = "make an empty file `take-over` in this node's `directory`, and start it again, if that machine \
-                       is gone for good and this one takes its place";
         match self {
             Self::Number {
                 name, is_formatted, ..
             } => {
-                let mut number = String::from(
-                    "choose another number (`node` in this machine's configuration), if it is another node",
-                );
-                if *is_formatted {
-                    number += ", and overwrite the first 2 MiB of each of its devices, which were formatted under \
-                               this one: that gives up what is on them";
-                }
                 let same = format!(
-                    "take the name {name} back (`name`), if it is that node and was renamed: a node is renamed \
-                     while it has its devices"
+                    "take the name {name} (`name`), if it is to be that node: where that is not certain then, it says \
+                     how it takes its place"
                 );
-                vec![number, same, remove(name)]
+                let other = if_other("choose another number (`node`)", *is_formatted);
+                vec![same, other, remove(name)]
             }
             Self::Name { name, .. } => {
                 let other = "choose another name (`name` in this machine's configuration)";
                 vec![other.into(), remove(name)]
             }
-            Self::OtherMachine { .. } | Self::Taken { .. } => vec![
-                "choose another number and name for this machine, if it is another node".into(),
-                is_gone.into(),
+            Self::OtherMachine { is_formatted, .. } | Self::Taken { is_formatted, .. } => vec![
+                "make an empty file `take-over` in this node's `directory`, and start it again, if that machine is gone \
+                 for good and this one takes its place"
+                    .into(),
+                if_other("choose another number and name", *is_formatted),
             ],
             Self::Removed { name } => vec![
                 "stop it".into(),
@@ -124,6 +122,16 @@ impl Rejection {
             ],
         }
     }
+}
+
+/// What is done on this machine's side if it is another node.
+fn if_other(what: &str, is_formatted: bool) -> String {
+    let mut remedy = format!("{what} in this machine's configuration, if it is another node");
+    if is_formatted {
+        remedy += ", and overwrite the first 2 MiB of each of its devices, which were formatted under this number: \
+                   that gives up what is on them";
+    }
+    remedy
 }
 
 impl fmt::Display for Rejection {

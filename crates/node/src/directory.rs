@@ -141,19 +141,25 @@ pub fn replace_file(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&next, path)?;
-    let directory = path.parent().unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
+    sync_parent(path)
 }
 
-/// Removes a file, if there is one.
+/// Removes a file for good, if there is one.
 ///
 /// # Errors
 /// It is there, and cannot be removed.
 pub fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => sync_parent(path),
     }
+}
+
+/// What has become of a file's name is there after a loss of power too.
+fn sync_parent(path: &Path) -> io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    File::open(directory)?.sync_all()
 }
 
 fn write_number(lock: &mut File) -> io::Result<()> {

@@ -105,8 +105,8 @@ pub enum NodeError {
     /// Which machine this is cannot be found out.
     #[error(
         "{}: {source}\n\n\
-         hint: it says which machine this is; where it is lost, remove it: if the node's devices are lost too, it is \
-         said then how this machine takes the node's place", path.display()
+         hint: what is in this node's directory says which machine this is; what is damaged there may be removed: if \
+         the node's devices are lost too, its log says then how this machine takes the node's place", path.display()
     )]
     Machine {
         /// The file.

@@ -6,76 +6,115 @@
 //! an operator: another machine that is on record is gone.
 //!
 //! Invariants:
-//! - a machine has one number until another one has taken its place, and another one after that;
-//! - what the operator says counts for one registration, and is gone after that.
+//! - a machine has one number until another one has taken its place. From then on it has another one, and not even its
+//!   address tells that it is the node, until it is registered again;
+//! - what the operator says counts for one registration, and is gone after that, or when another machine has taken the
+//!   place;
+//! - a node that has its store does not fail to start for want of room for a number.
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use holdfast_engine::Machine;
 use holdfast_model::MachineId;
 
 use crate::NodeError;
 use crate::directory::{remove_if_there, replace_file};
 use crate::run::random;
 
-/// The file with the machine's number: 32 hexadecimal digits, and the end of the line.
+/// The file with the machine's number: 32 hexadecimal digits, and [`DISPLACED`] if that is so.
 const MACHINE_FILE: &str = "machine";
+/// What follows the number of one whose place another has taken.
+const DISPLACED: &str = " displaced";
 /// What an operator makes.
 const TAKE_OVER_FILE: &str = "take-over";
 /// More than the file can hold.
 const READ_MAX: u64 = 64;
 
-/// This machine's number, which is drawn if it has none.
+/// What tells this machine from others; its number is drawn if it has none. `has_address`: it listens at the very
+/// address at which others reach the node.
 ///
 /// # Errors
-/// [`NodeError::Machine`] if the file holds none, or cannot be read or made.
-pub(crate) fn identify(directory: &Path) -> Result<MachineId, NodeError> {
+/// [`NodeError::Machine`] if the file is there and holds no number, or cannot be read.
+pub(crate) fn identify(directory: &Path, has_address: bool) -> Result<Machine, NodeError> {
     let path = directory.join(MACHINE_FILE);
-    let found = match File::open(&path) {
-        Ok(file) => read(file),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return draw(path),
-        Err(error) => Err(error),
+    let (id, is_displaced) = match read(&path)? {
+        Some(found) => found,
+        None => (draw(&path)?, false),
     };
-    found.map_err(|source| NodeError::Machine { path, source })
+    Ok(Machine {
+        id,
+        has_address: has_address && !is_displaced,
+        takes_over: directory.join(TAKE_OVER_FILE).try_exists()?,
+    })
 }
 
-fn read(file: File) -> io::Result<MachineId> {
+/// What the file holds, if it is there.
+fn read(path: &Path) -> Result<Option<(MachineId, bool)>, NodeError> {
     let mut text = String::new();
-    file.take(READ_MAX).read_to_string(&mut text)?;
-    let digits = text.trim_end();
+    let read = File::open(path).and_then(|file| file.take(READ_MAX).read_to_string(&mut text));
+    let error = match read {
+        Ok(_) => match parse(text.trim_end()) {
+            Some(found) => return Ok(Some(found)),
+            None => io::Error::other("it does not hold 32 hexadecimal digits"),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => error,
+    };
+    Err(failed(path, error))
+}
+
+fn parse(text: &str) -> Option<(MachineId, bool)> {
+    let digits = text.strip_suffix(DISPLACED);
+    let is_displaced = digits.is_some();
+    let digits = digits.unwrap_or(text);
     let is_whole = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let number = u128::from_str_radix(digits, 16).ok().filter(|_| is_whole);
-    let number =
-        number.ok_or_else(|| io::Error::other("it does not hold 32 hexadecimal digits"))?;
-    Ok(MachineId(number))
+    let number = u128::from_str_radix(digits, 16).ok().filter(|_| is_whole)?;
+    Some((MachineId(number), is_displaced))
 }
 
-fn draw(path: PathBuf) -> Result<MachineId, NodeError> {
+fn failed(path: &Path, source: io::Error) -> NodeError {
+    let path = path.to_owned();
+    NodeError::Machine { path, source }
+}
+
+/// A number that counts from now on, if there is room for it.
+fn draw(path: &Path) -> Result<MachineId, NodeError> {
     let machine = MachineId(u128::from_ne_bytes(random()?));
-    match replace_file(&path, &format!("{machine}\n")) {
-        Ok(()) => Ok(machine),
-        Err(source) => Err(NodeError::Machine { path, source }),
+    if let Err(error) = replace_file(path, &format!("{machine}\n")) {
+        tracing::error!(
+            "cannot keep which machine this is in {}: {error}; where its devices are lost, this is not known for the \
+             same one",
+            path.display()
+        );
     }
+    Ok(machine)
 }
 
-/// Another machine has taken this one's place: it is another one from now on.
-pub(crate) fn displaced(directory: &Path) -> Result<(), String> {
-    remove(&directory.join(MACHINE_FILE))
+/// Another machine has taken this one's place.
+pub(crate) fn displaced(directory: &Path) -> Result<(), NodeError> {
+    let machine = MachineId(u128::from_ne_bytes(random()?));
+    keep(directory, &format!("{machine}{DISPLACED}\n"))?;
+    take_over_done(directory)
 }
 
-/// Whether an operator says that another machine that is on record is gone, and that this one takes its place.
-pub(crate) fn takes_over(directory: &Path) -> Result<bool, NodeError> {
-    Ok(directory.join(TAKE_OVER_FILE).try_exists()?)
+/// This node is registered.
+pub(crate) fn registered(directory: &Path) -> Result<(), NodeError> {
+    if let Some((machine, true)) = read(&directory.join(MACHINE_FILE))? {
+        keep(directory, &format!("{machine}\n"))?;
+    }
+    take_over_done(directory)
 }
 
-/// This node is registered: what an operator said of the former one has been done.
-pub(crate) fn registered(directory: &Path) -> Result<(), String> {
-    remove(&directory.join(TAKE_OVER_FILE))
+fn keep(directory: &Path, text: &str) -> Result<(), NodeError> {
+    let path = directory.join(MACHINE_FILE);
+    replace_file(&path, text).map_err(|error| failed(&path, error))
 }
 
-fn remove(path: &Path) -> Result<(), String> {
-    remove_if_there(path).map_err(|error| format!("{}: {error}", path.display()))
+fn take_over_done(directory: &Path) -> Result<(), NodeError> {
+    let path = directory.join(TAKE_OVER_FILE);
+    remove_if_there(&path).map_err(|error| failed(&path, error))
 }
 
 #[cfg(test)]
@@ -84,45 +123,73 @@ mod tests {
 
     use super::*;
 
+    fn says_take_over(directory: &Path) -> bool {
+        identify(directory, true).unwrap().takes_over
+    }
+
     #[test]
     fn what_an_operator_says_counts_once() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(!takes_over(directory.path()).unwrap());
-        registered(directory.path()).unwrap();
-        fs::write(directory.path().join("take-over"), "").unwrap();
-        assert!(takes_over(directory.path()).unwrap());
-        registered(directory.path()).unwrap();
-        assert!(!takes_over(directory.path()).unwrap());
+        let directory = directory.path();
+        let path = directory.join("take-over");
+        assert!(!says_take_over(directory));
+        fs::write(&path, "").unwrap();
+        assert!(says_take_over(directory));
+        registered(directory).unwrap();
+        assert!(!says_take_over(directory));
+        // It had been said of the one that has taken its place by now.
+        fs::write(&path, "").unwrap();
+        displaced(directory).unwrap();
+        assert!(!says_take_over(directory));
     }
 
     #[test]
     fn a_machine_keeps_its_number_until_another_has_its_place() {
         let directory = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
-        let first = identify(directory.path()).unwrap();
-        assert_eq!(identify(directory.path()).unwrap(), first);
-        assert_ne!(identify(elsewhere.path()).unwrap(), first);
+        let first = identify(directory.path(), true).unwrap();
+        assert_eq!(identify(directory.path(), true).unwrap(), first);
+        assert!(first.has_address);
+        assert!(!identify(directory.path(), false).unwrap().has_address);
+        assert_ne!(identify(elsewhere.path(), true).unwrap().id, first.id);
         displaced(directory.path()).unwrap();
-        assert_ne!(identify(directory.path()).unwrap(), first);
+        let again = identify(directory.path(), true).unwrap();
+        assert_ne!(again.id, first.id);
+        assert!(!again.has_address, "its address tells nothing any more");
+        registered(directory.path()).unwrap();
+        let registered = identify(directory.path(), true).unwrap();
+        assert_eq!(registered.id, again.id);
+        assert!(registered.has_address);
     }
 
     #[test]
     fn what_is_no_number_is_not_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("machine");
+        let long = "0".repeat(1 << 20);
         for text in [
             "",
             "12\n",
             &"0".repeat(33),
             &"+".repeat(32),
-            &"0".repeat(1 << 20),
+            " displaced",
+            &long,
         ] {
             fs::write(&path, text).unwrap();
-            let error = identify(directory.path()).unwrap_err().to_string();
+            let error = identify(directory.path(), true).unwrap_err().to_string();
             assert!(error.contains("32 hexadecimal digits"), "{error}");
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
         fs::write(&path, [0xff; 33]).unwrap();
-        identify(directory.path()).unwrap_err();
+        identify(directory.path(), true).unwrap_err();
+    }
+
+    /// A directory that cannot be written: what is there of a full one.
+    #[test]
+    fn a_node_starts_where_its_number_cannot_be_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = directory.path().join("missing");
+        let first = identify(&missing, true).unwrap();
+        assert_ne!(identify(&missing, true).unwrap().id, first.id);
     }
 }

@@ -199,11 +199,9 @@ impl Reactor {
                 }
                 Command::Peer(command) => self.network.peer_command(command),
                 Command::Portal(command) => self.network.portal_command(command),
+                Command::Registered => note_failed(machine::registered(&self.names.directory)),
                 Command::Opened { store, incarnation } => {
                     tracing::info!("opened store {store}, start {}", incarnation.0);
-                    if let Err(error) = machine::registered(&self.names.directory) {
-                        tracing::error!("remove this by hand: {error}");
-                    }
                     self.reporter.opened(incarnation);
                     for warning in other_tiers(&self.engine.status().devices, &self.names.given) {
                         tracing::warn!("{warning}");
@@ -235,9 +233,7 @@ impl Reactor {
                     self.end = Some(NodeError::NeededDeviceFailed { path });
                 }
                 Command::Displaced => {
-                    if let Err(error) = machine::displaced(&self.names.directory) {
-                        tracing::error!("remove this by hand: {error}");
-                    }
+                    note_failed(machine::displaced(&self.names.directory));
                     self.end = Some(NodeError::Displaced);
                 }
                 Command::Stopped => stopped = true,
@@ -267,6 +263,13 @@ impl Names {
             .and_then(|disk| self.devices.get(usize::from(disk.0)))
             .cloned();
         NodeError::Store { device, failure }
+    }
+}
+
+/// What cannot be kept in the node's directory is no reason to end.
+fn note_failed(noted: Result<(), NodeError>) {
+    if let Err(error) = noted {
+        tracing::error!("{error}");
     }
 }
 

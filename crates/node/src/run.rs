@@ -8,7 +8,7 @@ use std::path::Path;
 
 use holdfast_api::Api;
 use holdfast_disk::Disks;
-use holdfast_engine::{Engine, EngineConfig, HOLD, Machine, NodeStatus, Output, TAKEOVERS_MAX};
+use holdfast_engine::{Engine, EngineConfig, HOLD, NodeStatus, Output, TAKEOVERS_MAX};
 use holdfast_iscsi::target::Limits;
 use holdfast_model::{DiskId, StoreId};
 use holdfast_net::{Listener, Network, NetworkConfig};
@@ -227,11 +227,7 @@ fn engine_config(
         api: format!("http://{}", config.api.advertised()),
         devices: (0..).zip(found).map(geometry).collect(),
         create: None,
-        machine: Machine {
-            id: machine::identify(&config.directory)?,
-            has_address: config.peers.advertise.is_none(),
-            takes_over: machine::takes_over(&config.directory)?,
-        },
+        machine: machine::identify(&config.directory, config.peers.advertise.is_none())?,
         use_id: u64::from_ne_bytes(random()?).max(1),
         store: StoreConfig::default(),
         portal_limits,

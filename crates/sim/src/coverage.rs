@@ -314,6 +314,7 @@ pub const POINTS: &[(&str, &[&str])] = &[
             "metadata astray",
             "metadata followed",
             "removed from the cluster",
+            "replaced",
             "device failed",
         ],
     ),

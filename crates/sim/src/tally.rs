@@ -68,6 +68,7 @@ impl Tally {
             | Notice::Unreadable(_)
             | Notice::MetadataFollowed
             | Notice::Rejected(_)
+            | Notice::Replaced { .. }
             | Notice::Displaced { .. }
             | Notice::Stray(..)
             | Notice::DeviceLeft(_)

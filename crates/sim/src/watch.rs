@@ -356,6 +356,7 @@ const fn notice_name(notice: &Notice) -> &'static str {
         Notice::Rejected(Rejection::Removed { .. }) => "removed from the cluster",
         // No machine of a run is another's.
         Notice::Rejected(_) => "rejected",
+        Notice::Replaced { .. } => "replaced",
         Notice::Displaced { .. } => "displaced",
         Notice::Stray(..) => "stray device",
         Notice::DeviceLeft(_) => "device left",

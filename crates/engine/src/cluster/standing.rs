@@ -84,11 +84,21 @@ impl Cluster {
 
     /// This node was removed from the cluster, as the metadata says to one that is registered.
     pub(crate) fn consider_removed(&mut self, node: NodeId, name: &str) {
-        let is_removed = self.registered && !self.nodes.contains_key(&node) && !self.belongs(node);
-        if is_removed && !self.is_astray() {
+        if !self.registered || self.is_astray() {
+            return;
+        }
+        if self.nodes.contains_key(&node) {
+            // Metadata of before was brought back.
+            self.accepted();
+        } else if !self.belongs(node) {
             let name = name.into();
             self.reject(Rejection::Removed { name });
         }
+    }
+
+    /// Where the machine was reached whose place this one has taken, if that had another store.
+    pub(crate) fn former(&self) -> Option<&str> {
+        self.registration.as_ref()?.former()
     }
 
     fn reject(&mut self, rejection: Rejection) {

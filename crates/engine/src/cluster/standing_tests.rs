@@ -425,6 +425,22 @@ fn a_node_that_waits_goes_on_with_metadata_that_was_made_again() {
     assert!(formatted.cluster.is_astray());
 }
 
+/// It has been told that there is a cluster: whoever makes one again is not this node.
+#[test]
+fn a_node_that_waits_takes_nothing_in_metadata_that_was_lost() {
+    let (mut metadata, mut now) = (made(), Instant::ZERO);
+    let mut first = Process::start(5, 1, "one", ONE);
+    run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
+    let mut blank = Process::blank(6, "one", FOUR);
+    run(&mut now, MINUTE, &mut metadata, &mut [&mut blank]);
+    let mut nothing = Metadata::default();
+    run(&mut now, MINUTE, &mut nothing, &mut [&mut blank]);
+    assert!(!blank.may_format && blank.cluster.is_astray());
+    assert_eq!(nothing.revision, 0);
+    run(&mut now, MINUTE, &mut made_again(1), &mut [&mut blank]);
+    assert!(blank.may_format && !blank.cluster.is_astray());
+}
+
 /// While metadata answers that is not the right one, nothing is known of another node.
 #[test]
 fn what_was_said_of_another_node_does_not_outlast_the_metadata() {
@@ -459,6 +475,7 @@ fn a_node_is_told_that_it_was_removed() {
     run(&mut now, MINUTE, &mut metadata, &mut [&mut first]);
     first.cluster.consider_removed(NodeId(1), "one");
     assert_eq!(first.cluster.rejection(), None, "it waits");
+    let record = first.cluster.nodes[&NodeId(1)].clone();
     let gone = Operation::Delete(Selector::Key(NodeRecord::key(NodeId(1))));
     metadata.transact(changes([intent(1, NodeStanding::Removed), gone]));
     run(&mut now, MINUTE, &mut metadata, &mut [&mut first]);
@@ -467,6 +484,10 @@ fn a_node_is_told_that_it_was_removed() {
     }
     let rejection = first.cluster.rejection().cloned().unwrap();
     assert!(rejection.to_string().contains("`holdfast node add one`"));
+    // Metadata of before is brought back.
+    first.cluster.nodes.insert(NodeId(1), record);
+    first.cluster.consider_removed(NodeId(1), "one");
+    assert_eq!(first.cluster.rejection(), None);
     let told: Vec<Notice> = first
         .cluster
         .take_changes()

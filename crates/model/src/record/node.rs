@@ -97,6 +97,10 @@ pub struct MachineRecord {
     pub node: NodeId,
     /// Which machine.
     pub machine: MachineId,
+    /// The contents of its devices; none as long as it has only taken the number. Versions without machines replace
+    /// a node's record, and delete it, and leave this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<StoreId>,
 }
 
 impl MachineRecord {
@@ -182,10 +186,17 @@ mod tests {
         assert_eq!(&of_use.encode()[..], &literal[..]);
         assert_eq!(UseRecord::key(NodeId(3)), "/holdfast/uses/00003");
         assert!(of_use.is_of(&record));
-        assert!(!of_use.is_of(&NodeRecord { uses: 8, ..record }));
+        assert!(!of_use.is_of(&NodeRecord {
+            uses: 8,
+            ..record.clone()
+        }));
         let literal = br#"{"schema":1,"node":3,"machine":"000000000000000000000000000000ff"}"#;
         let machine = MachineRecord::decode(literal).unwrap();
-        assert_eq!(machine.machine, MachineId(0xff));
+        assert_eq!((machine.machine, machine.store), (MachineId(0xff), None));
+        assert_eq!(&machine.encode()[..], &literal[..]);
+        let literal = br#"{"schema":1,"node":3,"machine":"000000000000000000000000000000ff","store":"0000000000000000000000000000000a"}"#;
+        let machine = MachineRecord::decode(literal).unwrap();
+        assert_eq!(machine.store, Some(record.store));
         assert_eq!(&machine.encode()[..], &literal[..]);
         assert_eq!(MachineRecord::key(NodeId(3)), "/holdfast/machines/00003");
     }

@@ -35,6 +35,7 @@ impl Cluster {
                 Command::Metadata { token, request } => self.ask_metadata(process, token, request),
                 Command::Peer(command) => self.peer_command(process, command),
                 Command::Portal(command) => self.portal_command(process, command),
+                Command::Registered => {}
                 Command::Opened { store, incarnation } => {
                     self.opened(process, store, incarnation)?;
                 }

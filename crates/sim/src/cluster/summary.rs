@@ -86,6 +86,7 @@ pub(super) fn command(command: &Command) -> impl Display + '_ {
         }
         Command::Peer(command) => peer_command(command, f),
         Command::Portal(command) => portal_command(command, f),
+        Command::Registered => f.write_str("registered"),
         Command::Opened { incarnation, .. } => write!(f, "opened, {incarnation}"),
         Command::OpenFailed(failure) => write!(f, "cannot open: {failure}"),
         Command::Notice(notice) => write!(f, "notice: {notice}"),
