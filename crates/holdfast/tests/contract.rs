@@ -208,7 +208,11 @@ fn a_configuration_with_errors_is_told_with_its_place() {
     let path = folder.path().join("node.toml");
     let file = path.to_str().unwrap();
     assert!(fails(&["node", "--config", file]).contains(file));
-    std::fs::write(&path, "cluster = \"7\"\nnode = 1\nnaem = \"n1\"\n").unwrap();
+    std::fs::write(
+        &path,
+        "cluster = \"00000000000000000000000000000007\"\nnode = 1\nnaem = \"n1\"\n",
+    )
+    .unwrap();
     let talk = fails(&["node", "--config", file]);
     assert!(
         talk.contains(file) && talk.contains("line 3") && talk.contains("naem"),
@@ -220,7 +224,7 @@ fn a_configuration_with_errors_is_told_with_its_place() {
 fn node_config(folder: &Path, device: &Path) -> String {
     let endpoint = "listen = \"127.0.0.1:0\"\nadvertise = \"127.0.0.1:9\"\n";
     format!(
-        "cluster = \"7\"\nnode = 1\nname = \"n1\"\ndirectory = \"{}\"\n\
+        "cluster = \"00000000000000000000000000000007\"\nnode = 1\nname = \"n1\"\ndirectory = \"{}\"\n\
          [portal]\n{endpoint}[peers]\n{endpoint}[api]\n{endpoint}\
          [metadata]\naddresses = [\"127.0.0.1:9\"]\n[[devices]]\npath = \"{}\"\n",
         folder.display(),

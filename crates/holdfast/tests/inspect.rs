@@ -50,7 +50,7 @@ fn fails(arguments: &[&str]) -> (Value, String) {
 fn node_config(named: &Path, devices: &[&str]) -> String {
     let endpoint = |port: u16| format!("listen = \"127.0.0.1:{port}\"\n");
     let mut text = format!(
-        "cluster = \"7\"\nnode = 1\nname = \"n1\"\ndirectory = \"{}\"\n\
+        "cluster = \"00000000000000000000000000000007\"\nnode = 1\nname = \"n1\"\ndirectory = \"{}\"\n\
          [portal]\n{}[peers]\n{}[api]\n{}[metadata]\naddresses = [\"127.0.0.1:9\"]\n",
         named.display(),
         endpoint(1),

@@ -4,6 +4,7 @@
 //! - unknown keys are errors: a misspelt key never means "the default";
 //! - every path is absolute: a node starts the same from any directory.
 
+mod cluster;
 pub mod etcd;
 pub mod witness;
 
@@ -39,6 +40,7 @@ const LOG_BYTES_MAX_MIN: u64 = 64 << 10;
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
     /// The cluster that the node belongs to.
+    #[serde(deserialize_with = "cluster::read")]
     pub cluster: ClusterId,
     /// Its number, from 1.
     pub node: NodeId,

@@ -82,6 +82,29 @@ fn what_is_wrong_in_a_file_is_said_with_its_place() {
     assert!(error_of(&zero).contains("node: 0 is not a number from 1 to 64"));
 }
 
+/// Read as the number of its digits, it would be an id that other clusters have as well.
+#[test]
+fn a_cluster_has_an_id_of_32_digits() {
+    for id in ["abc", "xyz", ""] {
+        let other = TEXT.replace("0123456789abcdef0123456789abcdef", id);
+        let error = error_of(&other);
+        for part in [
+            "line 2",
+            "is not 32 hexadecimal digits",
+            "openssl rand -hex 16",
+        ] {
+            assert!(error.contains(part), "{error}");
+        }
+        let witness =
+            format!("cluster = \"{id}\"\nname = \"w\"\ndirectory = \"/d\"\n[etcd.members]\n");
+        let error = toml::from_str::<witness::WitnessConfig>(&witness).unwrap_err();
+        assert!(
+            error.to_string().contains("32 hexadecimal digits"),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn a_file_that_is_not_there_is_named() {
     let directory = tempfile::tempdir().unwrap();

@@ -14,6 +14,7 @@ use super::{ConfigError, Invalid, LogConfig, absolute, is_name, read_toml};
 #[serde(deny_unknown_fields)]
 pub struct WitnessConfig {
     /// The cluster whose metadata it helps to keep.
+    #[serde(deserialize_with = "super::cluster::read")]
     pub cluster: ClusterId,
     /// Its name, which is also its member's, unless `etcd.member` is another.
     pub name: String,
