@@ -14,6 +14,7 @@
 mod beginning;
 mod others;
 mod supervisor;
+mod trouble;
 mod waiting;
 
 use std::ffi::OsStr;

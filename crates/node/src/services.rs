@@ -6,11 +6,11 @@
 //! - nothing that the API does, however large the cluster is and however many ask, keeps answers of the metadata
 //!   from the data path: it has a thread, and sessions with the metadata, of its own.
 
-use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 
 use holdfast_api::Api;
 use holdfast_api::documents::LocalReport;
@@ -27,6 +27,7 @@ use crate::config::{Invalid, MetadataSource, NodeConfig};
 use crate::devices::DeviceDesk;
 use crate::error::NodeError;
 use crate::metrics::Metrics;
+use crate::reach::Reach;
 use crate::stalls::{self, Ledger, StallSender};
 
 /// What a node's API is made from.
@@ -81,7 +82,9 @@ impl Services {
         let listener = listener
             .open()
             .map_err(|error| NodeError::listen("api.listen", error))?;
-        let founding = match config.metadata_source()? {
+        let source = config.metadata_source()?;
+        let reach = Reach::new(&source);
+        let founding = match source {
             // Whoever serves the metadata has made the cluster.
             MetadataSource::Servers { .. } => None,
             MetadataSource::Etcd(_) => Some((connect(config)?.session, config.directory.clone())),
@@ -103,7 +106,7 @@ impl Services {
                 tokio::select! {
                     // The other end is dropped, never used.
                     _ = stopped => {}
-                    _ = async { tokio::join!(tell(status), keeper.run(), devices.keep()) } => {}
+                    _ = async { tokio::join!(tell(status, reach), keeper.run(), devices.keep()) } => {}
                 }
             });
         })?;
@@ -151,42 +154,16 @@ pub fn connect(config: &NodeConfig) -> Result<Client, Invalid> {
     })
 }
 
-/// What is said of a metadata that is full.
-const FULL: &str = "etcd is full, and takes no change, until an operator makes room: compact its history, \
-                    `etcdctl defrag`, `etcdctl alarm disarm` (docs/deployment.md)";
-
-/// Tells how it stands with the metadata whenever that changes.
-async fn tell(mut status: watch::Receiver<Status>) {
-    let mut told = String::new();
+/// Tells how it stands with the metadata.
+async fn tell(mut status: watch::Receiver<Status>, mut reach: Reach) {
     while status.changed().await.is_ok() {
-        let (text, level) = match &*status.borrow_and_update() {
-            Status::Connecting => continue,
-            Status::Connected {
-                address,
-                is_full: true,
-            } => (format!("metadata: at {address}: {FULL}"), Level::ERROR),
-            Status::Connected { address, .. } => {
-                (format!("metadata: connected to {address}"), Level::INFO)
-            }
-            Status::Disconnected { address, reason } => {
-                let mut text = format!("metadata: no connection to {address}: {reason}");
-                let mut cause = reason.source();
-                while let Some(below) = cause {
-                    text.push_str(&format!(": {below}"));
-                    cause = below.source();
-                }
-                (text, Level::WARN)
-            }
-        };
-        if text == told {
-            continue;
+        let line = reach.line(Instant::now(), &status.borrow_and_update());
+        match line {
+            Some((Level::ERROR, text)) => tracing::error!("{text}"),
+            Some((Level::WARN, text)) => tracing::warn!("{text}"),
+            Some((_, text)) => tracing::info!("{text}"),
+            None => {}
         }
-        match level {
-            Level::ERROR => tracing::error!("{text}"),
-            Level::WARN => tracing::warn!("{text}"),
-            _ => tracing::info!("{text}"),
-        }
-        told = text;
     }
     // The client has ended with its session; what else runs here goes on.
     std::future::pending::<()>().await;

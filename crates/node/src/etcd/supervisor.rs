@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::beginning::Beginning;
+use super::trouble::Trouble;
 use super::{EtcdStartError, LOG_FILE, PID_FILE, Plan, waiting};
 use crate::process::Process;
 
@@ -68,6 +69,17 @@ struct Running {
     since: Instant,
 }
 
+impl Running {
+    /// Tells that it has been started.
+    fn tell(&self, beginning: &Beginning) {
+        let how = match beginning {
+            Beginning::Joining(_) => ", and joins",
+            Beginning::New => "",
+        };
+        tracing::info!("etcd is started as process {}{how}", self.process.pid());
+    }
+}
+
 impl Supervisor {
     /// Starts etcd, or adopts the one that runs as it should. Where its directory holds no data, and it
     /// has other members, they are asked first, which may take as long as they are away.
@@ -84,7 +96,11 @@ impl Supervisor {
         fs::metadata(&plan.program).map_err(Plan::refused("start", &plan.program))?;
         let running = match adopt(&plan) {
             None if plan.must_ask() => None,
-            None => Some(begin(&plan, &Beginning::New)?),
+            None => {
+                let running = begin(&plan, &Beginning::New)?;
+                running.tell(&Beginning::New);
+                Some(running)
+            }
             adopted => adopted,
         };
         let state = Arc::new(Mutex::new(State {
@@ -152,15 +168,18 @@ fn keep(plan: &Plan, mut running: Option<Running>, stopped: &Receiver<End>, stat
         change(&mut state.lock().unwrap_or_else(PoisonError::into_inner));
     };
     let mut pause = PAUSE_MIN;
+    let mut trouble = Trouble::new();
     loop {
         if let Some(mut now) = running.take() {
-            match watch(plan, &now, stopped) {
+            match watch(plan, &now, stopped, &mut trouble) {
                 Some(End::Stop) => return stop(now),
                 Some(End::Leave) => return,
                 None => {}
             }
             let how = ended(&mut now, plan);
-            tracing::warn!("etcd {how}; it is started again");
+            if let Some(line) = trouble.ended(Instant::now(), &how) {
+                tracing::warn!("{line}");
+            }
             tell(&|state| {
                 state.pid = None;
                 state.ended = Some(how.clone());
@@ -175,7 +194,7 @@ fn keep(plan: &Plan, mut running: Option<Running>, stopped: &Receiver<End>, stat
         pause = (pause * 2).min(PAUSE_MAX);
         let is_over = || told(stopped, Duration::ZERO).is_some();
         let waits = |text: String| tell(&|state| state.waits = Some(text.clone()));
-        match begin_again(plan, is_over, waits) {
+        match begin_again(plan, &trouble, is_over, waits) {
             Ok(Some(new)) => {
                 tell(&|state| {
                     state.pid = Some(new.process.pid());
@@ -184,7 +203,11 @@ fn keep(plan: &Plan, mut running: Option<Running>, stopped: &Receiver<End>, stat
                 running = Some(new);
             }
             Ok(None) => return,
-            Err(error) => tracing::error!("start etcd again: {error}"),
+            Err(error) => {
+                if let Some(line) = trouble.not_started(Instant::now(), &error) {
+                    tracing::error!("{line}");
+                }
+            }
         }
     }
 }
@@ -193,6 +216,7 @@ fn keep(plan: &Plan, mut running: Option<Running>, stopped: &Receiver<End>, stat
 /// so before.
 fn begin_again(
     plan: &Plan,
+    trouble: &Trouble,
     is_over: impl FnMut() -> bool,
     waits: impl FnMut(String),
 ) -> Result<Option<Running>, EtcdStartError> {
@@ -207,7 +231,11 @@ fn begin_again(
     } else {
         Beginning::New
     };
-    begin(plan, &beginning).map(Some)
+    let running = begin(plan, &beginning)?;
+    if trouble.tells_starts() {
+        running.tell(&beginning);
+    }
+    Ok(Some(running))
 }
 
 /// What the supervisor is told within `pause`, if anything.
@@ -220,12 +248,22 @@ fn told(stopped: &Receiver<End>, pause: Duration) -> Option<End> {
 }
 
 /// Waits until etcd has ended, or the supervisor is to end.
-fn watch(plan: &Plan, running: &Running, stopped: &Receiver<End>) -> Option<End> {
+fn watch(
+    plan: &Plan,
+    running: &Running,
+    stopped: &Receiver<End>,
+    trouble: &mut Trouble,
+) -> Option<End> {
     let mut looked = Instant::now();
     loop {
         let end = told(stopped, LOOK);
         if end.is_some() || running.process.has_ended() {
             return end;
+        }
+        if running.since.elapsed() >= STEADY
+            && let Some(line) = trouble.over(Instant::now(), running.process.pid())
+        {
+            tracing::info!("{line}");
         }
         if looked.elapsed() >= LOG_LOOK {
             looked = Instant::now();
@@ -288,10 +326,6 @@ fn begin(plan: &Plan, beginning: &Beginning) -> Result<Running, EtcdStartError> 
     let process = process.expect("a child that nobody has waited for is there");
     let path = plan.path(PID_FILE);
     write_pid(plan, pid).map_err(Plan::refused("write", &path))?;
-    match beginning {
-        Beginning::Joining(_) => tracing::info!("etcd is started as process {pid}, and joins"),
-        Beginning::New => tracing::info!("etcd is started as process {pid}"),
-    }
     Ok(Running {
         process,
         child: Some(child),

@@ -16,6 +16,7 @@ use tokio::time::sleep;
 
 use super::beginning::{Beginning, Heard, Other, Wait, decide};
 use super::{EtcdStartError, Plan, others};
+use crate::lasting::{Lasting, Tell, span};
 
 /// Between two rounds of questions: a new cluster can do with every member.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -47,7 +48,7 @@ async fn ask(
     let greeting = others::greeting(plan.cluster, &plan.initial);
     let mut door = JoinSet::new();
     door.spawn(others::answer(listener, greeting.clone()));
-    let mut told = None;
+    let mut waited = Lasting::new();
     let mut memory = Memory::new(plan.others.len());
     let beginning = loop {
         if is_over() {
@@ -61,13 +62,17 @@ async fn ask(
             Ok(beginning) => break Some(beginning),
             Err(wait) => wait,
         };
-        if told.as_ref() != Some(&wait) {
-            say(&wait);
-            tell(wait.to_string());
-            told = Some(wait);
+        tell(wait.to_string());
+        if let Some(said) = waited.goes_on(Instant::now(), wait.clone()) {
+            say(&wait, said);
         }
         sleep(PAUSE).await;
     };
+    if let Some(time) = waited.over(Instant::now())
+        && beginning.is_some()
+    {
+        tracing::info!("etcd waits no more, after {}", span(time));
+    }
     door.shutdown().await;
     Ok(beginning)
 }
@@ -136,15 +141,21 @@ async fn round(plan: &Plan, greeting: &str) -> Vec<Other> {
     others.collect()
 }
 
-/// Tells what is waited for; what an operator has to do, where a service's output goes as well.
-fn say(wait: &Wait) {
+/// Tells what is waited for; once what an operator has to do, where a service's output goes as well.
+fn say(wait: &Wait, said: Tell) {
+    let text = match said {
+        Tell::News => wait.to_string(),
+        Tell::Still(time) => format!("for {}: {wait}", span(time)),
+    };
     if !wait.wants_operator {
-        tracing::warn!("{wait}");
+        tracing::warn!("{text}");
         return;
     }
-    tracing::error!("{wait}");
-    // Without an output there is still the log.
-    let _ = writeln!(std::io::stderr(), "error: {wait}");
+    tracing::error!("{text}");
+    if said == Tell::News {
+        // Without an output there is still the log.
+        let _ = writeln!(std::io::stderr(), "error: {text}");
+    }
 }
 
 #[cfg(test)]
