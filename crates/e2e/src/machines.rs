@@ -1,4 +1,4 @@
-//! Three machines: what a user does with three configuration files and `--with-etcd`. Each is an address of
+//! Three machines: what a user does with three configuration files. Each is an address of
 //! this one (127.0.0.1 to 127.0.0.3), or has a network namespace of its own.
 //!
 //! Invariants:
@@ -221,7 +221,7 @@ impl Machines {
             None => Command::new(program),
         };
         match self.roles[place] {
-            Role::Node => command.args(["node", "--with-etcd", "--config"]),
+            Role::Node => command.args(["node", "--config"]),
             Role::Witness => command.args(["witness", "--config"]),
         };
         let child = command

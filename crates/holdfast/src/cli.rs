@@ -9,7 +9,6 @@ use holdfast_api::client::{ApiUrl, UrlError};
 use holdfast_api::documents::{STALLS_DEFAULT, STALLS_MAX};
 use holdfast_control::{VolumeName, VolumeSize};
 use holdfast_model::{ByteSize, Policy};
-use holdfast_node::WithEtcd;
 
 use crate::commands::device::DeviceCommand;
 use crate::demo::DemoOptions;
@@ -116,8 +115,10 @@ pub(crate) struct NodeArguments {
     /// Run the node that this file describes, in the foreground
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Run a member of etcd beside it, as the section "etcd" of the file says
-    #[arg(long, requires = "config")]
+    /// Says nothing: services of earlier versions have it, and whether a member of etcd runs beside the node is in
+    /// its file
+    #[arg(long, requires = "config", hide = true)]
+    #[allow(dead_code, reason = "it is accepted, and means nothing any more")]
     with_etcd: bool,
     #[command(subcommand)]
     command: Option<NodeSubcommand>,
@@ -225,11 +226,8 @@ fn seconds(text: &str) -> Result<u64, String> {
 /// What `node` is to do.
 #[derive(Debug)]
 pub(crate) enum NodeCommand {
-    /// Run the node that `config` describes.
-    Run {
-        config: PathBuf,
-        with_etcd: WithEtcd,
-    },
+    /// Run the node that this file describes.
+    Run(PathBuf),
     /// Ask the cluster, or change it.
     Ask(NodeSubcommand),
 }
@@ -238,14 +236,7 @@ impl NodeArguments {
     /// What is to be done; ends the process if that makes no sense.
     pub(crate) fn chosen(self) -> NodeCommand {
         match (self.config, self.command) {
-            (Some(config), None) => {
-                let with_etcd = if self.with_etcd {
-                    WithEtcd::Yes
-                } else {
-                    WithEtcd::No
-                };
-                NodeCommand::Run { config, with_etcd }
-            }
+            (Some(config), None) => NodeCommand::Run(config),
             (None, Some(command)) => NodeCommand::Ask(command),
             (Some(_), Some(_)) => usage(
                 Some("node"),
@@ -439,20 +430,17 @@ mod tests {
         };
         let asks = |line| match chosen(line) {
             NodeCommand::Ask(command) => command,
-            NodeCommand::Run { .. } => panic!("it asks"),
+            NodeCommand::Run(_) => panic!("it asks"),
         };
         assert!(matches!(asks("holdfast node list"), NodeSubcommand::List));
-        for (line, expected) in [
-            ("holdfast node --config /d/n1/node.toml", WithEtcd::No),
-            (
-                "holdfast node --config /d/n1/node.toml --with-etcd",
-                WithEtcd::Yes,
-            ),
+        // The second is that of earlier versions' services.
+        for line in [
+            "holdfast node --config /d/n1/node.toml",
+            "holdfast node --config /d/n1/node.toml --with-etcd",
         ] {
             match chosen(line) {
-                NodeCommand::Run { config, with_etcd } => {
+                NodeCommand::Run(config) => {
                     assert_eq!(config, PathBuf::from("/d/n1/node.toml"));
-                    assert_eq!(with_etcd, expected);
                 }
                 NodeCommand::Ask(_) => panic!("it runs"),
             }

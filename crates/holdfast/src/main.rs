@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Demo(options) => demo::run(&options, &output),
         Command::Node(node) => match node.chosen() {
-            NodeCommand::Run { config, with_etcd } => commands::node::run(&config, with_etcd),
+            NodeCommand::Run(config) => commands::node::run(&config),
             NodeCommand::Ask(command) => {
                 within_runtime(commands::node::ask(&global, &output, command))
             }

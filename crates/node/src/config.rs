@@ -338,6 +338,11 @@ impl NodeConfig {
         }
         absolute("directory", &self.directory)?;
         self.metadata_source()?;
+        if let Some(section) = &self.etcd {
+            let own = self.endpoints();
+            let own = own.map(|(key, endpoint)| (key, endpoint.listen.ip()));
+            section.check_others(&self.name, own)?;
+        }
         self.check_endpoints()?;
         self.check_devices()?;
         self.log.check()

@@ -189,7 +189,7 @@ fn the_samples_are_configurations() {
     let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist");
     let node = NodeConfig::read(&dist.join("node.toml")).unwrap();
     let etcd = node.etcd.as_ref().expect("it lists the members");
-    assert!(etcd.own(&node.name).is_ok(), "it is a member itself");
+    assert!(etcd.own(&node.name).is_some(), "it is a member itself");
     match node.metadata_source() {
         Ok(MetadataSource::Etcd(endpoints)) => {
             let endpoints: Vec<_> = endpoints.iter().map(EtcdEndpoint::address).collect();
@@ -205,7 +205,7 @@ fn the_samples_are_configurations() {
     let services = [
         (
             "holdfast-node.service",
-            "holdfast node --config /etc/holdfast/node.toml --with-etcd",
+            "holdfast node --config /etc/holdfast/node.toml\n",
         ),
         (
             "holdfast-witness.service",
@@ -279,10 +279,43 @@ fn the_metadata_is_in_one_place() {
             "absolute",
         ),
         ("[etcd.members]\n\"a b\" = \"10.0.0.1\"\n", "\"a b\""),
+        (
+            "[etcd]\nmember = \"y\"\n[etcd.members]\nx = \"10.0.0.1\"\n",
+            "y is not one of them",
+        ),
     ] {
         let error = with(metadata).check().unwrap_err().to_string();
         assert!(error.contains(says), "{metadata}: {error}");
     }
+}
+
+/// One more machine has the list of the others, and no member. A misspelt name must not look like that: the others
+/// would wait for its member for ever.
+#[test]
+fn a_machine_that_the_list_does_not_name_has_no_member() {
+    let with = |members: &str| {
+        let metadata = "[metadata]\naddresses = [\"127.0.0.1:7460\"]\n";
+        let text = TEXT.replace(metadata, &format!("[etcd.members]\n{members}"));
+        toml::from_str::<NodeConfig>(&text).unwrap()
+    };
+    let others = with("n2 = \"10.0.0.2\"\nn3 = \"10.0.0.3\"\n");
+    assert_eq!(others.check(), Ok(()));
+    assert_eq!(others.etcd.unwrap().own("n1"), None);
+    let named = with("n1 = \"127.0.0.1\"\n");
+    assert_eq!(named.check(), Ok(()));
+    assert!(named.etcd.unwrap().own("n1").is_some());
+    let mut misspelt = with("n2 = \"10.0.0.2\"\nn01 = \"127.0.0.1\"\n");
+    let error = misspelt.check().unwrap_err().to_string();
+    for part in [
+        "n01 has an address of this machine (peers.listen)",
+        "called n1",
+        "etcd.member = \"n01\"",
+    ] {
+        assert!(error.contains(part), "{error}");
+    }
+    let section = misspelt.etcd.as_mut().unwrap();
+    section.member = Some("n01".to_owned());
+    assert_eq!(misspelt.check(), Ok(()), "that is said");
 }
 
 /// It would do nothing, and whoever wrote it rely on it.

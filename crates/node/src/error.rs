@@ -50,9 +50,6 @@ pub enum NodeError {
     /// Its etcd cannot be started.
     #[error(transparent)]
     Etcd(#[from] EtcdStartError),
-    /// There is no etcd to start.
-    #[error("--with-etcd: the configuration has no section [etcd] that lists the members")]
-    NoEtcd,
     /// A device cannot be used.
     #[error("devices: {0}")]
     Devices(#[from] StartError),

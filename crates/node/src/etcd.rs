@@ -137,7 +137,8 @@ impl Plan {
         directory: &Path,
     ) -> Result<Self, EtcdStartError> {
         section.check()?;
-        let (member, own) = section.own(name)?;
+        let own = section.own(name);
+        let (member, own) = own.ok_or_else(|| InvalidEtcd::NoMember(name.to_owned()))?;
         let program = match &section.program {
             Some(program) => program.clone(),
             None => find_program()?,

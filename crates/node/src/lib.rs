@@ -34,6 +34,6 @@ pub use devices::DeviceDesk;
 pub use error::NodeError;
 pub use metrics::Metrics;
 pub use paths::{DEVICES_FILE, device_paths};
-pub use run::{LOG_FILE, WithEtcd, run};
+pub use run::{LOG_FILE, run};
 pub use services::{ApiParts, connect};
 pub use stalls::{Ledger, STALLS_FILE};

@@ -44,38 +44,18 @@ pub(crate) const ETCD_DIRECTORY: &str = "etcd";
 /// being made.
 const PEER_CONNECTIONS_MAX: usize = 4 * 64;
 
-/// Whether a node has an etcd run beside it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WithEtcd {
-    /// It does: the member that the section `[etcd]` says.
-    Yes,
-    /// Somebody else does.
-    No,
-}
-
-/// Runs a node until it is told to stop, by SIGTERM or SIGINT. `make_api` makes what answers at its
-/// API; it is called once, on another thread.
+/// Runs a node until it is told to stop, by SIGTERM or SIGINT, and beside it a member of etcd, where the section
+/// `[etcd]` has one for this machine. `make_api` makes what answers at its API; it is called once, on another thread.
 ///
 /// # Errors
 /// [`NodeError`] if it cannot start, or does not stop cleanly. Everything that is known then is in
 /// its log too, if there is one.
 pub fn run<A: Api>(
     config: &NodeConfig,
-    with_etcd: WithEtcd,
     make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
 ) -> Result<(), NodeError> {
     config.check()?;
-    let home = config.directory.join(ETCD_DIRECTORY);
-    let plan = match (with_etcd, &config.etcd) {
-        (WithEtcd::No, _) => None,
-        (WithEtcd::Yes, None) => return Err(NodeError::NoEtcd),
-        (WithEtcd::Yes, Some(section)) => Some(Plan::of_machine(
-            section,
-            config.cluster,
-            &config.name,
-            &home,
-        )?),
-    };
+    let plan = member(config)?;
     let (_directory, _log) = move_in(&config.directory, config.log)?;
     tracing::info!(
         "starts as {} ({}) of cluster {}",
@@ -83,6 +63,9 @@ pub fn run<A: Api>(
         config.node,
         config.cluster
     );
+    if config.etcd.is_some() && plan.is_none() {
+        tracing::info!("no member of etcd runs here: etcd.members does not name this machine");
+    }
     // It outlives the node's own part, which needs it to end cleanly.
     let supervisor = plan.map(Supervisor::start).transpose();
     let ended = match supervisor {
@@ -94,6 +77,17 @@ pub fn run<A: Api>(
         Err(error) => tracing::error!("{error}"),
     }
     ended
+}
+
+/// The member of etcd that is to run beside the node, if there is one.
+fn member(config: &NodeConfig) -> Result<Option<Plan>, NodeError> {
+    let section = config.etcd.as_ref();
+    let Some(section) = section.filter(|section| section.own(&config.name).is_some()) else {
+        return Ok(None);
+    };
+    let home = config.directory.join(ETCD_DIRECTORY);
+    let plan = Plan::of_machine(section, config.cluster, &config.name, &home)?;
+    Ok(Some(plan))
 }
 
 /// Takes a directory for this process, and begins its log there.

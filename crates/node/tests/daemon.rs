@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use holdfast_model::Policy;
 use holdfast_node::config::NodeConfig;
-use holdfast_node::{WithEtcd, directory, run};
+use holdfast_node::{directory, run};
 use rustix::process::Signal;
 use support::{Bench, CONFIG_VARIABLE, LocalApi, Node};
 
@@ -20,7 +20,7 @@ fn a_node() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     let config = NodeConfig::read(Path::new(&path)).unwrap();
-    match run(&config, WithEtcd::No, LocalApi) {
+    match run(&config, LocalApi) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -124,9 +124,7 @@ fn a_second_one_in_its_directory_is_told_who_is_there() {
     let bench = Bench::new();
     let config = bench.config(1);
     let node = bench.start(&config, 0);
-    let error = run(&config, WithEtcd::No, LocalApi)
-        .unwrap_err()
-        .to_string();
+    let error = run(&config, LocalApi).unwrap_err().to_string();
     let expected = format!("is in use by process {}", node.id());
     assert!(error.contains(&expected), "{error}");
 }

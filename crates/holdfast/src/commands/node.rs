@@ -6,9 +6,9 @@ use holdfast_api::documents::{
     Node, NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, SyncWork,
 };
 use holdfast_controller::Controller;
+use holdfast_node::ApiParts;
 use holdfast_node::config::NodeConfig;
 use holdfast_node::config::witness::WitnessConfig;
-use holdfast_node::{ApiParts, WithEtcd};
 
 use super::{client, found, protection};
 use crate::cli::{Global, NodeSubcommand, Switch};
@@ -16,9 +16,9 @@ use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
 
 /// Runs a node until it is told to stop.
-pub(crate) fn run(config: &Path, with_etcd: WithEtcd) -> Result<(), Failure> {
+pub(crate) fn run(config: &Path) -> Result<(), Failure> {
     let config = NodeConfig::read(config).map_err(Failure::new)?;
-    holdfast_node::run(&config, with_etcd, |parts| {
+    holdfast_node::run(&config, |parts| {
         let ApiParts {
             cluster,
             session,

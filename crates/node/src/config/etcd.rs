@@ -1,5 +1,8 @@
 //! The section `[etcd]`: the etcd that runs on the cluster's own machines, from a short list of its
-//! members that is the same on all of them.
+//! members that is the same on all of them. A machine in the list has a member run beside its node; any other one
+//! uses those of the list.
+//!
+//! It refuses a list that has the machine's address under another name: a misspelt name never means "no member".
 //!
 //! Invariants:
 //! - every member is known by an address: etcd listens at addresses, not at names;
@@ -63,12 +66,22 @@ pub enum InvalidEtcd {
     /// Two members have one address.
     #[error("etcd.members: {0} is there twice; every member has an address of its own")]
     AddressTwice(IpAddr),
-    /// This machine is none of the members.
-    #[error(
-        "etcd.members: {0} is not one of them; name this machine's with etcd.member, or leave --with-etcd \
-         out"
-    )]
+    /// This machine is none of the members, and has to be one.
+    #[error("etcd.members: {0} is not one of them; name this machine's with etcd.member")]
     NoMember(String),
+    /// The list has this machine under another name.
+    #[error(
+        "etcd.members: {member} has an address of this machine ({key}.listen), which is called {name}: is one of the \
+         two names misspelt? Else say which member this machine has: etcd.member = {member:?}"
+    )]
+    OtherName {
+        /// The member's name.
+        member: String,
+        /// The key of the address.
+        key: &'static str,
+        /// The machine's.
+        name: String,
+    },
     /// The ports are no two ports.
     #[error("etcd.client_port and etcd.peer_port: {0} and {1} are not two ports")]
     Ports(u16, u16),
@@ -102,27 +115,51 @@ impl EtcdSection {
         if client == 0 || peer == 0 || client == peer {
             return Err(InvalidEtcd::Ports(client, peer));
         }
+        if let Some(member) = &self.member
+            && !self.members.contains_key(member)
+        {
+            return Err(InvalidEtcd::NoMember(member.clone()));
+        }
         match &self.program {
             Some(program) if program.is_relative() => Err(InvalidEtcd::Program(program.clone())),
             _ => Ok(()),
         }
     }
 
-    /// Which member the machine is that is otherwise called `name`.
+    /// Which member the machine is that is otherwise called `name`, if it is one.
+    #[must_use]
+    pub fn own(&self, name: &str) -> Option<(&str, IpAddr)> {
+        let name = self.member.as_deref().unwrap_or(name);
+        let (name, address) = self.members.get_key_value(name)?;
+        Some((name, *address))
+    }
+
+    /// Whether the machine that is otherwise called `name` can have no member, if it has none: `addresses` are its own,
+    /// each with its key.
     ///
     /// # Errors
-    /// [`InvalidEtcd::NoMember`].
-    pub fn own(&self, name: &str) -> Result<(&str, IpAddr), InvalidEtcd> {
-        let name = self.member.as_deref().unwrap_or(name);
-        let found = self.members.get_key_value(name);
-        let (name, address) = found.ok_or_else(|| InvalidEtcd::NoMember(name.to_owned()))?;
-        Ok((name, *address))
+    /// [`InvalidEtcd::OtherName`] if one of them is a member's.
+    pub(super) fn check_others(
+        &self,
+        name: &str,
+        addresses: impl IntoIterator<Item = (&'static str, IpAddr)>,
+    ) -> Result<(), InvalidEtcd> {
+        if self.own(name).is_some() {
+            return Ok(());
+        }
+        for (key, own) in addresses {
+            if let Some((member, _)) = self.members.iter().find(|(_, it)| **it == own) {
+                let (member, name) = (member.clone(), name.to_owned());
+                return Err(InvalidEtcd::OtherName { member, key, name });
+            }
+        }
+        Ok(())
     }
 
     /// Where clients connect: first to the member on the machine itself, if there is one.
     #[must_use]
     pub fn endpoints(&self, name: &str) -> Vec<EtcdEndpoint> {
-        let own = self.own(name).ok().map(|(_, address)| address);
+        let own = self.own(name).map(|(_, address)| address);
         let others = self.members.values().copied();
         let others = others.filter(|address| Some(*address) != own);
         let endpoint = |address| {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use holdfast_model::ClusterId;
 use serde::{Deserialize, Serialize};
 
-use super::etcd::EtcdSection;
+use super::etcd::{EtcdSection, InvalidEtcd};
 use super::{ConfigError, Invalid, LogConfig, absolute, is_name, read_toml};
 
 /// A witness's configuration.
@@ -46,7 +46,9 @@ impl WitnessConfig {
         }
         absolute("directory", &self.directory)?;
         self.etcd.check()?;
-        self.etcd.own(&self.name)?;
+        if self.etcd.own(&self.name).is_none() {
+            return Err(InvalidEtcd::NoMember(self.name.clone()).into());
+        }
         self.log.check()
     }
 }
