@@ -1,4 +1,4 @@
-//! Where the binary under test is.
+//! Where the binary under test is, and the tool by which an operator speaks to etcd.
 //!
 //! `HOLDFAST_BIN` names it; otherwise it is built, once in a test's process, with the profile and in
 //! the directory of the test itself.
@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
+/// The etcd that `cargo xtask etcd` builds: `crates/xtask/etcd/go.mod`.
+const ETCD_VERSION: &str = "3.7.3";
 /// The variable that names another binary than the one of this tree.
 const VARIABLE: &str = "HOLDFAST_BIN";
 
@@ -20,6 +22,21 @@ pub fn holdfast() -> Result<PathBuf> {
     static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let binary = BINARY.get_or_init(|| find().map_err(|error| format!("{error:#}")));
     binary.clone().map_err(|error| anyhow!(error))
+}
+
+/// The `etcdctl` that `cargo xtask etcd` builds, in the build directory that this test runs from.
+///
+/// # Errors
+/// It is not built.
+pub fn etcdctl() -> Result<PathBuf> {
+    let test = std::env::current_exe().context("find this test")?;
+    // This test is TARGET/PROFILE/deps/NAME-HASH.
+    let target = test.ancestors().nth(3);
+    let target = target.context("find the build directory")?;
+    let program = target.join("etcd").join(ETCD_VERSION).join("etcdctl");
+    let path = program.display();
+    ensure!(program.is_file(), "{path} is missing: `cargo xtask etcd`");
+    Ok(program)
 }
 
 fn find() -> Result<PathBuf> {

@@ -57,6 +57,8 @@ pub enum Role {
 #[derive(Debug)]
 pub struct Machines {
     roles: [Role; 3],
+    /// The ends of their addresses, where they are addresses of this one.
+    hosts: [u8; 3],
     /// None: they are addresses of this machine.
     network: Option<Network>,
     ports: Ports,
@@ -113,6 +115,7 @@ impl Machines {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let machines = Self {
             roles,
+            hosts: [1, 2, 3],
             network,
             ports: ports::free(1)?,
             scratch: Some(tempfile::Builder::new().prefix("holdfast-e2e-").tempdir()?),
@@ -167,8 +170,7 @@ impl Machines {
         if self.network.is_some() {
             return network::address(Party::Machine(place));
         }
-        let last = u8::try_from(place + 1).expect("there are three");
-        Ipv4Addr::new(127, 0, 0, last).into()
+        Ipv4Addr::new(127, 0, 0, self.hosts[place]).into()
     }
 
     fn config(&self, place: usize) -> PathBuf {
@@ -323,6 +325,42 @@ impl Machines {
     pub fn etcd_runs(&self, place: usize) -> bool {
         self.etcd_pid(place)
             .is_ok_and(|pid| runs(pid, self.scratch()))
+    }
+
+    /// A machine that is switched off is gone for good, and a new one, with nothing on it, is put in its place, at
+    /// another address. From now on the files of all of them say so.
+    ///
+    /// # Errors
+    /// It runs, or has a network of its own.
+    pub fn replace(&mut self, place: usize) -> Result<()> {
+        ensure!(self.running[place].is_none(), "it runs");
+        ensure!(self.network.is_none(), "its address is the network's");
+        self.hosts[place] += 3;
+        fs::remove_dir_all(self.directory(place))?;
+        fs::create_dir(self.directory(place))?;
+        fs::remove_file(self.device(place))?;
+        for one in 0..3 {
+            fs::write(self.config(one), self.file(one))?;
+        }
+        Ok(())
+    }
+
+    /// The commands of etcd's that the machine's log tells an operator to give.
+    ///
+    /// # Errors
+    /// It tells none.
+    pub fn told_commands(&self, place: usize) -> Result<Vec<String>> {
+        let log = self.directory(place).join("node.log");
+        let mut commands = Vec::new();
+        let what = format!("{} tells what is to be done", name(place));
+        wait_until(&what, PATIENCE, || {
+            // It may not have begun yet.
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            let lines = text.lines().map(str::to_owned);
+            commands = lines.filter(|line| line.starts_with("etcdctl ")).collect();
+            Ok(text.contains(" member add "))
+        })?;
+        Ok(commands)
     }
 
     /// Waits until the machine's etcd runs: two of three already serve all nodes, while the third still

@@ -1,14 +1,16 @@
 //! Machines that bring their own etcd: three short files make a cluster, which goes on without any one of
 //! its machines.
 
+use std::fs::File;
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use holdfast_e2e::cli;
 use holdfast_e2e::host::{Host, HostLoad};
 use holdfast_e2e::machines::{Machines, Role, on_machines};
 use holdfast_e2e::process::wait_until;
+use holdfast_e2e::{binary, cli};
 use holdfast_lab::verify::LoadConfig;
 use serde_json::Value;
 
@@ -99,6 +101,46 @@ fn three_files_make_a_cluster_that_loses_a_machine_and_goes_on() {
             machines.start(place)?;
         }
         machines.wait_until_whole(0, "data", 3)?;
+        Ok(())
+    });
+}
+
+/// By what `docs/deployment.md` says, and what the new machine tells: no more.
+#[test]
+fn a_machine_at_another_address_takes_the_place_of_one_that_is_gone() {
+    on_machines([Role::Node; 3], |machines| {
+        let host = volume(machines, 3, "mirror3")?;
+        let load = host.load(host.ledger(2), load_config());
+        load.wait_for(200)?;
+        machines.switch_off(1)?;
+        machines.replace(1)?;
+        File::create(machines.directory(1).join("take-over"))?;
+        machines.start(1)?;
+        let etcdctl = binary::etcdctl()?;
+        for command in machines.told_commands(1)? {
+            // Members that have found each other five seconds ago are no whole cluster yet, to etcd.
+            wait_until(&command, PATIENCE, || {
+                let words = command.split(' ').skip(1);
+                Ok(Command::new(&etcdctl)
+                    .args(words)
+                    .output()?
+                    .status
+                    .success())
+            })?;
+        }
+        machines.wait_for_etcd(1)?;
+        machines.wait_for_nodes(1, 3)?;
+        machines.wait_until_whole(0, "data", 3)?;
+        // It counts: the metadata goes on without another one.
+        machines.switch_off(2)?;
+        machines.wait_for_nodes(1, 2)?;
+        let grow = ["volume", "grow", "data", "2GiB"];
+        let _: Value = cli::json(&machines.api(1), &grow)?;
+        machines.start(2)?;
+        machines.wait_until_whole(1, "data", 3)?;
+        load.wait_for(200)?;
+        let (_, mut ledger) = load.stop()?;
+        host.verify(&mut ledger)?;
         Ok(())
     });
 }

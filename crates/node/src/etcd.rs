@@ -113,7 +113,9 @@ pub enum EtcdStartError {
         source: io::Error,
     },
     /// The port of the member is taken, or is none of this machine.
-    #[error("listen at {address} until etcd can be started: {source}")]
+    #[error(
+        "listen at {address}, which etcd.members names for this machine, until etcd can be started: {source}"
+    )]
     Listen {
         /// Its clients' address.
         address: SocketAddr,
@@ -196,9 +198,11 @@ impl Plan {
 
     fn own(&self) -> Own {
         let consent = self.path(CONSENT_FILE);
+        let others = self.others.iter().map(|it| format!("http://{}", it.peer));
         Own {
             name: self.name.clone(),
             peer: self.peer_url.clone(),
+            listed: others.chain([self.peer_url.clone()]).collect(),
             data: self.path(DATA_DIRECTORY),
             consented: consent.exists(),
             consent,

@@ -133,7 +133,7 @@ impl Three {
     }
 }
 
-/// Ports that are free now at all three addresses, below those that connections are given.
+/// Ports that are free now at all addresses that are used, below those that connections are given.
 fn free_ports() -> [u16; 2] {
     use std::sync::atomic::{AtomicU16, Ordering};
     static NEXT: AtomicU16 = AtomicU16::new(0);
@@ -142,7 +142,7 @@ fn free_ports() -> [u16; 2] {
         let turn = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
         let port = 21_000 + turn % 4_000;
         let is_free = |place| TcpListener::bind((Ipv4Addr::new(127, 0, 0, place), port)).is_ok();
-        if (1..=3).all(is_free) {
+        if (1..=4).all(is_free) {
             return port;
         }
     };
@@ -222,6 +222,39 @@ fn a_lost_member_is_replaced_by_two_commands() {
         for place in [3, 2, 1] {
             three.start(place);
         }
+        three.wait_until_whole();
+    });
+}
+
+/// etcd refuses a new member for as long as the dead one is on its list: what the operator is told has to be enough.
+#[test]
+fn a_member_at_another_address_takes_the_place_of_a_dead_one() {
+    each_release(|mut three| {
+        for place in 1..=3 {
+            three.start(place);
+        }
+        three.wait_until_whole();
+        three.lose(3);
+        // The others, which run, are not told.
+        let elsewhere = Ipv4Addr::new(127, 0, 0, 4).into();
+        three.section.members.insert("n3".to_owned(), elsewhere);
+        three.start(3);
+        let text = three.waits_for(3, "member remove");
+        three.assert_stays_out(3);
+        obey(&text);
+        three.wait_until_whole();
+        let members = three.agreed(1).unwrap();
+        let member = members.iter().find(|member| member.name == "n3").unwrap();
+        let url = format!("http://{}", three.client(3));
+        assert_eq!(member.client_urls, [url]);
+        // One that is started again with the list of before goes on all the same.
+        three.stop(1);
+        three
+            .section
+            .members
+            .insert("n3".to_owned(), Ipv4Addr::new(127, 0, 0, 3).into());
+        three.start(1);
+        three.section.members.insert("n3".to_owned(), elsewhere);
         three.wait_until_whole();
     });
 }

@@ -54,6 +54,8 @@ pub(super) struct Own {
     pub(super) name: String,
     /// The URL by which the others know it.
     pub(super) peer: String,
+    /// Those of all members of the list, this one among them.
+    pub(super) listed: Vec<String>,
     /// Where its data would be.
     pub(super) data: PathBuf,
     /// The file by which an operator says that silent members have nothing.
@@ -78,14 +80,12 @@ impl fmt::Display for Wait {
 
 /// Decides by what was heard.
 pub(super) fn decide(own: &Own, others: &[Other]) -> Result<Beginning, Wait> {
-    let agreed = others.iter().find_map(|other| match &other.heard {
-        Heard::Agreed(members) => Some((other, members)),
-        _ => None,
-    });
-    if let Some((other, members)) = agreed {
+    let agreed = others.iter().find_map(Other::agreed);
+    if let Some(members) = agreed {
+        let orders = Orders::to(others);
         return match members.iter().find(|member| own.is(member)) {
-            None => Err(removed(own, other)),
-            Some(member) if member.has_run() => Err(lost(own, other, member)),
+            None => Err(no_member(own, &orders, members)),
+            Some(member) if member.has_run() => Err(lost(own, &orders, member)),
             Some(_) => Ok(Beginning::Joining(initial(own, members))),
         };
     }
@@ -112,9 +112,25 @@ pub(super) fn decide(own: &Own, others: &[Other]) -> Result<Beginning, Wait> {
     Err(unheard(own, &silent))
 }
 
+impl Other {
+    /// Whom all have agreed upon, as this one says.
+    fn agreed(&self) -> Option<&Vec<EtcdMember>> {
+        match &self.heard {
+            Heard::Agreed(members) => Some(members),
+            _ => None,
+        }
+    }
+}
+
 impl Own {
     fn is(&self, member: &EtcdMember) -> bool {
         member.peer_urls.contains(&self.peer)
+    }
+
+    /// Whether the list has it.
+    fn lists(&self, member: &EtcdMember) -> bool {
+        let mut urls = member.peer_urls.iter();
+        urls.any(|url| self.listed.contains(url))
     }
 }
 
@@ -134,24 +150,46 @@ fn initial(own: &Own, members: &[EtcdMember]) -> String {
     pairs.collect::<Vec<_>>().join(",")
 }
 
-fn add(own: &Own, other: &Other) -> String {
-    format!(
-        "etcdctl --endpoints http://{} member add {} --peer-urls={}",
-        other.client, own.name, own.peer
-    )
+/// The commands by which an operator changes who the members are. They are told to all members that answer: the
+/// others may be gone for good.
+struct Orders {
+    endpoints: String,
 }
 
-fn lost(own: &Own, other: &Other, member: &EtcdMember) -> Wait {
+impl Orders {
+    fn to(others: &[Other]) -> Self {
+        let living = others.iter().filter(|other| other.agreed().is_some());
+        let endpoints = living.map(|other| format!("http://{}", other.client));
+        let endpoints = endpoints.collect::<Vec<_>>().join(",");
+        Self { endpoints }
+    }
+
+    fn list(&self) -> String {
+        format!("etcdctl --endpoints {} member list", self.endpoints)
+    }
+
+    fn remove(&self, member: &EtcdMember) -> String {
+        let (endpoints, id) = (&self.endpoints, member.id);
+        format!("etcdctl --endpoints {endpoints} member remove {id:x}")
+    }
+
+    fn add(&self, own: &Own) -> String {
+        format!(
+            "etcdctl --endpoints {} member add {} --peer-urls={}",
+            self.endpoints, own.name, own.peer
+        )
+    }
+}
+
+fn lost(own: &Own, orders: &Orders, member: &EtcdMember) -> Wait {
     let text = format!(
         "etcd's member {name} has run before, and its data is not in {data}. Bring the data back; or, if it is \
          lost and nothing else runs as {name}, have the others forget it and take it in anew, by these two \
-         commands, on any machine; it is started when they are done:\n\
-         etcdctl --endpoints http://{client} member remove {id:x}\n{add}",
+         commands, on any machine; it is started when they are done:\n{remove}\n{add}",
         name = own.name,
         data = own.data.display(),
-        client = other.client,
-        id = member.id,
-        add = add(own, other),
+        remove = orders.remove(member),
+        add = orders.add(own),
     );
     Wait {
         text,
@@ -159,18 +197,49 @@ fn lost(own: &Own, other: &Other, member: &EtcdMember) -> Wait {
     }
 }
 
-fn removed(own: &Own, other: &Other) -> Wait {
-    let text = format!(
-        "there is an etcd, and {} with {} is none of its members. This command takes it in, on any machine; it is \
-         started when that is done:\n{}",
-        own.name,
-        own.peer,
-        add(own, other),
-    );
+/// What is to be done after the commands.
+const AFTERWARDS: &str = "Then see that etcd.members is the same in the configuration of all machines: each reads it at \
+                          its start. A node takes the place of the former one where an empty file `take-over` is \
+                          in its `directory` when it starts (docs/deployment.md: A machine that is replaced)";
+
+/// The etcd that there is does not know this member. Where it knows one that the list does not have, a machine that
+/// is gone for good may be that: etcd takes nobody in beside a member that does not answer, so that one goes first.
+fn no_member(own: &Own, orders: &Orders, members: &[EtcdMember]) -> Wait {
+    let (name, peer, add) = (&own.name, &own.peer, orders.add(own));
+    let intro = format!("there is an etcd, and {name} with {peer} is none of its members");
+    let unlisted = members.iter().filter(|member| !own.lists(member));
+    let unlisted: Vec<&EtcdMember> = unlisted.collect();
+    let text = if unlisted.is_empty() {
+        format!(
+            "{intro}. This command takes it in, on any machine; it is started when that is done:\n{add}"
+        )
+    } else {
+        let who = unlisted.iter().map(|member| described(member));
+        let who = who.collect::<Vec<_>>().join(" and ");
+        let remove = unlisted.iter().map(|member| orders.remove(member) + "\n");
+        format!(
+            "{intro}; {who} is one, and is not in etcd.members here. If that machine runs, correct etcd.members or \
+             this machine's name. If it is gone for good and this machine takes its place, give these commands, in \
+             this order, on any machine; etcd is started here when they are done:\n{list}\n{remove}{add}\n{AFTERWARDS}",
+            list = orders.list(),
+            remove = remove.collect::<String>(),
+        )
+    };
     Wait {
         text,
         wants_operator: true,
     }
+}
+
+/// A member as `etcdctl member list` shows it. One that was added and never ran has no name.
+fn described(member: &EtcdMember) -> String {
+    let (id, name, urls) = (member.id, &member.name, member.peer_urls.join(", "));
+    let name = if name.is_empty() {
+        "one without a name"
+    } else {
+        name
+    };
+    format!("{name} with {urls} (member {id:x})")
 }
 
 fn leaderless(own: &Own, other: &Other) -> Wait {
@@ -223,11 +292,15 @@ mod tests {
     const NEVER: &[&str] = &[];
     const RAN: &[&str] = &["http://client"];
 
+    fn url(place: u64) -> String {
+        format!("http://192.0.2.{place}:2380")
+    }
+
     fn member(id: u64, name: &str, place: u64, client_urls: &[&str]) -> EtcdMember {
         EtcdMember {
             id,
             name: name.to_owned(),
-            peer_urls: vec![format!("http://192.0.2.{place}:2380")],
+            peer_urls: vec![url(place)],
             client_urls: client_urls.iter().map(|&url| url.to_owned()).collect(),
         }
     }
@@ -247,6 +320,7 @@ mod tests {
         Own {
             name: "n3".to_owned(),
             peer: "http://192.0.2.3:2380".to_owned(),
+            listed: (1..=3).map(url).collect(),
             data: "/d/etcd/data".into(),
             consent: "/d/etcd/new".into(),
             consented: false,
@@ -340,9 +414,54 @@ mod tests {
         let two = three(member(0, "", 3, NEVER))[..2].to_vec();
         let wait = waits(Heard::Agreed(two), Heard::Silent);
         assert!(wait.wants_operator);
+        let text = wait.to_string();
         assert!(
-            wait.to_string()
-                .contains("192.0.2.1:2379 member add n3 --peer-urls=")
+            text.contains("192.0.2.1:2379 member add n3 --peer-urls="),
+            "{text}"
+        );
+        assert!(
+            !text.contains("member remove"),
+            "nobody else is gone: {text}"
+        );
+    }
+
+    /// etcd takes nobody in while a member that is gone for good is on its list: that one is removed first, by
+    /// members that live.
+    #[test]
+    fn a_member_at_another_address_takes_the_place_of_one_that_is_gone() {
+        let agreed = || Heard::Agreed(three(member(0xcafe, "n3", 9, RAN)));
+        let wait = waits(agreed(), agreed());
+        assert!(wait.wants_operator);
+        let text = wait.to_string();
+        let commands: Vec<_> = text
+            .lines()
+            .filter(|line| line.starts_with("etcdctl "))
+            .collect();
+        let to = "etcdctl --endpoints http://192.0.2.1:2379,http://192.0.2.2:2379 member";
+        let expected = [
+            "list",
+            "remove cafe",
+            "add n3 --peer-urls=http://192.0.2.3:2380",
+        ];
+        assert_eq!(commands, expected.map(|what| format!("{to} {what}")));
+        for part in [
+            "n3 with http://192.0.2.9:2380",
+            "gone for good",
+            "etcd.members",
+            "`take-over`",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        // One that was added, and never ran, has no name; it blocks the others all the same.
+        let agreed = Heard::Agreed(three(member(0xcafe, "", 9, NEVER)));
+        let text = waits(Heard::Silent, agreed).to_string();
+        assert!(
+            text.contains("192.0.2.2:2379 member remove cafe\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("one without a name with http://192.0.2.9:2380"),
+            "{text}"
         );
     }
 
