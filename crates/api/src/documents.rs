@@ -35,10 +35,13 @@ pub use stalls::{
 };
 
 /// How a volume, or the cluster, is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
     /// Everything is served, with all its copies.
+    #[default]
     Healthy,
     /// Everything is served, something with fewer good copies than its policy says.
     Degraded,

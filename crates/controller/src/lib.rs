@@ -374,11 +374,7 @@ fn unfinished(inventory: &Inventory, name: &VolumeName) -> Option<(Revision, usi
 impl Api for Controller {
     async fn status(&self) -> Result<Status, Problem> {
         let seen = self.view().await?;
-        let mut status = view::status(&seen.0, &seen.1);
-        let local = self.local.as_ref();
-        let own = local.and_then(|local| view::rejected_alert(&local.borrow()));
-        status.alerts.splice(0..0, own);
-        Ok(status)
+        Ok(view::status(&seen.0, &seen.1))
     }
 
     async fn nodes(&self) -> Result<NodeList, Problem> {
@@ -388,13 +384,7 @@ impl Api for Controller {
 
     async fn explain(&self) -> Result<Explanation, Problem> {
         match (self.view().await, &self.local) {
-            (Ok(seen), local) => {
-                let mut explanation = view::explain(&seen.0, &seen.1);
-                let local = local.as_ref();
-                let own = local.and_then(|local| view::rejected(&local.borrow()));
-                explanation.nodes.splice(0..0, own);
-                Ok(explanation)
-            }
+            (Ok(seen), _) => Ok(view::explain(&seen.0, &seen.1)),
             // One node says at least what it knows by itself.
             (Err(problem), Some(local)) if problem.kind == ProblemKind::Unavailable => {
                 Ok(view::unreached(&local.borrow()))

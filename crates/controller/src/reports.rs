@@ -28,6 +28,8 @@ pub(crate) struct Reports {
     nodes: BTreeMap<NodeId, Report>,
     /// For how long it was waited for nodes that did not answer, when all others had.
     waited: Duration,
+    /// What the node in this process says, where another one is the node of its number.
+    rejected: Option<Box<LocalReport>>,
 }
 
 #[derive(Clone, Debug)]
@@ -123,7 +125,21 @@ impl Reports {
         Self {
             nodes: nodes.collect(),
             waited: Duration::ZERO,
+            rejected: None,
         }
+    }
+
+    /// With what the node in this process says, which is none of the cluster's.
+    pub(crate) fn beside(self, rejected: Option<LocalReport>) -> Self {
+        Self {
+            rejected: rejected.map(Box::new),
+            ..self
+        }
+    }
+
+    /// What the node in this process says, if it is none of the cluster's because another one has its number.
+    pub(crate) fn rejected(&self) -> Option<&LocalReport> {
+        self.rejected.as_deref()
     }
 
     pub(crate) fn is_up(&self, node: NodeId) -> bool {

@@ -82,7 +82,8 @@ impl Controller {
     pub(crate) async fn read_all(&self) -> Result<Seen, Problem> {
         let inventory = self.read_metadata().await?;
         let reports = Reports::collect(&inventory, self.registered_report()).await;
-        Ok((inventory, reports))
+        let rejected = self.report().filter(|report| report.rejected.is_some());
+        Ok((inventory, reports.beside(rejected)))
     }
 
     /// The report of the node in this process, unless another process has its number, and is that node.

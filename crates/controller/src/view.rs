@@ -7,10 +7,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::documents::{
-    AbsentReplica, Alert, Health, Joining, LocalJoining, LocalReport, LocalSlice, Node, NodeCounts,
-    NodeDetails, NodeList, NodeSlice, NodeStanding, NodeState, ReplicaRole, Resync, Room,
-    RoomLevel, Severity, Slice, Status, SyncWork, ToMove, Volume, VolumeCounts, VolumeList,
-    VolumeSummary,
+    AbsentReplica, Alert, Health, Joining, LocalJoining, LocalSlice, Node, NodeCounts, NodeDetails,
+    NodeList, NodeSlice, NodeStanding, NodeState, ReplicaRole, Resync, Room, Severity, Slice,
+    Status, SyncWork, ToMove, Volume, VolumeCounts, VolumeList, VolumeSummary,
 };
 use holdfast_control::{Inventory, Part};
 use holdfast_model::record::{
@@ -21,6 +20,7 @@ use holdfast_model::{NodeId, Policy, SliceId};
 use crate::reports::Reports;
 use crate::steering::unix_seconds;
 
+mod alerts;
 mod causes;
 mod device_findings;
 mod drain;
@@ -34,129 +34,59 @@ mod work;
 
 use work::{Missing, MissingState};
 
-pub(crate) use explain::{explain, rejected, unreached};
+pub(crate) use explain::{explain, unreached};
 
 pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
-    let mut nodes = NodeCounts::default();
-    let mut worst = Health::Healthy;
-    let mut pool = Room::default();
-    let mut alerts = Vec::new();
-    for node in inventory.nodes.values() {
-        let standing = standing(inventory, node.node);
-        if standing == NodeStanding::Removed {
-            continue;
-        }
-        if standing == NodeStanding::Waiting {
-            alerts.push(waiting(node));
-            continue;
-        }
-        nodes.total += 1;
-        let room = reports.room(node.node);
-        if let Some(room) = room {
-            nodes.up += 1;
-            pool.bytes = pool.bytes.saturating_add(room.bytes);
-            pool.used_bytes = pool.used_bytes.saturating_add(room.used_bytes);
-        }
-        alerts.extend(node_alert(node, reports));
-        alerts.extend(device_findings::alerts(reports, node));
-        let fit =
-            reports.is_open(node.node) && room.is_some_and(|room| room.level() < RoomLevel::Full);
-        if !fit {
-            worst = worst.max(Health::Degraded);
-        }
-    }
+    let explanation = explain(inventory, reports);
+    let mut health = alerts::health(&explanation);
+    let mut alerts = alerts::of(&explanation, reports);
+    let (nodes, pool) = nodes_up(inventory, reports);
     let mut volumes = VolumeCounts::default();
     for volume in inventory.volumes.values() {
         let healths = slice_healths(inventory, reports, &volume.record);
-        let health = worst_of(&healths);
-        worst = worst.max(health);
+        let of_volume = worst_of(&healths);
+        health = health.max(of_volume);
         alerts.extend(volume_alert(&volume.record, &healths));
         alerts.extend(sites::alert(inventory, reports, &volume.record));
         volumes.total += 1;
-        match health {
+        match of_volume {
             Health::Healthy => volumes.healthy += 1,
             Health::Degraded => volumes.degraded += 1,
             Health::Unavailable => volumes.unavailable += 1,
         }
     }
-    alerts.extend(metadata_alert(inventory, reports));
     alerts.sort_by_key(|alert| Reverse(alert.severity));
     let records = inventory.volumes.values().map(|volume| &volume.record);
     let promised = records.map(|record| record.bytes * record.policy.copies() as u64);
     Status {
         cluster: inventory.cluster.record.cluster.to_string(),
-        health: worst,
+        health,
         nodes,
         volumes,
         pool,
         promised_bytes: promised.sum(),
-        protection: explain::protection(inventory, reports),
+        protection: explanation.protection,
         alerts,
         revision: inventory.revision.0,
     }
 }
 
-/// That the metadata takes no change, if any node says so: it is told once.
-fn metadata_alert(inventory: &Inventory, reports: &Reports) -> Option<Alert> {
-    let mut nodes = inventory.nodes.keys();
-    nodes
-        .any(|node| reports.metadata_full(*node))
-        .then(|| Alert {
-            severity: Severity::Error,
-            subject: "metadata".to_owned(),
-            detail: format!(
-                "{}: {}",
-                node_findings::METADATA_FULL,
-                node_findings::METADATA_ROOM
-            ),
-        })
-}
-
-/// What there is to know about a node.
-fn node_alert(node: &NodeRecord, reports: &Reports) -> Option<Alert> {
-    let (severity, detail) = match reports.room(node.node) {
-        None => (Severity::Warning, "down".to_owned()),
-        Some(_) if !reports.is_open(node.node) => {
-            let detail = "its devices are not open, or have failed; its log tells";
-            (Severity::Error, detail.to_owned())
+/// The nodes of the cluster, counted, and the room on those that are up.
+fn nodes_up(inventory: &Inventory, reports: &Reports) -> (NodeCounts, Room) {
+    let (mut nodes, mut pool) = (NodeCounts::default(), Room::default());
+    for node in inventory.nodes.keys() {
+        let standing = standing(inventory, *node);
+        if matches!(standing, NodeStanding::Removed | NodeStanding::Waiting) {
+            continue;
         }
-        Some(room) => match room.level() {
-            RoomLevel::Roomy => return None,
-            RoomLevel::Low => {
-                let percent = room.used_percent();
-                (Severity::Warning, format!("{percent} % full"))
-            }
-            RoomLevel::Full => {
-                let detail = "full; writes that need more room than is left are refused";
-                (Severity::Error, detail.to_owned())
-            }
-        },
-    };
-    Some(Alert {
-        severity,
-        subject: format!("node {}", node.name),
-        detail,
-    })
-}
-
-/// A node that is no part of the cluster yet.
-fn waiting(node: &NodeRecord) -> Alert {
-    let name = &node.name;
-    Alert {
-        severity: Severity::Warning,
-        subject: format!("node {name}"),
-        detail: format!("waits to be admitted: `holdfast node add {name}`"),
+        nodes.total += 1;
+        if let Some(room) = reports.room(*node) {
+            nodes.up += 1;
+            pool.bytes = pool.bytes.saturating_add(room.bytes);
+            pool.used_bytes = pool.used_bytes.saturating_add(room.used_bytes);
+        }
     }
-}
-
-/// The node in this process, where another process is the one of its number.
-pub(crate) fn rejected_alert(report: &LocalReport) -> Option<Alert> {
-    let rejected = report.rejected.as_ref()?;
-    Some(Alert {
-        severity: Severity::Error,
-        subject: format!("this node, {}", report.name),
-        detail: format!("not registered: {rejected}"),
-    })
+    (nodes, pool)
 }
 
 /// What a node is to the cluster.
@@ -449,7 +379,7 @@ fn slice_health(reports: &Reports, record: &SliceRecord, policy: Policy) -> Heal
     if server(reports, record).is_none() {
         return Health::Unavailable;
     }
-    let all_up = record.in_sync().all(|node| reports.is_up(node));
+    let all_up = record.in_sync().all(|node| reports.is_open(node));
     let all_good = reports
         .replicas(record.slice)
         .filter(|(node, _)| record.in_sync().any(|other| other == *node))

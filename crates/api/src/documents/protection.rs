@@ -100,6 +100,9 @@ pub struct Remedy {
 pub struct Finding {
     /// What kind of thing is wrong.
     pub kind: FindingKind,
+    /// How the cluster, or the volume, is at best as long as this is so.
+    #[serde(default)]
+    pub health: Health,
     /// What is wrong.
     pub what: String,
     /// Of a volume: how many of its slices it is about; else zero.

@@ -37,8 +37,8 @@ pub(crate) enum Cause {
         /// Some other copy has none.
         is_mended: bool,
     },
-    /// A copy counts as good, and its node does not answer.
-    Silent { node: NodeId },
+    /// A copy counts as good, and its node does not answer; or it is up, and has not opened its devices.
+    Silent { node: NodeId, is_up: bool },
     /// A copy is on a node that is down.
     Down { node: NodeId, prospect: Prospect },
     /// A copy is being brought up to date, or waits for its turn.
@@ -128,8 +128,11 @@ fn of_slice(
     let mut causes = Vec::new();
     causes.extend(stuck(server).map(|lost| (Cause::WritesWait { lost }, None)));
     causes.extend(bad(reports, record).map(|cause| (cause, None)));
-    let silent = record.in_sync().filter(|node| !reports.is_up(*node));
-    causes.extend(silent.map(|node| (Cause::Silent { node }, None)));
+    let silent = record.in_sync().filter(|node| !reports.is_open(*node));
+    causes.extend(silent.map(|node| {
+        let is_up = reports.is_up(node);
+        (Cause::Silent { node, is_up }, None)
+    }));
     let missing = work::missing(inventory, reports, record);
     let wanted = record.in_sync().count() + missing.len();
     // One that is to go does not count; one that is on its way elsewhere does.

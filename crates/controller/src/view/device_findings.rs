@@ -1,8 +1,6 @@
 //! What there is to know about the devices of a node: those that it does without, and those that are drained.
 
-use holdfast_api::documents::{
-    Alert, Device, DeviceState, Finding, FindingKind, Remedy, Severity, Wait,
-};
+use holdfast_api::documents::{Device, DeviceState, Finding, FindingKind, Remedy, Wait};
 use holdfast_model::record::NodeRecord;
 
 use super::explain::{remedy, wait};
@@ -16,17 +14,6 @@ pub(crate) fn of(reports: &Reports, record: &NodeRecord) -> impl Iterator<Item =
         _ if device.is_absent => Some(absent(&record.name, device)),
         DeviceState::Draining | DeviceState::Leaving => Some(draining(&record.name, device, all)),
         _ => None,
-    })
-}
-
-/// What is told with the cluster's health.
-pub(crate) fn alerts(reports: &Reports, record: &NodeRecord) -> impl Iterator<Item = Alert> {
-    let devices = reports.devices(record.node).iter();
-    let absent = devices.filter(|device| device.is_absent);
-    absent.map(|device| Alert {
-        severity: Severity::Error,
-        subject: format!("node {}", record.name),
-        detail: format!("{} {}", called(device), how(device)),
     })
 }
 

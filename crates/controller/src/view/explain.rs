@@ -22,7 +22,7 @@ use crate::reports::Reports;
 
 /// Why the cluster is not healthy.
 pub(crate) fn explain(inventory: &Inventory, reports: &Reports) -> Explanation {
-    let mut nodes = Vec::new();
+    let mut nodes: Vec<NodeFindings> = reports.rejected().and_then(rejected).into_iter().collect();
     for node in inventory.nodes.values() {
         let findings = node_findings::of(inventory, reports, node);
         if !findings.is_empty() {
@@ -55,15 +55,11 @@ pub(crate) fn unreached(report: &LocalReport) -> Explanation {
         report.slices.len()
     );
     let finding = Finding {
-        kind: FindingKind::MetadataLost,
-        what,
-        slices: 0,
-        indexes: String::new(),
-        work: None,
         waits_for: vec![wait("the metadata to answer")],
         remedies: vec![remedy(
             "start the nodes and witnesses that keep the metadata: more than half of them have to be up",
         )],
+        ..node_findings::finding(FindingKind::MetadataLost, what)
     };
     let waits_for = finding.waits_for.clone();
     Explanation {
@@ -80,7 +76,7 @@ pub(crate) fn unreached(report: &LocalReport) -> Explanation {
 }
 
 /// What the node in this process knows of itself, where another process is the node of its number.
-pub(crate) fn rejected(report: &LocalReport) -> Option<NodeFindings> {
+fn rejected(report: &LocalReport) -> Option<NodeFindings> {
     let Rejected { why, remedies } = report.rejected.clone()?;
     let finding = Finding {
         waits_for: vec![wait("an operator")],
@@ -139,13 +135,12 @@ fn of_volume(
     let health = worst_of(&slice_healths(inventory, reports, volume));
     let groups = causes::of_volume(inventory, reports, volume);
     let causes = groups.iter().map(|(cause, group)| Finding {
-        kind: kind(cause),
-        what: what(inventory, volume, cause, group),
         slices: u32::try_from(group.indexes.len()).unwrap_or(u32::MAX),
         indexes: runs(&group.indexes),
         work: (!group.missing.is_empty()).then(|| work::sum(reports, &group.missing)),
         waits_for: waits_for(inventory, reports, cause, group),
         remedies: remedies(inventory, cause),
+        ..node_findings::finding(kind(cause), what(inventory, volume, cause, group))
     });
     let mut findings: Vec<Finding> = causes.collect();
     findings.extend(sites::of_volume(inventory, reports, volume));
@@ -181,9 +176,14 @@ fn what(inventory: &Inventory, volume: &VolumeRecord, cause: &Cause, group: &Gro
             group.bad_blocks,
             names(inventory, on)
         ),
-        Cause::Silent { node } => format!(
-            "{} does not answer, and its copy counts as good still",
-            name(inventory, *node)
+        Cause::Silent { node, is_up } => format!(
+            "{} {}, and its copy counts as good still",
+            name(inventory, *node),
+            if *is_up {
+                "has not opened its devices"
+            } else {
+                "does not answer"
+            }
         ),
         Cause::Down { node, .. } => format!(
             "{} is down, and with it one of the copies of {policy}",
@@ -229,7 +229,13 @@ fn waits_for(inventory: &Inventory, reports: &Reports, cause: &Cause, group: &Gr
                 format!("the bad blocks on {on} to be written anew: no copy is known to have them")
             })]
         }
-        Cause::Silent { node } => vec![wait(format!("{} to answer", name(inventory, *node)))],
+        Cause::Silent { node, is_up: false } => {
+            vec![wait(format!("{} to answer", name(inventory, *node)))]
+        }
+        Cause::Silent { node, is_up: true } => {
+            let node = name(inventory, *node);
+            vec![wait(format!("{node} to open its devices"))]
+        }
         Cause::Down { node, prospect } => vec![down(&name(inventory, *node), *prospect)],
         Cause::Syncing {
             node,
@@ -298,7 +304,10 @@ fn remedies(inventory: &Inventory, cause: &Cause) -> Vec<Remedy> {
             "start nodes that are down and may have the blocks; else write them anew from the hosts: \
              reading one of them is a MEDIUM ERROR with its address until then",
         )],
-        Cause::Silent { node } => vec![start(&name(inventory, *node))],
+        Cause::Silent { node, is_up: false } => vec![start(&name(inventory, *node))],
+        Cause::Silent { node, is_up: true } => {
+            vec![node_findings::look_into_log(&name(inventory, *node))]
+        }
         Cause::Down { node, prospect } => {
             let delay = inventory.settings.record.repair_delay_seconds;
             when_down(&name(inventory, *node), *prospect, delay)

@@ -1,12 +1,13 @@
 //! What there is to know about a node, apart from what follows from it for volumes.
 
 use holdfast_api::documents::{
-    Finding, FindingKind, LocalMetadata, NodeStanding, Remedy, RoomLevel,
+    Finding, FindingKind, Health, LocalMetadata, NodeStanding, Remedy, RoomLevel,
 };
 use holdfast_control::Inventory;
 use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
 
+use super::alerts::weight;
 use super::explain::{metadata_words, remedy, start, wait};
 use super::{device_findings, drain, standing};
 use crate::reports::Reports;
@@ -46,6 +47,7 @@ pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
 pub(crate) fn finding(kind: FindingKind, what: String) -> Finding {
     Finding {
         kind,
+        health: weight(kind),
         what,
         slices: 0,
         indexes: String::new(),
@@ -137,14 +139,19 @@ fn down(reports: &Reports, node: NodeId, name: &str) -> Finding {
 fn shut(name: &str) -> Finding {
     Finding {
         waits_for: vec![wait(format!("{name} to open its devices"))],
-        remedies: vec![remedy(format!(
-            "look into the log of {name} for what is wrong with them"
-        ))],
+        remedies: vec![look_into_log(name)],
         ..finding(
             FindingKind::DevicesFailed,
-            "its devices are not open, or have failed".to_owned(),
+            "its devices are not open, or have failed; its log tells".to_owned(),
         )
     }
+}
+
+/// About a node whose devices are not open.
+pub(crate) fn look_into_log(name: &str) -> Remedy {
+    remedy(format!(
+        "look into the log of {name} for what is wrong with its devices"
+    ))
 }
 
 fn astray(name: &str, metadata: LocalMetadata) -> Finding {
@@ -176,13 +183,16 @@ fn metadata_full() -> Finding {
 
 fn full(reports: &Reports, node: NodeId, name: &str) -> Option<Finding> {
     let room = reports.room(node).filter(|_| reports.is_open(node))?;
-    let what = match room.level() {
+    let (health, what) = match room.level() {
         RoomLevel::Roomy => return None,
-        RoomLevel::Low => format!("{} % of its room are used", room.used_percent()),
+        RoomLevel::Low => {
+            let used = format!("{} % of its room are used", room.used_percent());
+            (Health::Healthy, used)
+        }
         RoomLevel::Full => {
-            "it is full: writes that need more room than is left are refused, and no copy can be made \
-             there"
-                .to_owned()
+            let full = "full: writes that need more room than is left are refused, and no copy can be made \
+                        there";
+            (weight(FindingKind::NoRoom), full.to_owned())
         }
     };
     let space = remedy(format!(
@@ -193,6 +203,7 @@ fn full(reports: &Reports, node: NodeId, name: &str) -> Option<Finding> {
         "holdfast volume delete NAME".to_owned(),
     );
     Some(Finding {
+        health,
         remedies: vec![space, delete],
         ..finding(FindingKind::NoRoom, what)
     })

@@ -10,6 +10,7 @@ use holdfast_model::NodeId;
 use holdfast_model::record::{SliceRecord, VolumeRecord};
 
 use super::explain::{add_node, runs, wait};
+use super::node_findings::finding;
 use super::{slice_health, slice_used_bytes};
 use crate::reports::Reports;
 
@@ -35,16 +36,17 @@ pub(crate) fn of_volume(
         let stage = stage(inventory, reports, slice, &others);
         stages.entry(stage).or_default().push(slice.slice.index);
     }
-    let finding = |(stage, indexes): (Stage, Vec<u32>)| Finding {
-        kind: FindingKind::SharedSite,
-        what: "copies are in one site, and another site has none".to_owned(),
+    let told = |(stage, indexes): (Stage, Vec<u32>)| Finding {
         slices: u32::try_from(indexes.len()).unwrap_or(u32::MAX),
         indexes: runs(&indexes),
-        work: None,
         waits_for: vec![waits_for(stage)],
         remedies: remedies(stage),
+        ..finding(
+            FindingKind::SharedSite,
+            "copies are in one site, and another site has none".to_owned(),
+        )
     };
-    stages.into_iter().map(finding).collect()
+    stages.into_iter().map(told).collect()
 }
 
 /// What to tell of a volume in one line.

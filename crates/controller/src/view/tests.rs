@@ -190,7 +190,7 @@ fn a_lost_node_degrades_and_a_lost_primary_stops() {
     assert_eq!(
         said(&cluster),
         [
-            "warning: node n2: down",
+            "warning: node n2: down: it does not answer",
             "warning: volume demo: 2 of 2 slices lack a good copy"
         ]
     );
@@ -252,7 +252,7 @@ fn the_room_of_all_nodes_is_told_and_where_it_ends() {
         used_bytes: 905 << 20,
     };
     assert_eq!((cluster.health, cluster.pool), (Health::Healthy, pool));
-    assert_eq!(said(&cluster), ["warning: node n2: 87 % full"]);
+    assert_eq!(said(&cluster), ["warning: node n2: 87 % of its room are used"]);
     let listed = nodes(&inventory, &reports).nodes;
     assert_eq!(listed[1].room.map(|room| room.used_bytes), Some(low));
     let reports = Reports::of([up(1, 0), up(2, 1 << 30), up(3, 5 << 20)]);
@@ -260,7 +260,10 @@ fn the_room_of_all_nodes_is_told_and_where_it_ends() {
     assert_eq!(cluster.health, Health::Degraded);
     assert_eq!(
         said(&cluster),
-        ["error: node n2: full; writes that need more room than is left are refused"]
+        [
+            "error: node n2: full: writes that need more room than is left are refused, and no copy can be made \
+             there"
+        ]
     );
 }
 
@@ -334,4 +337,5 @@ fn a_returning_replica_is_told_with_its_progress() {
 }
 
 mod explanations;
+mod health;
 mod progress;

@@ -198,6 +198,7 @@ mod tests {
     fn an_explanation_says_what_is_wrong_and_what_helps() {
         let finding = Finding {
             kind: FindingKind::NodeDown,
+            health: Health::Degraded,
             what: "n3 is down, and with it one of the copies of mirror2".to_owned(),
             slices: 5,
             indexes: "0-3 7".to_owned(),

@@ -1,0 +1,116 @@
+//! How the cluster is, and what an administrator is told at once: both follow from the findings, of which
+//! [`explain`](super::explain) is the one source.
+//!
+//! Invariants:
+//! - the cluster is no better than any finding says;
+//! - what makes it worse is told: a volume's findings with the volume, every other one by an alert of its own.
+
+use holdfast_api::documents::{Alert, Explanation, Finding, FindingKind, Health, Severity};
+
+use super::node_findings::{METADATA_FULL, METADATA_ROOM};
+use crate::reports::Reports;
+
+/// How the cluster, or a volume, is at best as long as something of this kind is so. Of room that is low, and not
+/// full, it is less.
+pub(super) const fn weight(kind: FindingKind) -> Health {
+    match kind {
+        FindingKind::NotServed => Health::Unavailable,
+        FindingKind::WritesWait
+        | FindingKind::NodeDown
+        | FindingKind::NodeSilent
+        | FindingKind::Syncing
+        | FindingKind::BadBlocks
+        | FindingKind::NoPlace
+        | FindingKind::DevicesFailed
+        | FindingKind::DeviceAbsent
+        | FindingKind::NoRoom
+        | FindingKind::MetadataLost
+        | FindingKind::NotRegistered
+        | FindingKind::MetadataFull => Health::Degraded,
+        // What an operator has ordered, or nothing is lacking for.
+        FindingKind::SharedSite
+        | FindingKind::DeviceDraining
+        | FindingKind::NotAdmitted
+        | FindingKind::Maintenance
+        | FindingKind::Draining => Health::Healthy,
+    }
+}
+
+/// How the cluster is, by all that there is to know.
+pub(super) fn health(explanation: &Explanation) -> Health {
+    let nodes = explanation.nodes.iter().flat_map(|node| &node.findings);
+    let volumes = explanation.volumes.iter();
+    let volumes = volumes.flat_map(|volume| &volume.findings);
+    let healths = nodes.chain(volumes).map(|finding| finding.health);
+    healths.max().unwrap_or_default()
+}
+
+/// What there is to tell of nodes, and of what keeps the metadata.
+pub(super) fn of(explanation: &Explanation, reports: &Reports) -> Vec<Alert> {
+    let mut alerts = Vec::new();
+    let own = reports.rejected().map(|own| own.name.as_str());
+    let mut is_full = false;
+    for node in &explanation.nodes {
+        for finding in &node.findings {
+            is_full |= finding.kind == FindingKind::MetadataFull;
+            let subject = match (finding.kind, own) {
+                (FindingKind::NotRegistered, Some(own)) => format!("this node, {own}"),
+                _ => format!("node {}", node.node),
+            };
+            alerts.extend(alert(subject, finding));
+        }
+    }
+    // Whoever says it, there is one metadata: it is told once.
+    alerts.extend(is_full.then(|| Alert {
+        severity: Severity::Error,
+        subject: "metadata".to_owned(),
+        detail: format!("{METADATA_FULL}: {METADATA_ROOM}"),
+    }));
+    alerts
+}
+
+/// What is told at once of a finding, if anything is.
+fn alert(subject: String, finding: &Finding) -> Option<Alert> {
+    let what = finding.what.as_str();
+    let remedies = || {
+        let remedies = finding.remedies.iter();
+        let words: Vec<&str> = remedies.map(|remedy| remedy.what.as_str()).collect();
+        words.join("; or ")
+    };
+    let (severity, detail) = match finding.kind {
+        FindingKind::NodeDown => (Severity::Warning, format!("down: {what}")),
+        FindingKind::NotAdmitted => {
+            let add = finding.remedies.first()?.command.as_deref()?;
+            let detail = format!("waits to be admitted: `{add}`");
+            (Severity::Warning, detail)
+        }
+        FindingKind::NotRegistered => {
+            let detail = format!("not registered: {what}: {}", remedies());
+            (Severity::Error, detail)
+        }
+        FindingKind::NoRoom if finding.health == Health::Healthy => {
+            (Severity::Warning, what.to_owned())
+        }
+        FindingKind::NoRoom
+        | FindingKind::DevicesFailed
+        | FindingKind::DeviceAbsent
+        | FindingKind::MetadataLost => (Severity::Error, what.to_owned()),
+        // Told once for all nodes, with its volume, or ordered by an operator.
+        FindingKind::MetadataFull
+        | FindingKind::NotServed
+        | FindingKind::WritesWait
+        | FindingKind::NodeSilent
+        | FindingKind::Syncing
+        | FindingKind::BadBlocks
+        | FindingKind::NoPlace
+        | FindingKind::SharedSite
+        | FindingKind::DeviceDraining
+        | FindingKind::Maintenance
+        | FindingKind::Draining => return None,
+    };
+    Some(Alert {
+        severity,
+        subject,
+        detail,
+    })
+}

@@ -1,0 +1,112 @@
+//! The cluster is no better than anything that there is to know of it.
+
+use holdfast_api::documents::{Device, DeviceState, DeviceTier, LocalMetadata, Rejected};
+
+use super::*;
+
+/// Two slices, on nodes 1 and 2.
+fn whole() -> Inventory {
+    inventory(vec![slice_record(0, &BOTH), slice_record(1, &BOTH)])
+}
+
+fn well(node: u16) -> LocalReport {
+    let slices = [0, 1].map(|index| local_slice(index, 5, node == 1, 1));
+    LocalReport {
+        room: Room {
+            bytes: 1 << 40,
+            used_bytes: 0,
+        },
+        ..local(node, if node < 3 { slices.into() } else { Vec::new() })
+    }
+}
+
+/// All are well but the third, which is as it is made.
+fn third(make: impl FnOnce(&mut LocalReport)) -> Status {
+    let mut third = well(3);
+    make(&mut third);
+    status(&whole(), &Reports::of([well(1), well(2), third]))
+}
+
+/// It holds no copy, and the cluster is not well all the same.
+#[test]
+fn what_is_wrong_with_a_node_makes_the_cluster_worse_and_is_told() {
+    let all = third(|_| ());
+    assert_eq!((all.health, said(&all)), (Health::Healthy, vec![]));
+    let missing = third(|report| {
+        report.devices.push(Device {
+            number: 1,
+            path: "/dev/sdb".to_owned(),
+            tier: DeviceTier::Flash,
+            state: DeviceState::Missing,
+            journal: false,
+            journal_room: false,
+            is_absent: true,
+            bytes: 1 << 30,
+            used_bytes: 0,
+            bytes_per_second: 0,
+            seconds_left: None,
+        });
+    });
+    let device = "error: node n3: device 1 (/dev/sdb) is missing; nothing of it is lacking";
+    let unreached = third(|report| report.metadata = LocalMetadata::Unreached);
+    let metadata = "error: node n3: it does not reach the metadata";
+    let full = third(|report| report.metadata_full = true);
+    for (status, told) in [
+        (missing, device),
+        (unreached, metadata),
+        (full, "error: metadata: is full:"),
+    ] {
+        assert_eq!(status.health, Health::Degraded, "{told}");
+        let said = said(&status);
+        assert!(said.len() == 1 && said[0].starts_with(told), "{said:?}");
+    }
+}
+
+#[test]
+fn a_node_that_is_not_registered_makes_the_cluster_worse() {
+    let rejected = LocalReport {
+        name: "n4".to_owned(),
+        rejected: Some(Rejected {
+            why: "number 1 is node n1's".to_owned(),
+            remedies: vec!["choose another number".to_owned(), "remove n1".to_owned()],
+        }),
+        ..LocalReport::default()
+    };
+    let reports = Reports::of([well(1), well(2), well(3)]).beside(Some(rejected));
+    let status = status(&whole(), &reports);
+    assert_eq!(status.health, Health::Degraded);
+    assert_eq!(
+        said(&status),
+        [
+            "error: this node, n4: not registered: number 1 is node n1's: choose another number; or remove n1"
+        ]
+    );
+}
+
+/// What counts as good is not served from there.
+#[test]
+fn a_copy_whose_node_has_not_opened_its_devices_is_not_good() {
+    let shut = LocalReport {
+        open: false,
+        slices: Vec::new(),
+        ..well(2)
+    };
+    let reports = Reports::of([well(1), shut, well(3)]);
+    let inventory = whole();
+    let document = volume(&inventory, &reports, record(&inventory));
+    assert_eq!(document.health, Health::Degraded);
+    let found = explain(&inventory, &reports).volumes.remove(0).findings;
+    assert_eq!(
+        found[0].what,
+        "n2 has not opened its devices, and its copy counts as good still"
+    );
+    assert!(found[0].remedies[0].what.contains("log of n2"), "{found:?}");
+}
+
+/// Orders of an operator, and room that is low, are told and are no harm.
+#[test]
+fn what_lacks_nothing_is_no_harm() {
+    let low = third(|report| report.room.used_bytes = report.room.bytes / 10 * 9);
+    assert_eq!(low.health, Health::Healthy);
+    assert_eq!(said(&low), ["warning: node n3: 89 % of its room are used"]);
+}
