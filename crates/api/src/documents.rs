@@ -13,6 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 mod devices;
 mod local;
 mod members;
+mod metadata;
 mod protection;
 mod scrub;
 mod stalls;
@@ -25,6 +26,7 @@ pub use members::{
     NodeChange, NodeDetails, NodeOrder, NodeSlice, NodeStanding, ReplicaRole, Settings,
     SettingsChange, ToMove,
 };
+pub use metadata::{LocalMember, MemberCounts, MemberState};
 pub use protection::{
     Explanation, Finding, FindingKind, LocalCondition, LocalLacking, LocalMetadata, LocalSilence,
     LocalSync, NodeFindings, Protection, Remedy, ReplicaCondition, SyncWork, VolumeFindings, Wait,
@@ -70,6 +72,9 @@ pub struct Status {
     pub health: Health,
     /// Its nodes, counted.
     pub nodes: NodeCounts,
+    /// The members of etcd that keep its metadata, counted; null where there are none, or nothing is known of them.
+    #[serde(default)]
+    pub metadata_members: Option<MemberCounts>,
     /// Its volumes, counted.
     pub volumes: VolumeCounts,
     /// The room on all nodes that answer.

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use holdfast_api::ApiClient;
 use holdfast_api::client::ApiUrl;
-use holdfast_api::documents::{Device, LocalMetadata, LocalReport, LocalSlice, LocalVolume, Room};
+use holdfast_api::documents::{
+    Device, LocalMember, LocalMetadata, LocalReport, LocalSlice, LocalVolume, Room,
+};
 use holdfast_control::{Inventory, Part, Seen};
 use holdfast_model::record::NodeRecord;
 use holdfast_model::record::NodeStanding::Removed;
@@ -44,6 +46,7 @@ struct Report {
     slices: BTreeMap<SliceId, LocalSlice>,
     metadata: LocalMetadata,
     metadata_full: bool,
+    metadata_members: Vec<LocalMember>,
     /// To which nodes something is copied, and how many bytes in a second.
     syncs: BTreeMap<NodeId, u64>,
     /// For how many seconds nodes have been silent, if it steers.
@@ -69,6 +72,7 @@ impl Report {
             slices: slices.collect(),
             metadata: report.metadata,
             metadata_full: report.metadata_full,
+            metadata_members: report.metadata_members,
             syncs: report
                 .syncs
                 .iter()
@@ -159,6 +163,12 @@ impl Reports {
     /// Whether a node says that the metadata is full.
     pub(crate) fn metadata_full(&self, node: NodeId) -> bool {
         self.nodes.get(&node).is_some_and(|it| it.metadata_full)
+    }
+
+    /// What nodes say of the members of etcd that they are configured with.
+    pub(crate) fn metadata_members(&self) -> impl Iterator<Item = (NodeId, &LocalMember)> {
+        let nodes = self.nodes.iter();
+        nodes.flat_map(|(node, report)| report.metadata_members.iter().map(|it| (*node, it)))
     }
 
     /// For how many seconds a node has been silent, as whoever steers counts it.

@@ -26,6 +26,7 @@ mod device_findings;
 mod drain;
 mod explain;
 mod holders;
+mod metadata;
 mod node_findings;
 mod prospect;
 mod scrub;
@@ -62,6 +63,7 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
         cluster: inventory.cluster.record.cluster.to_string(),
         health,
         nodes,
+        metadata_members: metadata::counts(reports),
         volumes,
         pool,
         promised_bytes: promised.sum(),

@@ -50,6 +50,21 @@ fn lose(machines: &mut Machines, load: &HostLoad, place: usize) -> Result<()> {
     load.wait_for(200)
 }
 
+/// Waits until so many of three members of etcd are told to answer, and the cluster to be so.
+fn wait_for_members(machines: &Machines, up: u64, health: &str) -> Result<()> {
+    let what = format!("{up} members are told to answer, and the cluster to be {health}");
+    wait_until(&what, PATIENCE, || {
+        let status: Value = cli::json(&machines.api(0), &["status"])?;
+        let members = &status["metadata_members"];
+        let alerts = status["alerts"].to_string();
+        Ok(members["up"] == up
+            && members["total"] == 3
+            && status["health"] == health
+            && alerts.contains("members of etcd answer") == (up < 3))
+    })
+    .map(|_| ())
+}
+
 #[test]
 fn three_files_make_a_cluster_that_loses_a_machine_and_goes_on() {
     on_machines([Role::Node; 3], |machines| {
@@ -155,8 +170,10 @@ fn two_nodes_and_a_witness_go_on_without_any_one() {
         load.restart_stalls();
         machines.switch_off(2)?;
         load.run_for(Duration::from_secs(4))?;
+        wait_for_members(machines, 2, "degraded")?;
         machines.start(2)?;
         machines.wait_for_etcd(2)?;
+        wait_for_members(machines, 3, "healthy")?;
         // Members find each other again before the next one goes.
         sleep(Duration::from_secs(5));
         // Without a node, which takes the witness to agree.

@@ -13,6 +13,7 @@
 //! - a watch tells every change once, in order, over any number of members; one whose history is gone,
 //!   or whose etcd has gone back, ends and says so.
 
+mod answering;
 mod calls;
 mod connection;
 mod members;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use holdfast_model::ClusterId;
 use tonic::Status;
 
+pub use self::answering::{MemberState, MemberView, watch_members};
 pub use self::members::{EtcdMember, members};
 
 use self::names::Root;

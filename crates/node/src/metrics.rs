@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use holdfast_api::documents::{LocalReport, LocalStall};
+use holdfast_api::documents::{LocalMember, LocalReport, LocalStall, MemberState};
 use holdfast_model::VolumeId;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
@@ -32,6 +32,11 @@ struct DeviceLabel {
 struct DeviceStateLabel {
     device: u16,
     state: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct MemberLabel {
+    endpoint: String,
 }
 
 /// Bounds of the lengths of stalls, in seconds: below the least there are none, 0.5 and 1 are what the
@@ -83,6 +88,7 @@ pub struct Metrics {
     device_bytes: Family<DeviceLabel, Level>,
     device_used: Family<DeviceLabel, Level>,
     device_state: Family<DeviceStateLabel, Level>,
+    member_up: Family<MemberLabel, Level>,
     sessions: Level,
     primaries: Level,
     background_rate: Level,
@@ -131,6 +137,7 @@ impl Metrics {
             device_bytes: Family::default(),
             device_used: Family::default(),
             device_state: Family::default(),
+            member_up: Family::default(),
             sessions: Level::default(),
             primaries: Level::default(),
             background_rate: Level::default(),
@@ -272,6 +279,11 @@ impl Metrics {
             "1 for what is done with a device, by its number: in-use, draining, drained, leaving, missing or lost",
             self.device_state.clone(),
         );
+        registry.register(
+            "metadata_member_up",
+            "Whether a member of etcd answers this node, and has a leader, by the endpoint in the node's configuration",
+            self.member_up.clone(),
+        );
         let devices = [
             ("device", "What a device can hold", &self.device_bytes),
             (
@@ -379,6 +391,12 @@ impl Metrics {
             };
             self.device_state.get_or_create(&state).set(1);
         }
+        self.member_up.clear();
+        for LocalMember { endpoint, state } in &report.metadata_members {
+            let endpoint = endpoint.clone();
+            let up = self.member_up.get_or_create(&MemberLabel { endpoint });
+            up.set(i64::from(*state == MemberState::Answers));
+        }
         let rate = report.background_rate.unwrap_or(0);
         self.background_rate.set(level(rate));
         let (found, journal) = (&report.scrubbed, &report.journal_scrubs);
@@ -441,6 +459,12 @@ mod tests {
                 ..ScrubFindings::default()
             },
             table_copies_mended: 3,
+            metadata_members: [("a:1", MemberState::Answers), ("b:1", MemberState::Silent)]
+                .map(|(endpoint, state)| LocalMember {
+                    endpoint: endpoint.to_owned(),
+                    state,
+                })
+                .into(),
             journal_scrubs: JournalScrubs {
                 rounds: 4,
                 bytes_read: 512,
@@ -465,6 +489,8 @@ mod tests {
             "holdfast_open 1",
             "holdfast_pool_bytes 4096",
             "holdfast_pool_used_bytes 1024",
+            "holdfast_metadata_member_up{endpoint=\"a:1\"} 1",
+            "holdfast_metadata_member_up{endpoint=\"b:1\"} 0",
             "holdfast_scrub_read_bytes_total 8192",
             "holdfast_scrub_bad_blocks_total 2",
             "holdfast_scrub_differing_blocks_total 0",

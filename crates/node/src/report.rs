@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
 use holdfast_api::documents::{
-    JournalScrubs, LocalCondition, LocalJoining, LocalLacking, LocalMetadata, LocalReport,
-    LocalScrub, LocalSlice, LocalStall, LocalSync, LocalVolume, Rejected, ReplicaCondition, Room,
+    JournalScrubs, LocalCondition, LocalJoining, LocalLacking, LocalMember, LocalMetadata,
+    LocalReport, LocalScrub, LocalSlice, LocalStall, LocalSync, LocalVolume, MemberState, Rejected,
+    ReplicaCondition, Room,
 };
 use holdfast_engine::{
     Checked, Condition, NodeStatus, Rejection, ReplicaStatus, Usage, VolumeStatus,
 };
 use holdfast_metadata::client::Status;
+use holdfast_metadata::etcd::{self, MemberView};
 use holdfast_model::{Incarnation, NodeId, PAGE_SIZE, SliceId};
 use tokio::sync::watch;
 
@@ -29,6 +31,8 @@ pub(crate) struct Reporter {
     known: BTreeMap<u16, Place>,
     /// How it stands with the metadata, once there is a client of it.
     metadata: Option<watch::Receiver<Status>>,
+    /// How the members of etcd are, once somebody looks.
+    members: Option<watch::Receiver<Vec<MemberView>>>,
     /// Reports that were made.
     made: u64,
     /// What joining replicas have, by slice and node.
@@ -50,6 +54,7 @@ impl Reporter {
             name: config.name.clone(),
             incarnation: Incarnation::ZERO,
             metadata: None,
+            members: None,
             made: 0,
             joining: Rates::default(),
             brought: Rates::default(),
@@ -63,9 +68,14 @@ impl Reporter {
         self.incarnation = incarnation;
     }
 
-    /// From now on there is a client of the metadata.
-    pub(crate) fn follow(&mut self, metadata: watch::Receiver<Status>) {
+    /// From now on there is a client of the metadata, and somebody looks at the members of etcd.
+    pub(crate) fn follow(
+        &mut self,
+        metadata: watch::Receiver<Status>,
+        members: watch::Receiver<Vec<MemberView>>,
+    ) {
         self.metadata = Some(metadata);
+        self.members = Some(members);
     }
 
     /// The report for this state of the engine; `names` has the paths of disks by their numbers.
@@ -87,6 +97,7 @@ impl Reporter {
             metadata: metadata(status),
             rejected: status.rejection.as_ref().map(rejected),
             metadata_full: self.metadata.as_ref().is_some_and(is_full),
+            metadata_members: self.members.as_ref().map(members).unwrap_or_default(),
             syncs: self.syncs(status),
             // Who steers knows.
             silent: Vec::new(),
@@ -169,6 +180,20 @@ fn metadata(status: &NodeStatus) -> LocalMetadata {
     } else {
         LocalMetadata::Unreached
     }
+}
+
+fn members(views: &watch::Receiver<Vec<MemberView>>) -> Vec<LocalMember> {
+    let views = views.borrow();
+    let document = |view: &MemberView| LocalMember {
+        endpoint: view.endpoint.address().to_owned(),
+        state: match view.state {
+            etcd::MemberState::Answers => MemberState::Answers,
+            etcd::MemberState::Leaderless => MemberState::Leaderless,
+            etcd::MemberState::Foreign => MemberState::Foreign,
+            etcd::MemberState::Silent => MemberState::Silent,
+        },
+    };
+    views.iter().map(document).collect()
 }
 
 fn is_full(status: &watch::Receiver<Status>) -> bool {

@@ -130,7 +130,7 @@ fn run_logged<A: Api>(
         let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
         let (desk, orders) = devices::desk(paths, told.clone());
         let services = Services::start(config, api, told, desk, make_api)?;
-        reporter.follow(services.metadata);
+        reporter.follow(services.metadata, services.members);
         let mut out = Output::default();
         let engine = Engine::new(
             EngineConfig {

@@ -6,6 +6,7 @@
 //! - nothing that the API does, however large the cluster is and however many ask, keeps answers of the metadata
 //!   from the data path: it has a thread, and sessions with the metadata, of its own.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use holdfast_api::Api;
 use holdfast_api::documents::LocalReport;
 use holdfast_metadata::Session;
 use holdfast_metadata::client::{Client, ClientConfig, Status};
-use holdfast_metadata::etcd::EtcdConfig;
+use holdfast_metadata::etcd::{EtcdConfig, MemberState, MemberView, watch_members};
 use holdfast_model::ClusterId;
 use holdfast_net::Listener;
 use tokio::runtime::{Builder, Runtime};
@@ -54,6 +55,8 @@ pub(crate) struct Services {
     pub(crate) session: Session,
     /// How it stands with the metadata.
     pub(crate) metadata: watch::Receiver<Status>,
+    /// How the members of etcd are, once each has been judged; for ever nothing where there are none.
+    pub(crate) members: watch::Receiver<Vec<MemberView>>,
     /// Where ended stalls go.
     pub(crate) stalls: StallSender,
     pub(crate) stop: [oneshot::Sender<()>; 2],
@@ -82,12 +85,12 @@ impl Services {
         let listener = listener
             .open()
             .map_err(|error| NodeError::listen("api.listen", error))?;
-        let source = config.metadata_source()?;
-        let reach = Reach::new(&source);
-        let founding = match source {
+        let reach = Reach::new(&config.metadata_source()?);
+        let etcd = etcd(config)?;
+        let founding = match etcd {
             // Whoever serves the metadata has made the cluster.
-            MetadataSource::Servers { .. } => None,
-            MetadataSource::Etcd(_) => Some((connect(config)?.session, config.directory.clone())),
+            None => None,
+            Some(_) => Some((connect(config)?.session, config.directory.clone())),
         };
         let parts = ApiParts {
             cluster: config.cluster,
@@ -100,6 +103,8 @@ impl Services {
         };
         drop(within);
         let metadata = status.clone();
+        let (views, members) = watch::channel(Vec::new());
+        let members_told = tell_of_members(members.clone());
         let (stop_beside, stopped) = oneshot::channel::<()>();
         start("services", move || {
             beside.block_on(async {
@@ -107,6 +112,7 @@ impl Services {
                     // The other end is dropped, never used.
                     _ = stopped => {}
                     _ = async { tokio::join!(tell(status, reach), keeper.run(), devices.keep()) } => {}
+                    _ = async { tokio::join!(look_at_members(etcd, views), members_told) } => {}
                 }
             });
         })?;
@@ -123,6 +129,7 @@ impl Services {
         Ok(Self {
             session,
             metadata,
+            members,
             stalls,
             stop: [stop_beside, stop_api],
         })
@@ -136,6 +143,15 @@ fn runtime() -> io::Result<Runtime> {
 fn start(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let builder = thread::Builder::new().name(name.into());
     builder.spawn(run).map(drop)
+}
+
+/// The etcd that keeps the metadata, if one does.
+fn etcd(config: &NodeConfig) -> Result<Option<EtcdConfig>, Invalid> {
+    let cluster = config.cluster;
+    Ok(match config.metadata_source()? {
+        MetadataSource::Servers { .. } => None,
+        MetadataSource::Etcd(endpoints) => Some(EtcdConfig { endpoints, cluster }),
+    })
 }
 
 /// Begins a session with the metadata. Must be called within a tokio runtime.
@@ -152,6 +168,42 @@ pub fn connect(config: &NodeConfig) -> Result<Client, Invalid> {
         }),
         MetadataSource::Etcd(endpoints) => Client::start_etcd(&EtcdConfig { endpoints, cluster }),
     })
+}
+
+/// Looks at the members of etcd, if that keeps the metadata.
+async fn look_at_members(etcd: Option<EtcdConfig>, views: watch::Sender<Vec<MemberView>>) {
+    if let Some(etcd) = etcd {
+        watch_members(etcd, views).await;
+    }
+    // What else runs here goes on.
+    std::future::pending::<()>().await;
+}
+
+/// Tells of each member that is not well any more, and of each that is again.
+async fn tell_of_members(mut members: watch::Receiver<Vec<MemberView>>) {
+    let mut told: BTreeMap<String, MemberState> = BTreeMap::new();
+    while members.changed().await.is_ok() {
+        for MemberView { endpoint, state } in members.borrow_and_update().iter() {
+            let address = endpoint.address();
+            let before = told.insert(address.to_owned(), *state);
+            if before.unwrap_or(MemberState::Answers) == *state {
+                continue;
+            }
+            match state {
+                MemberState::Answers => tracing::info!("etcd: the member at {address} answers"),
+                MemberState::Leaderless => tracing::warn!(
+                    "etcd: the member at {address} has no leader: it does not reach enough of the others"
+                ),
+                MemberState::Foreign => tracing::warn!(
+                    "etcd: what answers at {address} is of another etcd than the others: look at the configuration"
+                ),
+                MemberState::Silent => {
+                    tracing::warn!("etcd: the member at {address} does not answer");
+                }
+            }
+        }
+    }
+    std::future::pending::<()>().await;
 }
 
 /// Tells how it stands with the metadata.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    Device, LocalCondition, LocalLacking, LocalMetadata, LocalSilence, LocalStall, LocalSync, Room,
-    ScrubFindings,
+    Device, LocalCondition, LocalLacking, LocalMember, LocalMetadata, LocalSilence, LocalStall,
+    LocalSync, Room, ScrubFindings,
 };
 
 /// Why a node is not the one that its configuration says.
@@ -61,6 +61,10 @@ pub struct LocalReport {
     /// Whether the metadata that it reaches is full, and takes no change.
     #[serde(default)]
     pub metadata_full: bool,
+    /// The members of etcd that it is configured with; none where etcd does not keep the metadata, and before each of
+    /// them has been judged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metadata_members: Vec<LocalMember>,
     /// The nodes that replicas led here bring something to, and how fast that goes.
     #[serde(default)]
     pub syncs: Vec<LocalSync>,

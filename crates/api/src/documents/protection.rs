@@ -84,6 +84,11 @@ pub enum FindingKind {
     Maintenance,
     /// A node is being drained.
     Draining,
+    /// A member of etcd does not answer, or not to every node.
+    MetadataMember,
+    /// What this version does not know.
+    #[serde(other)]
+    Other,
 }
 
 /// What an operator may do.
@@ -133,6 +138,9 @@ pub struct VolumeFindings {
 pub struct Explanation {
     /// How far it is from every volume having all its copies.
     pub protection: Protection,
+    /// What there is to know about what keeps the metadata.
+    #[serde(default)]
+    pub metadata: Vec<Finding>,
     /// What there is to know about nodes.
     pub nodes: Vec<NodeFindings>,
     /// The volumes about which there is something to know, by name; those that are not healthy among them.

@@ -26,13 +26,15 @@ pub(super) const fn weight(kind: FindingKind) -> Health {
         | FindingKind::NoRoom
         | FindingKind::MetadataLost
         | FindingKind::NotRegistered
-        | FindingKind::MetadataFull => Health::Degraded,
+        | FindingKind::MetadataFull
+        | FindingKind::MetadataMember => Health::Degraded,
         // What an operator has ordered, or nothing is lacking for.
         FindingKind::SharedSite
         | FindingKind::DeviceDraining
         | FindingKind::NotAdmitted
         | FindingKind::Maintenance
-        | FindingKind::Draining => Health::Healthy,
+        | FindingKind::Draining
+        | FindingKind::Other => Health::Healthy,
     }
 }
 
@@ -41,13 +43,17 @@ pub(super) fn health(explanation: &Explanation) -> Health {
     let nodes = explanation.nodes.iter().flat_map(|node| &node.findings);
     let volumes = explanation.volumes.iter();
     let volumes = volumes.flat_map(|volume| &volume.findings);
-    let healths = nodes.chain(volumes).map(|finding| finding.health);
+    let all = explanation.metadata.iter().chain(nodes).chain(volumes);
+    let healths = all.map(|finding| finding.health);
     healths.max().unwrap_or_default()
 }
 
 /// What there is to tell of nodes, and of what keeps the metadata.
 pub(super) fn of(explanation: &Explanation, reports: &Reports) -> Vec<Alert> {
-    let mut alerts = Vec::new();
+    let metadata = explanation.metadata.iter();
+    let mut alerts: Vec<Alert> = metadata
+        .filter_map(|finding| alert("metadata".to_owned(), finding))
+        .collect();
     let own = reports.rejected().map(|own| own.name.as_str());
     let mut is_full = false;
     for node in &explanation.nodes {
@@ -88,6 +94,7 @@ fn alert(subject: String, finding: &Finding) -> Option<Alert> {
             let detail = format!("not registered: {what}: {}", remedies());
             (Severity::Error, detail)
         }
+        FindingKind::MetadataMember => (Severity::Warning, what.to_owned()),
         FindingKind::NoRoom if finding.health == Health::Healthy => {
             (Severity::Warning, what.to_owned())
         }
@@ -106,7 +113,8 @@ fn alert(subject: String, finding: &Finding) -> Option<Alert> {
         | FindingKind::SharedSite
         | FindingKind::DeviceDraining
         | FindingKind::Maintenance
-        | FindingKind::Draining => return None,
+        | FindingKind::Draining
+        | FindingKind::Other => return None,
     };
     Some(Alert {
         severity,

@@ -17,7 +17,7 @@ use holdfast_model::record::VolumeRecord;
 use super::causes::{self, Cause, Group, Holder, Past};
 use super::prospect::Prospect;
 use super::work::{self, Missing};
-use super::{holders, name, node_findings, sites, slice_healths, worst_of};
+use super::{holders, metadata, name, node_findings, sites, slice_healths, worst_of};
 use crate::reports::Reports;
 
 /// Why the cluster is not healthy.
@@ -40,6 +40,7 @@ pub(crate) fn explain(inventory: &Inventory, reports: &Reports) -> Explanation {
     volumes.sort_by(|one, other| one.volume.cmp(&other.volume));
     Explanation {
         protection: protection(inventory, reports),
+        metadata: metadata::findings(reports, |node| name(inventory, node)),
         nodes,
         volumes,
         revision: inventory.revision.0,
@@ -62,7 +63,9 @@ pub(crate) fn unreached(report: &LocalReport) -> Explanation {
         ..node_findings::finding(FindingKind::MetadataLost, what)
     };
     let waits_for = finding.waits_for.clone();
+    let alone = Reports::of([report.clone()]);
     Explanation {
+        metadata: metadata::findings(&alone, |_| report.name.clone()),
         protection: Protection {
             waits_for,
             ..Protection::default()
@@ -389,7 +392,12 @@ pub(crate) fn wait(what: impl Into<String>) -> Wait {
 /// Nodes as people name them: "n1 and n3".
 pub(crate) fn names(inventory: &Inventory, nodes: &[NodeId]) -> String {
     let names: Vec<String> = nodes.iter().map(|node| name(inventory, *node)).collect();
-    match names.as_slice() {
+    listed(&names)
+}
+
+/// Several as people name them: "n1 and n3".
+pub(crate) fn listed(names: &[String]) -> String {
+    match names {
         [] => "others".to_owned(),
         [one] => one.clone(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),

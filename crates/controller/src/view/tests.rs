@@ -252,7 +252,10 @@ fn the_room_of_all_nodes_is_told_and_where_it_ends() {
         used_bytes: 905 << 20,
     };
     assert_eq!((cluster.health, cluster.pool), (Health::Healthy, pool));
-    assert_eq!(said(&cluster), ["warning: node n2: 87 % of its room are used"]);
+    assert_eq!(
+        said(&cluster),
+        ["warning: node n2: 87 % of its room are used"]
+    );
     let listed = nodes(&inventory, &reports).nodes;
     assert_eq!(listed[1].room.map(|room| room.used_bytes), Some(low));
     let reports = Reports::of([up(1, 0), up(2, 1 << 30), up(3, 5 << 20)]);
@@ -338,4 +341,5 @@ fn a_returning_replica_is_told_with_its_progress() {
 
 mod explanations;
 mod health;
+mod metadata;
 mod progress;

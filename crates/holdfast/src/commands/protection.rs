@@ -53,6 +53,12 @@ pub(crate) fn explanation(explanation: &Explanation, now: SystemTime) -> String 
             text.push_str(&finding(one, now));
         }
     }
+    if !explanation.metadata.is_empty() {
+        text.push_str("\nmetadata\n");
+    }
+    for one in &explanation.metadata {
+        text.push_str(&finding(one, now));
+    }
     for node in &explanation.nodes {
         text.push_str(&format!("\nnode {}\n", node.node));
         for one in &node.findings {
@@ -223,7 +229,12 @@ mod tests {
             what: "it has not answered for 9 s".to_owned(),
             ..finding.clone()
         };
+        let member = Finding {
+            what: "2 of 3 members of etcd answer: c:2379 does not answer".to_owned(),
+            ..whole.clone()
+        };
         let document = Explanation {
+            metadata: vec![member],
             volumes: vec![VolumeFindings {
                 volume: "demo".to_owned(),
                 health: Health::Degraded,
@@ -246,6 +257,10 @@ mod tests {
              \x20   you may:   start n3\n\
              \x20   you may:   rebuild what silent nodes held sooner: `holdfast settings set \
              --repair-delay 5m`\n\
+             \n\
+             metadata\n\
+             \x20 2 of 3 members of etcd answer: c:2379 does not answer\n\
+             \x20   nothing has to be done\n\
              \n\
              node n3\n\
              \x20 it has not answered for 9 s\n\

@@ -35,6 +35,7 @@ fn text(status: &Status) -> String {
         cluster,
         health,
         nodes,
+        metadata_members,
         volumes,
         pool,
         promised_bytes,
@@ -44,6 +45,10 @@ fn text(status: &Status) -> String {
     } = status;
     let mut text = format!("cluster  {cluster}\nhealth   {}\n", health.as_str());
     text.push_str(&format!("nodes    {} of {} up\n", nodes.up, nodes.total));
+    if let Some(members) = metadata_members {
+        let (up, total) = (members.up, members.total);
+        text.push_str(&format!("metadata {up} of {total} members of etcd answer\n"));
+    }
     text.push_str(&format!("volumes  {}", volumes.total));
     let parts = [
         ("healthy", volumes.healthy),

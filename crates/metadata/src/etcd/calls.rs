@@ -76,8 +76,21 @@ impl Member {
 
     /// Whether etcd takes no change any more, for want of room: the alarm that only an operator ends.
     pub(super) async fn is_full(&self) -> Result<bool, Status> {
-        let answer: StatusResponse = self.call(STATUS, StatusRequest {}, LOOK_PATIENCE).await?;
-        Ok(answer.errors.iter().any(|error| error.contains(NO_SPACE)))
+        let errors = self.status().await?.errors;
+        Ok(errors.iter().any(|error| error.contains(NO_SPACE)))
+    }
+
+    /// Which etcd this member is of, as it knows without asking the others. Without a leader it refuses.
+    pub(super) async fn cluster(&self) -> Result<u64, Status> {
+        let header = self.status().await?.header;
+        header
+            .map(|header| header.cluster_id)
+            .ok_or_else(unexpected)
+    }
+
+    /// What the member says of itself.
+    async fn status(&self) -> Result<StatusResponse, Status> {
+        self.call(STATUS, StatusRequest {}, LOOK_PATIENCE).await
     }
 
     /// Carries out a request that is neither a watch nor the end of one.
@@ -236,6 +249,11 @@ async fn within<T>(
 
 fn unexpected() -> Status {
     Status::internal("an answer that does not fit what was asked")
+}
+
+/// Whether a member refuses because it has no leader: it runs, and does not reach the others.
+pub(super) fn is_leaderless(status: &Status) -> bool {
+    status.code() == Code::Unavailable && status.message().contains("no leader")
 }
 
 /// What an error says about the request. All that etcd does not say clearly is unknown.

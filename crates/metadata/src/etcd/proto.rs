@@ -293,6 +293,8 @@ pub(super) struct StatusRequest {}
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StatusResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(super) header: Option<ResponseHeader>,
     /// What is wrong, alarms among it, in words.
     #[prost(string, repeated, tag = "8")]
     pub(super) errors: Vec<String>,
