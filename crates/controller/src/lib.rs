@@ -387,7 +387,7 @@ impl Api for Controller {
             (Ok(seen), _) => Ok(view::explain(&seen.0, &seen.1)),
             // One node says at least what it knows by itself.
             (Err(problem), Some(local)) if problem.kind == ProblemKind::Unavailable => {
-                Ok(view::unreached(&local.borrow()))
+                Ok(view::unreached(&local.borrow(), &problem))
             }
             (Err(problem), _) => Err(problem),
         }

@@ -1,6 +1,6 @@
 //! What goes wrong here, as problem documents: the words, and the hints.
 
-use holdfast_api::documents::Rejected;
+use holdfast_api::documents::{LocalMetadata, LocalReport, Rejected};
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_control::{NameError, PlanError, VolumeName, VolumeSizeError};
 use holdfast_model::ByteSize;
@@ -44,11 +44,39 @@ pub(crate) fn unread(error: MetadataError) -> Problem {
             "the metadata store does not answer",
         )
         .hint(
-            "nodes go on serving their volumes meanwhile; start the store again (a demo's is in \
-             `holdfast demo` itself), and try again",
+            "nodes go on serving their volumes meanwhile; start what keeps the metadata: of etcd's members, on nodes and \
+             witnesses, more than half have to be up (a demo's store is in `holdfast demo` itself)",
         ),
         other => metadata(other),
     }
+}
+
+/// The metadata answers, and knows of no cluster: nobody has made it yet, or what was there is lost. A node that
+/// holds data, or belongs to a cluster by what it holds, tells which.
+pub(crate) fn no_cluster(own: Option<&LocalReport>) -> Problem {
+    let holds = |report: &&LocalReport| {
+        !report.slices.is_empty() || report.metadata == LocalMetadata::Behind
+    };
+    let Some(own) = own.filter(holds) else {
+        return Problem::new(
+            ProblemKind::Unavailable,
+            "the metadata answers, and holds no cluster yet",
+        )
+        .hint(
+            "start the cluster's first node; where nodes hold data of a cluster already, its metadata is lost, or this is \
+             another one: ask a node that holds some",
+        );
+    };
+    let detail = format!(
+        "the metadata answers, and is empty, while {} holds data of the cluster: it is lost, or what answers is another \
+         one",
+        own.name
+    );
+    Problem::new(ProblemKind::Unavailable, detail).hint(
+        "look at the addresses of the metadata in the configuration, and bring the right one back; if it is lost for good, \
+         `holdfast recover` makes it again from the nodes' devices (docs/deployment.md). Start no node without data until \
+         then: it would make a new cluster there",
+    )
 }
 
 /// For what would have been changed.
@@ -170,6 +198,43 @@ pub(crate) fn plan(name: &VolumeName, error: PlanError) -> Problem {
             .hint("start the nodes that are down: `holdfast node list` tells which"),
         PlanError::Full => {
             Problem::new(ProblemKind::ClusterFull, error).hint("delete volumes that are not needed")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_api::documents::LocalSlice;
+
+    use super::*;
+
+    #[test]
+    fn metadata_that_was_lost_is_told_from_that_of_a_new_cluster() {
+        let own = LocalReport {
+            name: "n1".to_owned(),
+            ..LocalReport::default()
+        };
+        for fresh in [None, Some(&own)] {
+            let problem = no_cluster(fresh);
+            assert_eq!(problem.kind, ProblemKind::Unavailable);
+            let hint = problem.hint.unwrap_or_default();
+            assert!(hint.starts_with("start the cluster's first node"), "{hint}");
+        }
+        // One that has just started does not believe it; one that ran on leads what it led.
+        let started = LocalReport {
+            metadata: LocalMetadata::Behind,
+            ..own.clone()
+        };
+        let ran_on = LocalReport {
+            slices: vec![LocalSlice::default()],
+            ..own
+        };
+        for holds in [&started, &ran_on] {
+            let problem = no_cluster(Some(holds));
+            assert!(problem.detail.contains("while n1 holds data"), "{problem}");
+            let hint = problem.hint.unwrap_or_default();
+            assert!(hint.contains("`holdfast recover`"), "{hint}");
+            assert!(!hint.contains("first node"), "{hint}");
         }
     }
 }

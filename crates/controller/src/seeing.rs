@@ -30,9 +30,7 @@ impl Controller {
             .await
             .map_err(problem::unread)?;
         let inventory = Inventory::from_outcome(outcome).map_err(|error| match error {
-            InventoryError::NoCluster => {
-                Problem::new(ProblemKind::Unavailable, error).hint("start the cluster's first node")
-            }
+            InventoryError::NoCluster => problem::no_cluster(self.report().as_ref()),
             InventoryError::Record(_) | InventoryError::Answer => {
                 Problem::new(ProblemKind::Internal, error)
                     .hint("another version of Holdfast may have written it")

@@ -189,7 +189,7 @@ const STORE_BEHIND: &str =
 /// The metadata is not followed.
 const ASTRAY: &str = "the metadata is not the one that this node belongs to, or has gone back";
 const ASTRAY_ADVICE: &str = "nothing is deleted or changed: stop the metadata, and bring back its newest \
-     state (this node goes on by itself then)";
+     state (this node goes on by itself then); what is lost for good is made again by `holdfast recover`";
 
 /// A record was made again from what others knew.
 const UNKNOWING: &str = "was made again without what this node knows: nothing is done with what is here; \

@@ -91,6 +91,7 @@ impl Engine {
     pub fn status(&self) -> NodeStatus {
         let outside = NodeStatus {
             rejection: self.world.cluster.rejection().cloned(),
+            // A node that starts finds out by this that its metadata is lost.
             astray: self.world.cluster.is_astray(),
             ..NodeStatus::default()
         };

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use holdfast_api::Problem;
 use holdfast_api::documents::{
     Explanation, Finding, FindingKind, Health, LocalMetadata, LocalReport, NodeFindings,
     Protection, Rejected, Remedy, VolumeFindings, Wait,
@@ -47,19 +48,18 @@ pub(crate) fn explain(inventory: &Inventory, reports: &Reports) -> Explanation {
     }
 }
 
-/// What a node knows by itself, where the metadata does not answer.
-pub(crate) fn unreached(report: &LocalReport) -> Explanation {
+/// What a node knows by itself, where the metadata cannot be read, and why.
+pub(crate) fn unreached(report: &LocalReport, problem: &Problem) -> Explanation {
     let serving = report.slices.iter().filter(|slice| slice.serving).count();
     let what = format!(
-        "the metadata does not answer: it is not known how the other nodes are; this node holds {} \
-         replicas and serves {serving} slices, which goes on as long as their other copies are there",
+        "{}: it is not known how the other nodes are; this node holds {} replicas and serves {serving} slices, which goes \
+         on as long as their other copies are there",
+        problem.detail,
         report.slices.len()
     );
     let finding = Finding {
-        waits_for: vec![wait("the metadata to answer")],
-        remedies: vec![remedy(
-            "start the nodes and witnesses that keep the metadata: more than half of them have to be up",
-        )],
+        waits_for: vec![wait("the metadata of the cluster")],
+        remedies: problem.hint.iter().map(remedy).collect(),
         ..node_findings::finding(FindingKind::MetadataLost, what)
     };
     let waits_for = finding.waits_for.clone();

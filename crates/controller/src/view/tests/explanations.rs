@@ -4,6 +4,7 @@ use holdfast_api::documents::{
     Finding, FindingKind, LocalCondition, LocalLacking, LocalMetadata, LocalSilence, LocalSync,
     Protection, ReplicaCondition, VolumeFindings,
 };
+use holdfast_api::{Problem, ProblemKind};
 use holdfast_model::record::{IntentRecord, WishRecord};
 
 use super::*;
@@ -453,12 +454,19 @@ fn a_node_alone_says_what_it_knows() {
         name: "n1".to_owned(),
         ..serves(1, &[0, 1])
     };
-    let explanation = unreached(&report);
+    let problem = Problem::new(ProblemKind::Unavailable, "nobody answers").hint("start it");
+    let explanation = unreached(&report, &problem);
     assert_eq!(explanation.revision, 0);
     assert!(!explanation.protection.protected);
     assert_eq!(explanation.protection.waits_for.len(), 1);
     let finding = &explanation.nodes[0].findings[0];
     assert!(finding.what.contains("serves 2 slices"), "{}", finding.what);
+    assert!(
+        finding.what.starts_with("nobody answers: "),
+        "{}",
+        finding.what
+    );
+    assert_eq!(finding.remedies[0].what, "start it");
 }
 
 /// It does not come by itself, and what is missing is said.
