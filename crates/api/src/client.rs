@@ -18,9 +18,9 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::documents::{
-    Created, DeviceChange, DeviceList, Explanation, LocalReport, LocalStalls, Node, NodeChange,
-    NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status, Volume,
-    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, Explanation, LocalCluster, LocalReport, LocalStalls, Node,
+    NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status,
+    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use crate::{Problem, ProblemKind};
 
@@ -328,6 +328,14 @@ impl ApiClient {
         self.read("/local").await
     }
 
+    /// What is known of the cluster without the metadata.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn local_cluster(&self) -> Result<LocalCluster, ClientError> {
+        self.read("/local/cluster").await
+    }
+
     /// The stalls of a volume, or of all.
     ///
     /// # Errors
@@ -369,6 +377,8 @@ impl ApiClient {
                     }
                     decoded => return decoded,
                 },
+                // What somebody has said tells more.
+                Err(_) if matches!(last, Some(ClientError::Problem(_))) => {}
                 Err(Attempt::NotSent(reason) | Attempt::Sent(reason)) => {
                     last = Some(ClientError::Unreachable {
                         url: url.clone(),

@@ -26,7 +26,7 @@ pub use members::{
     NodeChange, NodeDetails, NodeOrder, NodeSlice, NodeStanding, ReplicaRole, Settings,
     SettingsChange, ToMove,
 };
-pub use metadata::{LocalMember, MemberCounts, MemberState};
+pub use metadata::{LocalCluster, LocalMember, LocalNode, LocalSummary, MemberCounts, MemberState};
 pub use protection::{
     Explanation, Finding, FindingKind, LocalCondition, LocalLacking, LocalMetadata, LocalSilence,
     LocalSync, NodeFindings, Protection, Remedy, ReplicaCondition, SyncWork, VolumeFindings, Wait,

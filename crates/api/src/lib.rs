@@ -22,9 +22,9 @@ pub use problem::{Problem, ProblemKind};
 pub use router::{openapi, router};
 
 use documents::{
-    Created, DeviceChange, DeviceList, Explanation, LocalReport, LocalStalls, Node, NodeChange,
-    NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status, Volume,
-    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, Explanation, LocalCluster, LocalReport, LocalStalls, Node,
+    NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status,
+    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 
 /// What answers.
@@ -109,6 +109,9 @@ pub trait Api: Send + Sync + 'static {
     /// What the node behind this interface knows by itself; [`ProblemKind::NoNode`] if there is
     /// none.
     fn local(&self) -> impl Future<Output = Result<LocalReport, Problem>> + Send;
+
+    /// What is known of the cluster without the metadata; [`ProblemKind::NoNode`] if nothing is.
+    fn local_cluster(&self) -> impl Future<Output = Result<LocalCluster, Problem>> + Send;
 
     /// The stalls of a volume, or of all volumes, at all portals: the newest first.
     fn stalls(

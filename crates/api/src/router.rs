@@ -10,9 +10,9 @@ use axum::{Json, Router};
 use utoipa::OpenApi;
 
 use crate::documents::{
-    Created, DeviceChange, DeviceList, Explanation, LocalReport, LocalStalls, Node, NodeChange,
-    NodeDetails, NodeList, STALLS_MAX, Settings, SettingsChange, StallList, StallQuery, Status,
-    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, Explanation, LocalCluster, LocalReport, LocalStalls, Node,
+    NodeChange, NodeDetails, NodeList, STALLS_MAX, Settings, SettingsChange, StallList, StallQuery,
+    Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use crate::{Api, Problem, ProblemKind};
 
@@ -45,6 +45,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         stalls,
         volume_stalls,
         local,
+        local_cluster,
         change_local_devices,
         local_stalls,
         metrics
@@ -89,6 +90,7 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
         .route("/volumes/{name}/stalls", get(volume_stalls::<A>))
         .route("/stalls", get(stalls::<A>))
         .route("/local", get(local::<A>))
+        .route("/local/cluster", get(local_cluster::<A>))
         .route("/local/devices", post(change_local_devices::<A>))
         .route("/local/stalls", get(local_stalls::<A>));
     Router::new()
@@ -388,6 +390,17 @@ async fn scrub_volume<A: Api>(
 ))]
 async fn local<A: Api>(State(api): State<Arc<A>>) -> Result<Json<LocalReport>, Problem> {
     api.local().await.map(Json)
+}
+
+/// What is known of the cluster without the metadata
+///
+/// The nodes by a list that may be old, each with what it says of itself now.
+#[utoipa::path(get, path = "/api/v1/local/cluster", responses(
+    (status = 200, body = LocalCluster),
+    (status = "default", body = Problem, content_type = "application/problem+json"),
+))]
+async fn local_cluster<A: Api>(State(api): State<Arc<A>>) -> Result<Json<LocalCluster>, Problem> {
+    api.local_cluster().await.map(Json)
 }
 
 /// Add a device to the node behind this interface, drain one, or remove one

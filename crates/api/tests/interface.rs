@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use holdfast_api::client::{ApiUrl, Failure};
 use holdfast_api::documents::{
-    Created, DeviceChange, DeviceList, DeviceTier, Explanation, Health, LocalReport, LocalStalls,
-    Node, NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, Resync, Scrub,
-    Settings, SettingsChange, StallList, StallQuery, Status, SyncWork, ToMove, Volume,
-    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, DeviceTier, Explanation, Health, LocalCluster, LocalReport,
+    LocalStalls, Node, NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState,
+    Resync, Scrub, Settings, SettingsChange, StallList, StallQuery, Status, SyncWork, ToMove,
+    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, ApiClient, ClientError, Problem, ProblemKind, openapi, router, server};
 use holdfast_model::Policy;
@@ -176,6 +176,11 @@ impl Api for Remembering {
         Ok(LocalReport::default())
     }
 
+    async fn local_cluster(&self) -> Result<LocalCluster, Problem> {
+        self.ask("local cluster".to_owned())?;
+        Ok(LocalCluster::default())
+    }
+
     async fn stalls(&self, volume: Option<&str>, query: StallQuery) -> Result<StallList, Problem> {
         self.ask(format!(
             "stalls {volume:?} {} {}",
@@ -303,6 +308,7 @@ async fn every_method_reaches_the_implementation() {
     delete(true).await.unwrap();
     client.scrub_volume("demo").await.unwrap();
     client.local().await.unwrap();
+    client.local_cluster().await.unwrap();
     let query = StallQuery {
         limit: 7,
         initiators: true,
@@ -323,7 +329,7 @@ async fn every_method_reaches_the_implementation() {
         "status\nexplain\nnodes\nvolumes\nvolume a/b ?\n\
          create VolumeCreate { name: \"demo\", bytes: 4096, policy: Mirror2 }\n\
          create VolumeCreate { name: \"there\", bytes: 4096, policy: Mirror2 }\n\
-         grow demo 8192\ndelete demo\ndelete demo by force\nscrub demo\nlocal\n\
+         grow demo 8192\ndelete demo\ndelete demo by force\nscrub demo\nlocal\nlocal cluster\n\
          stalls None 7 true\nstalls Some(\"demo\") 7 true\nlocal stalls since 9"
     );
 }
@@ -352,6 +358,15 @@ async fn urls_are_tried_in_turn() {
         .await
         .unwrap();
     assert_eq!(api.asked.lock().unwrap().last().unwrap(), "delete demo");
+    // Who is not there says less than who has answered.
+    let (bad, _) = start(Remembering {
+        unavailable: true,
+        ..Remembering::default()
+    })
+    .await;
+    let client = ApiClient::new(vec![bad, none.clone()], None);
+    let error = client.volumes().await.unwrap_err();
+    assert!(matches!(error, ClientError::Problem(_)), "{error}");
     let client = ApiClient::new(vec![none.clone()], None);
     match client.nodes().await {
         Err(ClientError::Unreachable {

@@ -11,6 +11,7 @@
 mod desk;
 mod devices;
 mod founding;
+mod known;
 mod looks;
 mod members;
 mod pace;
@@ -28,9 +29,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    Created, DeviceChange, DeviceList, Explanation, Health, LocalReport, LocalStall, LocalStalls,
-    Node, NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery,
-    Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, Explanation, Health, LocalCluster, LocalReport, LocalStall,
+    LocalStalls, Node, NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList,
+    StallQuery, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, Problem, ProblemKind};
 use holdfast_control::{Inventory, PlanError, VolumeName, VolumeSize};
@@ -46,6 +47,7 @@ use tokio::time::Instant;
 
 use self::desk::Desk;
 use self::devices::ChangeDevices;
+use self::known::KnownNodes;
 use self::looks::{Looks, Seen};
 use self::pace::Pace;
 use self::reports::Reports;
@@ -87,6 +89,8 @@ pub struct Controller {
     /// The highest revision of the metadata that was seen.
     seen: Arc<AtomicU64>,
     looks: Arc<Looks>,
+    /// The nodes, for when the metadata does not tell them.
+    known_nodes: KnownNodes,
     serve_time_max: Duration,
 }
 
@@ -123,6 +127,7 @@ impl Controller {
             silences: Silences::default(),
             seen: Arc::default(),
             looks: Arc::default(),
+            known_nodes: KnownNodes::default(),
             serve_time_max: SERVE_TIME_MAX,
         }
     }
@@ -507,6 +512,10 @@ impl Api for Controller {
 
     async fn local(&self) -> Result<LocalReport, Problem> {
         self.report().ok_or_else(problem::no_node)
+    }
+
+    async fn local_cluster(&self) -> Result<LocalCluster, Problem> {
+        self.known().await
     }
 
     async fn stalls(&self, volume: Option<&str>, query: StallQuery) -> Result<StallList, Problem> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use holdfast_api::ApiClient;
 use holdfast_api::client::ApiUrl;
 use holdfast_api::documents::{
-    Device, LocalMember, LocalMetadata, LocalReport, LocalSlice, LocalVolume, Room,
+    Device, LocalMember, LocalMetadata, LocalReport, LocalSlice, LocalSummary, LocalVolume, Room,
 };
 use holdfast_control::{Inventory, Part, Seen};
 use holdfast_model::record::NodeRecord;
@@ -38,6 +38,7 @@ pub(crate) struct Reports {
 struct Report {
     /// Which one of which start of the node it is.
     number: (u64, u64),
+    summary: LocalSummary,
     open: bool,
     room: Room,
     devices: Vec<Device>,
@@ -55,6 +56,7 @@ struct Report {
 
 impl Report {
     fn new(report: LocalReport) -> Self {
+        let summary = LocalSummary::from(&report);
         let volumes = report.volumes.into_iter();
         let slices = report.slices.into_iter().map(|slice| {
             let id = SliceId {
@@ -65,6 +67,7 @@ impl Report {
         });
         Self {
             number: (report.incarnation, report.number),
+            summary,
             open: report.open,
             room: report.room,
             devices: report.devices,
@@ -88,15 +91,14 @@ impl Report {
 }
 
 impl Reports {
-    /// Asks all nodes of the inventory; `local` is the report of the one in this process.
-    pub(crate) async fn collect(inventory: &Inventory, local: Option<LocalReport>) -> Self {
+    /// Asks all these nodes; `local` is the report of the one in this process.
+    pub(crate) async fn collect(
+        nodes: impl IntoIterator<Item = &NodeRecord>,
+        local: Option<LocalReport>,
+    ) -> Self {
         let here = local.as_ref().map(|report| NodeId(report.node));
         let mut asked = JoinSet::new();
-        for node in inventory
-            .nodes
-            .values()
-            .filter(|node| Some(node.node) != here)
-        {
+        for node in nodes.into_iter().filter(|node| Some(node.node) != here) {
             asked.spawn(ask(node.clone()));
         }
         let local = local.and_then(|report| {
@@ -148,6 +150,11 @@ impl Reports {
 
     pub(crate) fn is_up(&self, node: NodeId) -> bool {
         self.nodes.contains_key(&node)
+    }
+
+    /// What a node that is up says of itself, in short.
+    pub(crate) fn summary(&self, node: NodeId) -> Option<LocalSummary> {
+        Some(self.nodes.get(&node)?.summary)
     }
 
     /// What a node says of its replica of a slice.

@@ -45,6 +45,10 @@ impl Controller {
             return Err(Problem::new(ProblemKind::Internal, detail)
                 .hint("look at the addresses of the metadata in the configuration"));
         }
+        if !self.has_gone_back(inventory.revision) {
+            self.known_nodes
+                .note(inventory.nodes.values().cloned().collect());
+        }
         self.seen.fetch_max(inventory.revision.0, Ordering::Relaxed);
         Ok(inventory)
     }
@@ -79,7 +83,7 @@ impl Controller {
 
     pub(crate) async fn read_all(&self) -> Result<Seen, Problem> {
         let inventory = self.read_metadata().await?;
-        let reports = Reports::collect(&inventory, self.registered_report()).await;
+        let reports = Reports::collect(inventory.nodes.values(), self.registered_report()).await;
         let rejected = self.report().filter(|report| report.rejected.is_some());
         Ok((inventory, reports.beside(rejected)))
     }

@@ -23,7 +23,7 @@ use holdfast_model::metadata::{
     Compare, LeaseId, MetadataAnswer, MetadataError, MetadataRequest, Operation, OperationResult,
     Revision, Selector, Transaction,
 };
-use holdfast_model::record::{LEADER_KEY, LeaderRecord, Record};
+use holdfast_model::record::{LEADER_KEY, LeaderRecord, NODES_PREFIX, NodeRecord, Record};
 use holdfast_model::{Epoch, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_stdx::Bytes;
 use tokio::time::{Instant, sleep};
@@ -166,18 +166,26 @@ pub(crate) async fn run(controller: Controller) {
     }
 }
 
-/// Takes the lead, if nobody has it.
+/// Takes the lead, if nobody has it. Who the nodes are is read along: each node is to know when the metadata is away.
 async fn stand(controller: &Controller) -> Option<(LeaseId, Bytes)> {
     if controller.is_unregistered() {
         return None;
     }
     let look = Transaction {
-        success: vec![Operation::Range(Selector::Key(LEADER_KEY.into()))],
+        success: vec![
+            Operation::Range(Selector::Key(LEADER_KEY.into())),
+            Operation::Range(Selector::Prefix(NODES_PREFIX.into())),
+        ],
         ..Transaction::default()
     };
     let found = controller.desk.transact(look).await.ok()?;
     if controller.has_gone_back(found.revision) {
         return None;
+    }
+    if let Some(OperationResult::Range(nodes)) = found.results.get(1) {
+        let nodes = nodes.iter();
+        let records = nodes.filter_map(|pair| NodeRecord::decode(&pair.value).ok());
+        controller.known_nodes.note(records.collect());
     }
     if !matches!(found.results.first(), Some(OperationResult::Range(found)) if found.is_empty()) {
         return None;

@@ -3,12 +3,10 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{LocalMetadata, Room};
+use super::{LocalMetadata, LocalReport, Room};
 
 /// How a member of etcd is, as one node sees it.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemberState {
     /// It answers, and has a leader.
@@ -40,4 +38,66 @@ pub struct MemberCounts {
     pub total: u32,
     /// Those that answer some node, and have a leader.
     pub up: u32,
+}
+
+/// What is known of the cluster without the metadata: what nodes say of themselves when they are asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LocalCluster {
+    /// How many seconds old the list of nodes is: that is when the metadata last told it. Null if it has not since the
+    /// start; then only the node that is asked is in it.
+    pub list_age_seconds: Option<u64>,
+    /// The nodes, by their number.
+    pub nodes: Vec<LocalNode>,
+}
+
+/// A node, by a list that may be old, and what it says of itself now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LocalNode {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub node: u16,
+    /// Whether it is the one behind this interface.
+    pub is_asked: bool,
+    /// What it says; null if it does not answer.
+    pub says: Option<LocalSummary>,
+}
+
+/// What a node says of itself, in short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LocalSummary {
+    /// Whether its devices are open, and none has failed.
+    pub open: bool,
+    /// Whether it follows the metadata.
+    pub metadata: LocalMetadata,
+    /// Replicas of slices that it holds.
+    pub replicas: u32,
+    /// Slices that it leads, and of which it takes reads and writes.
+    pub primaries: u32,
+    /// Sessions of initiators at its portal.
+    pub sessions: u32,
+    /// The room on its devices; nothing while they are not open.
+    pub room: Room,
+    /// Its devices; none while they are not open.
+    pub devices: u32,
+    /// Those of them that are missing or have failed.
+    pub devices_absent: u32,
+}
+
+impl From<&LocalReport> for LocalSummary {
+    fn from(report: &LocalReport) -> Self {
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let sessions = report.volumes.iter().map(|volume| volume.sessions);
+        let absent = report.devices.iter().filter(|device| device.is_absent);
+        Self {
+            open: report.open,
+            metadata: report.metadata,
+            replicas: count(report.slices.len()),
+            primaries: count(report.slices.iter().filter(|slice| slice.serving).count()),
+            sessions: sessions.fold(0, u32::saturating_add),
+            room: report.room,
+            devices: count(report.devices.len()),
+            devices_absent: count(absent.count()),
+        }
+    }
 }

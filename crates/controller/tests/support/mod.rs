@@ -93,6 +93,10 @@ impl Api for Reporter {
     async fn scrub_volume(&self, _: &str) -> Result<Volume, Problem> {
         elsewhere()
     }
+    async fn local_cluster(&self) -> Result<holdfast_api::documents::LocalCluster, Problem> {
+        elsewhere()
+    }
+
     async fn local(&self) -> Result<LocalReport, Problem> {
         let mut report = self.0.lock().unwrap();
         report.number += 1;

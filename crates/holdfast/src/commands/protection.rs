@@ -127,7 +127,7 @@ pub(crate) fn about(seconds: u64) -> String {
 }
 
 /// A span of time, as exact as people need it; never less than it is.
-fn span(seconds: u64) -> String {
+pub(crate) fn span(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{} s", seconds.max(1)),
         120..7200 => format!("{} min", seconds.div_ceil(60)),

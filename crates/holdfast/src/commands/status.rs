@@ -2,15 +2,21 @@
 
 use std::time::SystemTime;
 
-use holdfast_api::documents::Status;
+use holdfast_api::documents::{LocalCluster, LocalMetadata, LocalNode, Status};
+use holdfast_api::{ApiClient, ClientError, ProblemKind};
 
+use super::protection::span;
 use super::{client, protection};
 use crate::cli::Global;
 use crate::failure::Failure;
-use crate::output::{Output, bytes};
+use crate::output::{Output, bytes, table};
 
 pub(crate) async fn show(global: &Global, output: &Output) -> Result<(), Failure> {
-    let status = client(global).status().await?;
+    let client = client(global);
+    let status = match client.status().await {
+        Ok(status) => status,
+        Err(error) => return Err(without_metadata(&client, output, error).await?),
+    };
     output.result(&status, || text(&status))?;
     let is_well = status.protection.protected && status.alerts.is_empty();
     if !is_well && !output.is_for_programs() {
@@ -19,6 +25,91 @@ pub(crate) async fn show(global: &Global, output: &Output) -> Result<(), Failure
         );
     }
     Ok(())
+}
+
+/// Tells people what nodes say of themselves, if it is the metadata that cannot be read. The command fails all the
+/// same, and programs are told that: nothing of it is how the cluster is.
+async fn without_metadata(
+    client: &ApiClient,
+    output: &Output,
+    error: ClientError,
+) -> Result<Failure, Failure> {
+    let is_unread =
+        matches!(&error, ClientError::Problem(problem) if problem.kind == ProblemKind::Unavailable);
+    let failure = Failure::from(error);
+    if !is_unread || output.is_for_programs() {
+        return Ok(failure);
+    }
+    // A node of an earlier version does not know the question.
+    let Ok(known) = client.local_cluster().await else {
+        return Ok(failure);
+    };
+    output.print(&known_text(&known))?;
+    Ok(failure.told_on_stdout())
+}
+
+fn known_text(known: &LocalCluster) -> String {
+    let rows: Vec<_> = known.nodes.iter().map(row).collect();
+    let names = [
+        "NODE", "STATE", "METADATA", "REPLICAS", "LEADS", "SESSIONS", "USED", "FREE", "DEVICES",
+    ];
+    let list = match known.list_age_seconds {
+        Some(seconds) => format!(
+            "STALE: which nodes there are is known as of {} ago, when the metadata last told",
+            span(seconds)
+        ),
+        None => {
+            "which other nodes there are is not known: the metadata has not told since the start"
+                .to_owned()
+        }
+    };
+    format!(
+        "health   not known: the metadata cannot be read\n\nwhat nodes say of themselves, now:\n{}\n{list}\n",
+        table(names, &rows)
+    )
+}
+
+fn row(node: &LocalNode) -> [String; 9] {
+    let name = if node.is_asked {
+        format!("{} (asked)", node.name)
+    } else {
+        node.name.clone()
+    };
+    let Some(says) = node.says else {
+        let unknown = || "-".to_owned();
+        return [
+            name,
+            "no answer".to_owned(),
+            unknown(),
+            unknown(),
+            unknown(),
+            unknown(),
+            unknown(),
+            unknown(),
+            unknown(),
+        ];
+    };
+    let metadata = match says.metadata {
+        // It has noticed nothing yet.
+        LocalMetadata::Followed => "-",
+        LocalMetadata::Unreached => "not reached",
+        LocalMetadata::Behind => "not believed",
+    };
+    let devices = match says.devices_absent {
+        0 => says.devices.to_string(),
+        absent => format!("{}, {absent} absent", says.devices),
+    };
+    [
+        name,
+        if says.open { "up" } else { "devices not open" }.to_owned(),
+        metadata.to_owned(),
+        says.replicas.to_string(),
+        says.primaries.to_string(),
+        says.sessions.to_string(),
+        bytes(says.room.used_bytes),
+        bytes(says.room.free_bytes()),
+        devices,
+    ]
 }
 
 /// What is wrong, what is waited for, and what may be done.
@@ -47,7 +138,9 @@ fn text(status: &Status) -> String {
     text.push_str(&format!("nodes    {} of {} up\n", nodes.up, nodes.total));
     if let Some(members) = metadata_members {
         let (up, total) = (members.up, members.total);
-        text.push_str(&format!("metadata {up} of {total} members of etcd answer\n"));
+        text.push_str(&format!(
+            "metadata {up} of {total} members of etcd answer\n"
+        ));
     }
     text.push_str(&format!("volumes  {}", volumes.total));
     let parts = [
@@ -84,4 +177,54 @@ fn text(status: &Status) -> String {
         text.push_str(&format!("{alert}\n"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_api::documents::{LocalSummary, Room};
+
+    use super::*;
+
+    #[test]
+    fn what_is_old_is_told_with_its_age() {
+        let node = |number: u16, says| LocalNode {
+            name: format!("n{number}"),
+            node: number,
+            is_asked: number == 1,
+            says,
+        };
+        let first = LocalSummary {
+            open: true,
+            metadata: LocalMetadata::Unreached,
+            replicas: 3,
+            primaries: 2,
+            sessions: 4,
+            room: Room {
+                bytes: 3 << 30,
+                used_bytes: 1 << 30,
+            },
+            devices: 2,
+            devices_absent: 1,
+        };
+        let known = LocalCluster {
+            list_age_seconds: Some(180),
+            nodes: vec![node(1, Some(first)), node(2, None)],
+        };
+        assert_eq!(
+            known_text(&known),
+            "health   not known: the metadata cannot be read\n\
+             \n\
+             what nodes say of themselves, now:\n\
+             NODE        STATE      METADATA     REPLICAS  LEADS  SESSIONS  USED   FREE   DEVICES\n\
+             n1 (asked)  up         not reached  3         2      4         1 GiB  2 GiB  2, 1 absent\n\
+             n2          no answer  -            -         -      -         -      -      -\n\
+             \n\
+             STALE: which nodes there are is known as of 3 min ago, when the metadata last told\n"
+        );
+        let alone = LocalCluster {
+            list_age_seconds: None,
+            nodes: vec![node(1, Some(first))],
+        };
+        assert!(known_text(&alone).ends_with("has not told since the start\n"));
+    }
 }

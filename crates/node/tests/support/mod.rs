@@ -343,6 +343,10 @@ impl Api for LocalApi {
         elsewhere()
     }
 
+    async fn local_cluster(&self) -> Result<holdfast_api::documents::LocalCluster, Problem> {
+        elsewhere()
+    }
+
     async fn local(&self) -> Result<LocalReport, Problem> {
         Ok(self.0.report.borrow().clone())
     }

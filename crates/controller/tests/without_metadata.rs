@@ -1,0 +1,106 @@
+//! What a controller tells while the metadata does not answer.
+#![allow(clippy::unwrap_used, reason = "a test fails so")]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use holdfast_api::documents::{LocalReport, LocalSummary};
+use holdfast_api::{Api, ProblemKind};
+use holdfast_controller::Controller;
+use holdfast_metadata::session::Submit;
+use holdfast_metadata::{Embedded, Requests, Session, Store};
+use holdfast_model::metadata::{MetadataAnswer, MetadataError, MetadataRequest, MetadataToken};
+use tokio::sync::{mpsc, watch};
+
+use support::{CLUSTER, Node, controller, open};
+
+/// A store that answers until it is taken away.
+struct Away {
+    store: Mutex<Option<Requests>>,
+    answers: mpsc::Sender<(MetadataToken, MetadataAnswer)>,
+}
+
+impl Submit for Away {
+    fn submit(&self, token: MetadataToken, request: MetadataRequest) {
+        match &*self.store.lock().unwrap() {
+            Some(store) => store.submit(token, request),
+            None => {
+                let failed = MetadataAnswer::Failed(MetadataError::Unavailable);
+                self.answers.try_send((token, failed)).unwrap();
+            }
+        }
+    }
+}
+
+fn session(store: &Embedded) -> (Session, Arc<Away>) {
+    let Session {
+        requests,
+        answers: mut from,
+    } = store.session();
+    let (sender, answers) = mpsc::channel(64);
+    let brings = sender.clone();
+    tokio::spawn(async move {
+        while let Some(answer) = from.recv().await {
+            brings.send(answer).await.unwrap();
+        }
+    });
+    let away = Arc::new(Away {
+        store: Mutex::new(Some(requests)),
+        answers: sender,
+    });
+    let requests = Requests::new(Arc::clone(&away) as Arc<dyn Submit>);
+    (Session { requests, answers }, away)
+}
+
+#[tokio::test]
+async fn nodes_are_asked_and_the_list_of_them_has_an_age() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    controller(&store).await;
+    let (first, second) = (Node::start(1, &store).await, Node::start(2, &store).await);
+    let (_report, told) = watch::channel(LocalReport {
+        node: 3,
+        name: "n3".to_owned(),
+        open: true,
+        ..LocalReport::default()
+    });
+    let (session, away) = session(&store);
+    let asked = Controller::new(CLUSTER, session, Some(told));
+    let known = asked.local_cluster().await.unwrap();
+    assert_eq!(known.list_age_seconds, None, "the metadata was never asked");
+    assert_eq!(known.nodes.len(), 1);
+    assert!(known.nodes[0].is_asked && known.nodes[0].name == "n3");
+    asked.status().await.unwrap();
+
+    *away.store.lock().unwrap() = None;
+    let refused = asked.status().await.unwrap_err();
+    assert_eq!(refused.kind, ProblemKind::Unavailable);
+    // What nodes say is of now, and one that is gone is not told as it was.
+    first.serve(7, 2);
+    second.server.abort();
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let known = asked.local_cluster().await.unwrap();
+    assert!(known.list_age_seconds >= Some(1), "{known:?}");
+    let names: Vec<&str> = known.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["n1", "n2", "n3"]);
+    let says = LocalSummary {
+        open: true,
+        replicas: 2,
+        primaries: 2,
+        ..LocalSummary::default()
+    };
+    assert_eq!(known.nodes[0].says, Some(says));
+    assert_eq!(known.nodes[1].says, None, "it does not answer");
+    assert!(known.nodes[2].is_asked && known.nodes[2].says.is_some());
+}
+
+#[tokio::test]
+async fn without_a_node_and_a_list_nothing_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let alone = Controller::new(CLUSTER, store.session(), None);
+    let refused = alone.local_cluster().await.unwrap_err();
+    assert_eq!(refused.kind, ProblemKind::NoNode);
+}
