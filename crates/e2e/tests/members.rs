@@ -76,6 +76,8 @@ fn a_node_is_drained_under_load_and_removed() {
         load.restart_stalls();
         let drained = ask(demo, &["node", "drain", &node])?;
         ensure!(drained["to_move"]["slices"] == 1, "{drained}");
+        let drained = ask(demo, &["node", "drain", &node, "--wait"])?;
+        ensure!(drained["replicas"] == 0, "it is over, and not: {drained}");
         wait_until_gone(demo, &node)?;
         tell_stall("a node was drained", load.report().longest_stall)?;
         ensure!(demo.primary("demo")? != node, "{node} leads still");

@@ -145,8 +145,11 @@ pub(crate) enum NodeSubcommand {
     Drain {
         /// The node's name
         name: String,
-        /// What is still there may stay after all
+        /// Wait until nothing is left on it; to interrupt that does not end the drain
         #[arg(long)]
+        wait: bool,
+        /// What is still there may stay after all
+        #[arg(long, conflicts_with = "wait")]
         cancel: bool,
     },
     /// Put a node aside, or take it back: it hands over what it leads, and is not rebuilt elsewhere
@@ -446,9 +449,13 @@ mod tests {
             }
         }
         match asks("holdfast node drain n1 --cancel") {
-            NodeSubcommand::Drain { name, cancel } => assert!(name == "n1" && cancel),
+            NodeSubcommand::Drain { name, wait, cancel } => {
+                assert!(name == "n1" && cancel && !wait);
+            }
             other => panic!("it drains, not {other:?}"),
         }
+        let both = parsed("holdfast node drain n1 --wait --cancel").unwrap_err();
+        assert_eq!(both, ErrorKind::ArgumentConflict);
         match asks("holdfast node maintenance on n1") {
             NodeSubcommand::Maintenance { switch, name } => {
                 assert!(name == "n1" && switch == Switch::On);

@@ -1,6 +1,7 @@
 //! The operator's commands: each asks the API, and prints what it says.
 
 pub(crate) mod device;
+mod drain;
 mod found;
 pub(crate) mod node;
 mod protection;

@@ -10,7 +10,7 @@ use holdfast_node::ApiParts;
 use holdfast_node::config::NodeConfig;
 use holdfast_node::config::witness::WitnessConfig;
 
-use super::{client, found, protection};
+use super::{client, drain, found, protection};
 use crate::cli::{Global, NodeSubcommand, Switch};
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
@@ -58,6 +58,7 @@ pub(crate) async fn ask(
     command: NodeSubcommand,
 ) -> Result<(), Failure> {
     let client = client(global);
+    let is_awaited = matches!(command, NodeSubcommand::Drain { wait: true, .. });
     let (name, order, site) = match command {
         NodeSubcommand::List => {
             let list = client.nodes().await?;
@@ -76,7 +77,7 @@ pub(crate) async fn ask(
             return Ok(());
         }
         NodeSubcommand::Add { name, site } => (name, NodeOrder::Add, site),
-        NodeSubcommand::Drain { name, cancel } => {
+        NodeSubcommand::Drain { name, cancel, .. } => {
             let order = if cancel {
                 NodeOrder::CancelDrain
             } else {
@@ -92,9 +93,12 @@ pub(crate) async fn ask(
             (name, order, None)
         }
     };
-    let node = client
+    let mut node = client
         .change_node(&name, &NodeChange { order, site })
         .await?;
+    if is_awaited {
+        node = drain::wait(&client, output, node).await?;
+    }
     output.result(&node, || changed(&node))?;
     Ok(())
 }
@@ -102,6 +106,9 @@ pub(crate) async fn ask(
 /// What became of an order.
 fn changed(node: &Node) -> String {
     let name = &node.name;
+    if is_drained(node) {
+        return format!("node {name} is drained, and can be removed: `holdfast node remove {name}`\n");
+    }
     let standing = match node.standing {
         NodeStanding::Maintenance => "in maintenance",
         standing => standing.as_str(),
@@ -115,8 +122,13 @@ fn changed(node: &Node) -> String {
     )
 }
 
+/// Whether a node is drained, and nothing is left on it.
+pub(crate) fn is_drained(node: &Node) -> bool {
+    node.standing == NodeStanding::Draining && node.replicas == 0
+}
+
 /// What has to go from a node, if anything has.
-fn to_move(node: &Node) -> Option<String> {
+pub(crate) fn to_move(node: &Node) -> Option<String> {
     let left = node.to_move;
     let slices = if left.slices == 1 { "slice" } else { "slices" };
     let time = left.seconds_left.map(protection::about);
@@ -167,6 +179,7 @@ fn text(list: &NodeList) -> String {
             };
             let state = match node.standing {
                 NodeStanding::Active => up.to_owned(),
+                _ if is_drained(node) => format!("{up}, drained (can be removed)"),
                 standing => format!("{up}, {}", standing.as_str()),
             };
             [
@@ -211,4 +224,49 @@ fn text(list: &NodeList) -> String {
 /// What not every node tells, or has.
 fn known(told: Option<String>) -> String {
     told.unwrap_or_else(|| "-".to_owned())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use holdfast_api::documents::ToMove;
+
+    use super::*;
+
+    /// A node that is up, and holds so many replicas.
+    pub(crate) fn node(standing: NodeStanding, replicas: u32) -> Node {
+        Node {
+            name: "n1".to_owned(),
+            node: 1,
+            state: NodeState::Up,
+            portal: "h:1".to_owned(),
+            api: "http://h:2".to_owned(),
+            incarnation: 1,
+            replicas,
+            primaries: 0,
+            sessions: None,
+            room: None,
+            work_per_second: None,
+            standing,
+            site: None,
+            to_move: ToMove::default(),
+            to_send: SyncWork::default(),
+            to_receive: SyncWork::default(),
+        }
+    }
+
+    #[test]
+    fn a_node_that_is_drained_is_told_as_that() {
+        let listed = |standing, replicas| {
+            let nodes = vec![node(standing, replicas)];
+            text(&NodeList { nodes })
+        };
+        let told = listed(NodeStanding::Draining, 0);
+        assert!(told.contains("up, drained (can be removed)"), "{told}");
+        let told = listed(NodeStanding::Draining, 1);
+        assert!(told.contains("up, draining  "), "{told}");
+        let told = listed(NodeStanding::Active, 0);
+        assert!(!told.contains("drain"), "{told}");
+        let told = changed(&node(NodeStanding::Draining, 0));
+        assert!(told.contains("`holdfast node remove n1`"), "{told}");
+    }
 }
