@@ -193,8 +193,8 @@ pub(crate) struct SettingsArguments {
     /// Whether slices move by themselves to even out what nodes hold and lead
     #[arg(long)]
     pub(crate) rebalance: Option<Switch>,
-    /// By how many percent hosts' commands may become slower by what nodes do in the background, for
-    /// example bringing replicas up to date
+    /// By how many percent, from 1 to 100, hosts' commands may become slower by what nodes do in the
+    /// background, for example bringing replicas up to date
     #[arg(long, value_name = "PERCENT")]
     pub(crate) background_slowdown: Option<u32>,
     /// How much a node does in the background each second however slow hosts' commands are, for example

@@ -160,7 +160,7 @@ pub struct SettingsChange {
     /// Whether slices move by themselves to even out what nodes hold and lead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rebalance: Option<bool>,
-    /// By how many percent hosts' commands may become slower by what nodes do in the background.
+    /// By how many percent, from 1 to 100, hosts' commands may become slower by what nodes do in the background.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background_slowdown_percent: Option<u32>,
     /// Bytes a second that a node does in the background however slow hosts' commands are.

@@ -32,9 +32,10 @@ fn settings_are_checked() {
     );
     for (percent, floor, refused) in [
         (1, 1 << 20, None),
-        (900, 16 << 30, None),
+        (100, 16 << 30, None),
         (0, 1 << 20, Some(SettingsError::Slowdown)),
-        (901, 1 << 20, Some(SettingsError::Slowdown)),
+        (101, 1 << 20, Some(SettingsError::Slowdown)),
+        (500, 1 << 20, Some(SettingsError::Slowdown)),
         (10, (1 << 20) - 1, Some(SettingsError::BackgroundFloor)),
         (10, (16 << 30) + 1, Some(SettingsError::BackgroundFloor)),
     ] {
@@ -45,4 +46,18 @@ fn settings_are_checked() {
         };
         assert_eq!(change_settings(&inventory, &settings).err(), refused);
     }
+}
+
+/// As a version of before let it be: other settings can be changed all the same.
+#[test]
+fn what_is_not_changed_is_not_judged() {
+    let mut inventory = Lab::new(2).inventory();
+    inventory.settings.record.background_slowdown_percent = 500;
+    let mut settings = inventory.settings.record.clone();
+    settings.rebalance = !settings.rebalance;
+    assert!(change_settings(&inventory, &settings).unwrap().is_some());
+    settings.background_slowdown_percent = 501;
+    let refused = change_settings(&inventory, &settings).unwrap_err();
+    let said = std::format!("{refused}");
+    assert!(said.contains("1 % to 100 %"), "{said}");
 }

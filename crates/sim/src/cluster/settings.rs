@@ -1,7 +1,7 @@
 //! Settings of the cluster that the operator changes while it runs.
 //!
 //! Runs are short: the repair delay, and the time between two scrubs, may be shorter here than an operator could set them
-//! (`holdfast_control`). What is written, and on what condition, is the same.
+//! (`holdfast_control`), and background work may slow hosts down by more. What is written, and on what condition, is the same.
 
 use holdfast_model::metadata::{Compare, LeaseId, Operation, Transaction};
 use holdfast_model::record::{Record, SETTINGS_KEY, SettingsRecord};
