@@ -87,7 +87,10 @@ pub(crate) enum Command {
         #[arg(long)]
         explain: bool,
     },
-    /// Make, look at and delete volumes
+    /// List, make, show, grow, scrub and delete volumes
+    ///
+    /// A volume is a virtual disk that hosts reach over iSCSI at every node. It is cut into slices of 4 GiB,
+    /// each with as many copies on different nodes as its policy says. Room is taken by what is written.
     Volume {
         #[command(subcommand)]
         command: VolumeCommand,
@@ -152,9 +155,13 @@ pub(crate) enum NodeSubcommand {
         #[arg(long, conflicts_with = "wait")]
         cancel: bool,
     },
-    /// Put a node aside, or take it back: it hands over what it leads, and is not rebuilt elsewhere
+    /// Put a node aside before its machine is worked on, or take it back
+    ///
+    /// On: the node hands over what it leads, so that hosts notice nothing when it is stopped; it is given
+    /// nothing new, and nothing of it is rebuilt elsewhere however long it is off. This is refused where
+    /// a volume would stop without it. Off: what it has missed is copied to it, and it leads again.
     Maintenance {
-        /// On or off
+        /// On before the work, off after it
         switch: Switch,
         /// The node's name
         name: String,
@@ -169,9 +176,8 @@ pub(crate) enum NodeSubcommand {
 /// What is on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Switch {
-    /// It is.
+    // What that means says the argument: here it would stand in every help.
     On,
-    /// It is not.
     Off,
 }
 
@@ -269,20 +275,25 @@ pub(crate) fn usage(subcommand: Option<&str>, kind: ErrorKind, what: &str) -> ! 
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum VolumeCommand {
-    /// List the volumes
+    /// List the volumes: size, policy, health, target, sessions
     List,
-    /// Make a volume
+    /// Make a volume, and wait until every node serves it
+    ///
+    /// One that is there already, with the same size and policy, is nothing new.
     Create(VolumeCreateArguments),
-    /// Show a volume, its slices and their replicas
+    /// Show a volume: who leads each slice, who is in sync, what the last scrub found
     Show {
         /// The volume's name
         name: VolumeName,
     },
     /// Give a volume more bytes, while it is in use
+    ///
+    /// Hosts see the new size when they ask for it (on Linux: `iscsiadm -m session --rescan`). Volumes do not
+    /// shrink.
     Grow {
         /// The volume's name
         name: VolumeName,
-        /// Its new size, for example 8GiB
+        /// Its new size, and not what is added: for example 8GiB
         #[arg(value_parser = size)]
         size: VolumeSize,
     },
@@ -294,7 +305,7 @@ pub(crate) enum VolumeCommand {
         #[arg(long)]
         wait: bool,
     },
-    /// Delete a volume with all its data
+    /// Delete a volume with ALL ITS DATA; refused while hosts have sessions with it
     Delete {
         /// The volume's name
         name: VolumeName,
@@ -306,12 +317,12 @@ pub(crate) enum VolumeCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct VolumeCreateArguments {
-    /// Its name: lower-case letters, digits, '-' and '.'
+    /// Its name: 1 to 63 lower-case letters, digits, '-' and '.'
     pub(crate) name: VolumeName,
-    /// Its size, for example 4GiB
+    /// Its size, for example 4GiB: a multiple of 4KiB, 64TiB at most
     #[arg(value_parser = size)]
     pub(crate) size: VolumeSize,
-    /// Its protection: none, mirror2, mirror3 or mirror4
+    /// How many copies it has, each on a node of its own: none (1), mirror2, mirror3 or mirror4
     #[arg(long, default_value_t = Policy::Mirror2)]
     pub(crate) policy: Policy,
 }
