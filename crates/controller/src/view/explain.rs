@@ -23,7 +23,7 @@ use crate::reports::Reports;
 
 /// Why the cluster is not healthy.
 pub(crate) fn explain(inventory: &Inventory, reports: &Reports) -> Explanation {
-    let mut nodes: Vec<NodeFindings> = reports.rejected().and_then(rejected).into_iter().collect();
+    let mut nodes: Vec<NodeFindings> = rejected(inventory, reports).into_iter().collect();
     for node in inventory.nodes.values() {
         let findings = node_findings::of(inventory, reports, node);
         if !findings.is_empty() {
@@ -78,9 +78,19 @@ pub(crate) fn unreached(report: &LocalReport, problem: &Problem) -> Explanation 
     }
 }
 
-/// What the node in this process knows of itself, where another process is the node of its number.
-fn rejected(report: &LocalReport) -> Option<NodeFindings> {
-    let Rejected { why, remedies } = report.rejected.clone()?;
+/// What the node in this process knows of itself, where another process is the node of its number. To remove a node
+/// that is well is no advice.
+fn rejected(inventory: &Inventory, reports: &Reports) -> Option<NodeFindings> {
+    let report = reports.rejected()?;
+    let Rejected { why, mut remedies } = report.rejected.clone()?;
+    let well = inventory
+        .nodes
+        .values()
+        .filter(|node| reports.is_up(node.node));
+    for node in well {
+        let remove = format!("`holdfast node remove {}`", node.name);
+        remedies.retain(|remedy| !remedy.contains(&remove));
+    }
     let finding = Finding {
         waits_for: vec![wait("an operator")],
         remedies: remedies.into_iter().map(remedy).collect(),
@@ -143,7 +153,7 @@ fn of_volume(
         work: (!group.missing.is_empty()).then(|| work::sum(reports, &group.missing)),
         waits_for: waits_for(inventory, reports, cause, group),
         remedies: remedies(inventory, cause),
-        ..node_findings::finding(kind(cause), what(inventory, volume, cause, group))
+        ..node_findings::finding(kind(cause), what(inventory, reports, volume, cause, group))
     });
     let mut findings: Vec<Finding> = causes.collect();
     findings.extend(sites::of_volume(inventory, reports, volume));
@@ -166,7 +176,13 @@ fn kind(cause: &Cause) -> FindingKind {
     }
 }
 
-fn what(inventory: &Inventory, volume: &VolumeRecord, cause: &Cause, group: &Group) -> String {
+fn what(
+    inventory: &Inventory,
+    reports: &Reports,
+    volume: &VolumeRecord,
+    cause: &Cause,
+    group: &Group,
+) -> String {
     let policy = volume.policy;
     match cause {
         Cause::NotServed { needed, holders } => holders::what(inventory, *needed, holders, group),
@@ -187,6 +203,10 @@ fn what(inventory: &Inventory, volume: &VolumeRecord, cause: &Cause, group: &Gro
             } else {
                 "does not answer"
             }
+        ),
+        Cause::Down { node, .. } if reports.is_up(*node) => format!(
+            "{} has not opened its devices, where one of the copies of {policy} is",
+            name(inventory, *node)
         ),
         Cause::Down { node, .. } => format!(
             "{} is down, and with it one of the copies of {policy}",

@@ -68,17 +68,24 @@ fn a_node_that_is_not_registered_makes_the_cluster_worse() {
         name: "n4".to_owned(),
         rejected: Some(Rejected {
             why: "number 1 is node n1's".to_owned(),
-            remedies: vec!["choose another number".to_owned(), "remove n1".to_owned()],
+            remedies: vec![
+                "choose another number".to_owned(),
+                "remove n1 (`holdfast node remove n1`)".to_owned(),
+            ],
         }),
         ..LocalReport::default()
     };
-    let reports = Reports::of([well(1), well(2), well(3)]).beside(Some(rejected));
+    let beside = |reports: Reports| reports.beside(Some(rejected.clone()));
+    // Where n1 is gone it may be removed.
+    let alone = status(&whole(), &beside(Reports::of([well(2), well(3)])));
+    assert!(said(&alone).iter().any(|it| it.contains("node remove n1")));
+    let reports = beside(Reports::of([well(1), well(2), well(3)]));
     let status = status(&whole(), &reports);
     assert_eq!(status.health, Health::Degraded);
     assert_eq!(
         said(&status),
         [
-            "error: this node, n4: not registered: number 1 is node n1's: choose another number; or remove n1"
+            "error: this node, n4: not registered: number 1 is node n1's: choose another number"
         ]
     );
 }
