@@ -40,6 +40,7 @@ struct Report {
     number: (u64, u64),
     summary: LocalSummary,
     open: bool,
+    awaited_device: Option<String>,
     room: Room,
     devices: Vec<Device>,
     /// What the node's portal serves, and to how many.
@@ -69,6 +70,7 @@ impl Report {
             number: (report.incarnation, report.number),
             summary,
             open: report.open,
+            awaited_device: report.awaited_device,
             room: report.room,
             devices: report.devices,
             volumes: volumes.map(|one| (VolumeId(one.volume), one)).collect(),
@@ -234,6 +236,11 @@ impl Reports {
     /// Whether a node is up, and its devices are open.
     pub(crate) fn is_open(&self, node: NodeId) -> bool {
         self.nodes.get(&node).is_some_and(|report| report.open)
+    }
+
+    /// The device that a node waits for before it opens its devices.
+    pub(crate) fn awaited_device(&self, node: NodeId) -> Option<&str> {
+        self.nodes.get(&node)?.awaited_device.as_deref()
     }
 
     /// Which report of which start each node's is.

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -10,6 +11,7 @@ use holdfast_e2e::process::wait_until;
 use holdfast_e2e::{Demo, DemoOptions, cli, scenario};
 use holdfast_lab::verify::LoadConfig;
 use serde::Deserialize;
+use serde_json::Value;
 
 /// The longest stall that devices may cause which come and go.
 const STALL_MAX: Duration = Duration::from_secs(3);
@@ -270,6 +272,13 @@ fn restart_without(
     demo.kill(node)?;
     take(device)?;
     demo.start_node(node)?;
+    if !Path::new(device).exists() {
+        wait_until("it says that it waits for the device", PATIENCE, || {
+            let status: Value = cli::json(demo.api(), &["status"])?;
+            let told = format!("it waits for its device {device}");
+            Ok(status["alerts"].to_string().contains(&told) && status["health"] != "healthy")
+        })?;
+    }
     wait_for_devices(demo, node, "the node does without the device", |found| {
         let mut devices = found.devices.iter();
         devices.any(|it| it.path == device && it.state == "missing" && it.is_absent)

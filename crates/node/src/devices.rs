@@ -126,6 +126,11 @@ impl DeviceDesk {
             return Err(Problem::new(ProblemKind::Invalid, detail)
                 .hint("name the device as it is called on the node's machine"));
         }
+        if !self.report.borrow().open {
+            // While the node's own devices are opened, what is noted of others would be taken for one of them.
+            let refused = DeviceRefused::NotOpen;
+            return Err(Problem::new(ProblemKind::Refused, refused).hint(hint(&refused)));
+        }
         let spec = DeviceSpec {
             size_min: u64::from(SECTOR_MAX),
             ..DeviceSpec::existing(path)
@@ -191,7 +196,8 @@ impl DeviceDesk {
             .map_err(|refused| Problem::new(ProblemKind::Refused, refused).hint(hint(&refused)))
     }
 
-    fn paths(&self) -> MutexGuard<'_, Paths> {
+    /// Where the devices are.
+    pub(crate) fn paths(&self) -> MutexGuard<'_, Paths> {
         // What it guards is right after every step, whoever panics.
         self.paths.lock().unwrap_or_else(|held| held.into_inner())
     }

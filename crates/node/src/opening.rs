@@ -9,13 +9,13 @@
 //! - where the store cannot do without one, its user is told why it could not be opened.
 
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use holdfast_disk::{DeviceSpec, Disks, FileSpec, OpenErrorReason, Options, StartError};
 use holdfast_engine::{DeviceStatus, OpenFailure};
 use holdfast_model::{DiskId, Tier};
 use holdfast_store::OpenError;
+use tokio::time::{Instant, sleep};
 
 use crate::config::{DeviceConfig, NodeConfig};
 use crate::devices::SECTOR_MAX;
@@ -38,12 +38,11 @@ pub(crate) struct Opened {
     pub(crate) left_out: Option<NodeError>,
 }
 
-/// Opens the node's devices.
+/// Opens the node's devices, those that are there.
 ///
 /// # Errors
 /// None can be opened, or one of them must not be.
 pub(crate) fn open(config: &NodeConfig, paths: &mut Paths) -> Result<Opened, NodeError> {
-    wait_for(config, paths);
     let mut found = paths.choose(&config.devices, Path::exists);
     // What is left may be blank, and the journal on one that came later.
     let not_there = paths.later().find(|path| !path.exists());
@@ -165,20 +164,24 @@ pub(crate) fn note_failed(error: &NodeError, directory: &Path) {
     }
 }
 
-/// Waits until all devices are there that the node had when it last ran, or long enough.
-fn wait_for(config: &NodeConfig, paths: &Paths) {
-    let awaited = paths.awaited(&config.devices);
+/// Waits until all of these are there that the node had when it last ran, or long enough. Whoever wants to know is
+/// told which is waited for, and that it is over.
+pub(crate) async fn wait_for(awaited: &[PathBuf], mut tell: impl FnMut(Option<&Path>)) {
     let until = Instant::now() + AWAITED_MAX;
-    let mut is_told = false;
+    let mut told: Option<&Path> = None;
     while let Some(path) = awaited.iter().find(|path| !path.exists()) {
         if Instant::now() >= until {
-            return;
+            break;
         }
-        if !is_told {
+        if told != Some(path) {
             tracing::warn!("waits for {}, which is not there", path.display());
-            is_told = true;
+            tell(Some(path));
+            told = Some(path);
         }
-        thread::sleep(LOOK);
+        sleep(LOOK).await;
+    }
+    if told.is_some() {
+        tell(None);
     }
 }
 
@@ -250,6 +253,37 @@ mod tests {
             directory.display()
         );
         toml::from_str(&text).unwrap()
+    }
+
+    /// Who asks meanwhile is told what it is that the node waits for.
+    #[tokio::test(start_paused = true)]
+    async fn a_device_that_is_not_there_is_waited_for_and_that_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let there = directory.path().join("there");
+        let late = directory.path().join("late");
+        fs::write(&there, "").unwrap();
+        let mut told = Vec::new();
+        wait_for(std::slice::from_ref(&there), |path| {
+            told.push(path.map(Path::to_owned));
+        })
+        .await;
+        assert_eq!(told, [], "there is nothing to wait for");
+        let begun = Instant::now();
+        wait_for(&[there, late.clone()], |path| {
+            told.push(path.map(Path::to_owned));
+        })
+        .await;
+        assert_eq!(told, [Some(late.clone()), None]);
+        assert!(begun.elapsed() >= AWAITED_MAX);
+        let begun = Instant::now();
+        let comes = late.clone();
+        wait_for(&[late], |path| {
+            if path.is_some() {
+                fs::write(&comes, "").unwrap();
+            }
+        })
+        .await;
+        assert!(begun.elapsed() < AWAITED_MAX, "it has come");
     }
 
     /// Neither is changed by a start, and whoever changed it should not believe so.

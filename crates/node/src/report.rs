@@ -1,7 +1,7 @@
 //! What the node tells its API about itself.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 use holdfast_api::documents::{
@@ -29,6 +29,8 @@ pub(crate) struct Reporter {
     incarnation: Incarnation,
     /// Where absent devices were.
     known: BTreeMap<u16, Place>,
+    /// The device that is waited for before they are opened.
+    awaited: Option<String>,
     /// How it stands with the metadata, once there is a client of it.
     metadata: Option<watch::Receiver<Status>>,
     /// How the members of etcd are, once somebody looks.
@@ -53,6 +55,7 @@ impl Reporter {
             node: config.node.0,
             name: config.name.clone(),
             incarnation: Incarnation::ZERO,
+            awaited: None,
             metadata: None,
             members: None,
             made: 0,
@@ -61,6 +64,11 @@ impl Reporter {
             work: Means::default(),
             emptied: Rates::default(),
         }
+    }
+
+    /// This device is waited for before the devices are opened, or none any more.
+    pub(crate) fn waits_for(&mut self, device: Option<&Path>) {
+        self.awaited = device.map(|path| path.display().to_string());
     }
 
     /// The devices are open: this is which start of theirs it is.
@@ -89,6 +97,7 @@ impl Reporter {
             process: std::process::id(),
             number: self.made,
             open: status.open,
+            awaited_device: self.awaited.clone(),
             room: room(&status.usage),
             volumes: status.volumes.iter().map(volume).collect(),
             slices: status.replicas.iter().map(|it| self.slice(it)).collect(),

@@ -26,7 +26,7 @@ use crate::error::NodeError;
 use crate::etcd::{Plan, Supervisor};
 use crate::logging::{self, Log};
 use crate::machine;
-use crate::opening::{self, Opened};
+use crate::opening;
 use crate::paths::Paths;
 use crate::predecessor;
 use crate::reactor::{Names, Reactor};
@@ -108,12 +108,6 @@ fn run_logged<A: Api>(
     let peers = bind("peers.listen", config.peers.listen)?;
     let portal = bind("portal.listen", config.portal.listen)?;
     let api = bind("api.listen", config.api.listen)?;
-    let mut paths = Paths::read(&config.directory);
-    let Opened {
-        disks,
-        found,
-        left_out,
-    } = opening::open(config, &mut paths)?;
     let network = Network::new(NetworkConfig {
         cluster: config.cluster,
         node: config.node,
@@ -124,49 +118,76 @@ fn run_logged<A: Api>(
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build_local(LocalOptions::default())?;
-    let ended = runtime.block_on(async {
-        let signals = Signals::listen()?;
-        let mut reporter = Reporter::new(config, paths.known());
-        let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
-        let (desk, orders) = devices::desk(paths, told.clone());
-        let services = Services::start(config, api, told, desk, make_api)?;
-        reporter.follow(services.metadata, services.members);
-        let mut out = Output::default();
-        let engine = Engine::new(
-            EngineConfig {
-                // Those that could not be opened may be what holds the store.
-                create: left_out.is_none().then(|| identity(config)).transpose()?,
-                ..engine_config(config, &found, &disks, portal_limits)?
-            },
-            clock::now(),
-            &mut out,
-        );
-        let reactor = Reactor {
-            engine,
-            disks,
-            network,
-            session: services.session,
-            reporter,
-            room: RoomWatch::default(),
-            stalls: services.stalls,
-            report,
-            report_due: Instant::now(),
-            names: names(config, &found),
-            orders,
-            end: None,
-            out,
-        };
-        let ended = reactor.run(signals).await;
-        // The threads of the services end with this.
-        drop(services.stop);
-        ended
-    });
+    let mut left_out = None;
+    let ended = runtime.block_on(serve(config, api, network, make_api, &mut left_out));
     // A name that is being looked up may take long, and nobody waits for it any more.
     runtime.shutdown_background();
     ended.map_err(|error| {
         opening::note_failed(&error, &config.directory);
         opening::blame(error, left_out)
     })
+}
+
+/// Opens the devices and drives the engine. The API answers before: a node may wait for a device. `left_out` is told
+/// why the first device that could not be opened was not.
+async fn serve<A: Api>(
+    config: &NodeConfig,
+    api: Listener,
+    network: Network,
+    make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
+    left_out: &mut Option<NodeError>,
+) -> Result<(), NodeError> {
+    let mut signals = Signals::listen()?;
+    let paths = Paths::read(&config.directory);
+    let awaited = paths.awaited(&config.devices);
+    let mut reporter = Reporter::new(config, paths.known());
+    let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
+    let (desk, orders) = devices::desk(paths, told.clone());
+    let services = Services::start(config, api, told, desk.clone(), make_api)?;
+    reporter.follow(services.metadata, services.members);
+    let tell = |device: Option<&Path>| {
+        reporter.waits_for(device);
+        report.send_replace(reporter.report(&NodeStatus::default(), &[]));
+    };
+    tokio::select! {
+        () = opening::wait_for(&awaited, tell) => {}
+        () = signals.next() => {
+            tracing::info!("stopping");
+            return Ok(());
+        }
+    }
+    let opened = opening::open(config, &mut desk.paths())?;
+    *left_out = opened.left_out;
+    let (disks, found) = (opened.disks, opened.found);
+    let mut out = Output::default();
+    let engine = Engine::new(
+        EngineConfig {
+            // Those that could not be opened may be what holds the store.
+            create: left_out.is_none().then(|| identity(config)).transpose()?,
+            ..engine_config(config, &found, &disks)?
+        },
+        clock::now(),
+        &mut out,
+    );
+    let reactor = Reactor {
+        engine,
+        disks,
+        network,
+        session: services.session,
+        reporter,
+        room: RoomWatch::default(),
+        stalls: services.stalls,
+        report,
+        report_due: Instant::now(),
+        names: names(config, &found),
+        orders,
+        end: None,
+        out,
+    };
+    let ended = reactor.run(signals).await;
+    // The threads of the services end with this.
+    drop(services.stop);
+    ended
 }
 
 fn bind(key: &'static str, address: SocketAddr) -> Result<Listener, NodeError> {
@@ -205,7 +226,6 @@ fn engine_config(
     config: &NodeConfig,
     found: &[DeviceConfig],
     disks: &Disks,
-    portal_limits: Limits,
 ) -> Result<EngineConfig, NodeError> {
     let geometry = |(number, device): (u16, &DeviceConfig)| {
         let disk = DiskId(number);
@@ -224,7 +244,7 @@ fn engine_config(
         machine: machine::identify(&config.directory, config.peers.advertise.is_none())?,
         use_id: u64::from_ne_bytes(random()?).max(1),
         store: StoreConfig::default(),
-        portal_limits,
+        portal_limits: Limits::default(),
         hold: HOLD,
         takeovers_max: TAKEOVERS_MAX,
     })

@@ -40,6 +40,9 @@ pub struct LocalReport {
     pub number: u64,
     /// Whether its devices are open, and none has failed.
     pub open: bool,
+    /// The device that it waits for before it opens them, if one is not there that it had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaited_device: Option<String>,
     /// The room on its devices; nothing while they are not open.
     pub room: Room,
     /// The volumes that its portal knows.

@@ -32,7 +32,7 @@ pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
     }
     match reports.metadata(node) {
         None => findings.push(down(reports, node, name)),
-        Some(_) if !reports.is_open(node) => findings.push(shut(name)),
+        Some(_) if !reports.is_open(node) => findings.push(shut(reports, node, name)),
         Some(LocalMetadata::Followed) => {}
         Some(metadata) => findings.push(astray(name, metadata)),
     }
@@ -136,7 +136,19 @@ fn down(reports: &Reports, node: NodeId, name: &str) -> Finding {
     }
 }
 
-fn shut(name: &str) -> Finding {
+fn shut(reports: &Reports, node: NodeId, name: &str) -> Finding {
+    if let Some(device) = reports.awaited_device(node) {
+        return Finding {
+            waits_for: vec![wait(format!("{device} to be there"))],
+            remedies: vec![remedy(format!(
+                "see that {device} is there: a cable, a controller, a driver; {name} starts without it soon, if it can"
+            ))],
+            ..finding(
+                FindingKind::DevicesFailed,
+                format!("it waits for its device {device}, which is not there"),
+            )
+        };
+    }
     Finding {
         waits_for: vec![wait(format!("{name} to open its devices"))],
         remedies: vec![look_into_log(name)],

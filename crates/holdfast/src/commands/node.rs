@@ -107,7 +107,9 @@ pub(crate) async fn ask(
 fn changed(node: &Node) -> String {
     let name = &node.name;
     if is_drained(node) {
-        return format!("node {name} is drained, and can be removed: `holdfast node remove {name}`\n");
+        return format!(
+            "node {name} is drained, and can be removed: `holdfast node remove {name}`\n"
+        );
     }
     let standing = match node.standing {
         NodeStanding::Maintenance => "in maintenance",
@@ -174,6 +176,10 @@ fn text(list: &NodeList) -> String {
         .iter()
         .map(|node| {
             let up = match node.state {
+                // There is no room before they are.
+                NodeState::Up if node.room.is_some_and(|room| room.bytes == 0) => {
+                    "devices not open"
+                }
                 NodeState::Up => "up",
                 NodeState::Down => "down",
             };
@@ -228,7 +234,7 @@ fn known(told: Option<String>) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use holdfast_api::documents::ToMove;
+    use holdfast_api::documents::{Room, ToMove};
 
     use super::*;
 
@@ -266,6 +272,10 @@ pub(crate) mod tests {
         assert!(told.contains("up, draining  "), "{told}");
         let told = listed(NodeStanding::Active, 0);
         assert!(!told.contains("drain"), "{told}");
+        let mut shut = node(NodeStanding::Active, 1);
+        shut.room = Some(Room::default());
+        let told = text(&NodeList { nodes: vec![shut] });
+        assert!(told.contains("  devices not open  "), "{told}");
         let told = changed(&node(NodeStanding::Draining, 0));
         assert!(told.contains("`holdfast node remove n1`"), "{told}");
     }

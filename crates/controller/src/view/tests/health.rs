@@ -48,11 +48,17 @@ fn what_is_wrong_with_a_node_makes_the_cluster_worse_and_is_told() {
         });
     });
     let device = "error: node n3: device 1 (/dev/sdb) is missing; nothing of it is lacking";
+    let waits = third(|report| {
+        report.open = false;
+        report.awaited_device = Some("/dev/sdc".to_owned());
+    });
+    let awaited = "error: node n3: it waits for its device /dev/sdc, which is not there";
     let unreached = third(|report| report.metadata = LocalMetadata::Unreached);
     let metadata = "error: node n3: it does not reach the metadata";
     let full = third(|report| report.metadata_full = true);
     for (status, told) in [
         (missing, device),
+        (waits, awaited),
         (unreached, metadata),
         (full, "error: metadata: is full:"),
     ] {
@@ -84,9 +90,7 @@ fn a_node_that_is_not_registered_makes_the_cluster_worse() {
     assert_eq!(status.health, Health::Degraded);
     assert_eq!(
         said(&status),
-        [
-            "error: this node, n4: not registered: number 1 is node n1's: choose another number"
-        ]
+        ["error: this node, n4: not registered: number 1 is node n1's: choose another number"]
     );
 }
 
