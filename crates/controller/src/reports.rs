@@ -98,16 +98,16 @@ impl Reports {
         nodes: impl IntoIterator<Item = &NodeRecord>,
         local: Option<LocalReport>,
     ) -> Self {
-        let here = local.as_ref().map(|report| NodeId(report.node));
         let mut asked = JoinSet::new();
-        for node in nodes.into_iter().filter(|node| Some(node.node) != here) {
-            asked.spawn(ask(node.clone()));
-        }
-        let local = local.and_then(|report| {
-            let record = inventory.nodes.get(&NodeId(report.node))?;
-            as_node(report, record)
-        });
         let mut answers = Vec::new();
+        for node in nodes {
+            match &local {
+                Some(local) if local.node == node.node.0 => {
+                    answers.extend(as_node(local.clone(), node));
+                }
+                _ => drop(asked.spawn(ask(node.clone()))),
+            }
+        }
         let mut last = Instant::now();
         while let Some(asked) = asked.join_next().await {
             if let Some(answer) = asked.expect("no question panics, or is given up") {
@@ -117,7 +117,7 @@ impl Reports {
         }
         Self {
             waited: last.elapsed(),
-            ..Self::of(answers.into_iter().chain(local))
+            ..Self::of(answers)
         }
     }
 
@@ -318,8 +318,9 @@ pub(crate) fn as_node(report: LocalReport, record: &NodeRecord) -> Option<LocalR
     let is_on_record = report.incarnation >= record.incarnation.0;
     let starts = report.incarnation == 0;
     let is_it = report.node == record.node.0 && report.rejected.is_none();
-    (is_it && (is_on_record || starts)).then(|| LocalReport {
+    let shown = LocalReport {
         open: report.open && is_on_record,
         ..report
-    })
+    };
+    (is_it && (is_on_record || starts)).then_some(shown)
 }

@@ -89,6 +89,7 @@ impl Drop for Machine {
 }
 
 /// What a copied configuration says.
+#[derive(Clone, Copy)]
 enum Start<'a> {
     /// This name, and that the node is reached on this machine.
     Named(&'a str),

@@ -167,7 +167,8 @@ impl Registration {
         let is_formatted = self.own.uses > 0;
         let holder = Holder::of(known, outcome);
         let is_told_so = self.machine.takes_over;
-        let is_itself = holder == Holder::Has(self.machine.id) || self.machine.has_address;
+        let is_same = holder == Holder::Has(self.machine.id) || self.machine.has_address;
+        let is_itself = |other: &NodeRecord| is_same && other.peer == self.own.peer;
         match known {
             Some(other) if other.store == self.own.store => {}
             Some(other) if other.name != *own => {
@@ -178,7 +179,7 @@ impl Registration {
                     is_formatted,
                 });
             }
-            Some(other) if !is_told_so && !(is_itself && other.peer == self.own.peer) => {
+            Some(other) if !is_told_so && !is_itself(other) => {
                 let peer = other.peer.clone();
                 return Some(Rejection::OtherMachine {
                     node,

@@ -177,7 +177,7 @@ impl Reporter {
 fn rejected(rejection: &Rejection) -> Rejected {
     Rejected {
         why: rejection.reason(),
-        remedies: rejection.remedies().into(),
+        remedies: rejection.remedies(),
     }
 }
 
