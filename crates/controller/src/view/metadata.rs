@@ -91,7 +91,7 @@ fn lost(away: &[(&str, &Member)], counts: MemberCounts) -> Finding {
         waits_for: vec![wait(format!("{endpoints} to answer"))],
         remedies: vec![
             remedy(format!(
-                "start the machine of {endpoints}, or what runs etcd there (a node with `--with-etcd`, or a witness); \
+                "start the machine of {endpoints}, or what runs etcd there (a node that `etcd.members` names, or a witness); \
                  `etcd/etcd.log` in its directory tells what is wrong"
             )),
             remedy(
