@@ -3,18 +3,14 @@
 
 use alloc::string::String;
 
-use holdfast_model::metadata::{Compare, LeaseId, Operation, Revision};
+use holdfast_model::metadata::{Compare, Operation, Revision};
 use holdfast_model::record::Record;
 
 use crate::Versioned;
 
 /// A record is written; no lease ends it.
 pub(crate) fn put(key: String, record: &impl Record) -> Operation {
-    Operation::Put {
-        key,
-        value: record.encode(),
-        lease: LeaseId::default(),
-    }
+    Operation::put(key, record.encode())
 }
 
 /// A key is as it was at a revision.

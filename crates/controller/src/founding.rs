@@ -1,7 +1,7 @@
 //! The making of a cluster.
 
 use holdfast_api::Problem;
-use holdfast_model::metadata::{Compare, LeaseId, Operation, Revision, Selector, Transaction};
+use holdfast_model::metadata::{Compare, Operation, Revision, Selector, Transaction};
 use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, Record};
 use holdfast_model::{Incarnation, VolumeId};
 
@@ -42,11 +42,7 @@ impl Controller {
             key: key(),
             equals: Revision(0),
         };
-        let put = Operation::Put {
-            key: key(),
-            value: record.encode(),
-            lease: LeaseId::default(),
-        };
+        let put = Operation::put(key(), record.encode());
         let founding = Transaction {
             compare: vec![absent],
             success: vec![put],

@@ -235,11 +235,7 @@ impl Cluster {
                 .push_back(Change::Proposed(slice, Proposed::Rejected));
             return;
         };
-        let put = Operation::Put {
-            key: SliceRecord::key(slice),
-            value: value.clone(),
-            lease: LeaseId(0),
-        };
+        let put = Operation::put(SliceRecord::key(slice), value.clone());
         self.transact(Purpose::Propose(slice, value), vec![compare], vec![put]);
     }
 
@@ -259,11 +255,7 @@ impl Cluster {
             self.changes.push_back(Change::SaidScrubbed(slice));
             return;
         };
-        let put = Operation::Put {
-            key: ScrubbedRecord::key(slice),
-            value: record.encode(),
-            lease: LeaseId(0),
-        };
+        let put = Operation::put(ScrubbedRecord::key(slice), record.encode());
         let purpose = Purpose::SayScrubbed(record.clone());
         self.transact(purpose, vec![compare], vec![put]);
     }

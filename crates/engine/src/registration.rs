@@ -19,7 +19,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use holdfast_model::metadata::{
-    Compare, KeyValue, LeaseId, Operation, OperationResult, Revision, Selector, TransactionOutcome,
+    Compare, KeyValue, Operation, OperationResult, Revision, Selector, TransactionOutcome,
 };
 use holdfast_model::record::{
     CLUSTER_KEY, ClusterRecord, MachineRecord, NODES_PREFIX, NodeRecord, Record, RecordError,
@@ -260,7 +260,7 @@ impl Registration {
             machine: self.machine.id,
             store,
         };
-        put(MachineRecord::key(node), &machine)
+        Operation::put(MachineRecord::key(node), machine.encode())
     }
 
     fn replace(&self, outcome: &TransactionOutcome) -> Step {
@@ -272,8 +272,8 @@ impl Registration {
             use_id: self.use_id,
         };
         let puts = vec![
-            put(NodeRecord::key(self.own.node), &self.own),
-            put(UseRecord::key(self.own.node), &of_use),
+            Operation::put(NodeRecord::key(self.own.node), self.own.encode()),
+            Operation::put(UseRecord::key(self.own.node), of_use.encode()),
             self.put_machine(Some(self.own.store)),
         ];
         Step::Replace(self.as_read(outcome), puts)
@@ -327,14 +327,6 @@ impl Holder {
             }
             Some(_) => Self::Nobody,
         }
-    }
-}
-
-fn put(key: String, record: &impl Record) -> Operation {
-    Operation::Put {
-        key,
-        value: record.encode(),
-        lease: LeaseId(0),
     }
 }
 

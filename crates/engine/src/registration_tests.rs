@@ -1,6 +1,7 @@
 use alloc::string::ToString;
 
 use super::*;
+use holdfast_model::metadata::LeaseId;
 use holdfast_model::{NodeId, StoreId};
 use holdfast_stdx::Bytes;
 

@@ -103,6 +103,15 @@ pub enum Operation {
     Delete(Selector),
 }
 
+impl Operation {
+    /// Sets a key; no lease ends it.
+    #[must_use]
+    pub const fn put(key: String, value: Bytes) -> Self {
+        let lease = LeaseId(0);
+        Self::Put { key, value, lease }
+    }
+}
+
 /// If all comparisons hold, `success` is done, else `failure`; all at one revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {

@@ -7,7 +7,7 @@ use holdfast_control::{
 use holdfast_metadata::machine::Output;
 use holdfast_metadata::{ClientId, Machine};
 use holdfast_model::metadata::{
-    LeaseId, MetadataAnswer, MetadataRequest, MetadataToken, Operation, OperationResult, Selector,
+    MetadataAnswer, MetadataRequest, MetadataToken, Operation, OperationResult, Selector,
     Transaction, TransactionOutcome,
 };
 use holdfast_model::record::{ClusterRecord, Record, SLICES_PREFIX, SliceRecord};
@@ -125,13 +125,8 @@ pub(crate) fn delete_volume(machine: &mut Machine, volume: &VolumePlan, out: &mu
 
 /// Sets a key, as the control plane does when an operator wants something.
 pub(crate) fn put(machine: &mut Machine, key: String, value: Bytes, out: &mut Output) {
-    let put = Operation::Put {
-        key,
-        value,
-        lease: LeaseId(0),
-    };
     let transaction = Transaction {
-        success: vec![put],
+        success: vec![Operation::put(key, value)],
         ..Transaction::default()
     };
     transact(machine, transaction, out);

@@ -238,16 +238,11 @@ fn cluster_record(recoveries: u64) -> ClusterRecord {
 
 fn holding(record: &ClusterRecord) -> Metadata {
     let mut metadata = Metadata::default();
-    metadata.transact(changes([put(CLUSTER_KEY.into(), record)]));
+    metadata.transact(changes([Operation::put(
+        CLUSTER_KEY.into(),
+        record.encode(),
+    )]));
     metadata
-}
-
-fn put(key: String, record: &impl Record) -> Operation {
-    Operation::Put {
-        key,
-        value: record.encode(),
-        lease: LeaseId(0),
-    }
 }
 
 fn changes(success: impl Into<Vec<Operation>>) -> Transaction {
@@ -268,14 +263,20 @@ fn run(now: &mut Instant, time: Duration, metadata: &mut Metadata, all: &mut [&m
     }
 }
 
+/// A node that has registered, and the metadata that says so.
+fn registered() -> (Metadata, Instant, Process) {
+    let (mut metadata, mut now) = (made(), Instant::ZERO);
+    let mut first = Process::start(5, 1, "one", ONE);
+    run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
+    (metadata, now, first)
+}
+
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The same configuration on a second machine, for as long as one likes.
 #[test]
 fn whoever_runs_stays_the_node_and_a_copy_is_rejected() {
-    let (mut metadata, mut now) = (made(), Instant::ZERO);
-    let mut first = Process::start(5, 1, "one", ONE);
-    run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
+    let (mut metadata, mut now, mut first) = registered();
     assert!(first.registered);
     let mut copy = Process::start(6, 1, "one", FOUR);
     run(
@@ -302,9 +303,7 @@ fn whoever_runs_stays_the_node_and_a_copy_is_rejected() {
 /// Blank devices in place of those that are lost.
 #[test]
 fn a_node_with_blank_devices_is_itself_where_it_was() {
-    let (mut metadata, mut now) = (made(), Instant::ZERO);
-    let mut first = Process::start(5, 1, "one", ONE);
-    run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
+    let (mut metadata, mut now, _) = registered();
     let mut blank = Process::start(6, 1, "one", ONE);
     run(&mut now, STEP * 5, &mut metadata, &mut [&mut blank]);
     assert!(blank.registered && blank.told.is_empty());
@@ -314,9 +313,7 @@ fn a_node_with_blank_devices_is_itself_where_it_was() {
 /// then on.
 #[test]
 fn whoever_was_replaced_does_not_come_back() {
-    let (mut metadata, mut now) = (made(), Instant::ZERO);
-    let mut first = Process::start(5, 1, "one", ONE);
-    run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
+    let (mut metadata, mut now, mut first) = registered();
     let mut blank = Process::take_over(6, "one", FOUR);
     run(&mut now, STEP * 5, &mut metadata, &mut [&mut blank]);
     assert!(blank.registered);
@@ -333,9 +330,7 @@ fn whoever_was_replaced_does_not_come_back() {
 
 #[test]
 fn another_name_changes_nothing_in_the_metadata() {
-    let (mut metadata, mut now) = (made(), Instant::ZERO);
-    let mut first = Process::start(5, 1, "one", ONE);
-    run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
+    let (mut metadata, mut now, mut first) = registered();
     let before = metadata.revision;
     let mut newcomer = Process::start(6, 1, "four", FOUR);
     run(
@@ -354,9 +349,7 @@ fn another_name_changes_nothing_in_the_metadata() {
 /// Under another node's number they would have to be erased before they can be used under the right one.
 #[test]
 fn blank_devices_are_not_formatted_under_a_number_that_is_another_nodes() {
-    let (mut metadata, mut now) = (made(), Instant::ZERO);
-    let mut first = Process::start(5, 1, "one", ONE);
-    run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
+    let (mut metadata, mut now, mut first) = registered();
     let before = metadata.revision;
     for (name, machine, is_free) in [
         ("four", FOUR, false),
@@ -428,9 +421,7 @@ fn a_node_that_waits_goes_on_with_metadata_that_was_made_again() {
 /// It has been told that there is a cluster: whoever makes one again is not this node.
 #[test]
 fn a_node_that_waits_takes_nothing_in_metadata_that_was_lost() {
-    let (mut metadata, mut now) = (made(), Instant::ZERO);
-    let mut first = Process::start(5, 1, "one", ONE);
-    run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
+    let (mut metadata, mut now, _) = registered();
     let mut blank = Process::blank(6, "one", FOUR);
     run(&mut now, MINUTE, &mut metadata, &mut [&mut blank]);
     let mut nothing = Metadata::default();
@@ -444,9 +435,7 @@ fn a_node_that_waits_takes_nothing_in_metadata_that_was_lost() {
 /// While metadata answers that is not the right one, nothing is known of another node.
 #[test]
 fn what_was_said_of_another_node_does_not_outlast_the_metadata() {
-    let (mut metadata, mut now) = (made(), Instant::ZERO);
-    let mut first = Process::start(5, 1, "one", ONE);
-    run(&mut now, STEP * 5, &mut metadata, &mut [&mut first]);
+    let (mut metadata, mut now, _) = registered();
     let mut blank = Process::blank(6, "one", FOUR);
     run(&mut now, MINUTE, &mut metadata, &mut [&mut blank]);
     assert!(blank.cluster.rejection().is_some());
@@ -468,7 +457,7 @@ fn a_node_is_told_that_it_was_removed() {
             standing,
             ..IntentRecord::active(NodeId(node))
         };
-        put(IntentRecord::key(NodeId(node)), &intent)
+        Operation::put(IntentRecord::key(NodeId(node)), intent.encode())
     };
     let of_two = intent(2, NodeStanding::Active);
     metadata.transact(changes([of_two]));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use holdfast_control::{Inventory, Order, Part, Refusal, order};
 use holdfast_model::NodeId;
-use holdfast_model::metadata::{Compare, LeaseId, Operation, Revision, Transaction};
+use holdfast_model::metadata::{Compare, Operation, Revision, Transaction};
 use holdfast_model::record::{NodeStanding, Record, SliceRecord, VolumeRecord, WishRecord};
 use holdfast_stdx::Duration;
 
@@ -128,11 +128,7 @@ impl Cluster {
                     equals: inventory.volumes[&record.slice.volume].revision,
                 },
             ],
-            success: vec![Operation::Put {
-                key: WishRecord::key(record.slice),
-                value: wish.encode(),
-                lease: LeaseId(0),
-            }],
+            success: vec![Operation::put(WishRecord::key(record.slice), wish.encode())],
             failure: Vec::new(),
         };
         self.write_order(record.primary, transaction);

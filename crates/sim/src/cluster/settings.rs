@@ -3,7 +3,7 @@
 //! Runs are short: the repair delay, and the time between two scrubs, may be shorter here than an operator could set them
 //! (`holdfast_control`), and background work may slow hosts down by more. What is written, and on what condition, is the same.
 
-use holdfast_model::metadata::{Compare, LeaseId, Operation, Transaction};
+use holdfast_model::metadata::{Compare, Operation, Transaction};
 use holdfast_model::record::{Record, SETTINGS_KEY, SettingsRecord};
 
 use super::Cluster;
@@ -74,11 +74,7 @@ impl Cluster {
                 key: SETTINGS_KEY.into(),
                 equals: before.revision,
             }],
-            success: vec![Operation::Put {
-                key: SETTINGS_KEY.into(),
-                value: settings.encode(),
-                lease: LeaseId(0),
-            }],
+            success: vec![Operation::put(SETTINGS_KEY.into(), settings.encode())],
             failure: Vec::new(),
         };
         self.write_order(over, transaction);
