@@ -75,8 +75,6 @@ pub struct Engine {
     last_handled: Instant,
     pub(crate) life: Life,
     /// The driver has been told that peers and initiators may be let in.
-    /// The driver knows that this node is registered.
-    pub(crate) on_record: bool,
     pub(crate) announced: bool,
     /// A device failed: what is here takes part in nothing any more.
     pub(crate) failed: bool,
@@ -125,7 +123,6 @@ impl Engine {
             started: now,
             last_handled: now,
             life: Life::Opening,
-            on_record: false,
             announced: false,
             failed: false,
         };
@@ -394,7 +391,7 @@ impl Engine {
             }
             for change in self.world.cluster.take_changes() {
                 busy = true;
-                self.handle_change(&change);
+                self.handle_change(&change, out);
             }
             for task in self.portal.take_dropped() {
                 busy = true;
@@ -459,10 +456,10 @@ impl Engine {
         }
     }
 
-    fn handle_change(&mut self, change: &Change) {
+    fn handle_change(&mut self, change: &Change, out: &mut Output) {
         match change {
             Change::Free => self.create_store(),
-            Change::Registered(incarnation) => self.registered(*incarnation),
+            Change::Registered(incarnation) => self.registered(*incarnation, out),
             Change::Doubtful => self.doubt(),
             Change::Node(node) => self.node_changed(*node),
             Change::Volume => self.volumes_changed(),

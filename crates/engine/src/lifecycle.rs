@@ -180,10 +180,6 @@ impl Engine {
     /// Peers are let in once the replicas are there that they will speak to.
     pub(crate) fn consider_announcing(&mut self, out: &mut Output) {
         let Some(me) = self.me else { return };
-        if !self.on_record {
-            self.on_record = true;
-            out.push(Command::Registered);
-        }
         if !self.announced && self.world.cluster.is_ready() && self.life == Life::Open {
             self.announced = true;
             let Me {
@@ -265,7 +261,7 @@ impl Engine {
     }
 
     /// The node knows who it is: it takes part from now on.
-    pub(crate) fn registered(&mut self, incarnation: Incarnation) {
+    pub(crate) fn registered(&mut self, incarnation: Incarnation, out: &mut Output) {
         let recovered = self.recovered.as_ref();
         let store = recovered.expect("the store is open").store;
         self.me = Some(Me {
@@ -274,6 +270,7 @@ impl Engine {
             incarnation,
         });
         self.parts.name(self.config.node, incarnation);
+        out.push(Command::Registered);
         if let Some(former) = self.world.cluster.former() {
             let peer = former.into();
             self.world.notices.push(Notice::Replaced { peer });
