@@ -39,14 +39,11 @@ struct Report {
     /// Which one of which start of the node it is.
     number: (u64, u64),
     summary: LocalSummary,
-    open: bool,
     awaited_device: Option<String>,
-    room: Room,
     devices: Vec<Device>,
     /// What the node's portal serves, and to how many.
     volumes: BTreeMap<VolumeId, LocalVolume>,
     slices: BTreeMap<SliceId, LocalSlice>,
-    metadata: LocalMetadata,
     metadata_full: bool,
     metadata_members: Vec<LocalMember>,
     /// To which nodes something is copied, and how many bytes in a second.
@@ -69,13 +66,10 @@ impl Report {
         Self {
             number: (report.incarnation, report.number),
             summary,
-            open: report.open,
             awaited_device: report.awaited_device,
-            room: report.room,
             devices: report.devices,
             volumes: volumes.map(|one| (VolumeId(one.volume), one)).collect(),
             slices: slices.collect(),
-            metadata: report.metadata,
             metadata_full: report.metadata_full,
             metadata_members: report.metadata_members,
             syncs: report
@@ -96,16 +90,14 @@ impl Reports {
     /// Asks all these nodes; `local` is the report of the one in this process.
     pub(crate) async fn collect(
         nodes: impl IntoIterator<Item = &NodeRecord>,
-        local: Option<LocalReport>,
+        mut local: Option<LocalReport>,
     ) -> Self {
         let mut asked = JoinSet::new();
         let mut answers = Vec::new();
         for node in nodes {
-            match &local {
-                Some(local) if local.node == node.node.0 => {
-                    answers.extend(as_node(local.clone(), node));
-                }
-                _ => drop(asked.spawn(ask(node.clone()))),
+            match local.take_if(|local| local.node == node.node.0) {
+                Some(local) => answers.extend(as_node(local, node)),
+                None => drop(asked.spawn(ask(node.clone()))),
             }
         }
         let mut last = Instant::now();
@@ -166,7 +158,7 @@ impl Reports {
 
     /// Whether a node that is up follows the metadata.
     pub(crate) fn metadata(&self, node: NodeId) -> Option<LocalMetadata> {
-        Some(self.nodes.get(&node)?.metadata)
+        Some(self.summary(node)?.metadata)
     }
 
     /// Whether a node says that the metadata is full.
@@ -235,7 +227,7 @@ impl Reports {
 
     /// Whether a node is up, and its devices are open.
     pub(crate) fn is_open(&self, node: NodeId) -> bool {
-        self.nodes.get(&node).is_some_and(|report| report.open)
+        self.summary(node).is_some_and(|report| report.open)
     }
 
     /// The device that a node waits for before it opens its devices.
@@ -282,7 +274,7 @@ impl Reports {
 
     /// The room on a node's devices, if it is up.
     pub(crate) fn room(&self, node: NodeId) -> Option<Room> {
-        Some(self.nodes.get(&node)?.room)
+        Some(self.summary(node)?.room)
     }
 
     /// Sessions at a node's portal, if it is up.

@@ -83,8 +83,9 @@ impl Controller {
 
     pub(crate) async fn read_all(&self) -> Result<Seen, Problem> {
         let inventory = self.read_metadata().await?;
-        let reports = Reports::collect(inventory.nodes.values(), self.registered_report()).await;
-        let rejected = self.report().filter(|report| report.rejected.is_some());
+        let mut own = self.report();
+        let rejected = own.take_if(|own| own.rejected.is_some());
+        let reports = Reports::collect(inventory.nodes.values(), own).await;
         Ok((inventory, reports.beside(rejected)))
     }
 
