@@ -139,8 +139,7 @@ impl Plan {
         directory: &Path,
     ) -> Result<Self, EtcdStartError> {
         section.check()?;
-        let own = section.own(name);
-        let (member, own) = own.ok_or_else(|| InvalidEtcd::NoMember(name.to_owned()))?;
+        let (member, own) = section.required(name)?;
         let program = match &section.program {
             Some(program) => program.clone(),
             None => find_program()?,

@@ -41,7 +41,7 @@ pub(crate) fn identify(directory: &Path, has_address: bool) -> Result<Machine, N
     let path = directory.join(MACHINE_FILE);
     let (id, is_displaced) = match read(&path)? {
         Some(found) => found,
-        None => (draw(&path)?, false),
+        None => (begin(&path)?, false),
     };
     Ok(Machine {
         id,
@@ -79,9 +79,13 @@ fn failed(path: &Path, source: io::Error) -> NodeError {
     NodeError::Machine { path, source }
 }
 
+fn draw() -> Result<MachineId, NodeError> {
+    Ok(MachineId(u128::from_ne_bytes(random()?)))
+}
+
 /// A number that counts from now on, if there is room for it.
-fn draw(path: &Path) -> Result<MachineId, NodeError> {
-    let machine = MachineId(u128::from_ne_bytes(random()?));
+fn begin(path: &Path) -> Result<MachineId, NodeError> {
+    let machine = draw()?;
     if let Err(error) = replace_file(path, &format!("{machine}\n")) {
         tracing::error!(
             "cannot keep which machine this is in {}: {error}; where its devices are lost, this is not known for the \
@@ -94,7 +98,7 @@ fn draw(path: &Path) -> Result<MachineId, NodeError> {
 
 /// Another machine has taken this one's place.
 pub(crate) fn displaced(directory: &Path) -> Result<(), NodeError> {
-    let machine = MachineId(u128::from_ne_bytes(random()?));
+    let machine = draw()?;
     keep(directory, &format!("{machine}{DISPLACED}\n"))?;
     take_over_done(directory)
 }

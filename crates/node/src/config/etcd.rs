@@ -134,6 +134,15 @@ impl EtcdSection {
         Some((name, *address))
     }
 
+    /// The same of a machine that has to be one.
+    ///
+    /// # Errors
+    /// [`InvalidEtcd::NoMember`] if it is not.
+    pub fn required(&self, name: &str) -> Result<(&str, IpAddr), InvalidEtcd> {
+        let own = self.own(name);
+        own.ok_or_else(|| InvalidEtcd::NoMember(name.to_owned()))
+    }
+
     /// Whether the machine that is otherwise called `name` can have no member, if it has none: `addresses` are its own,
     /// each with its key.
     ///

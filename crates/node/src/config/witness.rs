@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use holdfast_model::ClusterId;
 use serde::{Deserialize, Serialize};
 
-use super::etcd::{EtcdSection, InvalidEtcd};
+use super::etcd::EtcdSection;
 use super::{ConfigError, Invalid, LogConfig, absolute, is_name, read_toml};
 
 /// A witness's configuration.
@@ -46,9 +46,7 @@ impl WitnessConfig {
         }
         absolute("directory", &self.directory)?;
         self.etcd.check()?;
-        if self.etcd.own(&self.name).is_none() {
-            return Err(InvalidEtcd::NoMember(self.name.clone()).into());
-        }
+        self.etcd.required(&self.name)?;
         self.log.check()
     }
 }
