@@ -1,7 +1,5 @@
 //! What one node says of itself. Nodes of two versions read it: what is new may be missing.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -17,12 +15,6 @@ pub struct Rejected {
     pub why: String,
     /// What an operator may do: one of these.
     pub remedies: Vec<String>,
-}
-
-impl fmt::Display for Rejected {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.why, self.remedies.join("; or "))
-    }
 }
 
 /// What one node knows by itself, from which any node makes the documents about volumes.
