@@ -1,9 +1,9 @@
 //! Who belongs to the cluster, and what the operator wants of them: admit, drain, put aside, remove.
 //!
 //! A node that registers is not yet part of the cluster: it *waits* until it is admitted, and is given
-//! nothing. So does one that registers again after it was removed. As long as nobody's part is on record, all registered nodes belong to the cluster: it is
-//! new, or older than this rule. The first volume, or the first command about a node, puts the parts
-//! of all on record.
+//! nothing. So does one that registers again after it was removed. As long as nobody's part is on
+//! record, all registered nodes belong to the cluster: it is new, or older than this rule. The first
+//! volume, or the first command about a node, puts the parts of all on record.
 //!
 //! Invariants:
 //! - nothing is granted that would take the last good copy of a slice, or stop its writes; every
@@ -358,7 +358,7 @@ fn is_site(site: &str) -> bool {
 fn put_intent(inventory: &Inventory, record: &IntentRecord) -> Option<Transaction> {
     let node = record.node;
     let known = inventory.intents.get(&node);
-    // What stands against one of which there is a record is that it went.
+    // A node that has a record although it was removed has registered again: that record is to go.
     let removed = record.standing == NodeStanding::Removed;
     if !removed && known.is_some_and(|known| known.record == *record) {
         return None;

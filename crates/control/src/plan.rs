@@ -385,8 +385,8 @@ fn intent_of(inventory: &Inventory, node: NodeId) -> IntentRecord {
     )
 }
 
-/// Writes slices' records, as many to a transaction as fit with the guard, and what it is compared that is known of
-/// their nodes.
+/// Writes slices' records, as many to a transaction as fit with the guard and what is known of their nodes, which has to
+/// be so still.
 fn record_slices(
     records: &[SliceRecord],
     guard: &Compare,

@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use holdfast_model::metadata::Transaction;
 use holdfast_model::record::{SETTINGS_KEY, SettingsRecord};
@@ -88,31 +89,33 @@ pub fn change_settings(
 fn check(now: &SettingsRecord, then: &SettingsRecord) -> Result<(), SettingsError> {
     let delays = REPAIR_DELAY_MIN_SECONDS..=REPAIR_DELAY_MAX_SECONDS;
     let (old, new) = (now.repair_delay_seconds, then.repair_delay_seconds);
-    if new != old && !delays.contains(&new) {
+    if is_refused(old, new, &delays) {
         return Err(SettingsError::RepairDelay);
     }
     let slowdowns = SLOWDOWN_PERCENT_MIN..=SLOWDOWN_PERCENT_MAX;
     let old = now.background_slowdown_percent;
-    let new = then.background_slowdown_percent;
-    if new != old && !slowdowns.contains(&new) {
+    if is_refused(old, then.background_slowdown_percent, &slowdowns) {
         return Err(SettingsError::Slowdown);
     }
     let floors = BACKGROUND_FLOOR_MIN..=BACKGROUND_FLOOR_MAX;
-    let (old, new) = (now.background_floor, then.background_floor);
-    if new != old && !floors.contains(&new) {
+    if is_refused(now.background_floor, then.background_floor, &floors) {
         return Err(SettingsError::BackgroundFloor);
     }
     let intervals = SCRUB_INTERVAL_MIN_SECONDS..=SCRUB_INTERVAL_MAX_SECONDS;
     let (old, new) = (now.scrub_interval_seconds, then.scrub_interval_seconds);
-    if new != old && new != 0 && !intervals.contains(&new) {
+    if new != 0 && is_refused(old, new, &intervals) {
         return Err(SettingsError::ScrubInterval);
     }
     let rates = SCRUB_RATE_MIN..=SCRUB_RATE_MAX;
-    let (old, new) = (now.scrub_rate, then.scrub_rate);
-    if new != old && !rates.contains(&new) {
+    if is_refused(now.scrub_rate, then.scrub_rate, &rates) {
         return Err(SettingsError::ScrubRate);
     }
     Ok(())
+}
+
+/// Whether a value is changed to one that is out of bounds.
+fn is_refused<T: Copy + PartialOrd>(old: T, new: T, bounds: &RangeInclusive<T>) -> bool {
+    new != old && !bounds.contains(&new)
 }
 
 #[cfg(test)]

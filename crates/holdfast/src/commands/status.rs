@@ -76,18 +76,9 @@ fn row(node: &LocalNode) -> [String; 9] {
         node.name.clone()
     };
     let Some(says) = node.says else {
-        let unknown = || "-".to_owned();
-        return [
-            name,
-            "no answer".to_owned(),
-            unknown(),
-            unknown(),
-            unknown(),
-            unknown(),
-            unknown(),
-            unknown(),
-            unknown(),
-        ];
+        let mut row = ["-"; 9].map(str::to_owned);
+        (row[0], row[1]) = (name, "no answer".to_owned());
+        return row;
     };
     let metadata = match says.metadata {
         // It has noticed nothing yet.
