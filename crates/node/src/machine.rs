@@ -10,10 +10,11 @@
 //!   address tells that it is the node, until it is registered again;
 //! - what the operator says counts for one registration, and is gone after that, or when another machine has taken the
 //!   place;
-//! - a node that has its store does not fail to start for want of room for a number.
+//! - a node that has its store does not fail to start for want of room for a number;
+//! - that another machine has taken the place is marked without more room than the number has.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use holdfast_engine::Machine;
@@ -98,22 +99,33 @@ fn begin(path: &Path) -> Result<MachineId, NodeError> {
 
 /// Another machine has taken this one's place.
 pub(crate) fn displaced(directory: &Path) -> Result<(), NodeError> {
+    let done = take_over_done(directory);
     let machine = draw()?;
-    keep(directory, &format!("{machine}{DISPLACED}\n"))?;
-    take_over_done(directory)
+    keep(directory, &format!("{machine}{DISPLACED}\n")).and(done)
 }
 
 /// This node is registered.
 pub(crate) fn registered(directory: &Path) -> Result<(), NodeError> {
-    if let Some((machine, true)) = read(&directory.join(MACHINE_FILE))? {
-        keep(directory, &format!("{machine}\n"))?;
+    let done = take_over_done(directory);
+    match read(&directory.join(MACHINE_FILE))? {
+        Some((machine, true)) => keep(directory, &format!("{machine}\n")).and(done),
+        _ => done,
     }
-    take_over_done(directory)
 }
 
+/// Keeps a text that is no longer than fits where one is already: in its place if there is no room for another file. What a
+/// power failure leaves of that is refused at the next start.
 fn keep(directory: &Path, text: &str) -> Result<(), NodeError> {
     let path = directory.join(MACHINE_FILE);
-    replace_file(&path, text).map_err(|error| failed(&path, error))
+    let kept = replace_file(&path, text).or_else(|_| overwrite(&path, text));
+    kept.map_err(|error| failed(&path, error))
+}
+
+fn overwrite(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::options().write(true).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.set_len(text.len() as u64)?;
+    file.sync_all()
 }
 
 fn take_over_done(directory: &Path) -> Result<(), NodeError> {
@@ -164,6 +176,23 @@ mod tests {
         let registered = identify(directory.path(), true).unwrap();
         assert_eq!(registered.id, again.id);
         assert!(registered.has_address);
+    }
+
+    /// No other file can be made beside it, as where the file system is full.
+    #[test]
+    fn the_place_is_marked_as_taken_without_room_for_another_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
+        let first = identify(directory, true).unwrap();
+        fs::create_dir(directory.join("machine.new")).unwrap();
+        fs::write(directory.join("take-over"), "").unwrap();
+        displaced(directory).unwrap();
+        let again = identify(directory, true).unwrap();
+        assert_ne!(again.id, first.id);
+        assert!(!again.has_address && !again.takes_over);
+        registered(directory).unwrap();
+        let registered = identify(directory, true).unwrap();
+        assert_eq!((registered.id, registered.has_address), (again.id, true));
     }
 
     #[test]
