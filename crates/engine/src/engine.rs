@@ -305,16 +305,20 @@ impl Engine {
                 version,
             } => {
                 let now = self.world.now;
-                if self.world.peers.link(peer).is_some() {
-                    self.world.peers.down(peer);
-                    self.peer_down(peer);
-                }
                 let known = Peer {
                     store,
                     incarnation,
                     version,
                     append_age: Duration::ZERO,
                 };
+                if self.is_former(peer, &known) {
+                    self.world.peers.refuse(peer, link);
+                    return;
+                }
+                if self.world.peers.link(peer).is_some() {
+                    self.world.peers.down(peer);
+                    self.peer_down(peer);
+                }
                 self.world.peers.up(now, peer, link, known);
                 self.world.notices.push(Notice::PeerUp(peer));
                 for slice in self.slices() {
@@ -325,7 +329,6 @@ impl Engine {
                 self.retry_all_parts();
                 self.ask_to_end_again(peer);
                 self.mending.look_soon();
-                self.consider_former(peer);
             }
             PeerEvent::Down { peer, link } => {
                 if self.world.peers.current(peer, link).is_some() {

@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 use holdfast_iscsi::target::TargetDirectory;
 use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
+use holdfast_replica::Peer;
 
 use crate::engine::Engine;
 
@@ -32,15 +33,18 @@ impl Engine {
         }
     }
 
-    /// A process whose node is another one by now, with another store, and which has yet to hear of that, is not
-    /// spoken to.
-    pub(crate) fn consider_former(&mut self, node: NodeId) {
+    /// Whether a process was a node that is another one by now, with another store: one that has yet to hear of that, and is
+    /// not spoken to.
+    pub(crate) fn is_former(&self, node: NodeId, peer: &Peer) -> bool {
         let record = self.world.cluster.nodes.get(&node);
-        let peer = self.world.peers.link(node).map(|link| link.peer);
-        if let Some((record, peer)) = record.zip(peer)
-            && record.store != peer.store
-            && record.incarnation > peer.incarnation
-        {
+        record.is_some_and(|record| {
+            record.store != peer.store && record.incarnation > peer.incarnation
+        })
+    }
+
+    fn consider_former(&mut self, node: NodeId) {
+        let link = self.world.peers.link(node);
+        if link.is_some_and(|link| self.is_former(node, &link.peer)) {
             self.world.peers.to_reset.insert(node);
         }
     }

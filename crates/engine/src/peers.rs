@@ -114,6 +114,11 @@ impl Peers {
         }
     }
 
+    /// A link that has come up is not used. One that is there stays.
+    pub(crate) fn refuse(&mut self, node: NodeId, link: LinkId) {
+        self.out.push_back(PeerCommand::Reset { peer: node, link });
+    }
+
     /// Sends what there is to say to a node about a slice without waiting for the next heartbeat.
     pub(crate) fn hurry(&mut self, node: NodeId, slice: SliceId) {
         if let Some(link) = self.links.get_mut(&node) {
