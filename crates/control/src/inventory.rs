@@ -11,10 +11,10 @@ use holdfast_model::metadata::{
     KeyValue, Operation, OperationResult, Revision, Selector, Transaction, TransactionOutcome,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, INTENTS_PREFIX, IntentRecord, NAMES_PREFIX, NODES_PREFIX,
-    NameRecord, NodeRecord, Record, SCRUBBED_PREFIX, SCRUBS_PREFIX, SETTINGS_KEY, SLICES_PREFIX,
-    ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord, VOLUMES_PREFIX, VolumeRecord,
-    WISHES_PREFIX, WishRecord,
+    CLUSTER_KEY, ClusterRecord, DELETED_KEY, DeletedRecord, INTENTS_PREFIX, IntentRecord,
+    NAMES_PREFIX, NODES_PREFIX, NameRecord, NodeRecord, Record, SCRUBBED_PREFIX, SCRUBS_PREFIX,
+    SETTINGS_KEY, SLICES_PREFIX, ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord,
+    VOLUMES_PREFIX, VolumeRecord, WISHES_PREFIX, WishRecord,
 };
 use holdfast_model::{NodeId, SliceId, VolumeId};
 
@@ -34,6 +34,8 @@ pub struct Inventory {
     pub revision: Revision,
     /// The cluster.
     pub cluster: Versioned<ClusterRecord>,
+    /// The volumes that were deleted; none, of revision zero, if nobody has deleted any.
+    pub deleted: Versioned<DeletedRecord>,
     /// The nodes.
     pub nodes: BTreeMap<NodeId, NodeRecord>,
     /// The names of volumes.
@@ -72,7 +74,7 @@ impl Inventory {
     /// The transaction that reads it.
     #[must_use]
     pub fn query() -> Transaction {
-        let keys = [CLUSTER_KEY, SETTINGS_KEY].map(|key| Selector::Key(key.into()));
+        let keys = [CLUSTER_KEY, SETTINGS_KEY, DELETED_KEY].map(|key| Selector::Key(key.into()));
         let prefixes = [
             NODES_PREFIX,
             NAMES_PREFIX,
@@ -105,6 +107,7 @@ impl Inventory {
         let [
             cluster,
             settings,
+            deleted,
             nodes,
             names,
             volumes,
@@ -113,11 +116,12 @@ impl Inventory {
             wishes,
             scrubs,
             scrubbed,
-        ] = <[_; 10]>::try_from(ranges).map_err(|_| InventoryError::Answer)?;
+        ] = <[_; 11]>::try_from(ranges).map_err(|_| InventoryError::Answer)?;
         let cluster = cluster.first().ok_or(InventoryError::NoCluster)?;
         Ok(Self {
             revision: outcome.revision,
             cluster: read(cluster)?,
+            deleted: read_one(&deleted)?,
             nodes: read_all(&nodes, |_, node: Versioned<NodeRecord>| {
                 (node.record.node, node.record)
             })?,
@@ -128,13 +132,7 @@ impl Inventory {
             slices: read_all(&slices, |_, slice: Versioned<SliceRecord>| {
                 (slice.record.slice, slice.record)
             })?,
-            settings: match settings.first() {
-                Some(settings) => read(settings)?,
-                None => Versioned {
-                    record: SettingsRecord::default(),
-                    revision: Revision(0),
-                },
-            },
+            settings: read_one(&settings)?,
             intents: read_all(&intents, |_, intent: Versioned<IntentRecord>| {
                 (intent.record.node, intent)
             })?,
@@ -180,6 +178,19 @@ fn read<T: Record>(found: &KeyValue) -> Result<Versioned<T>, InventoryError> {
         record,
         revision: found.mod_revision,
     })
+}
+
+/// What is there, or what counts as long as nothing is, of revision zero.
+fn read_one<T: Record + Default>(found: &[KeyValue]) -> Result<Versioned<T>, InventoryError> {
+    found.first().map_or_else(
+        || {
+            Ok(Versioned {
+                record: T::default(),
+                revision: Revision(0),
+            })
+        },
+        read,
+    )
 }
 
 fn read_all<T: Record, K: Ord, V>(

@@ -16,7 +16,12 @@
 //! cut short has left behind the volume's end are kept as they are: a slice's configuration of one
 //! epoch is never written twice.
 //!
-//! **Delete.** One transaction: the volume's record, its name, its slices, and what else is about them.
+//! **Delete.** One transaction: the volume's record, its name, its slices, and what else is about them; and the volume is
+//! on record as deleted, without which no node drops anything. So it is where slices are deleted of a volume whose making
+//! was cut short.
+//!
+//! Of metadata that has lost documents nothing is deleted: a name that says that its volume is there, and it is not, or
+//! slices of which nobody knows why they are there, are left alone.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
@@ -26,13 +31,13 @@ use holdfast_model::metadata::{
     Compare, Operation, Revision, Selector, TRANSACTION_OPERATIONS_MAX, Transaction,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, IntentRecord, NameRecord, NodeRecord, Record, ScrubRecord,
-    ScrubbedRecord, SliceRecord, VolumeRecord, WishRecord,
+    CLUSTER_KEY, ClusterRecord, DELETED_KEY, DeletedRecord, IntentRecord, NameRecord, NodeRecord,
+    ScrubRecord, ScrubbedRecord, SliceRecord, VolumeRecord, WishRecord,
 };
 use holdfast_model::{Epoch, Incarnation, NodeId, Policy, SliceId, VolumeId};
 
 use crate::members::{self, admit_all};
-use crate::writing::{absent, put, still_at, still_is};
+use crate::writing::{absent, as_found, put, still_at, still_is};
 use crate::{Inventory, Placement, Seen, TooFewNodes, Versioned, VolumeName, VolumeSize};
 
 /// Volumes of a cluster at most: every host sees all of them, and the nodes keep them in memory.
@@ -64,6 +69,9 @@ pub enum PlanError {
     /// There is no volume of that name.
     #[error("there is no volume of that name")]
     NoSuchVolume,
+    /// The name is taken by a volume that has no record, and was not deleted.
+    #[error("volume {0} has this name, and the metadata has lost its record")]
+    Damaged(VolumeId),
     /// A volume does not shrink.
     #[error("the volume has {bytes} bytes, and volumes do not shrink")]
     Shrinks {
@@ -111,6 +119,10 @@ pub fn create(
     if let Some(existing) = inventory.volume(name.as_str()) {
         return unchanged(&existing.record, size, policy);
     }
+    let former = inventory.names.get(name.as_str());
+    if let Some(damaged) = former.filter(|former| !former.record.is_being_made) {
+        return Err(PlanError::Damaged(damaged.record.volume));
+    }
     check_room(inventory, 1, size.slice_count())?;
     let Versioned {
         record: cluster,
@@ -126,20 +138,16 @@ pub fn create(
         lun: 0,
     };
     let mut transactions = vec![take_name(inventory, *revision, &volume)];
-    let name_record = NameRecord {
-        schema: 1,
-        volume: volume.volume,
-    }
-    .encode();
-    let guard = Compare::Value {
-        key: NameRecord::key(&volume.name),
-        equals: name_record,
-    };
+    let name_key = NameRecord::key(&volume.name);
+    let guard = still_is(name_key.clone(), &NameRecord::being_made(volume.volume));
     let slices = 0..size.slice_count();
     transactions.extend(make_slices(inventory, seen, &volume, slices, &guard)?);
     transactions.push(Transaction {
         compare: vec![guard, absent(VolumeRecord::key(volume.volume))],
-        success: vec![put(VolumeRecord::key(volume.volume), &volume)],
+        success: vec![
+            put(VolumeRecord::key(volume.volume), &volume),
+            put(name_key, &NameRecord::made(volume.volume)),
+        ],
         failure: Vec::new(),
     });
     Ok(Plan {
@@ -207,12 +215,14 @@ pub fn delete(inventory: &Inventory, name: &VolumeName) -> Result<Plan, PlanErro
         .volume(name.as_str())
         .ok_or(PlanError::NoSuchVolume)?;
     let key = VolumeRecord::key(volume.volume);
+    let (unchanged, said) = Deletions::new(inventory).insert(volume.volume);
     let transaction = Transaction {
-        compare: vec![still_at(key.clone(), *revision)],
+        compare: vec![still_at(key.clone(), *revision), unchanged],
         success: vec![
+            said,
             Operation::Delete(Selector::Key(key)),
             Operation::Delete(Selector::Key(NameRecord::key(&volume.name))),
-            Operation::Delete(Selector::Prefix(SliceRecord::prefix(volume.volume))),
+            delete_slices(volume.volume),
             Operation::Delete(Selector::Prefix(WishRecord::prefix(volume.volume))),
             Operation::Delete(Selector::Key(ScrubRecord::key(volume.volume))),
             Operation::Delete(Selector::Prefix(ScrubbedRecord::prefix(volume.volume))),
@@ -242,41 +252,74 @@ pub fn unfinished(inventory: &Inventory) -> BTreeMap<VolumeId, usize> {
     found
 }
 
-/// Removes the names, with their slices, of volumes whose making was cut short, and slices of volumes
-/// that are neither there nor being made; of those that are `abandoned`. A making that is under way is stopped by it,
-/// and begins anew.
+/// Removes the names, with their slices, of volumes whose making was cut short, and slices that were left of deleted
+/// ones; of those that are `abandoned`. A making that is under way is stopped by it, and begins anew. To be carried out one
+/// after the other.
 #[must_use]
 pub fn clean_up(inventory: &Inventory, abandoned: impl Fn(VolumeId) -> bool) -> Vec<Transaction> {
-    let known = inventory.names.values().map(|name| name.record.volume);
-    let known: BTreeSet<VolumeId> = known.chain(inventory.volumes.keys().copied()).collect();
     let slices = inventory.slices.keys().map(|slice| slice.volume);
-    let strays = slices.filter(|volume| !known.contains(volume) && abandoned(*volume));
-    let strays: BTreeSet<VolumeId> = strays.collect();
-    let strays = strays.into_iter().map(|volume| Transaction {
+    let left = slices.filter(|it| inventory.deleted.record.contains(*it) && abandoned(*it));
+    let left: BTreeSet<VolumeId> = left.collect();
+    let left = left.into_iter().map(|volume| Transaction {
         compare: vec![absent(VolumeRecord::key(volume))],
-        success: vec![Operation::Delete(Selector::Prefix(SliceRecord::prefix(
-            volume,
-        )))],
+        success: vec![delete_slices(volume)],
         failure: Vec::new(),
     });
+    let mut deleted = Deletions::new(inventory);
     let unfinished = inventory.names.iter().filter(|(_, name)| {
-        let volume = name.record.volume;
-        !inventory.volumes.contains_key(&volume) && abandoned(volume)
+        let NameRecord {
+            volume,
+            is_being_made,
+            ..
+        } = name.record;
+        is_being_made && !inventory.volumes.contains_key(&volume) && abandoned(volume)
     });
-    unfinished
-        .map(|(name, Versioned { record, revision })| Transaction {
+    let unfinished = unfinished.map(|(name, Versioned { record, revision })| {
+        let (unchanged, said) = deleted.insert(record.volume);
+        Transaction {
             compare: vec![
                 still_at(NameRecord::key(name), *revision),
                 still_unfinished(record),
+                unchanged,
             ],
             success: vec![
+                said,
                 Operation::Delete(Selector::Key(NameRecord::key(name))),
-                Operation::Delete(Selector::Prefix(SliceRecord::prefix(record.volume))),
+                delete_slices(record.volume),
             ],
             failure: Vec::new(),
-        })
-        .chain(strays)
-        .collect()
+        }
+    });
+    left.chain(unfinished).collect()
+}
+
+fn delete_slices(volume: VolumeId) -> Operation {
+    Operation::Delete(Selector::Prefix(SliceRecord::prefix(volume)))
+}
+
+/// Volumes that are put on record as deleted, by transactions that follow each other.
+struct Deletions {
+    record: DeletedRecord,
+    /// The record is as the transaction before has left it.
+    unchanged: Compare,
+}
+
+impl Deletions {
+    fn new(inventory: &Inventory) -> Self {
+        Self {
+            record: inventory.deleted.record.clone(),
+            unchanged: as_found(DELETED_KEY.into(), Some(&inventory.deleted)),
+        }
+    }
+
+    /// What has to be so for a volume's deletion, and what says that it is deleted: that goes first, so that whoever
+    /// follows the metadata has it when it reads of the slices.
+    fn insert(&mut self, volume: VolumeId) -> (Compare, Operation) {
+        self.record.insert(volume);
+        let unchanged = still_is(DELETED_KEY.into(), &self.record);
+        let unchanged = core::mem::replace(&mut self.unchanged, unchanged);
+        (unchanged, put(DELETED_KEY.into(), &self.record))
+    }
 }
 
 fn unchanged(existing: &VolumeRecord, size: VolumeSize, policy: Policy) -> Result<Plan, PlanError> {
@@ -312,16 +355,8 @@ fn take_name(inventory: &Inventory, cluster_at: Revision, volume: &VolumeRecord)
                 ..inventory.cluster.record.clone()
             },
         ),
-        put(
-            key.clone(),
-            &NameRecord {
-                schema: 1,
-                volume: volume.volume,
-            },
-        ),
+        put(key.clone(), &NameRecord::being_made(volume.volume)),
     ];
-    let slices = |id: VolumeId| Operation::Delete(Selector::Prefix(SliceRecord::prefix(id)));
-    success.extend(former.map(|name| slices(name.record.volume)));
     // Who comes later is not given anything before it is admitted.
     let members = members::on_record(inventory, |_| true);
     success.extend(members.success);
@@ -329,7 +364,11 @@ fn take_name(inventory: &Inventory, cluster_at: Revision, volume: &VolumeRecord)
         still_at(CLUSTER_KEY.into(), cluster_at),
         still_at(key, name_at),
     ];
-    compare.extend(former.map(|name| still_unfinished(&name.record)));
+    if let Some(former) = former.map(|name| &name.record) {
+        let (unchanged, said) = Deletions::new(inventory).insert(former.volume);
+        success.extend([said, delete_slices(former.volume)]);
+        compare.extend([still_unfinished(former), unchanged]);
+    }
     compare.extend(members.compare);
     Transaction {
         compare,

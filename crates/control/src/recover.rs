@@ -264,10 +264,7 @@ impl Recovery {
         let made = self.slices.iter().filter_map(|it| it.record.as_ref());
         puts.extend(made.map(|it| put(SliceRecord::key(it.slice), it)));
         for volume in self.volumes.values() {
-            let name = NameRecord {
-                schema: 1,
-                volume: volume.volume,
-            };
+            let name = NameRecord::made(volume.volume);
             puts.push(put(NameRecord::key(&volume.name), &name));
             puts.push(put(VolumeRecord::key(volume.volume), volume));
         }

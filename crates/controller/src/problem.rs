@@ -170,6 +170,9 @@ pub(crate) fn plan(name: &VolumeName, error: PlanError) -> Problem {
             format!("there is no volume {name}"),
         )
         .hint("`holdfast volume list` tells which there are"),
+        PlanError::Damaged(_) => Problem::new(ProblemKind::VolumeExists, error).hint(
+            "nothing is done about it: `holdfast status --explain` says what may be; the name of another volume can be used",
+        ),
         PlanError::Exists { bytes, policy } => Problem::new(
             ProblemKind::VolumeExists,
             format!(

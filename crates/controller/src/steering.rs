@@ -420,7 +420,9 @@ fn lacks_room(inventory: &Inventory, reports: &Reports) -> BTreeSet<(SliceId, No
 mod tests {
     use holdfast_control::Versioned;
     use holdfast_model::ClusterId;
-    use holdfast_model::record::{ClusterRecord, NameRecord, SettingsRecord, WishRecord};
+    use holdfast_model::record::{
+        ClusterRecord, DeletedRecord, NameRecord, SettingsRecord, WishRecord,
+    };
 
     use super::*;
 
@@ -440,13 +442,11 @@ mod tests {
             recoveries: 0,
             incarnation_floor: Incarnation::ZERO,
         };
-        let name = NameRecord {
-            schema: 1,
-            volume: VolumeId(7),
-        };
+        let name = NameRecord::being_made(VolumeId(7));
         Inventory {
             revision: Revision(3),
             cluster: versioned(cluster),
+            deleted: versioned(DeletedRecord::default()),
             nodes: BTreeMap::new(),
             names: BTreeMap::from([("big".to_owned(), versioned(name))]),
             volumes: BTreeMap::new(),

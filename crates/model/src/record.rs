@@ -16,9 +16,11 @@ use crate::{
     ClusterId, Epoch, Incarnation, NodeId, Policy, SLICE_SIZE, Sequence, SliceId, StoreId, VolumeId,
 };
 
+mod deleted;
 mod node;
 mod scrub;
 
+pub use deleted::{DELETED_KEY, DeletedRecord};
 pub use node::{
     INTENTS_PREFIX, IntentRecord, MACHINES_PREFIX, MachineRecord, NODES_PREFIX, NodeRecord,
     NodeStanding, USES_PREFIX, UseRecord,
@@ -115,8 +117,7 @@ pub const LEADER_KEY: &str = "/holdfast/leader";
 /// Where the wishes for slices are.
 pub const WISHES_PREFIX: &str = "/holdfast/wishes/";
 
-/// A volume's name, taken. A name whose volume has no record belongs to a volume that is being made,
-/// or whose making was cut short.
+/// A volume's name, taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NameRecord {
@@ -124,9 +125,37 @@ pub struct NameRecord {
     pub schema: u32,
     /// Whose name it is.
     pub volume: VolumeId,
+    /// The volume is being made, or its making was cut short: it has never been there, and may be cleared away. Otherwise
+    /// there is a record of the volume, or the metadata has been damaged.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub is_being_made: bool,
+}
+
+fn is_not(flag: &bool) -> bool {
+    !*flag
 }
 
 impl NameRecord {
+    /// Of a volume that is there.
+    #[must_use]
+    pub const fn made(volume: VolumeId) -> Self {
+        Self {
+            schema: 1,
+            volume,
+            is_being_made: false,
+        }
+    }
+
+    /// Of a volume that is about to be made.
+    #[must_use]
+    pub const fn being_made(volume: VolumeId) -> Self {
+        Self {
+            schema: 1,
+            volume,
+            is_being_made: true,
+        }
+    }
+
     /// The key of a name's record.
     #[must_use]
     pub fn key(name: &str) -> String {
@@ -459,6 +488,7 @@ macro_rules! record {
 
 record!(
     ClusterRecord,
+    DeletedRecord,
     NodeRecord,
     UseRecord,
     MachineRecord,

@@ -8,7 +8,7 @@ use holdfast_metadata::{ClientId, HistoryLimits, Machine, Output};
 use holdfast_model::metadata::{
     MetadataAnswer, MetadataRequest, MetadataToken, TransactionOutcome,
 };
-use holdfast_model::record::{IntentRecord, Membership, NodeRecord, NodeStanding};
+use holdfast_model::record::{IntentRecord, Membership, NodeRecord, NodeStanding, Record};
 use holdfast_model::{ClusterId, SLICE_SIZE, StoreId};
 use holdfast_stdx::Instant;
 
@@ -563,4 +563,75 @@ fn a_deleted_volume_is_gone_whole_and_its_id_for_ever() {
     );
     let again = store.create("demo", 4096, Policy::None).unwrap();
     assert_eq!(again.volume.volume, VolumeId(2));
+}
+
+#[test]
+fn whatever_is_deleted_is_on_record_as_deleted() {
+    let mut store = Store::with_nodes(3);
+    let plan = store.create("demo", 4096, Policy::Mirror2).unwrap();
+    assert!(store.carry_out(&plan));
+    let cut_short = |store: &mut Store, name| {
+        let plan = store.create(name, 4096, Policy::Mirror2).unwrap();
+        assert!(store.transact(&plan.transactions[0]).succeeded);
+        assert!(store.transact(&plan.transactions[1]).succeeded);
+        plan.volume.volume
+    };
+    let [taken_over, second, third] = ["over", "two", "three"].map(|it| cut_short(&mut store, it));
+    let is_deleted = |store: &mut Store, volume| store.inventory().deleted.record.contains(volume);
+    for volume in [plan.volume.volume, taken_over, second, third] {
+        assert!(!is_deleted(&mut store, volume));
+    }
+    let deletion = delete(&store.inventory(), &named("demo")).unwrap();
+    assert!(store.carry_out(&deletion));
+    assert!(is_deleted(&mut store, plan.volume.volume));
+    let again = store.create("over", 4096, Policy::Mirror2).unwrap();
+    assert!(store.carry_out(&again));
+    assert!(is_deleted(&mut store, taken_over));
+    assert!(!is_deleted(&mut store, again.volume.volume));
+    // Two at once: both are kept.
+    for transaction in clean_up(&store.inventory(), |_| true) {
+        assert!(store.transact(&transaction).succeeded);
+    }
+    assert!(is_deleted(&mut store, second) && is_deleted(&mut store, third));
+    assert!(!is_deleted(&mut store, again.volume.volume));
+    store.assert_tidy();
+}
+
+#[test]
+fn two_deletions_at_the_same_time_are_both_on_record_or_one_fails() {
+    let mut store = Store::with_nodes(1);
+    for name in ["a", "b"] {
+        let plan = store.create(name, 4096, Policy::None).unwrap();
+        assert!(store.carry_out(&plan));
+    }
+    let before = store.inventory();
+    let [first, second] = ["a", "b"].map(|it| delete(&before, &named(it)).unwrap());
+    assert!(store.carry_out(&first));
+    assert!(!store.carry_out(&second));
+    let again = delete(&store.inventory(), &named("b")).unwrap();
+    assert!(store.carry_out(&again));
+    let deleted = store.inventory().deleted.record;
+    assert!(deleted.contains(VolumeId(1)) && deleted.contains(VolumeId(2)));
+}
+
+/// Documents that somebody else has deleted take nothing else with them.
+#[test]
+fn metadata_that_has_lost_documents_is_not_cleared_away() {
+    let mut store = Store::with_nodes(2);
+    let plan = store.create("demo", 4096, Policy::Mirror2).unwrap();
+    assert!(store.carry_out(&plan));
+    let volume = plan.volume.volume;
+    let delete_key = |store: &mut Store, key: String| {
+        store.transact(&Transaction {
+            success: vec![Operation::Delete(Selector::Key(key))],
+            ..Transaction::default()
+        });
+    };
+    delete_key(&mut store, VolumeRecord::key(volume));
+    assert_eq!(clean_up(&store.inventory(), |_| true), []);
+    let again = store.create("demo", 4096, Policy::Mirror2);
+    assert_eq!(again, Err(PlanError::Damaged(volume)));
+    delete_key(&mut store, NameRecord::key("demo"));
+    assert_eq!(clean_up(&store.inventory(), |_| true), []);
+    assert_eq!(store.inventory().slices.len(), 1);
 }

@@ -266,6 +266,10 @@ impl Slices<'_> {
                 record: cluster.clone(),
                 revision: of_old,
             },
+            deleted: Versioned {
+                record: holdfast_model::record::DeletedRecord::default(),
+                revision: of_old,
+            },
             nodes: heard.collect(),
             names: BTreeMap::new(),
             volumes: BTreeMap::new(),

@@ -4,7 +4,7 @@ use holdfast_api::documents::{LocalJoining, LocalReport, LocalVolume};
 use holdfast_control::Versioned;
 use holdfast_model::metadata::Revision;
 use holdfast_model::record::{
-    ClusterRecord, Membership, NameRecord, ReplicaRecord, SettingsRecord,
+    ClusterRecord, DeletedRecord, Membership, NameRecord, ReplicaRecord, SettingsRecord,
 };
 use holdfast_model::{ClusterId, Epoch, Incarnation, Sequence, SliceId, StoreId, VolumeId};
 
@@ -79,16 +79,11 @@ fn inventory(slices: Vec<SliceRecord>) -> Inventory {
     Inventory {
         revision: Revision(8),
         cluster: versioned(cluster),
+        deleted: versioned(DeletedRecord::default()),
         nodes: (1..=3)
             .map(|node| (NodeId(node), node_record(node)))
             .collect(),
-        names: BTreeMap::from([(
-            "demo".to_owned(),
-            versioned(NameRecord {
-                schema: 1,
-                volume: VOLUME,
-            }),
-        )]),
+        names: BTreeMap::from([("demo".to_owned(), versioned(NameRecord::made(VOLUME)))]),
         volumes: BTreeMap::from([(VOLUME, versioned(volume))]),
         slices: slices
             .into_iter()
