@@ -8,7 +8,8 @@
 //! - a slice's record replaces one of the same or an older revision only;
 //! - what is proposed of a slice replaces the record that its replica was last told of, and no other;
 //! - of metadata that has gone back, or is another cluster's, nothing is believed, least of all that
-//!   something is deleted, and nothing is changed in it: an outcome of what is proposed is unknown.
+//!   something is deleted, and nothing is changed in it: an outcome of what is proposed is unknown;
+//! - nor of metadata that lacks documents of a volume that is not on record as deleted: see [`lacking`].
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -20,8 +21,8 @@ use holdfast_model::metadata::{
     OperationResult, Revision, Selector, Transaction, TransactionOutcome, WatchEvent,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, IntentRecord, NodeRecord, NodeStanding, Record, ScrubRecord, ScrubbedRecord,
-    SettingsRecord, SliceRecord, VolumeRecord, WishRecord,
+    CLUSTER_KEY, DELETED_KEY, DeletedRecord, IntentRecord, NodeRecord, NodeStanding, Record,
+    ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord, VolumeRecord, WishRecord,
 };
 use holdfast_model::{ClusterId, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_replica::Proposed;
@@ -29,11 +30,12 @@ use holdfast_stdx::{Bytes, Duration, Instant};
 
 use crate::Notice;
 use crate::notes::Notes;
-use crate::past::Past;
+use crate::past::{Astray, Past};
 use crate::registration::Registration;
 
 mod documents;
 mod key;
+mod lacking;
 mod standing;
 
 use key::Key;
@@ -50,6 +52,8 @@ const RETRY: Duration = Duration::from_millis(200);
 /// What a request was for.
 #[derive(Clone, Debug)]
 enum Purpose {
+    /// To see that nothing is lacking, before the node of devices that hold something is registered.
+    Look,
     /// To read this node's own record.
     Introduce,
     /// To take the number before blank devices are formatted.
@@ -100,6 +104,7 @@ pub(crate) struct Cluster {
     pub(crate) nodes: BTreeMap<NodeId, NodeRecord>,
     pub(crate) volumes: BTreeMap<VolumeId, VolumeRecord>,
     pub(crate) slices: BTreeMap<SliceId, (SliceRecord, Revision)>,
+    deleted: DeletedRecord,
     /// The revision of each slice's record that the slice's replica was last told of.
     told: BTreeMap<SliceId, Revision>,
     pub(crate) wishes: BTreeMap<SliceId, WishRecord>,
@@ -111,6 +116,8 @@ pub(crate) struct Cluster {
     /// Keys whose documents cannot be read.
     pub(crate) unreadable: BTreeSet<String>,
     registration: Option<Registration>,
+    /// Nothing was lacking when this node began.
+    has_looked: bool,
     registered: bool,
     standing: Standing,
     refreshing: BTreeSet<SliceId>,
@@ -119,6 +126,8 @@ pub(crate) struct Cluster {
     past: Past,
     /// Slices that the store holds, until everything has been read: then it is known which of them are of deleted volumes.
     held: BTreeSet<SliceId>,
+    /// A list lacked something that may be newer.
+    is_to_list_again: bool,
     pub(crate) notes: Notes,
     watch: Option<MetadataToken>,
     next_token: u64,
@@ -138,7 +147,8 @@ impl Cluster {
         notes: Notes,
     ) {
         let volumes = held.iter().map(|slice| slice.volume).collect();
-        self.past = Past::new(cluster, volumes, notes.noted());
+        let past = Past::new(cluster, volumes, notes.noted());
+        self.past = past.after(&self.past);
         self.held = held;
         self.notes = notes;
         self.registration = Some(registration);
@@ -198,8 +208,10 @@ impl Cluster {
     pub(crate) fn refresh(&mut self, slice: SliceId) {
         if self.refreshing.insert(slice) {
             let range = Operation::Range(Selector::Key(SliceRecord::key(slice)));
-            let cluster = Operation::Range(Selector::Key(CLUSTER_KEY.into()));
-            self.transact(Purpose::Refresh(slice), vec![], vec![range, cluster]);
+            let others = [CLUSTER_KEY, DELETED_KEY];
+            let others = others.map(|key| Operation::Range(Selector::Key(key.into())));
+            let ranges = [range].into_iter().chain(others).collect();
+            self.transact(Purpose::Refresh(slice), vec![], ranges);
         }
     }
 
@@ -281,18 +293,22 @@ impl Cluster {
             MetadataAnswer::Transacted(outcome) => self.judge(&purpose, outcome, asked_at),
             _ => true,
         };
-        let after = self.past.astray();
-        if after.is_some() != before.is_some() {
-            let notice = after.map_or(Notice::MetadataFollowed, Notice::MetadataAstray);
-            self.changes.push_back(Change::Tell(notice));
-        }
+        self.tell_whether_astray(before);
         if !is_ours {
             self.not_ours(now, &purpose);
             return;
         }
         match (purpose, answer) {
-            (Purpose::List, MetadataAnswer::Transacted(outcome)) => self.listed(outcome),
+            (Purpose::List, MetadataAnswer::Transacted(outcome)) => {
+                self.listed(outcome);
+                let is_again = core::mem::take(&mut self.is_to_list_again);
+                self.retry = is_again.then_some(now + RETRY);
+            }
             (Purpose::List, _) => self.retry = Some(now + RETRY),
+            (Purpose::Look, MetadataAnswer::Transacted(_)) => {
+                self.has_looked = true;
+                self.introduce();
+            }
             (Purpose::Introduce, MetadataAnswer::Transacted(outcome)) => {
                 self.introduced(now, &outcome);
             }
@@ -302,8 +318,7 @@ impl Cluster {
             (Purpose::Take, MetadataAnswer::Transacted(outcome)) if outcome.succeeded => {
                 self.number_is_own();
             }
-            (Purpose::Introduce | Purpose::Take | Purpose::Register, _) => {
-                self.accepted();
+            (Purpose::Look | Purpose::Introduce | Purpose::Take | Purpose::Register, _) => {
                 self.register_retry = Some(now + RETRY);
             }
             (Purpose::Refresh(slice), MetadataAnswer::Transacted(outcome)) => {
@@ -326,11 +341,21 @@ impl Cluster {
         }
     }
 
+    /// The metadata is believed, or not, and was before or not.
+    fn tell_whether_astray(&mut self, before: Option<Astray>) {
+        let after = self.past.astray();
+        if after.is_some() != before.is_some() {
+            let notice = after.map_or(Notice::MetadataFollowed, Notice::MetadataAstray);
+            self.changes.push_back(Change::Tell(notice));
+        }
+    }
+
     /// Whether an answer is to be believed.
     fn judge(&mut self, purpose: &Purpose, outcome: &TransactionOutcome, at: Revision) -> bool {
-        let place = match purpose {
-            Purpose::List => 0,
-            Purpose::Introduce | Purpose::Refresh(_) => 1,
+        match purpose {
+            Purpose::Look | Purpose::List => self.look_for_lacking(outcome),
+            Purpose::Refresh(slice) => self.look_for_slice(*slice, outcome),
+            Purpose::Introduce => {}
             Purpose::Take
             | Purpose::Register
             | Purpose::Propose(..)
@@ -338,19 +363,15 @@ impl Cluster {
             | Purpose::Watch => {
                 return self.past.follow(outcome.revision, at) && self.past.astray().is_none();
             }
-        };
-        let cluster = match outcome.results.get(place) {
-            Some(OperationResult::Range(found)) => {
-                found.iter().find(|pair| pair.key == CLUSTER_KEY)
-            }
-            _ => None,
-        };
+        }
+        let cluster = pairs(outcome).find(|pair| pair.key == CLUSTER_KEY);
         self.past.judge(outcome.revision, at, cluster)
     }
 
     /// An answer is not to be believed. Everything is read again until the right metadata is back.
     fn not_ours(&mut self, now: Instant, purpose: &Purpose) {
         match purpose {
+            Purpose::Look => self.register_retry = Some(now + RETRY),
             Purpose::Introduce | Purpose::Take | Purpose::Register => {
                 self.accepted();
                 self.register_retry = Some(now + RETRY);
@@ -366,7 +387,8 @@ impl Cluster {
             Purpose::List | Purpose::Refresh(_) | Purpose::Watch => {}
         }
         if self.registered && !self.is_listing() {
-            self.retry = Some(now + RETRY);
+            // Others that are refused meanwhile put it off no further.
+            self.retry.get_or_insert(now + RETRY);
         }
     }
 
@@ -394,14 +416,22 @@ impl Cluster {
 
     fn list(&mut self) {
         self.retry = None;
-        let range = Operation::Range(Selector::Prefix(PREFIX.into()));
-        self.transact(Purpose::List, vec![], vec![range]);
+        self.read_all(Purpose::List);
     }
 
-    /// Reads what the metadata knows of this node. What it read before binds it to nothing.
+    fn read_all(&mut self, purpose: Purpose) {
+        let range = Operation::Range(Selector::Prefix(PREFIX.into()));
+        self.transact(purpose, vec![], vec![range]);
+    }
+
+    /// Reads what the metadata knows of this node, once it is not damaged. What it read before binds it to nothing.
     fn introduce(&mut self) {
         self.register_retry = None;
         self.past.look_anew();
+        if !self.has_looked && !self.standing.is_blank() {
+            self.read_all(Purpose::Look);
+            return;
+        }
         let ranges = self.own().ranges();
         self.transact(Purpose::Introduce, vec![], ranges);
     }
@@ -433,7 +463,10 @@ impl Cluster {
             }
         }
         for key in gone {
-            self.delete(key);
+            // What a watch has told of since is not in the list, and told of once more.
+            if key.data().is_none_or(|volume| self.is_deleted(volume)) {
+                self.delete(key);
+            }
         }
         self.tell_of_deleted();
         self.notes.end_list(outcome.revision);
@@ -450,9 +483,12 @@ impl Cluster {
     fn handle_watch(&mut self, now: Instant, answer: MetadataAnswer) {
         match answer {
             // What is missed is read again when the right metadata is back.
-            MetadataAnswer::Watched { .. } if self.past.astray().is_some() => {}
+            MetadataAnswer::Watched { .. } if self.is_astray() => {}
             MetadataAnswer::Watched { revision, events } => {
-                self.past.follow(revision, Revision(0));
+                if !self.judge_events(revision, &events) {
+                    self.retry = Some(now + RETRY);
+                    return;
+                }
                 for event in events {
                     match event {
                         WatchEvent::Put(pair) => drop(self.put(&pair, false)),
@@ -473,7 +509,31 @@ impl Cluster {
         }
     }
 
+    /// Whether what a watch tells is to be believed.
+    fn judge_events(&mut self, revision: Revision, events: &[WatchEvent]) -> bool {
+        let before = self.past.astray();
+        for event in events {
+            match event {
+                WatchEvent::Put(pair) if pair.key == CLUSTER_KEY => {
+                    self.past.judge(revision, Revision(0), Some(pair));
+                }
+                WatchEvent::Delete { key, .. } if key == CLUSTER_KEY => {
+                    self.past.judge(revision, Revision(0), None);
+                }
+                _ => {}
+            }
+        }
+        if let Some(lacking) = self.lacking_after(events) {
+            self.past.lack(Some(lacking));
+        }
+        self.tell_whether_astray(before);
+        !self.is_astray() && self.past.follow(revision, Revision(0))
+    }
+
     fn refreshed(&mut self, slice: SliceId, outcome: &TransactionOutcome) {
+        if let Some(pair) = pairs(outcome).find(|pair| pair.key == DELETED_KEY) {
+            self.put(pair, false);
+        }
         match outcome.results.first() {
             Some(OperationResult::Range(found)) => match found.first() {
                 Some(pair) => drop(self.put(pair, true)),
@@ -521,6 +581,14 @@ impl Cluster {
         let record = self.slices.get(&slice);
         record.is_some_and(|(record, _)| record.replica(node).is_some())
     }
+}
+
+/// Everything that was read.
+fn pairs(outcome: &TransactionOutcome) -> impl Iterator<Item = &KeyValue> {
+    outcome.results.iter().flat_map(|result| match result {
+        OperationResult::Range(found) => found.as_slice(),
+        _ => &[],
+    })
 }
 
 #[cfg(test)]

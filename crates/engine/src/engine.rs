@@ -483,6 +483,10 @@ impl Engine {
 
     fn slice_changed(&mut self, slice: SliceId, fresh: bool) {
         let Some(me) = self.me else { return };
+        let cluster = &self.world.cluster;
+        if !cluster.slices.contains_key(&slice) && !cluster.is_deleted(slice.volume) {
+            return;
+        }
         let is_new = !self.replicas.contains_key(&slice);
         if is_new && (self.world.cluster.names(slice, me.node) || self.is_left_over(slice)) {
             self.make_replica(slice, me);

@@ -197,16 +197,16 @@ impl Notes {
         }
     }
 
-    /// Whether a volume that is not in the metadata would be there if nobody had deleted it: that was never made again, or
-    /// the volume was noted since. To be asked before the end of a list.
-    pub(crate) fn would_miss(&self, volume: VolumeId) -> bool {
-        let Some(cluster) = &self.cluster else {
-            return false;
-        };
-        let kept = NotePlace::Volume(volume).slice();
-        let kept = kept.and_then(|place| self.kept.get(&place));
-        let note = kept.and_then(|note| Note::decode(note).ok());
-        cluster.recoveries == 0 || note.is_some_and(|it| it.at.recoveries == cluster.recoveries)
+    /// The volumes that were in the metadata since it was made again for that time.
+    pub(crate) fn volumes(&self, recoveries: u64) -> impl Iterator<Item = VolumeId> {
+        let notes = self
+            .kept
+            .values()
+            .filter_map(|note| Note::decode(note).ok());
+        notes.filter_map(move |note| match note.document {
+            NoteDocument::Volume(volume) if note.at.recoveries == recoveries => Some(volume.volume),
+            _ => None,
+        })
     }
 
     /// Something is not in the metadata any more.

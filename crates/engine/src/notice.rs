@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 use holdfast_model::record::ScrubFindings;
-use holdfast_model::{DiskId, Epoch, NodeId, SliceId};
+use holdfast_model::{DiskId, Epoch, NodeId, SliceId, VolumeId};
 use holdfast_store::{Absence, RottenSegment, Stray};
 
 use crate::{Astray, Rejection};
@@ -105,6 +105,8 @@ pub enum Notice {
     Unreadable(String),
     /// The right metadata is back.
     MetadataFollowed,
+    /// A volume was deleted: what this node holds of it is dropped.
+    VolumeDeleted(VolumeId),
     /// This node is not registered: somebody else has its number, its name, or both; or it was removed.
     Rejected(Rejection),
     /// This node has taken the place of one on record with other devices: its own former self, or another machine.
@@ -148,6 +150,7 @@ impl Notice {
             | Self::Named(..)
             | Self::Released(..)
             | Self::MetadataFollowed
+            | Self::VolumeDeleted(_)
             | Self::DeviceLeft(_)
             | Self::HandedOver { slow: false, .. } => Severity::Info,
             Self::PeerDown(_)
@@ -215,6 +218,10 @@ impl Notice {
                  written by a newer one? Update this node"
             ),
             Self::MetadataFollowed => formatter.write_str("the metadata is the right one again"),
+            Self::VolumeDeleted(volume) => write!(
+                formatter,
+                "volume {volume} was deleted: what is here of it is dropped"
+            ),
             Self::Rejected(rejection) => write!(formatter, "not registered: {rejection}"),
             Self::Replaced { peer } => write!(
                 formatter,
@@ -300,6 +307,7 @@ impl Notice {
             | Self::MetadataAstray(_)
             | Self::Unreadable(_)
             | Self::MetadataFollowed
+            | Self::VolumeDeleted(_)
             | Self::Rejected(_)
             | Self::Replaced { .. }
             | Self::Displaced { .. } => self.fmt_metadata(formatter),

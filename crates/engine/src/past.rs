@@ -35,6 +35,8 @@ pub enum Astray {
     OtherCluster(ClusterId),
     /// This node holds slices of a volume that it has yet to make.
     Unborn(VolumeId),
+    /// It lacks documents of a volume that is not on record as deleted.
+    Lacking(VolumeId),
     /// It was lost and made again more often, or less often, than what this node follows.
     MadeAgain {
         /// How often, as it says.
@@ -66,6 +68,10 @@ impl fmt::Display for Astray {
                 formatter,
                 "it has not made volume {volume} yet, of which this node holds slices"
             ),
+            Self::Lacking(volume) => write!(
+                formatter,
+                "it has lost documents of volume {volume}, which nobody has deleted"
+            ),
             Self::MadeAgain { recoveries, seen } if recoveries > seen => formatter
                 .write_str("it was made again while this node ran, which has to be started again"),
             Self::MadeAgain { .. } => {
@@ -91,6 +97,8 @@ pub(crate) struct Past {
     knows_cluster: bool,
     /// Volumes of which there have been slices here.
     held: BTreeSet<VolumeId>,
+    /// A volume of which documents are gone, as was found last.
+    lacking: Option<VolumeId>,
     astray: Option<Astray>,
 }
 
@@ -104,6 +112,24 @@ impl Past {
             seen: noted.revision,
             recoveries: noted.recoveries,
             ..Self::default()
+        }
+    }
+
+    /// What a node without devices had found out of the metadata counts when it has some.
+    pub(crate) fn after(self, before: &Self) -> Self {
+        let knows_cluster = self.knows_cluster || before.knows_cluster;
+        Self {
+            knows_cluster,
+            ..self
+        }
+    }
+
+    /// Documents of a volume are gone, and it was not deleted; or none are. That none are counts when the metadata is judged
+    /// the next time.
+    pub(crate) fn lack(&mut self, volume: Option<VolumeId>) {
+        self.lacking = volume;
+        if self.astray.is_none() {
+            self.astray = volume.map(Astray::Lacking);
         }
     }
 
@@ -143,27 +169,34 @@ impl Past {
     }
 
     /// Judges the metadata by its revision and its record of the cluster, which decides whether it is
-    /// followed from now on; true if it is.
+    /// followed from now on; true if it is. What is not believed has no revision that counts.
     pub(crate) fn judge(
         &mut self,
         revision: Revision,
         asked_at: Revision,
         cluster: Option<&KeyValue>,
     ) -> bool {
+        let before = (self.seen, self.recoveries);
+        if let Err(why) = self.consider(revision, asked_at, cluster) {
+            (self.seen, self.recoveries) = before;
+            self.astray = Some(why);
+        }
+        self.astray.is_none()
+    }
+
+    fn consider(
+        &mut self,
+        revision: Revision,
+        asked_at: Revision,
+        cluster: Option<&KeyValue>,
+    ) -> Result<(), Astray> {
         let record = cluster.map(|pair| ClusterRecord::decode(&pair.value));
-        let record = match record.transpose() {
-            Ok(record) => record,
-            Err(error) => {
-                self.astray = Some(Astray::Unreadable(error));
-                return false;
-            }
-        };
+        let record = record.transpose().map_err(Astray::Unreadable)?;
         if let Some(other) = record.as_ref().map(|record| record.cluster)
             && other != self.cluster
         {
             // Its revisions say nothing of ours.
-            self.astray = Some(Astray::OtherCluster(other));
-            return false;
+            return Err(Astray::OtherCluster(other));
         }
         let mut asked_at = asked_at;
         if let Some(recoveries) = record.as_ref().map(|record| record.recoveries)
@@ -172,33 +205,36 @@ impl Past {
             let seen = self.recoveries;
             // Whoever ran on may have done things that nobody knew of when it was made again.
             if self.has_followed || recoveries < seen {
-                self.astray = Some(Astray::MadeAgain { recoveries, seen });
-                return false;
+                return Err(Astray::MadeAgain { recoveries, seen });
             }
             self.recoveries = recoveries;
             (self.seen, asked_at) = (Revision(0), Revision(0));
         }
-        if !self.follow(revision, asked_at) {
-            return false;
+        let seen = self.seen;
+        if revision < asked_at {
+            return Err(Astray::Behind { revision, seen });
         }
-        if revision < self.seen {
+        if revision < seen {
             // A watch has overtaken it: it may not know of the newest volume.
-            return self.astray.is_none();
+            return Ok(());
         }
-        let has_record = record.is_some();
-        self.astray = match record {
+        self.seen = revision;
+        let Some(record) = record else {
             // A cluster that is about to be made.
-            None if self.held.is_empty() && !self.knows_cluster => None,
-            None => Some(Astray::NoCluster),
-            Some(record) => self
-                .held
-                .range(record.next_volume..)
-                .next()
-                .map(|volume| Astray::Unborn(*volume)),
+            let may_be_new = self.held.is_empty() && !self.knows_cluster;
+            self.astray = None;
+            return may_be_new.then_some(()).ok_or(Astray::NoCluster);
         };
-        self.has_followed |= has_record && self.astray.is_none();
-        self.knows_cluster |= has_record;
-        self.astray.is_none()
+        self.knows_cluster = true;
+        if let Some(volume) = self.held.range(record.next_volume..).next() {
+            return Err(Astray::Unborn(*volume));
+        }
+        if let Some(volume) = self.lacking {
+            return Err(Astray::Lacking(volume));
+        }
+        self.astray = None;
+        self.has_followed = true;
+        Ok(())
     }
 }
 
@@ -326,6 +362,41 @@ mod tests {
         assert!(!past(&[]).judge(Revision(1), Revision(0), Some(&other)));
         assert!(!holder.judge(Revision(1), Revision(0), Some(&other)));
         assert_eq!(holder.astray(), Some(Astray::OtherCluster(ClusterId(6))));
+    }
+
+    /// Its revision says nothing of the right one's, which is followed when it is back.
+    #[test]
+    fn the_revision_of_what_is_not_believed_does_not_count() {
+        let mut past = past(&[1]);
+        assert!(past.judge(Revision(9), Revision(0), Some(&record(5, 2))));
+        assert!(!past.judge(Revision(20), past.seen(), None));
+        assert_eq!(past.seen(), Revision(9));
+        past.lack(Some(VolumeId(1)));
+        assert!(!past.judge(Revision(20), past.seen(), Some(&record(5, 2))));
+        assert_eq!(past.astray(), Some(Astray::Lacking(VolumeId(1))));
+        assert!(!past.judge(Revision(20), past.seen(), Some(&made_again(5, 2, 1))));
+        past.lack(None);
+        assert!(past.judge(Revision(9), past.seen(), Some(&record(5, 2))));
+        assert_eq!(past.astray(), None);
+    }
+
+    #[test]
+    fn documents_that_are_lacking_count_at_once() {
+        let mut past = past(&[]);
+        assert!(past.judge(Revision(1), Revision(0), Some(&record(5, 2))));
+        past.lack(Some(VolumeId(1)));
+        assert_eq!(past.astray(), Some(Astray::Lacking(VolumeId(1))));
+        // What is read of something else does not say that they are there again.
+        assert!(!past.judge(Revision(2), past.seen(), Some(&record(5, 2))));
+    }
+
+    #[test]
+    fn a_node_without_devices_remembers_that_there_was_a_cluster() {
+        let mut first = past(&[]);
+        assert!(first.judge(Revision(1), Revision(0), Some(&record(5, 1))));
+        let mut past = past(&[]).after(&first);
+        assert!(!past.judge(Revision(1), Revision(0), None));
+        assert_eq!(past.astray(), Some(Astray::NoCluster));
     }
 
     #[test]

@@ -154,8 +154,11 @@ impl Registration {
         let highest = Incarnation(floor.0 + outcome.revision.0);
         let of_other = known.as_ref().filter(|it| it.store != self.own.store);
         self.former = of_other.map(|it| it.peer.clone());
+        // Metadata that was brought back from before lacks starts of which the store has kept count.
+        let same = known.as_ref().filter(|it| it.store == self.own.store);
+        let starts = same.map_or(1, |it| self.own.uses.saturating_sub(it.uses).max(1));
         let before = known.map_or(highest, |known| known.incarnation);
-        self.own.incarnation = before.max(floor).next();
+        self.own.incarnation = Incarnation(before.max(floor).0 + starts);
         self.proposed = true;
         self.replace(outcome)
     }

@@ -45,7 +45,7 @@ pub use self::controller::ControllerPlan;
 use self::controller::{Controller, Written};
 pub use self::device_changes::DeviceChange;
 use self::device_changes::Settling;
-pub use self::faults::Fault;
+pub use self::faults::{Damage, Fault};
 pub use self::guests::{GuestPlan, VolumeOrder};
 use self::guests::{Guests, Step};
 use self::links::Links;

@@ -67,6 +67,7 @@ impl Tally {
             | Notice::NotKnownOf(..)
             | Notice::Unreadable(_)
             | Notice::MetadataFollowed
+            | Notice::VolumeDeleted(_)
             | Notice::Rejected(_)
             | Notice::Replaced { .. }
             | Notice::Displaced { .. }

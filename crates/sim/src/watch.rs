@@ -353,6 +353,7 @@ const fn notice_name(notice: &Notice) -> &'static str {
         Notice::MetadataAstray(_) => "metadata astray",
         Notice::Unreadable(_) => "unreadable document",
         Notice::MetadataFollowed => "metadata followed",
+        Notice::VolumeDeleted(_) => "volume deleted",
         Notice::Rejected(Rejection::Removed { .. }) => "removed from the cluster",
         // No machine of a run is another's.
         Notice::Rejected(_) => "rejected",
@@ -401,6 +402,7 @@ const fn fault_name(fault: &Fault, done: bool) -> Option<&'static str> {
         Fault::RollBackMetadata if done => "metadata rolled back",
         Fault::RollBackMetadata => "metadata rolled back: held back",
         Fault::EmptyMetadata => "metadata emptied",
+        Fault::DamageMetadata(_) => "metadata damaged",
         Fault::RestoreMetadata if done => "metadata restored",
         Fault::Wipe(_) if done => "emptied",
         Fault::Wipe(_) => "emptied: held back",

@@ -9,8 +9,8 @@ use alloc::string::String;
 
 use holdfast_model::metadata::KeyValue;
 use holdfast_model::record::{
-    IntentRecord, NodeRecord, Record, ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord,
-    VolumeRecord, WishRecord,
+    DeletedRecord, IntentRecord, NodeRecord, Record, ScrubRecord, ScrubbedRecord, SettingsRecord,
+    SliceRecord, VolumeRecord, WishRecord,
 };
 
 use super::key::Key;
@@ -67,6 +67,9 @@ impl Cluster {
                 self.settings = record;
                 self.changes.push_back(Change::Settings);
             }),
+            Key::Deleted => {
+                DeletedRecord::decode(&pair.value).map(|record| self.note_deleted(record))
+            }
             Key::Scrub(volume) => ScrubRecord::decode(&pair.value).map(|record| {
                 self.scrubs.insert(volume, record);
                 self.changes.push_back(Change::Scrub);
@@ -93,15 +96,10 @@ impl Cluster {
     }
 
     /// Everything has been read: what the store holds of volumes that were deleted while this node was off is told of like
-    /// what is deleted now. Metadata that was made again lacks what nobody told of, and what was left out: of such a volume
-    /// all stays as it is.
+    /// what is deleted now.
     pub(super) fn tell_of_deleted(&mut self) {
         for slice in core::mem::take(&mut self.held) {
-            let keys = [SliceRecord::key(slice), VolumeRecord::key(slice.volume)];
-            let is_there = self.slices.contains_key(&slice)
-                || self.volumes.contains_key(&slice.volume)
-                || keys.iter().any(|key| self.unreadable.contains(key));
-            if !is_there && self.notes.would_miss(slice.volume) {
+            if !self.slices.contains_key(&slice) && self.is_deleted(slice.volume) {
                 self.changes.push_back(Change::Slice { slice, fresh: true });
             }
         }
@@ -136,6 +134,8 @@ impl Cluster {
                 self.settings = SettingsRecord::default();
                 self.changes.push_back(Change::Settings);
             }
+            // What was deleted stays so.
+            Key::Deleted => {}
             Key::Scrub(volume) => {
                 self.scrubs.remove(&volume);
                 self.changes.push_back(Change::Scrub);
@@ -153,11 +153,18 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    use holdfast_model::metadata::{LeaseId, OperationResult, Revision, TransactionOutcome};
-    use holdfast_model::record::{CLUSTER_KEY, ClusterRecord};
+    use holdfast_model::metadata::{
+        LeaseId, MetadataAnswer, MetadataRequest, MetadataToken, Operation, OperationResult,
+        Revision, Selector, TransactionOutcome, WatchEvent,
+    };
+    use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, DELETED_KEY};
+    use holdfast_model::report::NotedAt;
     use holdfast_model::{ClusterId, Epoch, Incarnation, NodeId, Policy, SliceId, VolumeId};
+    use holdfast_stdx::{Duration, Instant};
 
+    use super::super::Purpose;
     use super::*;
+    use crate::past::{Astray, Past};
 
     const SLICE: SliceId = SliceId {
         volume: VolumeId(2),
@@ -222,57 +229,230 @@ mod tests {
         pair
     }
 
-    /// Whether a slice that the store holds is told to be deleted when these are all the documents there are.
-    fn is_deleted(view: &mut Cluster, found: Vec<KeyValue>) -> bool {
-        view.held = [SLICE].into();
+    fn deleted(volumes: &[u64]) -> KeyValue {
+        let mut record = DeletedRecord::default();
+        for volume in volumes {
+            record.insert(VolumeId(*volume));
+        }
+        pair(DELETED_KEY.to_string(), &record)
+    }
+
+    /// A view of a node that holds the slice, has read everything, and found these documents.
+    fn reads(view: &mut Cluster, found: Vec<KeyValue>) {
+        let purpose = Purpose::List;
         view.take_changes();
-        view.listed(TransactionOutcome {
+        view.requests
+            .insert(MetadataToken(77), (purpose, Revision(0)));
+        let outcome = TransactionOutcome {
             succeeded: true,
             results: vec![OperationResult::Range(found)],
             revision: Revision(9),
-        });
-        let changes = view.take_changes();
-        let is_it =
-            |change: &Change| matches!(change, Change::Slice { slice, .. } if *slice == SLICE);
-        changes.iter().any(is_it) && !view.slices.contains_key(&SLICE)
+        };
+        let answer = MetadataAnswer::Transacted(outcome);
+        view.handle_answer(Instant::ZERO, MetadataToken(77), answer);
     }
 
-    #[test]
-    fn what_was_deleted_while_the_node_was_off_is_told_once() {
-        let mut view = Cluster::default();
-        assert!(is_deleted(&mut view, vec![cluster(0)]));
-        assert!(view.held.is_empty());
-        assert!(!is_deleted(
-            &mut Cluster::default(),
-            vec![cluster(0), slice()]
-        ));
-    }
-
-    #[test]
-    fn what_cannot_be_read_or_is_not_whole_is_not_deleted() {
-        for found in [unreadable(slice()), unreadable(volume()), volume()] {
-            assert!(!is_deleted(
-                &mut Cluster::default(),
-                vec![cluster(0), found]
-            ));
+    fn holder() -> Cluster {
+        Cluster {
+            past: Past::new(ClusterId(5), [SLICE.volume].into(), NotedAt::default()),
+            held: [SLICE].into(),
+            ..Cluster::default()
         }
     }
 
-    /// A volume that was left out when the metadata was made again keeps its data; one that was deleted since does not.
+    fn told_of_slice(view: &mut Cluster) -> bool {
+        let is_it =
+            |change: &Change| matches!(change, Change::Slice { slice, .. } if *slice == SLICE);
+        view.take_changes().iter().any(is_it)
+    }
+
+    /// Whether the slice that the node holds is told to be deleted.
+    fn is_dropped(view: &mut Cluster) -> bool {
+        told_of_slice(view) && !view.slices.contains_key(&SLICE)
+    }
+
+    const LACKING: Option<Astray> = Some(Astray::Lacking(SLICE.volume));
+
     #[test]
-    fn metadata_that_was_made_again_tells_only_of_what_it_had() {
-        let mut view = Cluster::default();
-        assert!(!is_deleted(&mut view, vec![cluster(1)]));
-        assert!(!is_deleted(&mut view, vec![cluster(1), volume(), slice()]));
-        // Its records go from the view, as they do at a start.
-        view.slices.clear();
-        view.volumes.clear();
-        assert!(is_deleted(&mut view, vec![cluster(1)]));
-        // What was noted of it before the metadata was made again counts for nothing.
-        let mut view = Cluster::default();
-        assert!(!is_deleted(&mut view, vec![cluster(0), volume(), slice()]));
-        view.slices.clear();
-        view.volumes.clear();
-        assert!(!is_deleted(&mut view, vec![cluster(1)]));
+    fn what_was_deleted_while_the_node_was_off_is_told_once() {
+        let mut view = holder();
+        reads(&mut view, vec![cluster(0), deleted(&[1, 2])]);
+        let changes = view.take_changes();
+        let told = Change::Tell(Notice::VolumeDeleted(SLICE.volume));
+        assert!(changes.contains(&told));
+        let gone = Change::Slice {
+            slice: SLICE,
+            fresh: true,
+        };
+        assert_eq!(changes.iter().filter(|it| **it == gone).count(), 1);
+        assert!(view.held.is_empty());
+        reads(&mut view, vec![cluster(0), deleted(&[1, 2])]);
+        let again = view.take_changes();
+        assert!(!again.contains(&told) && !again.contains(&gone));
+        let mut view = holder();
+        let there = vec![cluster(0), volume(), slice(), deleted(&[1])];
+        reads(&mut view, there);
+        assert!(!is_dropped(&mut view) && !view.is_astray());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_lacking() {
+        for found in [unreadable(slice()), slice()] {
+            let mut view = holder();
+            reads(&mut view, vec![cluster(0), unreadable(volume()), found]);
+            assert!(!is_dropped(&mut view) && !view.is_astray());
+        }
+    }
+
+    /// Of a node that starts, and of one that had read them before.
+    #[test]
+    fn documents_that_nobody_has_deleted_are_lacking() {
+        let rests = [
+            vec![],
+            vec![volume()],
+            vec![slice()],
+            vec![deleted(&[1, 3])],
+            vec![volume(), deleted(&[1])],
+        ];
+        for rest in rests {
+            let rest: Vec<KeyValue> = [cluster(0)].into_iter().chain(rest).collect();
+            let has_slice = rest.contains(&slice());
+            let mut view = holder();
+            reads(&mut view, rest.clone());
+            // It has not seen the volume before: nothing says that it is not being made.
+            let expected = LACKING.filter(|_| !has_slice);
+            assert_eq!(view.past.astray(), expected, "{rest:?}");
+            assert!(!is_dropped(&mut view));
+            let mut view = holder();
+            reads(&mut view, vec![cluster(0), volume(), slice()]);
+            assert!(!view.is_astray());
+            reads(&mut view, rest.clone());
+            assert_eq!(view.past.astray(), LACKING, "{rest:?}");
+            assert!(view.volumes.contains_key(&SLICE.volume) && view.slices.contains_key(&SLICE));
+            // They are put back, or the volume is deleted.
+            let mut after = Vec::from([cluster(0), deleted(&[2])]);
+            if has_slice {
+                after.truncate(1);
+                after.extend([volume(), slice()]);
+            }
+            reads(&mut view, after);
+            assert!(!view.is_astray());
+            assert_eq!(view.slices.contains_key(&SLICE), has_slice);
+        }
+    }
+
+    fn gone(key: String) -> WatchEvent {
+        WatchEvent::Delete {
+            key,
+            mod_revision: Revision(10),
+        }
+    }
+
+    #[test]
+    fn a_watch_that_tells_of_lost_documents_is_not_believed() {
+        let everything = [
+            gone(CLUSTER_KEY.to_string()),
+            gone(SliceRecord::key(SLICE)),
+            gone(VolumeRecord::key(SLICE.volume)),
+        ];
+        for (events, why) in [
+            (&everything[..], Astray::NoCluster),
+            (&everything[..1], Astray::NoCluster),
+            (&everything[1..2], Astray::Lacking(SLICE.volume)),
+            (&everything[2..], Astray::Lacking(SLICE.volume)),
+        ] {
+            let mut view = holder();
+            reads(&mut view, vec![cluster(0), volume(), slice()]);
+            view.take_changes();
+            let watch = view.watch.expect("it is followed");
+            let told = |events: Vec<WatchEvent>| MetadataAnswer::Watched {
+                revision: Revision(10),
+                events,
+            };
+            view.handle_answer(Instant::ZERO, watch, told(events.to_vec()));
+            assert_eq!(view.past.astray(), Some(why), "{events:?}");
+            assert!(view.slices.contains_key(&SLICE) && view.volumes.contains_key(&SLICE.volume));
+            let told = Change::Tell(Notice::MetadataAstray(why));
+            assert_eq!(view.take_changes(), [told]);
+        }
+    }
+
+    /// However often somebody asks for something else meanwhile.
+    #[test]
+    fn damaged_metadata_is_read_again_before_long() {
+        let mut view = holder();
+        view.registered = true;
+        reads(&mut view, vec![cluster(0), volume(), slice()]);
+        reads(&mut view, vec![cluster(0), slice()]);
+        assert!(view.is_astray());
+        drop(view.take_requests().count());
+        let mut now = Instant::ZERO;
+        let mut lists = 0;
+        for _ in 0..20 {
+            now += Duration::from_millis(100);
+            view.handle_timeout(now);
+            view.refresh(SLICE);
+            let requests: Vec<_> = view.take_requests().collect();
+            for (token, request) in requests {
+                let MetadataRequest::Transact(transaction) = request else {
+                    panic!("nothing is watched: {request:?}");
+                };
+                let everything = Operation::Range(Selector::Prefix("/holdfast/".into()));
+                lists += u32::from(transaction.success == [everything]);
+                let found = vec![slice(), cluster(0)];
+                let outcome = TransactionOutcome {
+                    succeeded: true,
+                    results: vec![OperationResult::Range(found)],
+                    revision: Revision(9),
+                };
+                let answer = MetadataAnswer::Transacted(outcome);
+                view.handle_answer(now, token, answer);
+            }
+        }
+        assert!(lists >= 5, "it was read {lists} times in two seconds");
+    }
+
+    #[test]
+    fn a_watch_that_tells_of_a_deletion_is_believed() {
+        let mut view = holder();
+        reads(&mut view, vec![cluster(0), volume(), slice()]);
+        view.take_changes();
+        let watch = view.watch.expect("it is followed");
+        let events = vec![
+            WatchEvent::Put(deleted(&[2])),
+            gone(VolumeRecord::key(SLICE.volume)),
+            gone(SliceRecord::key(SLICE)),
+        ];
+        let revision = Revision(10);
+        let told = MetadataAnswer::Watched { revision, events };
+        view.handle_answer(Instant::ZERO, watch, told);
+        assert!(!view.is_astray());
+        assert!(is_dropped(&mut view));
+    }
+
+    /// A volume that was left out when the metadata was made again keeps its data, and nothing is lacking.
+    #[test]
+    fn metadata_that_was_made_again_has_what_it_had_since() {
+        let mut view = holder();
+        reads(&mut view, vec![cluster(1)]);
+        assert!(!is_dropped(&mut view) && !view.is_astray());
+        // It had been noted since.
+        let mut view = holder();
+        reads(&mut view, vec![cluster(1), volume(), slice()]);
+        let mut again = Cluster {
+            notes: core::mem::take(&mut view.notes),
+            ..holder()
+        };
+        reads(&mut again, vec![cluster(1)]);
+        assert_eq!(again.past.astray(), LACKING);
+        // What was noted before that counts for nothing.
+        let mut view = holder();
+        reads(&mut view, vec![cluster(0), volume(), slice()]);
+        let mut again = Cluster {
+            notes: core::mem::take(&mut view.notes),
+            ..holder()
+        };
+        reads(&mut again, vec![cluster(1)]);
+        assert!(!is_dropped(&mut again) && !again.is_astray());
     }
 }

@@ -1,8 +1,8 @@
 //! What the metadata's keys name.
 
 use holdfast_model::record::{
-    INTENTS_PREFIX, NODES_PREFIX, SCRUBBED_PREFIX, SCRUBS_PREFIX, SETTINGS_KEY, SLICES_PREFIX,
-    VOLUMES_PREFIX, WISHES_PREFIX,
+    DELETED_KEY, INTENTS_PREFIX, NODES_PREFIX, SCRUBBED_PREFIX, SCRUBS_PREFIX, SETTINGS_KEY,
+    SLICES_PREFIX, VOLUMES_PREFIX, WISHES_PREFIX,
 };
 use holdfast_model::report::NotePlace;
 use holdfast_model::{NodeId, SliceId, VolumeId};
@@ -16,6 +16,7 @@ pub(super) enum Key {
     Wish(SliceId),
     Intent(NodeId),
     Settings,
+    Deleted,
     Scrub(VolumeId),
     Scrubbed(SliceId),
 }
@@ -28,7 +29,18 @@ impl Key {
             Self::Volume(volume) => Some(NotePlace::Volume(volume)),
             Self::Intent(node) => Some(NotePlace::Intent(node)),
             Self::Settings => Some(NotePlace::Settings),
-            Self::Slice(_) | Self::Wish(_) | Self::Scrub(_) | Self::Scrubbed(_) => None,
+            Self::Slice(_) | Self::Wish(_) | Self::Deleted | Self::Scrub(_) | Self::Scrubbed(_) => {
+                None
+            }
+        }
+    }
+
+    /// The volume without whose deletion it is not deleted.
+    pub(super) fn data(self) -> Option<VolumeId> {
+        match self {
+            Self::Volume(volume) => Some(volume),
+            Self::Slice(slice) => Some(slice.volume),
+            _ => None,
         }
     }
 
@@ -44,6 +56,9 @@ impl Key {
         };
         if key == SETTINGS_KEY {
             return Some(Self::Settings);
+        }
+        if key == DELETED_KEY {
+            return Some(Self::Deleted);
         }
         if let Some(node) = key.strip_prefix(NODES_PREFIX) {
             return number(node).map(Self::Node);

@@ -24,6 +24,13 @@ pub(super) struct Standing {
     rejection: Option<Rejection>,
 }
 
+impl Standing {
+    /// Whether the node has nothing yet.
+    pub(super) fn is_blank(&self) -> bool {
+        self.is_blank
+    }
+}
+
 impl Cluster {
     /// Looks whether the number is another node's, and takes it, before this one, whose devices are blank, has a
     /// store.
@@ -57,7 +64,10 @@ impl Cluster {
         };
         match step {
             Step::Free => self.number_is_own(),
-            Step::Take(compare, success) => self.transact(Purpose::Take, compare, success),
+            Step::Take(compare, success) => {
+                self.accepted();
+                self.transact(Purpose::Take, compare, success);
+            }
             Step::Done => self.registered(),
             Step::Newer(key) => {
                 self.register_retry = Some(now + RETRY);
@@ -70,6 +80,7 @@ impl Cluster {
                 self.reject(rejection);
             }
             Step::Replace(compare, success) => {
+                self.accepted();
                 self.transact(Purpose::Register, compare, success);
             }
         }

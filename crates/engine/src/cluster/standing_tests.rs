@@ -5,11 +5,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use holdfast_model::metadata::{
-    Compare, KeyValue, LeaseId, MetadataAnswer, MetadataRequest, MetadataToken, Operation,
-    OperationResult, Revision, Selector, Transaction, WatchEvent,
+    Compare, KeyValue, LeaseId, MetadataAnswer, MetadataError, MetadataRequest, MetadataToken,
+    Operation, OperationResult, Revision, Selector, Transaction, WatchEvent,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, IntentRecord, NodeRecord, NodeStanding, Record,
+    CLUSTER_KEY, ClusterRecord, IntentRecord, MachineRecord, NodeRecord, NodeStanding, Record,
 };
 use holdfast_model::{Incarnation, MachineId, StoreId, VolumeId};
 use holdfast_stdx::Duration;
@@ -446,6 +446,34 @@ fn what_was_said_of_another_node_does_not_outlast_the_metadata() {
     let mut other = holding(&record);
     run(&mut now, MINUTE, &mut other, &mut [&mut blank]);
     assert!(blank.cluster.is_astray() && blank.cluster.rejection().is_none());
+}
+
+/// As long as the metadata does not answer.
+#[test]
+fn a_rejection_stands_until_the_number_is_found_free() {
+    let (mut metadata, mut now, _) = registered();
+    let mut blank = Process::blank(6, "one", FOUR);
+    run(&mut now, MINUTE, &mut metadata, &mut [&mut blank]);
+    let rejection = blank.cluster.rejection().cloned();
+    assert!(rejection.is_some());
+    let told = blank.told.len();
+    for _ in 0..600 {
+        now += STEP;
+        blank.cluster.handle_timeout(now);
+        let requests: Vec<_> = blank.cluster.take_requests().collect();
+        for (token, _) in requests {
+            let failed = MetadataAnswer::Failed(MetadataError::Unavailable);
+            blank.cluster.handle_answer(now, token, failed);
+        }
+        assert_eq!(blank.cluster.rejection(), rejection.as_ref());
+    }
+    run(&mut now, MINUTE, &mut metadata, &mut [&mut blank]);
+    assert_eq!(blank.told.len(), told, "it is told once");
+    let gone = Operation::Delete(Selector::Key(NodeRecord::key(NodeId(1))));
+    let machine = Operation::Delete(Selector::Key(MachineRecord::key(NodeId(1))));
+    metadata.transact(changes([gone, machine]));
+    run(&mut now, MINUTE, &mut metadata, &mut [&mut blank]);
+    assert!(blank.cluster.rejection().is_none() && blank.may_format);
 }
 
 #[test]

@@ -9,19 +9,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdfast_control::Inventory;
+use holdfast_control::{Inventory, METADATA_PREFIX};
 use holdfast_engine::Event;
 use holdfast_metadata::machine::Output;
 use holdfast_metadata::{ClientId, HistoryLimits, Machine};
 use holdfast_model::SliceId;
 use holdfast_model::metadata::{
-    MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Revision,
+    MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, Revision, Selector,
+    Transaction,
 };
-use holdfast_model::record::SliceRecord;
+use holdfast_model::record::{SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX};
 use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 
 use super::node::ProcessId;
-use super::{Cluster, Fault, Happening};
+use super::{Cluster, Damage, Fault, Happening};
 use crate::boot;
 use crate::catalog::Catalog;
 use crate::failure::Failure;
@@ -401,6 +402,24 @@ impl Cluster {
             self.agreement.right.get_or_insert(before);
         }
         Ok(true)
+    }
+
+    /// Somebody deletes documents of the metadata while it is in use: whoever watches is told.
+    pub(super) fn damage_metadata(&mut self, damage: Damage) -> Result<(), Failure> {
+        let right = self.agreement.machine.clone();
+        self.agreement.right.get_or_insert(right);
+        self.watch.metadata_replaced();
+        self.invariants.metadata_replaced();
+        let prefix = match damage {
+            Damage::Everything => METADATA_PREFIX,
+            Damage::Volumes => VOLUMES_PREFIX,
+            Damage::Slices => SLICES_PREFIX,
+        };
+        let transaction = Transaction {
+            success: vec![Operation::Delete(Selector::Prefix(prefix.into()))],
+            ..Transaction::default()
+        };
+        self.change_metadata(|machine, out| drop(boot::transact(machine, transaction, out)))
     }
 
     /// Whether the metadata is not the one that the nodes belong to.

@@ -10,6 +10,17 @@ use super::{Cluster, DeviceChange, Happening, SettingsChange, VolumeOrder};
 use crate::failure::Failure;
 use crate::network::Place;
 
+/// Which documents of the metadata somebody deletes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// All.
+    Everything,
+    /// Those of volumes.
+    Volumes,
+    /// Those of slices.
+    Slices,
+}
+
 /// Something goes wrong, or right again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -65,7 +76,9 @@ pub enum Fault {
     RollBackMetadata,
     /// The metadata is empty.
     EmptyMetadata,
-    /// The metadata is as it was before it was rolled back, or emptied.
+    /// Somebody deletes documents of the metadata while it is in use.
+    DamageMetadata(Damage),
+    /// The metadata is as it was before it was rolled back, emptied, or damaged.
     RestoreMetadata,
     /// A node, which is off, has new, empty devices; unless it holds the only good copy of a slice.
     Wipe(NodeId),
@@ -187,6 +200,7 @@ impl Cluster {
             | Fault::Device(..)
             | Fault::RollBackMetadata
             | Fault::EmptyMetadata
+            | Fault::DamageMetadata(_)
             | Fault::RestoreMetadata => match self.held_back_or_done(fault) {
                 Ok(it) => done = it,
                 Err(failure) => result = Err(failure),
@@ -226,6 +240,7 @@ impl Cluster {
             Fault::Scrub => self.order_scrub(),
             Fault::Volume(order) => self.order_volume(order),
             Fault::Device(node, change) => self.device_change(node, change),
+            Fault::DamageMetadata(damage) => self.damage_metadata(damage).map(|()| true),
             _ => self.metadata_fault(fault),
         }
     }

@@ -5,7 +5,7 @@ use holdfast_stdx::{Duration, Prng};
 
 use super::mix::{Kind, Mix};
 use super::{LONG_TIMES, RunPlan, Span, Weather};
-use crate::cluster::Fault;
+use crate::cluster::{Damage, Fault};
 use crate::network::Place;
 use crate::profile::Profile;
 
@@ -80,16 +80,18 @@ impl RunPlan {
         }
     }
 
-    /// A backup of the metadata is made, and brought back a while later; then the right one is.
+    /// A backup of the metadata is made, and brought back a while later, or documents are deleted; then the right one is.
     pub(super) fn add_backup(&mut self, prng: &mut Prng) {
         let load = self.load.as_millis() as u64;
         let saved = prng.between(1, load / 2);
         let back = prng.between(saved, load - 100);
         let right = back + prng.between(50, 4000);
-        let fault = if prng.chance(1, 4) {
-            Fault::EmptyMetadata
-        } else {
-            Fault::RollBackMetadata
+        let fault = match prng.below(8) {
+            0 | 1 => Fault::EmptyMetadata,
+            2 => Fault::DamageMetadata(Damage::Everything),
+            3 => Fault::DamageMetadata(Damage::Volumes),
+            4 => Fault::DamageMetadata(Damage::Slices),
+            _ => Fault::RollBackMetadata,
         };
         self.add(Duration::from_millis(saved), Fault::SaveMetadata);
         self.add(Duration::from_millis(back), fault);

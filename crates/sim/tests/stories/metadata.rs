@@ -2,7 +2,7 @@
 
 use holdfast_model::Policy;
 use holdfast_model::record::WishRecord;
-use holdfast_sim::cluster::Fault;
+use holdfast_sim::cluster::{Damage, Fault};
 use holdfast_sim::network::Place;
 
 use crate::story::{SECOND, SEEDS, Story};
@@ -54,6 +54,36 @@ fn metadata_that_goes_back_deletes_nothing() {
             );
             story.now(Fault::RestoreMetadata);
             story.wait(3 * SECOND);
+            story.ends_well();
+        }
+    }
+}
+
+/// Somebody deletes documents while nodes run: they keep what they hold, whether they run or start again, hosts go on, and
+/// nodes go on when the documents are there again.
+#[test]
+fn documents_that_somebody_deletes_take_no_data_with_them() {
+    for seed in 0..SEEDS {
+        for damage in [Damage::Everything, Damage::Volumes, Damage::Slices] {
+            let mut story = Story::new(seed, Policy::Mirror2);
+            let epochs = story.epochs();
+            story.busy(true);
+            story.wait(2 * SECOND);
+            let secondary = story.secondary();
+            story.run.cluster.watch_stall();
+            story.now(Fault::DamageMetadata(damage));
+            story.wait(5 * SECOND);
+            let what = format!("seed {seed}: {damage:?}");
+            assert_eq!(story.run.cluster.tally().astray, 3, "{what}");
+            assert!(story.run.cluster.stall() < SECOND / 5, "{what}");
+            story.now(Fault::Kill(secondary));
+            story.wait(SECOND);
+            story.now(Fault::Start(secondary));
+            story.wait(3 * SECOND);
+            assert_eq!(story.run.cluster.tally().astray, 4, "{what}");
+            story.now(Fault::RestoreMetadata);
+            story.wait(3 * SECOND);
+            assert!(story.epochs() >= epochs, "{what}");
             story.ends_well();
         }
     }
