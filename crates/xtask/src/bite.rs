@@ -56,7 +56,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
     let (names, seeds) = arguments(words)?;
     let bugs = bugs(root, &names)?;
     let copy = Copy::make(root)?;
-    copy.must_take(&bugs)?;
+    must_take(&copy.tree, &bugs)?;
     copy.must_be_sound()?;
     let mut missed = Vec::new();
     for bug in &bugs {
@@ -122,6 +122,47 @@ fn bugs(root: &Path, names: &BTreeSet<&str>) -> Result<Vec<Bug>> {
     Ok(found)
 }
 
+/// Names the mistakes that cannot be put into this tree any more.
+///
+/// # Errors
+/// There are any.
+pub(crate) fn all_fit(root: &Path) -> Result<()> {
+    let bugs = bugs(root, &BTreeSet::new())?;
+    must_take(root, &bugs)?;
+    println!("bite: {} mistakes can be put in", bugs.len());
+    Ok(())
+}
+
+fn must_take(tree: &Path, bugs: &[Bug]) -> Result<()> {
+    let mut stale = Vec::new();
+    for bug in bugs {
+        if !apply(tree, &bug.patch, &["--check"])? {
+            stale.push(bug.name.as_str());
+        }
+    }
+    ensure!(
+        stale.is_empty(),
+        "these no longer apply: {}\n\nhint: the code that they spoil has changed; put the same \
+         mistake into the new code, and write `git diff` below the sentence of the patch",
+        stale.join(", ")
+    );
+    Ok(())
+}
+
+fn apply(tree: &Path, patch: &Path, how: &[&str]) -> Result<bool> {
+    let done = Command::new("git")
+        .arg("apply")
+        .args(how)
+        .arg(patch)
+        .current_dir(tree)
+        // A tree may be no part of the repository around it: without this, git skips its files.
+        .env("GIT_CEILING_DIRECTORIES", tree)
+        .env("GIT_DIR", tree.join("none"))
+        .output()
+        .context("run git")?;
+    Ok(done.status.success())
+}
+
 /// A copy of the tree.
 struct Copy {
     tree: PathBuf,
@@ -158,37 +199,6 @@ impl Copy {
         Ok(copy)
     }
 
-    fn apply(&self, patch: &Path, how: &[&str]) -> Result<bool> {
-        let done = Command::new("git")
-            .arg("apply")
-            .args(how)
-            .arg(patch)
-            .current_dir(&self.tree)
-            // The copy is no part of the repository around it: without this, git skips its files.
-            .env("GIT_CEILING_DIRECTORIES", &self.tree)
-            .env("GIT_DIR", self.tree.join("none"))
-            .output()
-            .context("run git")?;
-        Ok(done.status.success())
-    }
-
-    /// Names the patches that do not apply.
-    fn must_take(&self, bugs: &[Bug]) -> Result<()> {
-        let mut stale = Vec::new();
-        for bug in bugs {
-            if !self.apply(&bug.patch, &["--check"])? {
-                stale.push(bug.name.as_str());
-            }
-        }
-        ensure!(
-            stale.is_empty(),
-            "these no longer apply: {}\n\nhint: the code that they spoil has changed; put the same \
-             mistake into the new code, and write `git diff` below the sentence of the patch",
-            stale.join(", ")
-        );
-        Ok(())
-    }
-
     fn must_be_sound(&self) -> Result<()> {
         self.build().context("build without a mistake")?;
         match self.find(SEEDS_SOUND)? {
@@ -198,11 +208,15 @@ impl Copy {
     }
 
     fn look_for(&self, bug: &Bug, seeds: u64) -> Result<Option<Found>> {
-        ensure!(self.apply(&bug.patch, &[])?, "{} does not apply", bug.name);
+        ensure!(
+            apply(&self.tree, &bug.patch, &[])?,
+            "{} does not apply",
+            bug.name
+        );
         let built = self.build();
         let found = built.and_then(|()| self.find(seeds));
         ensure!(
-            self.apply(&bug.patch, &["--reverse"])?,
+            apply(&self.tree, &bug.patch, &["--reverse"])?,
             "{} cannot be taken out of the copy again",
             bug.name
         );

@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{etcd, licences, openapi, tidy};
+use crate::{bite, etcd, licences, openapi, tidy};
 
 /// Seeds that every run of the gate simulates.
 const SEEDS_FIXED: u64 = 200;
@@ -35,7 +35,10 @@ const FORMAT: Step = Step {
 };
 const TIDY: Step = Step {
     name: "tidy",
-    run: tidy::run,
+    run: |root| {
+        tidy::run(root)?;
+        bite::all_fit(root)
+    },
 };
 const LICENCES: Step = Step {
     name: "licences",
