@@ -1,16 +1,19 @@
 //! The devices of nodes: each node answers for its own, and any for all.
+//!
+//! Invariant: an order reaches the node that is meant, with the store on record, or nobody: a device that is given may be
+//! erased.
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use holdfast_api::client::{ApiUrl, ClientError};
-use holdfast_api::documents::{DeviceChange, DeviceList};
+use holdfast_api::documents::{DeviceChange, DeviceList, LocalReport};
 use holdfast_api::{ApiClient, Problem, ProblemKind};
 use holdfast_model::record::NodeRecord;
 
 use crate::members::find;
-use crate::reports::{self, REPORT_TIME_MAX};
+use crate::reports::{REPORT_TIME_MAX, Whose, whose};
 use crate::{Controller, problem};
 
 type Changing = Pin<Box<dyn Future<Output = Result<DeviceList, Problem>> + Send>>;
@@ -46,13 +49,11 @@ impl Controller {
         let devices = match self.node_of(name).await? {
             Node::Here => self.report().ok_or_else(problem::no_node)?.devices,
             Node::There(client, record) => {
-                let client = client.within(REPORT_TIME_MAX);
-                let report = client.local().await;
-                let report = report.map_err(|error| passed_on(name, error))?;
-                let report = reports::as_node(report, &record);
-                report
-                    .ok_or_else(|| problem::another_answers(name))?
-                    .devices
+                let report = answering(name, &client).await?;
+                if whose(&report, &record) == Whose::Other {
+                    return Err(problem::another_answers(name));
+                }
+                report.devices
             }
         };
         Ok(DeviceList { devices })
@@ -65,7 +66,9 @@ impl Controller {
     ) -> Result<DeviceList, Problem> {
         match self.node_of(name).await? {
             Node::Here => self.change_devices_here(change).await,
-            Node::There(client, _) => {
+            Node::There(client, record) => {
+                let report = answering(name, &client).await?;
+                is_obeying(name, &report, &record)?;
                 let changed = client.change_local_devices(&change).await;
                 changed.map_err(|error| passed_on(name, error))
             }
@@ -77,8 +80,10 @@ impl Controller {
         change: DeviceChange,
     ) -> Result<DeviceList, Problem> {
         let ChangeDevices(order) = self.devices.as_ref().ok_or_else(problem::no_node)?;
-        match self.report().and_then(|report| report.rejected) {
+        let own = self.report().ok_or_else(problem::no_node)?;
+        match own.rejected {
             Some(rejected) => Err(problem::rejected(&rejected)),
+            None if own.incarnation == 0 => Err(problem::unregistered(&own.name)),
             None => order(change).await,
         }
     }
@@ -87,13 +92,11 @@ impl Controller {
     async fn node_of(&self, name: &str) -> Result<Node, Problem> {
         let inventory = self.inventory().await?.seen;
         let node = find(&inventory, name)?;
-        if self
-            .registered_report()
-            .is_some_and(|report| report.node == node.0)
-        {
+        let record = inventory.nodes[&node].clone();
+        let own = self.report();
+        if own.is_some_and(|own| whose(&own, &record) == Whose::Registered) {
             return Ok(Node::Here);
         }
-        let record = inventory.nodes[&node].clone();
         let url: Option<ApiUrl> = record.api.parse().ok();
         let url = url.ok_or_else(|| {
             let detail = format!("nobody knows where the API of {name} answers");
@@ -107,6 +110,23 @@ impl Controller {
 enum Node {
     Here,
     There(ApiClient, Box<NodeRecord>),
+}
+
+/// What the process says of itself that answers at a node's address.
+async fn answering(name: &str, client: &ApiClient) -> Result<LocalReport, Problem> {
+    let client = client.clone().within(REPORT_TIME_MAX);
+    let report = client.local().await;
+    report.map_err(|error| passed_on(name, error))
+}
+
+/// That what answers is the node, registered, with the store on record.
+fn is_obeying(name: &str, report: &LocalReport, record: &NodeRecord) -> Result<(), Problem> {
+    match whose(report, record) {
+        Whose::Other => Err(problem::another_answers(name)),
+        Whose::Starting => Err(problem::unregistered(name)),
+        Whose::Registered if report.store.is_empty() => Err(problem::unnamed_store(name)),
+        Whose::Registered => Ok(()),
+    }
 }
 
 fn passed_on(name: &str, error: ClientError) -> Problem {

@@ -12,11 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use holdfast_api::Problem;
 use holdfast_api::documents::{LocalCluster, LocalNode};
-use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
 use tokio::time::Instant;
 
-use crate::reports::Reports;
+use crate::reports::{Reports, Whose, whose};
 use crate::{Controller, problem};
 
 /// The nodes as the metadata last told them, and when.
@@ -55,16 +54,16 @@ impl Controller {
         let told = list.as_ref().map(|(told, _)| *told);
         let records = list.map(|(_, records)| records).unwrap_or_default();
         // Those who ask are as few at a time as those who order something.
-        let ask = async { Ok(Reports::collect(&records, self.registered_report()).await) };
+        let ask = async { Ok(Reports::collect(&records, own.clone()).await) };
         let reports = self.looks.own(ask).await?.seen;
-        let is_asked = |node: NodeId| {
-            let mut own = own.iter().filter(|own| own.rejected.is_none());
-            own.any(|own| own.node == node.0)
+        let is_asked = |record: &NodeRecord| {
+            let own = own.as_ref();
+            own.is_some_and(|own| whose(own, record) == Whose::Registered)
         };
         let nodes = records.iter().map(|record| LocalNode {
             name: record.name.clone(),
             node: record.node.0,
-            is_asked: is_asked(record.node),
+            is_asked: is_asked(record),
             says: reports.summary(record.node),
         });
         let mut nodes: Vec<LocalNode> = nodes.collect();

@@ -50,7 +50,7 @@ use self::devices::ChangeDevices;
 use self::known::KnownNodes;
 use self::looks::{Looks, Seen};
 use self::pace::Pace;
-use self::reports::Reports;
+use self::reports::{Reports, Whose, whose};
 use self::stalls::Kept;
 use self::steering::Silences;
 
@@ -532,7 +532,10 @@ impl Api for Controller {
         };
         let question = stalls::question(volume, query);
         let local = self.node_here().ok();
-        let local = local.filter(|(report, _)| report.rejected.is_none());
+        let local = local.filter(|(report, _)| {
+            let record = inventory.nodes.get(&NodeId(report.node));
+            record.is_some_and(|record| whose(report, record) == Whose::Registered)
+        });
         let local = local.map(|(report, kept)| kept.answer(&report, question));
         let answers = stalls::collect(inventory, local, question).await;
         Ok(stalls::document(inventory, &answers, volume, query.limit))

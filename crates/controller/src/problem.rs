@@ -114,6 +114,25 @@ pub(crate) fn another_answers(name: &str) -> Problem {
         .hint("its own log and `holdfast status`, asked there, say what it is")
 }
 
+/// A node has yet to register, or what answers has yet to show that it is the node.
+pub(crate) fn unregistered(name: &str) -> Problem {
+    let detail = format!("{name} has not registered since it started: nothing is ordered there");
+    Problem::new(ProblemKind::Unavailable, detail).hint(
+        "it registers by itself as soon as its devices are open and it reaches the metadata; its log, and `holdfast \
+         status --explain`, say what it waits for",
+    )
+}
+
+/// A node is of a version that does not say which devices it has.
+pub(crate) fn unnamed_store(name: &str) -> Problem {
+    let detail = format!(
+        "{name} is of an earlier version, which does not say whether it has the devices that are on record"
+    );
+    Problem::new(ProblemKind::Unavailable, detail).hint(format!(
+        "update {name} first, or give the order at its own API (`--api`)"
+    ))
+}
+
 /// The node in this process is not the one that is meant.
 pub(crate) fn rejected(rejected: &Rejected) -> Problem {
     let detail = format!("the node that answers is not registered: {}", rejected.why);

@@ -3,8 +3,10 @@
 //! Invariants:
 //! - a node that does not answer in time is down, as far as this goes;
 //! - what answers at a node's address in another node's name is not that node, nor is what is not registered as it;
-//! - the report of a node is that of the start that is on record, or of a later one; before it says so its devices are
-//!   not open.
+//! - the report of a node is that of the start that is on record, or of a later one, with the store on record. What
+//!   answers at its address and has yet to register is taken for the node that starts, and nothing that it holds is
+//!   relied on;
+//! - the process that asks stands in for a node only if it is registered as it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,6 +40,8 @@ pub(crate) struct Reports {
 struct Report {
     /// Which one of which start of the node it is.
     number: (u64, u64),
+    /// Whether the node is registered as this start.
+    is_registered: bool,
     summary: LocalSummary,
     awaited_device: Option<String>,
     devices: Vec<Device>,
@@ -52,8 +56,21 @@ struct Report {
     silent: BTreeMap<NodeId, u64>,
 }
 
+/// Why nothing that a node holds is relied on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Absence {
+    /// It does not answer.
+    Down,
+    /// It waits for this device before it opens its devices.
+    Awaits(String),
+    /// Its devices are not open, or have failed.
+    Shut,
+    /// Its devices are open, and it has not registered since it started.
+    Unregistered,
+}
+
 impl Report {
-    fn new(report: LocalReport) -> Self {
+    fn new(report: LocalReport, is_registered: bool) -> Self {
         let summary = LocalSummary::from(&report);
         let volumes = report.volumes.into_iter();
         let slices = report.slices.into_iter().map(|slice| {
@@ -65,6 +82,7 @@ impl Report {
         });
         Self {
             number: (report.incarnation, report.number),
+            is_registered,
             summary,
             awaited_device: report.awaited_device,
             devices: report.devices,
@@ -95,8 +113,8 @@ impl Reports {
         let mut asked = JoinSet::new();
         let mut answers = Vec::new();
         for node in nodes {
-            match local.take_if(|local| local.node == node.node.0) {
-                Some(local) => answers.extend(as_node(local, node)),
+            match local.take_if(|local| whose(local, node) == Whose::Registered) {
+                Some(local) => answers.push((local, true)),
                 None => drop(asked.spawn(ask(node.clone()))),
             }
         }
@@ -107,9 +125,13 @@ impl Reports {
                 answers.push(answer);
             }
         }
+        let nodes = answers
+            .into_iter()
+            .map(|(one, is_registered)| (NodeId(one.node), Report::new(one, is_registered)));
         Self {
+            nodes: nodes.collect(),
             waited: last.elapsed(),
-            ..Self::of(answers)
+            rejected: None,
         }
     }
 
@@ -118,15 +140,24 @@ impl Reports {
         self.waited
     }
 
+    /// Those of registered nodes.
     pub(crate) fn of(reports: impl IntoIterator<Item = LocalReport>) -> Self {
         let nodes = reports
             .into_iter()
-            .map(|one| (NodeId(one.node), Report::new(one)));
+            .map(|one| (NodeId(one.node), Report::new(one, true)));
         Self {
             nodes: nodes.collect(),
             waited: Duration::ZERO,
             rejected: None,
         }
+    }
+
+    /// One of the nodes has yet to register.
+    #[cfg(test)]
+    pub(crate) fn but_unregistered(mut self, node: NodeId) -> Self {
+        let report = self.nodes.get_mut(&node).expect("it reports");
+        report.is_registered = false;
+        self
     }
 
     /// With what the node in this process says, which is none of the cluster's.
@@ -225,14 +256,23 @@ impl Reports {
         volume.is_some_and(|volume| volume.serving)
     }
 
-    /// Whether a node is up, and its devices are open.
+    /// Whether a node is up and registered, and its devices are open.
     pub(crate) fn is_open(&self, node: NodeId) -> bool {
-        self.summary(node).is_some_and(|report| report.open)
+        let report = self.nodes.get(&node);
+        report.is_some_and(|report| report.summary.open && report.is_registered)
     }
 
-    /// The device that a node waits for before it opens its devices.
-    pub(crate) fn awaited_device(&self, node: NodeId) -> Option<&str> {
-        self.nodes.get(&node)?.awaited_device.as_deref()
+    /// Why nothing that a node holds is relied on; nothing if it is.
+    pub(crate) fn absence(&self, node: NodeId) -> Option<Absence> {
+        let Some(report) = self.nodes.get(&node) else {
+            return Some(Absence::Down);
+        };
+        match &report.awaited_device {
+            _ if report.summary.open && report.is_registered => None,
+            _ if report.summary.open => Some(Absence::Unregistered),
+            Some(device) => Some(Absence::Awaits(device.clone())),
+            None => Some(Absence::Shut),
+        }
     }
 
     /// Which report of which start each node's is.
@@ -295,24 +335,149 @@ impl Reports {
     }
 }
 
-async fn ask(node: NodeRecord) -> Option<LocalReport> {
+async fn ask(node: NodeRecord) -> Option<(LocalReport, bool)> {
     let url: ApiUrl = node.api.parse().ok()?;
     let client = ApiClient::new(vec![url], None);
     let report = tokio::time::timeout(REPORT_TIME_MAX, client.local())
         .await
         .ok()?
         .ok()?;
-    as_node(report, &node)
+    match whose(&report, &node) {
+        Whose::Registered => Some((report, true)),
+        Whose::Starting => Some((report, false)),
+        Whose::Other => None,
+    }
 }
 
-/// What a process reports as a node of the cluster, if it is that node.
-pub(crate) fn as_node(report: LocalReport, record: &NodeRecord) -> Option<LocalReport> {
-    let is_on_record = report.incarnation >= record.incarnation.0;
-    let starts = report.incarnation == 0;
-    let is_it = report.node == record.node.0 && report.rejected.is_none();
-    let shown = LocalReport {
-        open: report.open && is_on_record,
-        ..report
-    };
-    (is_it && (is_on_record || starts)).then_some(shown)
+/// Whose report it is, by a node's record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Another machine's, or that of an earlier start, or of what is not the node any more.
+    Other,
+    /// It has the node's number, and has not registered since it started: it may be the node or not.
+    Starting,
+    /// The node's.
+    Registered,
+}
+
+/// Whose report it is. Versions of before do not say which store they have.
+pub(crate) fn whose(report: &LocalReport, record: &NodeRecord) -> Whose {
+    let has_store = report.store.is_empty() || report.store == record.store.to_string();
+    let is_on_record = report.incarnation >= record.incarnation.0 && has_store;
+    match report.incarnation {
+        _ if report.node != record.node.0 || report.rejected.is_some() => Whose::Other,
+        0 => Whose::Starting,
+        _ if is_on_record => Whose::Registered,
+        _ => Whose::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_model::{Incarnation, StoreId};
+
+    use super::*;
+
+    fn record() -> NodeRecord {
+        NodeRecord {
+            schema: 1,
+            node: NodeId(1),
+            name: "n1".to_owned(),
+            store: StoreId(7),
+            uses: 1,
+            use_id: 1,
+            incarnation: Incarnation(4),
+            portal: String::new(),
+            peer: String::new(),
+            // Nobody answers there.
+            api: String::new(),
+        }
+    }
+
+    fn report(incarnation: u64, store: u128) -> LocalReport {
+        LocalReport {
+            node: 1,
+            incarnation,
+            store: StoreId(store).to_string(),
+            open: true,
+            ..LocalReport::default()
+        }
+    }
+
+    #[test]
+    fn a_report_is_the_nodes_by_its_number_its_store_and_its_start() {
+        let whose = |report: &LocalReport| whose(report, &record());
+        assert_eq!(whose(&report(4, 7)), Whose::Registered);
+        assert_eq!(whose(&report(5, 7)), Whose::Registered);
+        assert_eq!(whose(&report(3, 7)), Whose::Other, "an earlier start");
+        assert_eq!(whose(&report(5, 8)), Whose::Other, "another store");
+        let starting = LocalReport {
+            store: String::new(),
+            ..report(0, 0)
+        };
+        assert_eq!(whose(&starting), Whose::Starting);
+        let before = LocalReport {
+            store: String::new(),
+            ..report(4, 0)
+        };
+        assert_eq!(whose(&before), Whose::Registered, "of an earlier version");
+        let rejected = LocalReport {
+            rejected: Some(holdfast_api::documents::Rejected::default()),
+            ..report(5, 7)
+        };
+        let other = LocalReport {
+            node: 2,
+            ..report(5, 7)
+        };
+        for report in [rejected, other] {
+            assert_eq!(whose(&report), Whose::Other);
+        }
+    }
+
+    #[tokio::test]
+    async fn who_asks_stands_in_for_a_node_only_if_it_is_registered_as_it() {
+        let record = record();
+        let starting = report(0, 7);
+        for other in [starting, report(9, 8)] {
+            let reports = Reports::collect([&record], Some(other)).await;
+            assert_eq!(reports.absence(NodeId(1)), Some(Absence::Down));
+        }
+        let reports = Reports::collect([&record], Some(report(4, 7))).await;
+        assert_eq!(reports.absence(NodeId(1)), None);
+    }
+
+    #[test]
+    fn what_a_node_lacks_to_be_relied_on_is_told_apart() {
+        let absence = |report: LocalReport, is_registered| {
+            let nodes = [(NodeId(1), Report::new(report, is_registered))];
+            let reports = Reports {
+                nodes: nodes.into(),
+                ..Reports::default()
+            };
+            assert_eq!(
+                reports.is_open(NodeId(1)),
+                reports.absence(NodeId(1)).is_none()
+            );
+            (
+                reports.absence(NodeId(1)),
+                reports.summary(NodeId(1)).map(|it| it.open),
+            )
+        };
+        let open = || report(0, 7);
+        let shut = || LocalReport {
+            open: false,
+            ..open()
+        };
+        let awaits = LocalReport {
+            awaited_device: Some("/dev/sdc".to_owned()),
+            ..shut()
+        };
+        let device = Absence::Awaits("/dev/sdc".to_owned());
+        assert_eq!(absence(open(), true), (None, Some(true)));
+        let unregistered = (Some(Absence::Unregistered), Some(true));
+        assert_eq!(absence(open(), false), unregistered);
+        assert_eq!(absence(shut(), true), (Some(Absence::Shut), Some(false)));
+        assert_eq!(absence(awaits, false), (Some(device), Some(false)));
+        assert_eq!(Reports::default().absence(NodeId(1)), Some(Absence::Down));
+    }
 }

@@ -89,11 +89,6 @@ impl Controller {
         Ok((inventory, reports.beside(rejected)))
     }
 
-    /// The report of the node in this process, unless another process has its number, and is that node.
-    pub(crate) fn registered_report(&self) -> Option<LocalReport> {
-        self.report().filter(|report| report.rejected.is_none())
-    }
-
     /// What the node in this process says of itself, and, if it steers, of others.
     pub(crate) fn report(&self) -> Option<LocalReport> {
         let local = self.local.as_ref()?.borrow().clone();

@@ -20,6 +20,7 @@ use holdfast_model::{NodeId, Policy, SliceId};
 use crate::reports::Reports;
 use crate::steering::unix_seconds;
 
+mod absence;
 mod alerts;
 mod causes;
 mod device_findings;

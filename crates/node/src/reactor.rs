@@ -202,7 +202,7 @@ impl Reactor {
                 Command::Registered => note_failed(machine::registered(&self.names.directory)),
                 Command::Opened { store, incarnation } => {
                     tracing::info!("opened store {store}, start {}", incarnation.0);
-                    self.reporter.opened(incarnation);
+                    self.reporter.registered(store, incarnation);
                     for warning in other_tiers(&self.engine.status().devices, &self.names.given) {
                         tracing::warn!("{warning}");
                     }

@@ -14,7 +14,7 @@ use holdfast_engine::{
 };
 use holdfast_metadata::client::Status;
 use holdfast_metadata::etcd::{self, MemberView};
-use holdfast_model::{Incarnation, NodeId, PAGE_SIZE, SliceId};
+use holdfast_model::{Incarnation, NodeId, PAGE_SIZE, SliceId, StoreId};
 use tokio::sync::watch;
 
 use crate::config::NodeConfig;
@@ -26,7 +26,8 @@ use crate::{clock, devices, stalls};
 pub(crate) struct Reporter {
     node: u16,
     name: String,
-    incarnation: Incarnation,
+    /// Once it is registered: as which start, with which store.
+    registered: Option<(Incarnation, StoreId)>,
     /// Where absent devices were.
     known: BTreeMap<u16, Place>,
     /// The device that is waited for before they are opened.
@@ -54,7 +55,7 @@ impl Reporter {
             known,
             node: config.node.0,
             name: config.name.clone(),
-            incarnation: Incarnation::ZERO,
+            registered: None,
             awaited: None,
             metadata: None,
             members: None,
@@ -71,9 +72,9 @@ impl Reporter {
         self.awaited = device.map(|path| path.display().to_string());
     }
 
-    /// The devices are open: this is which start of theirs it is.
-    pub(crate) fn opened(&mut self, incarnation: Incarnation) {
-        self.incarnation = incarnation;
+    /// The node is registered, with these devices: this is which start of theirs it is.
+    pub(crate) fn registered(&mut self, store: StoreId, incarnation: Incarnation) {
+        self.registered = Some((incarnation, store));
     }
 
     /// From now on there is a client of the metadata, and somebody looks at the members of etcd.
@@ -93,7 +94,11 @@ impl Reporter {
         LocalReport {
             node: self.node,
             name: self.name.clone(),
-            incarnation: self.incarnation.0,
+            incarnation: self.registered.map_or(0, |(incarnation, _)| incarnation.0),
+            store: {
+                let registered = self.registered.as_ref();
+                registered.map_or_else(String::new, |(_, store)| store.to_string())
+            },
             process: std::process::id(),
             number: self.made,
             open: status.open,

@@ -24,8 +24,12 @@ pub struct LocalReport {
     pub node: u16,
     /// Its name.
     pub name: String,
-    /// This start of it.
+    /// This start of it, if it has been registered since; else 0.
     pub incarnation: u64,
+    /// The contents of its devices, 32 hexadecimal digits, if it has been registered since it started: no other node
+    /// has the same.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub store: String,
     /// Its process.
     pub process: u32,
     /// Which report of this start it is, from 1: each is made after the one before.

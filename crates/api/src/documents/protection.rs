@@ -76,6 +76,8 @@ pub enum FindingKind {
     MetadataLost,
     /// The node that answers is not registered: another one has its number, or its name.
     NotRegistered,
+    /// A node answers, and has not registered since it started: it does not reach the metadata, or that takes no change.
+    NotRegisteredYet,
     /// The metadata that a node reaches is full, and takes no change.
     MetadataFull,
     /// A node has registered, and waits to be admitted.

@@ -26,6 +26,7 @@ pub(super) const fn weight(kind: FindingKind) -> Health {
         | FindingKind::NoRoom
         | FindingKind::MetadataLost
         | FindingKind::NotRegistered
+        | FindingKind::NotRegisteredYet
         | FindingKind::MetadataFull
         | FindingKind::MetadataMember => Health::Degraded,
         // What an operator has ordered, or nothing is lacking for.
@@ -101,6 +102,7 @@ fn alert(subject: String, finding: &Finding) -> Option<Alert> {
         FindingKind::NoRoom
         | FindingKind::DevicesFailed
         | FindingKind::DeviceAbsent
+        | FindingKind::NotRegisteredYet
         | FindingKind::MetadataLost => (Severity::Error, what.to_owned()),
         // Told once for all nodes, with its volume, or ordered by an operator.
         FindingKind::MetadataFull

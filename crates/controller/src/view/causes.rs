@@ -18,7 +18,7 @@ use holdfast_model::{Epoch, NodeId};
 use super::prospect::{self, Prospect};
 use super::work::{self, Missing, MissingState};
 use super::{server, slice_health};
-use crate::reports::Reports;
+use crate::reports::{Absence, Reports};
 
 /// Why a slice is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,10 +37,14 @@ pub(crate) enum Cause {
         /// Some other copy has none.
         is_mended: bool,
     },
-    /// A copy counts as good, and its node does not answer; or it is up, and has not opened its devices.
-    Silent { node: NodeId, is_up: bool },
-    /// A copy is on a node that is down.
-    Down { node: NodeId, prospect: Prospect },
+    /// A copy counts as good, and nothing on its node is relied on.
+    Silent { node: NodeId, absence: Absence },
+    /// A copy does not count as good, for nothing on its node is relied on.
+    Down {
+        node: NodeId,
+        absence: Absence,
+        prospect: Prospect,
+    },
     /// A copy is being brought up to date, or waits for its turn.
     Syncing { node: NodeId, past: Past },
     /// There are fewer copies than the policy says, and nobody is to get one.
@@ -50,10 +54,8 @@ pub(crate) enum Cause {
 /// What is the matter with a replica that was in sync, of a slice that nobody serves.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Holder {
-    /// Its node does not answer.
-    Down,
-    /// The node's devices are not open.
-    Shut,
+    /// Nothing on its node is relied on.
+    Absent(Absence),
     /// The node does not follow the metadata.
     Astray(LocalMetadata),
     /// The node has not taken the slice up.
@@ -128,11 +130,10 @@ fn of_slice(
     let mut causes = Vec::new();
     causes.extend(stuck(server).map(|lost| (Cause::WritesWait { lost }, None)));
     causes.extend(bad(reports, record).map(|cause| (cause, None)));
-    let silent = record.in_sync().filter(|node| !reports.is_open(*node));
-    causes.extend(silent.map(|node| {
-        let is_up = reports.is_up(node);
-        (Cause::Silent { node, is_up }, None)
-    }));
+    let silent = record
+        .in_sync()
+        .filter_map(|node| Some((node, reports.absence(node)?)));
+    causes.extend(silent.map(|(node, absence)| (Cause::Silent { node, absence }, None)));
     let missing = work::missing(inventory, reports, record);
     let wanted = record.in_sync().count() + missing.len();
     // One that is to go does not count; one that is on its way elsewhere does.
@@ -145,6 +146,8 @@ fn of_slice(
         let cause = match one.state {
             MissingState::NodeDown | MissingState::Replaced => Cause::Down {
                 node,
+                // It is not open, or this state is another one.
+                absence: reports.absence(node).unwrap_or(Absence::Down),
                 prospect: prospect::of(inventory, reports, record, node),
             },
             MissingState::Moves | MissingState::NoSource => Cause::Syncing {
@@ -167,11 +170,12 @@ fn not_served(reports: &Reports, record: &SliceRecord) -> Cause {
 }
 
 fn holder(reports: &Reports, record: &SliceRecord, node: NodeId) -> Holder {
-    let Some(metadata) = reports.metadata(node) else {
-        return Holder::Down;
-    };
-    if !reports.is_open(node) {
-        return Holder::Shut;
+    let metadata = reports.metadata(node).unwrap_or_default();
+    if let Some(absence) = reports.absence(node) {
+        return match metadata {
+            LocalMetadata::Behind if absence == Absence::Unregistered => Holder::Astray(metadata),
+            _ => Holder::Absent(absence),
+        };
     }
     let replica = reports.replica(node, record.slice);
     let condition = replica.and_then(|replica| replica.condition.clone());

@@ -18,8 +18,8 @@ use holdfast_model::record::VolumeRecord;
 use super::causes::{self, Cause, Group, Holder, Past};
 use super::prospect::Prospect;
 use super::work::{self, Missing};
-use super::{holders, metadata, name, node_findings, sites, slice_healths, worst_of};
-use crate::reports::Reports;
+use super::{absence, holders, metadata, name, node_findings, sites, slice_healths, worst_of};
+use crate::reports::{Absence, Reports};
 
 /// Why the cluster is not healthy.
 pub(crate) fn explain(inventory: &Inventory, reports: &Reports) -> Explanation {
@@ -152,8 +152,8 @@ fn of_volume(
         indexes: runs(&group.indexes),
         work: (!group.missing.is_empty()).then(|| work::sum(reports, &group.missing)),
         waits_for: waits_for(inventory, reports, cause, group),
-        remedies: remedies(inventory, cause),
-        ..node_findings::finding(kind(cause), what(inventory, reports, volume, cause, group))
+        remedies: remedies(inventory, reports, cause),
+        ..node_findings::finding(kind(cause), what(inventory, volume, cause, group))
     });
     let mut findings: Vec<Finding> = causes.collect();
     findings.extend(sites::of_volume(inventory, reports, volume));
@@ -176,13 +176,7 @@ fn kind(cause: &Cause) -> FindingKind {
     }
 }
 
-fn what(
-    inventory: &Inventory,
-    reports: &Reports,
-    volume: &VolumeRecord,
-    cause: &Cause,
-    group: &Group,
-) -> String {
+fn what(inventory: &Inventory, volume: &VolumeRecord, cause: &Cause, group: &Group) -> String {
     let policy = volume.policy;
     match cause {
         Cause::NotServed { needed, holders } => holders::what(inventory, *needed, holders, group),
@@ -195,22 +189,23 @@ fn what(
             group.bad_blocks,
             names(inventory, on)
         ),
-        Cause::Silent { node, is_up } => format!(
+        Cause::Silent { node, absence } => format!(
             "{} {}, and its copy counts as good still",
             name(inventory, *node),
-            if *is_up {
-                "has not opened its devices"
-            } else {
-                "does not answer"
-            }
+            absence::words(absence)
         ),
-        Cause::Down { node, .. } if reports.is_up(*node) => format!(
-            "{} has not opened its devices, where one of the copies of {policy} is",
-            name(inventory, *node)
-        ),
-        Cause::Down { node, .. } => format!(
+        Cause::Down {
+            node,
+            absence: Absence::Down,
+            ..
+        } => format!(
             "{} is down, and with it one of the copies of {policy}",
             name(inventory, *node)
+        ),
+        Cause::Down { node, absence, .. } => format!(
+            "{} {}: one of the copies of {policy} is there",
+            name(inventory, *node),
+            absence::words(absence)
         ),
         Cause::Syncing { node, past } => {
             let node = name(inventory, *node);
@@ -252,14 +247,19 @@ fn waits_for(inventory: &Inventory, reports: &Reports, cause: &Cause, group: &Gr
                 format!("the bad blocks on {on} to be written anew: no copy is known to have them")
             })]
         }
-        Cause::Silent { node, is_up: false } => {
-            vec![wait(format!("{} to answer", name(inventory, *node)))]
-        }
-        Cause::Silent { node, is_up: true } => {
+        Cause::Silent {
+            node,
+            absence: Absence::Down,
+        } => vec![wait(format!("{} to answer", name(inventory, *node)))],
+        Cause::Silent { node, absence } => {
             let node = name(inventory, *node);
-            vec![wait(format!("{node} to open its devices"))]
+            vec![wait(absence::waits_for(absence, &node))]
         }
-        Cause::Down { node, prospect } => vec![down(&name(inventory, *node), *prospect)],
+        Cause::Down {
+            node,
+            absence,
+            prospect,
+        } => vec![down(&name(inventory, *node), absence, *prospect)],
         Cause::Syncing {
             node,
             past: Past::NoRoom,
@@ -282,8 +282,13 @@ fn waits_for(inventory: &Inventory, reports: &Reports, cause: &Cause, group: &Gr
     }
 }
 
-fn down(node: &str, prospect: Prospect) -> Wait {
-    let elsewhere = || format!("{node} to come back; else what it held is rebuilt elsewhere");
+fn down(node: &str, absence: &Absence, prospect: Prospect) -> Wait {
+    let back = absence::waits_for(absence, node);
+    let held = match absence {
+        Absence::Down => "it",
+        _ => node,
+    };
+    let elsewhere = || format!("{back}; else what {held} held is rebuilt elsewhere");
     let (what, seconds_left) = match prospect {
         Prospect::Due => (
             format!("what {node} held to be rebuilt elsewhere, each slice in its turn"),
@@ -292,25 +297,26 @@ fn down(node: &str, prospect: Prospect) -> Wait {
         Prospect::In(seconds) => (elsewhere(), Some(seconds)),
         Prospect::Later => (format!("{}, after the repair delay", elsewhere()), None),
         Prospect::NoPlace => (
-            format!("{node} to come back: no other node is up, without a copy, and has room"),
+            format!("{back}: no other node is up, without a copy, and has room"),
             None,
         ),
         Prospect::Maintenance => (
-            format!(
-                "{node} to come back: it is in maintenance, nothing of it is rebuilt elsewhere"
-            ),
+            format!("{back}: it is in maintenance, nothing of it is rebuilt elsewhere"),
             None,
         ),
     };
     Wait { what, seconds_left }
 }
 
-fn remedies(inventory: &Inventory, cause: &Cause) -> Vec<Remedy> {
+fn remedies(inventory: &Inventory, reports: &Reports, cause: &Cause) -> Vec<Remedy> {
     match cause {
         Cause::NotServed { holders, .. } => holders::remedies(inventory, holders),
         Cause::WritesWait { lost } => {
-            let lost = lost.iter();
-            lost.map(|node| start(&name(inventory, *node))).collect()
+            let helps = |node: &NodeId| {
+                let absence = reports.absence(*node).unwrap_or(Absence::Down);
+                absence::helps(&absence, &name(inventory, *node))
+            };
+            lost.iter().map(helps).collect()
         }
         Cause::BadBlocks {
             is_mended: true, ..
@@ -327,11 +333,14 @@ fn remedies(inventory: &Inventory, cause: &Cause) -> Vec<Remedy> {
             "start nodes that are down and may have the blocks; else write them anew from the hosts: \
              reading one of them is a MEDIUM ERROR with its address until then",
         )],
-        Cause::Silent { node, is_up: false } => vec![start(&name(inventory, *node))],
-        Cause::Silent { node, is_up: true } => {
-            vec![node_findings::look_into_log(&name(inventory, *node))]
+        Cause::Silent { node, absence } => {
+            vec![absence::helps(absence, &name(inventory, *node))]
         }
-        Cause::Down { node, prospect } => {
+        // It is there, and what it lacks is mended with it.
+        Cause::Down { node, absence, .. } if *absence != Absence::Down => {
+            vec![absence::helps(absence, &name(inventory, *node))]
+        }
+        Cause::Down { node, prospect, .. } => {
             let delay = inventory.settings.record.repair_delay_seconds;
             when_down(&name(inventory, *node), *prospect, delay)
         }

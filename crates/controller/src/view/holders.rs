@@ -5,8 +5,9 @@ use holdfast_control::Inventory;
 use holdfast_model::NodeId;
 
 use super::causes::{Group, Holder};
-use super::explain::{may_lead, metadata_words, names, remedy, start, wait};
-use super::name;
+use super::explain::{may_lead, metadata_words, names, remedy, wait};
+use super::{absence, name};
+use crate::reports::Absence;
 
 /// What is wrong.
 pub(crate) fn what(
@@ -43,8 +44,8 @@ pub(crate) fn what(
 /// What is the matter with one of them, after its name.
 fn words(inventory: &Inventory, holder: &Holder) -> String {
     match holder {
-        Holder::Down => "is down".to_owned(),
-        Holder::Shut => "is up, and its devices are not open, or have failed".to_owned(),
+        Holder::Absent(Absence::Down) => "is down".to_owned(),
+        Holder::Absent(absence) => format!("is up, and {}", absence::words(absence)),
         Holder::Astray(metadata) => metadata_words(*metadata).to_owned(),
         Holder::Unready => "is up, and has not taken it up yet".to_owned(),
         Holder::Follows => "follows another one, and is about to find that nobody leads".to_owned(),
@@ -100,8 +101,7 @@ pub(crate) fn waits_for(inventory: &Inventory, holders: &[(NodeId, Holder)]) -> 
     let waits = holders.iter().filter_map(|(node, holder)| {
         let node = name(inventory, *node);
         let what = match holder {
-            Holder::Down => format!("{node} to come back"),
-            Holder::Shut => format!("{node} to open its devices"),
+            Holder::Absent(absence) => absence::waits_for(absence, &node),
             Holder::Astray(_) => format!("{node} to follow the metadata again"),
             Holder::Unready | Holder::Follows => format!("{node} to lead, in a moment"),
             Holder::Says(_) if !may_lead(holder) => return None,
@@ -141,10 +141,7 @@ pub(crate) fn remedies(inventory: &Inventory, holders: &[(NodeId, Holder)]) -> V
     for (node, holder) in holders {
         let node = name(inventory, *node);
         match holder {
-            Holder::Down => remedies.push(start(&node)),
-            Holder::Shut => remedies.push(remedy(format!(
-                "look into the log of {node} for what is wrong with its devices, and bring them back"
-            ))),
+            Holder::Absent(absence) => remedies.push(absence::helps(absence, &node)),
             Holder::Astray(LocalMetadata::Behind) => remedies.push(remedy(
                 "bring back the metadata as it was: an older backup of it, or another cluster's, is in \
                  its place",

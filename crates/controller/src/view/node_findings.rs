@@ -9,8 +9,8 @@ use holdfast_model::record::NodeRecord;
 
 use super::alerts::weight;
 use super::explain::{metadata_words, remedy, start, wait};
-use super::{device_findings, drain, standing};
-use crate::reports::Reports;
+use super::{absence, device_findings, drain, standing};
+use crate::reports::{Absence, Reports};
 
 /// How it is with metadata that is full.
 pub(crate) const METADATA_FULL: &str = "is full: etcd takes no change, so no volume is made, no dead node is taken out, \
@@ -30,11 +30,14 @@ pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
         NodeStanding::Draining => findings.push(draining(inventory, reports, node, name)),
         NodeStanding::Active => {}
     }
-    match reports.metadata(node) {
-        None => findings.push(down(reports, node, name)),
-        Some(_) if !reports.is_open(node) => findings.push(shut(reports, node, name)),
-        Some(LocalMetadata::Followed) => {}
-        Some(metadata) => findings.push(astray(name, metadata)),
+    let metadata = reports.metadata(node).unwrap_or_default();
+    match (reports.absence(node), metadata) {
+        (Some(Absence::Down), _) => findings.push(down(reports, node, name)),
+        (None, LocalMetadata::Followed) => {}
+        (None, _) | (Some(Absence::Unregistered), LocalMetadata::Behind) => {
+            findings.push(astray(name, metadata));
+        }
+        (Some(absence), _) => findings.push(absent(&absence, name)),
     }
     if reports.metadata_full(node) {
         findings.push(metadata_full());
@@ -136,34 +139,17 @@ fn down(reports: &Reports, node: NodeId, name: &str) -> Finding {
     }
 }
 
-fn shut(reports: &Reports, node: NodeId, name: &str) -> Finding {
-    if let Some(device) = reports.awaited_device(node) {
-        return Finding {
-            waits_for: vec![wait(format!("{device} to be there"))],
-            remedies: vec![remedy(format!(
-                "see that {device} is there: a cable, a controller, a driver; {name} starts without it soon, if it can"
-            ))],
-            ..finding(
-                FindingKind::DevicesFailed,
-                format!("it waits for its device {device}, which is not there"),
-            )
-        };
-    }
+/// A node that answers, and on which nothing is relied.
+fn absent(absence: &Absence, name: &str) -> Finding {
+    let kind = match absence {
+        Absence::Unregistered => FindingKind::NotRegisteredYet,
+        _ => FindingKind::DevicesFailed,
+    };
     Finding {
-        waits_for: vec![wait(format!("{name} to open its devices"))],
-        remedies: vec![look_into_log(name)],
-        ..finding(
-            FindingKind::DevicesFailed,
-            "its devices are not open, or have failed; its log tells".to_owned(),
-        )
+        waits_for: vec![wait(absence::waits_for(absence, name))],
+        remedies: vec![absence::helps(absence, name)],
+        ..finding(kind, format!("it {}", absence::words(absence)))
     }
-}
-
-/// About a node whose devices are not open.
-pub(crate) fn look_into_log(name: &str) -> Remedy {
-    remedy(format!(
-        "look into the log of {name} for what is wrong with its devices"
-    ))
 }
 
 fn astray(name: &str, metadata: LocalMetadata) -> Finding {

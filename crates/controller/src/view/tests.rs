@@ -278,7 +278,7 @@ fn a_node_whose_devices_have_failed_is_up_and_not_well() {
     assert_eq!(cluster.health, Health::Degraded);
     assert_eq!(
         said(&cluster),
-        ["error: node n3: its devices are not open, or have failed; its log tells"]
+        ["error: node n3: it has not opened its devices, or they have failed"]
     );
 }
 

@@ -27,9 +27,12 @@ pub(crate) fn open(folder: &Path) -> Embedded {
     Embedded::open(folder, CLUSTER, HistoryLimits::default()).unwrap()
 }
 
-/// A node's API without a node: it reports what it is given.
+/// A node's API without a node: it reports what it is given, and keeps what is ordered about its devices.
 #[derive(Default)]
-pub(crate) struct Reporter(pub(crate) Mutex<LocalReport>);
+pub(crate) struct Reporter(
+    pub(crate) Mutex<LocalReport>,
+    pub(crate) Mutex<Vec<DeviceChange>>,
+);
 
 fn elsewhere<T>() -> Result<T, Problem> {
     Err(Problem::new(
@@ -62,8 +65,9 @@ impl Api for Reporter {
         elsewhere()
     }
 
-    async fn change_local_devices(&self, _: DeviceChange) -> Result<DeviceList, Problem> {
-        elsewhere()
+    async fn change_local_devices(&self, change: DeviceChange) -> Result<DeviceList, Problem> {
+        self.1.lock().unwrap().push(change);
+        Ok(DeviceList::default())
     }
 
     async fn remove_node(&self, _: &str) -> Result<(), Problem> {
@@ -160,6 +164,7 @@ impl Node {
         *reporter.0.lock().unwrap() = LocalReport {
             node: number,
             incarnation: record.incarnation.0,
+            store: record.store.to_string(),
             open: true,
             ..LocalReport::default()
         };

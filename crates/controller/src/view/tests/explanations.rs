@@ -336,7 +336,7 @@ fn a_slice_that_nobody_serves_names_who_is_needed_and_what_keeps_them() {
         open: false,
         ..idle(2)
     };
-    word(shut, "its devices are not open");
+    word(shut, "n2 is up, and has not opened its devices");
 }
 
 /// Nothing helps but the devices: that what was there is lost otherwise is said.

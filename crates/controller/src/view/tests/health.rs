@@ -1,6 +1,8 @@
 //! The cluster is no better than anything that there is to know of it.
 
-use holdfast_api::documents::{Device, DeviceState, DeviceTier, LocalMetadata, Rejected};
+use holdfast_api::documents::{
+    Device, DeviceState, DeviceTier, FindingKind, LocalMetadata, Rejected,
+};
 
 use super::*;
 
@@ -109,9 +111,32 @@ fn a_copy_whose_node_has_not_opened_its_devices_is_not_good() {
     let found = explain(&inventory, &reports).volumes.remove(0).findings;
     assert_eq!(
         found[0].what,
-        "n2 has not opened its devices, and its copy counts as good still"
+        "n2 has not opened its devices, or they have failed, and its copy counts as good still"
     );
     assert!(found[0].remedies[0].what.contains("log of n2"), "{found:?}");
+}
+
+/// Its devices are open, which is not what keeps it.
+#[test]
+fn a_node_that_has_yet_to_register_is_told_as_that() {
+    let starting = LocalReport {
+        metadata: LocalMetadata::Unreached,
+        ..well(2)
+    };
+    let reports = Reports::of([well(1), starting, well(3)]).but_unregistered(NodeId(2));
+    let inventory = whole();
+    let cluster = status(&inventory, &reports);
+    assert_eq!(cluster.health, Health::Degraded);
+    let what = "error: node n2: it has not registered since it started";
+    assert!(said(&cluster).contains(&what.to_owned()), "{cluster:?}");
+    let explained = explain(&inventory, &reports);
+    assert_eq!(
+        explained.volumes[0].findings[0].what,
+        "n2 has not registered since it started, and its copy counts as good still"
+    );
+    let finding = &explained.nodes[0].findings[0];
+    assert_eq!(finding.kind, FindingKind::NotRegisteredYet);
+    assert!(finding.remedies[0].what.contains("from n2 to the metadata"));
 }
 
 /// Orders of an operator, and room that is low, are told and are no harm.
