@@ -64,6 +64,7 @@ impl Controller {
         name: &str,
         change: DeviceChange,
     ) -> Result<DeviceList, Problem> {
+        self.may_change().await?;
         match self.node_of(name).await? {
             Node::Here => self.change_devices_here(change).await,
             Node::There(client, record) => {
@@ -80,6 +81,7 @@ impl Controller {
         change: DeviceChange,
     ) -> Result<DeviceList, Problem> {
         let ChangeDevices(order) = self.devices.as_ref().ok_or_else(problem::no_node)?;
+        self.may_change().await?;
         let own = self.report().ok_or_else(problem::no_node)?;
         match own.rejected {
             Some(rejected) => Err(problem::rejected(&rejected)),

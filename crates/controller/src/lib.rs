@@ -21,6 +21,7 @@ mod reports;
 mod seeing;
 mod stalls;
 mod steering;
+mod trust;
 mod view;
 
 use std::collections::VecDeque;
@@ -253,6 +254,7 @@ impl Controller {
         make: impl Fn(&Inventory, &Reports) -> Result<Vec<Transaction>, PlanError>,
         name: &VolumeName,
     ) -> Result<bool, Attempt> {
+        self.may_change().await.map_err(Attempt::Refused)?;
         // What was seen is kept no longer than it takes to plan.
         let plan = {
             let look = self.look().await.map_err(Attempt::Unseen)?;
@@ -476,6 +478,7 @@ impl Api for Controller {
 
     async fn delete_volume(&self, name: &str, how: VolumeDelete) -> Result<(), Problem> {
         let name: VolumeName = name.parse().map_err(problem::name)?;
+        self.may_change().await?;
         let meant = {
             let look = self.inventory().await?;
             let found = look.seen.volume(name.as_str());

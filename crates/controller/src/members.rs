@@ -104,6 +104,7 @@ impl Controller {
         plan: impl Fn(&Inventory, &Reports) -> Result<Option<Transaction>, Problem>,
     ) -> Result<bool, Problem> {
         for attempt in 1..=ATTEMPTS_MAX {
+            self.may_change().await?;
             // What was seen is kept no longer than it takes to plan.
             let planned = {
                 let look = self.look().await?;

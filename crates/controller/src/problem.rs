@@ -91,6 +91,43 @@ pub(crate) fn gone_back() -> Problem {
     )
 }
 
+/// Nothing is changed through a node that believes nothing of the metadata.
+pub(crate) fn not_believed(own: &LocalReport) -> Problem {
+    let why = own
+        .astray
+        .as_deref()
+        .unwrap_or("it has gone back, or is another cluster's");
+    let detail = format!(
+        "{} does not believe the metadata: {why}; nothing is changed through it",
+        own.name
+    );
+    Problem::new(ProblemKind::Unavailable, detail).hint(
+        "nodes go on serving their volumes meanwhile; look at the addresses of the metadata in the configuration, and bring \
+         back the newest state of the right one; what is lost for good is made again by `holdfast recover` \
+         (docs/deployment.md)",
+    )
+}
+
+/// Nothing is changed through a node that has yet to look at the metadata, or does not reach it.
+pub(crate) fn not_followed(own: &LocalReport) -> Problem {
+    if own.metadata_full {
+        return full();
+    }
+    let name = &own.name;
+    let why = match &own.awaited_device {
+        Some(device) => {
+            format!("has not looked at the metadata yet, for it waits for its device {device}")
+        }
+        None if !own.open => "has not opened its devices yet".to_owned(),
+        None => "does not reach the metadata, or has yet to register in it".to_owned(),
+    };
+    let detail =
+        format!("{name} {why}: nothing is changed through it until it follows the metadata");
+    Problem::new(ProblemKind::Unavailable, detail).hint(
+        "ask another node (`--api`), or try again; `holdfast status --explain` says what is waited for",
+    )
+}
+
 /// Too many ask at a time.
 pub(crate) fn busy() -> Problem {
     let detail = format!(

@@ -48,6 +48,7 @@ struct Report {
     /// What the node's portal serves, and to how many.
     volumes: BTreeMap<VolumeId, LocalVolume>,
     slices: BTreeMap<SliceId, LocalSlice>,
+    astray: Option<String>,
     metadata_full: bool,
     metadata_members: Vec<LocalMember>,
     /// To which nodes something is copied, and how many bytes in a second.
@@ -88,6 +89,7 @@ impl Report {
             devices: report.devices,
             volumes: volumes.map(|one| (VolumeId(one.volume), one)).collect(),
             slices: slices.collect(),
+            astray: report.astray,
             metadata_full: report.metadata_full,
             metadata_members: report.metadata_members,
             syncs: report
@@ -190,6 +192,11 @@ impl Reports {
     /// Whether a node that is up follows the metadata.
     pub(crate) fn metadata(&self, node: NodeId) -> Option<LocalMetadata> {
         Some(self.summary(node)?.metadata)
+    }
+
+    /// Why a node believes nothing of the metadata, if it says so.
+    pub(crate) fn astray(&self, node: NodeId) -> Option<&str> {
+        self.nodes.get(&node)?.astray.as_deref()
     }
 
     /// Whether a node says that the metadata is full.

@@ -97,11 +97,4 @@ impl Controller {
             ..local
         })
     }
-
-    /// Whether the node in this process is none of the cluster's yet, or will not be: somebody else may be it,
-    /// and what it says of itself tells nothing of that.
-    pub(crate) fn is_unregistered(&self) -> bool {
-        let local = self.local.as_ref().map(watch::Receiver::borrow);
-        local.is_some_and(|local| local.rejected.is_some() || local.incarnation == 0)
-    }
 }

@@ -8,7 +8,7 @@
 //! It refuses to decide anything: `control` plans.
 //!
 //! Invariants:
-//! - one steers at a time;
+//! - one steers at a time, and only as the node of its process is one of the cluster's, and follows the metadata;
 //! - looking takes a bounded share of everybody's time, however many slices there are.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +30,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::Controller;
 use crate::reports::Reports;
+use crate::trust::Steering;
 
 /// How long the lease lives on its own. Nobody waits for who steers: it need not be short.
 const TERM: Duration = Duration::from_secs(10);
@@ -55,6 +56,8 @@ struct Memory {
     places: Option<Places>,
     /// Volumes that are being made, if somebody still does; how many slices they had, and since when.
     unfinished: BTreeMap<VolumeId, (usize, Instant)>,
+    /// Since when the node of this process has not followed the metadata, if it does not.
+    unsure: Option<Instant>,
 }
 
 /// Where everything is, since when.
@@ -103,6 +106,24 @@ impl Memory {
 }
 
 impl Memory {
+    /// Whether something may be planned.
+    ///
+    /// # Errors
+    /// Whoever steers has to leave it to another one.
+    fn may_plan(&mut self, steering: Steering, now: Instant) -> Result<bool, Over> {
+        let since = match steering {
+            Steering::NoNode => return Err(Over::NoNode),
+            Steering::Disbelieved => return Err(Over::Unsure),
+            Steering::Allowed => None,
+            Steering::NotNow => Some(self.unsure.unwrap_or(now)),
+        };
+        self.unsure = since;
+        match since {
+            Some(since) if now.duration_since(since) >= TERM => Err(Over::Unsure),
+            since => Ok(since.is_none()),
+        }
+    }
+
     /// What was left of volumes whose making was cut short, to be cleared away. Nobody sees them, and they are held all the
     /// same.
     fn clear_abandoned(&mut self, now: Instant, inventory: &Inventory) -> Vec<Transaction> {
@@ -144,6 +165,10 @@ impl Silences {
 enum Over {
     /// Somebody else steers, or the metadata does not answer.
     Deposed,
+    /// The node of this process is none of the cluster's any more.
+    NoNode,
+    /// It does not follow the metadata.
+    Unsure,
 }
 
 /// What is remembered of a node.
@@ -158,9 +183,13 @@ pub(crate) async fn run(controller: Controller) {
     loop {
         if let Some((lease, own)) = stand(&controller).await {
             tracing::info!("steers the cluster from now on");
-            let Over::Deposed = lead(&controller, lease, &own).await;
+            let over = lead(&controller, lease, &own).await;
             controller.silences.note(BTreeMap::new());
             tracing::info!("steers the cluster no more");
+            // In metadata that is not believed nothing is changed: there the lease ends by itself.
+            if let Over::NoNode = over {
+                controller.desk.ask(MetadataRequest::Revoke(lease)).await;
+            }
         }
         sleep(STAND_PAUSE).await;
     }
@@ -168,7 +197,7 @@ pub(crate) async fn run(controller: Controller) {
 
 /// Takes the lead, if nobody has it. Who the nodes are is read along: each node is to know when the metadata is away.
 async fn stand(controller: &Controller) -> Option<(LeaseId, Bytes)> {
-    if controller.is_unregistered() {
+    if controller.may_steer() != Steering::Allowed {
         return None;
     }
     let look = Transaction {
@@ -267,6 +296,9 @@ async fn renew(controller: &Controller, lease: LeaseId, renewed: &mut Instant) -
 
 /// Looks once, and writes what follows. Tells for how long it was waited for nodes that are away.
 async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Result<Duration, Over> {
+    if !memory.may_plan(controller.may_steer(), Instant::now())? {
+        return Ok(Duration::ZERO);
+    }
     // It waits for nobody who asks.
     let (inventory, reports) = match controller.read_all().await {
         Ok(seen) => seen,
@@ -481,6 +513,24 @@ mod tests {
             [],
             "that is another one"
         );
+    }
+
+    #[test]
+    fn who_does_not_follow_the_metadata_plans_nothing_and_leaves_it_to_another_in_the_end() {
+        let mut memory = Memory::default();
+        let start = Instant::now();
+        let mut plans = |steering, seconds| {
+            let planned = memory.may_plan(steering, start + Duration::from_secs(seconds));
+            planned.map_err(|over| matches!(over, Over::NoNode))
+        };
+        assert_eq!(plans(Steering::Allowed, 0), Ok(true));
+        assert_eq!(plans(Steering::NotNow, 1), Ok(false));
+        assert_eq!(plans(Steering::NotNow, 10), Ok(false));
+        assert_eq!(plans(Steering::Allowed, 12), Ok(true));
+        assert_eq!(plans(Steering::NotNow, 20), Ok(false), "since now");
+        assert_eq!(plans(Steering::NotNow, 30), Err(false));
+        assert_eq!(plans(Steering::Disbelieved, 31), Err(false));
+        assert_eq!(plans(Steering::NoNode, 32), Err(true));
     }
 
     #[test]

@@ -28,10 +28,10 @@ use holdfast_model::{ClusterId, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_replica::Proposed;
 use holdfast_stdx::{Bytes, Duration, Instant};
 
-use crate::Notice;
 use crate::notes::Notes;
 use crate::past::{Astray, Past};
 use crate::registration::Registration;
+use crate::{Astray, Notice};
 
 mod documents;
 mod key;
@@ -168,7 +168,12 @@ impl Cluster {
 
     /// Whether what the metadata answers is not believed.
     pub(crate) fn is_astray(&self) -> bool {
-        self.past.astray().is_some()
+        self.astray().is_some()
+    }
+
+    /// Why it is not.
+    pub(crate) fn astray(&self) -> Option<Astray> {
+        self.past.astray()
     }
 
     /// Whether something may be changed in the metadata. After it was away nothing is before it has been

@@ -11,7 +11,7 @@ pub use holdfast_store::{Checked, Usage};
 
 use crate::engine::Engine;
 use crate::scrub::ScrubStatus;
-use crate::{Rejection, Stall};
+use crate::{Astray, Rejection, Stall};
 
 /// A node's view of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub struct NodeStatus {
     pub registered: bool,
     /// Why it is not, if somebody else is this node, or it was removed.
     pub rejection: Option<Rejection>,
-    /// The metadata answers, and has gone back, or is another cluster's: nothing is believed of it.
-    pub astray: bool,
+    /// Why nothing is believed of the metadata, if it answers, and has gone back, or is another cluster's.
+    pub astray: Option<Astray>,
     /// Peers that can be spoken to.
     pub peers: Vec<NodeId>,
     /// What the store holds.
@@ -92,7 +92,7 @@ impl Engine {
         let outside = NodeStatus {
             rejection: self.world.cluster.rejection().cloned(),
             // A node that starts finds out by this that its metadata is lost.
-            astray: self.world.cluster.is_astray(),
+            astray: self.world.cluster.astray(),
             ..NodeStatus::default()
         };
         if !self.is_alive() {

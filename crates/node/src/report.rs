@@ -109,6 +109,7 @@ impl Reporter {
             stalled: stalled(status),
             background_rate: status.background_rate,
             metadata: metadata(status),
+            astray: status.astray.map(|why| why.to_string()),
             rejected: status.rejection.as_ref().map(rejected),
             metadata_full: self.metadata.as_ref().is_some_and(is_full),
             metadata_members: self.members.as_ref().map(members).unwrap_or_default(),
@@ -187,7 +188,7 @@ fn rejected(rejection: &Rejection) -> Rejected {
 }
 
 fn metadata(status: &NodeStatus) -> LocalMetadata {
-    if status.astray {
+    if status.astray.is_some() {
         LocalMetadata::Behind
     } else if status.registered || status.rejection.is_some() {
         LocalMetadata::Followed

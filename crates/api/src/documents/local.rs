@@ -54,6 +54,9 @@ pub struct LocalReport {
     /// Whether it follows the metadata.
     #[serde(default)]
     pub metadata: LocalMetadata,
+    /// Why it believes nothing of the metadata, if that answers, and has gone back, or is another cluster's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub astray: Option<String>,
     /// Why it is not registered in the metadata, if another node has its number or its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<Rejected>,

@@ -6,7 +6,7 @@ use holdfast_model::NodeId;
 
 use super::causes::{Group, Holder};
 use super::explain::{may_lead, metadata_words, names, remedy, wait};
-use super::{absence, name};
+use super::{absence, name, node_findings};
 use crate::reports::Absence;
 
 /// What is wrong.
@@ -142,10 +142,9 @@ pub(crate) fn remedies(inventory: &Inventory, holders: &[(NodeId, Holder)]) -> V
         let node = name(inventory, *node);
         match holder {
             Holder::Absent(absence) => remedies.push(absence::helps(absence, &node)),
-            Holder::Astray(LocalMetadata::Behind) => remedies.push(remedy(
-                "bring back the metadata as it was: an older backup of it, or another cluster's, is in \
-                 its place",
-            )),
+            Holder::Astray(LocalMetadata::Behind) => {
+                remedies.extend(node_findings::metadata_back(&node));
+            }
             Holder::Astray(_) => remedies.push(remedy(format!(
                 "look at the way from {node} to the metadata; its log tells what it tries"
             ))),

@@ -35,7 +35,7 @@ pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
         (Some(Absence::Down), _) => findings.push(down(reports, node, name)),
         (None, LocalMetadata::Followed) => {}
         (None, _) | (Some(Absence::Unregistered), LocalMetadata::Behind) => {
-            findings.push(astray(name, metadata));
+            findings.push(astray(reports, node, name, metadata));
         }
         (Some(absence), _) => findings.push(absent(&absence, name)),
     }
@@ -152,17 +152,34 @@ fn absent(absence: &Absence, name: &str) -> Finding {
     }
 }
 
-fn astray(name: &str, metadata: LocalMetadata) -> Finding {
-    Finding {
-        waits_for: vec![wait(format!("{name} to follow the metadata again"))],
-        remedies: vec![remedy(format!(
+fn astray(reports: &Reports, node: NodeId, name: &str, metadata: LocalMetadata) -> Finding {
+    let remedies = match metadata {
+        LocalMetadata::Behind => metadata_back(name),
+        _ => vec![remedy(format!(
             "look at the way from {name} to the metadata; its log tells what it tries"
         ))],
-        ..finding(
-            FindingKind::MetadataLost,
-            format!("it {}", metadata_words(metadata)),
-        )
+    };
+    let words = metadata_words(metadata);
+    let why = reports.astray(node);
+    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+    Finding {
+        waits_for: vec![wait(format!("{name} to follow the metadata again"))],
+        remedies,
+        ..finding(FindingKind::MetadataLost, format!("it {words}{why}"))
     }
+}
+
+/// About metadata that a node does not believe.
+pub(crate) fn metadata_back(name: &str) -> Vec<Remedy> {
+    vec![
+        remedy(format!(
+            "look at the addresses of the metadata in the configuration of {name}, and bring back the newest state of the \
+             right one: an older backup of it, or another cluster's, is in its place"
+        )),
+        remedy(
+            "if it is lost for good, make it again from the nodes' devices: `holdfast recover` (docs/deployment.md)",
+        ),
+    ]
 }
 
 /// Whichever node says it: there is one metadata.

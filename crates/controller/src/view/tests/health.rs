@@ -57,11 +57,18 @@ fn what_is_wrong_with_a_node_makes_the_cluster_worse_and_is_told() {
     let awaited = "error: node n3: it waits for its device /dev/sdc, which is not there";
     let unreached = third(|report| report.metadata = LocalMetadata::Unreached);
     let metadata = "error: node n3: it does not reach the metadata";
+    let behind = third(|report| {
+        report.metadata = LocalMetadata::Behind;
+        report.astray = Some("it is of cluster 7".to_owned());
+    });
+    let disbelieved = "error: node n3: it does not believe the metadata, which has gone back, or is another cluster's: it \
+                       is of cluster 7";
     let full = third(|report| report.metadata_full = true);
     for (status, told) in [
         (missing, device),
         (waits, awaited),
         (unreached, metadata),
+        (behind, disbelieved),
         (full, "error: metadata: is full:"),
     ] {
         assert_eq!(status.health, Health::Degraded, "{told}");

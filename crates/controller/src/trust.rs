@@ -1,0 +1,71 @@
+//! What the node in this process lets be done through it.
+//!
+//! Its engine judges the metadata; a controller reads it over a session of its own, and would change what the node
+//! takes for metadata that has gone back, or before the node has looked.
+//!
+//! Invariants:
+//! - through a node that does not follow the metadata nothing is changed, neither in the metadata nor of its devices;
+//! - a node that is none of the cluster's, or not any more, does not steer it;
+//! - everything can be read.
+
+use std::time::Duration;
+
+use holdfast_api::Problem;
+use holdfast_api::documents::{LocalMetadata, LocalReport};
+use tokio::time::timeout;
+
+use crate::{Controller, problem};
+
+/// How long an order waits for the node to follow the metadata: longer than it takes to register, or to read everything
+/// anew, and to say so.
+const FOLLOW_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Whether a process may steer the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Steering {
+    /// It may.
+    Allowed,
+    /// Its node has yet to read the metadata, or to read it anew: nothing is planned meanwhile.
+    NotNow,
+    /// Its node believes nothing of the metadata.
+    Disbelieved,
+    /// Its node is none of the cluster's yet, or not any more.
+    NoNode,
+}
+
+impl Controller {
+    /// That something may be changed through this process. Waits a moment for its node to follow the metadata.
+    ///
+    /// # Errors
+    /// It does not, and why.
+    pub(crate) async fn may_change(&self) -> Result<(), Problem> {
+        let Some(mut told) = self.local.clone() else {
+            return Ok(());
+        };
+        let has_judged = |report: &LocalReport| report.metadata != LocalMetadata::Unreached;
+        // Whether it does or not, what it says then decides.
+        let _ = timeout(FOLLOW_PATIENCE, told.wait_for(has_judged)).await;
+        let report = told.borrow();
+        match report.metadata {
+            LocalMetadata::Followed => Ok(()),
+            LocalMetadata::Unreached => Err(problem::not_followed(&report)),
+            LocalMetadata::Behind => Err(problem::not_believed(&report)),
+        }
+    }
+
+    /// Whether this process may steer.
+    pub(crate) fn may_steer(&self) -> Steering {
+        let Some(told) = &self.local else {
+            return Steering::Allowed;
+        };
+        let report = told.borrow();
+        if report.rejected.is_some() || report.incarnation == 0 {
+            return Steering::NoNode;
+        }
+        match report.metadata {
+            LocalMetadata::Followed => Steering::Allowed,
+            LocalMetadata::Unreached => Steering::NotNow,
+            LocalMetadata::Behind => Steering::Disbelieved,
+        }
+    }
+}
