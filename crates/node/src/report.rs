@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use holdfast_api::documents::{
     JournalScrubs, LocalCondition, LocalJoining, LocalLacking, LocalMember, LocalMetadata,
@@ -22,6 +22,10 @@ use crate::paths::Place;
 use crate::rates::{Means, Rates};
 use crate::{clock, devices, stalls};
 
+/// For how long there is no connection with the metadata before that is told: another server or member is tried in
+/// moments. A connection on which nothing is heard ends after some seconds.
+const AWAY_TOLD: Duration = Duration::from_secs(2);
+
 /// What does not change while the node runs.
 pub(crate) struct Reporter {
     node: u16,
@@ -34,6 +38,8 @@ pub(crate) struct Reporter {
     awaited: Option<String>,
     /// How it stands with the metadata, once there is a client of it.
     metadata: Option<watch::Receiver<Status>>,
+    /// Since when there has been no connection with it, if there is none.
+    away: Option<Instant>,
     /// How the members of etcd are, once somebody looks.
     members: Option<watch::Receiver<Vec<MemberView>>>,
     /// Reports that were made.
@@ -58,6 +64,7 @@ impl Reporter {
             registered: None,
             awaited: None,
             metadata: None,
+            away: None,
             members: None,
             made: 0,
             joining: Rates::default(),
@@ -108,7 +115,7 @@ impl Reporter {
             slices: status.replicas.iter().map(|it| self.slice(it)).collect(),
             stalled: stalled(status),
             background_rate: status.background_rate,
-            metadata: metadata(status),
+            metadata: metadata(status, self.is_away(Instant::now())),
             astray: status.astray.map(|why| why.to_string()),
             rejected: status.rejection.as_ref().map(rejected),
             metadata_full: self.metadata.as_ref().is_some_and(is_full),
@@ -123,7 +130,19 @@ impl Reporter {
         }
     }
 
+    /// Whether the metadata has not answered for a while. Who has registered is told nothing of that by the engine, which
+    /// waits for what changes.
+    fn is_away(&self, now: Instant) -> bool {
+        let away = self.away;
+        away.is_some_and(|since| now.saturating_duration_since(since) >= AWAY_TOLD)
+    }
+
     fn note(&mut self, now: Instant, status: &NodeStatus) {
+        let is_connected = self.metadata.as_ref().map(is_connected);
+        self.away = match is_connected {
+            Some(false) => self.away.or(Some(now)),
+            _ => None,
+        };
         let replicas = status.replicas.iter();
         let joining = replicas.flat_map(|replica| {
             let joining = replica.joining.iter();
@@ -187,10 +206,11 @@ fn rejected(rejection: &Rejection) -> Rejected {
     }
 }
 
-fn metadata(status: &NodeStatus) -> LocalMetadata {
+/// How it stands with the metadata; `is_away` if that has not answered for a while.
+fn metadata(status: &NodeStatus, is_away: bool) -> LocalMetadata {
     if status.astray.is_some() {
         LocalMetadata::Behind
-    } else if status.registered || status.rejection.is_some() {
+    } else if !is_away && (status.registered || status.rejection.is_some()) {
         LocalMetadata::Followed
     } else {
         LocalMetadata::Unreached
@@ -209,6 +229,10 @@ fn members(views: &watch::Receiver<Vec<MemberView>>) -> Vec<LocalMember> {
         },
     };
     views.iter().map(document).collect()
+}
+
+fn is_connected(status: &watch::Receiver<Status>) -> bool {
+    matches!(*status.borrow(), Status::Connected { .. })
 }
 
 fn is_full(status: &watch::Receiver<Status>) -> bool {
@@ -270,5 +294,74 @@ fn volume(status: &VolumeStatus) -> LocalVolume {
         volume: status.volume.0,
         serving: status.served,
         sessions: status.sessions,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use holdfast_engine::Astray;
+    use holdfast_metadata::client::ConnectError;
+
+    use super::*;
+
+    const CONFIG: &str = r#"
+        cluster = "0123456789abcdef0123456789abcdef"
+        node = 1
+        name = "n1"
+        directory = "/n1"
+        portal = { listen = "127.0.0.1:1" }
+        peers = { listen = "127.0.0.1:2" }
+        api = { listen = "127.0.0.1:3" }
+        metadata = { addresses = ["127.0.0.1:4"] }
+        devices = [{ path = "/n1/device", file_bytes = 1073741824 }]
+    "#;
+
+    fn connected() -> Status {
+        Status::Connected {
+            address: "127.0.0.1:4".to_owned(),
+            is_full: false,
+        }
+    }
+
+    fn away() -> Status {
+        Status::Disconnected {
+            address: "127.0.0.1:4".to_owned(),
+            reason: Arc::new(ConnectError::TooSlow),
+        }
+    }
+
+    /// The engine waits for what changes, and hears of nothing.
+    #[test]
+    fn a_metadata_that_does_not_answer_is_told_after_a_while() {
+        let config: NodeConfig = toml::from_str(CONFIG).unwrap();
+        let mut reporter = Reporter::new(&config, BTreeMap::new());
+        let (status, told) = watch::channel(connected());
+        let (_members, members) = watch::channel(Vec::new());
+        reporter.follow(told, members);
+        let start = Instant::now();
+        let follows = NodeStatus {
+            registered: true,
+            ..NodeStatus::default()
+        };
+        let mut at = |milliseconds, now: &Status, node: &NodeStatus| {
+            status.send_replace(now.clone());
+            let now = start + Duration::from_millis(milliseconds);
+            reporter.note(now, node);
+            metadata(node, reporter.is_away(now))
+        };
+        assert_eq!(at(0, &connected(), &follows), LocalMetadata::Followed);
+        assert_eq!(at(1000, &away(), &follows), LocalMetadata::Followed);
+        // Each address that is tried is no news.
+        assert_eq!(at(2900, &away(), &follows), LocalMetadata::Followed);
+        assert_eq!(at(3000, &away(), &follows), LocalMetadata::Unreached);
+        let astray = NodeStatus {
+            astray: Some(Astray::NoCluster),
+            ..follows.clone()
+        };
+        assert_eq!(at(3500, &away(), &astray), LocalMetadata::Behind);
+        assert_eq!(at(4000, &connected(), &follows), LocalMetadata::Followed);
+        assert_eq!(at(4500, &away(), &follows), LocalMetadata::Followed);
     }
 }
