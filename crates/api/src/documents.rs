@@ -243,6 +243,9 @@ pub struct Node {
     /// What it is to the cluster.
     #[serde(default)]
     pub standing: NodeStanding,
+    /// Whether it was to be drained, and nothing is on it any more, or is to be: it can be removed.
+    #[serde(default)]
+    pub is_drained: bool,
     /// Where it stands; null if nobody has told.
     pub site: Option<String>,
     /// What has to go from it, or to be rebuilt elsewhere in its place.

@@ -55,6 +55,7 @@ impl Remembering {
             room: None,
             work_per_second: None,
             standing: NodeStanding::Draining,
+            is_drained: false,
             site: None,
             to_move: ToMove::default(),
             to_send: SyncWork::default(),

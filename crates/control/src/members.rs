@@ -166,6 +166,19 @@ impl Inventory {
         })
     }
 
+    /// The slices that are on a node, or are to be there: those of volumes that are being made, or were given up in the
+    /// middle of it, among them. As long as there is one the node is not removed.
+    #[must_use]
+    pub fn held_by(&self, node: NodeId) -> BTreeSet<SliceId> {
+        let held = self.slices.values();
+        let held = held.filter(|slice| slice.replica(node).is_some());
+        let wished = self.wishes.values().filter(|wish| {
+            wish.record.nodes.contains(&node) && self.slices.contains_key(&wish.record.slice)
+        });
+        let wished = wished.map(|wish| wish.record.slice);
+        held.map(|slice| slice.slice).chain(wished).collect()
+    }
+
     fn volume_name(&self, slice: SliceId) -> String {
         let volume = self.volumes.get(&slice.volume);
         volume.map_or_else(|| slice.volume.to_string(), |it| it.record.name.clone())
@@ -218,7 +231,7 @@ pub enum Refusal {
         /// The most that is left for it on another node that does not hold it, once the others have moved.
         left: u64,
     },
-    /// It still holds replicas of these volumes.
+    /// It still holds replicas of these volumes, or is to hold some.
     Holds {
         /// How many.
         slices: usize,
@@ -262,7 +275,7 @@ impl fmt::Display for Refusal {
             ),
             Self::Holds { slices, volumes } => write!(
                 formatter,
-                "the node holds {slices} replicas still, of volumes {}",
+                "the node holds, or is to hold, {slices} replicas, of volumes {}",
                 Names(volumes)
             ),
             Self::Site => write!(
@@ -574,19 +587,12 @@ fn check_maintenance(inventory: &Inventory, sight: &Sight, node: NodeId) -> Resu
 }
 
 fn check_remove(inventory: &Inventory, node: NodeId) -> Result<(), Refusal> {
-    // Those of volumes that are being made are there soon.
-    let held = inventory.slices.values();
-    let held = held.filter(|slice| slice.replica(node).is_some());
-    let held: Vec<SliceId> = held.map(|slice| slice.slice).collect();
-    let wished = inventory.wishes.values().filter(|wish| {
-        wish.record.nodes.contains(&node) && inventory.slices.contains_key(&wish.record.slice)
-    });
-    let wished: Vec<SliceId> = wished.map(|wish| wish.record.slice).collect();
-    if held.is_empty() && wished.is_empty() {
+    let held = inventory.held_by(node);
+    if held.is_empty() {
         return Ok(());
     }
-    let volumes = held.iter().chain(&wished);
-    let volumes: BTreeSet<String> = volumes.map(|slice| inventory.volume_name(*slice)).collect();
+    let volumes = held.iter().map(|slice| inventory.volume_name(*slice));
+    let volumes: BTreeSet<String> = volumes.collect();
     Err(Refusal::Holds {
         slices: held.len(),
         volumes: volumes.into_iter().collect(),

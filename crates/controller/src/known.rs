@@ -53,9 +53,8 @@ impl Controller {
         }
         let told = list.as_ref().map(|(told, _)| *told);
         let records = list.map(|(_, records)| records).unwrap_or_default();
-        // Those who ask are as few at a time as those who order something.
-        let ask = async { Ok(Reports::collect(&records, own.clone()).await) };
-        let reports = self.looks.own(ask).await?.seen;
+        let ask = Reports::collect(&records, own.clone());
+        let reports = self.looks.unseen(ask).await;
         let is_asked = |record: &NodeRecord| {
             let own = own.as_ref();
             own.is_some_and(|own| whose(own, record) == Whose::Registered)

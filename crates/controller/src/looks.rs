@@ -30,9 +30,11 @@ use crate::reports::Reports;
 pub const READERS_MAX: usize = 64;
 /// Looks for orders at a time: more would only make each of them slower.
 const ORDERS_MAX: usize = 2;
-/// Looks of which something is in memory at a time: those of orders, that of whoever steers, the one for readers that is
-/// under way, and the last one.
-pub const LOOKS_MAX: usize = ORDERS_MAX + 3;
+/// Times that all nodes are asked at a time without the metadata: what they say is then in memory.
+const UNSEEN_MAX: usize = 1;
+/// Looks of which something is in memory at a time: those of orders, those without the metadata, that of whoever steers,
+/// the one for readers that is under way, and the last one.
+pub const LOOKS_MAX: usize = ORDERS_MAX + UNSEEN_MAX + 3;
 /// Bytes in memory for each slice that a look sees, at most: what the metadata and three nodes answer, and what is made
 /// of it. In `docs/deployment.md` it is multiplied.
 pub const LOOK_BYTES_OF_SLICE_MAX: usize = 5 << 10;
@@ -53,6 +55,7 @@ pub(crate) struct Look<T> {
 #[derive(Debug)]
 pub(crate) struct Looks<T = Seen> {
     orders: Arc<Semaphore>,
+    unseen: Semaphore,
     readers: AtomicUsize,
     /// Numbers questions and the beginnings of looks in their order.
     order: AtomicU64,
@@ -72,6 +75,7 @@ impl<T> Default for Looks<T> {
     fn default() -> Self {
         Self {
             orders: Arc::new(Semaphore::new(ORDERS_MAX)),
+            unseen: Semaphore::new(UNSEEN_MAX),
             readers: AtomicUsize::new(0),
             order: AtomicU64::new(0),
             turn: tokio::sync::Mutex::new(None),
@@ -94,6 +98,12 @@ impl<T> Looks<T> {
             seen,
             _place: place,
         })
+    }
+
+    /// What the nodes say, where the metadata is not read: as few at a time, and not in the way of orders.
+    pub(crate) async fn unseen<S>(&self, ask: impl Future<Output = S>) -> S {
+        let _place = self.unseen.acquire().await.expect("nobody closes it");
+        ask.await
     }
 
     /// A look for a reader: as of after this was called, and shared with others.
@@ -305,6 +315,25 @@ mod tests {
         let told = told + 2 * size_of::<(SliceId, LocalSlice)>();
         let bytes = pair + read + 3 * told;
         assert!(bytes <= LOOK_BYTES_OF_SLICE_MAX, "{bytes}");
+    }
+
+    /// While the metadata is away many ask for what nodes say, and orders find out that it is.
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_without_the_metadata_is_in_no_orders_way() {
+        let world = Arc::new(World::default());
+        let mut askers = JoinSet::new();
+        for _ in 0..9 {
+            let world = Arc::clone(&world);
+            askers.spawn(async move { world.looks.unseen(world.look()).await.unwrap() });
+        }
+        tokio::task::yield_now().await;
+        let begun = Instant::now();
+        let order = world.looks.own(async { Ok(()) }).await;
+        assert!(order.is_ok() && begun.elapsed().is_zero());
+        let mut seen = askers.join_all().await;
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq(0..9));
+        assert_eq!(world.under_way_max.load(Ordering::Relaxed), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -245,13 +245,13 @@ impl Reports {
             .filter_map(move |(node, report)| Some((*node, report.slices.get(&slice)?)))
     }
 
-    /// Whether all nodes of the cluster that are up serve the volume at their portals. Hosts are not sent
-    /// to others.
+    /// Whether all nodes of the cluster that are up, with open devices, serve the volume at their portals. Hosts are not
+    /// sent to others.
     pub(crate) fn serve_everywhere(&self, inventory: &Inventory, volume: VolumeId) -> bool {
         inventory
             .nodes
             .keys()
-            .filter(|node| self.is_up(**node))
+            .filter(|node| self.is_open(**node))
             .filter(|node| matches!(inventory.part_of(**node), Part::Of(part) if part != Removed))
             .all(|node| self.serves(*node, volume))
     }

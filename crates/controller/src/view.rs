@@ -204,6 +204,8 @@ fn node_document(
             leaving.push(slice);
         }
     }
+    let standing = standing(inventory, node);
+    let is_drained = standing == NodeStanding::Draining && inventory.held_by(node).is_empty();
     Node {
         name: record.name.clone(),
         node: node.0,
@@ -220,7 +222,8 @@ fn node_document(
         sessions: reports.sessions_at(node),
         room: reports.room(node),
         work_per_second: reports.work_at(node),
-        standing: standing(inventory, node),
+        standing,
+        is_drained,
         site: inventory.site_of(node).map(str::to_owned),
         to_move: to_move(reports, &leaving, missing),
         to_send: at_rate(sent, reports.send_rate(node)),

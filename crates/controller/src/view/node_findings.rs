@@ -95,7 +95,7 @@ fn maintenance(name: &str) -> Finding {
 }
 
 fn draining(inventory: &Inventory, reports: &Reports, node: NodeId, name: &str) -> Finding {
-    let left = inventory.slices_on(node).count();
+    let left = inventory.held_by(node).len();
     if left == 0 {
         let remove = command(
             format!("take {name} out of the cluster"),

@@ -4,7 +4,8 @@ use holdfast_api::documents::{LocalJoining, LocalReport, LocalVolume};
 use holdfast_control::Versioned;
 use holdfast_model::metadata::Revision;
 use holdfast_model::record::{
-    ClusterRecord, DeletedRecord, Membership, NameRecord, ReplicaRecord, SettingsRecord,
+    ClusterRecord, DeletedRecord, IntentRecord, Membership, NameRecord, ReplicaRecord,
+    SettingsRecord, WishRecord,
 };
 use holdfast_model::{ClusterId, Epoch, Incarnation, Sequence, SliceId, StoreId, VolumeId};
 
@@ -179,7 +180,15 @@ fn a_lost_node_degrades_and_a_lost_primary_stops() {
     );
     let mut deaf = local(3, Vec::new());
     deaf.volumes[0].serving = false;
-    assert!(!Reports::of([deaf]).serve_everywhere(&lost, VOLUME));
+    assert!(!Reports::of([deaf.clone()]).serve_everywhere(&lost, VOLUME));
+    let shut = LocalReport {
+        open: false,
+        ..deaf
+    };
+    assert!(
+        Reports::of([shut]).serve_everywhere(&lost, VOLUME),
+        "it serves nothing before its devices are open"
+    );
     let cluster = status(&lost, &reports);
     assert_eq!((cluster.health, cluster.nodes.up), (Health::Degraded, 2));
     assert_eq!(
@@ -280,6 +289,48 @@ fn a_node_whose_devices_have_failed_is_up_and_not_well() {
         said(&cluster),
         ["error: node n3: it has not opened its devices, or they have failed"]
     );
+}
+
+/// What is told of a drained node is what its removal asks for.
+#[test]
+fn a_node_is_drained_when_it_can_be_removed() {
+    let mut inventory = inventory(vec![slice_record(0, &BOTH), slice_record(1, &BOTH)]);
+    for node in 1..=3 {
+        let mut intent = IntentRecord::active(NodeId(node));
+        if node == 3 {
+            intent.standing = Wanted::Draining;
+        }
+        inventory.intents.insert(NodeId(node), versioned(intent));
+    }
+    let reports = Reports::of([1, 2, 3].map(|node| local(node, Vec::new())));
+    let told = |inventory: &Inventory| {
+        let sight = crate::steering::sight(inventory, &reports, |_| None);
+        let remove = holdfast_control::Order::Remove;
+        let removed = holdfast_control::order(inventory, &sight, NodeId(3), remove, None);
+        let drained = nodes(inventory, &reports).nodes[2].is_drained;
+        let explained = explain(inventory, &reports);
+        let third = explained.nodes.iter().find(|node| node.node == "n3");
+        let what = &third.expect("it is being drained").findings[0].what;
+        assert_eq!(drained, what == "it is drained, and can go", "{what}");
+        assert_eq!(drained, removed.is_ok());
+        drained
+    };
+    assert!(told(&inventory));
+    // One of a volume that is being made, and one that is to come.
+    let mut making = inventory.clone();
+    let mut slice = slice_record(0, &[(3, Membership::InSync)]);
+    slice.slice.volume = VolumeId(8);
+    making.slices.insert(slice.slice, slice);
+    assert!(!told(&making));
+    let wish = WishRecord {
+        schema: 1,
+        slice: slice_record(0, &BOTH).slice,
+        nodes: vec![NodeId(1), NodeId(3)],
+        kept: Vec::new(),
+        preferred: NodeId(1),
+    };
+    inventory.wishes.insert(wish.slice, versioned(wish));
+    assert!(!told(&inventory));
 }
 
 /// The alerts, as people read them.

@@ -3,15 +3,19 @@
 //! It refuses to end a drain: who interrupts it only stops looking.
 //!
 //! Invariants:
-//! - it ends well only when nothing is on the node, and the node is still to go;
+//! - it ends well only when nothing is on the node, or is to be, and the node is still to go: then it can be removed;
+//! - it ends in any other case, as a failure: when the drain was called off, when the node was removed, also if it, or
+//!   another machine of its name, is back since, and when nobody has told how far it is for [`UNHEARD_MAX`];
 //! - an API that does not answer for a while is asked again: the drain does not need it.
 
 use std::time::Duration;
 
 use holdfast_api::documents::{Node, NodeStanding};
 use holdfast_api::{ApiClient, ClientError, ProblemKind};
+use tokio::time::{Instant, sleep};
 
-use super::node::{is_drained, to_move};
+use super::node::to_move;
+use super::protection::span;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -19,36 +23,46 @@ use crate::output::Output;
 const LOOK: Duration = Duration::from_secs(1);
 /// After so many looks people are told again.
 const LOOKS_PER_WORD: u32 = 5;
+/// How long nobody may tell how far it is: longer than a cluster takes to be started again.
+const UNHEARD_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// Waits until nothing is on a node whose drain has been ordered. Gives the node as it is then.
 ///
 /// # Errors
-/// The drain was called off, or the node removed.
-pub(crate) async fn wait(
-    client: &ApiClient,
-    output: &Output,
-    mut node: Node,
-) -> Result<Node, Failure> {
-    if !is_drained(&node) {
+/// The drain was called off, or the node removed; or nobody has told for long.
+pub(crate) async fn wait(client: &ApiClient, output: &Output, node: Node) -> Result<Node, Failure> {
+    if !node.is_drained {
         output.talk("the drain goes on if this is interrupted");
     }
     let name = node.name.clone();
+    let look = async || client.node(&name).await.map(|found| found.node);
+    watch(node, look, |word| output.talk(word)).await
+}
+
+/// The same, with the looks and the words of somebody else.
+async fn watch(
+    mut node: Node,
+    look: impl AsyncFn() -> Result<Node, ClientError>,
+    talk: impl Fn(&str),
+) -> Result<Node, Failure> {
+    let (name, number) = (node.name.clone(), node.node);
+    let mut heard = Instant::now();
     let mut looks = 0;
     while goes_on(&node)? {
         let is_time = looks % LOOKS_PER_WORD == 0;
         looks += 1;
         if is_time {
-            output.talk(&left(&node));
+            talk(&left(&node));
         }
-        tokio::time::sleep(LOOK).await;
-        match client.node(&name).await {
-            Ok(found) => node = found.node,
+        sleep(LOOK).await;
+        match look().await {
+            Ok(found) if found.node != number => return Err(removed(&name)),
+            Ok(found) => (node, heard) = (found, Instant::now()),
             Err(ClientError::Problem(problem)) if problem.kind == ProblemKind::NoSuchNode => {
                 return Err(removed(&name));
             }
-            Err(error) if is_time => {
-                output.talk(&format!("how far it is is not known: {error}"));
-            }
+            Err(error) if heard.elapsed() >= UNHEARD_MAX => return Err(unheard(&name, &error)),
+            Err(error) if is_time => talk(&format!("how far it is is not known: {error}")),
             Err(_) => {}
         }
     }
@@ -59,9 +73,10 @@ pub(crate) async fn wait(
 fn goes_on(node: &Node) -> Result<bool, Failure> {
     let name = &node.name;
     match node.standing {
-        NodeStanding::Draining => Ok(!is_drained(node)),
-        NodeStanding::Removed => Err(removed(name)),
-        NodeStanding::Waiting | NodeStanding::Active | NodeStanding::Maintenance => {
+        NodeStanding::Draining => Ok(!node.is_drained),
+        // A machine of its number and name has registered anew.
+        NodeStanding::Removed | NodeStanding::Waiting => Err(removed(name)),
+        NodeStanding::Active | NodeStanding::Maintenance => {
             let what = format!(
                 "the drain of {name} was called off: {} replicas are there",
                 node.replicas
@@ -77,6 +92,14 @@ fn removed(name: &str) -> Failure {
         .hint("`holdfast status` tells whether the volumes are protected")
 }
 
+fn unheard(name: &str, error: &ClientError) -> Failure {
+    let time = span(UNHEARD_MAX.as_secs());
+    let what = format!("how far the drain of {name} is has not been known for {time}: {error}");
+    Failure::new(what).hint(format!(
+        "the drain goes on without this; `holdfast node drain {name} --wait` waits for it again"
+    ))
+}
+
 /// What is left, as people are told meanwhile.
 fn left(node: &Node) -> String {
     let left = to_move(node).unwrap_or_else(|| format!("{} replicas", node.replicas));
@@ -89,23 +112,90 @@ fn left(node: &Node) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use holdfast_api::Problem;
     use holdfast_api::documents::ToMove;
 
     use super::*;
     use crate::commands::node::tests::node;
 
-    #[test]
-    fn it_ends_when_nothing_is_left_and_fails_when_it_was_called_off() {
-        let going = node(NodeStanding::Draining, 2);
-        assert!(goes_on(&going).unwrap());
-        assert!(!goes_on(&node(NodeStanding::Draining, 0)).unwrap());
+    fn drained() -> Node {
+        Node {
+            is_drained: true,
+            ..node(NodeStanding::Draining, 0)
+        }
+    }
+
+    /// What a drain ends with whose looks find these, one after the other, and then the last one for ever.
+    async fn ends(found: Vec<Result<Node, ProblemKind>>) -> (Result<Node, String>, usize) {
+        let looks = Cell::new(0);
+        let look = async || {
+            let at = looks.get();
+            looks.set(at + 1);
+            let found = found[at.min(found.len() - 1)].clone();
+            found.map_err(|kind| Problem::new(kind, "no luck").into())
+        };
+        let words = RefCell::new(Vec::new());
+        let talk = |word: &str| words.borrow_mut().push(word.to_owned());
+        let ended = watch(node(NodeStanding::Draining, 2), look, talk).await;
+        (ended.map_err(|failure| failure.to_string()), looks.get())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_ends_when_the_node_can_be_removed_and_not_before() {
+        let going = || Ok(node(NodeStanding::Draining, 1));
+        // Nothing is there, and something is to be: of a volume that is being made, or wished.
+        let empty = || Ok(node(NodeStanding::Draining, 0));
+        let away = || Err(ProblemKind::Unavailable);
+        let (ended, looks) = ends(vec![going(), empty(), away(), empty(), Ok(drained())]).await;
+        assert_eq!((ended.unwrap().is_drained, looks), (true, 5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_fails_when_there_is_nothing_to_wait_for_any_more() {
         for standing in [NodeStanding::Active, NodeStanding::Maintenance] {
             // Also if nothing is there: the node is not to go any more.
-            let failure = goes_on(&node(standing, 0)).unwrap_err();
-            assert!(failure.to_string().contains("called off"), "{failure}");
+            let (ended, looks) = ends(vec![Ok(node(standing, 0))]).await;
+            let failure = ended.unwrap_err();
+            assert!(
+                failure.contains("was called off") && looks == 1,
+                "{failure}"
+            );
         }
-        let failure = goes_on(&node(NodeStanding::Removed, 0)).unwrap_err();
-        assert!(failure.to_string().contains("removed"), "{failure}");
+        let other = Node {
+            node: 9,
+            ..drained()
+        };
+        for gone in [
+            Ok(node(NodeStanding::Removed, 0)),
+            Ok(node(NodeStanding::Waiting, 0)),
+            Ok(other),
+            Err(ProblemKind::NoSuchNode),
+        ] {
+            let (ended, looks) = ends(vec![gone]).await;
+            let failure = ended.unwrap_err();
+            assert!(
+                failure.contains("n1 was removed") && looks == 1,
+                "{failure}"
+            );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_does_not_wait_for_ever_for_a_cluster_that_is_away() {
+        let begun = Instant::now();
+        let (ended, _) = ends(vec![Err(ProblemKind::Unavailable)]).await;
+        let failure = ended.unwrap_err();
+        assert!(
+            failure.contains("not been known for 10 min: no luck"),
+            "{failure}"
+        );
+        assert!(
+            failure.contains("the drain goes on without this"),
+            "{failure}"
+        );
+        assert!(begun.elapsed() < UNHEARD_MAX + LOOK * 2);
     }
 
     #[test]

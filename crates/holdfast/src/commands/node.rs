@@ -106,7 +106,7 @@ pub(crate) async fn ask(
 /// What became of an order.
 fn changed(node: &Node) -> String {
     let name = &node.name;
-    if is_drained(node) {
+    if node.is_drained {
         return format!(
             "node {name} is drained, and can be removed: `holdfast node remove {name}`\n"
         );
@@ -122,11 +122,6 @@ fn changed(node: &Node) -> String {
         "node {name} is {standing}{site}{}\n",
         left.unwrap_or_default()
     )
-}
-
-/// Whether a node is drained, and nothing is left on it.
-pub(crate) fn is_drained(node: &Node) -> bool {
-    node.standing == NodeStanding::Draining && node.replicas == 0
 }
 
 /// What has to go from a node, if anything has.
@@ -185,7 +180,7 @@ fn text(list: &NodeList) -> String {
             };
             let state = match node.standing {
                 NodeStanding::Active => up.to_owned(),
-                _ if is_drained(node) => format!("{up}, drained (can be removed)"),
+                _ if node.is_drained => format!("{up}, drained (can be removed)"),
                 standing => format!("{up}, {}", standing.as_str()),
             };
             [
@@ -253,6 +248,7 @@ pub(crate) mod tests {
             room: None,
             work_per_second: None,
             standing,
+            is_drained: false,
             site: None,
             to_move: ToMove::default(),
             to_send: SyncWork::default(),
@@ -266,9 +262,15 @@ pub(crate) mod tests {
             let nodes = vec![node(standing, replicas)];
             text(&NodeList { nodes })
         };
-        let told = listed(NodeStanding::Draining, 0);
+        let drained = || Node {
+            is_drained: true,
+            ..node(NodeStanding::Draining, 0)
+        };
+        let nodes = vec![drained()];
+        let told = text(&NodeList { nodes });
         assert!(told.contains("up, drained (can be removed)"), "{told}");
-        let told = listed(NodeStanding::Draining, 1);
+        // Nothing is there, and something is to be.
+        let told = listed(NodeStanding::Draining, 0);
         assert!(told.contains("up, draining  "), "{told}");
         let told = listed(NodeStanding::Active, 0);
         assert!(!told.contains("drain"), "{told}");
@@ -276,7 +278,7 @@ pub(crate) mod tests {
         shut.room = Some(Room::default());
         let told = text(&NodeList { nodes: vec![shut] });
         assert!(told.contains("  devices not open  "), "{told}");
-        let told = changed(&node(NodeStanding::Draining, 0));
+        let told = changed(&drained());
         assert!(told.contains("`holdfast node remove n1`"), "{told}");
     }
 }
