@@ -95,8 +95,11 @@ pub struct Status {
 pub struct NodeCounts {
     /// All.
     pub total: u32,
-    /// Those that answer.
+    /// Those that answer, with open devices, and registered.
     pub up: u32,
+    /// Those that answer otherwise.
+    #[serde(default)]
+    pub not_ready: u32,
 }
 
 /// Volumes, counted.
@@ -203,13 +206,16 @@ impl fmt::Display for Alert {
     }
 }
 
-/// Whether a node answers.
+/// Whether a node answers, and can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum NodeState {
-    /// It does.
+    /// It answers, its devices are open, and it is registered.
     Up,
-    /// It does not.
+    /// It answers, and nothing that it holds can be relied on: it waits for a device, or its devices are not open yet, or
+    /// have failed, or it has not registered since it started.
+    NotReady,
+    /// It does not answer.
     Down,
 }
 
@@ -220,8 +226,11 @@ pub struct Node {
     pub name: String,
     /// Its number.
     pub node: u16,
-    /// Whether it answers.
+    /// Whether it answers, and can be relied on.
     pub state: NodeState,
+    /// The device that it waits for before it opens its devices; null if it waits for none.
+    #[serde(default)]
+    pub awaited_device: Option<String>,
     /// Where initiators reach it, `host:port`.
     pub portal: String,
     /// Where its API answers, a URL.

@@ -46,17 +46,20 @@ impl Controller {
     }
 
     pub(crate) async fn devices_of(&self, name: &str) -> Result<DeviceList, Problem> {
-        let devices = match self.node_of(name).await? {
-            Node::Here => self.report().ok_or_else(problem::no_node)?.devices,
+        let report = match self.node_of(name).await? {
+            Node::Here => self.report().ok_or_else(problem::no_node)?,
             Node::There(client, record) => {
                 let report = answering(name, &client).await?;
                 if whose(&report, &record) == Whose::Other {
                     return Err(problem::another_answers(name));
                 }
-                report.devices
+                report
             }
         };
-        Ok(DeviceList { devices })
+        Ok(DeviceList {
+            devices: report.devices,
+            awaited_device: report.awaited_device,
+        })
     }
 
     pub(crate) async fn change_devices_of(

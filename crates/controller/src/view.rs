@@ -17,7 +17,7 @@ use holdfast_model::record::{
 };
 use holdfast_model::{NodeId, Policy, SliceId};
 
-use crate::reports::Reports;
+use crate::reports::{Absence, Reports};
 use crate::steering::unix_seconds;
 
 mod absence;
@@ -83,8 +83,9 @@ fn nodes_up(inventory: &Inventory, reports: &Reports) -> (NodeCounts, Room) {
             continue;
         }
         nodes.total += 1;
+        nodes.up += u32::from(reports.is_open(*node));
+        nodes.not_ready += u32::from(reports.is_up(*node) && !reports.is_open(*node));
         if let Some(room) = reports.room(*node) {
-            nodes.up += 1;
             pool.bytes = pool.bytes.saturating_add(room.bytes);
             pool.used_bytes = pool.used_bytes.saturating_add(room.used_bytes);
         }
@@ -204,15 +205,20 @@ fn node_document(
             leaving.push(slice);
         }
     }
+    let absence = reports.absence(node);
     let standing = standing(inventory, node);
     let is_drained = standing == NodeStanding::Draining && inventory.held_by(node).is_empty();
     Node {
         name: record.name.clone(),
         node: node.0,
-        state: if reports.is_up(node) {
-            NodeState::Up
-        } else {
-            NodeState::Down
+        state: match &absence {
+            None => NodeState::Up,
+            Some(Absence::Down) => NodeState::Down,
+            Some(_) => NodeState::NotReady,
+        },
+        awaited_device: match absence {
+            Some(Absence::Awaits(device)) => Some(device),
+            _ => None,
         },
         portal: record.portal.clone(),
         api: record.api.clone(),

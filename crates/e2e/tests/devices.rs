@@ -276,8 +276,11 @@ fn restart_without(
         wait_until("it says that it waits for the device", PATIENCE, || {
             let status: Value = cli::json(demo.api(), &["status"])?;
             let told = format!("it waits for its device {device}");
-            Ok(status["alerts"].to_string().contains(&told) && status["health"] != "healthy")
+            let is_told = status["alerts"].to_string().contains(&told);
+            Ok(is_told && status["health"] != "healthy" && status["nodes"]["not_ready"] == 1)
         })?;
+        let list: Value = cli::json(demo.api(), &["device", "list", node])?;
+        ensure!(list["awaited_device"] == device, "{list}");
     }
     wait_for_devices(demo, node, "the node does without the device", |found| {
         let mut devices = found.devices.iter();

@@ -112,7 +112,10 @@ impl DeviceDesk {
             }
         }
         let devices = self.report.borrow().devices.clone();
-        Ok(DeviceList { devices })
+        Ok(DeviceList {
+            devices,
+            awaited_device: None,
+        })
     }
 
     async fn add(

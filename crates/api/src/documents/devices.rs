@@ -98,6 +98,9 @@ pub struct Device {
 pub struct DeviceList {
     /// The devices; none while they are not open.
     pub devices: Vec<Device>,
+    /// The device that the node waits for before it opens them; null if it waits for none.
+    #[serde(default)]
+    pub awaited_device: Option<String>,
 }
 
 /// What is to be done with a device.

@@ -148,7 +148,12 @@ fn a_healthy_volume_is_told_once_whatever_its_copies() {
     );
     let cluster = status(&inventory, &reports);
     assert_eq!((cluster.health, cluster.revision), (Health::Healthy, 8));
-    assert_eq!(cluster.nodes, NodeCounts { total: 3, up: 3 });
+    let counts = NodeCounts {
+        total: 3,
+        up: 3,
+        not_ready: 0,
+    };
+    assert_eq!(cluster.nodes, counts);
     assert_eq!(cluster.volumes.healthy, 1);
     assert_eq!(cluster.alerts, []);
     assert_eq!(cluster.promised_bytes, 10 << 30, "two copies");

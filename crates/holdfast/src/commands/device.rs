@@ -228,6 +228,12 @@ fn show(output: &Output, list: &DeviceList) -> Result<(), Failure> {
 }
 
 fn text(list: &DeviceList) -> String {
+    if let Some(device) = &list.awaited_device {
+        return format!(
+            "the node waits for its device {device}, which is not there; its devices are not open before it comes, or the \
+             node starts without it\n"
+        );
+    }
     if list.devices.is_empty() {
         return "the node's devices are not open\n".to_owned();
     }
@@ -293,7 +299,14 @@ mod tests {
                 device(2, DeviceState::Drained, 0),
                 device(4, DeviceState::Leaving, 0),
             ],
+            awaited_device: None,
         };
+        let awaits = DeviceList {
+            awaited_device: Some("/dev/9".to_owned()),
+            ..DeviceList::default()
+        };
+        let told = text(&awaits);
+        assert!(told.contains("waits for its device /dev/9"), "{told}");
         let left = [0, 1, 2, 3, 4].map(|number| draining(&list, number).map(left_to_move));
         let told = "3 MiB left to move: about 3 s".to_owned();
         let gone = "0 B left to move".to_owned();

@@ -170,16 +170,9 @@ fn text(list: &NodeList) -> String {
         .nodes
         .iter()
         .map(|node| {
-            let up = match node.state {
-                // There is no room before they are.
-                NodeState::Up if node.room.is_some_and(|room| room.bytes == 0) => {
-                    "devices not open"
-                }
-                NodeState::Up => "up",
-                NodeState::Down => "down",
-            };
+            let up = state(node);
             let state = match node.standing {
-                NodeStanding::Active => up.to_owned(),
+                NodeStanding::Active => up,
                 _ if node.is_drained => format!("{up}, drained (can be removed)"),
                 standing => format!("{up}, {}", standing.as_str()),
             };
@@ -222,6 +215,20 @@ fn text(list: &NodeList) -> String {
     )
 }
 
+/// Whether it can be relied on, and why not.
+pub(crate) fn state(node: &Node) -> String {
+    match (node.state, &node.awaited_device) {
+        (NodeState::Up, _) => "up".to_owned(),
+        (NodeState::Down, _) => "down".to_owned(),
+        (NodeState::NotReady, Some(device)) => format!("waiting for device {device}"),
+        // There is no room before they are.
+        (NodeState::NotReady, None) if node.room.is_some_and(|room| room.bytes == 0) => {
+            "devices not open".to_owned()
+        }
+        (NodeState::NotReady, None) => "not ready".to_owned(),
+    }
+}
+
 /// What not every node tells, or has.
 fn known(told: Option<String>) -> String {
     told.unwrap_or_else(|| "-".to_owned())
@@ -239,6 +246,7 @@ pub(crate) mod tests {
             name: "n1".to_owned(),
             node: 1,
             state: NodeState::Up,
+            awaited_device: None,
             portal: "h:1".to_owned(),
             api: "http://h:2".to_owned(),
             incarnation: 1,
@@ -275,9 +283,15 @@ pub(crate) mod tests {
         let told = listed(NodeStanding::Active, 0);
         assert!(!told.contains("drain"), "{told}");
         let mut shut = node(NodeStanding::Active, 1);
-        shut.room = Some(Room::default());
-        let told = text(&NodeList { nodes: vec![shut] });
+        (shut.state, shut.room) = (NodeState::NotReady, Some(Room::default()));
+        let waits = Node {
+            awaited_device: Some("/dev/sdc".to_owned()),
+            ..shut.clone()
+        };
+        let nodes = vec![shut, waits];
+        let told = text(&NodeList { nodes });
         assert!(told.contains("  devices not open  "), "{told}");
+        assert!(told.contains("  waiting for device /dev/sdc  "), "{told}");
         let told = changed(&drained());
         assert!(told.contains("`holdfast node remove n1`"), "{told}");
     }

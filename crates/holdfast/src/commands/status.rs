@@ -126,7 +126,14 @@ fn text(status: &Status) -> String {
         ..
     } = status;
     let mut text = format!("cluster  {cluster}\nhealth   {}\n", health.as_str());
-    text.push_str(&format!("nodes    {} of {} up\n", nodes.up, nodes.total));
+    let not_ready = match nodes.not_ready {
+        0 => String::new(),
+        count => format!(", {count} not ready"),
+    };
+    text.push_str(&format!(
+        "nodes    {} of {} up{not_ready}\n",
+        nodes.up, nodes.total
+    ));
     if let Some(members) = metadata_members {
         let (up, total) = (members.up, members.total);
         text.push_str(&format!(

@@ -1,6 +1,6 @@
 //! `holdfast volume`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use holdfast_api::documents::{
 use holdfast_api::{ApiClient, ClientError};
 use serde::Serialize;
 
-use super::{client, protection, scrub};
+use super::{client, node, protection, scrub};
 use crate::cli::{Global, VolumeCommand};
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
@@ -139,10 +139,11 @@ async fn show(client: &ApiClient, output: &Output, volume: &Volume) -> Result<()
     let summary = summary(client, volume).await;
     let nodes = client.clone().within(EXTRAS_MAX).nodes().await;
     let nodes = nodes.map_or(Vec::new(), |list| list.nodes);
-    let down = nodes.iter().filter(|node| node.state == NodeState::Down);
-    let down: BTreeSet<&str> = down.map(|node| node.name.as_str()).collect();
+    let away = nodes.iter().filter(|node| node.state != NodeState::Up);
+    let away = away.map(|node| (node.name.as_str(), node::state(node)));
+    let away: BTreeMap<&str, String> = away.collect();
     output.result(volume, || {
-        volume_head(volume, summary.as_ref()) + "\n" + &slices_text(volume, &down)
+        volume_head(volume, summary.as_ref()) + "\n" + &slices_text(volume, &away)
     })
 }
 
@@ -221,13 +222,11 @@ fn left(work: &SyncWork) -> String {
     )
 }
 
-fn slices_text(volume: &Volume, down: &BTreeSet<&str>) -> String {
-    let named = |node: &String| {
-        if down.contains(node.as_str()) {
-            format!("{node} (down)")
-        } else {
-            node.clone()
-        }
+/// `away` says of each node that cannot be relied on how it is.
+fn slices_text(volume: &Volume, away: &BTreeMap<&str, String>) -> String {
+    let named = |node: &String| match away.get(node.as_str()) {
+        Some(state) => format!("{node} ({state})"),
+        None => node.clone(),
     };
     let rows: Vec<_> = alike(&volume.slices)
         .map(|(indices, slice)| {
@@ -359,7 +358,7 @@ mod tests {
             scrub: Scrub::default(),
         };
         let head = volume_head(&volume, None);
-        let slices = slices_text(&volume, &BTreeSet::from(["n2"]));
+        let slices = slices_text(&volume, &BTreeMap::from([("n2", "down".to_owned())]));
         assert!(
             head.contains("used      unknown")
                 && head.contains("resync    4 KiB moved; 2 replicas lack 6 MiB at 2 MiB/s\n")

@@ -123,6 +123,50 @@ fn a_copy_whose_node_has_not_opened_its_devices_is_not_good() {
     assert!(found[0].remedies[0].what.contains("log of n2"), "{found:?}");
 }
 
+/// Nothing about it is helped by starting it, or by draining it.
+#[test]
+fn a_node_that_waits_for_a_device_is_not_up_and_the_device_is_what_helps() {
+    let away = |node| {
+        let stable = Sequence(3);
+        (node, Membership::Absent { stable })
+    };
+    let both = [(1, Membership::InSync), away(2)];
+    let inventory = inventory(vec![slice_record(0, &both), slice_record(1, &both)]);
+    let waits = LocalReport {
+        open: false,
+        awaited_device: Some("/dev/sdc".to_owned()),
+        ..local(2, Vec::new())
+    };
+    let reports = Reports::of([well(1), waits, well(3)]);
+    let counts = NodeCounts {
+        total: 3,
+        up: 2,
+        not_ready: 1,
+    };
+    assert_eq!(status(&inventory, &reports).nodes, counts);
+    let node = nodes(&inventory, &reports).nodes.remove(1);
+    assert_eq!(node.state, NodeState::NotReady);
+    assert_eq!(node.awaited_device.as_deref(), Some("/dev/sdc"));
+    let explained = explain(&inventory, &reports);
+    let findings = [
+        &explained.volumes[0].findings[0],
+        &explained.nodes[0].findings[0],
+    ];
+    for finding in findings {
+        let what = "waits for its device /dev/sdc, which is not there";
+        assert!(finding.what.contains(what), "{finding:?}");
+        let waits = &finding.waits_for[0].what;
+        assert!(waits.starts_with("/dev/sdc of n2 to be there"), "{waits}");
+        let [helps] = &finding.remedies[..] else {
+            panic!("one thing helps: {finding:?}");
+        };
+        assert!(
+            helps.what.starts_with("see that /dev/sdc is there"),
+            "{helps:?}"
+        );
+    }
+}
+
 /// Its devices are open, which is not what keeps it.
 #[test]
 fn a_node_that_has_yet_to_register_is_told_as_that() {
