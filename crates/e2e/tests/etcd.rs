@@ -127,6 +127,13 @@ fn hosts_notice_nothing_of_an_etcd_that_is_away() {
         load.restart_stalls();
         demo.freeze_etcd()?;
         load.run_for(AWAY)?;
+        let own = demo.file().node("n1")?.api.clone();
+        wait_until("n1 says that the metadata does not answer", AWAY, || {
+            let said = cli::run(&["--api", &own, "status"])?;
+            let said = String::from_utf8_lossy(&said.stdout).into_owned();
+            let mut lines = said.lines();
+            Ok(lines.any(|line| line.starts_with("n1 (asked)") && line.contains("not reached")))
+        })?;
         demo.thaw_etcd()?;
         load.run_for(Duration::from_secs(3))?;
         nothing_happened(demo, &load.report(), &epochs)?;
@@ -180,6 +187,22 @@ fn a_backup_of_etcd_that_is_brought_back_is_not_followed() {
             &["--api", demo.api(), "volume", "grow", "demo", "7GiB"],
         )?;
         ensure!(said.contains("gone back"), "it said {said}");
+        // The node that is asked says what it makes of it, and lets nothing be changed.
+        let own = demo.file().node("n1")?.api.clone();
+        for order in [
+            &["volume", "grow", "demo", "7GiB"][..],
+            &["node", "maintenance", "on", "n2"],
+            &["settings", "set", "--rebalance", "off"],
+            &["device", "drain", "n2", "0"],
+            &["device", "drain", "n1", "0"],
+        ] {
+            let said = fails(FAILED, &[&["--api", &own], order].concat())?;
+            let is_told = said.contains("n1 does not believe the metadata: it is at revision");
+            ensure!(
+                is_told && said.contains("holdfast recover"),
+                "{order:?}: {said}"
+            );
+        }
         load.run_for(AWAY)?;
         demo.change_etcd(|data| {
             fs::remove_dir_all(data)?;
