@@ -22,6 +22,7 @@ use crate::steering::unix_seconds;
 
 mod absence;
 mod alerts;
+mod assessed;
 mod causes;
 mod device_findings;
 mod drain;
@@ -39,17 +40,17 @@ use work::{Missing, MissingState};
 pub(crate) use explain::{explain, unreached};
 
 pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
-    let explanation = explain(inventory, reports);
+    let assessed = assessed::all(inventory, reports);
+    let explanation = explain::explained(inventory, reports, &assessed);
     let mut health = alerts::health(&explanation);
     let mut alerts = alerts::of(&explanation, reports);
     let (nodes, pool) = nodes_up(inventory, reports);
     let mut volumes = VolumeCounts::default();
-    for volume in inventory.volumes.values() {
-        let healths = slice_healths(inventory, reports, &volume.record);
-        let of_volume = worst_of(&healths);
+    for volume in &assessed {
+        let of_volume = volume.health();
         health = health.max(of_volume);
-        alerts.extend(volume_alert(&volume.record, &healths));
-        alerts.extend(sites::alert(inventory, reports, &volume.record));
+        alerts.extend(volume_alert(volume.volume, &volume.healths));
+        alerts.extend(sites::alert(volume));
         volumes.total += 1;
         match of_volume {
             Health::Healthy => volumes.healthy += 1,

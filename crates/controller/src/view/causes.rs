@@ -16,8 +16,8 @@ use holdfast_model::record::{SliceRecord, VolumeRecord};
 use holdfast_model::{Epoch, NodeId};
 
 use super::prospect::{self, Prospect};
+use super::server;
 use super::work::{self, Missing, MissingState};
-use super::{server, slice_health};
 use crate::reports::{Absence, Reports};
 
 /// Why a slice is not as it should be.
@@ -95,17 +95,16 @@ pub(crate) struct Group {
     pub(crate) bad_blocks: u64,
 }
 
-/// The causes of all slices of a volume that are not as they should be.
+/// The causes of all slices of a volume that are not as they should be; `healths` says how they are.
 pub(crate) fn of_volume(
     inventory: &Inventory,
     reports: &Reports,
     volume: &VolumeRecord,
+    healths: &[Health],
 ) -> BTreeMap<Cause, Group> {
     let mut groups: BTreeMap<Cause, Group> = BTreeMap::new();
-    for record in inventory.slices_of(volume) {
-        if slice_health(reports, record, volume.policy) == Health::Healthy {
-            continue;
-        }
+    let slices = inventory.slices_of(volume).zip(healths);
+    for (record, _) in slices.filter(|(_, health)| **health != Health::Healthy) {
         for (cause, missing) in of_slice(inventory, reports, record, volume) {
             let group = groups.entry(cause).or_default();
             group.indexes.push(record.slice.index);

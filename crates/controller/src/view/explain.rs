@@ -15,14 +15,24 @@ use holdfast_control::Inventory;
 use holdfast_model::NodeId;
 use holdfast_model::record::VolumeRecord;
 
-use super::causes::{self, Cause, Group, Holder, Past};
+use super::assessed::{self, Assessed};
+use super::causes::{Cause, Group, Holder, Past};
 use super::prospect::Prospect;
 use super::work::{self, Missing};
-use super::{absence, holders, metadata, name, node_findings, sites, slice_healths, worst_of};
+use super::{absence, holders, metadata, name, node_findings, sites};
 use crate::reports::{Absence, Reports};
 
 /// Why the cluster is not healthy.
 pub(crate) fn explain(inventory: &Inventory, reports: &Reports) -> Explanation {
+    explained(inventory, reports, &assessed::all(inventory, reports))
+}
+
+/// The same, where the volumes have been looked at.
+pub(super) fn explained(
+    inventory: &Inventory,
+    reports: &Reports,
+    volumes: &[Assessed<'_>],
+) -> Explanation {
     let mut nodes: Vec<NodeFindings> = rejected(inventory, reports).into_iter().collect();
     for node in inventory.nodes.values() {
         let findings = node_findings::of(inventory, reports, node);
@@ -33,17 +43,15 @@ pub(crate) fn explain(inventory: &Inventory, reports: &Reports) -> Explanation {
             });
         }
     }
-    let mut volumes: Vec<_> = inventory
-        .volumes
-        .values()
-        .filter_map(|volume| of_volume(inventory, reports, &volume.record))
-        .collect();
-    volumes.sort_by(|one, other| one.volume.cmp(&other.volume));
+    let found = volumes.iter();
+    let found = found.filter_map(|volume| of_volume(inventory, reports, volume));
+    let mut found: Vec<VolumeFindings> = found.collect();
+    found.sort_by(|one, other| one.volume.cmp(&other.volume));
     Explanation {
-        protection: protection(inventory, reports),
+        protection: protection(inventory, reports, volumes),
         metadata: metadata::findings(reports, |node| name(inventory, node)),
         nodes,
-        volumes,
+        volumes: found,
         revision: inventory.revision.0,
     }
 }
@@ -103,27 +111,27 @@ fn rejected(inventory: &Inventory, reports: &Reports) -> Option<NodeFindings> {
 }
 
 /// How far the cluster is from every volume having all its copies.
-pub(crate) fn protection(inventory: &Inventory, reports: &Reports) -> Protection {
+fn protection(inventory: &Inventory, reports: &Reports, volumes: &[Assessed<'_>]) -> Protection {
     let mut protection = Protection {
         protected: true,
         ..Protection::default()
     };
     let mut waits = BTreeSet::new();
-    let mut missing: Vec<Missing> = Vec::new();
-    for volume in inventory.volumes.values() {
-        let healths = slice_healths(inventory, reports, &volume.record);
-        protection.protected &= worst_of(&healths) == Health::Healthy;
-        let lacking = healths.iter().filter(|health| **health != Health::Healthy);
+    let mut missing: Vec<&Missing> = Vec::new();
+    for volume in volumes {
+        protection.protected &= volume.health() == Health::Healthy;
+        let healths = volume.healths.iter();
+        let lacking = healths.filter(|health| **health != Health::Healthy);
         let lacking = u32::try_from(lacking.count()).unwrap_or(u32::MAX);
         protection.slices = protection.slices.saturating_add(lacking);
-        for (cause, group) in causes::of_volume(inventory, reports, &volume.record) {
-            if !goes_on(&cause) {
-                waits.extend(waits_for(inventory, reports, &cause, &group));
+        for (cause, group) in &volume.causes {
+            if !goes_on(cause) {
+                waits.extend(waits_for(inventory, reports, cause, group));
             }
-            missing.extend(group.missing);
+            missing.extend(&group.missing);
         }
     }
-    protection.work = work::sum(reports, &missing);
+    protection.work = work::sum(reports, missing);
     if !waits.is_empty() {
         protection.work.seconds_left = None;
     }
@@ -143,11 +151,10 @@ fn goes_on(cause: &Cause) -> bool {
 fn of_volume(
     inventory: &Inventory,
     reports: &Reports,
-    volume: &VolumeRecord,
+    assessed: &Assessed<'_>,
 ) -> Option<VolumeFindings> {
-    let health = worst_of(&slice_healths(inventory, reports, volume));
-    let groups = causes::of_volume(inventory, reports, volume);
-    let causes = groups.iter().map(|(cause, group)| Finding {
+    let volume = assessed.volume;
+    let causes = assessed.causes.iter().map(|(cause, group)| Finding {
         slices: u32::try_from(group.indexes.len()).unwrap_or(u32::MAX),
         indexes: runs(&group.indexes),
         work: (!group.missing.is_empty()).then(|| work::sum(reports, &group.missing)),
@@ -156,10 +163,10 @@ fn of_volume(
         ..node_findings::finding(kind(cause), what(inventory, volume, cause, group))
     });
     let mut findings: Vec<Finding> = causes.collect();
-    findings.extend(sites::of_volume(inventory, reports, volume));
+    findings.extend(sites::of_volume(inventory, reports, assessed));
     (!findings.is_empty()).then(|| VolumeFindings {
         volume: volume.name.clone(),
-        health,
+        health: assessed.health(),
         findings,
     })
 }

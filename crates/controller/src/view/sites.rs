@@ -9,9 +9,10 @@ use holdfast_control::{Inventory, on_more_sites};
 use holdfast_model::NodeId;
 use holdfast_model::record::{SliceRecord, VolumeRecord};
 
+use super::assessed::Assessed;
 use super::explain::{add_node, runs, wait};
 use super::node_findings::finding;
-use super::{slice_health, slice_used_bytes};
+use super::slice_used_bytes;
 use crate::reports::Reports;
 
 /// How it comes that a slice is on fewer sites than it could be.
@@ -26,14 +27,14 @@ enum Stage {
 }
 
 /// What there is to know about a volume.
-pub(crate) fn of_volume(
+pub(super) fn of_volume(
     inventory: &Inventory,
     reports: &Reports,
-    volume: &VolumeRecord,
+    assessed: &Assessed<'_>,
 ) -> Vec<Finding> {
     let mut stages: BTreeMap<Stage, Vec<u32>> = BTreeMap::new();
-    for (slice, others) in crowded(inventory, reports, volume) {
-        let stage = stage(inventory, reports, slice, &others);
+    for (slice, others) in &assessed.crowded {
+        let stage = stage(inventory, reports, slice, others);
         stages.entry(stage).or_default().push(slice.slice.index);
     }
     let told = |(stage, indexes): (Stage, Vec<u32>)| Finding {
@@ -50,12 +51,8 @@ pub(crate) fn of_volume(
 }
 
 /// What to tell of a volume in one line.
-pub(crate) fn alert(
-    inventory: &Inventory,
-    reports: &Reports,
-    volume: &VolumeRecord,
-) -> Option<Alert> {
-    let count = crowded(inventory, reports, volume).count();
+pub(super) fn alert(assessed: &Assessed<'_>) -> Option<Alert> {
+    let (volume, count) = (assessed.volume, assessed.crowded.len());
     (count > 0).then(|| Alert {
         severity: Severity::Warning,
         subject: format!("volume {}", volume.name),
@@ -66,18 +63,19 @@ pub(crate) fn alert(
     })
 }
 
-/// The slices that could be on more sites, and the nodes with which they would be.
-fn crowded<'a>(
+/// The slices that could be on more sites, and the nodes with which they would be; `healths` says how all are.
+pub(super) fn crowded<'a>(
     inventory: &'a Inventory,
-    reports: &'a Reports,
-    volume: &'a VolumeRecord,
-) -> impl Iterator<Item = (&'a SliceRecord, Vec<NodeId>)> {
-    inventory.slices_of(volume).filter_map(move |slice| {
+    volume: &VolumeRecord,
+    healths: &[Health],
+) -> Vec<(&'a SliceRecord, Vec<NodeId>)> {
+    let slices = inventory.slices_of(volume).zip(healths);
+    let healthy = slices.filter(|(_, health)| **health == Health::Healthy);
+    let crowded = healthy.filter_map(|(slice, _)| {
         let others = on_more_sites(inventory, slice);
-        let is_crowded =
-            !others.is_empty() && slice_health(reports, slice, volume.policy) == Health::Healthy;
-        is_crowded.then_some((slice, others))
-    })
+        (!others.is_empty()).then_some((slice, others))
+    });
+    crowded.collect()
 }
 
 fn stage(
