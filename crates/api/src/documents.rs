@@ -239,7 +239,7 @@ pub struct Node {
     pub incarnation: u64,
     /// Replicas of slices that it holds.
     pub replicas: u32,
-    /// Slices of which it is the primary.
+    /// Slices of which it is the primary, and that are served.
     pub primaries: u32,
     /// Sessions of initiators at its portal; null if it is down.
     pub sessions: Option<u32>,
@@ -336,9 +336,12 @@ pub struct Slice {
     pub index: u32,
     /// The number of its configuration.
     pub epoch: u64,
-    /// The node that orders its writes.
+    /// The node that orders its writes, or is to.
     pub primary: String,
-    /// The nodes whose replicas hold everything, the primary among them.
+    /// Whether it does: else nobody takes reads and writes.
+    #[serde(default = "is_served")]
+    pub served: bool,
+    /// The nodes whose replicas hold everything, the primary among them; none that says that it has lost what it held.
     pub in_sync: Vec<String>,
     /// The replicas that are being brought up to date.
     pub joining: Vec<Joining>,
@@ -346,6 +349,11 @@ pub struct Slice {
     /// are down, or they wait for their turn.
     #[serde(default)]
     pub absent: Vec<AbsentReplica>,
+}
+
+/// What versions of before did not tell.
+const fn is_served() -> bool {
+    true
 }
 
 /// A replica that is to hold everything, does not, and is not being brought up to date.
@@ -455,6 +463,7 @@ mod tests {
                 index: 0,
                 epoch: 3,
                 primary: "n1".to_owned(),
+                served: true,
                 in_sync: vec!["n1".to_owned()],
                 joining: vec![Joining {
                     node: "n2".to_owned(),
@@ -490,7 +499,7 @@ mod tests {
                 }),
             },
         };
-        let text = r#"{"name":"demo","bytes":4294967296,"used_bytes":262144,"policy":"mirror2","health":"degraded","slices":[{"index":0,"epoch":3,"primary":"n1","in_sync":["n1"],"joining":[{"node":"n2","bytes_done":1,"bytes_total":2,"bytes_per_second":1,"seconds_left":1}],"absent":[{"node":"n3","bytes_lacking":null}]}],"resync":{"bytes_moved":4096,"work":{"replicas":1,"bytes":1,"bytes_per_second":1,"seconds_left":1}},"scrub":{"running":null,"last":{"round":2,"began_seconds":3,"ended_seconds":4,"findings":{"bytes_read":4096,"bad_blocks":0,"differing_blocks":0,"doubtful_blocks":0,"unmended_blocks":0,"skipped_blocks":0}}}}"#;
+        let text = r#"{"name":"demo","bytes":4294967296,"used_bytes":262144,"policy":"mirror2","health":"degraded","slices":[{"index":0,"epoch":3,"primary":"n1","served":true,"in_sync":["n1"],"joining":[{"node":"n2","bytes_done":1,"bytes_total":2,"bytes_per_second":1,"seconds_left":1}],"absent":[{"node":"n3","bytes_lacking":null}]}],"resync":{"bytes_moved":4096,"work":{"replicas":1,"bytes":1,"bytes_per_second":1,"seconds_left":1}},"scrub":{"running":null,"last":{"round":2,"began_seconds":3,"ended_seconds":4,"findings":{"bytes_read":4096,"bad_blocks":0,"differing_blocks":0,"doubtful_blocks":0,"unmended_blocks":0,"skipped_blocks":0}}}}"#;
         assert_eq!(serde_json::to_string(&volume).unwrap(), text);
         assert_eq!(serde_json::from_str::<Volume>(text).unwrap(), volume);
         // As nodes said it before they told rates.

@@ -52,12 +52,16 @@ pub(crate) fn unread(error: MetadataError) -> Problem {
 }
 
 /// The metadata answers, and knows of no cluster: nobody has made it yet, or what was there is lost. A node that
-/// holds data, or belongs to a cluster by what it holds, tells which.
-pub(crate) fn no_cluster(own: Option<&LocalReport>) -> Problem {
+/// holds data, or belongs to a cluster by what it holds, tells which, and so does whoever has seen the cluster there.
+pub(crate) fn no_cluster(own: Option<&LocalReport>, has_seen_it: bool) -> Problem {
     let holds = |report: &&LocalReport| {
         !report.slices.is_empty() || report.metadata == LocalMetadata::Behind
     };
-    let Some(own) = own.filter(holds) else {
+    let witness = match own.filter(holds) {
+        Some(own) => Some(format!("while {} holds data of the cluster", own.name)),
+        None => has_seen_it.then(|| "and held the cluster before".to_owned()),
+    };
+    let Some(witness) = witness else {
         return Problem::new(
             ProblemKind::Unavailable,
             "the metadata answers, and holds no cluster yet",
@@ -68,9 +72,7 @@ pub(crate) fn no_cluster(own: Option<&LocalReport>) -> Problem {
         );
     };
     let detail = format!(
-        "the metadata answers, and is empty, while {} holds data of the cluster: it is lost, or what answers is another \
-         one",
-        own.name
+        "the metadata answers, and is empty, {witness}: it is lost, or what answers is another one"
     );
     Problem::new(ProblemKind::Unavailable, detail).hint(
         "look at the addresses of the metadata in the configuration, and bring the right one back; if it is lost for good, \
@@ -274,11 +276,18 @@ mod tests {
             ..LocalReport::default()
         };
         for fresh in [None, Some(&own)] {
-            let problem = no_cluster(fresh);
+            let problem = no_cluster(fresh, false);
             assert_eq!(problem.kind, ProblemKind::Unavailable);
             let hint = problem.hint.unwrap_or_default();
             assert!(hint.starts_with("start the cluster's first node"), "{hint}");
         }
+        // As a demo, which has no node in its process, or a node that holds nothing.
+        let seen = no_cluster(None, true);
+        assert!(
+            seen.detail.contains("and held the cluster before"),
+            "{seen}"
+        );
+        assert!(seen.hint.unwrap_or_default().contains("`holdfast recover`"));
         // One that has just started does not believe it; one that ran on leads what it led.
         let started = LocalReport {
             metadata: LocalMetadata::Behind,
@@ -289,7 +298,7 @@ mod tests {
             ..own
         };
         for holds in [&started, &ran_on] {
-            let problem = no_cluster(Some(holds));
+            let problem = no_cluster(Some(holds), false);
             assert!(problem.detail.contains("while n1 holds data"), "{problem}");
             let hint = problem.hint.unwrap_or_default();
             assert!(hint.contains("`holdfast recover`"), "{hint}");

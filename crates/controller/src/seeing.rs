@@ -30,7 +30,10 @@ impl Controller {
             .await
             .map_err(problem::unread)?;
         let inventory = Inventory::from_outcome(outcome).map_err(|error| match error {
-            InventoryError::NoCluster => problem::no_cluster(self.report().as_ref()),
+            InventoryError::NoCluster => {
+                let has_seen_it = self.seen.load(Ordering::Relaxed) > 0;
+                problem::no_cluster(self.report().as_ref(), has_seen_it)
+            }
             InventoryError::Record(_) | InventoryError::Answer => {
                 Problem::new(ProblemKind::Internal, error)
                     .hint("another version of Holdfast may have written it")

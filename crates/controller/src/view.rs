@@ -197,7 +197,7 @@ fn node_document(
     let mut leaving = Vec::new();
     let volumes = inventory.volumes.values();
     for slice in volumes.flat_map(|volume| inventory.slices_of(&volume.record)) {
-        primaries += u32::from(slice.primary == node);
+        primaries += u32::from(slice.primary == node && server(reports, slice).is_some());
         if slice.replica(node).is_none() {
             continue;
         }
@@ -361,9 +361,13 @@ fn slice_document(inventory: &Inventory, reports: &Reports, record: &SliceRecord
         }
     });
     let missing = work::missing(inventory, reports, record);
+    let (lost, in_sync): (Vec<NodeId>, Vec<NodeId>) = record
+        .in_sync()
+        .partition(|node| holders::has_lost(reports, record, *node));
     let absent = missing
         .into_iter()
         .map(|one| one.target)
+        .chain(lost)
         .filter(|node| !record.joining().any(|other| other == *node))
         .map(|node| AbsentReplica {
             node: name(node),
@@ -373,7 +377,8 @@ fn slice_document(inventory: &Inventory, reports: &Reports, record: &SliceRecord
         index: record.slice.index,
         epoch: record.epoch.0,
         primary: name(record.primary),
-        in_sync: record.in_sync().map(name).collect(),
+        served: server(reports, record).is_some(),
+        in_sync: in_sync.into_iter().map(name).collect(),
         joining: joining.collect(),
         absent: absent.collect(),
     }

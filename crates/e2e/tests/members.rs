@@ -89,6 +89,14 @@ fn a_node_is_drained_under_load_and_removed() {
             let alerts = status["alerts"].to_string();
             Ok(alerts.contains("removed from the cluster"))
         })?;
+        wait_until(
+            "the cluster is well at the removed node too",
+            MOVE_PATIENCE,
+            || {
+                let status: Value = cli::json(&own, &["status"])?;
+                Ok(status["health"] == "healthy")
+            },
+        )?;
         demo.kill(&node)?;
         load.wait_for(200)?;
         let (_, mut ledger) = load.stop()?;

@@ -92,8 +92,12 @@ fn alert(subject: String, finding: &Finding) -> Option<Alert> {
             (Severity::Warning, detail)
         }
         FindingKind::NotRegistered => {
+            let severity = match finding.health {
+                Health::Healthy => Severity::Warning,
+                _ => Severity::Error,
+            };
             let detail = format!("not registered: {what}: {}", remedies());
-            (Severity::Error, detail)
+            (severity, detail)
         }
         FindingKind::MetadataMember => (Severity::Warning, what.to_owned()),
         FindingKind::NoRoom if finding.health == Health::Healthy => {

@@ -49,7 +49,8 @@ fn absent(node: &str, device: &Device) -> Finding {
         format!("holdfast device replace {node} {number} PATH"),
     );
     let remove = command(
-        "do without one more device: it leaves when nothing of it is lacking".to_owned(),
+        "have the node go on with one device less: this one leaves when nothing of it is lacking"
+            .to_owned(),
         format!("holdfast device remove {node} {number}"),
     );
     let again = remedy(format!(

@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 use holdfast_api::Problem;
 use holdfast_api::documents::{
     Explanation, Finding, FindingKind, Health, LocalMetadata, LocalReport, NodeFindings,
-    Protection, Rejected, Remedy, VolumeFindings, Wait,
+    Protection, Rejected, Remedy, ReplicaCondition, VolumeFindings, Wait,
 };
-use holdfast_control::Inventory;
+use holdfast_control::{Inventory, Part};
 use holdfast_model::NodeId;
-use holdfast_model::record::VolumeRecord;
+use holdfast_model::record::{NodeStanding, VolumeRecord};
 
 use super::assessed::{self, Assessed};
 use super::causes::{Cause, Group, Holder, Past};
@@ -87,10 +87,14 @@ pub(crate) fn unreached(report: &LocalReport, problem: &Problem) -> Explanation 
 }
 
 /// What the node in this process knows of itself, where another process is the node of its number. To remove a node
-/// that is well is no advice.
+/// that is well is no advice, nor is to take its place before it is stopped. That one was removed is no harm to the
+/// cluster.
 fn rejected(inventory: &Inventory, reports: &Reports) -> Option<NodeFindings> {
     let report = reports.rejected()?;
-    let Rejected { why, mut remedies } = report.rejected.clone()?;
+    let Rejected {
+        mut why,
+        mut remedies,
+    } = report.rejected.clone()?;
     let well = inventory
         .nodes
         .values()
@@ -98,11 +102,28 @@ fn rejected(inventory: &Inventory, reports: &Reports) -> Option<NodeFindings> {
     for node in well {
         let remove = format!("`holdfast node remove {}`", node.name);
         remedies.retain(|remedy| !remedy.contains(&remove));
+        if node.node.0 != report.node {
+            continue;
+        }
+        why.push_str(&format!("; {} answers at {} now", node.name, node.api));
+        let in_its_place = remedies.iter_mut().filter(|it| it.contains("`take-over`"));
+        for remedy in in_its_place {
+            let stop = format!(
+                "stop the machine that answers as {} first, then ",
+                node.name
+            );
+            remedy.insert_str(0, &stop);
+        }
     }
+    let finding = node_findings::finding(FindingKind::NotRegistered, why);
     let finding = Finding {
         waits_for: vec![wait("an operator")],
         remedies: remedies.into_iter().map(remedy).collect(),
-        ..node_findings::finding(FindingKind::NotRegistered, why)
+        health: match inventory.part_of(NodeId(report.node)) {
+            Part::Of(NodeStanding::Removed) => Health::Healthy,
+            _ => finding.health,
+        },
+        ..finding
     };
     Some(NodeFindings {
         node: format!("{} (this node)", report.name),
@@ -471,7 +492,13 @@ pub(crate) fn metadata_words(metadata: LocalMetadata) -> &'static str {
 
 /// Whether anybody of these could lead if its node were well.
 pub(crate) fn may_lead(holder: &Holder) -> bool {
-    use holdfast_api::documents::ReplicaCondition as What;
-    !matches!(holder, Holder::Says(says)
-        if matches!(says.what, What::Damaged | What::OtherStore | What::Unnamed))
+    !matches!(holder, Holder::Says(says) if has_nothing(says.what))
+}
+
+/// Whether a replica that says so has lost what it held.
+pub(super) const fn has_nothing(condition: ReplicaCondition) -> bool {
+    matches!(
+        condition,
+        ReplicaCondition::Damaged | ReplicaCondition::OtherStore | ReplicaCondition::Unnamed
+    )
 }

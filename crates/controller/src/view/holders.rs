@@ -3,11 +3,19 @@
 use holdfast_api::documents::{LocalCondition, LocalMetadata, Remedy, ReplicaCondition, Wait};
 use holdfast_control::Inventory;
 use holdfast_model::NodeId;
+use holdfast_model::record::SliceRecord;
 
 use super::causes::{Group, Holder};
-use super::explain::{may_lead, metadata_words, names, remedy, wait};
+use super::explain::{has_nothing, may_lead, metadata_words, names, remedy, wait};
 use super::{absence, name, node_findings};
-use crate::reports::Absence;
+use crate::reports::{Absence, Reports};
+
+/// Whether a node says that it has lost what it held of a slice.
+pub(super) fn has_lost(reports: &Reports, record: &SliceRecord, node: NodeId) -> bool {
+    let replica = reports.replica(node, record.slice);
+    let condition = replica.and_then(|replica| replica.condition.as_ref());
+    condition.is_some_and(|condition| has_nothing(condition.what))
+}
 
 /// What is wrong.
 pub(crate) fn what(

@@ -240,7 +240,11 @@ fn slices_text(volume: &Volume, away: &BTreeMap<&str, String>) -> String {
             [
                 place,
                 slice.epoch.to_string(),
-                named(&slice.primary),
+                if slice.served {
+                    named(&slice.primary)
+                } else {
+                    "none".to_owned()
+                },
                 slice
                     .in_sync
                     .iter()
@@ -311,6 +315,7 @@ mod tests {
             index,
             epoch: 1,
             primary: primary.to_owned(),
+            served: index < 4,
             in_sync: vec!["n1".to_owned(), "n2".to_owned()],
             joining,
             absent: Vec::new(),
@@ -368,7 +373,7 @@ mod tests {
             "SLICE  EPOCH  PRIMARY    IN SYNC       JOINING                          ABSENT\n\
              0-2    1      n1         n1 n2 (down)\n\
              3      1      n2 (down)  n1 n2 (down)\n\
-             4      1      n2 (down)  n1 n2 (down)  n3 (33 %, 2 MiB/s, about 3 min)  n4 (lacks 5 MiB)\n"
+             4      1      none       n1 n2 (down)  n3 (33 %, 2 MiB/s, about 3 min)  n4 (lacks 5 MiB)\n"
         );
     }
 }

@@ -345,9 +345,19 @@ fn data_that_may_be_lost_is_called_lost() {
     let alone = [(1, Membership::InSync), (2, AWAY)];
     let inventory = inventory(vec![slice_record(0, &alone)]);
     let first = says(1, 0, ReplicaCondition::OtherStore, &[]);
-    let finding = only(&inventory, &Reports::of([first, idle(2), idle(3)]));
+    let reports = Reports::of([first, idle(2), idle(3)]);
+    let finding = only(&inventory, &reports);
     assert_eq!(waits(&finding), [("the devices of n1 as they were", None)]);
     assert!(finding.remedies[0].what.contains("LOST"));
+    // Nothing is said to be in sync that nobody has, nor to be led.
+    let slice = volume(&inventory, &reports, record(&inventory))
+        .slices
+        .remove(0);
+    assert!(!slice.served && slice.in_sync.is_empty(), "{slice:?}");
+    let absent: Vec<&str> = slice.absent.iter().map(|it| it.node.as_str()).collect();
+    assert_eq!(absent, ["n2", "n1"]);
+    let primaries = nodes(&inventory, &reports).nodes;
+    assert!(primaries.iter().all(|node| node.primaries == 0));
 }
 
 #[test]

@@ -103,6 +103,70 @@ fn a_node_that_is_not_registered_makes_the_cluster_worse() {
     );
 }
 
+/// A machine that takes another one's place while that runs has two of one node.
+#[test]
+fn who_answers_is_told_before_its_place_is_offered() {
+    let remedy = "make an empty file `take-over` in this node's `directory`";
+    let rejected = LocalReport {
+        node: 1,
+        name: "n1".to_owned(),
+        rejected: Some(Rejected {
+            why: "number 1 is on record with other devices".to_owned(),
+            remedies: vec![remedy.to_owned()],
+        }),
+        ..LocalReport::default()
+    };
+    let mut inventory = whole();
+    let record = inventory.nodes.get_mut(&NodeId(1)).unwrap();
+    record.api = "http://first:7461".to_owned();
+    let told = |reports: Reports| {
+        let explained = explain(&inventory, &reports.beside(Some(rejected.clone())));
+        let finding = explained.nodes[0].findings[0].clone();
+        (finding.what, finding.remedies[0].what.clone())
+    };
+    let (what, helps) = told(Reports::of([well(1), well(2), well(3)]));
+    assert!(
+        what.ends_with("; n1 answers at http://first:7461 now"),
+        "{what}"
+    );
+    let stop = format!("stop the machine that answers as n1 first, then {remedy}");
+    assert_eq!(helps, stop);
+    let (what, helps) = told(Reports::of([well(2), well(3)]));
+    assert!(
+        !what.contains("answers") && helps == remedy,
+        "{what}: {helps}"
+    );
+}
+
+/// The cluster lacks nothing because of it.
+#[test]
+fn a_removed_node_tells_that_it_was_and_that_the_cluster_is_well() {
+    let mut inventory = whole();
+    for node in 1..=4 {
+        let mut intent = IntentRecord::active(NodeId(node));
+        if node == 4 {
+            intent.standing = Wanted::Removed;
+        }
+        inventory.intents.insert(NodeId(node), versioned(intent));
+    }
+    let removed = LocalReport {
+        node: 4,
+        name: "n4".to_owned(),
+        rejected: Some(Rejected {
+            why: "the node was removed from the cluster".to_owned(),
+            remedies: vec!["stop it".to_owned()],
+        }),
+        ..LocalReport::default()
+    };
+    let reports = Reports::of([well(1), well(2), well(3)]).beside(Some(removed));
+    let status = status(&inventory, &reports);
+    assert_eq!(status.health, Health::Healthy);
+    assert_eq!(
+        said(&status),
+        ["warning: this node, n4: not registered: the node was removed from the cluster: stop it"]
+    );
+}
+
 /// What counts as good is not served from there.
 #[test]
 fn a_copy_whose_node_has_not_opened_its_devices_is_not_good() {
