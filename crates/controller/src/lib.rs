@@ -394,7 +394,12 @@ impl Api for Controller {
             (Ok(seen), _) => Ok(view::explain(&seen.0, &seen.1)),
             // One node says at least what it knows by itself.
             (Err(problem), Some(local)) if problem.kind == ProblemKind::Unavailable => {
-                Ok(view::unreached(&local.borrow(), &problem))
+                let explanation = view::unreached(&local.borrow(), &problem);
+                let known = self.known().await.ok();
+                Ok(Explanation {
+                    known,
+                    ..explanation
+                })
             }
             (Err(problem), _) => Err(problem),
         }

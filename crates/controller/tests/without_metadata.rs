@@ -94,6 +94,10 @@ async fn nodes_are_asked_and_the_list_of_them_has_an_age() {
     assert_eq!(known.nodes[0].says, Some(says));
     assert_eq!(known.nodes[1].says, None, "it does not answer");
     assert!(known.nodes[2].is_asked && known.nodes[2].says.is_some());
+    // An explanation tells no less.
+    let explained = asked.explain().await.unwrap();
+    assert_eq!(explained.revision, 0);
+    assert_eq!(explained.known.unwrap().nodes, known.nodes);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Health;
+use super::{Health, LocalCluster};
 
 /// Copies that are being made, or brought up to date.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -150,6 +150,9 @@ pub struct Explanation {
     /// The revision of the metadata from which this was made; zero if the metadata did not answer: then
     /// this is what one node knows by itself.
     pub revision: u64,
+    /// What nodes say of themselves, if the metadata did not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<LocalCluster>,
 }
 
 /// A node about which there is something to know.

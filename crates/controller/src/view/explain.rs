@@ -53,6 +53,7 @@ pub(super) fn explained(
         nodes,
         volumes: found,
         revision: inventory.revision.0,
+        known: None,
     }
 }
 

@@ -3,7 +3,8 @@
 use std::time::SystemTime;
 
 use holdfast_api::documents::{LocalCluster, LocalMetadata, LocalNode, Status};
-use holdfast_api::{ApiClient, ClientError, ProblemKind};
+use holdfast_api::{ApiClient, ClientError, Problem, ProblemKind};
+use serde::Serialize;
 
 use super::protection::span;
 use super::{client, protection};
@@ -27,8 +28,15 @@ pub(crate) async fn show(global: &Global, output: &Output) -> Result<(), Failure
     Ok(())
 }
 
-/// Tells people what nodes say of themselves, if it is the metadata that cannot be read. The command fails all the
-/// same, and programs are told that: nothing of it is how the cluster is.
+/// What programs are told if the metadata cannot be read.
+#[derive(Serialize)]
+struct Unread<'a> {
+    error: &'a Problem,
+    known: &'a LocalCluster,
+}
+
+/// Tells what nodes say of themselves, if it is the metadata that cannot be read. The command fails all the same:
+/// nothing of it is how the cluster is.
 async fn without_metadata(
     client: &ApiClient,
     output: &Output,
@@ -37,14 +45,23 @@ async fn without_metadata(
     let is_unread =
         matches!(&error, ClientError::Problem(problem) if problem.kind == ProblemKind::Unavailable);
     let failure = Failure::from(error);
-    if !is_unread || output.is_for_programs() {
+    if !is_unread {
         return Ok(failure);
     }
     // A node of an earlier version does not know the question.
     let Ok(known) = client.local_cluster().await else {
         return Ok(failure);
     };
-    output.print(&known_text(&known))?;
+    let document = Unread {
+        error: failure.problem(),
+        known: &known,
+    };
+    output.result(&document, || {
+        format!(
+            "health   not known: the metadata cannot be read\n\n{}",
+            known_text(&known)
+        )
+    })?;
     Ok(failure.told_on_stdout())
 }
 
@@ -64,7 +81,7 @@ fn known_text(known: &LocalCluster) -> String {
         }
     };
     format!(
-        "health   not known: the metadata cannot be read\n\nwhat nodes say of themselves, now:\n{}\n{list}\n",
+        "what nodes say of themselves, now:\n{}\n{list}\n",
         table(names, &rows)
     )
 }
@@ -105,9 +122,17 @@ fn row(node: &LocalNode) -> [String; 9] {
 
 /// What is wrong, what is waited for, and what may be done.
 pub(crate) async fn explain(global: &Global, output: &Output) -> Result<(), Failure> {
-    let explanation = client(global).explain().await?;
+    let client = client(global);
+    let explanation = match client.explain().await {
+        Ok(explanation) => explanation,
+        Err(error) => return Err(without_metadata(&client, output, error).await?),
+    };
     output.result(&explanation, || {
-        protection::explanation(&explanation, SystemTime::now())
+        let mut text = protection::explanation(&explanation, SystemTime::now());
+        if let Some(known) = &explanation.known {
+            text.push_str(&format!("\n{}", known_text(known)));
+        }
+        text
     })?;
     Ok(())
 }
@@ -210,9 +235,7 @@ mod tests {
         };
         assert_eq!(
             known_text(&known),
-            "health   not known: the metadata cannot be read\n\
-             \n\
-             what nodes say of themselves, now:\n\
+            "what nodes say of themselves, now:\n\
              NODE        STATE      METADATA     REPLICAS  LEADS  SESSIONS  USED   FREE   DEVICES\n\
              n1 (asked)  up         not reached  3         2      4         1 GiB  2 GiB  2, 1 absent\n\
              n2          no answer  -            -         -      -         -      -      -\n\
