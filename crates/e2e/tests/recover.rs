@@ -137,7 +137,10 @@ fn nodes_wait_with_an_empty_etcd_until_it_is_filled() {
             let path = folder.path().join(format!("{place}.json"));
             fs::write(&path, done(&["recover", "read", &device])?)?;
             reports.push(path.display().to_string());
-            fs::remove_dir_all(machines.directory(place).join("etcd"))?;
+            // An empty one says that a new member is to begin here.
+            let etcd = machines.directory(place).join("etcd");
+            fs::remove_dir_all(&etcd)?;
+            fs::create_dir(&etcd)?;
         }
         for place in 0..3 {
             machines.start(place)?;

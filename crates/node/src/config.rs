@@ -11,7 +11,7 @@ pub mod witness;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use holdfast_disk::DriverChoice;
@@ -339,9 +339,7 @@ impl NodeConfig {
         absolute("directory", &self.directory)?;
         self.metadata_source()?;
         if let Some(section) = &self.etcd {
-            let own = self.endpoints();
-            let own = own.map(|(key, endpoint)| (key, endpoint.listen.ip()));
-            section.check_others(&self.name, own)?;
+            section.check_others(&self.name, self.own_addresses())?;
         }
         self.check_endpoints()?;
         self.check_devices()?;
@@ -388,6 +386,17 @@ impl NodeConfig {
         }
         let endpoints = etcd.iter().map(|endpoint| endpoint.parse());
         Ok(MetadataSource::Etcd(endpoints.collect::<Result<_, _>>()?))
+    }
+
+    /// The addresses that are this machine's, by what the file says, with their keys: those of names are not known.
+    fn own_addresses(&self) -> impl Iterator<Item = (String, IpAddr)> {
+        self.endpoints().into_iter().flat_map(|(key, endpoint)| {
+            let told = endpoint.advertise.as_ref();
+            let told = told.and_then(|it| it.parse::<SocketAddr>().ok());
+            let listen = (format!("{key}.listen"), endpoint.listen.ip());
+            let told = told.map(|it| (format!("{key}.advertise"), it.ip()));
+            [Some(listen), told].into_iter().flatten()
+        })
     }
 
     /// The endpoints with their keys.

@@ -316,6 +316,15 @@ fn a_machine_that_the_list_does_not_name_has_no_member() {
     let section = misspelt.etcd.as_mut().unwrap();
     section.member = Some("n01".to_owned());
     assert_eq!(misspelt.check(), Ok(()), "that is said");
+    // Where it listens at all of its addresses, it is known by those that others are told.
+    let mut anywhere = with("n01 = \"10.0.0.1\"\n");
+    anywhere.peers.listen = "0.0.0.0:7561".parse().unwrap();
+    anywhere.peers.advertise = Some("n1.example:7561".to_owned());
+    assert_eq!(anywhere.check(), Ok(()), "what is a name's, nobody knows");
+    anywhere.peers.advertise = Some("10.0.0.1:7561".to_owned());
+    let error = anywhere.check().unwrap_err().to_string();
+    let says = "n01 has an address of this machine (peers.advertise)";
+    assert!(error.contains(says), "{error}");
 }
 
 /// It would do nothing, and whoever wrote it rely on it.

@@ -24,6 +24,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use holdfast_metadata::etcd::EtcdEndpoint;
 use holdfast_model::ClusterId;
 
 use crate::config::etcd::{EtcdSection, InvalidEtcd};
@@ -122,16 +123,47 @@ pub enum EtcdStartError {
         /// Why not.
         source: io::Error,
     },
+    /// The list names a machine on which a node has run without a member.
+    #[error(
+        "etcd.members names this machine, so the node would start a new member of etcd here; but it has run before \
+         without one: there is no {}\n\n\
+         hint: where something else runs etcd, leave the section [etcd] out, and say where it is: \
+         metadata.etcd = [{}]; if the node is to start a member here: mkdir -m 700 {}",
+        home.display(), quoted(endpoints), home.display()
+    )]
+    NeverHere {
+        /// Where a member's data would be.
+        home: PathBuf,
+        /// Where clients connect, by the list.
+        endpoints: Vec<EtcdEndpoint>,
+    },
+    /// There is a member's data, and the list does not name the machine.
+    #[error(
+        "etcd.members does not name this machine ({name}), and there is the data of a member of etcd in {}\n\n\
+         hint: where the name is misspelt, correct it, or say which member this machine has: etcd.member; where its \
+         member has been removed for good, move {} away", home.display(), home.display()
+    )]
+    NotListed {
+        /// The machine's name.
+        name: String,
+        /// What keeps the data.
+        home: PathBuf,
+    },
     /// The directory's path is not UTF-8.
     #[error("{} is not UTF-8: keep etcd elsewhere", .0.display())]
     Path(PathBuf),
+}
+
+fn quoted(endpoints: &[EtcdEndpoint]) -> String {
+    let quoted = endpoints.iter().map(|it| format!("\"{}\"", it.address()));
+    quoted.collect::<Vec<_>>().join(", ")
 }
 
 impl Plan {
     /// The member of a machine that is otherwise called `name`, with everything below `directory`.
     ///
     /// # Errors
-    /// [`EtcdStartError`] if the machine is no member, or there is no etcd.
+    /// [`EtcdStartError`] if the machine is no member, or there is no program.
     pub fn of_machine(
         section: &EtcdSection,
         cluster: ClusterId,
@@ -144,6 +176,7 @@ impl Plan {
             Some(program) => program.clone(),
             None => find_program()?,
         };
+        fs::metadata(&program).map_err(Self::refused("start", &program))?;
         let (client, peer) = (section.client_port, section.peer_port);
         let url = |address: IpAddr, port| format!("http://{}", SocketAddr::new(address, port));
         let members = section.members.iter();
@@ -364,7 +397,7 @@ mod tests {
     use super::*;
 
     fn section() -> EtcdSection {
-        let text = "program = \"/bin/etcd\"\n[members]\nn1 = \"192.0.2.1\"\nn2 = \"2001:db8::2\"\n";
+        let text = "program = \"/bin/sh\"\n[members]\nn1 = \"192.0.2.1\"\nn2 = \"2001:db8::2\"\n";
         toml::from_str(text).unwrap()
     }
 
@@ -390,6 +423,18 @@ mod tests {
             error.contains("n3") && error.contains("etcd.member"),
             "{error}"
         );
+    }
+
+    /// It is told before a directory is taken and a log begun.
+    #[test]
+    fn a_program_that_is_missing_is_told_at_once() {
+        let section = EtcdSection {
+            program: Some("/nowhere/etcd".into()),
+            ..section()
+        };
+        let plan = Plan::of_machine(&section, ClusterId(7), "n2", Path::new("/d"));
+        let error = plan.unwrap_err().to_string();
+        assert!(error.contains("start /nowhere/etcd"), "{error}");
     }
 
     #[test]

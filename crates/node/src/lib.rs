@@ -13,6 +13,7 @@ mod lasting;
 pub mod limits;
 pub mod logging;
 mod machine;
+mod member;
 mod metrics;
 mod opening;
 mod paths;
@@ -32,6 +33,7 @@ pub mod witness;
 
 pub use devices::DeviceDesk;
 pub use error::NodeError;
+pub use member::SEEN_FILE;
 pub use metrics::Metrics;
 pub use paths::{DEVICES_FILE, device_paths};
 pub use run::{LOG_FILE, run};

@@ -25,7 +25,7 @@ use crate::directory::{remove_if_there, replace_file};
 use crate::run::random;
 
 /// The file with the machine's number: 32 hexadecimal digits, and [`DISPLACED`] if that is so.
-const MACHINE_FILE: &str = "machine";
+pub(crate) const MACHINE_FILE: &str = "machine";
 /// What follows the number of one whose place another has taken.
 const DISPLACED: &str = " displaced";
 /// What an operator makes.

@@ -23,9 +23,10 @@ use crate::config::{DeviceConfig, LogConfig, NodeConfig};
 use crate::devices;
 use crate::directory::{ClaimError, Directory};
 use crate::error::NodeError;
-use crate::etcd::{Plan, Supervisor};
+use crate::etcd::Supervisor;
 use crate::logging::{self, Log};
 use crate::machine;
+use crate::member;
 use crate::opening;
 use crate::paths::Paths;
 use crate::predecessor;
@@ -38,8 +39,6 @@ use crate::{clock, limits};
 
 /// The log in a node's directory.
 pub const LOG_FILE: &str = "node.log";
-/// What an etcd beside it keeps, in a node's directory.
-pub(crate) const ETCD_DIRECTORY: &str = "etcd";
 /// Connections of peers: both lanes of the other nodes of a cluster of 64, and as many that are
 /// being made.
 const PEER_CONNECTIONS_MAX: usize = 4 * 64;
@@ -55,7 +54,7 @@ pub fn run<A: Api>(
     make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
 ) -> Result<(), NodeError> {
     config.check()?;
-    let plan = member(config)?;
+    let plan = member::of(config)?;
     let (_directory, _log) = move_in(&config.directory, config.log)?;
     tracing::info!(
         "starts as {} ({}) of cluster {}",
@@ -77,17 +76,6 @@ pub fn run<A: Api>(
         Err(error) => tracing::error!("{error}"),
     }
     ended
-}
-
-/// The member of etcd that is to run beside the node, if there is one.
-fn member(config: &NodeConfig) -> Result<Option<Plan>, NodeError> {
-    let section = config.etcd.as_ref();
-    let Some(section) = section.filter(|section| section.own(&config.name).is_some()) else {
-        return Ok(None);
-    };
-    let home = config.directory.join(ETCD_DIRECTORY);
-    let plan = Plan::of_machine(section, config.cluster, &config.name, &home)?;
-    Ok(Some(plan))
 }
 
 /// Takes a directory for this process, and begins its log there.

@@ -12,11 +12,10 @@ use std::time::Duration;
 
 use holdfast_api::documents::LocalReport;
 use holdfast_controller::Controller;
+use holdfast_node::SEEN_FILE;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// The file in a node's directory that says that the cluster has been made.
-const SEEN_FILE: &str = "cluster.seen";
 /// Between two attempts.
 const RETRY: Duration = Duration::from_millis(500);
 

@@ -71,14 +71,14 @@ pub enum InvalidEtcd {
     NoMember(String),
     /// The list has this machine under another name.
     #[error(
-        "etcd.members: {member} has an address of this machine ({key}.listen), which is called {name}: is one of the \
+        "etcd.members: {member} has an address of this machine ({key}), which is called {name}: is one of the \
          two names misspelt? Else say which member this machine has: etcd.member = {member:?}"
     )]
     OtherName {
         /// The member's name.
         member: String,
         /// The key of the address.
-        key: &'static str,
+        key: String,
         /// The machine's.
         name: String,
     },
@@ -151,7 +151,7 @@ impl EtcdSection {
     pub(super) fn check_others(
         &self,
         name: &str,
-        addresses: impl IntoIterator<Item = (&'static str, IpAddr)>,
+        addresses: impl IntoIterator<Item = (String, IpAddr)>,
     ) -> Result<(), InvalidEtcd> {
         if self.own(name).is_some() {
             return Ok(());

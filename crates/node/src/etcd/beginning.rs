@@ -70,6 +70,8 @@ pub(super) struct Wait {
     text: String,
     /// Whether it lasts until an operator has done something.
     pub(super) wants_operator: bool,
+    /// Whether there is an etcd: then no new one begins.
+    pub(super) has_etcd: bool,
 }
 
 impl fmt::Display for Wait {
@@ -194,6 +196,7 @@ fn lost(own: &Own, orders: &Orders, member: &EtcdMember) -> Wait {
     Wait {
         text,
         wants_operator: true,
+        has_etcd: true,
     }
 }
 
@@ -228,6 +231,7 @@ fn no_member(own: &Own, orders: &Orders, members: &[EtcdMember]) -> Wait {
     Wait {
         text,
         wants_operator: true,
+        has_etcd: true,
     }
 }
 
@@ -251,6 +255,7 @@ fn leaderless(own: &Own, other: &Other) -> Wait {
     Wait {
         text,
         wants_operator: false,
+        has_etcd: true,
     }
 }
 
@@ -263,6 +268,7 @@ fn other_list(own: &Own, strange: &str) -> Wait {
     Wait {
         text,
         wants_operator: true,
+        has_etcd: false,
     }
 }
 
@@ -276,6 +282,7 @@ fn unheard(own: &Own, silent: &str) -> Wait {
     Wait {
         text,
         wants_operator: false,
+        has_etcd: false,
     }
 }
 

@@ -92,8 +92,6 @@ impl Supervisor {
             .mode(0o700)
             .create(&plan.directory)
             .map_err(Plan::refused("create", &plan.directory))?;
-        // What would be refused later is refused now.
-        fs::metadata(&plan.program).map_err(Plan::refused("start", &plan.program))?;
         let running = match adopt(&plan) {
             None if plan.must_ask() => None,
             None => {

@@ -1,11 +1,13 @@
 //! The wait of a member without data, until it is known how it begins.
 //!
 //! Invariants:
-//! - while it waits, whoever connects to its clients' port is told that it has nothing;
-//! - the port is free again when it has been decided;
+//! - while a new etcd may begin, whoever connects to its clients' port is told that it has nothing;
+//! - the port is free where there is an etcd, which this one is not in or not to begin in, and when it has been
+//!   decided: something else may be meant to listen there;
 //! - whoever was heard to have data has it until it says otherwise: silence says nothing.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use holdfast_metadata::etcd::EtcdMember;
@@ -42,12 +44,9 @@ async fn ask(
     mut is_over: impl FnMut() -> bool,
     mut tell: impl FnMut(String),
 ) -> Result<Option<Beginning>, EtcdStartError> {
-    let address = plan.client;
-    let listener = TcpListener::bind(address).await;
-    let listener = listener.map_err(|source| EtcdStartError::Listen { address, source })?;
     let greeting = others::greeting(plan.cluster, &plan.initial);
-    let mut door = JoinSet::new();
-    door.spawn(others::answer(listener, greeting.clone()));
+    let mut door = Door::new(plan.client, &greeting);
+    door.open().await?;
     let mut waited = Lasting::new();
     let mut memory = Memory::new(plan.others.len());
     let beginning = loop {
@@ -62,6 +61,11 @@ async fn ask(
             Ok(beginning) => break Some(beginning),
             Err(wait) => wait,
         };
+        if wait.has_etcd {
+            door.shut().await;
+        } else {
+            door.open().await?;
+        }
         tell(wait.to_string());
         if let Some(said) = waited.goes_on(Instant::now(), wait.clone()) {
             say(&wait, said);
@@ -73,8 +77,44 @@ async fn ask(
     {
         tracing::info!("etcd waits no more, after {}", span(time));
     }
-    door.shutdown().await;
+    door.shut().await;
     Ok(beginning)
+}
+
+/// The clients' port, at which is told that there is nothing here.
+struct Door<'a> {
+    address: SocketAddr,
+    greeting: &'a str,
+    /// What answers there, while it is open.
+    answering: JoinSet<()>,
+}
+
+impl<'a> Door<'a> {
+    fn new(address: SocketAddr, greeting: &'a str) -> Self {
+        Self {
+            address,
+            greeting,
+            answering: JoinSet::new(),
+        }
+    }
+
+    /// Listens, if it does not.
+    async fn open(&mut self) -> Result<(), EtcdStartError> {
+        if !self.answering.is_empty() {
+            return Ok(());
+        }
+        let address = self.address;
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.map_err(|source| EtcdStartError::Listen { address, source })?;
+        let answer = others::answer(listener, self.greeting.to_owned());
+        self.answering.spawn(answer);
+        Ok(())
+    }
+
+    /// Lets the port go.
+    async fn shut(&mut self) {
+        self.answering.shutdown().await;
+    }
 }
 
 /// What was heard in earlier rounds.
