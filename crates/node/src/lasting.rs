@@ -3,7 +3,11 @@
 //!
 //! It refuses to keep what is told: that is its user's.
 //!
-//! Invariant: however often it is heard of, at most one line in [`CHANGE_MIN`] is told before its end.
+//! Invariants:
+//! - however often something comes and goes, each kind of it is told at most once in [`EACH`], and its end once after that;
+//! - however many kinds there are, at most one line in [`CHANGE_MIN`] is told before the end;
+//! - what was told last becomes true: a kind that was told too recently is told later, if it lasts and is heard of; an end
+//!   is told where something was told of which it is the end.
 
 use std::time::{Duration, Instant};
 
@@ -15,14 +19,18 @@ const CHANGE_MIN: Duration = Duration::from_secs(5);
 /// Something that may last; `K` is what makes it another one.
 #[derive(Debug)]
 pub(crate) struct Lasting<K> {
-    told: Option<Told<K>>,
+    now: Option<Bout<K>>,
+    /// What was told in the last [`EACH`], and when.
+    told: Vec<(K, Instant)>,
+    /// Whether something was told whose end was not.
+    end_is_due: bool,
 }
 
 #[derive(Debug)]
-struct Told<K> {
-    what: K,
+struct Bout<K> {
     since: Instant,
-    at: Instant,
+    /// What was last told of it.
+    told: Option<K>,
 }
 
 /// What is to be told of what lasts.
@@ -34,38 +42,44 @@ pub(crate) enum Tell {
     Still(Duration),
 }
 
-impl<K: PartialEq> Lasting<K> {
+impl<K: PartialEq + Clone> Lasting<K> {
     /// Nothing lasts.
     pub(crate) const fn new() -> Self {
-        Self { told: None }
+        Self {
+            now: None,
+            told: Vec::new(),
+            end_is_due: false,
+        }
     }
 
     /// It is so now. What is to be told, if it is time for that.
     pub(crate) fn goes_on(&mut self, now: Instant, what: K) -> Option<Tell> {
-        let Some(told) = &mut self.told else {
-            let (since, at) = (now, now);
-            self.told = Some(Told { what, since, at });
-            return Some(Tell::News);
-        };
-        let ago = now.saturating_duration_since(told.at);
-        if told.what != what {
-            if ago < CHANGE_MIN {
-                return None;
-            }
-            (told.what, told.at) = (what, now);
-            return Some(Tell::News);
-        }
-        if ago < EACH {
+        let bout = self.now.get_or_insert(Bout {
+            since: now,
+            told: None,
+        });
+        let ago = |at: Instant| now.saturating_duration_since(at);
+        self.told.retain(|(_, at)| ago(*at) < EACH);
+        let is_soon = |(told, at): &(K, Instant)| *told == what || ago(*at) < CHANGE_MIN;
+        if self.told.iter().any(is_soon) {
             return None;
         }
-        told.at = now;
-        Some(Tell::Still(now.saturating_duration_since(told.since)))
+        self.told.push((what.clone(), now));
+        self.end_is_due = true;
+        let is_news = bout.told.as_ref() != Some(&what);
+        bout.told = Some(what);
+        Some(if is_news {
+            Tell::News
+        } else {
+            Tell::Still(ago(bout.since))
+        })
     }
 
     /// It is over. For how long it lasted, if it was told.
     pub(crate) fn over(&mut self, now: Instant) -> Option<Duration> {
-        let told = self.told.take()?;
-        Some(now.saturating_duration_since(told.since))
+        let bout = self.now.take()?;
+        let is_due = std::mem::take(&mut self.end_is_due);
+        is_due.then(|| now.saturating_duration_since(bout.since))
     }
 }
 
@@ -106,7 +120,58 @@ mod tests {
         let end = at(start, 150_000);
         assert_eq!(lasting.over(end), Some(Duration::from_secs(150)));
         assert_eq!(lasting.over(end), None, "the end is told once");
-        assert_eq!(lasting.goes_on(end, ()), Some(Tell::News));
+        assert_eq!(lasting.goes_on(at(start, 180_000), ()), Some(Tell::News));
+    }
+
+    /// It comes and goes: each time that would be two lines.
+    #[test]
+    fn what_comes_and_goes_is_told_once_a_minute() {
+        let start = Instant::now();
+        let mut lasting = Lasting::new();
+        let mut told = Vec::new();
+        // Five seconds each way, for three minutes, and it stays.
+        for second in 0..240 {
+            let now = at(start, second * 1000);
+            if second < 180 && second / 5 % 2 == 1 {
+                told.extend(lasting.over(now).map(|_| (second, "over")));
+            } else if let Some(tell) = lasting.goes_on(now, ()) {
+                assert_eq!(tell, Tell::News, "each time is another one");
+                told.push((second, "begins"));
+            }
+        }
+        assert_eq!(
+            told,
+            [
+                (0, "begins"),
+                (5, "over"),
+                (60, "begins"),
+                (65, "over"),
+                (120, "begins"),
+                (125, "over"),
+                (180, "begins")
+            ]
+        );
+    }
+
+    /// A member that is now silent, now without a leader.
+    #[test]
+    fn two_kinds_that_take_turns_are_each_told_once_a_minute() {
+        let start = Instant::now();
+        let mut lasting = Lasting::new();
+        let mut told = [0, 0];
+        for second in 0..600 {
+            let kind = second / 7 % 2;
+            if lasting
+                .goes_on(at(start, second as u64 * 1000), kind)
+                .is_some()
+            {
+                told[kind] += 1;
+            }
+        }
+        assert!(
+            told.iter().all(|lines| (9..=10).contains(lines)),
+            "{told:?}"
+        );
     }
 
     #[test]

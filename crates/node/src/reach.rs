@@ -1,13 +1,15 @@
 //! Whether the metadata is reached, as the node's log has it.
 //!
-//! Invariant: while it is not reached, a line is told when that begins and then each minute, however many addresses
-//! are tried how often.
+//! Invariants:
+//! - while it is not reached, a line is told when that begins and then each minute, however many addresses are tried how
+//!   often, and however often it comes and goes;
+//! - that nothing can be changed is said where each address was tried in vain since there was a connection.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
 use holdfast_metadata::client::{ConnectError, Status};
-use holdfast_metadata::etcd::EtcdEndpoint;
 use tracing::Level;
 
 use crate::config::MetadataSource;
@@ -25,28 +27,45 @@ const MOMENT: Duration = Duration::from_secs(1);
 pub(crate) struct Reach {
     /// What an operator may look at while it is not reached.
     advice: String,
-    away: Lasting<()>,
-    /// With whom there is a connection, and whether the store is full: as it was told.
-    connected: Option<(String, bool)>,
+    /// How many addresses there are.
+    addresses: usize,
+    /// Those that were tried in vain since there was a connection.
+    vain: BTreeSet<String>,
+    away: Lasting<Away>,
+    full: Lasting<()>,
+    /// Whether there ever was a connection.
+    was_connected: bool,
+}
+
+/// How far it is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Away {
+    /// One address, and the others are tried next.
+    One,
+    /// All of them.
+    All,
 }
 
 impl Reach {
     pub(crate) fn new(source: &MetadataSource) -> Self {
         let (who, addresses) = match source {
-            MetadataSource::Servers { addresses, .. } => ("a server", addresses.join(", ")),
+            MetadataSource::Servers { addresses, .. } => ("a server", addresses.clone()),
             MetadataSource::Etcd(endpoints) => {
-                let addresses = endpoints.iter().map(EtcdEndpoint::address);
-                let addresses = addresses.collect::<Vec<_>>().join(", ");
-                ("a majority of etcd's members", addresses)
+                let addresses = endpoints.iter().map(|it| it.address().to_owned());
+                ("a majority of etcd's members", addresses.collect())
             }
         };
         Self {
             advice: format!(
-                "see that {who} runs, and is reached from here; {addresses} are tried in turn, and nothing can be \
-                 changed meanwhile"
+                "see that {who} runs, and is reached from here; {} are tried in turn, and nothing can be changed \
+                 meanwhile",
+                addresses.join(", ")
             ),
+            addresses: addresses.len(),
+            vain: BTreeSet::new(),
             away: Lasting::new(),
-            connected: None,
+            full: Lasting::new(),
+            was_connected: false,
         }
     }
 
@@ -56,32 +75,53 @@ impl Reach {
             Status::Connecting => None,
             Status::Connected { address, is_full } => self.connected(now, address, *is_full),
             Status::Disconnected { address, reason } => {
-                self.connected = None;
-                let advice = &self.advice;
-                let reason = causes(reason);
-                let text = match self.away.goes_on(now, ())? {
-                    Tell::News => {
-                        format!("metadata: no connection to {address}: {reason}; {advice}")
-                    }
-                    Tell::Still(time) => format!(
-                        "metadata: no connection for {}, {address} was tried last: {reason}; {advice}",
-                        span(time)
-                    ),
-                };
+                let text = self.disconnected(now, address, reason)?;
                 Some((Level::WARN, text))
             }
         }
     }
 
+    fn disconnected(
+        &mut self,
+        now: Instant,
+        address: &str,
+        reason: &ConnectError,
+    ) -> Option<String> {
+        self.vain.insert(address.to_owned());
+        let away = if self.vain.len() < self.addresses {
+            Away::One
+        } else {
+            Away::All
+        };
+        let (told, reason) = (self.away.goes_on(now, away)?, causes(reason));
+        let what = match told {
+            Tell::News => format!("metadata: no connection to {address}: {reason}"),
+            Tell::Still(time) => format!(
+                "metadata: no connection for {}, {address} was tried last: {reason}",
+                span(time)
+            ),
+        };
+        let then = match away {
+            Away::One => "another address is tried",
+            Away::All => &self.advice,
+        };
+        Some(format!("{what}; {then}"))
+    }
+
     fn connected(&mut self, now: Instant, address: &str, is_full: bool) -> Option<(Level, String)> {
+        self.vain.clear();
         let away = self.away.over(now);
-        let connected = Some((address.to_owned(), is_full));
-        if self.connected == connected {
-            return None;
-        }
-        self.connected = connected;
         if is_full {
+            self.was_connected = true;
+            if self.full.goes_on(now, ()).is_none() && away.is_none() {
+                return None;
+            }
             return Some((Level::ERROR, format!("metadata: at {address}: {FULL}")));
+        }
+        let was_full = self.full.over(now).is_some();
+        let is_first = !std::mem::replace(&mut self.was_connected, true);
+        if away.is_none() && !was_full && !is_first {
+            return None;
         }
         let after = away.filter(|time| *time >= MOMENT);
         let after = after.map_or_else(String::new, |time| {
@@ -138,26 +178,56 @@ mod tests {
         let lines: Vec<_> = (0..300)
             .filter_map(|turn| reach.line(after(turn * 500), &disconnected(turn as usize % 3)))
             .collect();
-        let [first, second, third] = &lines[..] else {
-            panic!("three lines in two and a half minutes: {lines:#?}");
+        let [first, all, third, fourth] = &lines[..] else {
+            panic!("one of the first address, three of all in two and a half minutes: {lines:#?}");
         };
         assert_eq!(first.0, Level::WARN);
+        let says = "no connection to 192.0.2.1:2379: no answer in time; another address is tried";
+        assert!(first.1.contains(says), "{}", first.1);
         for part in [
-            "no connection to 192.0.2.1:2379: no answer in time",
+            "no answer in time",
             "a majority of etcd's members",
+            "nothing can be changed",
             &ADDRESSES.join(", "),
         ] {
-            assert!(first.1.contains(part), "{}", first.1);
+            assert!(all.1.contains(part), "{}", all.1);
         }
-        assert!(second.1.contains("no connection for 1 min"), "{}", second.1);
-        assert!(third.1.contains("no connection for 2 min"), "{}", third.1);
+        assert!(third.1.contains("no connection for 1 min"), "{}", third.1);
+        assert!(fourth.1.contains("no connection for 2 min"), "{}", fourth.1);
         let end = "metadata: connected to 192.0.2.2:2379, after 2 min without it";
         let end = Some((Level::INFO, end.to_owned()));
         assert_eq!(reach.line(after(150_000), &connected(false)), end);
         assert_eq!(reach.line(after(150_100), &connected(false)), None);
         // The next time is told from its beginning.
-        let (_, again) = reach.line(after(151_000), &disconnected(1)).unwrap();
+        let (_, again) = reach.line(after(191_000), &disconnected(1)).unwrap();
         assert!(again.contains("no connection to 192.0.2.2"), "{again}");
+    }
+
+    /// The metadata is reached all the same.
+    #[test]
+    fn a_member_that_dies_takes_nothing_away() {
+        let mut reach = reach();
+        let start = Instant::now();
+        reach.line(start, &connected(false)).unwrap();
+        let (_, lost) = reach.line(start, &disconnected(1)).unwrap();
+        assert!(lost.contains("another address is tried"), "{lost}");
+        assert!(!lost.contains("nothing can be changed"), "{lost}");
+        let back = reach.line(start + Duration::from_millis(20), &connected(false));
+        assert_eq!(back.map(|it| it.0), Some(Level::INFO));
+    }
+
+    #[test]
+    fn a_connection_that_comes_and_goes_has_two_lines_a_minute() {
+        let mut reach = reach();
+        let start = Instant::now();
+        reach.line(start, &connected(false)).unwrap();
+        let turns = (0..300).flat_map(|turn| {
+            let now = start + Duration::from_secs(turn);
+            let lost = reach.line(now, &disconnected(1));
+            let back = reach.line(now + MOMENT / 2, &connected(false));
+            [lost, back]
+        });
+        assert_eq!(turns.flatten().count(), 10, "in five minutes");
     }
 
     #[test]

@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::beginning::Beginning;
+use super::beginning::{Beginning, Wait};
 use super::trouble::Trouble;
 use super::{EtcdStartError, LOG_FILE, PID_FILE, Plan, waiting};
+use crate::lasting::Lasting;
 use crate::process::Process;
 
 /// How often it is looked whether etcd has ended.
@@ -166,7 +167,7 @@ fn keep(plan: &Plan, mut running: Option<Running>, stopped: &Receiver<End>, stat
         change(&mut state.lock().unwrap_or_else(PoisonError::into_inner));
     };
     let mut pause = PAUSE_MIN;
-    let mut trouble = Trouble::new();
+    let (mut trouble, mut waited) = (Trouble::new(), Lasting::new());
     loop {
         if let Some(mut now) = running.take() {
             match watch(plan, &now, stopped, &mut trouble) {
@@ -192,7 +193,7 @@ fn keep(plan: &Plan, mut running: Option<Running>, stopped: &Receiver<End>, stat
         pause = (pause * 2).min(PAUSE_MAX);
         let is_over = || told(stopped, Duration::ZERO).is_some();
         let waits = |text: String| tell(&|state| state.waits = Some(text.clone()));
-        match begin_again(plan, &trouble, is_over, waits) {
+        match begin_again(plan, &trouble, &mut waited, is_over, waits) {
             Ok(Some(new)) => {
                 tell(&|state| {
                     state.pid = Some(new.process.pid());
@@ -215,6 +216,7 @@ fn keep(plan: &Plan, mut running: Option<Running>, stopped: &Receiver<End>, stat
 fn begin_again(
     plan: &Plan,
     trouble: &Trouble,
+    waited: &mut Lasting<Wait>,
     is_over: impl FnMut() -> bool,
     waits: impl FnMut(String),
 ) -> Result<Option<Running>, EtcdStartError> {
@@ -222,7 +224,7 @@ fn begin_again(
         return Ok(Some(running));
     }
     let beginning = if plan.must_ask() {
-        match waiting::find(plan, is_over, waits)? {
+        match waiting::find(plan, waited, is_over, waits)? {
             Some(beginning) => beginning,
             None => return Ok(None),
         }

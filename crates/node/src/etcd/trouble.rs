@@ -1,7 +1,7 @@
 //! What the log has of an etcd that does not run on: that it ended, or could not be started.
 //!
 //! Invariant: one that fails again and again has a line when that begins, one each minute, and one when it has run
-//! for long enough.
+//! for long enough; one that runs for that long each time, and no longer, has no more.
 
 use std::fmt::Display;
 use std::mem;
@@ -21,12 +21,17 @@ enum Kind {
 pub(super) struct Trouble {
     lasting: Lasting<Kind>,
     count: u32,
+    /// Whether the last time was told, or there was none.
+    is_told: bool,
 }
 
 impl Trouble {
     pub(super) const fn new() -> Self {
-        let lasting = Lasting::new();
-        Self { lasting, count: 0 }
+        Self {
+            lasting: Lasting::new(),
+            count: 0,
+            is_told: true,
+        }
     }
 
     /// It has ended. What is to be told of that.
@@ -43,7 +48,7 @@ impl Trouble {
 
     /// Whether it is told that etcd is started: not each time.
     pub(super) fn tells_starts(&self) -> bool {
-        self.count <= 1
+        self.is_told && self.count <= 1
     }
 
     /// It has run for long enough, as this process. What is to be told of that.
@@ -59,7 +64,9 @@ impl Trouble {
     /// How often it has happened, where that is to be told.
     fn again(&mut self, now: Instant, kind: Kind) -> Option<String> {
         self.count = self.count.saturating_add(1);
-        Some(match self.lasting.goes_on(now, kind)? {
+        let told = self.lasting.goes_on(now, kind);
+        self.is_told = told.is_some();
+        Some(match told? {
             Tell::News => String::new(),
             Tell::Still(time) => format!(" (failed {} times in {})", self.count, span(time)),
         })
@@ -91,6 +98,18 @@ mod tests {
         assert_eq!(lines, expected);
         let over = trouble.over(after(150), 7).unwrap();
         assert!(over.contains("process 7, after 13 attempts"), "{over}");
+        // Each time it runs for long enough, and ends.
+        let mut lines = Vec::new();
+        for turn in 0..10 {
+            let begun = 200 + turn * 35;
+            lines.extend(trouble.ended(after(begun), "ended: exit status: 1"));
+            if trouble.tells_starts() {
+                lines.push(format!("started at {begun}"));
+            }
+            lines.extend(trouble.over(after(begun + 30), 7));
+        }
+        assert_eq!(lines.len(), 10, "an end and a start each 70 s: {lines:?}");
+        let after = |seconds: u64| after(seconds + 400);
         // A single end has its line, and its start; that it runs on then is no news.
         assert!(trouble.ended(after(200), "ended: signal: 9").is_some());
         assert!(trouble.tells_starts());

@@ -28,26 +28,28 @@ const SILENCE_MIN: Duration = Duration::from_secs(10);
 /// What the operating system refuses.
 const RUNTIME: &str = "start a runtime for";
 
-/// Asks the others until it is known how this member begins. None if `is_over` says so before.
+/// Asks the others until it is known how this member begins; `waited` is what was told of earlier waits. None if
+/// `is_over` says so before.
 pub(super) fn find(
     plan: &Plan,
+    waited: &mut Lasting<Wait>,
     is_over: impl FnMut() -> bool,
     tell: impl FnMut(String),
 ) -> Result<Option<Beginning>, EtcdStartError> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Plan::refused(RUNTIME, &plan.directory))?;
-    runtime.block_on(ask(plan, is_over, tell))
+    runtime.block_on(ask(plan, waited, is_over, tell))
 }
 
 async fn ask(
     plan: &Plan,
+    waited: &mut Lasting<Wait>,
     mut is_over: impl FnMut() -> bool,
     mut tell: impl FnMut(String),
 ) -> Result<Option<Beginning>, EtcdStartError> {
     let greeting = others::greeting(plan.cluster, &plan.initial);
     let mut door = Door::new(plan.client, &greeting);
     door.open().await?;
-    let mut waited = Lasting::new();
     let mut memory = Memory::new(plan.others.len());
     let beginning = loop {
         if is_over() {
