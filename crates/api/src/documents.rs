@@ -26,7 +26,9 @@ pub use members::{
     NodeChange, NodeDetails, NodeOrder, NodeSlice, NodeStanding, ReplicaRole, Settings,
     SettingsChange, ToMove,
 };
-pub use metadata::{LocalCluster, LocalMember, LocalNode, LocalSummary, MemberCounts, MemberState};
+pub use metadata::{
+    ListedMember, LocalCluster, LocalMember, LocalNode, LocalSummary, MemberCounts, MemberState,
+};
 pub use protection::{
     Explanation, Finding, FindingKind, LocalCondition, LocalLacking, LocalMetadata, LocalSilence,
     LocalSync, NodeFindings, Protection, Remedy, ReplicaCondition, SyncWork, VolumeFindings, Wait,

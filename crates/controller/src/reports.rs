@@ -14,7 +14,8 @@ use std::time::Duration;
 use holdfast_api::ApiClient;
 use holdfast_api::client::ApiUrl;
 use holdfast_api::documents::{
-    Device, LocalMember, LocalMetadata, LocalReport, LocalSlice, LocalSummary, LocalVolume, Room,
+    Device, ListedMember, LocalMember, LocalMetadata, LocalReport, LocalSlice, LocalSummary,
+    LocalVolume, Room,
 };
 use holdfast_control::{Inventory, Part, Seen};
 use holdfast_model::record::NodeRecord;
@@ -51,6 +52,7 @@ struct Report {
     astray: Option<String>,
     metadata_full: bool,
     metadata_members: Vec<LocalMember>,
+    metadata_listed: Vec<ListedMember>,
     /// To which nodes something is copied, and how many bytes in a second.
     syncs: BTreeMap<NodeId, u64>,
     /// For how many seconds nodes have been silent, if it steers.
@@ -92,6 +94,7 @@ impl Report {
             astray: report.astray,
             metadata_full: report.metadata_full,
             metadata_members: report.metadata_members,
+            metadata_listed: report.metadata_listed,
             syncs: report
                 .syncs
                 .iter()
@@ -204,10 +207,12 @@ impl Reports {
         self.nodes.get(&node).is_some_and(|it| it.metadata_full)
     }
 
-    /// What nodes say of the members of etcd that they are configured with.
-    pub(crate) fn metadata_members(&self) -> impl Iterator<Item = (NodeId, &LocalMember)> {
+    /// What nodes say of the endpoints of etcd that they are configured with, and of the members that etcd lists.
+    pub(crate) fn metadata_members(
+        &self,
+    ) -> impl Iterator<Item = (NodeId, &[LocalMember], &[ListedMember])> {
         let nodes = self.nodes.iter();
-        nodes.flat_map(|(node, report)| report.metadata_members.iter().map(|it| (*node, it)))
+        nodes.map(|(node, it)| (*node, &it.metadata_members[..], &it.metadata_listed[..]))
     }
 
     /// For how many seconds a node has been silent, as whoever steers counts it.

@@ -146,6 +146,14 @@ fn a_machine_at_another_address_takes_the_place_of_one_that_is_gone() {
         machines.wait_for_etcd(1)?;
         machines.wait_for_nodes(1, 3)?;
         machines.wait_until_whole(0, "data", 3)?;
+        // The other nodes run on with the former address, which is nobody's.
+        wait_until("the members are told as they are", PATIENCE, || {
+            let status: Value = cli::json(&machines.api(0), &["status"])?;
+            let members = &status["metadata_members"];
+            let alerts = status["alerts"].to_string();
+            let is_told = alerts.contains("in the configuration of m1 and m3, is no member");
+            Ok(members["up"] == 3 && members["total"] == 3 && is_told)
+        })?;
         // It counts: the metadata goes on without another one.
         machines.switch_off(2)?;
         machines.wait_for_nodes(1, 2)?;

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use holdfast_model::ClusterId;
 use tonic::Status;
 
-pub use self::answering::{MemberState, MemberView, watch_members};
+pub use self::answering::{ListedView, MemberState, MemberView, MembersView, watch_members};
 pub use self::members::{EtcdMember, members};
 
 use self::names::Root;

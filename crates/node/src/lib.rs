@@ -14,6 +14,7 @@ pub mod limits;
 pub mod logging;
 mod machine;
 mod member;
+mod members;
 mod metrics;
 mod opening;
 mod paths;

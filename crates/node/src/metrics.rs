@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use holdfast_api::documents::{LocalMember, LocalReport, LocalStall, MemberState};
+use holdfast_api::documents::{LocalReport, LocalStall, MemberState};
 use holdfast_model::VolumeId;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
@@ -36,7 +36,8 @@ struct DeviceStateLabel {
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct MemberLabel {
-    endpoint: String,
+    name: String,
+    member: String,
 }
 
 /// Bounds of the lengths of stalls, in seconds: below the least there are none, 0.5 and 1 are what the
@@ -281,7 +282,7 @@ impl Metrics {
         );
         registry.register(
             "metadata_member_up",
-            "Whether a member of etcd answers this node, and has a leader, by the endpoint in the node's configuration",
+            "Whether a member of etcd, of those that it lists itself, answers this node and has a leader",
             self.member_up.clone(),
         );
         let devices = [
@@ -392,10 +393,10 @@ impl Metrics {
             self.device_state.get_or_create(&state).set(1);
         }
         self.member_up.clear();
-        for LocalMember { endpoint, state } in &report.metadata_members {
-            let endpoint = endpoint.clone();
-            let up = self.member_up.get_or_create(&MemberLabel { endpoint });
-            up.set(i64::from(*state == MemberState::Answers));
+        for listed in &report.metadata_listed {
+            let (name, member) = (listed.name.clone(), listed.member.clone());
+            let up = self.member_up.get_or_create(&MemberLabel { name, member });
+            up.set(i64::from(listed.state == MemberState::Answers));
         }
         let rate = report.background_rate.unwrap_or(0);
         self.background_rate.set(level(rate));
@@ -421,7 +422,7 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_api::documents::{JournalScrubs, Room, ScrubFindings, StallCause};
+    use holdfast_api::documents::{JournalScrubs, ListedMember, Room, ScrubFindings, StallCause};
 
     use super::*;
 
@@ -459,9 +460,13 @@ mod tests {
                 ..ScrubFindings::default()
             },
             table_copies_mended: 3,
-            metadata_members: [("a:1", MemberState::Answers), ("b:1", MemberState::Silent)]
-                .map(|(endpoint, state)| LocalMember {
-                    endpoint: endpoint.to_owned(),
+            metadata_listed: [("n1", MemberState::Answers), ("n2", MemberState::Silent)]
+                .map(|(name, state)| ListedMember {
+                    member: "cafe".to_owned(),
+                    name: name.to_owned(),
+                    endpoints: Vec::new(),
+                    peers: Vec::new(),
+                    votes: true,
                     state,
                 })
                 .into(),
@@ -489,8 +494,8 @@ mod tests {
             "holdfast_open 1",
             "holdfast_pool_bytes 4096",
             "holdfast_pool_used_bytes 1024",
-            "holdfast_metadata_member_up{endpoint=\"a:1\"} 1",
-            "holdfast_metadata_member_up{endpoint=\"b:1\"} 0",
+            "holdfast_metadata_member_up{name=\"n1\",member=\"cafe\"} 1",
+            "holdfast_metadata_member_up{name=\"n2\",member=\"cafe\"} 0",
             "holdfast_scrub_read_bytes_total 8192",
             "holdfast_scrub_bad_blocks_total 2",
             "holdfast_scrub_differing_blocks_total 0",

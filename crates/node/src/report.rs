@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use holdfast_api::documents::{
-    JournalScrubs, LocalCondition, LocalJoining, LocalLacking, LocalMember, LocalMetadata,
-    LocalReport, LocalScrub, LocalSlice, LocalStall, LocalSync, LocalVolume, MemberState, Rejected,
-    ReplicaCondition, Room,
+    JournalScrubs, ListedMember, LocalCondition, LocalJoining, LocalLacking, LocalMember,
+    LocalMetadata, LocalReport, LocalScrub, LocalSlice, LocalStall, LocalSync, LocalVolume,
+    MemberState, Rejected, ReplicaCondition, Room,
 };
 use holdfast_engine::{
     Checked, Condition, NodeStatus, Rejection, ReplicaStatus, Usage, VolumeStatus,
 };
 use holdfast_metadata::client::Status;
-use holdfast_metadata::etcd::{self, MemberView};
+use holdfast_metadata::etcd::{self, ListedView, MemberView, MembersView};
 use holdfast_model::{Incarnation, NodeId, PAGE_SIZE, SliceId, StoreId};
 use tokio::sync::watch;
 
@@ -41,7 +41,7 @@ pub(crate) struct Reporter {
     /// Since when there has been no connection with it, if there is none.
     away: Option<Instant>,
     /// How the members of etcd are, once somebody looks.
-    members: Option<watch::Receiver<Vec<MemberView>>>,
+    members: Option<watch::Receiver<MembersView>>,
     /// Reports that were made.
     made: u64,
     /// What joining replicas have, by slice and node.
@@ -88,7 +88,7 @@ impl Reporter {
     pub(crate) fn follow(
         &mut self,
         metadata: watch::Receiver<Status>,
-        members: watch::Receiver<Vec<MemberView>>,
+        members: watch::Receiver<MembersView>,
     ) {
         self.metadata = Some(metadata);
         self.members = Some(members);
@@ -120,6 +120,7 @@ impl Reporter {
             rejected: status.rejection.as_ref().map(rejected),
             metadata_full: self.metadata.as_ref().is_some_and(is_full),
             metadata_members: self.members.as_ref().map(members).unwrap_or_default(),
+            metadata_listed: self.members.as_ref().map(listed).unwrap_or_default(),
             syncs: self.syncs(status),
             // Who steers knows.
             silent: Vec::new(),
@@ -217,18 +218,46 @@ fn metadata(status: &NodeStatus, is_away: bool) -> LocalMetadata {
     }
 }
 
-fn members(views: &watch::Receiver<Vec<MemberView>>) -> Vec<LocalMember> {
-    let views = views.borrow();
+fn members(view: &watch::Receiver<MembersView>) -> Vec<LocalMember> {
     let document = |view: &MemberView| LocalMember {
         endpoint: view.endpoint.address().to_owned(),
-        state: match view.state {
-            etcd::MemberState::Answers => MemberState::Answers,
-            etcd::MemberState::Leaderless => MemberState::Leaderless,
-            etcd::MemberState::Foreign => MemberState::Foreign,
-            etcd::MemberState::Silent => MemberState::Silent,
-        },
+        state: state(view.state),
+        member: view.member.map(number),
     };
-    views.iter().map(document).collect()
+    view.borrow().configured.iter().map(document).collect()
+}
+
+fn state(state: etcd::MemberState) -> MemberState {
+    match state {
+        etcd::MemberState::Answers => MemberState::Answers,
+        etcd::MemberState::Leaderless => MemberState::Leaderless,
+        etcd::MemberState::Foreign => MemberState::Foreign,
+        etcd::MemberState::Silent => MemberState::Silent,
+    }
+}
+
+/// The number of a member of etcd, as etcd writes it.
+fn number(member: u64) -> String {
+    format!("{member:x}")
+}
+
+fn listed(view: &watch::Receiver<MembersView>) -> Vec<ListedMember> {
+    let addresses = |urls: &[String]| urls.iter().map(|url| address(url)).collect();
+    let document = |view: &ListedView| ListedMember {
+        member: number(view.member.id),
+        name: view.member.name.clone(),
+        endpoints: addresses(&view.member.client_urls),
+        peers: addresses(&view.member.peer_urls),
+        votes: !view.member.is_learner,
+        state: state(view.state),
+    };
+    view.borrow().listed.iter().map(document).collect()
+}
+
+/// `host:port` of a URL as etcd has them.
+fn address(url: &str) -> String {
+    let address = url.split_once("://").map_or(url, |(_, address)| address);
+    address.trim_end_matches('/').to_owned()
 }
 
 fn is_connected(status: &watch::Receiver<Status>) -> bool {

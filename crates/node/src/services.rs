@@ -6,7 +6,6 @@
 //! - nothing that the API does, however large the cluster is and however many ask, keeps answers of the metadata
 //!   from the data path: it has a thread, and sessions with the metadata, of its own.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use holdfast_api::Api;
 use holdfast_api::documents::LocalReport;
 use holdfast_metadata::Session;
 use holdfast_metadata::client::{Client, ClientConfig, Status};
-use holdfast_metadata::etcd::{EtcdConfig, MemberState, MemberView, watch_members};
+use holdfast_metadata::etcd::{EtcdConfig, MembersView, watch_members};
 use holdfast_model::ClusterId;
 use holdfast_net::Listener;
 use tokio::runtime::{Builder, Runtime};
@@ -27,6 +26,7 @@ use tracing::Level;
 use crate::config::{Invalid, MetadataSource, NodeConfig};
 use crate::devices::DeviceDesk;
 use crate::error::NodeError;
+use crate::members;
 use crate::metrics::Metrics;
 use crate::reach::Reach;
 use crate::stalls::{self, Ledger, StallSender};
@@ -56,7 +56,7 @@ pub(crate) struct Services {
     /// How it stands with the metadata.
     pub(crate) metadata: watch::Receiver<Status>,
     /// How the members of etcd are, once each has been judged; for ever nothing where there are none.
-    pub(crate) members: watch::Receiver<Vec<MemberView>>,
+    pub(crate) members: watch::Receiver<MembersView>,
     /// Where ended stalls go.
     pub(crate) stalls: StallSender,
     pub(crate) stop: [oneshot::Sender<()>; 2],
@@ -103,8 +103,8 @@ impl Services {
         };
         drop(within);
         let metadata = status.clone();
-        let (views, members) = watch::channel(Vec::new());
-        let members_told = tell_of_members(members.clone());
+        let (views, members) = watch::channel(MembersView::default());
+        let members_told = members::tell(members.clone());
         let (stop_beside, stopped) = oneshot::channel::<()>();
         start("services", move || {
             beside.block_on(async {
@@ -171,38 +171,11 @@ pub fn connect(config: &NodeConfig) -> Result<Client, Invalid> {
 }
 
 /// Looks at the members of etcd, if that keeps the metadata.
-async fn look_at_members(etcd: Option<EtcdConfig>, views: watch::Sender<Vec<MemberView>>) {
+async fn look_at_members(etcd: Option<EtcdConfig>, views: watch::Sender<MembersView>) {
     if let Some(etcd) = etcd {
         watch_members(etcd, views).await;
     }
     // What else runs here goes on.
-    std::future::pending::<()>().await;
-}
-
-/// Tells of each member that is not well any more, and of each that is again.
-async fn tell_of_members(mut members: watch::Receiver<Vec<MemberView>>) {
-    let mut told: BTreeMap<String, MemberState> = BTreeMap::new();
-    while members.changed().await.is_ok() {
-        for MemberView { endpoint, state } in members.borrow_and_update().iter() {
-            let address = endpoint.address();
-            let before = told.insert(address.to_owned(), *state);
-            if before.unwrap_or(MemberState::Answers) == *state {
-                continue;
-            }
-            match state {
-                MemberState::Answers => tracing::info!("etcd: the member at {address} answers"),
-                MemberState::Leaderless => tracing::warn!(
-                    "etcd: the member at {address} has no leader: it does not reach enough of the others"
-                ),
-                MemberState::Foreign => tracing::warn!(
-                    "etcd: what answers at {address} is of another etcd than the others: look at the configuration"
-                ),
-                MemberState::Silent => {
-                    tracing::warn!("etcd: the member at {address} does not answer");
-                }
-            }
-        }
-    }
     std::future::pending::<()>().await;
 }
 

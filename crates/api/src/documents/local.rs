@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    Device, LocalCondition, LocalLacking, LocalMember, LocalMetadata, LocalSilence, LocalStall,
-    LocalSync, Room, ScrubFindings,
+    Device, ListedMember, LocalCondition, LocalLacking, LocalMember, LocalMetadata, LocalSilence,
+    LocalStall, LocalSync, Room, ScrubFindings,
 };
 
 /// Why a node is not the one that its configuration says.
@@ -67,6 +67,9 @@ pub struct LocalReport {
     /// them has been judged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metadata_members: Vec<LocalMember>,
+    /// Who the members of etcd are, as it last said itself; nothing before it has since the node's start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metadata_listed: Vec<ListedMember>,
     /// The nodes that replicas led here bring something to, and how fast that goes.
     #[serde(default)]
     pub syncs: Vec<LocalSync>,

@@ -29,12 +29,32 @@ pub struct LocalMember {
     pub endpoint: String,
     /// How it is: not well after two looks in a row that have found it so.
     pub state: MemberState,
+    /// The number of the member that last answered there since the node's start, as etcd writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
 }
 
-/// The members of etcd that keep the metadata, counted by their endpoints.
+/// A member of etcd, as etcd itself says, and as one node sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ListedMember {
+    /// Its number, as etcd writes it.
+    pub member: String,
+    /// Its name; empty for one that was added and has never run.
+    pub name: String,
+    /// Where it says that it answers clients, `host:port`; none for one that has never run.
+    pub endpoints: Vec<String>,
+    /// Where the others reach it, `host:port`.
+    pub peers: Vec<String>,
+    /// Whether it counts for a majority.
+    pub votes: bool,
+    /// How it is, wherever it answers: not well after two looks in a row that have found it so.
+    pub state: MemberState,
+}
+
+/// The members of etcd that keep the metadata, counted as etcd itself lists them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemberCounts {
-    /// All that nodes are configured with.
+    /// All that count for a majority, whichever endpoints nodes are configured with.
     pub total: u32,
     /// Those that answer some node, and have a leader.
     pub up: u32,

@@ -3,15 +3,16 @@
 //! A session speaks to one member at a time and notices nothing of the others. A dead one costs nothing until it is
 //! one too many.
 //!
-//! It refuses to do anything about it, and to say what a majority is.
+//! It refuses to do anything about it, and to say what a majority is. Who the members are, etcd says itself: the endpoints
+//! that a configuration has may be fewer, more, or others.
 //!
 //! Invariants:
-//! - a look asks each member one thing, of all at the same time, and has an end;
+//! - a look asks all members at the same time, and has an end;
 //! - what is wrong with a member is told when [`LOOKS_TO_TELL`] looks in a row have found it not well, that it answers
 //!   at once;
 //! - nothing is told before each member has been judged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use holdfast_model::ClusterId;
@@ -21,6 +22,7 @@ use tokio::time::{sleep, timeout};
 
 use super::calls::{Member, is_leaderless};
 use super::connection::connect;
+use super::members::{EtcdMember, list};
 use super::names::Root;
 use super::{EtcdConfig, EtcdEndpoint, EtcdError};
 
@@ -52,31 +54,42 @@ pub struct MemberView {
     pub endpoint: EtcdEndpoint,
     /// How it is.
     pub state: MemberState,
+    /// The number of the member that last answered there, if one has since the looks began.
+    pub member: Option<u64>,
+}
+
+/// A member, as etcd itself lists it, and as it was last judged: wherever it answers, where it says that it does or at
+/// an endpoint that is configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedView {
+    /// Who it is.
+    pub member: EtcdMember,
+    /// How it is.
+    pub state: MemberState,
+}
+
+/// What is known of the members, once each has been judged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MembersView {
+    /// What is configured.
+    pub configured: Vec<MemberView>,
+    /// Who the members are, as etcd last said; nobody before it has. Without a majority they are the same still.
+    pub listed: Vec<ListedView>,
 }
 
 /// Looks at the members again and again, and tells how they are whenever that has changed. Ends when nobody wants to
 /// know any more.
-pub async fn watch_members(config: EtcdConfig, told: watch::Sender<Vec<MemberView>>) {
-    let mut judges = vec![Judge::default(); config.endpoints.len()];
+pub async fn watch_members(config: EtcdConfig, told: watch::Sender<MembersView>) {
+    let mut known = Known::new(&config);
     loop {
-        let found = tokio::select! {
-            found = look_at_all(&config) => found,
+        let view = tokio::select! {
+            view = known.look(&config) => view,
             () = told.closed() => return,
         };
-        for (judge, state) in judges.iter_mut().zip(states(&found)) {
-            judge.hear(state);
-        }
-        let views = config.endpoints.iter().zip(&judges);
-        let views = views.map(|(endpoint, judge)| {
-            Some(MemberView {
-                endpoint: endpoint.clone(),
-                state: judge.state?,
-            })
-        });
-        if let Some(views) = views.collect::<Option<Vec<_>>>() {
+        if let Some(view) = view {
             told.send_if_modified(|before| {
-                let has_changed = *before != views;
-                *before = views;
+                let has_changed = *before != view;
+                *before = view;
                 has_changed
             });
         }
@@ -87,63 +100,198 @@ pub async fn watch_members(config: EtcdConfig, told: watch::Sender<Vec<MemberVie
     }
 }
 
+/// What is known of the members, look after look.
+struct Known {
+    /// Of each endpoint that is configured.
+    configured: Vec<Judge>,
+    /// Who they are, as etcd last said.
+    list: Vec<EtcdMember>,
+    /// Of each of these, by its number.
+    listed: BTreeMap<u64, Judge>,
+}
+
+impl Known {
+    fn new(config: &EtcdConfig) -> Self {
+        Self {
+            configured: vec![Judge::default(); config.endpoints.len()],
+            list: Vec::new(),
+            listed: BTreeMap::new(),
+        }
+    }
+
+    /// Looks at all. What there is to tell, once each has been judged.
+    async fn look(&mut self, config: &EtcdConfig) -> Option<MembersView> {
+        let looks = look_at_all(&config.endpoints, config.cluster).await;
+        let states: Vec<MemberState> = states(&looks).collect();
+        let judges = self.configured.iter_mut();
+        for ((judge, state), look) in judges.zip(&states).zip(&looks) {
+            judge.hear(*state, look.found);
+        }
+        let answered = looks.iter().zip(&states);
+        let answered = answered.filter(|(_, state)| **state == MemberState::Answers);
+        if let Some(list) = answered.clone().find_map(|(look, _)| look.list.clone()) {
+            self.list = list;
+            let is_one = |number: &u64| self.list.iter().any(|it| it.id == *number);
+            self.listed.retain(|number, _| is_one(number));
+        }
+        let answered: BTreeSet<u64> = answered
+            .filter_map(|(look, _)| look.found.member())
+            .collect();
+        let states = self.look_elsewhere(config, &answered).await;
+        for member in &self.list {
+            let state = states.get(&member.id).copied();
+            let judge = self.listed.entry(member.id).or_default();
+            judge.hear(state.unwrap_or(MemberState::Answers), Found::Nothing);
+        }
+        self.view(config)
+    }
+
+    /// Looks at those that have answered nowhere, where they themselves say that they do: no file may name that.
+    async fn look_elsewhere(
+        &self,
+        config: &EtcdConfig,
+        answered: &BTreeSet<u64>,
+    ) -> BTreeMap<u64, MemberState> {
+        let quiet = self.list.iter().filter(|it| !answered.contains(&it.id));
+        let mut states: BTreeMap<u64, MemberState> = quiet
+            .clone()
+            .map(|it| (it.id, MemberState::Silent))
+            .collect();
+        let places = quiet.filter_map(|it| {
+            let mut urls = it.client_urls.iter();
+            Some((it.id, urls.find_map(|url| url.parse().ok())?))
+        });
+        let (numbers, endpoints): (Vec<u64>, Vec<EtcdEndpoint>) = places.unzip();
+        let looks = look_at_all(&endpoints, config.cluster).await;
+        for (number, look) in numbers.into_iter().zip(looks) {
+            match look.found {
+                Found::Member { member, .. } if member == number => {
+                    states.insert(number, MemberState::Answers);
+                }
+                Found::Leaderless => drop(states.insert(number, MemberState::Leaderless)),
+                Found::Member { .. } | Found::Nothing => {}
+            }
+        }
+        states
+    }
+
+    fn view(&self, config: &EtcdConfig) -> Option<MembersView> {
+        let configured = config.endpoints.iter().zip(&self.configured);
+        let configured = configured.map(|(endpoint, judge)| {
+            Some(MemberView {
+                endpoint: endpoint.clone(),
+                state: judge.state?,
+                member: judge.member,
+            })
+        });
+        let listed = self.list.iter().map(|member| {
+            Some(ListedView {
+                member: member.clone(),
+                state: self.listed.get(&member.id)?.state?,
+            })
+        });
+        Some(MembersView {
+            configured: configured.collect::<Option<_>>()?,
+            listed: listed.collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// One look at one member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Look {
+    found: Found,
+    /// Who all members are, as this one says.
+    list: Option<Vec<EtcdMember>>,
+}
+
 /// What one look has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
-    /// A member of the etcd of this id.
-    Member(u64),
+    /// A member, by its number, of the etcd of this id.
+    Member {
+        cluster: u64,
+        member: u64,
+    },
     Leaderless,
     Nothing,
 }
 
-async fn look_at_all(config: &EtcdConfig) -> Vec<Found> {
+impl Found {
+    const fn member(self) -> Option<u64> {
+        match self {
+            Self::Member { member, .. } => Some(member),
+            Self::Leaderless | Self::Nothing => None,
+        }
+    }
+}
+
+impl From<Found> for Look {
+    fn from(found: Found) -> Self {
+        Self { found, list: None }
+    }
+}
+
+async fn look_at_all(endpoints: &[EtcdEndpoint], cluster: ClusterId) -> Vec<Look> {
     let mut looks = JoinSet::new();
-    for (place, endpoint) in config.endpoints.iter().cloned().enumerate() {
-        let cluster = config.cluster;
+    for (place, endpoint) in endpoints.iter().cloned().enumerate() {
         looks.spawn(async move { (place, look(&endpoint, cluster).await) });
     }
-    let mut all = vec![Found::Nothing; config.endpoints.len()];
+    let mut all = vec![Look::from(Found::Nothing); endpoints.len()];
     while let Some(looked) = looks.join_next().await {
-        let (place, found) = looked.expect("no look panics, or is given up");
-        all[place] = found;
+        let (place, look) = looked.expect("no look panics, or is given up");
+        all[place] = look;
     }
     all
 }
 
-async fn look(endpoint: &EtcdEndpoint, cluster: ClusterId) -> Found {
+async fn look(endpoint: &EtcdEndpoint, cluster: ClusterId) -> Look {
     let ask = async {
         let channel = connect(endpoint.address()).await?;
         let member = Member::new(channel, Root::of(cluster));
-        Ok::<_, EtcdError>(member.cluster().await?)
+        let found = member.identity().await?;
+        Ok::<_, EtcdError>((member, found))
     };
-    match timeout(LOOK_TIME_MAX, ask).await {
-        Ok(Ok(cluster)) => Found::Member(cluster),
-        Ok(Err(EtcdError::Status(status))) if is_leaderless(&status) => Found::Leaderless,
-        Ok(Err(_)) | Err(_) => Found::Nothing,
-    }
+    let (member, found) = match timeout(LOOK_TIME_MAX, ask).await {
+        Ok(Ok((member, header))) => (
+            member,
+            Found::Member {
+                cluster: header.cluster_id,
+                member: header.member_id,
+            },
+        ),
+        Ok(Err(EtcdError::Status(status))) if is_leaderless(&status) => {
+            return Found::Leaderless.into();
+        }
+        Ok(Err(_)) | Err(_) => return Found::Nothing.into(),
+    };
+    // It is there, whether or not it says who the others are: without one that does, what was said before counts.
+    let list = timeout(LOOK_TIME_MAX, list(&member)).await;
+    let list = list.ok().and_then(Result::ok);
+    Look { found, list }
 }
 
 /// What that says of each. The etcd of most of them is ours; of two with as many members, that of the first in the
 /// list.
-fn states(all: &[Found]) -> impl Iterator<Item = MemberState> {
+fn states(all: &[Look]) -> impl Iterator<Item = MemberState> {
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
     let mut ours: Option<(u64, usize)> = None;
-    for found in all {
-        if let Found::Member(cluster) = found {
-            *counts.entry(*cluster).or_default() += 1;
+    for look in all {
+        if let Found::Member { cluster, .. } = look.found {
+            *counts.entry(cluster).or_default() += 1;
         }
     }
-    for found in all {
-        if let Found::Member(cluster) = found
-            && ours.is_none_or(|(_, most)| counts[cluster] > most)
+    for look in all {
+        if let Found::Member { cluster, .. } = look.found
+            && ours.is_none_or(|(_, most)| counts[&cluster] > most)
         {
-            ours = Some((*cluster, counts[cluster]));
+            ours = Some((cluster, counts[&cluster]));
         }
     }
     let ours = ours.map(|(cluster, _)| cluster);
-    all.iter().map(move |found| match found {
-        Found::Member(cluster) if Some(*cluster) == ours => MemberState::Answers,
-        Found::Member(_) => MemberState::Foreign,
+    all.iter().map(move |look| match look.found {
+        Found::Member { cluster, .. } if Some(cluster) == ours => MemberState::Answers,
+        Found::Member { .. } => MemberState::Foreign,
         Found::Leaderless => MemberState::Leaderless,
         Found::Nothing => MemberState::Silent,
     })
@@ -155,10 +303,13 @@ struct Judge {
     /// Looks in a row that have found it not well.
     unwell: u32,
     state: Option<MemberState>,
+    /// Who last answered.
+    member: Option<u64>,
 }
 
 impl Judge {
-    fn hear(&mut self, state: MemberState) {
+    fn hear(&mut self, state: MemberState, found: Found) {
+        self.member = found.member().or(self.member);
         if state == MemberState::Answers {
             self.unwell = 0;
             self.state = Some(state);
@@ -189,16 +340,40 @@ mod tests {
             (Silent, Some(Silent)),
             (Answers, Some(Answers)),
         ] {
-            judge.hear(heard);
+            judge.hear(heard, Found::Nothing);
             assert_eq!(judge.state, told, "{heard:?}");
         }
     }
 
     #[test]
+    fn who_last_answered_is_remembered() {
+        let mut judge = Judge::default();
+        judge.hear(MemberState::Answers, member(7, 0xcafe));
+        for _ in 0..3 {
+            judge.hear(MemberState::Silent, Found::Nothing);
+        }
+        assert_eq!(judge.state, Some(MemberState::Silent));
+        assert_eq!(judge.member, Some(0xcafe));
+        judge.hear(MemberState::Answers, member(7, 0xbeef));
+        assert_eq!(
+            judge.member,
+            Some(0xbeef),
+            "another one, at the same address"
+        );
+    }
+
+    fn member(cluster: u64, member: u64) -> Found {
+        Found::Member { cluster, member }
+    }
+
+    #[test]
     fn a_member_of_another_etcd_is_told_apart() {
         use MemberState::{Answers, Foreign, Leaderless, Silent};
-        let judged = |found: &[Found]| states(found).collect::<Vec<_>>();
-        let (ours, other) = (Found::Member(7), Found::Member(3));
+        let judged = |found: &[Found]| {
+            let looks: Vec<Look> = found.iter().copied().map(Look::from).collect();
+            states(&looks).collect::<Vec<_>>()
+        };
+        let (ours, other) = (member(7, 1), member(3, 1));
         assert_eq!(judged(&[other, ours, ours]), [Foreign, Answers, Answers]);
         assert_eq!(judged(&[ours, other]), [Answers, Foreign]);
         assert_eq!(
@@ -217,7 +392,7 @@ mod tests {
         let dead = nobody.local_addr().unwrap().to_string();
         drop(nobody);
         let endpoints: Vec<EtcdEndpoint> = [&dead, &frozen].map(|it| it.parse().unwrap()).into();
-        let (told, mut views) = watch::channel(Vec::new());
+        let (told, mut views) = watch::channel(MembersView::default());
         let config = EtcdConfig {
             endpoints: endpoints.clone(),
             cluster: ClusterId(1),
@@ -230,8 +405,14 @@ mod tests {
         let expected = endpoints.into_iter().map(|endpoint| MemberView {
             endpoint,
             state: MemberState::Silent,
+            member: None,
         });
-        assert_eq!(*views.borrow_and_update(), expected.collect::<Vec<_>>());
+        let configured = expected.collect();
+        let listed = Vec::new();
+        assert_eq!(
+            *views.borrow_and_update(),
+            MembersView { configured, listed }
+        );
         drop(views);
         watching.await.unwrap();
     }

@@ -80,12 +80,9 @@ impl Member {
         Ok(errors.iter().any(|error| error.contains(NO_SPACE)))
     }
 
-    /// Which etcd this member is of, as it knows without asking the others. Without a leader it refuses.
-    pub(super) async fn cluster(&self) -> Result<u64, Status> {
-        let header = self.status().await?.header;
-        header
-            .map(|header| header.cluster_id)
-            .ok_or_else(unexpected)
+    /// Which member of which etcd this is, as it knows without asking the others. Without a leader it refuses.
+    pub(super) async fn identity(&self) -> Result<ResponseHeader, Status> {
+        self.status().await?.header.ok_or_else(unexpected)
     }
 
     /// What the member says of itself.

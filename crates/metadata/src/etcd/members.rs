@@ -29,6 +29,8 @@ pub struct EtcdMember {
     pub peer_urls: Vec<String>,
     /// Where clients reach it. It tells them itself, when it has run.
     pub client_urls: Vec<String>,
+    /// Whether it only learns, and has no vote.
+    pub is_learner: bool,
 }
 
 impl EtcdMember {
@@ -46,12 +48,14 @@ impl From<MemberInfo> for EtcdMember {
             name,
             peer_urls,
             client_urls,
+            is_learner,
         } = info;
         Self {
             id,
             name,
             peer_urls,
             client_urls,
+            is_learner,
         }
     }
 }
@@ -66,13 +70,17 @@ pub async fn members(
 ) -> Result<Vec<EtcdMember>, EtcdError> {
     let ask = async {
         let channel = connect(endpoint.address()).await?;
-        let member = Member::new(channel, Root::of(cluster));
-        // A member lists what it has applied, and 3.4 does not ask the leader first. A look waits until
-        // all is applied that was agreed before it, who the members are too.
-        member.look().await?;
-        let members = member.members().await?;
-        Ok(members.into_iter().map(EtcdMember::from).collect())
+        list(&Member::new(channel, Root::of(cluster))).await
     };
     let answered = timeout(PATIENCE, ask).await;
     answered.unwrap_or(Err(EtcdError::TooSlow))
+}
+
+/// The same of one to which there is a way.
+pub(super) async fn list(member: &Member) -> Result<Vec<EtcdMember>, EtcdError> {
+    // A member lists what it has applied, and 3.4 does not ask the leader first. A look waits until
+    // all is applied that was agreed before it, who the members are too.
+    member.look().await?;
+    let members = member.members().await?;
+    Ok(members.into_iter().map(EtcdMember::from).collect())
 }

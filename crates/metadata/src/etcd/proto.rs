@@ -11,6 +11,8 @@ use prost::{Message, Oneof};
 pub(super) struct ResponseHeader {
     #[prost(uint64, tag = "1")]
     pub(super) cluster_id: u64,
+    #[prost(uint64, tag = "2")]
+    pub(super) member_id: u64,
     #[prost(int64, tag = "3")]
     pub(super) revision: i64,
 }
@@ -285,6 +287,8 @@ pub(super) struct MemberInfo {
     pub(super) peer_urls: Vec<String>,
     #[prost(string, repeated, tag = "4")]
     pub(super) client_urls: Vec<String>,
+    #[prost(bool, tag = "5")]
+    pub(super) is_learner: bool,
 }
 
 /// Of the service `Maintenance`.

@@ -117,6 +117,7 @@ mod tests {
         WatchResponse {
             header: Some(ResponseHeader {
                 cluster_id: 1,
+                member_id: 2,
                 revision: 90,
             }),
             watch_id: 4,

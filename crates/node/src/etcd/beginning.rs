@@ -249,7 +249,8 @@ fn described(member: &EtcdMember) -> String {
 fn leaderless(own: &Own, other: &Other) -> Wait {
     let text = format!(
         "etcd's member {} has no data, and must not begin anew: {} has, and no leader. Start the other members; \
-         if too few are left, the metadata has to be made again (docs/deployment.md)",
+         if too few are left, the metadata has to be made again (docs/deployment.md: When the metadata is lost for \
+         good)",
         own.name, other.name,
     );
     Wait {
@@ -309,6 +310,7 @@ mod tests {
             name: name.to_owned(),
             peer_urls: vec![url(place)],
             client_urls: client_urls.iter().map(|&url| url.to_owned()).collect(),
+            is_learner: false,
         }
     }
 

@@ -102,6 +102,8 @@ impl From<Known> for EtcdMember {
             name,
             peer_urls,
             client_urls,
+            // Not told here, and of no matter for who begins.
+            is_learner: false,
         }
     }
 }
