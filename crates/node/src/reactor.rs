@@ -91,15 +91,12 @@ impl Reactor {
         let mut batch = Batch::default();
         let mut give_up: Option<Instant> = None;
         loop {
-            if self.obey()? {
+            let has_stopped = self.obey()?;
+            if let Some(ended) = ended(has_stopped, self.end.take()) {
+                // The others are told; then, where that was no clean stop, whoever watches over the node starts it
+                // again: without the device if it can do without.
                 self.network.close().await;
-                return Ok(());
-            }
-            if let Some(why) = self.end.take() {
-                // The others are told; then whoever watches over the node starts it again: without the device if it
-                // can do without.
-                self.network.close().await;
-                return Err(why);
+                return ended;
             }
             self.network.flush();
             // Requests begin now, and not only when everything has had its turn.
@@ -266,6 +263,14 @@ impl Names {
     }
 }
 
+/// How the node has ended, if it has: cleanly only where nothing else made it end.
+fn ended(has_stopped: bool, end: Option<NodeError>) -> Option<Result<(), NodeError>> {
+    match end {
+        Some(why) => Some(Err(why)),
+        None => has_stopped.then_some(Ok(())),
+    }
+}
+
 /// What cannot be kept in the node's directory is no reason to end.
 fn note_failed(noted: Result<(), NodeError>) {
     if let Err(error) = noted {
@@ -278,5 +283,24 @@ fn tell(notice: &Notice) {
         Severity::Info => tracing::info!("{notice}"),
         Severity::Warning => tracing::warn!("{notice}"),
         Severity::Error => tracing::error!("{notice}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It has stopped, and who watches over it must not take that for what an operator wanted.
+    #[test]
+    fn what_made_a_node_end_is_told_though_it_stopped() {
+        for has_stopped in [false, true] {
+            let ended = ended(has_stopped, Some(NodeError::Displaced));
+            assert!(
+                matches!(ended, Some(Err(NodeError::Displaced))),
+                "{ended:?}"
+            );
+        }
+        assert!(matches!(ended(true, None), Some(Ok(()))));
+        assert!(ended(false, None).is_none());
     }
 }
