@@ -14,8 +14,8 @@ use std::time::Duration;
 use holdfast_api::ApiClient;
 use holdfast_api::client::ApiUrl;
 use holdfast_api::documents::{
-    Device, ListedMember, LocalMember, LocalMetadata, LocalReport, LocalSlice, LocalSummary,
-    LocalVolume, Room,
+    AwaitedCause, Device, ListedMember, LocalMember, LocalMetadata, LocalReport, LocalSlice,
+    LocalSummary, LocalVolume, Room,
 };
 use holdfast_control::{Inventory, Part, Seen};
 use holdfast_model::record::NodeRecord;
@@ -44,7 +44,7 @@ struct Report {
     /// Whether the node is registered as this start.
     is_registered: bool,
     summary: LocalSummary,
-    awaited_device: Option<String>,
+    awaited: Option<(String, AwaitedCause)>,
     devices: Vec<Device>,
     /// What the node's portal serves, and to how many.
     volumes: BTreeMap<VolumeId, LocalVolume>,
@@ -64,8 +64,8 @@ struct Report {
 pub(crate) enum Absence {
     /// It does not answer.
     Down,
-    /// It waits for this device before it opens its devices.
-    Awaits(String),
+    /// It waits for this device before it opens its devices, for this reason.
+    Awaits(String, AwaitedCause),
     /// Its devices are not open, or have failed.
     Shut,
     /// Its devices are open, and it has not registered since it started.
@@ -87,7 +87,11 @@ impl Report {
             number: (report.incarnation, report.number),
             is_registered,
             summary,
-            awaited_device: report.awaited_device,
+            awaited: report.awaited_device.map(|device| {
+                // Earlier versions wait for one reason only.
+                let cause = report.awaited_cause.unwrap_or(AwaitedCause::Missing);
+                (device, cause)
+            }),
             devices: report.devices,
             volumes: volumes.map(|one| (VolumeId(one.volume), one)).collect(),
             slices: slices.collect(),
@@ -279,10 +283,10 @@ impl Reports {
         let Some(report) = self.nodes.get(&node) else {
             return Some(Absence::Down);
         };
-        match &report.awaited_device {
+        match &report.awaited {
             _ if report.summary.open && report.is_registered => None,
             _ if report.summary.open => Some(Absence::Unregistered),
-            Some(device) => Some(Absence::Awaits(device.clone())),
+            Some((device, cause)) => Some(Absence::Awaits(device.clone(), *cause)),
             None => Some(Absence::Shut),
         }
     }
@@ -484,7 +488,7 @@ mod tests {
             awaited_device: Some("/dev/sdc".to_owned()),
             ..shut()
         };
-        let device = Absence::Awaits("/dev/sdc".to_owned());
+        let device = Absence::Awaits("/dev/sdc".to_owned(), AwaitedCause::Missing);
         assert_eq!(absence(open(), true), (None, Some(true)));
         let unregistered = (Some(Absence::Unregistered), Some(true));
         assert_eq!(absence(open(), false), unregistered);

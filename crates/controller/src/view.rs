@@ -218,7 +218,7 @@ fn node_document(
             Some(_) => NodeState::NotReady,
         },
         awaited_device: match absence {
-            Some(Absence::Awaits(device)) => Some(device),
+            Some(Absence::Awaits(device, _)) => Some(device),
             _ => None,
         },
         portal: record.portal.clone(),

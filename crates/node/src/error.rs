@@ -3,9 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
-use holdfast_disk::StartError;
+use holdfast_disk::{OpenErrorReason, StartError};
 use holdfast_engine::OpenFailure;
 use holdfast_net::BindError;
+use holdfast_store::OpenError;
 
 use crate::config::{ConfigError, Invalid};
 use crate::directory::ClaimError;
@@ -73,8 +74,8 @@ pub enum NodeError {
     /// A device that came later is not there, and what is there holds no store.
     #[error(
         "{} is one of this node's devices, and is not there\n\n\
-         hint: start the node when it is; to have a new store on what is there, remove devices.toml from the node's \
-         directory", path.display()
+         hint: a node that needs it waits for it; to have a new store on what is there, remove devices.toml from the \
+         node's directory", path.display()
     )]
     NotThere {
         /// The device.
@@ -92,8 +93,8 @@ pub enum NodeError {
     /// A device has failed without which the node can do nothing.
     #[error(
         "{} has failed, and the node can do nothing without it: its journal is there\n\n\
-         hint: the kernel's log says how (`dmesg`); the next start tries it again; if it is dead, give the node \
-         blank devices, and it is filled by others", path.display()
+         hint: the kernel's log says how (`dmesg`); the next start tries it again, and waits for it where it is \
+         not there; if it is dead, give the node blank devices, and it is filled by others", path.display()
     )]
     NeededDeviceFailed {
         /// The device.
@@ -143,6 +144,24 @@ impl NodeError {
 }
 
 impl NodeError {
+    /// Whether a device of the node's has failed, or is not there: then another start of it goes on without that, or
+    /// waits for it.
+    pub(crate) fn is_of_a_device(&self) -> bool {
+        match self {
+            Self::DeviceLost { .. }
+            | Self::NeededDeviceFailed { .. }
+            | Self::NotThere { .. }
+            | Self::Unusable { .. } => true,
+            Self::Store { failure, .. } => {
+                matches!(failure, OpenFailure::Store(OpenError::DeviceFailed { .. }))
+            }
+            Self::Devices(StartError::Open(about)) => {
+                matches!(about.reason, OpenErrorReason::Os { .. })
+            }
+            _ => false,
+        }
+    }
+
     /// Who has the port, if that is what is wrong.
     pub(crate) fn holder_of_port(&self) -> Option<Holder> {
         match self {
@@ -162,4 +181,44 @@ fn describe(taken_by: Option<&Listening>) -> String {
 
 fn place(device: Option<&PathBuf>) -> String {
     device.map_or_else(String::new, |path| format!(": {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_disk::OpenError as DiskOpenError;
+    use holdfast_model::DiskId;
+
+    use super::*;
+
+    /// What runs beside the node goes on until the next start where that is about a device, and there is to be one.
+    #[test]
+    fn whether_it_is_about_a_device_is_told() {
+        let path = || PathBuf::from("/dev/sdb");
+        let devices = |reason| {
+            NodeError::Devices(StartError::Open(DiskOpenError {
+                path: path(),
+                reason,
+            }))
+        };
+        let store = |failure| NodeError::Store {
+            device: Some(path()),
+            failure: OpenFailure::Store(failure),
+        };
+        let (errno, action) = (5, "read");
+        for (error, is_of_a_device) in [
+            (NodeError::DeviceLost { path: path() }, true),
+            (NodeError::NeededDeviceFailed { path: path() }, true),
+            (NodeError::NotThere { path: path() }, true),
+            (store(OpenError::DeviceFailed { disk: DiskId(0) }), true),
+            (devices(OpenErrorReason::Os { action, errno }), true),
+            // An error in the file.
+            (devices(OpenErrorReason::Missing), false),
+            (devices(OpenErrorReason::Permission), false),
+            (store(OpenError::NoFlashDevice), false),
+            (NodeError::Displaced, false),
+            (NodeError::Hurried, false),
+        ] {
+            assert_eq!(error.is_of_a_device(), is_of_a_device, "{error}");
+        }
+    }
 }

@@ -1,8 +1,11 @@
 //! Which of the node's devices are opened: those that can be.
 //!
-//! A device that is not there, or cannot be opened, is left out: the store says whether it can do without.
+//! A device that is not there, or cannot be opened, is left out: the store says whether it can do without. Where it
+//! cannot, the node waits for it, at its next start at the latest: what else runs in its process, and beside it, does
+//! not need the device.
 //!
 //! Invariants:
+//! - a file that was one of the node's devices is never made anew: what was on it may come back;
 //! - a device that another process holds is not left out: the node does not start;
 //! - where one was left out no store is created;
 //! - what the configuration says of a device, and the device does not follow, is told: it is not changed by a start;
@@ -11,6 +14,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use holdfast_api::documents::AwaitedCause;
 use holdfast_disk::{DeviceSpec, Disks, FileSpec, OpenErrorReason, Options, StartError};
 use holdfast_engine::{DeviceStatus, OpenFailure};
 use holdfast_model::{DiskId, Tier};
@@ -20,7 +24,8 @@ use tokio::time::{Instant, sleep};
 use crate::config::{DeviceConfig, NodeConfig};
 use crate::devices::SECTOR_MAX;
 use crate::error::NodeError;
-use crate::paths::Paths;
+use crate::lasting::{Lasting, Tell, span};
+use crate::paths::{Lack, Paths};
 use crate::predecessor::{self, Holder};
 
 /// How long the devices are waited for that the node had when it last ran: those of a machine that starts
@@ -28,6 +33,9 @@ use crate::predecessor::{self, Holder};
 const AWAITED_MAX: Duration = Duration::from_secs(15);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(200);
+/// Between two attempts with a device that has failed and is needed: whoever has mended it does not wait for long, and
+/// the processes that try it do not follow each other at once.
+const RETRY: Duration = Duration::from_secs(60);
 
 /// The devices that could be opened.
 pub(crate) struct Opened {
@@ -60,10 +68,10 @@ pub(crate) fn open(config: &NodeConfig, paths: &mut Paths) -> Result<Opened, Nod
         }
     }
     let disks = loop {
-        match open_disks(config, &found) {
+        match open_disks(config, paths, &found) {
             Ok(disks) => break disks,
             Err(error) => {
-                let place = left_out_by(&error, &found).ok_or(error)?;
+                let place = left_out_by(&error, paths, &found).ok_or(error)?;
                 let (device, error) = place;
                 tracing::error!("goes on without a device, if that can be: {error}");
                 found.remove(device);
@@ -149,24 +157,75 @@ pub(crate) fn blame(error: NodeError, left_out: Option<NodeError>) -> NodeError 
     }
 }
 
-/// Has the next start do without a device that failed when the store was opened, for the store may not need
-/// it.
-pub(crate) fn note_failed(error: &NodeError, directory: &Path) {
-    let NodeError::Store {
-        device: Some(path),
-        failure: OpenFailure::Store(OpenError::DeviceFailed { .. }),
-    } = error
-    else {
-        return;
+/// Has the next start do without a device that failed when the store was opened, for the store may not need it; and wait
+/// for one that it is known to need.
+pub(crate) fn note_ended(error: &NodeError, config: &NodeConfig) {
+    let mut paths = Paths::read(&config.directory);
+    let noted = match (failed(error), lacking(error)) {
+        (Some(path), _) if !paths.is_only(path, &config.devices) => paths.failed(path),
+        (Some(path), _) => paths.need(&config.devices, Some(path)).map(drop),
+        (None, Some((path, lack))) if paths.has(path) => {
+            let failed = (lack == Lack::Failed).then_some(path);
+            paths.need(&config.devices, failed).map(drop)
+        }
+        (None, _) => return,
     };
-    if let Err(error) = Paths::read(directory).failed(path) {
-        tracing::warn!("cannot note that {} failed: {error}", path.display());
+    if let Err(error) = noted {
+        tracing::warn!("cannot note which device failed, or is needed: {error}");
     }
+}
+
+/// The device that failed when the store was opened.
+fn failed(error: &NodeError) -> Option<&Path> {
+    match error {
+        NodeError::Store {
+            device: Some(path),
+            failure: OpenFailure::Store(OpenError::DeviceFailed { .. }),
+        } => Some(path),
+        _ => None,
+    }
+}
+
+/// The device that could not be opened, if that is what is wrong.
+fn lacking(error: &NodeError) -> Option<(&Path, Lack)> {
+    match error {
+        NodeError::NotThere { path } => Some((path, Lack::Missing)),
+        NodeError::Unusable { path } => Some((path, Lack::Failed)),
+        NodeError::Devices(StartError::Open(about)) => match about.reason {
+            OpenErrorReason::Missing => Some((&about.path, Lack::Missing)),
+            OpenErrorReason::Os { .. } => Some((&about.path, Lack::Failed)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Notes that the node waits for a device, if it had the one that could not be opened. Else it is in error.
+pub(crate) fn await_lacking(
+    error: NodeError,
+    config: &NodeConfig,
+    paths: &mut Paths,
+) -> Result<(), NodeError> {
+    let Some((path, lack)) = lacking(&error).filter(|(path, _)| paths.has(path)) else {
+        return Err(error);
+    };
+    let failed = (lack == Lack::Failed).then_some(path);
+    match paths.need(&config.devices, failed) {
+        Ok(true) => {}
+        Ok(false) => return Err(error),
+        // In this process it is known all the same.
+        Err(failed) => tracing::warn!("cannot note that a device is needed: {failed}"),
+    }
+    tracing::error!("waits for a device: {error}");
+    Ok(())
 }
 
 /// Waits until all of these are there that the node had when it last ran, or long enough. Whoever wants to know is
 /// told which is waited for, and that it is over.
-pub(crate) async fn wait_for(awaited: &[PathBuf], mut tell: impl FnMut(Option<&Path>)) {
+pub(crate) async fn wait_for(
+    awaited: &[PathBuf],
+    mut tell: impl FnMut(Option<(&Path, AwaitedCause)>),
+) {
     let until = Instant::now() + AWAITED_MAX;
     let mut told: Option<&Path> = None;
     while let Some(path) = awaited.iter().find(|path| !path.exists()) {
@@ -175,7 +234,7 @@ pub(crate) async fn wait_for(awaited: &[PathBuf], mut tell: impl FnMut(Option<&P
         }
         if told != Some(path) {
             tracing::warn!("waits for {}, which is not there", path.display());
-            tell(Some(path));
+            tell(Some((path, AwaitedCause::Missing)));
             told = Some(path);
         }
         sleep(LOOK).await;
@@ -185,13 +244,58 @@ pub(crate) async fn wait_for(awaited: &[PathBuf], mut tell: impl FnMut(Option<&P
     }
 }
 
-fn open_disks(config: &NodeConfig, found: &[DeviceConfig]) -> Result<Disks, StartError> {
+/// Waits until the store may be opened, for want of some of these it could not be: one that was not there is, however long
+/// that takes, or some time has passed since one failed.
+pub(crate) async fn wait_for_needed(
+    needed: &[(PathBuf, Lack)],
+    mut tell: impl FnMut(Option<(&Path, AwaitedCause)>),
+) {
+    let begun = Instant::now();
+    let is_due = |(path, lack): &(PathBuf, Lack)| match lack {
+        Lack::Missing => path.exists(),
+        Lack::Failed => begun.elapsed() >= RETRY,
+    };
+    let has_failed = |(_, lack): &&(PathBuf, Lack)| *lack == Lack::Failed;
+    let Some((path, lack)) = needed.iter().find(has_failed).or(needed.first()) else {
+        return;
+    };
+    let (cause, what) = match lack {
+        Lack::Missing => (AwaitedCause::Needed, "is not there"),
+        Lack::Failed => (AwaitedCause::Failed, "has failed, and is tried again soon"),
+    };
+    let mut lasting = Lasting::new();
+    while !needed.iter().any(is_due) {
+        tell(Some((path, cause)));
+        if let Some(told) = lasting.goes_on(Instant::now().into_std(), path) {
+            let time = match told {
+                Tell::News => String::new(),
+                Tell::Still(time) => format!("for {} ", span(time)),
+            };
+            let path = path.display();
+            tracing::error!("waits {time}for {path}, which {what}: it cannot start without it");
+        }
+        sleep(LOOK).await;
+    }
+    if let Some(time) = lasting.over(Instant::now().into_std()) {
+        tracing::info!("opens its devices again, after {}", span(time));
+        tell(None);
+    }
+}
+
+fn open_disks(
+    config: &NodeConfig,
+    paths: &Paths,
+    found: &[DeviceConfig],
+) -> Result<Disks, StartError> {
     let spec = |device: &DeviceConfig| DeviceSpec {
         path: device.path.clone(),
-        file: device.file_bytes.map(|size| FileSpec {
-            size,
-            preallocate: device.preallocate,
-        }),
+        file: {
+            let bytes = device.file_bytes.filter(|_| !paths.has(&device.path));
+            bytes.map(|size| FileSpec {
+                size,
+                preallocate: device.preallocate,
+            })
+        },
         // The store says how much it needs, and that it is more than this.
         size_min: u64::from(SECTOR_MAX),
     };
@@ -210,7 +314,11 @@ fn open_disks(config: &NodeConfig, found: &[DeviceConfig]) -> Result<Disks, Star
 }
 
 /// Which device an error is about, if the node may go on without it.
-fn left_out_by(error: &StartError, found: &[DeviceConfig]) -> Option<(usize, NodeError)> {
+fn left_out_by(
+    error: &StartError,
+    paths: &Paths,
+    found: &[DeviceConfig],
+) -> Option<(usize, NodeError)> {
     let StartError::Open(about) = error else {
         return None;
     };
@@ -224,7 +332,12 @@ fn left_out_by(error: &StartError, found: &[DeviceConfig]) -> Option<(usize, Nod
         | OpenErrorReason::Sector { .. } => false,
     };
     let place = found.iter().position(|device| device.path == about.path);
-    Some((place.filter(|_| may_be)?, NodeError::Devices(error.clone())))
+    let path = about.path.clone();
+    let why = match about.reason {
+        OpenErrorReason::Missing if paths.has(&path) => NodeError::NotThere { path },
+        _ => NodeError::Devices(error.clone()),
+    };
+    Some((place.filter(|_| may_be)?, why))
 }
 
 fn holder_of_device(reason: &OpenErrorReason) -> Option<Holder> {
@@ -241,7 +354,7 @@ mod tests {
     use holdfast_engine::{DeviceState, JournalMark};
 
     use super::*;
-    use crate::paths::Place;
+    use crate::paths::{DEVICES_FILE, Noted, Place};
 
     /// A node in `directory` whose first start makes a file for its device.
     fn config(directory: &Path) -> NodeConfig {
@@ -264,13 +377,13 @@ mod tests {
         fs::write(&there, "").unwrap();
         let mut told = Vec::new();
         wait_for(std::slice::from_ref(&there), |path| {
-            told.push(path.map(Path::to_owned));
+            told.push(path.map(|(path, _)| path.to_owned()));
         })
         .await;
         assert_eq!(told, [], "there is nothing to wait for");
         let begun = Instant::now();
         wait_for(&[there, late.clone()], |path| {
-            told.push(path.map(Path::to_owned));
+            told.push(path.map(|(path, _)| path.to_owned()));
         })
         .await;
         assert_eq!(told, [Some(late.clone()), None]);
@@ -284,6 +397,108 @@ mod tests {
         })
         .await;
         assert!(begun.elapsed() < AWAITED_MAX, "it has come");
+    }
+
+    /// Without it the node can do nothing: whatever else it does, it does meanwhile.
+    #[tokio::test(start_paused = true)]
+    async fn a_device_that_is_needed_is_waited_for_until_it_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("device");
+        let (begun, mut told) = (Instant::now(), Vec::new());
+        wait_for_needed(&[(path.clone(), Lack::Missing)], |waits| {
+            told.push(waits.map(|(_, cause)| cause));
+            if begun.elapsed() > 100 * AWAITED_MAX {
+                fs::write(&path, "").unwrap();
+            }
+        })
+        .await;
+        assert!(begun.elapsed() > 100 * AWAITED_MAX, "however long it takes");
+        told.dedup();
+        assert_eq!(told, [Some(AwaitedCause::Needed), None]);
+        // One that has failed is tried again after some time, there or not.
+        let begun = Instant::now();
+        let mut told = Vec::new();
+        wait_for_needed(&[(path, Lack::Failed)], |waits| {
+            told.push(waits.map(|(_, cause)| cause));
+        })
+        .await;
+        assert!(begun.elapsed() >= RETRY && begun.elapsed() < 2 * RETRY);
+        told.dedup();
+        assert_eq!(told, [Some(AwaitedCause::Failed), None]);
+        // Which of several it is, nobody knows: one that comes is tried.
+        let [gone, comes] = ["gone", "comes"].map(|name| directory.path().join(name));
+        let needed = [gone, comes.clone()].map(|path| (path, Lack::Missing));
+        wait_for_needed(&needed, |_| fs::write(&comes, "").unwrap()).await;
+        let begun = Instant::now();
+        wait_for_needed(&[], |_| panic!("there is nothing to wait for")).await;
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+    }
+
+    /// A disk that is not mounted must not become a new, empty file in the directory below it.
+    #[test]
+    fn a_file_that_was_a_device_is_never_made_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = config(directory.path());
+        let file = config.devices[0].path.clone();
+        let mut paths = Paths::read(directory.path());
+        drop(open(&config, &mut paths).unwrap());
+        assert!(file.exists(), "the first start makes it");
+        let place = Place {
+            path: file.clone(),
+            tier: Tier::Flash,
+        };
+        let noted = Noted {
+            number: 0,
+            place,
+            is_absent: false,
+        };
+        paths.note(&[noted]).unwrap();
+        fs::remove_file(&file).unwrap();
+        let mut paths = Paths::read(directory.path());
+        assert_eq!(paths.awaited(), std::slice::from_ref(&file));
+        let error = open(&config, &mut paths).map(drop).unwrap_err();
+        assert!(!file.exists(), "{error}");
+        // It is waited for, in this process and after it.
+        await_lacking(error, &config, &mut paths).unwrap();
+        let needed = [(file.clone(), Lack::Missing)];
+        let paths = Paths::read(directory.path());
+        assert_eq!(paths.needed(&config.devices), needed);
+        // Until an operator says that there is to be a new one.
+        fs::remove_file(directory.path().join(DEVICES_FILE)).unwrap();
+        drop(open(&config, &mut Paths::read(directory.path())).unwrap());
+        assert!(file.exists());
+    }
+
+    /// One that never was the node's is an error in its file.
+    #[test]
+    fn what_a_start_that_failed_is_waited_for_is_what_the_node_had() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = config(directory.path());
+        config.devices[0].file_bytes = None;
+        let mut paths = Paths::read(directory.path());
+        let error = open(&config, &mut paths).map(drop).unwrap_err();
+        let error = await_lacking(error, &config, &mut paths).unwrap_err();
+        assert!(matches!(error, NodeError::Devices(_)), "{error}");
+        note_ended(&error, &config);
+        let needed = || Paths::read(directory.path()).needed(&config.devices);
+        assert_eq!(needed(), []);
+        // The only one that there is: nothing can be done without it.
+        let path = config.devices[0].path.clone();
+        let failed = NodeError::Store {
+            device: Some(path.clone()),
+            failure: OpenFailure::Store(OpenError::DeviceFailed { disk: DiskId(0) }),
+        };
+        note_ended(&failed, &config);
+        assert_eq!(needed(), [(path.clone(), Lack::Failed)]);
+        assert!(Paths::read(directory.path()).take_failed().is_empty());
+        // With another one it is tried without it first.
+        let mut two = config.clone();
+        two.devices.push(DeviceConfig {
+            path: directory.path().join("second"),
+            ..two.devices[0].clone()
+        });
+        note_ended(&failed, &two);
+        assert!(Paths::read(directory.path()).take_failed().contains(&path));
     }
 
     /// Neither is changed by a start, and whoever changed it should not believe so.

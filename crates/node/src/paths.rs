@@ -5,6 +5,7 @@
 //! that have left.
 //!
 //! Invariants:
+//! - a device that is in the file is never made anew: who wants that removes the file;
 //! - a device is in the file before the store has it, and is taken out only when the store has it no more;
 //! - whatever the file holds, nothing is done with a device because of it but that it is looked at: the
 //!   store decides which are its own.
@@ -39,8 +40,20 @@ struct Content {
     /// What was drawn for those that were to be added, and are not the store's yet. When that is done once more
     /// it is the same, by which what was left there is known.
     ids: BTreeMap<PathBuf, String>,
+    /// Those for want of which the store could not be opened, all of them or one: they are waited for.
+    needed: BTreeMap<PathBuf, Lack>,
     /// Where each was when it was last there, by its number.
     numbers: BTreeMap<String, Place>,
+}
+
+/// Why a device could not be used that is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Lack {
+    /// It was not there.
+    Missing,
+    /// It failed when the store was opened.
+    Failed,
 }
 
 /// A device of the store.
@@ -145,17 +158,57 @@ impl Paths {
             .collect()
     }
 
-    /// The devices that were there when the node last ran: files that are made if they are not are not
-    /// waited for.
-    pub(crate) fn awaited(&self, configured: &[DeviceConfig]) -> Vec<PathBuf> {
-        let is_made = |path: &Path| {
-            let mut made = configured.iter().filter(|it| it.file_bytes.is_some());
-            made.any(|device| device.path == path)
-        };
+    /// The devices that were there when the node last ran.
+    pub(crate) fn awaited(&self) -> Vec<PathBuf> {
         let had = self.content.numbers.values().map(|place| &place.path);
-        had.filter(|path| !self.content.absent.contains(*path) && !is_made(path))
+        had.filter(|path| !self.content.absent.contains(*path))
             .cloned()
             .collect()
+    }
+
+    /// Whether a device is one of the store's, or was when that was last noted.
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        let numbered = self.content.numbers.values().map(|place| &*place.path);
+        numbered.chain(self.later()).any(|had| had == path)
+    }
+
+    /// Whether there is no other device to be opened.
+    pub(crate) fn is_only(&self, path: &Path, configured: &[DeviceConfig]) -> bool {
+        self.wanted(configured).all(|wanted| wanted == path)
+    }
+
+    /// Those of the devices to be opened for want of which the store could not be.
+    pub(crate) fn needed(&self, configured: &[DeviceConfig]) -> Vec<(PathBuf, Lack)> {
+        let needed = self.content.needed.iter();
+        let needed = needed.filter(|(path, _)| self.wanted(configured).any(|it| it == *path));
+        needed.map(|(path, lack)| (path.clone(), *lack)).collect()
+    }
+
+    fn wanted<'a>(&'a self, configured: &'a [DeviceConfig]) -> impl Iterator<Item = &'a Path> {
+        let configured = configured.iter().map(|device| &*device.path);
+        let configured = configured.filter(|path| !self.content.removed.contains(*path));
+        configured.chain(self.later())
+    }
+
+    /// The store could not be opened without one of those that are not there, or this one that failed. That is so until it
+    /// has been opened. Those that it was used without are not needed. Whether there is any that is.
+    ///
+    /// # Errors
+    /// The file cannot be written: the next start does not know.
+    pub(crate) fn need(
+        &mut self,
+        configured: &[DeviceConfig],
+        failed: Option<&Path>,
+    ) -> io::Result<bool> {
+        let missing = self.wanted(configured).filter(|path| {
+            self.has(path) && !self.content.absent.contains(*path) && !path.exists()
+        });
+        let missing = missing.map(|path| (path.to_owned(), Lack::Missing));
+        let failed = failed.map(|path| (path.to_owned(), Lack::Failed));
+        let needed: BTreeMap<PathBuf, Lack> = missing.chain(failed).collect();
+        let is_any = !needed.is_empty();
+        self.content.needed = needed;
+        self.write().map(|()| is_any)
     }
 
     /// A device failed when the store was opened.
@@ -229,6 +282,7 @@ impl Paths {
         let has = |path: &Path| keeps_all || named().any(|noted| noted.place.path == path);
         self.adding.retain(|path| !has(path));
         let mut content = self.content.clone();
+        content.needed.clear();
         content
             .devices
             .retain(|place| has(&place.path) || self.adding.contains(&place.path));
@@ -357,6 +411,38 @@ mod tests {
         paths.note(&[noted(0, &a), noted(2, &c)]).unwrap();
         fs::remove_file(&c).unwrap();
         assert_eq!(chosen(&Paths::read(directory.path()), &toml), [a, b]);
+    }
+
+    #[test]
+    fn what_is_needed_is_so_until_the_store_has_been_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| directory.path().join(name));
+        let toml = [&a, &b, &c, &d].map(|path| configured(path));
+        let mut paths = Paths::read(directory.path());
+        assert!(!paths.has(&a), "it never ran");
+        assert!(!paths.need(&toml, None).unwrap(), "that it had none of");
+        let dead = Noted {
+            is_absent: true,
+            ..noted(2, &c)
+        };
+        let all = [noted(0, &a), noted(1, &b), dead, noted(3, &d)];
+        paths.note(&all).unwrap();
+        fs::write(&b, "").unwrap();
+        assert!(paths.need(&toml, Some(&b)).unwrap());
+        let mut paths = Paths::read(directory.path());
+        assert!(paths.has(&a) && paths.has(&b));
+        // Not without which it was used before.
+        let needed = [
+            (a, Lack::Missing),
+            (b.clone(), Lack::Failed),
+            (d, Lack::Missing),
+        ];
+        assert_eq!(paths.needed(&toml), needed);
+        // Others were given in the place of some.
+        assert_eq!(paths.needed(&toml[1..3]), needed[1..2]);
+        assert!(paths.is_only(&b, &toml[1..2]) && !paths.is_only(&b, &toml));
+        paths.note(&all).unwrap();
+        assert_eq!(Paths::read(directory.path()).needed(&toml), []);
     }
 
     #[test]

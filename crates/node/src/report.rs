@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use holdfast_api::documents::{
-    JournalScrubs, ListedMember, LocalCondition, LocalJoining, LocalLacking, LocalMember,
-    LocalMetadata, LocalReport, LocalScrub, LocalSlice, LocalStall, LocalSync, LocalVolume,
-    MemberState, Rejected, ReplicaCondition, Room,
+    AwaitedCause, JournalScrubs, ListedMember, LocalCondition, LocalJoining, LocalLacking,
+    LocalMember, LocalMetadata, LocalReport, LocalScrub, LocalSlice, LocalStall, LocalSync,
+    LocalVolume, MemberState, Rejected, ReplicaCondition, Room,
 };
 use holdfast_engine::{
     Checked, Condition, NodeStatus, Rejection, ReplicaStatus, Usage, VolumeStatus,
@@ -35,7 +35,7 @@ pub(crate) struct Reporter {
     /// Where absent devices were.
     known: BTreeMap<u16, Place>,
     /// The device that is waited for before they are opened.
-    awaited: Option<String>,
+    awaited: Option<(String, AwaitedCause)>,
     /// How it stands with the metadata, once there is a client of it.
     metadata: Option<watch::Receiver<Status>>,
     /// Since when there has been no connection with it, if there is none.
@@ -74,9 +74,12 @@ impl Reporter {
         }
     }
 
-    /// This device is waited for before the devices are opened, or none any more.
-    pub(crate) fn waits_for(&mut self, device: Option<&Path>) {
-        self.awaited = device.map(|path| path.display().to_string());
+    /// This device is waited for before the devices are opened, or none any more. Whether that is another one.
+    pub(crate) fn waits_for(&mut self, device: Option<(&Path, AwaitedCause)>) -> bool {
+        let awaited = device.map(|(path, cause)| (path.display().to_string(), cause));
+        let is_other = awaited != self.awaited;
+        self.awaited = awaited;
+        is_other
     }
 
     /// The node is registered, with these devices: this is which start of theirs it is.
@@ -109,7 +112,8 @@ impl Reporter {
             process: std::process::id(),
             number: self.made,
             open: status.open,
-            awaited_device: self.awaited.clone(),
+            awaited_device: self.awaited.as_ref().map(|(path, _)| path.clone()),
+            awaited_cause: self.awaited.as_ref().map(|(_, cause)| *cause),
             room: room(&status.usage),
             volumes: status.volumes.iter().map(volume).collect(),
             slices: status.replicas.iter().map(|it| self.slice(it)).collect(),

@@ -4,9 +4,10 @@
 //! which a person would mend it.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use holdfast_api::Api;
+use holdfast_api::documents::AwaitedCause;
 use holdfast_disk::Disks;
 use holdfast_engine::{Engine, EngineConfig, HOLD, NodeStatus, Output, TAKEOVERS_MAX};
 use holdfast_iscsi::target::Limits;
@@ -20,14 +21,14 @@ use tokio::time::Instant;
 use tracing::Level;
 
 use crate::config::{DeviceConfig, LogConfig, NodeConfig};
-use crate::devices;
+use crate::devices::{self, DeviceDesk};
 use crate::directory::{ClaimError, Directory};
 use crate::error::NodeError;
 use crate::etcd::Supervisor;
 use crate::logging::{self, Log};
 use crate::machine;
 use crate::member;
-use crate::opening;
+use crate::opening::{self, Opened};
 use crate::paths::Paths;
 use crate::predecessor;
 use crate::reactor::{Names, Reactor};
@@ -67,13 +68,19 @@ pub fn run<A: Api>(
     }
     // It outlives the node's own part, which needs it to end cleanly.
     let supervisor = plan.map(Supervisor::start).transpose();
-    let ended = match supervisor {
-        Ok(_supervisor) => run_logged(config, make_api),
-        Err(error) => Err(error.into()),
+    let (supervisor, ended) = match supervisor {
+        Ok(supervisor) => (supervisor, run_logged(config, make_api)),
+        Err(error) => (None, Err(error.into())),
     };
     match &ended {
         Ok(()) => tracing::info!("stopped"),
         Err(error) => tracing::error!("{error}"),
+    }
+    if let Some(supervisor) = supervisor
+        && ended.as_ref().is_err_and(NodeError::is_of_a_device)
+    {
+        tracing::info!("etcd, which needs no device, runs on, and the next start has it");
+        supervisor.leave();
     }
     ended
 }
@@ -111,8 +118,9 @@ fn run_logged<A: Api>(
     // A name that is being looked up may take long, and nobody waits for it any more.
     runtime.shutdown_background();
     ended.map_err(|error| {
-        opening::note_failed(&error, &config.directory);
-        opening::blame(error, left_out)
+        let error = opening::blame(error, left_out);
+        opening::note_ended(&error, config);
+        error
     })
 }
 
@@ -127,24 +135,24 @@ async fn serve<A: Api>(
 ) -> Result<(), NodeError> {
     let mut signals = Signals::listen()?;
     let paths = Paths::read(&config.directory);
-    let awaited = paths.awaited(&config.devices);
+    let awaited = paths.awaited();
     let mut reporter = Reporter::new(config, paths.known());
     let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
     let (desk, orders) = devices::desk(paths, told.clone());
     let services = Services::start(config, api, told, desk.clone(), make_api)?;
     reporter.follow(services.metadata, services.members);
-    let tell = |device: Option<&Path>| {
-        reporter.waits_for(device);
-        report.send_replace(reporter.report(&NodeStatus::default(), &[]));
+    let tell = |device: Option<(&Path, AwaitedCause)>| {
+        if reporter.waits_for(device) {
+            report.send_replace(reporter.report(&NodeStatus::default(), &[]));
+        }
     };
-    tokio::select! {
-        () = opening::wait_for(&awaited, tell) => {}
+    let opened = tokio::select! {
+        opened = open(config, &desk, &awaited, tell) => opened?,
         () = signals.next() => {
             tracing::info!("stopping");
             return Ok(());
         }
-    }
-    let opened = opening::open(config, &mut desk.paths())?;
+    };
     *left_out = opened.left_out;
     let (disks, found) = (opened.disks, opened.found);
     let mut out = Output::default();
@@ -176,6 +184,29 @@ async fn serve<A: Api>(
     // The threads of the services end with this.
     drop(services.stop);
     ended
+}
+
+/// Opens the devices, when those are there that the node had: those without which it can do nothing, however long that
+/// takes, and the others, or some time has passed. `tell` is told which is waited for.
+async fn open(
+    config: &NodeConfig,
+    desk: &DeviceDesk,
+    awaited: &[PathBuf],
+    mut tell: impl FnMut(Option<(&Path, AwaitedCause)>),
+) -> Result<Opened, NodeError> {
+    let mut awaited = Some(awaited);
+    loop {
+        let needed = desk.paths().needed(&config.devices);
+        opening::wait_for_needed(&needed, &mut tell).await;
+        if let Some(awaited) = awaited.take() {
+            opening::wait_for(awaited, &mut tell).await;
+        }
+        let mut paths = desk.paths();
+        match opening::open(config, &mut paths) {
+            Ok(opened) => return Ok(opened),
+            Err(error) => opening::await_lacking(error, config, &mut paths)?,
+        }
+    }
 }
 
 fn bind(key: &'static str, address: SocketAddr) -> Result<Listener, NodeError> {

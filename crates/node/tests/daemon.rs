@@ -3,10 +3,12 @@
 
 mod support;
 
+use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::ExitCode;
 
+use holdfast_api::documents::AwaitedCause;
 use holdfast_model::Policy;
 use holdfast_node::config::NodeConfig;
 use holdfast_node::{directory, run};
@@ -164,7 +166,7 @@ fn devices_that_cannot_be_used_are_named() {
     let mut small = good.clone();
     small.devices[0].file_bytes = Some(16 << 20);
     refused(&small, "are needed");
-    std::fs::remove_file(&small.devices[0].path).unwrap();
+    fs::remove_file(&small.devices[0].path).unwrap();
     let mut missing = good.clone();
     missing.devices[0].file_bytes = None;
     refused(&missing, "does not exist");
@@ -176,8 +178,49 @@ fn devices_that_cannot_be_used_are_named() {
     node.signal(Signal::TERM);
     node.ended();
     refused(&other, "belongs to");
-    std::fs::write(&good.devices[0].path, vec![0xA5; 64 << 20]).unwrap();
+    fs::write(&good.devices[0].path, vec![0xA5; 64 << 20]).unwrap();
     refused(&good, "holds");
+}
+
+/// Its process goes on meanwhile, and what it runs beside itself; and a file that had data is not replaced by an empty one.
+#[test]
+fn it_waits_for_its_only_device_and_never_makes_it_anew() {
+    let bench = Bench::new();
+    let config = bench.config(1);
+    let mut node = bench.start(&config, 0);
+    let noted = config.directory.join(holdfast_node::DEVICES_FILE);
+    bench.wait_for("its device to be noted", || noted.exists().then_some(()));
+    node.signal(Signal::TERM);
+    assert!(node.ended().success());
+    let before = bench.inventory().nodes[&config.node].clone();
+    let device = &config.devices[0].path;
+    let aside = device.with_extension("aside");
+    fs::rename(device, &aside).unwrap();
+
+    let mut node = Node::spawn(bench.folder.path(), &config);
+    bench.wait_for("it to say that it needs the device", || {
+        let report = bench.report(&config)?;
+        (report.awaited_cause == Some(AwaitedCause::Needed)).then(|| {
+            assert_eq!(report.awaited_device, Some(device.display().to_string()));
+            assert!(!report.open);
+        })
+    });
+    assert!(!device.exists());
+    // So it does at once when it is started again.
+    node.signal(Signal::TERM);
+    assert!(node.ended().success(), "{}", node.logged());
+    let node = Node::spawn(bench.folder.path(), &config);
+    let cause = bench.wait_for("it to say what it waits for", || {
+        let report = bench.report(&config)?;
+        report.awaited_cause.filter(|_| report.process == node.id())
+    });
+    assert_eq!(cause, AwaitedCause::Needed, "it remembers");
+    fs::rename(&aside, device).unwrap();
+    let back = bench.wait_for("it to open its device", || {
+        let record = bench.inventory().nodes[&config.node].clone();
+        (record.incarnation > before.incarnation).then_some(record)
+    });
+    assert_eq!(back.store, before.store);
 }
 
 #[test]

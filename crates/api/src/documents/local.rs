@@ -17,6 +17,21 @@ pub struct Rejected {
     pub remedies: Vec<String>,
 }
 
+/// Why a node waits for a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AwaitedCause {
+    /// It is not there, and was when the node last ran: the node starts without it soon, if it can.
+    Missing,
+    /// It is not there, and the node cannot start without it: it is waited for until it comes.
+    Needed,
+    /// It failed, and the node cannot start without it: it is tried again and again.
+    Failed,
+    /// What this version does not know.
+    #[serde(other)]
+    Other,
+}
+
 /// What one node knows by itself, from which any node makes the documents about volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LocalReport {
@@ -39,6 +54,9 @@ pub struct LocalReport {
     /// The device that it waits for before it opens them, if one is not there that it had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaited_device: Option<String>,
+    /// Why it waits for that device; null where it waits for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaited_cause: Option<AwaitedCause>,
     /// The room on its devices; nothing while they are not open.
     pub room: Room,
     /// The volumes that its portal knows.

@@ -1,6 +1,6 @@
 //! Nodes on which nothing can be relied, in words: what is the matter, what is waited for, and what helps.
 
-use holdfast_api::documents::Remedy;
+use holdfast_api::documents::{AwaitedCause, Remedy};
 
 use super::explain::{remedy, start};
 use crate::reports::Absence;
@@ -9,7 +9,14 @@ use crate::reports::Absence;
 pub(super) fn words(absence: &Absence) -> String {
     match absence {
         Absence::Down => "does not answer".to_owned(),
-        Absence::Awaits(device) => format!("waits for its device {device}, which is not there"),
+        Absence::Awaits(device, cause) => {
+            let which = match cause {
+                AwaitedCause::Missing | AwaitedCause::Other => "is not there",
+                AwaitedCause::Needed => "is not there, and can do nothing without it",
+                AwaitedCause::Failed => "has failed, and can do nothing without it",
+            };
+            format!("waits for its device {device}, which {which}")
+        }
         Absence::Shut => "has not opened its devices, or they have failed".to_owned(),
         Absence::Unregistered => "has not registered since it started".to_owned(),
     }
@@ -19,24 +26,46 @@ pub(super) fn words(absence: &Absence) -> String {
 pub(super) fn waits_for(absence: &Absence, node: &str) -> String {
     match absence {
         Absence::Down => format!("{node} to come back"),
-        Absence::Awaits(device) => format!("{device} of {node} to be there"),
+        Absence::Awaits(device, AwaitedCause::Failed) => format!("{device} of {node} to work"),
+        Absence::Awaits(device, _) => format!("{device} of {node} to be there"),
         Absence::Shut => format!("{node} to open its devices"),
         Absence::Unregistered => format!("{node} to register"),
     }
 }
 
-/// What an operator may do.
-pub(super) fn helps(absence: &Absence, node: &str) -> Remedy {
-    match absence {
+/// What an operator may do: one of these.
+pub(super) fn helps(absence: &Absence, node: &str) -> Vec<Remedy> {
+    vec![match absence {
         Absence::Down => start(node),
-        Absence::Awaits(device) => remedy(format!(
-            "see that {device} is there: a cable, a controller, a driver; {node} starts without it soon, if it can"
-        )),
+        Absence::Awaits(device, cause) => return device_helps(device, *cause, node),
         Absence::Shut => remedy(format!(
             "look into the log of {node} for what is wrong with its devices"
         )),
         Absence::Unregistered => remedy(format!(
             "look at the way from {node} to the metadata, and whether that takes changes; its log tells what it tries"
         )),
-    }
+    }]
+}
+
+fn device_helps(device: &str, cause: AwaitedCause, node: &str) -> Vec<Remedy> {
+    let is_there = format!("see that {device} is there: a cable, a controller, a driver");
+    let see = match cause {
+        AwaitedCause::Missing | AwaitedCause::Other => {
+            return vec![remedy(format!(
+                "{is_there}; {node} starts without it soon, if it can"
+            ))];
+        }
+        AwaitedCause::Needed => is_there,
+        AwaitedCause::Failed => format!(
+            "see that {device} works: its log, and the kernel's (`dmesg`), tell how it failed, and it is tried again each \
+             minute"
+        ),
+    };
+    vec![
+        remedy(format!("{see}; {node} goes on by itself then")),
+        remedy(format!(
+            "if it is lost for good, give {node} blank devices, and it is filled by others: \"When one is dead\" in \
+             docs/deployment.md"
+        )),
+    ]
 }

@@ -345,7 +345,7 @@ fn remedies(inventory: &Inventory, reports: &Reports, cause: &Cause) -> Vec<Reme
                 let absence = reports.absence(*node).unwrap_or(Absence::Down);
                 absence::helps(&absence, &name(inventory, *node))
             };
-            lost.iter().map(helps).collect()
+            lost.iter().flat_map(helps).collect()
         }
         Cause::BadBlocks {
             is_mended: true, ..
@@ -362,12 +362,10 @@ fn remedies(inventory: &Inventory, reports: &Reports, cause: &Cause) -> Vec<Reme
             "start nodes that are down and may have the blocks; else write them anew from the hosts: \
              reading one of them is a MEDIUM ERROR with its address until then",
         )],
-        Cause::Silent { node, absence } => {
-            vec![absence::helps(absence, &name(inventory, *node))]
-        }
+        Cause::Silent { node, absence } => absence::helps(absence, &name(inventory, *node)),
         // It is there, and what it lacks is mended with it.
         Cause::Down { node, absence, .. } if *absence != Absence::Down => {
-            vec![absence::helps(absence, &name(inventory, *node))]
+            absence::helps(absence, &name(inventory, *node))
         }
         Cause::Down { node, prospect, .. } => {
             let delay = inventory.settings.record.repair_delay_seconds;

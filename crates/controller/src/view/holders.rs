@@ -149,7 +149,7 @@ pub(crate) fn remedies(inventory: &Inventory, holders: &[(NodeId, Holder)]) -> V
     for (node, holder) in holders {
         let node = name(inventory, *node);
         match holder {
-            Holder::Absent(absence) => remedies.push(absence::helps(absence, &node)),
+            Holder::Absent(absence) => remedies.extend(absence::helps(absence, &node)),
             Holder::Astray(LocalMetadata::Behind) => {
                 remedies.extend(node_findings::metadata_back(&node));
             }

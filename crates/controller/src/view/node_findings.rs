@@ -147,7 +147,7 @@ fn absent(absence: &Absence, name: &str) -> Finding {
     };
     Finding {
         waits_for: vec![wait(absence::waits_for(absence, name))],
-        remedies: vec![absence::helps(absence, name)],
+        remedies: absence::helps(absence, name),
         ..finding(kind, format!("it {}", absence::words(absence)))
     }
 }

@@ -4,6 +4,7 @@
 //! - a process is looked at before it is killed, so that its memory counts too.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use serde_json::Value;
 use super::plan::{Action, Damage};
 use super::{Thrasher, say};
 use crate::damage::Device;
-use crate::machines::{DIRECTORY_BYTES, name};
+use crate::machines::{DIRECTORY_BYTES, Machines, name};
 use crate::{cli, world};
 
 /// Between two looks at the processes while nothing happens.
@@ -60,7 +61,7 @@ impl Thrasher<'_> {
             Action::Free(place) => {
                 world::resize_memory(&machines.directory(place), DIRECTORY_BYTES)
             }
-            Action::Damage(place, how, seed) => damage(&machines.device(place), how, seed),
+            Action::Damage(place, how, seed) => damage(machines, place, how, seed),
         }
     }
 
@@ -84,15 +85,24 @@ fn fill(directory: &Path) -> Result<()> {
     world::resize_memory(directory, used + LEFT_BYTES)
 }
 
-fn damage(path: &Path, how: Damage, seed: u64) -> Result<()> {
+fn damage(machines: &Machines, place: usize, how: Damage, seed: u64) -> Result<()> {
+    let path = &machines.device(place);
     match how {
         Damage::Pages => spoil_pages(&Device::at_rest(path)?, seed),
         Damage::Journal => {
             Device::at_rest(path)?.spoil_journal(JOURNAL_STRIDE)?;
             Ok(())
         }
-        // Its node makes a new one.
-        Damage::Replaced => fs::remove_file(path).context("remove a device"),
+        // Its node makes a new one: an operator says that it is to have one.
+        Damage::Replaced => {
+            fs::remove_file(path).context("remove a device")?;
+            let noted = machines.directory(place).join("devices.toml");
+            match fs::remove_file(noted) {
+                // It has not noted them yet.
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+                removed => removed.context("have the node forget its devices"),
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The cluster is no better than anything that there is to know of it.
 
 use holdfast_api::documents::{
-    Device, DeviceState, DeviceTier, FindingKind, LocalMetadata, Rejected,
+    AwaitedCause, Device, DeviceState, DeviceTier, FindingKind, LocalMetadata, Rejected,
 };
 
 use super::*;
@@ -55,6 +55,17 @@ fn what_is_wrong_with_a_node_makes_the_cluster_worse_and_is_told() {
         report.awaited_device = Some("/dev/sdc".to_owned());
     });
     let awaited = "error: node n3: it waits for its device /dev/sdc, which is not there";
+    let waits_because = |cause| {
+        third(|report| {
+            report.open = false;
+            report.awaited_device = Some("/dev/sdc".to_owned());
+            report.awaited_cause = Some(cause);
+        })
+    };
+    let needs = waits_because(AwaitedCause::Needed);
+    let needed = "error: node n3: it waits for its device /dev/sdc, which is not there, and can do nothing without it";
+    let failed = waits_because(AwaitedCause::Failed);
+    let fails = "error: node n3: it waits for its device /dev/sdc, which has failed, and can do nothing without it";
     let unreached = third(|report| report.metadata = LocalMetadata::Unreached);
     let metadata = "error: node n3: it does not reach the metadata";
     let behind = third(|report| {
@@ -67,6 +78,8 @@ fn what_is_wrong_with_a_node_makes_the_cluster_worse_and_is_told() {
     for (status, told) in [
         (missing, device),
         (waits, awaited),
+        (needs, needed),
+        (failed, fails),
         (unreached, metadata),
         (behind, disbelieved),
         (full, "error: metadata: is full:"),
