@@ -45,7 +45,8 @@ pub(crate) fn unread(error: MetadataError) -> Problem {
         )
         .hint(
             "nodes go on serving their volumes meanwhile; start what keeps the metadata: of etcd's members, on nodes and \
-             witnesses, more than half have to be up (a demo's store is in `holdfast demo` itself)",
+             witnesses, more than half have to be up (a demo's store is in `holdfast demo` itself); where the data of so many is \
+             lost for good: \"When the metadata is lost for good\" in docs/deployment.md",
         ),
         other => metadata(other),
     }
@@ -76,7 +77,8 @@ pub(crate) fn no_cluster(own: Option<&LocalReport>, has_seen_it: bool) -> Proble
     );
     Problem::new(ProblemKind::Unavailable, detail).hint(
         "look at the addresses of the metadata in the configuration, and bring the right one back; if it is lost for good, \
-         `holdfast recover` makes it again from the nodes' devices (docs/deployment.md). Start no node without data until \
+         `holdfast recover` makes it again from the nodes' devices (\"When the metadata is lost for good\" in \
+         docs/deployment.md). Start no node without data until \
          then: it would make a new cluster there",
     )
 }
