@@ -209,16 +209,14 @@ impl fmt::Display for Alert {
     }
 }
 
-/// Whether a node answers, and can be relied on.
+/// Whether a node can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "lowercase")]
 pub enum NodeState {
     /// It answers, its devices are open, and it is registered.
     Up,
-    /// It answers, and nothing that it holds can be relied on: it waits for a device, or its devices are not open yet, or
-    /// have failed, or it has not registered since it started.
-    NotReady,
-    /// It does not answer.
+    /// It does not answer, or nothing that it holds can be relied on: it waits for a device, or its devices are not open
+    /// yet, or have failed, or it has not registered since it started.
     Down,
 }
 
@@ -229,8 +227,11 @@ pub struct Node {
     pub name: String,
     /// Its number.
     pub node: u16,
-    /// Whether it answers, and can be relied on.
+    /// Whether it can be relied on.
     pub state: NodeState,
+    /// Whether it answers, also if it is down otherwise.
+    #[serde(default)]
+    pub answers: bool,
     /// The device that it waits for before it opens its devices; null if it waits for none.
     #[serde(default)]
     pub awaited_device: Option<String>,

@@ -46,6 +46,7 @@ impl Remembering {
             name: name.to_owned(),
             node: 4,
             state: NodeState::Up,
+            answers: true,
             awaited_device: None,
             portal: String::new(),
             api: String::new(),

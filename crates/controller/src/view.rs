@@ -214,9 +214,9 @@ fn node_document(
         node: node.0,
         state: match &absence {
             None => NodeState::Up,
-            Some(Absence::Down) => NodeState::Down,
-            Some(_) => NodeState::NotReady,
+            Some(_) => NodeState::Down,
         },
+        answers: reports.is_up(node),
         awaited_device: match absence {
             Some(Absence::Awaits(device, _)) => Some(device),
             _ => None,

@@ -219,13 +219,13 @@ fn text(list: &NodeList) -> String {
 pub(crate) fn state(node: &Node) -> String {
     match (node.state, &node.awaited_device) {
         (NodeState::Up, _) => "up".to_owned(),
-        (NodeState::Down, _) => "down".to_owned(),
-        (NodeState::NotReady, Some(device)) => format!("waiting for device {device}"),
+        (NodeState::Down, _) if !node.answers => "down".to_owned(),
+        (NodeState::Down, Some(device)) => format!("waiting for device {device}"),
         // There is no room before they are.
-        (NodeState::NotReady, None) if node.room.is_some_and(|room| room.bytes == 0) => {
+        (NodeState::Down, None) if node.room.is_some_and(|room| room.bytes == 0) => {
             "devices not open".to_owned()
         }
-        (NodeState::NotReady, None) => "not ready".to_owned(),
+        (NodeState::Down, None) => "not ready".to_owned(),
     }
 }
 
@@ -246,6 +246,7 @@ pub(crate) mod tests {
             name: "n1".to_owned(),
             node: 1,
             state: NodeState::Up,
+            answers: true,
             awaited_device: None,
             portal: "h:1".to_owned(),
             api: "http://h:2".to_owned(),
@@ -283,7 +284,7 @@ pub(crate) mod tests {
         let told = listed(NodeStanding::Active, 0);
         assert!(!told.contains("drain"), "{told}");
         let mut shut = node(NodeStanding::Active, 1);
-        (shut.state, shut.room) = (NodeState::NotReady, Some(Room::default()));
+        (shut.state, shut.room) = (NodeState::Down, Some(Room::default()));
         let waits = Node {
             awaited_device: Some("/dev/sdc".to_owned()),
             ..shut.clone()

@@ -222,7 +222,7 @@ fn a_node_that_waits_for_a_device_is_not_up_and_the_device_is_what_helps() {
     };
     assert_eq!(status(&inventory, &reports).nodes, counts);
     let node = nodes(&inventory, &reports).nodes.remove(1);
-    assert_eq!(node.state, NodeState::NotReady);
+    assert_eq!((node.state, node.answers), (NodeState::Down, true));
     assert_eq!(node.awaited_device.as_deref(), Some("/dev/sdc"));
     let explained = explain(&inventory, &reports);
     let findings = [
