@@ -103,6 +103,9 @@ pub struct NodeCounts {
     /// Those that answer otherwise.
     #[serde(default)]
     pub not_ready: u32,
+    /// Those that are in maintenance, whether they answer or not.
+    #[serde(default)]
+    pub in_maintenance: u32,
 }
 
 /// Volumes, counted.

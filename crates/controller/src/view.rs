@@ -84,6 +84,7 @@ fn nodes_up(inventory: &Inventory, reports: &Reports) -> (NodeCounts, Room) {
             continue;
         }
         nodes.total += 1;
+        nodes.in_maintenance += u32::from(standing == NodeStanding::Maintenance);
         nodes.up += u32::from(reports.is_open(*node));
         nodes.not_ready += u32::from(reports.is_up(*node) && !reports.is_open(*node));
         if let Some(room) = reports.room(*node) {

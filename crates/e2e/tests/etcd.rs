@@ -134,6 +134,14 @@ fn hosts_notice_nothing_of_an_etcd_that_is_away() {
             let mut lines = said.lines();
             Ok(lines.any(|line| line.starts_with("n1 (asked)") && line.contains("not reached")))
         })?;
+        let said = cli::run(&["--api", &own, "--json", "status"])?;
+        let document: Value = serde_json::from_slice(&said.stdout)?;
+        let nodes = document["known"]["nodes"].as_array();
+        let is_told = nodes.is_some_and(|nodes| nodes.len() == 3) && document["error"].is_object();
+        ensure!(is_told && !said.status.success(), "{document}");
+        let said = cli::run(&["--api", &own, "status", "--explain"])?;
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        ensure!(said.contains("n1 (asked)"), "{said}");
         demo.thaw_etcd()?;
         load.run_for(Duration::from_secs(3))?;
         nothing_happened(demo, &load.report(), &epochs)?;

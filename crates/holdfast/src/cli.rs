@@ -82,6 +82,9 @@ pub(crate) enum Command {
         config: PathBuf,
     },
     /// Tell how the cluster is
+    ///
+    /// The command succeeds when the cluster has told, however it is; `health` in the output of --json is what to ask for.
+    /// It fails when nobody answers, or the metadata cannot be read.
     Status {
         /// For every volume that is not healthy: what is wrong, what is waited for, and what you may do
         #[arg(long)]

@@ -152,6 +152,7 @@ fn a_healthy_volume_is_told_once_whatever_its_copies() {
         total: 3,
         up: 3,
         not_ready: 0,
+        in_maintenance: 0,
     };
     assert_eq!(cluster.nodes, counts);
     assert_eq!(cluster.volumes.healthy, 1);

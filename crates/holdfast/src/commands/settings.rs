@@ -42,12 +42,12 @@ fn text(settings: &Settings) -> String {
     } = settings;
     let interval = match scrub_interval_seconds {
         0 => "never".to_owned(),
-        seconds => format!("{seconds}s"),
+        seconds => time(*seconds),
     };
     let rows = [
         [
             "repair-delay",
-            &format!("{repair_delay_seconds}s"),
+            &time(*repair_delay_seconds),
             "until the replicas of a silent node are rebuilt elsewhere",
         ],
         [
@@ -82,6 +82,16 @@ fn text(settings: &Settings) -> String {
     )
 }
 
+/// A time as it may be given: exact, in the largest unit that makes it whole.
+fn time(seconds: u64) -> String {
+    let units = [(24 * 60 * 60, "d"), (60 * 60, "h"), (60, "m")];
+    let whole = |(unit, _): &(u64, &str)| seconds > 0 && seconds.is_multiple_of(*unit);
+    match units.into_iter().find(whole) {
+        Some((unit, letter)) => format!("{}{letter}", seconds / unit),
+        None => format!("{seconds}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,7 +107,7 @@ mod tests {
             scrub_rate: 8 << 20,
         });
         for line in [
-            "repair-delay         1800s     until",
+            "repair-delay         30m       until",
             "rebalance            off       whether",
             "background-slowdown  25%       how",
             "background-floor     64 MiB/s  what",
@@ -105,6 +115,19 @@ mod tests {
             "scrub-rate           8 MiB/s   what",
         ] {
             assert!(shown.contains(line), "{shown}");
+        }
+    }
+
+    #[test]
+    fn times_are_exact_and_read_as_they_are_shown() {
+        for (seconds, shown) in [
+            (0, "0s"),
+            (90, "90s"),
+            (3600, "1h"),
+            (5400, "90m"),
+            (604_800, "7d"),
+        ] {
+            assert_eq!(time(seconds), shown);
         }
     }
 }

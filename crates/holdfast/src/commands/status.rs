@@ -151,14 +151,15 @@ fn text(status: &Status) -> String {
         ..
     } = status;
     let mut text = format!("cluster  {cluster}\nhealth   {}\n", health.as_str());
-    let not_ready = match nodes.not_ready {
-        0 => String::new(),
-        count => format!(", {count} not ready"),
-    };
-    text.push_str(&format!(
-        "nodes    {} of {} up{not_ready}\n",
-        nodes.up, nodes.total
-    ));
+    text.push_str(&format!("nodes    {} of {} up", nodes.up, nodes.total));
+    let others = [
+        ("not ready", nodes.not_ready),
+        ("in maintenance", nodes.in_maintenance),
+    ];
+    for (what, count) in others.into_iter().filter(|(_, count)| *count > 0) {
+        text.push_str(&format!(", {count} {what}"));
+    }
+    text.push('\n');
     if let Some(members) = metadata_members {
         let (up, total) = (members.up, members.total);
         text.push_str(&format!(

@@ -219,6 +219,7 @@ fn a_node_that_waits_for_a_device_is_not_up_and_the_device_is_what_helps() {
         total: 3,
         up: 2,
         not_ready: 1,
+        in_maintenance: 0,
     };
     assert_eq!(status(&inventory, &reports).nodes, counts);
     let node = nodes(&inventory, &reports).nodes.remove(1);
@@ -270,6 +271,17 @@ fn a_node_that_has_yet_to_register_is_told_as_that() {
 /// Orders of an operator, and room that is low, are told and are no harm.
 #[test]
 fn what_lacks_nothing_is_no_harm() {
+    let mut inventory = whole();
+    for node in 1..=3 {
+        let mut intent = IntentRecord::active(NodeId(node));
+        if node == 2 {
+            intent.standing = Wanted::Maintenance;
+        }
+        inventory.intents.insert(NodeId(node), versioned(intent));
+    }
+    let aside = status(&inventory, &Reports::of([well(1), well(2), well(3)]));
+    assert_eq!(aside.health, Health::Healthy);
+    assert_eq!((aside.nodes.up, aside.nodes.in_maintenance), (3, 1));
     let low = third(|report| report.room.used_bytes = report.room.bytes / 10 * 9);
     assert_eq!(low.health, Health::Healthy);
     assert_eq!(said(&low), ["warning: node n3: 89 % of its room are used"]);
