@@ -195,9 +195,11 @@ pub(crate) async fn run(controller: Controller) {
     }
 }
 
-/// Takes the lead, if nobody has it. Who the nodes are is read along: each node is to know when the metadata is away.
+/// Takes the lead, if nobody has it, and the node may. Who the nodes are is read along: each node is to know when the
+/// metadata is away, from its start on.
 async fn stand(controller: &Controller) -> Option<(LeaseId, Bytes)> {
-    if controller.may_steer() != Steering::Allowed {
+    let steering = controller.may_steer();
+    if steering == Steering::Disbelieved {
         return None;
     }
     let look = Transaction {
@@ -216,7 +218,9 @@ async fn stand(controller: &Controller) -> Option<(LeaseId, Bytes)> {
         let records = nodes.filter_map(|pair| NodeRecord::decode(&pair.value).ok());
         controller.known_nodes.note(records.collect());
     }
-    if !matches!(found.results.first(), Some(OperationResult::Range(found)) if found.is_empty()) {
+    let has_leader =
+        !matches!(found.results.first(), Some(OperationResult::Range(found)) if found.is_empty());
+    if has_leader || steering != Steering::Allowed {
         return None;
     }
     let granted = MetadataRequest::Grant { time_to_live: TERM };

@@ -100,6 +100,30 @@ async fn nodes_are_asked_and_the_list_of_them_has_an_age() {
     assert_eq!(explained.known.unwrap().nodes, known.nodes);
 }
 
+/// The metadata may go away a moment after a node has started, before it has registered.
+#[tokio::test]
+async fn a_node_that_starts_knows_the_others_before_it_registers() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    controller(&store).await;
+    let _nodes = [Node::start(1, &store).await, Node::start(2, &store).await];
+    let (_report, told) = watch::channel(LocalReport {
+        node: 3,
+        name: "n3".to_owned(),
+        ..LocalReport::default()
+    });
+    let (session, away) = session(&store);
+    let starting = Controller::new(CLUSTER, session, Some(told));
+    let steering = starting.steer();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    *away.store.lock().unwrap() = None;
+    let known = starting.local_cluster().await.unwrap();
+    let names: Vec<&str> = known.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["n1", "n2", "n3"]);
+    assert_eq!(known.list_age_seconds, Some(0));
+    steering.abort();
+}
+
 #[tokio::test]
 async fn without_a_node_and_a_list_nothing_is_known() {
     let folder = tempfile::tempdir().unwrap();
