@@ -91,7 +91,10 @@ impl Rejection {
     #[must_use]
     pub fn remedies(&self) -> Vec<String> {
         let remove = |name| {
-            format!("remove {name} (`holdfast node remove {name}`), if that one is gone for good")
+            format!(
+                "remove {name} (`holdfast node remove {name}`), if that one answers nobody any more (`holdfast node list`), and \
+                 is gone for good"
+            )
         };
         match self {
             Self::Number {
