@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use holdfast_api::documents::{LocalReport, LocalStall, MemberState};
+use holdfast_api::documents::{LocalMetadata, LocalReport, LocalStall, MemberState};
 use holdfast_model::VolumeId;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
@@ -90,6 +90,9 @@ pub struct Metrics {
     device_used: Family<DeviceLabel, Level>,
     device_state: Family<DeviceStateLabel, Level>,
     member_up: Family<MemberLabel, Level>,
+    registered: Level,
+    metadata_followed: Level,
+    metadata_believed: Level,
     sessions: Level,
     primaries: Level,
     background_rate: Level,
@@ -139,6 +142,9 @@ impl Metrics {
             device_used: Family::default(),
             device_state: Family::default(),
             member_up: Family::default(),
+            registered: Level::default(),
+            metadata_followed: Level::default(),
+            metadata_believed: Level::default(),
             sessions: Level::default(),
             primaries: Level::default(),
             background_rate: Level::default(),
@@ -257,6 +263,21 @@ impl Metrics {
                 &self.open,
             ),
             (
+                "registered",
+                "Whether this node has registered since it started, and nothing stands in its way since",
+                &self.registered,
+            ),
+            (
+                "metadata_followed",
+                "Whether this node reaches the metadata, and believes it",
+                &self.metadata_followed,
+            ),
+            (
+                "metadata_believed",
+                "0 if the metadata answers this node, and has gone back, or is another cluster's",
+                &self.metadata_believed,
+            ),
+            (
                 "bad_blocks",
                 "Blocks of 4 KiB that are known to be bad here",
                 &self.bad_blocks,
@@ -370,6 +391,13 @@ impl Metrics {
         self.volumes_stalled
             .set(level(volumes_stalled.count() as u64));
         self.open.set(i64::from(report.open));
+        let is_registered = report.incarnation > 0 && report.rejected.is_none();
+        self.registered.set(i64::from(is_registered));
+        let metadata = report.metadata;
+        let is_followed = metadata == LocalMetadata::Followed;
+        self.metadata_followed.set(i64::from(is_followed));
+        let is_believed = metadata != LocalMetadata::Behind;
+        self.metadata_believed.set(i64::from(is_believed));
         self.pool.set(level(report.room.bytes));
         self.pool_used.set(level(report.room.used_bytes));
         self.bad_blocks.set(level(bad_blocks.sum()));
@@ -422,7 +450,9 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_api::documents::{JournalScrubs, ListedMember, Room, ScrubFindings, StallCause};
+    use holdfast_api::documents::{
+        JournalScrubs, ListedMember, Rejected, Room, ScrubFindings, StallCause,
+    };
 
     use super::*;
 
@@ -510,6 +540,38 @@ mod tests {
         }
         assert!(text.contains("holdfast_build_info{version="));
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn a_node_that_is_not_well_known_tells_so() {
+        let metrics = Metrics::new("n1");
+        let levels = |report: &LocalReport| {
+            let text = metrics.text(report);
+            ["registered", "metadata_followed", "metadata_believed"].map(|name| {
+                let line = format!("holdfast_{name} 1");
+                text.lines().any(|it| it == line)
+            })
+        };
+        let well = LocalReport {
+            incarnation: 3,
+            ..LocalReport::default()
+        };
+        assert_eq!(levels(&well), [true; 3]);
+        let starting = LocalReport {
+            metadata: LocalMetadata::Unreached,
+            ..LocalReport::default()
+        };
+        assert_eq!(levels(&starting), [false, false, true]);
+        let astray = LocalReport {
+            metadata: LocalMetadata::Behind,
+            ..well.clone()
+        };
+        assert_eq!(levels(&astray), [true, false, false]);
+        let removed = LocalReport {
+            rejected: Some(Rejected::default()),
+            ..well
+        };
+        assert_eq!(levels(&removed), [false, true, true]);
     }
 
     #[test]
