@@ -166,8 +166,7 @@ impl Inventory {
         })
     }
 
-    /// The slices that are on a node, or are to be there: those of volumes that are being made, or were given up in the
-    /// middle of it, among them. As long as there is one the node is not removed.
+    /// The slices that are on a node, or are to be there, those of unfinished volumes among them: it is not removed then.
     #[must_use]
     pub fn held_by(&self, node: NodeId) -> BTreeSet<SliceId> {
         let held = self.slices.values();

@@ -161,6 +161,7 @@ impl Metrics {
         metrics.register_stalls(&mut registry);
         metrics.register_counters(&mut registry);
         metrics.register_levels(&mut registry);
+        metrics.register_standing(&mut registry);
         metrics.registry = Arc::new(registry);
         metrics
     }
@@ -250,18 +251,9 @@ impl Metrics {
         }
     }
 
-    fn register_levels(&self, registry: &mut Registry) {
+    /// How the node stands with the metadata.
+    fn register_standing(&self, registry: &mut Registry) {
         let levels = [
-            (
-                "volumes_stalled",
-                "Volumes that are stalled at this portal now",
-                &self.volumes_stalled,
-            ),
-            (
-                "open",
-                "Whether the devices are open, and none has failed",
-                &self.open,
-            ),
             (
                 "registered",
                 "Whether this node has registered since it started, and nothing stands in its way since",
@@ -276,6 +268,29 @@ impl Metrics {
                 "metadata_believed",
                 "0 if the metadata answers this node, and has gone back, or is another cluster's",
                 &self.metadata_believed,
+            ),
+        ];
+        for (name, help, level) in levels {
+            registry.register(name, help, level.clone());
+        }
+        registry.register(
+            "metadata_member_up",
+            "Whether a member of etcd, of those that it lists itself, answers this node and has a leader",
+            self.member_up.clone(),
+        );
+    }
+
+    fn register_levels(&self, registry: &mut Registry) {
+        let levels = [
+            (
+                "volumes_stalled",
+                "Volumes that are stalled at this portal now",
+                &self.volumes_stalled,
+            ),
+            (
+                "open",
+                "Whether the devices are open, and none has failed",
+                &self.open,
             ),
             (
                 "bad_blocks",
@@ -300,11 +315,6 @@ impl Metrics {
             "device_state",
             "1 for what is done with a device, by its number: in-use, draining, drained, leaving, missing or lost",
             self.device_state.clone(),
-        );
-        registry.register(
-            "metadata_member_up",
-            "Whether a member of etcd, of those that it lists itself, answers this node and has a leader",
-            self.member_up.clone(),
         );
         let devices = [
             ("device", "What a device can hold", &self.device_bytes),
