@@ -123,11 +123,13 @@ fn hosts_notice_nothing_of_an_etcd_that_is_away() {
         let load = host.load(host.ledger(1), load_config());
         load.wait_for(500)?;
         let epochs = demo.volume("demo")?.epochs();
+        // Nodes look every three seconds who the others are, and these have just registered.
+        let own = demo.file().node("n1")?.api.clone();
+        let _: Value = json(&own, &["status"])?;
         // It stands still, as on a disk that does not answer.
         load.restart_stalls();
         demo.freeze_etcd()?;
         load.run_for(AWAY)?;
-        let own = demo.file().node("n1")?.api.clone();
         wait_until("n1 says that the metadata does not answer", AWAY, || {
             let said = cli::run(&["--api", &own, "status"])?;
             let said = String::from_utf8_lossy(&said.stdout).into_owned();
