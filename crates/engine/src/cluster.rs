@@ -29,7 +29,7 @@ use holdfast_replica::Proposed;
 use holdfast_stdx::{Bytes, Duration, Instant};
 
 use crate::notes::Notes;
-use crate::past::{Astray, Past};
+use crate::past::Past;
 use crate::registration::Registration;
 use crate::{Astray, Notice};
 

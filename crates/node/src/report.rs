@@ -371,7 +371,7 @@ mod tests {
         let config: NodeConfig = toml::from_str(CONFIG).unwrap();
         let mut reporter = Reporter::new(&config, BTreeMap::new());
         let (status, told) = watch::channel(connected());
-        let (_members, members) = watch::channel(Vec::new());
+        let (_members, members) = watch::channel(MembersView::default());
         reporter.follow(told, members);
         let start = Instant::now();
         let follows = NodeStatus {
