@@ -10,8 +10,9 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 BUILD_PACKAGES := gcc libc6-dev
 # An iSCSI initiator with its conformance suite, disk image tools that speak iSCSI, a target to hold
 # our own initiator against, file systems to put on volumes, loop devices, network namespaces, the
-# etcd that Debian has.
-TEST_PACKAGES := libiscsi-bin qemu-utils qemu-block-extra tgt e2fsprogs mount procps iproute2 etcd-server
+# etcd that Debian has, and its client.
+TEST_PACKAGES := libiscsi-bin qemu-utils qemu-block-extra tgt e2fsprogs mount procps iproute2 \
+  etcd-server etcd-client
 # The present etcd is built from its Go modules, by whichever Go there is.
 TEST_PACKAGES += $(if $(shell command -v go),,golang-go ca-certificates)
 # Options for the demo: make demo ARGS="--nodes 5"

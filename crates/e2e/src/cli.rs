@@ -31,21 +31,29 @@ pub fn run(arguments: &[&str]) -> Result<Output> {
         .with_context(|| format!("run holdfast {arguments:?}"))
 }
 
+/// Runs a command that must succeed, and gives what it prints.
+///
+/// # Errors
+/// It fails.
+pub fn done(arguments: &[&str]) -> Result<Vec<u8>> {
+    let output = run(arguments)?;
+    let talk = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "holdfast {arguments:?} ended with {}: {talk}",
+        output.status
+    );
+    Ok(output.stdout)
+}
+
 /// Runs a command that must succeed with `--json`, and reads its one value.
 ///
 /// # Errors
 /// It fails, or prints anything else than one value that is as expected.
 pub fn json<T: DeserializeOwned>(api: &str, arguments: &[&str]) -> Result<T> {
     let all = [&["--json", "--api", api], arguments].concat();
-    let output = run(&all)?;
-    let talk = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "holdfast {all:?} ended with {}: {talk}",
-        output.status
-    );
-    serde_json::from_slice(&output.stdout)
-        .with_context(|| format!("read the answer of holdfast {all:?}"))
+    let output = done(&all)?;
+    serde_json::from_slice(&output).with_context(|| format!("read the answer of holdfast {all:?}"))
 }
 
 /// Runs a command that must fail with `code` and say something; returns what it said.

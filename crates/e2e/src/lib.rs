@@ -23,6 +23,7 @@ pub mod network;
 pub mod ports;
 pub mod process;
 pub mod raw;
+pub mod recover;
 pub mod revision;
 pub mod thrash;
 pub mod upgrade;

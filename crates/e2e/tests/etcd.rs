@@ -7,11 +7,12 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use holdfast_e2e::cli::{self, FAILED, fails, json};
 use holdfast_e2e::demo::READY_WITHIN;
 use holdfast_e2e::host::Host;
 use holdfast_e2e::process::wait_until;
+use holdfast_e2e::recover::{read_reports, recover};
 use holdfast_e2e::{Demo, DemoOptions, scenario};
 use holdfast_lab::verify::LoadConfig;
 use serde_json::Value;
@@ -188,10 +189,7 @@ fn a_backup_of_etcd_that_is_brought_back_is_not_followed() {
             fs::rename(data, &newest)?;
             Ok(fs::rename(&backup, data)?)
         })?;
-        wait_until("it is told", SYNC_PATIENCE, || {
-            let said = cli::run(&["--api", demo.api(), "status", "--explain"])?;
-            Ok(String::from_utf8_lossy(&said.stdout).contains("does not believe the metadata"))
-        })?;
+        wait_until_told(demo, "does not believe the metadata")?;
         let said = fails(
             FAILED,
             &["--api", demo.api(), "volume", "grow", "demo", "7GiB"],
@@ -225,6 +223,81 @@ fn a_backup_of_etcd_that_is_brought_back_is_not_followed() {
         ensure!(grown["bytes"] == 6_u64 << 30, "it grew to {grown}");
         let (_, mut ledger) = load.stop()?;
         host.verify(&mut ledger)
+    });
+}
+
+/// Where the cluster's keys are in etcd.
+fn cluster_prefix(demo: &Demo) -> Result<String> {
+    let said = demo.etcdctl(&["get", "/holdfast/", "--prefix", "--keys-only"])?;
+    let mut keys = said.lines();
+    let prefix = keys.find_map(|key| key.strip_suffix("/holdfast/cluster"));
+    Ok(prefix.context("etcd has a cluster")?.to_owned())
+}
+
+/// Keys, each with what it holds.
+fn documents(demo: &Demo, prefix: &str) -> Result<Vec<(String, String)>> {
+    let said = demo.etcdctl(&["get", prefix, "--prefix"])?;
+    let lines: Vec<&str> = said.lines().collect();
+    let (pairs, rest) = lines.as_chunks::<2>();
+    ensure!(!pairs.is_empty() && rest.is_empty(), "etcd has {said}");
+    let pairs = pairs.iter();
+    Ok(pairs
+        .map(|[key, value]| ((*key).to_owned(), (*value).to_owned()))
+        .collect())
+}
+
+fn wait_until_told(demo: &Demo, what: &str) -> Result<()> {
+    wait_until("it is told", SYNC_PATIENCE, || {
+        let said = cli::run(&["--api", demo.api(), "status", "--explain"])?;
+        Ok(String::from_utf8_lossy(&said.stdout).contains(what))
+    })
+    .map(drop)
+}
+
+/// Somebody deletes keys under load: hosts notice nothing, no data goes, and it is told. What is put back is followed; what
+/// is not can be made again from the devices.
+#[test]
+fn keys_that_somebody_deletes_take_no_data_with_them() {
+    scenario(on_etcd(), |demo| {
+        let host = Host::open(demo, "demo")?;
+        let load = host.load(host.ledger(1), load_config());
+        load.wait_for(500)?;
+        demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+        let epochs = demo.volume("demo")?.epochs();
+        load.restart_stalls();
+        let cluster = cluster_prefix(demo)?;
+        for kind in ["slices", "volumes"] {
+            let prefix = format!("{cluster}/holdfast/{kind}/");
+            let before = documents(demo, &prefix)?;
+            demo.etcdctl(&["del", &prefix, "--prefix"])?;
+            wait_until_told(demo, "does not believe the metadata")?;
+            load.run_for(Duration::from_secs(3))?;
+            let said = fails(
+                FAILED,
+                &["--api", demo.api(), "volume", "grow", "demo", "7GiB"],
+            )?;
+            ensure!(said.contains("hint"), "it said {said}");
+            for (key, value) in &before {
+                demo.etcdctl(&["put", "--", key, value])?;
+            }
+            nothing_happened(demo, &load.report(), &epochs)?;
+            demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+        }
+        demo.etcdctl(&["del", &cluster, "--prefix"])?;
+        wait_until_told(demo, "holdfast recover")?;
+        load.run_for(Duration::from_secs(3))?;
+        let report = load.report();
+        ensure!(report.longest_stall <= ORDINARY_STALL_MAX, "{report}");
+        let (_, mut ledger) = load.stop()?;
+        host.verify(&mut ledger)?;
+        drop(host);
+        demo.kill_everything()?;
+        let reports = read_reports(demo)?;
+        let reports: Vec<&str> = reports.iter().map(String::as_str).collect();
+        let plan = recover(&[&["plan"], &reports[..]].concat())?;
+        let slices = &plan["volumes"][0]["slices"];
+        ensure!(slices["certain"] == 1, "{plan}");
+        Ok(())
     });
 }
 

@@ -5,41 +5,16 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, ensure};
 use holdfast_e2e::cli::{self, FAILED};
-use holdfast_e2e::demo::Demo;
 use holdfast_e2e::host::Host;
 use holdfast_e2e::machines::{Role, on_machines};
+use holdfast_e2e::recover::{read_reports, recover};
 use holdfast_e2e::{DemoOptions, scenario};
 use holdfast_lab::verify::LoadConfig;
 use serde_json::Value;
 
 const SYNC_PATIENCE: Duration = Duration::from_secs(60);
-
-/// Runs `holdfast`, which must succeed, and gives what it prints.
-fn done(arguments: &[&str]) -> Result<Vec<u8>> {
-    let output = cli::run(arguments)?;
-    let talk = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "holdfast {arguments:?}: {talk}");
-    Ok(output.stdout)
-}
-
-fn plan(arguments: &[&str]) -> Result<Value> {
-    let all = [&["--json", "recover"], arguments].concat();
-    Ok(serde_json::from_slice(&done(&all)?)?)
-}
-
-/// The report of each node, as a file.
-fn read_all(demo: &Demo) -> Result<Vec<String>> {
-    let read = |node: &String| {
-        let directory = demo.path(node).display().to_string();
-        let report = done(&["recover", "read", &directory])?;
-        let path = demo.scratch(format!("{node}.json"));
-        fs::write(&path, report)?;
-        Ok(path.display().to_string())
-    };
-    demo.node_names().iter().map(read).collect()
-}
 
 fn slices(plan: &Value, fate: &str) -> Option<u64> {
     plan["volumes"][0]["slices"][fate].as_u64()
@@ -62,22 +37,22 @@ fn lost_metadata_is_made_again_and_nothing_is_lost() {
         demo.kill_everything()?;
         let (_, mut ledger) = load.abandon()?;
         drop(host);
-        let reports = read_all(demo)?;
+        let reports = read_reports(demo)?;
         let reports: Vec<&str> = reports.iter().map(String::as_str).collect();
         let metadata: PathBuf = demo.path("metadata");
         fs::remove_dir_all(&metadata)?;
         let metadata = metadata.display().to_string();
 
         // A node is not heard: what it may know is waited for, and nothing is made up.
-        let some = plan(&[&["plan"], &reports[1..]].concat())?;
+        let some = recover(&[&["plan"], &reports[1..]].concat())?;
         ensure!(some["missing"] == serde_json::json!([1]), "{some}");
         ensure!(slices(&some, "waiting") > Some(0), "{some}");
         // With all of them everything is known.
-        let all = plan(&[&["plan"], &reports[..]].concat())?;
+        let all = recover(&[&["plan"], &reports[..]].concat())?;
         ensure!(slices(&all, "certain") == Some(3), "{all}");
         ensure!(all["volumes"][0]["complete"] == true, "{all}");
         let write = [&["write", "--metadata", &metadata], &reports[..]].concat();
-        plan(&write)?;
+        recover(&write)?;
         let talk = cli::fails(FAILED, &[&["recover"], &write[..]].concat())?;
         ensure!(talk.contains("--replace"), "{talk}");
 
@@ -98,10 +73,10 @@ fn lost_metadata_is_made_again_and_nothing_is_lost() {
         ensure!(talk.contains("read them anew"), "{talk}");
 
         // Once more, and over what is there: a node is not heard, and its slices wait for it.
-        let reports = read_all(demo)?;
+        let reports = read_reports(demo)?;
         let heard: Vec<&str> = reports[1..].iter().map(String::as_str).collect();
         let write = [&["write", "--replace", "--metadata", &metadata], &heard[..]].concat();
-        let some = plan(&write)?;
+        let some = recover(&write)?;
         ensure!(some["recoveries"] == 2, "{some}");
         demo.start_again()?;
         Host::open(demo, "demo")?.verify(&mut ledger)?;
@@ -135,7 +110,7 @@ fn nodes_wait_with_an_empty_etcd_until_it_is_filled() {
         for place in 0..3 {
             let device = machines.device(place).display().to_string();
             let path = folder.path().join(format!("{place}.json"));
-            fs::write(&path, done(&["recover", "read", &device])?)?;
+            fs::write(&path, cli::done(&["recover", "read", &device])?)?;
             reports.push(path.display().to_string());
             // An empty one says that a new member is to begin here.
             let etcd = machines.directory(place).join("etcd");
@@ -147,7 +122,7 @@ fn nodes_wait_with_an_empty_etcd_until_it_is_filled() {
         }
         let urls = [0, 1, 2].map(|place| machines.etcd_url(place)).join(",");
         let reports: Vec<&str> = reports.iter().map(String::as_str).collect();
-        let written = plan(&[&["write", "--metadata", &urls], &reports[..]].concat())?;
+        let written = recover(&[&["write", "--metadata", &urls], &reports[..]].concat())?;
         ensure!(slices(&written, "certain") == Some(2), "{written}");
         machines.wait_until_whole(0, "data", 3)?;
         let host = Host::open_at(target, machines.portals(), |_| ())?;

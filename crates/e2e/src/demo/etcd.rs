@@ -2,13 +2,17 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
 use super::{Demo, KILL_PATIENCE, READY_PATIENCE};
 use crate::process::{runs, signal, wait_until};
+
+/// How far etcd's client port is after the API's.
+const ETCD_AFTER: u16 = 200;
 
 impl Demo {
     /// The process of the demo's etcd.
@@ -57,6 +61,32 @@ impl Demo {
     /// It does not run.
     pub fn thaw_etcd(&mut self) -> Result<()> {
         signal(self.etcd_pid()?, &self.directory(), Signal::CONT)
+    }
+
+    /// What an administrator's `etcdctl` says to the demo's etcd.
+    ///
+    /// # Errors
+    /// It is not installed, or says that it failed.
+    pub fn etcdctl(&self, arguments: &[&str]) -> Result<String> {
+        let port = self.api().rsplit(':').next().unwrap_or_default();
+        let port: u16 = port
+            .trim_end_matches('/')
+            .parse()
+            .context("the API's port")?;
+        let mut command = Command::new("etcdctl");
+        command
+            .env("ETCDCTL_API", "3")
+            .arg(format!(
+                "--endpoints=http://127.0.0.1:{}",
+                port + ETCD_AFTER
+            ))
+            .args(arguments);
+        let output = command
+            .output()
+            .context("run etcdctl (`make test` installs it)")?;
+        let talk = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "etcdctl {arguments:?}: {talk}");
+        Ok(String::from_utf8(output.stdout)?)
     }
 
     /// Does something to what etcd keeps, which is in the directory that is given, while it is dead.
