@@ -95,16 +95,10 @@ pub(crate) fn gone_back() -> Problem {
     )
 }
 
-/// Nothing is changed through a node that believes nothing of the metadata.
-pub(crate) fn not_believed(own: &LocalReport) -> Problem {
-    let why = own
-        .astray
-        .as_deref()
-        .unwrap_or("it has gone back, or is another cluster's");
-    let detail = format!(
-        "{} does not believe the metadata: {why}; nothing is changed through it",
-        own.name
-    );
+/// Nothing is changed in metadata that a node believes nothing of.
+pub(crate) fn not_believed(node: &str, why: Option<&str>) -> Problem {
+    let why = why.unwrap_or("it has gone back, or is another cluster's");
+    let detail = format!("{node} does not believe the metadata: {why}; nothing is changed");
     Problem::new(ProblemKind::Unavailable, detail).hint(
         "nodes go on serving their volumes meanwhile; look at the addresses of the metadata in the configuration, and bring \
          back the newest state of the right one; what is lost for good is made again by `holdfast recover` \

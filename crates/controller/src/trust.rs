@@ -4,7 +4,8 @@
 //! takes for metadata that has gone back, or before the node has looked.
 //!
 //! Invariants:
-//! - through a node that does not follow the metadata nothing is changed, neither in the metadata nor of its devices;
+//! - through a node that does not follow the metadata nothing is changed, neither in the metadata nor of its devices; nor
+//!   through a process without a node in metadata that a node does not believe;
 //! - a node that is none of the cluster's, or not any more, does not steer it;
 //! - everything can be read.
 
@@ -40,7 +41,7 @@ impl Controller {
     /// It does not, and why.
     pub(crate) async fn may_change(&self) -> Result<(), Problem> {
         let Some(mut told) = self.local.clone() else {
-            return Ok(());
+            return self.is_believed().await;
         };
         let has_judged = |report: &LocalReport| report.metadata != LocalMetadata::Unreached;
         // Whether it does or not, what it says then decides.
@@ -49,8 +50,23 @@ impl Controller {
         match report.metadata {
             LocalMetadata::Followed => Ok(()),
             LocalMetadata::Unreached => Err(problem::not_followed(&report)),
-            LocalMetadata::Behind => Err(problem::not_believed(&report)),
+            LocalMetadata::Behind => {
+                let why = report.astray.as_deref();
+                Err(problem::not_believed(&report.name, why))
+            }
         }
+    }
+
+    /// That all nodes that answer believe the metadata: a process without a node judges nothing by itself.
+    async fn is_believed(&self) -> Result<(), Problem> {
+        let look = self.look().await?;
+        let (inventory, reports) = &look.seen;
+        for record in inventory.nodes.values() {
+            if let Some(why) = reports.astray(record.node) {
+                return Err(problem::not_believed(&record.name, Some(why)));
+            }
+        }
+        Ok(())
     }
 
     /// Whether this process may steer.

@@ -158,6 +158,40 @@ async fn nothing_is_changed_through_a_node_that_does_not_follow_the_metadata() {
     steering.abort();
 }
 
+/// A process without a node judges nothing by itself.
+#[tokio::test]
+async fn nothing_is_changed_in_metadata_that_a_node_does_not_believe() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let demo = controller(&store).await;
+    let nodes = [node(1, &store).await, node(2, &store).await];
+    demo.create_volume(volume("a")).await.unwrap();
+    let say = |astray: Option<&str>| {
+        let mut report = nodes[1].reporter.0.lock().unwrap();
+        report.astray = astray.map(str::to_owned);
+        report.number += 1;
+    };
+    say(Some("it has lost documents of volume v1"));
+    let before = keys(&store, "/holdfast/").await;
+    let forced = VolumeDelete { force: true };
+    let settings = SettingsChange {
+        rebalance: Some(false),
+        ..SettingsChange::default()
+    };
+    for refused in [
+        demo.create_volume(volume("b")).await.map(drop),
+        demo.delete_volume("a", forced).await,
+        demo.change_settings(settings).await.map(drop),
+    ] {
+        let problem = refused.unwrap_err();
+        let why = "n2 does not believe the metadata: it has lost documents of volume v1";
+        assert!(problem.detail.starts_with(why), "{problem}");
+    }
+    assert_eq!(keys(&store, "/holdfast/").await, before);
+    say(None);
+    assert!(demo.create_volume(volume("b")).await.unwrap().is_new);
+}
+
 #[tokio::test]
 async fn whoever_steers_stops_when_its_node_goes_or_does_not_follow() {
     let folder = tempfile::tempdir().unwrap();
