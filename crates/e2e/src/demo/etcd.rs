@@ -9,10 +9,8 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
 use super::{Demo, KILL_PATIENCE, READY_PATIENCE};
+use crate::ports::ETCD_OFFSET;
 use crate::process::{runs, signal, wait_until};
-
-/// How far etcd's client port is after the API's.
-const ETCD_AFTER: u16 = 200;
 
 impl Demo {
     /// The process of the demo's etcd.
@@ -68,18 +66,11 @@ impl Demo {
     /// # Errors
     /// It is not installed, or says that it failed.
     pub fn etcdctl(&self, arguments: &[&str]) -> Result<String> {
-        let port = self.api().rsplit(':').next().unwrap_or_default();
-        let port: u16 = port
-            .trim_end_matches('/')
-            .parse()
-            .context("the API's port")?;
+        let port = self.ports.api + ETCD_OFFSET;
         let mut command = Command::new("etcdctl");
         command
             .env("ETCDCTL_API", "3")
-            .arg(format!(
-                "--endpoints=http://127.0.0.1:{}",
-                port + ETCD_AFTER
-            ))
+            .arg(format!("--endpoints=http://127.0.0.1:{port}"))
             .args(arguments);
         let output = command
             .output()
