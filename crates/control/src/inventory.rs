@@ -3,7 +3,7 @@
 //! Invariants:
 //! - everything in it was there at the same time.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -12,9 +12,9 @@ use holdfast_model::metadata::{
 };
 use holdfast_model::record::{
     CLUSTER_KEY, ClusterRecord, DELETED_KEY, DeletedRecord, INTENTS_PREFIX, IntentRecord,
-    NAMES_PREFIX, NODES_PREFIX, NameRecord, NodeRecord, Record, SCRUBBED_PREFIX, SCRUBS_PREFIX,
-    SETTINGS_KEY, SLICES_PREFIX, ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord,
-    VOLUMES_PREFIX, VolumeRecord, WISHES_PREFIX, WishRecord,
+    MAKINGS_PREFIX, MakingRecord, NAMES_PREFIX, NODES_PREFIX, NameRecord, NodeRecord, Record,
+    SCRUBBED_PREFIX, SCRUBS_PREFIX, SETTINGS_KEY, SLICES_PREFIX, ScrubRecord, ScrubbedRecord,
+    SettingsRecord, SliceRecord, VOLUMES_PREFIX, VolumeRecord, WISHES_PREFIX, WishRecord,
 };
 use holdfast_model::{NodeId, SliceId, VolumeId};
 
@@ -40,6 +40,8 @@ pub struct Inventory {
     pub nodes: BTreeMap<NodeId, NodeRecord>,
     /// The names of volumes.
     pub names: BTreeMap<String, Versioned<NameRecord>>,
+    /// Which volumes are being made, or their making was cut short.
+    pub makings: BTreeSet<VolumeId>,
     /// The volumes.
     pub volumes: BTreeMap<VolumeId, Versioned<VolumeRecord>>,
     /// The slices, those of volumes that are not there (yet, or any more) among them.
@@ -78,6 +80,7 @@ impl Inventory {
         let prefixes = [
             NODES_PREFIX,
             NAMES_PREFIX,
+            MAKINGS_PREFIX,
             VOLUMES_PREFIX,
             SLICES_PREFIX,
             INTENTS_PREFIX,
@@ -110,13 +113,14 @@ impl Inventory {
             deleted,
             nodes,
             names,
+            makings,
             volumes,
             slices,
             intents,
             wishes,
             scrubs,
             scrubbed,
-        ] = <[_; 11]>::try_from(ranges).map_err(|_| InventoryError::Answer)?;
+        ] = <[_; 12]>::try_from(ranges).map_err(|_| InventoryError::Answer)?;
         let cluster = cluster.first().ok_or(InventoryError::NoCluster)?;
         Ok(Self {
             revision: outcome.revision,
@@ -126,6 +130,11 @@ impl Inventory {
                 (node.record.node, node.record)
             })?,
             names: read_all(&names, |key, name| (key[NAMES_PREFIX.len()..].into(), name))?,
+            makings: read_all(&makings, |_, making: Versioned<MakingRecord>| {
+                (making.record.volume, ())
+            })?
+            .into_keys()
+            .collect(),
             volumes: read_all(&volumes, |_, volume: Versioned<VolumeRecord>| {
                 (volume.record.volume, volume)
             })?,
@@ -148,10 +157,15 @@ impl Inventory {
         })
     }
 
-    /// The volume of that name.
+    /// The volume of that name, even if nothing but its own record says so.
     #[must_use]
     pub fn volume(&self, name: &str) -> Option<&Versioned<VolumeRecord>> {
-        self.volumes.get(&self.names.get(name)?.record.volume)
+        let named = self.names.get(name);
+        let named = named.and_then(|named| self.volumes.get(&named.record.volume));
+        named.or_else(|| {
+            let mut volumes = self.volumes.values();
+            volumes.find(|volume| volume.record.name == name)
+        })
     }
 
     /// The slices of a volume that its record speaks of, in their order.

@@ -15,10 +15,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use holdfast_model::metadata::{Compare, Operation, Selector, Transaction};
-use holdfast_model::record::{
-    IntentRecord, MachineRecord, NodeRecord, NodeStanding, SliceRecord, UseRecord,
-};
+use holdfast_model::metadata::{Compare, Transaction};
+use holdfast_model::record::{IntentRecord, NodeStanding, SliceRecord};
 use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::Duration;
 
@@ -26,6 +24,8 @@ use crate::Inventory;
 use crate::placement::is_tight;
 use crate::steer::coming;
 use crate::writing::{absent, as_found, put, still_is};
+
+mod removal;
 
 /// Letters in a site's name at most; it stands in tables.
 pub const SITE_LENGTH_MAX: usize = 63;
@@ -385,18 +385,7 @@ fn put_intent(inventory: &Inventory, record: &IntentRecord) -> Option<Transactio
     }
     transaction.success.push(put(key, record));
     if removed {
-        let known = &inventory.nodes[&node];
-        transaction
-            .compare
-            .push(still_is(NodeRecord::key(node), known));
-        // Nobody connects to it any more. Should it register again, it waits.
-        let keys = [
-            NodeRecord::key(node),
-            UseRecord::key(node),
-            MachineRecord::key(node),
-        ];
-        let gone = keys.map(|key| Operation::Delete(Selector::Key(key)));
-        transaction.success.extend(gone);
+        removal::forget(inventory, &inventory.nodes[&node], &mut transaction);
     }
     Some(transaction)
 }

@@ -20,8 +20,8 @@
 //! on record as deleted, without which no node drops anything. So it is where slices are deleted of a volume whose making
 //! was cut short.
 //!
-//! Of metadata that has lost documents nothing is deleted: a name that says that its volume is there, and it is not, or
-//! slices of which nobody knows why they are there, are left alone.
+//! Of metadata that has lost documents nothing is deleted without an order: a name whose volume is neither there nor being
+//! made, or slices of which nobody knows why they are there, are left alone.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
@@ -31,8 +31,8 @@ use holdfast_model::metadata::{
     Compare, Operation, Revision, Selector, TRANSACTION_OPERATIONS_MAX, Transaction,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, DELETED_KEY, DeletedRecord, IntentRecord, NameRecord, NodeRecord,
-    ScrubRecord, ScrubbedRecord, SliceRecord, VolumeRecord, WishRecord,
+    CLUSTER_KEY, ClusterRecord, DELETED_KEY, DeletedRecord, IntentRecord, MakingRecord, NameRecord,
+    NodeRecord, ScrubRecord, ScrubbedRecord, SliceRecord, VolumeRecord, WishRecord,
 };
 use holdfast_model::{Epoch, Incarnation, NodeId, Policy, SliceId, VolumeId};
 
@@ -119,8 +119,7 @@ pub fn create(
     if let Some(existing) = inventory.volume(name.as_str()) {
         return unchanged(&existing.record, size, policy);
     }
-    let former = inventory.names.get(name.as_str());
-    if let Some(damaged) = former.filter(|former| !former.record.is_being_made) {
+    if let Some(damaged) = damaged(inventory, name) {
         return Err(PlanError::Damaged(damaged.record.volume));
     }
     check_room(inventory, 1, size.slice_count())?;
@@ -139,14 +138,14 @@ pub fn create(
     };
     let mut transactions = vec![take_name(inventory, *revision, &volume)];
     let name_key = NameRecord::key(&volume.name);
-    let guard = still_is(name_key.clone(), &NameRecord::being_made(volume.volume));
+    let guard = still_is(name_key, &named(volume.volume));
     let slices = 0..size.slice_count();
     transactions.extend(make_slices(inventory, seen, &volume, slices, &guard)?);
     transactions.push(Transaction {
         compare: vec![guard, absent(VolumeRecord::key(volume.volume))],
         success: vec![
             put(VolumeRecord::key(volume.volume), &volume),
-            put(name_key, &NameRecord::made(volume.volume)),
+            made(volume.volume),
         ],
         failure: Vec::new(),
     });
@@ -200,6 +199,32 @@ pub fn grow(
     Ok(Plan {
         transactions,
         volume,
+    })
+}
+
+/// Plans that a name is free that is a volume's which is neither there nor being made, and that what there is of that volume
+/// is no more. None if there is no such name.
+#[must_use]
+pub fn clear(inventory: &Inventory, name: &VolumeName) -> Option<Transaction> {
+    let Versioned { record, revision } = damaged(inventory, name)?;
+    let key = NameRecord::key(name.as_str());
+    let (unchanged, said) = Deletions::new(inventory).insert(record.volume);
+    let compare = vec![
+        still_at(key.clone(), *revision),
+        still_unfinished(record),
+        absent(MakingRecord::key(record.volume)),
+        unchanged,
+    ];
+    let success = vec![
+        said,
+        Operation::Delete(Selector::Key(key)),
+        delete_slices(record.volume),
+        Operation::Delete(Selector::Prefix(WishRecord::prefix(record.volume))),
+    ];
+    Some(Transaction {
+        compare,
+        success,
+        failure: Vec::new(),
     })
 }
 
@@ -267,12 +292,8 @@ pub fn clean_up(inventory: &Inventory, abandoned: impl Fn(VolumeId) -> bool) -> 
     });
     let mut deleted = Deletions::new(inventory);
     let unfinished = inventory.names.iter().filter(|(_, name)| {
-        let NameRecord {
-            volume,
-            is_being_made,
-            ..
-        } = name.record;
-        is_being_made && !inventory.volumes.contains_key(&volume) && abandoned(volume)
+        let volume = name.record.volume;
+        is_unfinished(inventory, volume) && abandoned(volume)
     });
     let unfinished = unfinished.map(|(name, Versioned { record, revision })| {
         let (unchanged, said) = deleted.insert(record.volume);
@@ -285,12 +306,35 @@ pub fn clean_up(inventory: &Inventory, abandoned: impl Fn(VolumeId) -> bool) -> 
             success: vec![
                 said,
                 Operation::Delete(Selector::Key(NameRecord::key(name))),
+                made(record.volume),
                 delete_slices(record.volume),
             ],
             failure: Vec::new(),
         }
     });
     left.chain(unfinished).collect()
+}
+
+/// A volume whose making is under way, or was cut short.
+fn is_unfinished(inventory: &Inventory, volume: VolumeId) -> bool {
+    inventory.makings.contains(&volume) && !inventory.volumes.contains_key(&volume)
+}
+
+/// A name whose volume is neither there nor being made.
+fn damaged<'a>(inventory: &'a Inventory, name: &VolumeName) -> Option<&'a Versioned<NameRecord>> {
+    let named = inventory.names.get(name.as_str())?;
+    let volume = named.record.volume;
+    let is_known = inventory.volumes.contains_key(&volume) || inventory.makings.contains(&volume);
+    (!is_known).then_some(named)
+}
+
+fn named(volume: VolumeId) -> NameRecord {
+    NameRecord { schema: 1, volume }
+}
+
+/// A volume's making is over.
+fn made(volume: VolumeId) -> Operation {
+    Operation::Delete(Selector::Key(MakingRecord::key(volume)))
 }
 
 fn delete_slices(volume: VolumeId) -> Operation {
@@ -355,7 +399,14 @@ fn take_name(inventory: &Inventory, cluster_at: Revision, volume: &VolumeRecord)
                 ..inventory.cluster.record.clone()
             },
         ),
-        put(key.clone(), &NameRecord::being_made(volume.volume)),
+        put(key.clone(), &named(volume.volume)),
+        put(
+            MakingRecord::key(volume.volume),
+            &MakingRecord {
+                schema: 1,
+                volume: volume.volume,
+            },
+        ),
     ];
     // Who comes later is not given anything before it is admitted.
     let members = members::on_record(inventory, |_| true);
@@ -366,7 +417,7 @@ fn take_name(inventory: &Inventory, cluster_at: Revision, volume: &VolumeRecord)
     ];
     if let Some(former) = former.map(|name| &name.record) {
         let (unchanged, said) = Deletions::new(inventory).insert(former.volume);
-        success.extend([said, delete_slices(former.volume)]);
+        success.extend([said, made(former.volume), delete_slices(former.volume)]);
         compare.extend([still_unfinished(former), unchanged]);
     }
     compare.extend(members.compare);

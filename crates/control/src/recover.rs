@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 
 use holdfast_model::metadata::{Operation, Selector, Transaction};
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, IntentRecord, MACHINES_PREFIX, NameRecord, NodeRecord,
+    CLUSTER_KEY, ClusterRecord, DELETED_KEY, IntentRecord, MACHINES_PREFIX, NameRecord, NodeRecord,
     SETTINGS_KEY, SettingsRecord, SliceRecord, VolumeRecord,
 };
 use holdfast_model::report::{NodeReport, NoteDocument};
@@ -264,7 +264,10 @@ impl Recovery {
         let made = self.slices.iter().filter_map(|it| it.record.as_ref());
         puts.extend(made.map(|it| put(SliceRecord::key(it.slice), it)));
         for volume in self.volumes.values() {
-            let name = NameRecord::made(volume.volume);
+            let name = NameRecord {
+                schema: 1,
+                volume: volume.volume,
+            };
             puts.push(put(NameRecord::key(&volume.name), &name));
             puts.push(put(VolumeRecord::key(volume.volume), volume));
         }
@@ -285,7 +288,9 @@ impl Recovery {
             .collect();
         // Who takes a number meanwhile does so for what is made here, and may have to wait.
         let machines = Operation::Delete(Selector::Prefix(MACHINES_PREFIX.into()));
-        steps.push(alloc::vec![machines, cluster]);
+        // What was deleted may be there again.
+        let deleted = Operation::Delete(Selector::Key(DELETED_KEY.into()));
+        steps.push(alloc::vec![machines, deleted, cluster]);
         let steps = steps.into_iter().map(|success| Transaction {
             compare: alloc::vec![nothing.clone()],
             success,

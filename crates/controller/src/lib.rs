@@ -378,6 +378,19 @@ fn unfinished(inventory: &Inventory, name: &VolumeName) -> Option<(Revision, usi
     Some((found.revision, slices))
 }
 
+impl Controller {
+    /// Deletes what there is of a volume that has a name, and nothing else that tells what it is.
+    async fn clear_name(&self, name: &VolumeName) -> Result<(), Problem> {
+        let make = |inventory: &Inventory, _: &Reports| {
+            let cleared = holdfast_control::clear(inventory, name);
+            cleared.map(|one| vec![one]).ok_or(PlanError::NoSuchVolume)
+        };
+        self.carry_out(make, name).await?;
+        tracing::info!(%name, "deleted what was left of a volume");
+        Ok(())
+    }
+}
+
 impl Api for Controller {
     async fn status(&self) -> Result<Status, Problem> {
         let seen = self.view().await?;
@@ -487,8 +500,10 @@ impl Api for Controller {
         let meant = {
             let look = self.inventory().await?;
             let found = look.seen.volume(name.as_str());
-            let found = found.ok_or_else(|| problem::plan(&name, PlanError::NoSuchVolume))?;
-            found.record.volume
+            found.map(|found| found.record.volume)
+        };
+        let Some(meant) = meant else {
+            return self.clear_name(&name).await;
         };
         if !how.force {
             self.unused(&name, meant).await?;

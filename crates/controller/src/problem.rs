@@ -225,7 +225,8 @@ pub(crate) fn plan(name: &VolumeName, error: PlanError) -> Problem {
         )
         .hint("`holdfast volume list` tells which there are"),
         PlanError::Damaged(_) => Problem::new(ProblemKind::VolumeExists, error).hint(
-            "nothing is done about it: `holdfast status --explain` says what may be; the name of another volume can be used",
+            "choose another name, or `holdfast volume delete` this one: what is left of that volume is deleted then; where it had \
+             data, the metadata is damaged: \"When the metadata is lost for good\" in docs/deployment.md",
         ),
         PlanError::Exists { bytes, policy } => Problem::new(
             ProblemKind::VolumeExists,

@@ -478,13 +478,17 @@ mod tests {
             recoveries: 0,
             incarnation_floor: Incarnation::ZERO,
         };
-        let name = NameRecord::being_made(VolumeId(7));
+        let name = NameRecord {
+            schema: 1,
+            volume: VolumeId(7),
+        };
         Inventory {
             revision: Revision(3),
             cluster: versioned(cluster),
             deleted: versioned(DeletedRecord::default()),
             nodes: BTreeMap::new(),
             names: BTreeMap::from([("big".to_owned(), versioned(name))]),
+            makings: BTreeSet::from([VolumeId(7)]),
             volumes: BTreeMap::new(),
             slices: BTreeMap::new(),
             settings: versioned(SettingsRecord::default()),

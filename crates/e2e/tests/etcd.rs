@@ -194,7 +194,10 @@ fn a_backup_of_etcd_that_is_brought_back_is_not_followed() {
             FAILED,
             &["--api", demo.api(), "volume", "grow", "demo", "7GiB"],
         )?;
-        ensure!(said.contains("gone back"), "it said {said}");
+        ensure!(
+            said.contains("does not believe the metadata: it is at revision"),
+            "it said {said}"
+        );
         // The node that is asked says what it makes of it, and lets nothing be changed.
         let own = demo.file().node("n1")?.api.clone();
         for order in [

@@ -39,6 +39,7 @@ mod lacking;
 mod standing;
 
 use key::Key;
+use lacking::pairs;
 use standing::Standing;
 
 /// Everything of ours in the metadata.
@@ -366,7 +367,12 @@ impl Cluster {
             | Purpose::Propose(..)
             | Purpose::SayScrubbed(_)
             | Purpose::Watch => {
-                return self.past.follow(outcome.revision, at) && self.past.astray().is_none();
+                let is_followed = if outcome.succeeded && !self.is_astray() {
+                    self.past.follow(outcome.revision, at)
+                } else {
+                    self.past.follow_in_vain(outcome.revision, at)
+                };
+                return is_followed && !self.is_astray();
             }
         }
         let cluster = pairs(outcome).find(|pair| pair.key == CLUSTER_KEY);
@@ -469,7 +475,7 @@ impl Cluster {
         }
         for key in gone {
             // What a watch has told of since is not in the list, and told of once more.
-            if key.data().is_none_or(|volume| self.is_deleted(volume)) {
+            if self.may_go(key) {
                 self.delete(key);
             }
         }
@@ -517,19 +523,17 @@ impl Cluster {
     /// Whether what a watch tells is to be believed.
     fn judge_events(&mut self, revision: Revision, events: &[WatchEvent]) -> bool {
         let before = self.past.astray();
+        if let Some(lacking) = self.lacking_after(events) {
+            self.past.lack(Some(lacking));
+        }
         for event in events {
             match event {
                 WatchEvent::Put(pair) if pair.key == CLUSTER_KEY => {
                     self.past.judge(revision, Revision(0), Some(pair));
                 }
-                WatchEvent::Delete { key, .. } if key == CLUSTER_KEY => {
-                    self.past.judge(revision, Revision(0), None);
-                }
+                WatchEvent::Delete { key, .. } if key == CLUSTER_KEY => self.past.lose_cluster(),
                 _ => {}
             }
-        }
-        if let Some(lacking) = self.lacking_after(events) {
-            self.past.lack(Some(lacking));
         }
         self.tell_whether_astray(before);
         !self.is_astray() && self.past.follow(revision, Revision(0))
@@ -586,14 +590,6 @@ impl Cluster {
         let record = self.slices.get(&slice);
         record.is_some_and(|(record, _)| record.replica(node).is_some())
     }
-}
-
-/// Everything that was read.
-fn pairs(outcome: &TransactionOutcome) -> impl Iterator<Item = &KeyValue> {
-    outcome.results.iter().flat_map(|result| match result {
-        OperationResult::Range(found) => found.as_slice(),
-        _ => &[],
-    })
 }
 
 #[cfg(test)]

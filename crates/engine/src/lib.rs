@@ -57,7 +57,7 @@ pub use holdfast_store::{
 pub use newer::NewerState;
 pub use notes::report;
 pub use notice::{Notice, Severity};
-pub use past::Astray;
+pub use past::{Astray, Lost};
 pub use rejection::Rejection;
 pub use scrub::ScrubStatus;
 pub use stall::{STALL_MIN, Stall, StallCause};

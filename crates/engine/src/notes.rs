@@ -15,7 +15,7 @@ use holdfast_model::record::{
     SETTINGS_KEY, SettingsRecord, USES_PREFIX, UseRecord, VOLUMES_PREFIX, VolumeRecord,
 };
 use holdfast_model::report::{NOTES, NodeReport, Note, NoteDocument, NotePlace, NotedAt};
-use holdfast_model::{ClusterId, CommandId, Incarnation, NodeId, SliceId, StoreId, VolumeId};
+use holdfast_model::{ClusterId, CommandId, Incarnation, NodeId, SliceId, StoreId};
 use holdfast_stdx::Bytes;
 use holdfast_store::RecoveredSlice;
 
@@ -197,16 +197,14 @@ impl Notes {
         }
     }
 
-    /// The volumes that were in the metadata since it was made again for that time.
-    pub(crate) fn volumes(&self, recoveries: u64) -> impl Iterator<Item = VolumeId> {
+    /// What was in the metadata since it was made again for that time.
+    pub(crate) fn places(&self, recoveries: u64) -> impl Iterator<Item = NotePlace> {
         let notes = self
             .kept
             .values()
             .filter_map(|note| Note::decode(note).ok());
-        notes.filter_map(move |note| match note.document {
-            NoteDocument::Volume(volume) if note.at.recoveries == recoveries => Some(volume.volume),
-            _ => None,
-        })
+        let notes = notes.filter(move |note| note.at.recoveries == recoveries);
+        notes.map(|note| note.document.place())
     }
 
     /// Something is not in the metadata any more.
@@ -292,8 +290,8 @@ mod tests {
     use alloc::string::ToString;
     use alloc::vec::Vec;
 
-    use holdfast_model::Policy;
     use holdfast_model::metadata::LeaseId;
+    use holdfast_model::{Policy, VolumeId};
 
     use super::*;
 

@@ -15,7 +15,16 @@ use core::fmt;
 use holdfast_model::metadata::{KeyValue, Revision};
 use holdfast_model::record::{ClusterRecord, Record, RecordError};
 use holdfast_model::report::NotedAt;
-use holdfast_model::{ClusterId, VolumeId};
+use holdfast_model::{ClusterId, NodeId, VolumeId};
+
+/// What documents that somebody has deleted were of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// A volume that is not on record as deleted.
+    Volume(VolumeId),
+    /// A node that is not on record as removed.
+    Node(NodeId),
+}
 
 /// Why the metadata is not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +44,8 @@ pub enum Astray {
     OtherCluster(ClusterId),
     /// This node holds slices of a volume that it has yet to make.
     Unborn(VolumeId),
-    /// It lacks documents of a volume that is not on record as deleted.
-    Lacking(VolumeId),
+    /// It lacks documents that nobody has deleted.
+    Lacking(Lost),
     /// It was lost and made again more often, or less often, than what this node follows.
     MadeAgain {
         /// How often, as it says.
@@ -68,9 +77,13 @@ impl fmt::Display for Astray {
                 formatter,
                 "it has not made volume {volume} yet, of which this node holds slices"
             ),
-            Self::Lacking(volume) => write!(
+            Self::Lacking(Lost::Volume(volume)) => write!(
                 formatter,
                 "it has lost documents of volume {volume}, which nobody has deleted"
+            ),
+            Self::Lacking(Lost::Node(node)) => write!(
+                formatter,
+                "it has lost the record of {node}, which nobody has removed"
             ),
             Self::MadeAgain { recoveries, seen } if recoveries > seen => formatter
                 .write_str("it was made again while this node ran, which has to be started again"),
@@ -97,8 +110,8 @@ pub(crate) struct Past {
     knows_cluster: bool,
     /// Volumes of which there have been slices here.
     held: BTreeSet<VolumeId>,
-    /// A volume of which documents are gone, as was found last.
-    lacking: Option<VolumeId>,
+    /// Of what documents are gone, as was found last.
+    lacking: Option<Lost>,
     astray: Option<Astray>,
 }
 
@@ -124,13 +137,32 @@ impl Past {
         }
     }
 
-    /// Documents of a volume are gone, and it was not deleted; or none are. That none are counts when the metadata is judged
+    /// Documents of something are gone that nobody has deleted; or none are. That none are counts when the metadata is judged
     /// the next time.
-    pub(crate) fn lack(&mut self, volume: Option<VolumeId>) {
-        self.lacking = volume;
+    pub(crate) fn lack(&mut self, lost: Option<Lost>) {
+        self.lacking = lost;
         if self.astray.is_none() {
-            self.astray = volume.map(Astray::Lacking);
+            self.astray = lost.map(Astray::Lacking);
         }
+    }
+
+    /// The record of the cluster was deleted.
+    pub(crate) fn lose_cluster(&mut self) {
+        self.astray = Some(Astray::NoCluster);
+    }
+
+    /// How often the metadata was made again, as far as is known.
+    pub(crate) fn recoveries(&self) -> u64 {
+        self.recoveries
+    }
+
+    /// The metadata is at a revision, as an answer says by which nothing was changed: what was to be compared was otherwise,
+    /// perhaps because it is damaged. True if it has not gone back.
+    pub(crate) fn follow_in_vain(&mut self, revision: Revision, asked_at: Revision) -> bool {
+        let seen = self.seen;
+        let is_followed = self.follow(revision, asked_at);
+        self.seen = seen;
+        is_followed
     }
 
     /// What was seen since the start does not count, for nothing has been done by it; but for that the cluster has
@@ -221,16 +253,19 @@ impl Past {
         self.seen = revision;
         let Some(record) = record else {
             // A cluster that is about to be made.
-            let may_be_new = self.held.is_empty() && !self.knows_cluster;
+            let has_noted = self.noted != NotedAt::default();
+            if !self.held.is_empty() || self.knows_cluster || has_noted {
+                return Err(Astray::NoCluster);
+            }
             self.astray = None;
-            return may_be_new.then_some(()).ok_or(Astray::NoCluster);
+            return Ok(());
         };
         self.knows_cluster = true;
         if let Some(volume) = self.held.range(record.next_volume..).next() {
             return Err(Astray::Unborn(*volume));
         }
-        if let Some(volume) = self.lacking {
-            return Err(Astray::Lacking(volume));
+        if let Some(lost) = self.lacking {
+            return Err(Astray::Lacking(lost));
         }
         self.astray = None;
         self.has_followed = true;
@@ -371,9 +406,12 @@ mod tests {
         assert!(past.judge(Revision(9), Revision(0), Some(&record(5, 2))));
         assert!(!past.judge(Revision(20), past.seen(), None));
         assert_eq!(past.seen(), Revision(9));
-        past.lack(Some(VolumeId(1)));
+        past.lack(Some(Lost::Volume(VolumeId(1))));
         assert!(!past.judge(Revision(20), past.seen(), Some(&record(5, 2))));
-        assert_eq!(past.astray(), Some(Astray::Lacking(VolumeId(1))));
+        assert_eq!(
+            past.astray(),
+            Some(Astray::Lacking(Lost::Volume(VolumeId(1))))
+        );
         assert!(!past.judge(Revision(20), past.seen(), Some(&made_again(5, 2, 1))));
         past.lack(None);
         assert!(past.judge(Revision(9), past.seen(), Some(&record(5, 2))));
@@ -384,10 +422,22 @@ mod tests {
     fn documents_that_are_lacking_count_at_once() {
         let mut past = past(&[]);
         assert!(past.judge(Revision(1), Revision(0), Some(&record(5, 2))));
-        past.lack(Some(VolumeId(1)));
-        assert_eq!(past.astray(), Some(Astray::Lacking(VolumeId(1))));
+        past.lack(Some(Lost::Volume(VolumeId(1))));
+        assert_eq!(
+            past.astray(),
+            Some(Astray::Lacking(Lost::Volume(VolumeId(1))))
+        );
         // What is read of something else does not say that they are there again.
         assert!(!past.judge(Revision(2), past.seen(), Some(&record(5, 2))));
+    }
+
+    /// A node that holds no slice has noted that there is a cluster.
+    #[test]
+    fn emptied_metadata_is_not_that_of_a_new_cluster_to_who_has_noted_one() {
+        let mut past = noted(&[], NOTED);
+        assert!(!past.judge(Revision(20), past.seen(), None));
+        assert_eq!(past.astray(), Some(Astray::NoCluster));
+        assert!(past.judge(Revision(9), past.seen(), Some(&made_again(5, 1, 1))));
     }
 
     #[test]

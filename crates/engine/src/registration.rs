@@ -147,16 +147,16 @@ impl Registration {
         if !self.is_doubted && known.as_ref().is_some_and(lacks_use) {
             return Step::Doubt;
         }
-        // A node that was removed has no record any more. Every start was a change of the metadata, so
-        // that none was counted further than the revision by now, from where starts are counted since the metadata
-        // was made again.
+        // A node that was removed has no record any more. Each start was a change of the metadata, or is counted as a use of
+        // the store; where more were counted the removal has raised the floor.
         let floor = floor(outcome);
         let highest = Incarnation(floor.0 + outcome.revision.0);
         let of_other = known.as_ref().filter(|it| it.store != self.own.store);
         self.former = of_other.map(|it| it.peer.clone());
         // Metadata that was brought back from before lacks starts of which the store has kept count.
         let same = known.as_ref().filter(|it| it.store == self.own.store);
-        let starts = same.map_or(1, |it| self.own.uses.saturating_sub(it.uses).max(1));
+        let uses = same.map_or(0, |it| it.uses);
+        let starts = self.own.uses.saturating_sub(uses).max(1);
         let before = known.map_or(highest, |known| known.incarnation);
         self.own.incarnation = Incarnation(before.max(floor).0 + starts);
         self.proposed = true;

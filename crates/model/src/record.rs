@@ -105,6 +105,8 @@ fn is_first(incarnation: &Incarnation) -> bool {
 pub const CLUSTER_KEY: &str = "/holdfast/cluster";
 /// Where the names of volumes are.
 pub const NAMES_PREFIX: &str = "/holdfast/names/";
+/// Where it is said which volumes are being made.
+pub const MAKINGS_PREFIX: &str = "/holdfast/makings/";
 /// Where the volumes' records are.
 pub const VOLUMES_PREFIX: &str = "/holdfast/volumes/";
 /// Where the slices' records are.
@@ -125,41 +127,33 @@ pub struct NameRecord {
     pub schema: u32,
     /// Whose name it is.
     pub volume: VolumeId,
-    /// The volume is being made, or its making was cut short: it has never been there, and may be cleared away. Otherwise
-    /// there is a record of the volume, or the metadata has been damaged.
-    #[serde(default, skip_serializing_if = "is_not")]
-    pub is_being_made: bool,
-}
-
-fn is_not(flag: &bool) -> bool {
-    !*flag
 }
 
 impl NameRecord {
-    /// Of a volume that is there.
-    #[must_use]
-    pub const fn made(volume: VolumeId) -> Self {
-        Self {
-            schema: 1,
-            volume,
-            is_being_made: false,
-        }
-    }
-
-    /// Of a volume that is about to be made.
-    #[must_use]
-    pub const fn being_made(volume: VolumeId) -> Self {
-        Self {
-            schema: 1,
-            volume,
-            is_being_made: true,
-        }
-    }
-
     /// The key of a name's record.
     #[must_use]
     pub fn key(name: &str) -> String {
         format!("{NAMES_PREFIX}{name}")
+    }
+}
+
+/// A volume that is being made, or whose making was cut short: it has never been there, and may be cleared away. Where a
+/// name's volume has neither this nor a record, the metadata was damaged, or a version without this document began to make
+/// it. A document of its own, which such versions pass over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MakingRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Which volume.
+    pub volume: VolumeId,
+}
+
+impl MakingRecord {
+    /// The key of the record of a volume's making.
+    #[must_use]
+    pub fn key(volume: VolumeId) -> String {
+        format!("{MAKINGS_PREFIX}{:016x}", volume.0)
     }
 }
 
@@ -493,6 +487,7 @@ record!(
     UseRecord,
     MachineRecord,
     NameRecord,
+    MakingRecord,
     VolumeRecord,
     SliceRecord,
     WishRecord,

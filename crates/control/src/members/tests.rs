@@ -5,6 +5,7 @@ extern crate std;
 use std::string::ToString;
 use std::vec;
 
+use holdfast_model::record::NodeRecord;
 use holdfast_model::{Incarnation, Policy};
 
 use super::*;
@@ -46,6 +47,27 @@ fn a_node_that_registers_while_it_is_removed_is_not() {
     lab.put(NodeRecord::key(node(3)), &again);
     assert!(!lab.transact(&planned).succeeded);
     assert_eq!(lab.order(3, Order::Remove), Ok(true));
+}
+
+/// Its starts were counted further than the metadata's revisions: what it counts on from is raised.
+#[test]
+fn a_node_that_was_started_often_without_metadata_counts_on_after_its_removal() {
+    let mut lab = Lab::new(3);
+    let inventory = lab.inventory();
+    let often = NodeRecord {
+        incarnation: Incarnation(inventory.revision.0 + 500),
+        ..inventory.nodes[&node(3)].clone()
+    };
+    lab.put(NodeRecord::key(node(3)), &often);
+    assert_eq!(lab.order(3, Order::Remove), Ok(true));
+    let cluster = lab.inventory().cluster.record;
+    assert_eq!(cluster.incarnation_floor, often.incarnation);
+    assert_eq!(lab.order(2, Order::Remove), Ok(true));
+    assert_eq!(
+        lab.inventory().cluster.record,
+        cluster,
+        "others change nothing"
+    );
 }
 
 #[test]

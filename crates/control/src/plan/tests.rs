@@ -100,6 +100,7 @@ impl Store {
             assert_eq!(&inventory.volumes[&record.record.volume].record.name, name);
         }
         assert_eq!(inventory.names.len(), inventory.volumes.len());
+        assert!(inventory.makings.is_empty());
         let mut slices = 0;
         for volume in inventory.volumes.values() {
             let found: Vec<_> = inventory.slices_of(&volume.record).collect();
@@ -565,6 +566,10 @@ fn a_deleted_volume_is_gone_whole_and_its_id_for_ever() {
     assert_eq!(again.volume.volume, VolumeId(2));
 }
 
+fn is_deleted(store: &mut Store, volume: VolumeId) -> bool {
+    store.inventory().deleted.record.contains(volume)
+}
+
 #[test]
 fn whatever_is_deleted_is_on_record_as_deleted() {
     let mut store = Store::with_nodes(3);
@@ -577,7 +582,6 @@ fn whatever_is_deleted_is_on_record_as_deleted() {
         plan.volume.volume
     };
     let [taken_over, second, third] = ["over", "two", "three"].map(|it| cut_short(&mut store, it));
-    let is_deleted = |store: &mut Store, volume| store.inventory().deleted.record.contains(volume);
     for volume in [plan.volume.volume, taken_over, second, third] {
         assert!(!is_deleted(&mut store, volume));
     }
@@ -631,7 +635,36 @@ fn metadata_that_has_lost_documents_is_not_cleared_away() {
     assert_eq!(clean_up(&store.inventory(), |_| true), []);
     let again = store.create("demo", 4096, Policy::Mirror2);
     assert_eq!(again, Err(PlanError::Damaged(volume)));
+    // Unless an operator says so.
+    let mut cleared = Store(store.0.clone());
+    let clearing = clear(&cleared.inventory(), &named("demo")).expect("it is damaged");
+    assert!(cleared.transact(&clearing).succeeded);
+    cleared.assert_tidy();
+    assert!(is_deleted(&mut cleared, volume));
     delete_key(&mut store, NameRecord::key("demo"));
     assert_eq!(clean_up(&store.inventory(), |_| true), []);
     assert_eq!(store.inventory().slices.len(), 1);
+}
+
+/// Its own record says how it is called.
+#[test]
+fn a_volume_whose_name_was_lost_is_not_made_again() {
+    let mut store = Store::with_nodes(2);
+    let plan = store.create("demo", 4096, Policy::Mirror2).unwrap();
+    assert!(store.carry_out(&plan));
+    store.transact(&Transaction {
+        success: vec![Operation::Delete(Selector::Key(NameRecord::key("demo")))],
+        ..Transaction::default()
+    });
+    let again = store.create("demo", 4096, Policy::Mirror2).unwrap();
+    assert_eq!((again.transactions.len(), again.volume), (0, plan.volume));
+    let policy = Policy::Mirror2;
+    let exists = Err(PlanError::Exists {
+        bytes: 4096,
+        policy,
+    });
+    assert_eq!(store.create("demo", 8192, Policy::Mirror2), exists);
+    let deletion = delete(&store.inventory(), &named("demo")).unwrap();
+    assert!(store.carry_out(&deletion));
+    store.assert_tidy();
 }

@@ -272,6 +272,7 @@ impl Slices<'_> {
             },
             nodes: heard.collect(),
             names: BTreeMap::new(),
+            makings: BTreeSet::new(),
             volumes: BTreeMap::new(),
             slices: made.collect(),
             settings: Versioned {

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::documents::{LocalJoining, LocalReport, LocalVolume};
 use holdfast_control::Versioned;
@@ -84,7 +84,14 @@ fn inventory(slices: Vec<SliceRecord>) -> Inventory {
         nodes: (1..=3)
             .map(|node| (NodeId(node), node_record(node)))
             .collect(),
-        names: BTreeMap::from([("demo".to_owned(), versioned(NameRecord::made(VOLUME)))]),
+        names: BTreeMap::from([(
+            "demo".to_owned(),
+            versioned(NameRecord {
+                schema: 1,
+                volume: VOLUME,
+            }),
+        )]),
+        makings: BTreeSet::new(),
         volumes: BTreeMap::from([(VOLUME, versioned(volume))]),
         slices: slices
             .into_iter()

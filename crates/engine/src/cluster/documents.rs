@@ -157,14 +157,14 @@ mod tests {
         LeaseId, MetadataAnswer, MetadataRequest, MetadataToken, Operation, OperationResult,
         Revision, Selector, TransactionOutcome, WatchEvent,
     };
-    use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, DELETED_KEY};
+    use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, DELETED_KEY, NodeStanding};
     use holdfast_model::report::NotedAt;
     use holdfast_model::{ClusterId, Epoch, Incarnation, NodeId, Policy, SliceId, VolumeId};
     use holdfast_stdx::{Duration, Instant};
 
     use super::super::Purpose;
     use super::*;
-    use crate::past::{Astray, Past};
+    use crate::past::{Astray, Lost, Past};
 
     const SLICE: SliceId = SliceId {
         volume: VolumeId(2),
@@ -199,7 +199,7 @@ mod tests {
             schema: 1,
             volume: SLICE.volume,
             name: "data".to_string(),
-            bytes: 4096,
+            bytes: 2 * holdfast_model::SLICE_SIZE,
             policy: Policy::Mirror2,
             target: "iqn".to_string(),
             lun: 0,
@@ -271,7 +271,8 @@ mod tests {
         told_of_slice(view) && !view.slices.contains_key(&SLICE)
     }
 
-    const LACKING: Option<Astray> = Some(Astray::Lacking(SLICE.volume));
+    const LOST: Astray = Astray::Lacking(Lost::Volume(SLICE.volume));
+    const LACKING: Option<Astray> = Some(LOST);
 
     #[test]
     fn what_was_deleted_while_the_node_was_off_is_told_once() {
@@ -319,8 +320,8 @@ mod tests {
             let has_slice = rest.contains(&slice());
             let mut view = holder();
             reads(&mut view, rest.clone());
-            // It has not seen the volume before: nothing says that it is not being made.
-            let expected = LACKING.filter(|_| !has_slice);
+            // It has not seen the volume before: without its record it is being made, or was never finished.
+            let expected = LACKING.filter(|_| rest.contains(&volume()) && !has_slice);
             assert_eq!(view.past.astray(), expected, "{rest:?}");
             assert!(!is_dropped(&mut view));
             let mut view = holder();
@@ -358,8 +359,8 @@ mod tests {
         for (events, why) in [
             (&everything[..], Astray::NoCluster),
             (&everything[..1], Astray::NoCluster),
-            (&everything[1..2], Astray::Lacking(SLICE.volume)),
-            (&everything[2..], Astray::Lacking(SLICE.volume)),
+            (&everything[1..2], LOST),
+            (&everything[2..], LOST),
         ] {
             let mut view = holder();
             reads(&mut view, vec![cluster(0), volume(), slice()]);
@@ -374,6 +375,78 @@ mod tests {
             assert!(view.slices.contains_key(&SLICE) && view.volumes.contains_key(&SLICE.volume));
             let told = Change::Tell(Notice::MetadataAstray(why));
             assert_eq!(view.take_changes(), [told]);
+        }
+    }
+
+    /// It was left by a growth that was cut short, and whoever made the metadata again left it out.
+    #[test]
+    fn what_is_behind_a_volumes_end_is_not_lacking() {
+        let behind = SliceId { index: 2, ..SLICE };
+        for recoveries in [0, 1] {
+            let mut view = Cluster {
+                held: [SLICE, behind].into(),
+                ..holder()
+            };
+            let all = vec![cluster(recoveries), volume(), slice()];
+            reads(&mut view, all.clone());
+            assert!(!view.is_astray());
+            let notes = core::mem::take(&mut view.notes);
+            let mut again = Cluster {
+                held: [SLICE, behind].into(),
+                notes,
+                ..holder()
+            };
+            reads(&mut again, all);
+            assert!(!again.is_astray() && !is_dropped(&mut again));
+        }
+    }
+
+    /// Versions of before clear them away without a word.
+    #[test]
+    fn slices_of_a_volume_that_was_never_finished_are_not_lacking() {
+        let mut view = holder();
+        reads(&mut view, vec![cluster(0), slice()]);
+        reads(&mut view, vec![cluster(0)]);
+        assert!(!view.is_astray() && !view.slices.contains_key(&SLICE));
+    }
+
+    #[test]
+    fn a_node_that_nobody_has_removed_is_lacking() {
+        let record = NodeRecord {
+            schema: 1,
+            node: NodeId(2),
+            name: "two".to_string(),
+            store: holdfast_model::StoreId(2),
+            uses: 1,
+            use_id: 0,
+            incarnation: Incarnation(1),
+            portal: "192.0.2.2:3260".to_string(),
+            peer: "192.0.2.2:7561".to_string(),
+            api: "http://192.0.2.2:7460".to_string(),
+        };
+        let node = pair(NodeRecord::key(NodeId(2)), &record);
+        let removed = IntentRecord {
+            standing: NodeStanding::Removed,
+            ..IntentRecord::active(NodeId(2))
+        };
+        let removed = pair(IntentRecord::key(NodeId(2)), &removed);
+        let lost = Some(Astray::Lacking(Lost::Node(NodeId(2))));
+        for (told, expected) in [(vec![], lost), (vec![removed], None)] {
+            let mut view = holder();
+            reads(&mut view, vec![cluster(0), node.clone()]);
+            let watch = view.watch.expect("it is followed");
+            let put = told.iter().cloned().map(WatchEvent::Put);
+            let events = put.chain([gone(node.key.clone())]).collect();
+            let revision = Revision(10);
+            let told_so = MetadataAnswer::Watched { revision, events };
+            view.handle_answer(Instant::ZERO, watch, told_so);
+            assert_eq!(view.past.astray(), expected);
+            assert_eq!(view.nodes.contains_key(&NodeId(2)), expected.is_some());
+            let mut view = holder();
+            reads(&mut view, vec![cluster(0), node.clone()]);
+            let all = [cluster(0)].into_iter().chain(told).collect();
+            reads(&mut view, all);
+            assert_eq!(view.past.astray(), expected);
         }
     }
 

@@ -35,15 +35,6 @@ impl Key {
         }
     }
 
-    /// The volume without whose deletion it is not deleted.
-    pub(super) fn data(self) -> Option<VolumeId> {
-        match self {
-            Self::Volume(volume) => Some(volume),
-            Self::Slice(slice) => Some(slice.volume),
-            _ => None,
-        }
-    }
-
     pub(super) fn parse(key: &str) -> Option<Self> {
         let number = |text: &str| text.parse().ok().map(NodeId);
         let volume_of = |text: &str| u64::from_str_radix(text, 16).ok().map(VolumeId);

@@ -1,22 +1,27 @@
 //! What the metadata lacks although nobody has deleted it.
 //!
-//! A volume is deleted by a change of the metadata that says so and takes its documents away (`holdfast_control`). Where
-//! documents of a volume are gone and nothing says so, somebody has laid hands on the metadata: it is damaged, and who
-//! believed it would drop the volume's data.
+//! A volume is deleted, and a node removed, by a change of the metadata that says so and takes its documents away
+//! (`holdfast_control`). Where documents are gone and nothing says so, somebody has laid hands on the metadata: it is
+//! damaged, and who believed it would drop the volume's data, or the links to the node.
 //!
-//! It refuses to look for documents that are made again, or that no data depends on.
+//! It refuses to look for documents that are made again, or whose lack harms no data: names, what is wanted of nodes, settings.
 //!
 //! Invariant: what a node holds of a volume is dropped only if the volume is on record as deleted.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
-use holdfast_model::metadata::{KeyValue, TransactionOutcome, WatchEvent};
-use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, DELETED_KEY, DeletedRecord, Record};
-use holdfast_model::{SliceId, VolumeId};
+use holdfast_model::metadata::{KeyValue, OperationResult, TransactionOutcome, WatchEvent};
+use holdfast_model::record::{
+    CLUSTER_KEY, ClusterRecord, DeletedRecord, IntentRecord, NodeStanding, Record, VolumeRecord,
+};
+use holdfast_model::report::NotePlace;
+use holdfast_model::{NodeId, SliceId, VolumeId};
 
 use super::key::Key;
-use super::{Change, Cluster, pairs};
+use super::{Change, Cluster};
 use crate::Notice;
+use crate::past::Lost;
 
 impl Cluster {
     /// Whether a volume is on record as deleted.
@@ -40,21 +45,22 @@ impl Cluster {
         let found: BTreeSet<Key> = pairs(outcome)
             .filter_map(|pair| Key::parse(&pair.key))
             .collect();
-        let recoveries = pairs(outcome)
-            .find(|pair| pair.key == CLUSTER_KEY)
-            .and_then(|pair| ClusterRecord::decode(&pair.value).ok())
-            .map_or(0, |cluster| cluster.recoveries);
-        // Metadata that was made again lacks what nobody told of, and what was left out: it had what was noted since.
-        let noted: BTreeSet<VolumeId> = self.notes.volumes(recoveries).collect();
-        let was_there = |volume| recoveries == 0 || noted.contains(&volume);
-        let held = self.held.iter().copied();
-        let held = held.filter(|slice| was_there(slice.volume));
-        let held = held.map(Key::Slice);
-        let noted = noted.iter().copied().map(Key::Volume);
-        let known = self.keys().into_iter().chain(noted).chain(held);
-        let lacking = known.filter(|key| !found.contains(key));
-        let said = said(pairs(outcome));
-        let lacking = self.first_kept(lacking, said.as_ref());
+        let noted = self.noted(pairs(outcome));
+        let whole = pairs(outcome).filter_map(|pair| VolumeRecord::decode(&pair.value).ok());
+        let whole: BTreeMap<VolumeId, u32> = whole
+            .map(|volume| (volume.volume, volume.slice_count()))
+            .collect();
+        // What is behind a volume's end was left by a growth that was cut short, or is of metadata from before.
+        let is_part = |slice: &SliceId| {
+            whole
+                .get(&slice.volume)
+                .is_some_and(|count| slice.index < *count)
+        };
+        let held = self.held.iter().copied().filter(is_part);
+        let noted = noted.into_iter().chain(held.map(Key::Slice));
+        let known = self.keys().into_iter().chain(noted);
+        let gone = known.filter(|key| !found.contains(key));
+        let lacking = self.first_lost(gone, &Told::of(pairs(outcome)));
         if outcome.revision < self.past.seen() {
             // A watch has overtaken it: what it lacks may be newer.
             self.is_to_list_again = lacking.is_some();
@@ -63,46 +69,115 @@ impl Cluster {
         self.past.lack(lacking);
     }
 
+    /// What was noted since the metadata was made again, as often as these say: it lacks what nobody told of then, and what
+    /// was left out.
+    fn noted<'a>(&self, pairs: impl Iterator<Item = &'a KeyValue>) -> Vec<Key> {
+        let cluster = pairs
+            .filter(|pair| pair.key == CLUSTER_KEY)
+            .find_map(|pair| ClusterRecord::decode(&pair.value).ok());
+        let recoveries = cluster.map_or(self.past.recoveries(), |cluster| cluster.recoveries);
+        let places = self.notes.places(recoveries);
+        places
+            .filter_map(|place| match place {
+                NotePlace::Volume(volume) => Some(Key::Volume(volume)),
+                NotePlace::Node(node) => Some(Key::Node(node)),
+                _ => None,
+            })
+            .collect()
+    }
+
     /// A slice's record has been read.
     pub(super) fn look_for_slice(&mut self, slice: SliceId, outcome: &TransactionOutcome) {
         let is_there = pairs(outcome).any(|pair| Key::parse(&pair.key) == Some(Key::Slice(slice)));
-        let said = said(pairs(outcome));
-        let lacking = self.first_kept((!is_there).then_some(Key::Slice(slice)), said.as_ref());
+        let gone = (!is_there).then_some(Key::Slice(slice));
+        let lacking = self.first_lost(gone, &Told::of(pairs(outcome)));
         if lacking.is_some() {
             self.past.lack(lacking);
         }
     }
 
-    /// The first volume of which these events take documents away, and that is not deleted.
-    pub(super) fn lacking_after(&self, events: &[WatchEvent]) -> Option<VolumeId> {
+    /// What these events take away first although nobody has deleted it.
+    pub(super) fn lacking_after(&self, events: &[WatchEvent]) -> Option<Lost> {
         let put = events.iter().filter_map(|event| match event {
             WatchEvent::Put(pair) => Some(pair),
             WatchEvent::Delete { .. } => None,
         });
-        let said = said(put);
         let gone = events.iter().filter_map(|event| match event {
             WatchEvent::Delete { key, .. } => Key::parse(key),
             WatchEvent::Put(_) => None,
         });
-        self.first_kept(gone, said.as_ref())
+        self.first_lost(gone, &Told::of(put))
     }
 
-    /// The volume of the first of these keys that has data, and that is not deleted: neither as is known, nor as is said now.
-    fn first_kept(
-        &self,
-        keys: impl IntoIterator<Item = Key>,
-        said: Option<&DeletedRecord>,
-    ) -> Option<VolumeId> {
-        let volumes = keys.into_iter().filter_map(Key::data);
-        let mut kept = volumes.filter(|volume| {
-            !self.is_deleted(*volume) && !said.is_some_and(|said| said.contains(*volume))
-        });
-        kept.next()
+    /// Whether a document that is not there is to go from the view.
+    pub(super) fn may_go(&self, key: Key) -> bool {
+        self.lost(key, &Told::default()).is_none()
+    }
+
+    /// What is lost with the first of these keys that goes without a word.
+    fn first_lost(&self, gone: impl IntoIterator<Item = Key>, told: &Told) -> Option<Lost> {
+        gone.into_iter().find_map(|key| self.lost(key, told))
+    }
+
+    fn lost(&self, key: Key, told: &Told) -> Option<Lost> {
+        match key {
+            Key::Volume(volume) => self.lost_volume(volume, told),
+            // Of one that was never there, because its making was cut short, nobody has written anything.
+            Key::Slice(slice) if self.volumes.contains_key(&slice.volume) => {
+                self.lost_volume(slice.volume, told)
+            }
+            Key::Slice(slice) if told.volumes.contains(&slice.volume) => {
+                self.lost_volume(slice.volume, told)
+            }
+            Key::Node(node) => {
+                let known = self.intents.get(&node).map(|intent| intent.standing);
+                let is_removed = known == Some(NodeStanding::Removed);
+                (!is_removed && !told.removed.contains(&node)).then_some(Lost::Node(node))
+            }
+            _ => None,
+        }
+    }
+
+    fn lost_volume(&self, volume: VolumeId, told: &Told) -> Option<Lost> {
+        let is_deleted = self.is_deleted(volume) || told.deleted.contains(volume);
+        (!is_deleted).then_some(Lost::Volume(volume))
     }
 }
 
-/// The record of what was deleted, the last one of these.
-fn said<'a>(pairs: impl Iterator<Item = &'a KeyValue>) -> Option<DeletedRecord> {
-    let pair = pairs.filter(|pair| pair.key == DELETED_KEY).last()?;
-    DeletedRecord::decode(&pair.value).ok()
+/// What documents say of others that are not there.
+#[derive(Default)]
+struct Told {
+    deleted: DeletedRecord,
+    volumes: BTreeSet<VolumeId>,
+    removed: BTreeSet<NodeId>,
+}
+
+impl Told {
+    fn of<'a>(pairs: impl Iterator<Item = &'a KeyValue>) -> Self {
+        let mut told = Self::default();
+        for pair in pairs {
+            match Key::parse(&pair.key) {
+                Some(Key::Deleted) => {
+                    told.deleted = DeletedRecord::decode(&pair.value).unwrap_or_default();
+                }
+                Some(Key::Volume(volume)) => drop(told.volumes.insert(volume)),
+                Some(Key::Intent(node))
+                    if IntentRecord::decode(&pair.value)
+                        .is_ok_and(|intent| intent.standing == NodeStanding::Removed) =>
+                {
+                    told.removed.insert(node);
+                }
+                _ => {}
+            }
+        }
+        told
+    }
+}
+
+/// Everything that was read.
+pub(super) fn pairs(outcome: &TransactionOutcome) -> impl Iterator<Item = &KeyValue> {
+    outcome.results.iter().flat_map(|result| match result {
+        OperationResult::Range(found) => found.as_slice(),
+        _ => &[],
+    })
 }

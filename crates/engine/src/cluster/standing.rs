@@ -79,8 +79,13 @@ impl Cluster {
                 self.register_retry = Some(now + REJECTED_RETRY);
                 self.reject(rejection);
             }
-            Step::Replace(compare, success) => {
+            // It was looked at long ago that nothing is lacking.
+            Step::Replace(..) if self.rejection().is_some() => {
                 self.accepted();
+                self.has_looked = false;
+                self.introduce();
+            }
+            Step::Replace(compare, success) => {
                 self.transact(Purpose::Register, compare, success);
             }
         }

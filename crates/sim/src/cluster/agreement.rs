@@ -18,7 +18,7 @@ use holdfast_model::metadata::{
     MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, Revision, Selector,
     Transaction,
 };
-use holdfast_model::record::{SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX};
+use holdfast_model::record::{NODES_PREFIX, SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX};
 use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 
 use super::node::ProcessId;
@@ -414,6 +414,7 @@ impl Cluster {
             Damage::Everything => METADATA_PREFIX,
             Damage::Volumes => VOLUMES_PREFIX,
             Damage::Slices => SLICES_PREFIX,
+            Damage::Nodes => NODES_PREFIX,
         };
         let transaction = Transaction {
             success: vec![Operation::Delete(Selector::Prefix(prefix.into()))],

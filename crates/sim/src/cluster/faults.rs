@@ -19,6 +19,8 @@ pub enum Damage {
     Volumes,
     /// Those of slices.
     Slices,
+    /// Those of nodes.
+    Nodes,
 }
 
 /// Something goes wrong, or right again.

@@ -86,11 +86,12 @@ impl RunPlan {
         let saved = prng.between(1, load / 2);
         let back = prng.between(saved, load - 100);
         let right = back + prng.between(50, 4000);
-        let fault = match prng.below(8) {
+        let fault = match prng.below(10) {
             0 | 1 => Fault::EmptyMetadata,
             2 => Fault::DamageMetadata(Damage::Everything),
             3 => Fault::DamageMetadata(Damage::Volumes),
             4 => Fault::DamageMetadata(Damage::Slices),
+            5 => Fault::DamageMetadata(Damage::Nodes),
             _ => Fault::RollBackMetadata,
         };
         self.add(Duration::from_millis(saved), Fault::SaveMetadata);

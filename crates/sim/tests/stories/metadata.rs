@@ -64,7 +64,13 @@ fn metadata_that_goes_back_deletes_nothing() {
 #[test]
 fn documents_that_somebody_deletes_take_no_data_with_them() {
     for seed in 0..SEEDS {
-        for damage in [Damage::Everything, Damage::Volumes, Damage::Slices] {
+        let damages = [
+            Damage::Everything,
+            Damage::Volumes,
+            Damage::Slices,
+            Damage::Nodes,
+        ];
+        for damage in damages {
             let mut story = Story::new(seed, Policy::Mirror2);
             let epochs = story.epochs();
             story.busy(true);
