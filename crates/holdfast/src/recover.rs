@@ -86,7 +86,7 @@ pub(crate) fn run(output: &Output, command: &RecoverCommand) -> Result<(), Failu
             crate::within_runtime(write(&recovery, metadata, *replace))?;
             output.result(&text::document(&recovery), || {
                 format!(
-                    "{}\nwritten; start the nodes now\n",
+                    "{}\nwritten; start the nodes that do not wait already\n",
                     text::text(&recovery).trim_end()
                 )
             })
@@ -181,5 +181,5 @@ async fn connect(urls: &str, cluster: ClusterId) -> Result<Client, Failure> {
         Status::Connecting | Status::Connected { .. } => "no answer in time".to_owned(),
     };
     Err(Failure::new(format!("the metadata does not answer: {why}"))
-        .hint("start etcd, with an empty data directory; nodes that run beside it wait meanwhile"))
+        .hint("start etcd, or the nodes beside whom it runs: they wait meanwhile; where its data is lost, with an empty directory"))
 }

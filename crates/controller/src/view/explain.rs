@@ -154,6 +154,12 @@ fn protection(inventory: &Inventory, reports: &Reports, volumes: &[Assessed<'_>]
         }
     }
     protection.work = work::sum(reports, missing);
+    // It may lack volumes, and says nothing of those that it has.
+    let mut nodes = inventory.nodes.keys();
+    if nodes.any(|node| reports.astray(*node).is_some()) {
+        protection.protected = false;
+        waits.insert(wait("the right metadata, which nodes do not find"));
+    }
     if !waits.is_empty() {
         protection.work.seconds_left = None;
     }

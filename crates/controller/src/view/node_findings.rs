@@ -34,7 +34,7 @@ pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
     match (reports.absence(node), metadata) {
         (Some(Absence::Down), _) => findings.push(down(reports, node, name)),
         (None, LocalMetadata::Followed) => {}
-        (None, _) | (Some(Absence::Unregistered), LocalMetadata::Behind) => {
+        (None, _) | (Some(Absence::Unregistered | Absence::Shut), LocalMetadata::Behind) => {
             findings.push(astray(reports, node, name, metadata));
         }
         (Some(absence), _) => findings.push(absent(&absence, name)),

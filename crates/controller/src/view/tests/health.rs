@@ -286,3 +286,24 @@ fn what_lacks_nothing_is_no_harm() {
     assert_eq!(low.health, Health::Healthy);
     assert_eq!(said(&low), ["warning: node n3: 89 % of its room are used"]);
 }
+
+/// What it says of volumes, and which there are, counts for nothing.
+#[test]
+fn nothing_is_said_to_be_protected_in_metadata_that_is_not_believed() {
+    let status = third(|report| {
+        report.metadata = LocalMetadata::Behind;
+        report.astray = Some("it has lost documents of volume v1".to_owned());
+    });
+    assert!(!status.protection.protected);
+    assert_eq!(status.protection.work.seconds_left, None);
+    let waits = status
+        .protection
+        .waits_for
+        .iter()
+        .map(|wait| wait.what.as_str());
+    assert_eq!(
+        waits.collect::<Vec<_>>(),
+        ["the right metadata, which nodes do not find"]
+    );
+    assert!(third(|_| {}).protection.protected);
+}
