@@ -9,7 +9,9 @@
 //! - a device that another process holds is not left out: the node does not start;
 //! - where one was left out no store is created;
 //! - what the configuration says of a device, and the device does not follow, is told: it is not changed by a start;
-//! - where the store cannot do without one, its user is told why it could not be opened.
+//! - where the store cannot do without one, its user is told why it could not be opened;
+//! - whenever a device comes that was waited for, the others that are missing are waited for before they are left out:
+//!   those of a machine that starts come one after the other.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -220,21 +222,34 @@ pub(crate) fn await_lacking(
     Ok(())
 }
 
-/// Waits until all of these are there that the node had when it last ran, or long enough. Whoever wants to know is
-/// told which is waited for, and that it is over.
-pub(crate) async fn wait_for(
-    awaited: &[PathBuf],
+/// Waits until the devices may be opened: until one may help of those for want of which they could not be, however long
+/// that takes, and then for those that are missing: of these, where another has come, and of `awaited`, which is empty
+/// afterwards. Whoever wants to know is told, at each look, which is waited for, and that it is over.
+pub(crate) async fn wait(
+    needed: &[(PathBuf, Lack)],
+    awaited: &mut Vec<PathBuf>,
     mut tell: impl FnMut(Option<(&Path, AwaitedCause)>),
 ) {
+    wait_for_needed(needed, &mut tell).await;
+    let missing = || needed.iter().filter(|(_, lack)| *lack == Lack::Missing);
+    // Else one is tried again that has failed: those that are missing have been waited for all that time.
+    if missing().any(|(path, _)| path.exists()) {
+        awaited.extend(missing().map(|(path, _)| path.clone()));
+    }
+    wait_for(&std::mem::take(awaited), &mut tell).await;
+}
+
+/// Waits until all of these are there, or long enough.
+async fn wait_for(awaited: &[PathBuf], mut tell: impl FnMut(Option<(&Path, AwaitedCause)>)) {
     let until = Instant::now() + AWAITED_MAX;
     let mut told: Option<&Path> = None;
     while let Some(path) = awaited.iter().find(|path| !path.exists()) {
         if Instant::now() >= until {
             break;
         }
+        tell(Some((path, AwaitedCause::Missing)));
         if told != Some(path) {
             tracing::warn!("waits for {}, which is not there", path.display());
-            tell(Some((path, AwaitedCause::Missing)));
             told = Some(path);
         }
         sleep(LOOK).await;
@@ -246,7 +261,7 @@ pub(crate) async fn wait_for(
 
 /// Waits until the store may be opened, for want of some of these it could not be: one that was not there is, however long
 /// that takes, or some time has passed since one failed.
-pub(crate) async fn wait_for_needed(
+async fn wait_for_needed(
     needed: &[(PathBuf, Lack)],
     mut tell: impl FnMut(Option<(&Path, AwaitedCause)>),
 ) {
@@ -277,7 +292,10 @@ pub(crate) async fn wait_for_needed(
         sleep(LOOK).await;
     }
     if let Some(time) = lasting.over(Instant::now().into_std()) {
-        tracing::info!("opens its devices again, after {}", span(time));
+        tracing::info!(
+            "waits no longer for a device that it needs, after {}",
+            span(time)
+        );
         tell(None);
     }
 }
@@ -386,8 +404,9 @@ mod tests {
             told.push(path.map(|(path, _)| path.to_owned()));
         })
         .await;
-        assert_eq!(told, [Some(late.clone()), None]);
         assert!(begun.elapsed() >= AWAITED_MAX);
+        told.dedup();
+        assert_eq!(told, [Some(late.clone()), None]);
         let begun = Instant::now();
         let comes = late.clone();
         wait_for(&[late], |path| {
@@ -432,6 +451,52 @@ mod tests {
         let begun = Instant::now();
         wait_for_needed(&[], |_| panic!("there is nothing to wait for")).await;
         assert_eq!(begun.elapsed(), Duration::ZERO);
+    }
+
+    /// As at power-on, where the controller is late: none is given up because another was first.
+    #[tokio::test(start_paused = true)]
+    async fn when_one_comes_that_is_needed_the_others_are_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let [first, second, never] =
+            ["first", "second", "never"].map(|name| directory.path().join(name));
+        let begun = Instant::now();
+        let comes = |path: &Path, at: Duration| {
+            if begun.elapsed() >= at && !path.exists() {
+                fs::write(path, "").unwrap();
+            }
+        };
+        let (late, later) = (10 * AWAITED_MAX, 10 * AWAITED_MAX + AWAITED_MAX / 2);
+        let needed = [&first, &second].map(|path| (path.clone(), Lack::Missing));
+        let (mut told, mut awaited) = (Vec::new(), Vec::new());
+        wait(&needed, &mut awaited, |waits| {
+            comes(&first, late);
+            comes(&second, later);
+            told.push(waits.map(|(path, cause)| (path.to_owned(), cause)));
+        })
+        .await;
+        assert!(first.exists() && second.exists());
+        assert!(begun.elapsed() < later + 2 * LOOK, "both are there");
+        told.dedup();
+        let expected = [
+            Some((first.clone(), AwaitedCause::Needed)),
+            None,
+            Some((second.clone(), AwaitedCause::Missing)),
+            None,
+        ];
+        assert_eq!(told, expected);
+        // Those of the last start are waited for as well, all at the same time, and no longer than at a start.
+        let begun = Instant::now();
+        let needed = [&second, &never].map(|path| (path.clone(), Lack::Missing));
+        awaited.push(directory.path().join("neither"));
+        wait(&needed, &mut awaited, |_| {}).await;
+        let waited = begun.elapsed();
+        assert!(waited >= AWAITED_MAX && waited < AWAITED_MAX + 2 * LOOK);
+        assert!(awaited.is_empty(), "once");
+        // While one was tried that had failed, it has been waited for.
+        let begun = Instant::now();
+        let needed = [(first, Lack::Failed), (never, Lack::Missing)];
+        wait(&needed, &mut awaited, |_| {}).await;
+        assert!(begun.elapsed() < RETRY + 2 * LOOK);
     }
 
     /// A disk that is not mounted must not become a new, empty file in the directory below it.

@@ -147,7 +147,7 @@ async fn serve<A: Api>(
         }
     };
     let opened = tokio::select! {
-        opened = open(config, &desk, &awaited, tell) => opened?,
+        opened = open(config, &desk, awaited, tell) => opened?,
         () = signals.next() => {
             tracing::info!("stopping");
             return Ok(());
@@ -186,21 +186,17 @@ async fn serve<A: Api>(
     ended
 }
 
-/// Opens the devices, when those are there that the node had: those without which it can do nothing, however long that
-/// takes, and the others, or some time has passed. `tell` is told which is waited for.
+/// Opens the devices, when those are there that the node had: one at least of those without which it can do nothing,
+/// however long that takes, and the others, or some time has passed. `tell` is told which is waited for.
 async fn open(
     config: &NodeConfig,
     desk: &DeviceDesk,
-    awaited: &[PathBuf],
+    mut awaited: Vec<PathBuf>,
     mut tell: impl FnMut(Option<(&Path, AwaitedCause)>),
 ) -> Result<Opened, NodeError> {
-    let mut awaited = Some(awaited);
     loop {
         let needed = desk.paths().needed(&config.devices);
-        opening::wait_for_needed(&needed, &mut tell).await;
-        if let Some(awaited) = awaited.take() {
-            opening::wait_for(awaited, &mut tell).await;
-        }
+        opening::wait(&needed, &mut awaited, &mut tell).await;
         let mut paths = desk.paths();
         match opening::open(config, &mut paths) {
             Ok(opened) => return Ok(opened),
