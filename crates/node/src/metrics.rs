@@ -275,7 +275,8 @@ impl Metrics {
         }
         registry.register(
             "metadata_member_up",
-            "Whether a member of etcd, of those that it lists itself, answers this node and has a leader",
+            "Whether a member of etcd, of those that it lists itself, answers this node and has a leader; before it has said \
+             who they are, an endpoint in this node's file",
             self.member_up.clone(),
         );
     }
@@ -436,6 +437,14 @@ impl Metrics {
             let up = self.member_up.get_or_create(&MemberLabel { name, member });
             up.set(i64::from(listed.state == MemberState::Answers));
         }
+        // Who has not heard who they are was started while there was no majority: of all times the one for an alarm.
+        let is_known = !report.metadata_listed.is_empty();
+        for told in report.metadata_members.iter().filter(|_| !is_known) {
+            let member = told.member.clone().unwrap_or_default();
+            let name = told.endpoint.clone();
+            let up = self.member_up.get_or_create(&MemberLabel { name, member });
+            up.set(i64::from(told.state == MemberState::Answers));
+        }
         let rate = report.background_rate.unwrap_or(0);
         self.background_rate.set(level(rate));
         let (found, journal) = (&report.scrubbed, &report.journal_scrubs);
@@ -461,7 +470,7 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use holdfast_api::documents::{
-        JournalScrubs, ListedMember, Rejected, Room, ScrubFindings, StallCause,
+        JournalScrubs, ListedMember, LocalMember, Rejected, Room, ScrubFindings, StallCause,
     };
 
     use super::*;
@@ -582,6 +591,48 @@ mod tests {
             ..well
         };
         assert_eq!(levels(&removed), [false, true, true]);
+    }
+
+    /// There is something to have an alarm on.
+    #[test]
+    fn a_node_that_has_not_heard_who_the_members_are_tells_of_its_file() {
+        let metrics = Metrics::new("n1");
+        let configured = |endpoint: &str, state| LocalMember {
+            endpoint: endpoint.to_owned(),
+            state,
+            member: (state == MemberState::Answers).then(|| "cafe".to_owned()),
+        };
+        let mut report = LocalReport {
+            metadata_members: vec![
+                configured("192.0.2.1:2379", MemberState::Leaderless),
+                configured("192.0.2.2:2379", MemberState::Silent),
+                configured("192.0.2.3:2379", MemberState::Answers),
+            ],
+            ..LocalReport::default()
+        };
+        let told = |report: &LocalReport| {
+            let text = metrics.text(report);
+            let lines = text.lines();
+            let lines = lines.filter_map(|line| line.strip_prefix("holdfast_metadata_member_up"));
+            let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        let expected = [
+            "{name=\"192.0.2.1:2379\",member=\"\"} 0",
+            "{name=\"192.0.2.2:2379\",member=\"\"} 0",
+            "{name=\"192.0.2.3:2379\",member=\"cafe\"} 1",
+        ];
+        assert_eq!(told(&report), expected);
+        report.metadata_listed.push(ListedMember {
+            member: "cafe".to_owned(),
+            name: "n3".to_owned(),
+            endpoints: Vec::new(),
+            peers: Vec::new(),
+            votes: true,
+            state: MemberState::Silent,
+        });
+        assert_eq!(told(&report), ["{name=\"n3\",member=\"cafe\"} 0"]);
     }
 
     #[test]

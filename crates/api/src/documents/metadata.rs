@@ -51,10 +51,11 @@ pub struct ListedMember {
     pub state: MemberState,
 }
 
-/// The members of etcd that keep the metadata, counted as etcd itself lists them.
+/// The members of etcd that keep the metadata, counted as etcd itself lists them; where no node has heard that since it
+/// started, for there was no majority, by the endpoints that nodes are configured with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemberCounts {
-    /// All that count for a majority, whichever endpoints nodes are configured with.
+    /// All that count for a majority.
     pub total: u32,
     /// Those that answer some node, and have a leader.
     pub up: u32,

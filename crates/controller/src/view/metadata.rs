@@ -1,12 +1,14 @@
 //! Which members of etcd answer, by what all nodes say of those that they are configured with.
 //!
 //! Who the members are, etcd says itself, and nodes tell what they have heard of it: files spell endpoints as they like,
-//! have those of members that are gone, and lack others. Where etcd does not keep the metadata, or no node has heard who
-//! the members are, there is nothing to say.
+//! have those of members that are gone, and lack others. Only a majority says it: where no node has heard it, for all were
+//! started while there was none, the endpoints in files have to do. Where etcd does not keep the metadata, or nobody has
+//! looked at its members yet, there is nothing to say.
 //!
 //! Invariants:
-//! - what is said of a majority is said of etcd's own members: a dead one that it lists counts, and an endpoint in a
-//!   file does not;
+//! - where a node has heard who the members are, what is said of a majority is said of these: a dead one that etcd lists
+//!   counts, and an endpoint in a file does not;
+//! - where no node has, it is said that files are counted;
 //! - a member that any node reaches counts as one that answers; from which nodes it is not reached is told;
 //! - an endpoint is told to be no member's only where it cannot be that of one.
 
@@ -25,13 +27,66 @@ use crate::reports::Reports;
 const AWAY: &str =
     "hosts' I/O goes on, but nothing can be changed, and no node that dies is replaced";
 
+/// Who a member is.
+#[derive(Clone, Copy, Debug)]
+enum Who<'a> {
+    /// One that etcd lists.
+    Listed(&'a ListedMember),
+    /// One that files have, at this endpoint.
+    Configured(&'a str),
+}
+
 /// A member, as the nodes see it.
 #[derive(Debug)]
 struct Member<'a> {
-    listed: &'a ListedMember,
+    who: Who<'a>,
     is_reached: bool,
     /// Who does not find it well, and how each does.
     missed: Vec<(NodeId, MemberState)>,
+}
+
+impl<'a> Member<'a> {
+    fn new(who: Who<'a>) -> Self {
+        Self {
+            who,
+            is_reached: false,
+            missed: Vec::new(),
+        }
+    }
+
+    fn hear(&mut self, node: NodeId, state: MemberState) {
+        match state {
+            MemberState::Answers => self.is_reached = true,
+            state => self.missed.push((node, state)),
+        }
+    }
+
+    /// Whether it counts for a majority.
+    fn votes(&self) -> bool {
+        match self.who {
+            Who::Listed(listed) => listed.votes,
+            Who::Configured(_) => true,
+        }
+    }
+
+    fn has_never_run(&self) -> bool {
+        matches!(self.who, Who::Listed(listed) if listed.endpoints.is_empty())
+    }
+
+    /// What it is called, and where it is.
+    fn called(&self) -> String {
+        let listed = match self.who {
+            Who::Listed(listed) => listed,
+            Who::Configured(endpoint) => return endpoint.to_owned(),
+        };
+        let mut places = listed.endpoints.iter().chain(&listed.peers);
+        let place = places.next().map_or("an unknown place", String::as_str);
+        let name = match listed.name.as_str() {
+            "" => &listed.member,
+            name => name,
+        };
+        format!("{name} at {place}")
+    }
 }
 
 /// An endpoint that is no member's, and the nodes that are configured with it.
@@ -45,23 +100,25 @@ struct Stranger {
 #[derive(Debug, Default)]
 struct View<'a> {
     members: Vec<Member<'a>>,
+    /// No node has heard who they are: they are those that files have.
+    is_of_files: bool,
     strangers: BTreeMap<&'a str, Stranger>,
 }
 
 impl<'a> View<'a> {
     fn new(reports: &'a Reports) -> Self {
         let mut members: Vec<Member<'a>> = current(reports);
+        let is_of_files = members.is_empty();
+        if is_of_files {
+            members = configured_members(reports);
+        }
         let mut strangers: BTreeMap<&str, Stranger> = BTreeMap::new();
         for (node, configured, listed) in reports.metadata_members() {
             for told in listed {
-                let mut all = members.iter_mut();
-                // One that this node has heard of before it was removed, or before others hear of it.
-                let Some(member) = all.find(|it| it.listed.member == told.member) else {
-                    continue;
-                };
-                match told.state {
-                    MemberState::Answers => member.is_reached = true,
-                    state => member.missed.push((node, state)),
+                let is_it = |it: &&mut Member<'_>| matches!(it.who, Who::Listed(listed) if listed.member == told.member);
+                // One that this node has heard of before it was removed, or before others hear of it, is none.
+                if let Some(member) = members.iter_mut().find(is_it) {
+                    member.hear(node, told.state);
                 }
             }
             for told in configured
@@ -73,11 +130,15 @@ impl<'a> View<'a> {
                 stranger.is_foreign |= told.state == MemberState::Foreign;
             }
         }
-        Self { members, strangers }
+        Self {
+            members,
+            is_of_files,
+            strangers,
+        }
     }
 
     fn counts(&self) -> MemberCounts {
-        let voters = self.members.iter().filter(|member| member.listed.votes);
+        let voters = self.members.iter().filter(|member| member.votes());
         let up = voters.clone().filter(|member| member.is_reached).count();
         let counted = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         MemberCounts {
@@ -100,12 +161,25 @@ fn current(reports: &Reports) -> Vec<Member<'_>> {
             best = (list, same);
         }
     }
-    let members = best.0.iter().map(|listed| Member {
-        listed,
-        is_reached: false,
-        missed: Vec::new(),
-    });
-    members.collect()
+    let listed = best.0.iter().map(Who::Listed);
+    listed.map(Member::new).collect()
+}
+
+/// The members as the files of nodes have them, by the spelling of their endpoints. What is of another etcd is none.
+fn configured_members(reports: &Reports) -> Vec<Member<'_>> {
+    let mut members: BTreeMap<&str, Member<'_>> = BTreeMap::new();
+    for (node, configured, _) in reports.metadata_members() {
+        let ours = configured
+            .iter()
+            .filter(|it| it.state != MemberState::Foreign);
+        for told in ours {
+            let endpoint = told.endpoint.as_str();
+            let new = || Member::new(Who::Configured(endpoint));
+            let member = members.entry(endpoint).or_insert_with(new);
+            member.hear(node, told.state);
+        }
+    }
+    members.into_values().collect()
 }
 
 /// Whether an endpoint is that of no member, by what the node says that is configured with it.
@@ -149,11 +223,11 @@ pub(super) fn counts(reports: &Reports) -> Option<MemberCounts> {
 pub(super) fn findings(reports: &Reports, name: impl Fn(NodeId) -> String) -> Vec<Finding> {
     let view = View::new(reports);
     let away = view.members.iter();
-    let away = away.filter(|member| member.listed.votes && !member.is_reached);
+    let away = away.filter(|member| member.votes() && !member.is_reached);
     let away: Vec<&Member<'_>> = away.collect();
     let mut findings = Vec::new();
     if !away.is_empty() {
-        findings.push(lost(&away, view.counts()));
+        findings.push(lost(&away, &view));
     }
     let partly = view.members.iter();
     let partly = partly.filter(|member| member.is_reached && !member.missed.is_empty());
@@ -163,28 +237,18 @@ pub(super) fn findings(reports: &Reports, name: impl Fn(NodeId) -> String) -> Ve
     findings
 }
 
-/// What a member is called, and where it is.
-fn called(member: &ListedMember) -> String {
-    let mut places = member.endpoints.iter().chain(&member.peers);
-    let place = places.next().map_or("an unknown place", String::as_str);
-    let name = match member.name.as_str() {
-        "" => &member.member,
-        name => name,
-    };
-    format!("{name} at {place}")
-}
-
 /// Members that no node reaches.
-fn lost(away: &[&Member<'_>], counts: MemberCounts) -> Finding {
-    let MemberCounts { total, up } = counts;
+fn lost(away: &[&Member<'_>], view: &View<'_>) -> Finding {
+    let MemberCounts { total, up } = view.counts();
     let each = away.iter().map(|member| {
         // Who has heard something of it knows best.
         let states = member.missed.iter().map(|(_, state)| *state);
-        let words = match member.listed.endpoints[..] {
-            [] => "has never run",
-            _ => words(states.min()),
+        let words = if member.has_never_run() {
+            "has never run"
+        } else {
+            words(states.min())
         };
-        format!("{} {words}", called(member.listed))
+        format!("{} {words}", member.called())
     });
     let each: Vec<String> = each.collect();
     let majority = total / 2 + 1;
@@ -193,7 +257,7 @@ fn lost(away: &[&Member<'_>], counts: MemberCounts) -> Finding {
         None => format!("that is no majority: {AWAY}"),
         Some(more) => format!("with {more} more lost the metadata is away: {AWAY}"),
     };
-    let who: Vec<String> = away.iter().map(|member| called(member.listed)).collect();
+    let who: Vec<String> = away.iter().map(|member| member.called()).collect();
     let who = listed(&who);
     let gone = match more {
         None => {
@@ -204,6 +268,11 @@ fn lost(away: &[&Member<'_>], counts: MemberCounts) -> Finding {
             "if its data is lost for good, take a new member in: \"A member whose data is lost\" in docs/deployment.md; if \
              its machine is, \"A machine that is replaced\""
         }
+    };
+    let counted = if view.is_of_files {
+        " (counted by the files of nodes, for none has heard of etcd who they are since it started)"
+    } else {
+        ""
     };
     Finding {
         waits_for: vec![wait(format!("{who} to answer"))],
@@ -217,7 +286,7 @@ fn lost(away: &[&Member<'_>], counts: MemberCounts) -> Finding {
         ..finding(
             FindingKind::MetadataMember,
             format!(
-                "{up} of {total} members of etcd answer: {}; {then}",
+                "{up} of {total} members of etcd{counted} answer: {}; {then}",
                 each.join(", ")
             ),
         )
@@ -226,7 +295,7 @@ fn lost(away: &[&Member<'_>], counts: MemberCounts) -> Finding {
 
 /// A member that some nodes reach, and others do not.
 fn cut_off(member: &Member<'_>, name: &impl Fn(NodeId) -> String) -> Finding {
-    let who = called(member.listed);
+    let who = member.called();
     let nodes: Vec<String> = member.missed.iter().map(|(node, _)| name(*node)).collect();
     let states = member.missed.iter().map(|(_, state)| *state);
     let (nodes, words) = (listed(&nodes), words(states.min()));

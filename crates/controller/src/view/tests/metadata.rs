@@ -3,6 +3,7 @@
 use holdfast_api::documents::{
     Finding, FindingKind, ListedMember, LocalMember, MemberCounts, MemberState,
 };
+use holdfast_api::{Problem, ProblemKind};
 
 use super::*;
 
@@ -266,4 +267,55 @@ fn one_node_that_has_heard_of_those_before_changes_nothing() {
     let before = [("n1", Answers), ("n2", Answers), ("n8", Silent)];
     let (status, found) = told([node(1, &before), node(2, &ALL), node(3, &ALL)]);
     assert_eq!((status.metadata_members, found.len()), (counts(3, 3), 0));
+}
+
+/// All were started while etcd had no majority, without which it does not say who its members are.
+#[test]
+fn where_no_node_has_heard_who_the_members_are_files_are_counted() {
+    let states = [("n1:1", Leaderless), ("n2:1", Silent), ("n3:1", Silent)];
+    let places = states.map(|(endpoint, state)| file(endpoint, state, None));
+    let mut other = places.clone();
+    other[2].endpoint = "host-3:1".to_owned();
+    let (status, found) = told([
+        report(1, &places, &[]),
+        report(2, &places, &[]),
+        report(3, &other, &[]),
+    ]);
+    assert_eq!(status.metadata_members, counts(0, 4), "by spelling");
+    let [finding] = &found[..] else {
+        panic!("one finding: {found:?}");
+    };
+    for part in [
+        "0 of 4 members of etcd (counted by the files of nodes",
+        "n1:1 has no leader",
+        "n3:1 does not answer",
+        "that is no majority",
+    ] {
+        assert!(finding.what.contains(part), "{}", finding.what);
+    }
+    let remedies: Vec<&str> = finding.remedies.iter().map(|it| &it.what[..]).collect();
+    assert!(remedies[1].contains("When the metadata is lost for good"));
+    // As a node tells it that cannot ask the others.
+    let problem = Problem::new(ProblemKind::Unavailable, "the metadata is away");
+    let alone = unreached(&report(1, &places, &[]), &problem).metadata;
+    assert!(alone[0].what.starts_with("0 of 3 members"), "{alone:?}");
+    // One node has heard it: what it has heard counts, and what the others see of their files does not.
+    let listed = [
+        member("n1", Leaderless),
+        member("n2", Silent),
+        member("n3", Silent),
+    ];
+    let (status, found) = told([
+        report(1, &places, &listed),
+        report(2, &places, &[]),
+        report(3, &other, &[]),
+    ]);
+    assert_eq!((status.metadata_members, found.len()), (counts(0, 3), 1));
+    assert!(!found[0].what.contains("files"), "{}", found[0].what);
+    // What is of another etcd is no member here either.
+    let mut foreign = places.clone();
+    foreign[2].state = Foreign;
+    let (status, found) = told([1, 2, 3].map(|node| report(node, &foreign, &[])));
+    assert_eq!((status.metadata_members, found.len()), (counts(0, 2), 2));
+    assert!(found[1].what.contains("another etcd"), "{}", found[1].what);
 }
