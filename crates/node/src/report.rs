@@ -25,6 +25,8 @@ use crate::{clock, devices, stalls};
 /// For how long there is no connection with the metadata before that is told: another server or member is tried in
 /// moments. A connection on which nothing is heard ends after some seconds.
 const AWAY_TOLD: Duration = Duration::from_secs(2);
+/// Between two reports while a device is waited for: as often as the members of etcd are looked at. Nothing else changes.
+const WAITING_EACH: Duration = Duration::from_secs(5);
 
 /// What does not change while the node runs.
 pub(crate) struct Reporter {
@@ -36,6 +38,8 @@ pub(crate) struct Reporter {
     known: BTreeMap<u16, Place>,
     /// The device that is waited for before they are opened.
     awaited: Option<(String, AwaitedCause)>,
+    /// When it was last due to report that.
+    awaited_told: Option<Instant>,
     /// How it stands with the metadata, once there is a client of it.
     metadata: Option<watch::Receiver<Status>>,
     /// Since when there has been no connection with it, if there is none.
@@ -63,6 +67,7 @@ impl Reporter {
             name: config.name.clone(),
             registered: None,
             awaited: None,
+            awaited_told: None,
             metadata: None,
             away: None,
             members: None,
@@ -74,12 +79,22 @@ impl Reporter {
         }
     }
 
-    /// This device is waited for before the devices are opened, or none any more. Whether that is another one.
-    pub(crate) fn waits_for(&mut self, device: Option<(&Path, AwaitedCause)>) -> bool {
+    /// This device is waited for before the devices are opened, or none any more. Whether a report is due: that is
+    /// another one, or the metadata may be otherwise by now.
+    pub(crate) fn waits_for(
+        &mut self,
+        now: Instant,
+        device: Option<(&Path, AwaitedCause)>,
+    ) -> bool {
         let awaited = device.map(|(path, cause)| (path.display().to_string(), cause));
-        let is_other = awaited != self.awaited;
+        let last = self.awaited_told;
+        let is_recent = last.is_some_and(|at| now.saturating_duration_since(at) < WAITING_EACH);
+        if awaited == self.awaited && is_recent {
+            return false;
+        }
         self.awaited = awaited;
-        is_other
+        self.awaited_told = Some(now);
+        true
     }
 
     /// The node is registered, with these devices: this is which start of theirs it is.
@@ -336,6 +351,7 @@ mod tests {
 
     use holdfast_engine::Astray;
     use holdfast_metadata::client::ConnectError;
+    use holdfast_metadata::etcd::EtcdMember;
 
     use super::*;
 
@@ -396,5 +412,49 @@ mod tests {
         assert_eq!(at(3500, &away(), &astray), LocalMetadata::Behind);
         assert_eq!(at(4000, &connected(), &follows), LocalMetadata::Followed);
         assert_eq!(at(4500, &away(), &follows), LocalMetadata::Followed);
+    }
+
+    /// However long it waits, what it tells of the metadata is no older than some seconds.
+    #[test]
+    fn a_node_that_waits_for_a_device_tells_of_the_metadata_meanwhile() {
+        let config: NodeConfig = toml::from_str(CONFIG).unwrap();
+        let mut reporter = Reporter::new(&config, BTreeMap::new());
+        let (status, told) = watch::channel(connected());
+        let (views, members) = watch::channel(MembersView::default());
+        reporter.follow(told, members);
+        let (start, device) = (Instant::now(), Path::new("/n1/device"));
+        let mut at = |milliseconds, cause| {
+            let now = start + Duration::from_millis(milliseconds);
+            let is_due = reporter.waits_for(now, cause);
+            is_due.then(|| reporter.report(&NodeStatus::default(), &[]))
+        };
+        let needed = Some((device, AwaitedCause::Needed));
+        let first = at(0, needed).expect("it is news");
+        assert_eq!(first.awaited_cause, Some(AwaitedCause::Needed));
+        assert!(!first.metadata_full && first.metadata_listed.is_empty());
+        let member = EtcdMember {
+            id: 7,
+            name: "n1".to_owned(),
+            peer_urls: Vec::new(),
+            client_urls: Vec::new(),
+            is_learner: false,
+        };
+        let view = ListedView {
+            member,
+            state: etcd::MemberState::Answers,
+        };
+        views.send_modify(|views| views.listed.push(view));
+        status.send_replace(Status::Connected {
+            address: "127.0.0.1:4".to_owned(),
+            is_full: true,
+        });
+        assert_eq!(at(4800, needed), None);
+        let second = at(5000, needed).expect("some time has passed");
+        assert!(second.metadata_full && second.metadata_listed.len() == 1);
+        assert_eq!(at(9800, needed), None);
+        let failed = at(9900, Some((device, AwaitedCause::Failed)));
+        assert_eq!(failed.unwrap().awaited_cause, Some(AwaitedCause::Failed));
+        let over = at(10_000, None).expect("it is over");
+        assert_eq!((over.awaited_device, over.number), (None, 4));
     }
 }

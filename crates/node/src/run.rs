@@ -142,7 +142,7 @@ async fn serve<A: Api>(
     let services = Services::start(config, api, told, desk.clone(), make_api)?;
     reporter.follow(services.metadata, services.members);
     let tell = |device: Option<(&Path, AwaitedCause)>| {
-        if reporter.waits_for(device) {
+        if reporter.waits_for(Instant::now().into_std(), device) {
             report.send_replace(reporter.report(&NodeStatus::default(), &[]));
         }
     };

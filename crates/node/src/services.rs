@@ -40,7 +40,7 @@ pub struct ApiParts {
     /// Where the cluster may have to be made, because nobody else does: another session, and the node's
     /// directory.
     pub founding: Option<(Session, PathBuf)>,
-    /// What the node knows by itself, renewed four times a second.
+    /// What the node knows by itself, renewed four times a second; each five seconds while it waits for a device.
     pub report: watch::Receiver<LocalReport>,
     /// The stalls that it keeps.
     pub stalls: watch::Receiver<Ledger>,
