@@ -391,6 +391,24 @@ impl Metrics {
         self.stalls_lost.inc();
     }
 
+    /// How the members of etcd are.
+    fn tell_members(&self, report: &LocalReport) {
+        self.member_up.clear();
+        for listed in &report.metadata_listed {
+            let (name, member) = (listed.name.clone(), listed.member.clone());
+            let up = self.member_up.get_or_create(&MemberLabel { name, member });
+            up.set(i64::from(listed.state == MemberState::Answers));
+        }
+        // Who has not heard who they are was started while there was no majority: of all times the one for an alarm.
+        let is_known = !report.metadata_listed.is_empty();
+        for told in report.metadata_members.iter().filter(|_| !is_known) {
+            let member = told.member.clone().unwrap_or_default();
+            let name = told.endpoint.clone();
+            let up = self.member_up.get_or_create(&MemberLabel { name, member });
+            up.set(i64::from(told.state == MemberState::Answers));
+        }
+    }
+
     /// All of them, as of this report of the node.
     #[must_use]
     pub fn text(&self, report: &LocalReport) -> String {
@@ -431,20 +449,7 @@ impl Metrics {
             };
             self.device_state.get_or_create(&state).set(1);
         }
-        self.member_up.clear();
-        for listed in &report.metadata_listed {
-            let (name, member) = (listed.name.clone(), listed.member.clone());
-            let up = self.member_up.get_or_create(&MemberLabel { name, member });
-            up.set(i64::from(listed.state == MemberState::Answers));
-        }
-        // Who has not heard who they are was started while there was no majority: of all times the one for an alarm.
-        let is_known = !report.metadata_listed.is_empty();
-        for told in report.metadata_members.iter().filter(|_| !is_known) {
-            let member = told.member.clone().unwrap_or_default();
-            let name = told.endpoint.clone();
-            let up = self.member_up.get_or_create(&MemberLabel { name, member });
-            up.set(i64::from(told.state == MemberState::Answers));
-        }
+        self.tell_members(report);
         let rate = report.background_rate.unwrap_or(0);
         self.background_rate.set(level(rate));
         let (found, journal) = (&report.scrubbed, &report.journal_scrubs);

@@ -313,7 +313,7 @@ fn where_no_node_has_heard_who_the_members_are_files_are_counted() {
     assert_eq!((status.metadata_members, found.len()), (counts(0, 3), 1));
     assert!(!found[0].what.contains("files"), "{}", found[0].what);
     // What is of another etcd is no member here either.
-    let mut foreign = places.clone();
+    let mut foreign = places;
     foreign[2].state = Foreign;
     let (status, found) = told([1, 2, 3].map(|node| report(node, &foreign, &[])));
     assert_eq!((status.metadata_members, found.len()), (counts(0, 2), 2));
