@@ -20,8 +20,8 @@ mod stalls;
 
 pub use devices::{Device, DeviceChange, DeviceList, DeviceState, DeviceTier};
 pub use local::{
-    AwaitedCause, JournalScrubs, LocalJoining, LocalReport, LocalScrub, LocalSlice, LocalVolume,
-    Rejected,
+    Astray, AwaitedCause, JournalScrubs, LocalJoining, LocalReport, LocalScrub, LocalSlice,
+    LocalVolume, Rejected,
 };
 pub use members::{
     NodeChange, NodeDetails, NodeOrder, NodeSlice, NodeStanding, ReplicaRole, Settings,

@@ -1,6 +1,6 @@
 //! What goes wrong here, as problem documents: the words, and the hints.
 
-use holdfast_api::documents::{LocalMetadata, LocalReport, Rejected};
+use holdfast_api::documents::{Astray, LocalMetadata, LocalReport, Rejected};
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_control::{NameError, PlanError, VolumeName, VolumeSizeError};
 use holdfast_model::ByteSize;
@@ -96,14 +96,18 @@ pub(crate) fn gone_back() -> Problem {
 }
 
 /// Nothing is changed in metadata that a node believes nothing of.
-pub(crate) fn not_believed(node: &str, why: Option<&str>) -> Problem {
-    let why = why.unwrap_or("it has gone back, or is another cluster's");
+pub(crate) fn not_believed(node: &str, why: Option<&Astray>) -> Problem {
+    let (why, helps) = match why {
+        Some(Astray { why, remedies }) => (&**why, remedies.join("; or ")),
+        None => (
+            "it has gone back, or is another cluster's",
+            format!("the log of {node} says more"),
+        ),
+    };
     let detail = format!("{node} does not believe the metadata: {why}; nothing is changed");
-    Problem::new(ProblemKind::Unavailable, detail).hint(
-        "nodes go on serving their volumes meanwhile; look at the addresses of the metadata in the configuration, and bring \
-         back the newest state of the right one; what is lost for good is made again by `holdfast recover` \
-         (docs/deployment.md)",
-    )
+    Problem::new(ProblemKind::Unavailable, detail).hint(format!(
+        "nodes go on serving their volumes meanwhile; {helps}"
+    ))
 }
 
 /// Nothing is changed through a node that has yet to look at the metadata, or does not reach it.

@@ -14,8 +14,8 @@ use std::time::Duration;
 use holdfast_api::ApiClient;
 use holdfast_api::client::ApiUrl;
 use holdfast_api::documents::{
-    AwaitedCause, Device, ListedMember, LocalMember, LocalMetadata, LocalReport, LocalSlice,
-    LocalSummary, LocalVolume, Room,
+    Astray, AwaitedCause, Device, ListedMember, LocalMember, LocalMetadata, LocalReport,
+    LocalSlice, LocalSummary, LocalVolume, Room,
 };
 use holdfast_control::{Inventory, Part, Seen};
 use holdfast_model::record::NodeRecord;
@@ -49,7 +49,7 @@ struct Report {
     /// What the node's portal serves, and to how many.
     volumes: BTreeMap<VolumeId, LocalVolume>,
     slices: BTreeMap<SliceId, LocalSlice>,
-    astray: Option<String>,
+    astray: Option<Astray>,
     metadata_full: bool,
     metadata_members: Vec<LocalMember>,
     metadata_listed: Vec<ListedMember>,
@@ -202,8 +202,8 @@ impl Reports {
     }
 
     /// Why a node believes nothing of the metadata, if it says so.
-    pub(crate) fn astray(&self, node: NodeId) -> Option<&str> {
-        self.nodes.get(&node)?.astray.as_deref()
+    pub(crate) fn astray(&self, node: NodeId) -> Option<&Astray> {
+        self.nodes.get(&node)?.astray.as_ref()
     }
 
     /// Whether a node says that the metadata is full.

@@ -51,7 +51,7 @@ impl Controller {
             LocalMetadata::Followed => Ok(()),
             LocalMetadata::Unreached => Err(problem::not_followed(&report)),
             LocalMetadata::Behind => {
-                let why = report.astray.as_deref();
+                let why = report.astray.as_ref();
                 Err(problem::not_believed(&report.name, why))
             }
         }

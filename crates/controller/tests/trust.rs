@@ -6,8 +6,8 @@ mod support;
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
-    DeviceChange, DeviceList, LocalMetadata, LocalReport, NodeChange, NodeOrder, Rejected, Room,
-    SettingsChange, VolumeCreate, VolumeDelete, VolumeGrow,
+    Astray, DeviceChange, DeviceList, LocalMetadata, LocalReport, NodeChange, NodeOrder, Rejected,
+    Room, SettingsChange, VolumeCreate, VolumeDelete, VolumeGrow,
 };
 use holdfast_api::{Api, Problem, ProblemKind};
 use holdfast_controller::Controller;
@@ -113,7 +113,10 @@ async fn nothing_is_changed_through_a_node_that_does_not_follow_the_metadata() {
     let before = keys(&store, "/holdfast/").await;
     let (report, told) = watch::channel(LocalReport {
         metadata: LocalMetadata::Behind,
-        astray: Some("it is at revision 3, and was at 9 before".to_owned()),
+        astray: Some(Astray {
+            why: "it is at revision 3, and was at 9 before".to_owned(),
+            remedies: vec!["look at n1".to_owned(), "`holdfast recover`".to_owned()],
+        }),
         ..well()
     });
     let asked = Controller::new(CLUSTER, store.session(), Some(told));
@@ -123,7 +126,11 @@ async fn nothing_is_changed_through_a_node_that_does_not_follow_the_metadata() {
         assert_eq!(problem.kind, ProblemKind::Unavailable, "{problem}");
         let why = "n1 does not believe the metadata: it is at revision 3";
         assert!(problem.detail.starts_with(why), "{problem}");
-        assert!(problem.hint.unwrap().contains("`holdfast recover`"));
+        let hint = problem.hint.unwrap();
+        assert!(
+            hint.ends_with("; look at n1; or `holdfast recover`"),
+            "{hint}"
+        );
     }
     // Before it has looked at the metadata it cannot know whether it believes it.
     report.send_modify(|report| {
@@ -168,7 +175,10 @@ async fn nothing_is_changed_in_metadata_that_a_node_does_not_believe() {
     demo.create_volume(volume("a")).await.unwrap();
     let say = |astray: Option<&str>| {
         let mut report = nodes[1].reporter.0.lock().unwrap();
-        report.astray = astray.map(str::to_owned);
+        report.astray = astray.map(|why| Astray {
+            why: why.to_owned(),
+            remedies: vec!["bring them back".to_owned()],
+        });
         report.number += 1;
     };
     say(Some("it has lost documents of volume v1"));
@@ -186,6 +196,8 @@ async fn nothing_is_changed_in_metadata_that_a_node_does_not_believe() {
         let problem = refused.unwrap_err();
         let why = "n2 does not believe the metadata: it has lost documents of volume v1";
         assert!(problem.detail.starts_with(why), "{problem}");
+        let hint = problem.hint.unwrap();
+        assert!(hint.ends_with("; bring them back"), "{hint}");
     }
     assert_eq!(keys(&store, "/holdfast/").await, before);
     say(None);

@@ -98,8 +98,8 @@ pub enum Notice {
     /// The metadata was lost, and the slice's record, of this epoch, made again without what the replica
     /// here knows: nothing is done by it.
     NotKnownOf(SliceId, Epoch),
-    /// The metadata is another cluster's, or has gone back: nothing is believed of it, and nothing
-    /// changed in it, until the right one is back.
+    /// The metadata is another cluster's, has gone back, or lacks something: nothing is believed of it, and nothing
+    /// changed in it, until that is over.
     MetadataAstray(Astray),
     /// The metadata's document at this key cannot be read, and is passed over: a newer version wrote it.
     Unreadable(String),
@@ -190,9 +190,7 @@ const STORE_BEHIND: &str =
     "the devices are an old copy of themselves: all replicas on them join anew";
 
 /// The metadata is not followed.
-const ASTRAY: &str = "the metadata is not the one that this node belongs to, or has gone back";
-const ASTRAY_ADVICE: &str = "nothing is deleted or changed: stop the metadata, and bring back its newest \
-     state (this node goes on by itself then); what is lost for good is made again by `holdfast recover`";
+const ASTRAY: &str = "the metadata is not believed, and nothing is deleted or changed";
 
 /// A record was made again from what others knew.
 const UNKNOWING: &str = "was made again without what this node knows: nothing is done with what is here; \
@@ -211,7 +209,10 @@ impl Notice {
                 formatter,
                 "the record of slice {slice}, epoch {epoch}, {UNKNOWING}"
             ),
-            Self::MetadataAstray(why) => write!(formatter, "{ASTRAY}: {why}; {ASTRAY_ADVICE}"),
+            Self::MetadataAstray(why) => {
+                let remedies = why.remedies("this node").join("; or ");
+                write!(formatter, "{ASTRAY}: {why}; {remedies}")
+            }
             Self::Unreadable(key) => write!(
                 formatter,
                 "the metadata's document {key} cannot be read by this version, and is passed over: was it \

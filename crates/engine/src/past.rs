@@ -1,7 +1,7 @@
 //! What this node knows of the past of its metadata: whether what answers now is what it belongs
 //! to, and has not gone back (a backup was restored, or its directory was emptied).
 //!
-//! It refuses to say what is to be done about it: an operator must bring the right metadata back.
+//! It refuses to do anything about it: an operator must bring the right metadata back, and is told how.
 //!
 //! Invariants:
 //! - the highest revision that was seen never falls, once the node is registered;
@@ -10,6 +10,10 @@
 //!   no revision is known, is survived as well.
 
 use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
 use core::fmt;
 
 use holdfast_model::metadata::{KeyValue, Revision};
@@ -55,6 +59,54 @@ pub enum Astray {
     },
 }
 
+impl Astray {
+    /// What an operator may do: one of these. `node` is what the node is called that says it.
+    #[must_use]
+    pub fn remedies(&self, node: &str) -> Vec<String> {
+        match self {
+            Self::MadeAgain { recoveries, seen } if recoveries > seen => {
+                vec![format!("start {node} again")]
+            }
+            Self::Unreadable(RecordError::Schema(_)) => vec![format!("update {node}")],
+            Self::Unreadable(RecordError::Malformed) => {
+                let update = format!("update {node}, if other nodes are of a later version");
+                let mut remedies = vec![update];
+                remedies.extend(undo_by_hand("changed"));
+                remedies
+            }
+            Self::Lacking(_) => undo_by_hand("deleted").into(),
+            Self::MadeAgain { .. }
+            | Self::Behind { .. }
+            | Self::Unborn(_)
+            | Self::NoCluster
+            | Self::OtherCluster(_) => vec![
+                format!(
+                    "see that the addresses of the metadata in the configuration of {node} are right"
+                ),
+                "bring back the newest state of the metadata, if an older one, or an empty one, is in its place: nodes go on \
+                 by themselves then"
+                    .into(),
+                format!("if it is lost for good, {AGAIN} ({CHAPTER})"),
+            ],
+        }
+    }
+}
+
+/// What is done where the metadata is lost.
+const AGAIN: &str = "make it again from the nodes' devices: `holdfast recover`";
+/// Where that is described.
+const CHAPTER: &str = "\"When the metadata is lost for good\" in docs/deployment.md";
+
+/// What is done where somebody has `done` something to keys of the metadata, which works.
+fn undo_by_hand(done: &str) -> [String; 2] {
+    [
+        format!(
+            "keys were {done} by hand: bring back a backup of the metadata, if nothing has changed since it was made"
+        ),
+        format!("else {AGAIN}, with `--replace` ({CHAPTER})"),
+    ]
+}
+
 impl fmt::Display for Astray {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -66,8 +118,7 @@ impl fmt::Display for Astray {
             Self::NoCluster => formatter.write_str("it has no record of the cluster"),
             Self::Unreadable(RecordError::Schema(schema)) => write!(
                 formatter,
-                "its record of the cluster is of schema {schema}, which this version does not know: \
-                 update this node"
+                "its record of the cluster is of schema {schema}, which this version does not know"
             ),
             Self::Unreadable(RecordError::Malformed) => {
                 formatter.write_str("its record of the cluster cannot be read")
@@ -85,8 +136,9 @@ impl fmt::Display for Astray {
                 formatter,
                 "it has lost the record of {node}, which nobody has removed"
             ),
-            Self::MadeAgain { recoveries, seen } if recoveries > seen => formatter
-                .write_str("it was made again while this node ran, which has to be started again"),
+            Self::MadeAgain { recoveries, seen } if recoveries > seen => {
+                formatter.write_str("it was made again while this node ran")
+            }
             Self::MadeAgain { .. } => {
                 formatter.write_str("it is of the time before it was made again")
             }
@@ -329,12 +381,53 @@ mod tests {
             assert!(!past.judge(Revision(3), past.seen(), Some(&newer)));
             let why = Astray::Unreadable(RecordError::Schema(2));
             assert_eq!(past.astray(), Some(why));
-            assert!(why.to_string().contains("update this node"), "{why}");
+            assert!(why.to_string().contains("schema 2"), "{why}");
             newer.value = b"".as_slice().into();
             assert!(!past.judge(Revision(3), past.seen(), Some(&newer)));
             // The right one is back.
             assert!(past.judge(Revision(4), past.seen(), Some(&record(5, 2))));
             assert_eq!(past.astray(), None);
+        }
+    }
+
+    /// Nothing that is lost need be brought back where a start, or an update, is all that it takes; and where keys are gone,
+    /// the addresses are right.
+    #[test]
+    fn what_helps_depends_on_why_it_is_not_believed() {
+        let made_again = |recoveries| Astray::MadeAgain {
+            recoveries,
+            seen: 2,
+        };
+        let update = Astray::Unreadable(RecordError::Schema(2));
+        assert_eq!(made_again(3).remedies("n1"), ["start n1 again"]);
+        assert_eq!(update.remedies("n1"), ["update n1"]);
+        let (revision, seen) = (Revision(8), Revision(9));
+        for lost in [
+            made_again(1),
+            Astray::Behind { revision, seen },
+            Astray::Unborn(VolumeId(1)),
+            Astray::NoCluster,
+            Astray::OtherCluster(ClusterId(6)),
+        ] {
+            let remedies = lost.remedies("n1");
+            let [look, bring, recover] = &remedies[..] else {
+                panic!("three remedies: {remedies:?}");
+            };
+            assert!(look.contains("addresses of the metadata in the configuration of n1"));
+            assert!(bring.starts_with("bring back the newest state"));
+            assert!(recover.contains("lost for good") && recover.contains("`holdfast recover`"));
+            assert!(!recover.contains("--replace"), "{recover}");
+        }
+        let malformed = Astray::Unreadable(RecordError::Malformed);
+        assert!(malformed.remedies("n1")[0].starts_with("update n1, if"));
+        for by_hand in [Astray::Lacking(Lost::Volume(VolumeId(1))), malformed] {
+            let remedies = by_hand.remedies("n1");
+            let [.., backup, recover] = &remedies[..] else {
+                panic!("two remedies at least: {remedies:?}");
+            };
+            assert!(backup.contains("if nothing has changed since"), "{backup}");
+            assert!(recover.contains("`--replace`"), "{recover}");
+            assert!(!remedies.iter().any(|it| it.contains("addresses")));
         }
     }
 

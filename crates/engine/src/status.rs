@@ -22,7 +22,7 @@ pub struct NodeStatus {
     pub registered: bool,
     /// Why it is not, if somebody else is this node, or it was removed.
     pub rejection: Option<Rejection>,
-    /// Why nothing is believed of the metadata, if it answers, and has gone back, or is another cluster's.
+    /// Why nothing is believed of the metadata, if it answers, and that is so.
     pub astray: Option<Astray>,
     /// Peers that can be spoken to.
     pub peers: Vec<NodeId>,

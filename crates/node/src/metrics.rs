@@ -266,7 +266,7 @@ impl Metrics {
             ),
             (
                 "metadata_believed",
-                "0 if the metadata answers this node, and has gone back, or is another cluster's",
+                "0 if the metadata answers this node, which believes nothing of it",
                 &self.metadata_believed,
             ),
         ];

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use holdfast_api::documents::{
-    AwaitedCause, JournalScrubs, ListedMember, LocalCondition, LocalJoining, LocalLacking,
+    Astray, AwaitedCause, JournalScrubs, ListedMember, LocalCondition, LocalJoining, LocalLacking,
     LocalMember, LocalMetadata, LocalReport, LocalScrub, LocalSlice, LocalStall, LocalSync,
     LocalVolume, MemberState, Rejected, ReplicaCondition, Room,
 };
@@ -135,7 +135,7 @@ impl Reporter {
             stalled: stalled(status),
             background_rate: status.background_rate,
             metadata: metadata(status, self.is_away(Instant::now())),
-            astray: status.astray.map(|why| why.to_string()),
+            astray: status.astray.map(|why| self.astray(why)),
             rejected: status.rejection.as_ref().map(rejected),
             metadata_full: self.metadata.as_ref().is_some_and(is_full),
             metadata_members: self.members.as_ref().map(members).unwrap_or_default(),
@@ -147,6 +147,13 @@ impl Reporter {
             table_copies_mended: status.usage.bad_copies,
             journal_scrubs: journal_scrubs(&status.usage.journal),
             devices: devices::documents(&status.devices, names, &self.known, &self.emptied),
+        }
+    }
+
+    fn astray(&self, why: holdfast_engine::Astray) -> Astray {
+        Astray {
+            why: why.to_string(),
+            remedies: why.remedies(&self.name),
         }
     }
 
@@ -349,7 +356,6 @@ fn volume(status: &VolumeStatus) -> LocalVolume {
 mod tests {
     use std::sync::Arc;
 
-    use holdfast_engine::Astray;
     use holdfast_metadata::client::ConnectError;
     use holdfast_metadata::etcd::EtcdMember;
 
@@ -406,12 +412,15 @@ mod tests {
         assert_eq!(at(2900, &away(), &follows), LocalMetadata::Followed);
         assert_eq!(at(3000, &away(), &follows), LocalMetadata::Unreached);
         let astray = NodeStatus {
-            astray: Some(Astray::NoCluster),
+            astray: Some(holdfast_engine::Astray::NoCluster),
             ..follows.clone()
         };
         assert_eq!(at(3500, &away(), &astray), LocalMetadata::Behind);
         assert_eq!(at(4000, &connected(), &follows), LocalMetadata::Followed);
         assert_eq!(at(4500, &away(), &follows), LocalMetadata::Followed);
+        let told = reporter.report(&astray, &[]).astray.unwrap();
+        assert_eq!(told.why, "it has no record of the cluster");
+        assert!(told.remedies[0].ends_with("in the configuration of n1 are right"));
     }
 
     /// However long it waits, what it tells of the metadata is no older than some seconds.

@@ -17,6 +17,17 @@ pub struct Rejected {
     pub remedies: Vec<String>,
 }
 
+/// Why a node believes nothing of the metadata.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
+pub struct Astray {
+    /// What is wrong with it.
+    pub why: String,
+    /// What an operator may do: one of these.
+    pub remedies: Vec<String>,
+}
+
 /// Why a node waits for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -72,9 +83,9 @@ pub struct LocalReport {
     /// Whether it follows the metadata.
     #[serde(default)]
     pub metadata: LocalMetadata,
-    /// Why it believes nothing of the metadata, if that answers, and has gone back, or is another cluster's.
+    /// Why it believes nothing of the metadata, if that answers, and it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub astray: Option<String>,
+    pub astray: Option<Astray>,
     /// Why it is not registered in the metadata, if another node has its number or its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<Rejected>,

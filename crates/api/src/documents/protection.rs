@@ -225,7 +225,7 @@ pub enum LocalMetadata {
     Followed,
     /// It does not reach it, or has not been registered in it yet.
     Unreached,
-    /// It answers, and has gone back, or is another cluster's: nothing is believed of it.
+    /// It answers, and has gone back, is another cluster's, or is otherwise not as it must be: nothing is believed of it.
     Behind,
 }
 

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use holdfast_api::documents::{
-    Health, LocalCondition, LocalMetadata, LocalSlice, ReplicaCondition,
+    Astray, Health, LocalCondition, LocalMetadata, LocalSlice, ReplicaCondition,
 };
 use holdfast_control::Inventory;
 use holdfast_model::record::{SliceRecord, VolumeRecord};
@@ -56,8 +56,8 @@ pub(crate) enum Cause {
 pub(crate) enum Holder {
     /// Nothing on its node is relied on.
     Absent(Absence),
-    /// The node does not follow the metadata.
-    Astray(LocalMetadata),
+    /// The node does not follow the metadata; and why it does not believe it, if it says so.
+    Astray(LocalMetadata, Option<Astray>),
     /// The node has not taken the slice up.
     Unready,
     /// It follows another, which does not lead.
@@ -170,16 +170,17 @@ fn not_served(reports: &Reports, record: &SliceRecord) -> Cause {
 
 fn holder(reports: &Reports, record: &SliceRecord, node: NodeId) -> Holder {
     let metadata = reports.metadata(node).unwrap_or_default();
+    let astray = || Holder::Astray(metadata, reports.astray(node).cloned());
     if let Some(absence) = reports.absence(node) {
         return match metadata {
-            LocalMetadata::Behind if absence == Absence::Unregistered => Holder::Astray(metadata),
+            LocalMetadata::Behind if absence == Absence::Unregistered => astray(),
             _ => Holder::Absent(absence),
         };
     }
     let replica = reports.replica(node, record.slice);
     let condition = replica.and_then(|replica| replica.condition.clone());
     match (metadata, replica, condition) {
-        (LocalMetadata::Unreached | LocalMetadata::Behind, ..) => Holder::Astray(metadata),
+        (LocalMetadata::Unreached | LocalMetadata::Behind, ..) => astray(),
         (_, None, _) => Holder::Unready,
         (_, Some(_), Some(condition)) => Holder::Says(condition),
         (_, Some(_), None) => Holder::Follows,

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use holdfast_api::Problem;
 use holdfast_api::documents::{
-    Explanation, Finding, FindingKind, Health, LocalMetadata, LocalReport, NodeFindings,
+    Astray, Explanation, Finding, FindingKind, Health, LocalMetadata, LocalReport, NodeFindings,
     Protection, Rejected, Remedy, ReplicaCondition, VolumeFindings, Wait,
 };
 use holdfast_control::{Inventory, Part};
@@ -484,14 +484,37 @@ pub(crate) fn runs(indexes: &[u32]) -> String {
     told.join(" ")
 }
 
-/// What each kind of metadata trouble is called.
-pub(crate) fn metadata_words(metadata: LocalMetadata) -> &'static str {
-    match metadata {
-        LocalMetadata::Followed => "follows the metadata",
-        LocalMetadata::Unreached => "does not reach the metadata",
-        LocalMetadata::Behind => {
-            "does not believe the metadata, which has gone back, or is another cluster's"
+/// What is the matter between a node and the metadata, after the node's name. `why` it does not believe it, earlier
+/// versions do not say.
+pub(crate) fn metadata_words(metadata: LocalMetadata, why: Option<&Astray>) -> String {
+    match (metadata, why) {
+        (LocalMetadata::Followed, _) => "follows the metadata".to_owned(),
+        (LocalMetadata::Unreached, _) => "does not reach the metadata".to_owned(),
+        (LocalMetadata::Behind, Some(Astray { why, .. })) => {
+            format!("does not believe the metadata: {why}")
         }
+        (LocalMetadata::Behind, None) => {
+            "does not believe the metadata, which has gone back, or is another cluster's".to_owned()
+        }
+    }
+}
+
+/// What an operator may do where a node called `name` does not follow the metadata.
+pub(crate) fn metadata_remedies(
+    metadata: LocalMetadata,
+    why: Option<&Astray>,
+    name: &str,
+) -> Vec<Remedy> {
+    match (metadata, why) {
+        (LocalMetadata::Behind, Some(Astray { remedies, .. })) => {
+            remedies.iter().map(remedy).collect()
+        }
+        (LocalMetadata::Behind, None) => vec![remedy(format!(
+            "the log of {name} says why it does not believe it, and what may be done"
+        ))],
+        _ => vec![remedy(format!(
+            "look at the way from {name} to the metadata; its log tells what it tries"
+        ))],
     }
 }
 

@@ -1,13 +1,15 @@
 //! Why nobody serves a slice, in words: what is the matter with each replica that might.
 
-use holdfast_api::documents::{LocalCondition, LocalMetadata, Remedy, ReplicaCondition, Wait};
+use holdfast_api::documents::{LocalCondition, Remedy, ReplicaCondition, Wait};
 use holdfast_control::Inventory;
 use holdfast_model::NodeId;
 use holdfast_model::record::SliceRecord;
 
 use super::causes::{Group, Holder};
-use super::explain::{has_nothing, may_lead, metadata_words, names, remedy, wait};
-use super::{absence, name, node_findings};
+use super::explain::{
+    has_nothing, may_lead, metadata_remedies, metadata_words, names, remedy, wait,
+};
+use super::{absence, name};
 use crate::reports::{Absence, Reports};
 
 /// Whether a node says that it has lost what it held of a slice.
@@ -54,7 +56,7 @@ fn words(inventory: &Inventory, holder: &Holder) -> String {
     match holder {
         Holder::Absent(Absence::Down) => "is down".to_owned(),
         Holder::Absent(absence) => format!("is up, and {}", absence::words(absence)),
-        Holder::Astray(metadata) => metadata_words(*metadata).to_owned(),
+        Holder::Astray(metadata, why) => metadata_words(*metadata, why.as_ref()),
         Holder::Unready => "is up, and has not taken it up yet".to_owned(),
         Holder::Follows => "follows another one, and is about to find that nobody leads".to_owned(),
         Holder::Says(says) => said(inventory, says),
@@ -110,7 +112,7 @@ pub(crate) fn waits_for(inventory: &Inventory, holders: &[(NodeId, Holder)]) -> 
         let node = name(inventory, *node);
         let what = match holder {
             Holder::Absent(absence) => absence::waits_for(absence, &node),
-            Holder::Astray(_) => format!("{node} to follow the metadata again"),
+            Holder::Astray(..) => format!("{node} to follow the metadata again"),
             Holder::Unready | Holder::Follows => format!("{node} to lead, in a moment"),
             Holder::Says(_) if !may_lead(holder) => return None,
             Holder::Says(says) => {
@@ -150,12 +152,12 @@ pub(crate) fn remedies(inventory: &Inventory, holders: &[(NodeId, Holder)]) -> V
         let node = name(inventory, *node);
         match holder {
             Holder::Absent(absence) => remedies.extend(absence::helps(absence, &node)),
-            Holder::Astray(LocalMetadata::Behind) => {
-                remedies.extend(node_findings::metadata_back(&node));
+            Holder::Astray(metadata, why) => {
+                // That of one node may be that of the others.
+                let mut more = metadata_remedies(*metadata, why.as_ref(), &node);
+                more.retain(|one| !remedies.contains(one));
+                remedies.extend(more);
             }
-            Holder::Astray(_) => remedies.push(remedy(format!(
-                "look at the way from {node} to the metadata; its log tells what it tries"
-            ))),
             Holder::Unready | Holder::Follows | Holder::Says(_) => {}
         }
     }

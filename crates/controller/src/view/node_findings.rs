@@ -8,7 +8,7 @@ use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
 
 use super::alerts::weight;
-use super::explain::{metadata_words, remedy, start, wait};
+use super::explain::{metadata_remedies, metadata_words, remedy, start, wait};
 use super::{absence, device_findings, drain, standing};
 use crate::reports::{Absence, Reports};
 
@@ -153,33 +153,13 @@ fn absent(absence: &Absence, name: &str) -> Finding {
 }
 
 fn astray(reports: &Reports, node: NodeId, name: &str, metadata: LocalMetadata) -> Finding {
-    let remedies = match metadata {
-        LocalMetadata::Behind => metadata_back(name),
-        _ => vec![remedy(format!(
-            "look at the way from {name} to the metadata; its log tells what it tries"
-        ))],
-    };
-    let words = metadata_words(metadata);
     let why = reports.astray(node);
-    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+    let words = metadata_words(metadata, why);
     Finding {
         waits_for: vec![wait(format!("{name} to follow the metadata again"))],
-        remedies,
-        ..finding(FindingKind::MetadataLost, format!("it {words}{why}"))
+        remedies: metadata_remedies(metadata, why, name),
+        ..finding(FindingKind::MetadataLost, format!("it {words}"))
     }
-}
-
-/// About metadata that a node does not believe.
-pub(crate) fn metadata_back(name: &str) -> Vec<Remedy> {
-    vec![
-        remedy(format!(
-            "look at the addresses of the metadata in the configuration of {name}, and bring back the newest state of the \
-             right one: an older backup of it, or another cluster's, is in its place"
-        )),
-        remedy(
-            "if it is lost for good, make it again from the nodes' devices: `holdfast recover` (docs/deployment.md)",
-        ),
-    ]
 }
 
 /// Whichever node says it: there is one metadata.

@@ -1,8 +1,8 @@
 //! What is said of clusters that are not well, and how long it takes until they are.
 
 use holdfast_api::documents::{
-    Finding, FindingKind, LocalCondition, LocalLacking, LocalMetadata, LocalSilence, LocalSync,
-    Protection, ReplicaCondition, VolumeFindings,
+    Astray, Finding, FindingKind, LocalCondition, LocalLacking, LocalMetadata, LocalSilence,
+    LocalSync, Protection, ReplicaCondition, VolumeFindings,
 };
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_model::record::{IntentRecord, WishRecord};
@@ -329,14 +329,52 @@ fn a_slice_that_nobody_serves_names_who_is_needed_and_what_keeps_them() {
     word(says(2, 0, What::Asks, &[1]), "asks n1 how far they are");
     let behind = LocalReport {
         metadata: LocalMetadata::Behind,
+        astray: Some(Astray {
+            why: "it was made again while this node ran".to_owned(),
+            remedies: vec!["start n2 again".to_owned()],
+        }),
         ..idle(2)
     };
-    word(behind, "n2 does not believe the metadata");
+    let made_again = word(
+        behind,
+        "n2 does not believe the metadata: it was made again while this node ran",
+    );
+    let helps: Vec<&str> = made_again.remedies.iter().map(|it| &*it.what).collect();
+    assert_eq!(helps, ["start n1", "start n2 again"]);
     let shut = LocalReport {
         open: false,
         ..idle(2)
     };
     word(shut, "n2 is up, and has not opened its devices");
+}
+
+/// What helps depends on why the node does not believe it: it says so itself. Of one of an earlier version only its log does.
+#[test]
+fn what_helps_a_node_that_does_not_believe_the_metadata_is_what_it_says() {
+    let told = |astray: Option<Astray>| {
+        let second = LocalReport {
+            metadata: LocalMetadata::Behind,
+            astray,
+            ..idle(2)
+        };
+        let inventory = two_of(Membership::InSync);
+        let reports = Reports::of([serves(1, &[0, 1]), second, idle(3)]);
+        let nodes = explain(&inventory, &reports).nodes;
+        let mut second = nodes.into_iter().filter(|it| it.node == "n2");
+        let finding = second.next().unwrap().findings.remove(0);
+        let helps = finding.remedies.into_iter().map(|it| it.what);
+        (finding.what, helps.collect::<Vec<_>>())
+    };
+    let remedies = ["update n2", "or not"].map(str::to_owned);
+    let newer = Astray {
+        why: "its record is newer".to_owned(),
+        remedies: remedies.to_vec(),
+    };
+    let what = "it does not believe the metadata: its record is newer".to_owned();
+    assert_eq!(told(Some(newer)), (what, remedies.to_vec()));
+    let (what, helps) = told(None);
+    assert!(what.ends_with("which has gone back, or is another cluster's"));
+    assert!(helps.len() == 1 && helps[0].starts_with("the log of n2 says"));
 }
 
 /// Nothing helps but the devices: that what was there is lost otherwise is said.

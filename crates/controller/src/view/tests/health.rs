@@ -1,7 +1,7 @@
 //! The cluster is no better than anything that there is to know of it.
 
 use holdfast_api::documents::{
-    AwaitedCause, Device, DeviceState, DeviceTier, FindingKind, LocalMetadata, Rejected,
+    Astray, AwaitedCause, Device, DeviceState, DeviceTier, FindingKind, LocalMetadata, Rejected,
 };
 
 use super::*;
@@ -70,10 +70,14 @@ fn what_is_wrong_with_a_node_makes_the_cluster_worse_and_is_told() {
     let metadata = "error: node n3: it does not reach the metadata";
     let behind = third(|report| {
         report.metadata = LocalMetadata::Behind;
-        report.astray = Some("it is of cluster 7".to_owned());
+        report.astray = Some(Astray {
+            why: "it is of cluster 7".to_owned(),
+            remedies: vec!["see that the addresses are right".to_owned()],
+        });
     });
-    let disbelieved = "error: node n3: it does not believe the metadata, which has gone back, or is another cluster's: it \
-                       is of cluster 7";
+    let disbelieved = "error: node n3: it does not believe the metadata: it is of cluster 7";
+    let silent = third(|report| report.metadata = LocalMetadata::Behind);
+    let of_before = "error: node n3: it does not believe the metadata, which has gone back, or is another cluster's";
     let full = third(|report| report.metadata_full = true);
     for (status, told) in [
         (missing, device),
@@ -82,6 +86,7 @@ fn what_is_wrong_with_a_node_makes_the_cluster_worse_and_is_told() {
         (failed, fails),
         (unreached, metadata),
         (behind, disbelieved),
+        (silent, of_before),
         (full, "error: metadata: is full:"),
     ] {
         assert_eq!(status.health, Health::Degraded, "{told}");
@@ -292,7 +297,10 @@ fn what_lacks_nothing_is_no_harm() {
 fn nothing_is_said_to_be_protected_in_metadata_that_is_not_believed() {
     let status = third(|report| {
         report.metadata = LocalMetadata::Behind;
-        report.astray = Some("it has lost documents of volume v1".to_owned());
+        report.astray = Some(Astray {
+            why: "it has lost documents of volume v1".to_owned(),
+            remedies: Vec::new(),
+        });
     });
     assert!(!status.protection.protected);
     assert_eq!(status.protection.work.seconds_left, None);
