@@ -62,7 +62,7 @@ pub struct LocalReport {
     pub number: u64,
     /// Whether its devices are open, and none has failed.
     pub open: bool,
-    /// The device that it waits for before it opens them, if one is not there that it had.
+    /// The device that it waits for before it opens them; null where it waits for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaited_device: Option<String>,
     /// Why it waits for that device; null where it waits for none.

@@ -230,8 +230,8 @@ fn show(output: &Output, list: &DeviceList) -> Result<(), Failure> {
 fn text(list: &DeviceList) -> String {
     if let Some(device) = &list.awaited_device {
         return format!(
-            "the node waits for its device {device}, which is not there; its devices are not open before it comes, or the \
-             node starts without it\n"
+            "the node waits for its device {device}, and its devices are not open meanwhile: `holdfast status --explain` \
+             says why, and what may be done\n"
         );
     }
     if list.devices.is_empty() {
@@ -307,6 +307,15 @@ mod tests {
         };
         let told = text(&awaits);
         assert!(told.contains("waits for its device /dev/9"), "{told}");
+        // It may have failed, or the node may never start without it.
+        assert!(
+            told.contains("`holdfast status --explain` says why"),
+            "{told}"
+        );
+        assert!(
+            !told.contains("not there") && !told.contains("without"),
+            "{told}"
+        );
         let left = [0, 1, 2, 3, 4].map(|number| draining(&list, number).map(left_to_move));
         let told = "3 MiB left to move: about 3 s".to_owned();
         let gone = "0 B left to move".to_owned();
