@@ -27,8 +27,8 @@ const MOMENT: Duration = Duration::from_secs(1);
 pub(crate) struct Reach {
     /// What an operator may look at while it is not reached.
     advice: String,
-    /// How many addresses there are.
-    addresses: usize,
+    /// All addresses, however often each is configured.
+    addresses: BTreeSet<String>,
     /// Those that were tried in vain since there was a connection.
     vain: BTreeSet<String>,
     away: Lasting<Away>,
@@ -61,7 +61,7 @@ impl Reach {
                  meanwhile",
                 addresses.join(", ")
             ),
-            addresses: addresses.len(),
+            addresses: addresses.into_iter().collect(),
             vain: BTreeSet::new(),
             away: Lasting::new(),
             full: Lasting::new(),
@@ -88,10 +88,10 @@ impl Reach {
         reason: &ConnectError,
     ) -> Option<String> {
         self.vain.insert(address.to_owned());
-        let away = if self.vain.len() < self.addresses {
-            Away::One
-        } else {
+        let away = if self.vain.is_superset(&self.addresses) {
             Away::All
+        } else {
+            Away::One
         };
         let (told, reason) = (self.away.goes_on(now, away)?, causes(reason));
         let what = match told {
@@ -201,6 +201,19 @@ mod tests {
         // The next time is told from its beginning.
         let (_, again) = reach.line(after(191_000), &disconnected(1)).unwrap();
         assert!(again.contains("no connection to 192.0.2.2"), "{again}");
+    }
+
+    #[test]
+    fn an_address_that_is_given_twice_is_one() {
+        let twice = [ADDRESSES[0], ADDRESSES[1], ADDRESSES[0]];
+        let endpoints = twice.map(|address| address.parse().unwrap());
+        let mut reach = Reach::new(&MetadataSource::Etcd(endpoints.into()));
+        let start = Instant::now();
+        let (_, first) = reach.line(start, &disconnected(0)).unwrap();
+        assert!(first.contains("another address is tried"), "{first}");
+        let later = start + Duration::from_secs(5);
+        let (_, all) = reach.line(later, &disconnected(1)).unwrap();
+        assert!(all.contains("nothing can be changed"), "{all}");
     }
 
     /// The metadata is reached all the same.
