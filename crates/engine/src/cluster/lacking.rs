@@ -123,11 +123,10 @@ impl Cluster {
         match key {
             Key::Volume(volume) => self.lost_volume(volume, told),
             // Of one that was never there, because its making was cut short, nobody has written anything.
-            Key::Slice(slice) if self.volumes.contains_key(&slice.volume) => {
-                self.lost_volume(slice.volume, told)
-            }
-            Key::Slice(slice) if told.volumes.contains(&slice.volume) => {
-                self.lost_volume(slice.volume, told)
+            Key::Slice(SliceId { volume, .. })
+                if self.volumes.contains_key(&volume) || told.volumes.contains(&volume) =>
+            {
+                self.lost_volume(volume, told)
             }
             Key::Node(node) => {
                 let known = self.intents.get(&node).map(|intent| intent.standing);
