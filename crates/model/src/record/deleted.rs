@@ -61,12 +61,6 @@ impl DeletedRecord {
             }
         }
     }
-
-    /// How many ranges there are.
-    #[must_use]
-    pub fn ranges(&self) -> usize {
-        self.volumes.len()
-    }
 }
 
 #[cfg(test)]
@@ -90,7 +84,7 @@ mod tests {
                 .filter(|it| record.contains(VolumeId(*it)))
                 .collect();
             assert_eq!(found, [2, 3, 4, 9]);
-            assert_eq!(record.ranges(), 2);
+            assert_eq!(record.volumes.len(), 2);
         }
         assert!(!DeletedRecord::default().contains(VolumeId(1)));
     }
@@ -99,7 +93,7 @@ mod tests {
     fn it_is_no_longer_than_the_list_of_those_that_are_there() {
         let is_there = |volume: u64| volume.is_multiple_of(1000);
         let record = deleted((1..=10_000).rev().filter(|it| !is_there(*it)));
-        assert_eq!(record.ranges(), 10);
+        assert_eq!(record.volumes.len(), 10);
         let text = record.encode();
         assert_eq!(DeletedRecord::decode(&text), Ok(record));
         assert_eq!(
