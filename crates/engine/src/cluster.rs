@@ -18,11 +18,11 @@ use alloc::vec::Vec;
 
 use holdfast_model::metadata::{
     Compare, KeyValue, LeaseId, MetadataAnswer, MetadataRequest, MetadataToken, Operation,
-    OperationResult, Revision, Selector, Transaction, TransactionOutcome, WatchEvent,
+    OperationResult, Revision, Selector, Transaction, TransactionOutcome,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, DELETED_KEY, DeletedRecord, IntentRecord, NodeRecord, NodeStanding, Record,
-    ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord, VolumeRecord, WishRecord,
+    Bookmark, CLUSTER_KEY, DELETED_KEY, DeletedRecord, IntentRecord, NodeRecord, NodeStanding,
+    Record, ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord, VolumeRecord, WishRecord,
 };
 use holdfast_model::{ClusterId, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_replica::Proposed;
@@ -33,11 +33,16 @@ use crate::past::Past;
 use crate::registration::Registration;
 use crate::{Astray, Notice};
 
+mod bookmark;
 mod documents;
+mod following;
 mod key;
 mod lacking;
+#[cfg(test)]
+mod processes;
 mod standing;
 
+use bookmark::Bookmarks;
 use key::Key;
 use lacking::pairs;
 use standing::Standing;
@@ -61,6 +66,8 @@ enum Purpose {
     Take,
     Register,
     List,
+    /// To leave this bookmark.
+    Leave(Bookmark),
     Watch,
     Refresh(SliceId),
     Propose(SliceId, Bytes),
@@ -130,6 +137,7 @@ pub(crate) struct Cluster {
     /// A list lacked something that may be newer.
     is_to_list_again: bool,
     pub(crate) notes: Notes,
+    bookmarks: Bookmarks,
     watch: Option<MetadataToken>,
     next_token: u64,
     retry: Option<Instant>,
@@ -151,6 +159,8 @@ impl Cluster {
         let past = Past::new(cluster, volumes, notes.noted());
         self.past = past.after(&self.past);
         self.held = held;
+        let (noted, recoveries) = notes.bookmarks();
+        self.bookmarks = Bookmarks::new(noted, recoveries);
         self.notes = notes;
         self.registration = Some(registration);
         self.introduce();
@@ -305,12 +315,9 @@ impl Cluster {
             return;
         }
         match (purpose, answer) {
-            (Purpose::List, MetadataAnswer::Transacted(outcome)) => {
-                self.listed(outcome);
-                let is_again = core::mem::take(&mut self.is_to_list_again);
-                self.retry = is_again.then_some(now + RETRY);
+            (purpose @ (Purpose::List | Purpose::Leave(_)), answer) => {
+                self.reading_answered(now, &purpose, answer);
             }
-            (Purpose::List, _) => self.retry = Some(now + RETRY),
             (Purpose::Look, MetadataAnswer::Transacted(_)) => {
                 self.has_looked = true;
                 self.introduce();
@@ -366,6 +373,7 @@ impl Cluster {
             | Purpose::Register
             | Purpose::Propose(..)
             | Purpose::SayScrubbed(_)
+            | Purpose::Leave(_)
             | Purpose::Watch => {
                 let is_followed = if outcome.succeeded && !self.is_astray() {
                     self.past.follow(outcome.revision, at)
@@ -395,17 +403,13 @@ impl Cluster {
                 let said = Change::SaidScrubbed(record.slice);
                 self.changes.push_back(said);
             }
+            Purpose::Leave(_) => self.bookmarks.give_up(),
             Purpose::List | Purpose::Refresh(_) | Purpose::Watch => {}
         }
         if self.registered && !self.is_listing() {
             // Others that are refused meanwhile put it off no further.
             self.retry.get_or_insert(now + RETRY);
         }
-    }
-
-    fn is_listing(&self) -> bool {
-        let mut purposes = self.requests.values();
-        purposes.any(|(purpose, _)| matches!(purpose, Purpose::List))
     }
 
     fn ask(&mut self, purpose: Purpose, request: MetadataRequest) -> MetadataToken {
@@ -423,16 +427,6 @@ impl Cluster {
             failure: vec![],
         };
         self.ask(purpose, MetadataRequest::Transact(transaction));
-    }
-
-    fn list(&mut self) {
-        self.retry = None;
-        self.read_all(Purpose::List);
-    }
-
-    fn read_all(&mut self, purpose: Purpose) {
-        let range = Operation::Range(Selector::Prefix(PREFIX.into()));
-        self.transact(purpose, vec![], vec![range]);
     }
 
     /// Reads what the metadata knows of this node, once it is not damaged. What it read before binds it to nothing.
@@ -460,83 +454,6 @@ impl Cluster {
     fn own(&mut self) -> &mut Registration {
         let own = self.registration.as_mut();
         own.expect("a node registers once it knows its store")
-    }
-
-    fn listed(&mut self, outcome: TransactionOutcome) {
-        let Some(OperationResult::Range(found)) = outcome.results.into_iter().next() else {
-            return;
-        };
-        self.notes.begin_list(&found);
-        let mut gone = self.keys();
-        for pair in &found {
-            if let Some(key) = self.put(pair, false) {
-                gone.remove(&key);
-            }
-        }
-        for key in gone {
-            // What a watch has told of since is not in the list, and told of once more.
-            if self.may_go(key) {
-                self.delete(key);
-            }
-        }
-        self.tell_of_deleted();
-        self.notes.end_list(outcome.revision);
-        if let Some(watch) = self.watch.take() {
-            self.out.push_back((watch, MetadataRequest::Unwatch));
-        }
-        let from = Revision(outcome.revision.0 + 1);
-        let selector = Selector::Prefix(PREFIX.into());
-        let watch = self.ask(Purpose::Watch, MetadataRequest::Watch { selector, from });
-        self.requests.remove(&watch);
-        self.watch = Some(watch);
-    }
-
-    fn handle_watch(&mut self, now: Instant, answer: MetadataAnswer) {
-        match answer {
-            // What is missed is read again when the right metadata is back.
-            MetadataAnswer::Watched { .. } if self.is_astray() => {}
-            MetadataAnswer::Watched { revision, events } => {
-                if !self.judge_events(revision, &events) {
-                    self.retry = Some(now + RETRY);
-                    return;
-                }
-                for event in events {
-                    match event {
-                        WatchEvent::Put(pair) => drop(self.put(&pair, false)),
-                        WatchEvent::Delete { key, .. } => {
-                            if let Some(key) = Key::parse(&key) {
-                                self.delete(key);
-                            }
-                        }
-                    }
-                }
-                self.notes.followed(revision);
-            }
-            MetadataAnswer::WatchEnded(_) | MetadataAnswer::Failed(_) => {
-                self.watch = None;
-                self.retry = Some(now + RETRY);
-            }
-            _ => {}
-        }
-    }
-
-    /// Whether what a watch tells is to be believed.
-    fn judge_events(&mut self, revision: Revision, events: &[WatchEvent]) -> bool {
-        let before = self.past.astray();
-        if let Some(lacking) = self.lacking_after(events) {
-            self.past.lack(Some(lacking));
-        }
-        for event in events {
-            match event {
-                WatchEvent::Put(pair) if pair.key == CLUSTER_KEY => {
-                    self.past.judge(revision, Revision(0), Some(pair));
-                }
-                WatchEvent::Delete { key, .. } if key == CLUSTER_KEY => self.past.lose_cluster(),
-                _ => {}
-            }
-        }
-        self.tell_whether_astray(before);
-        !self.is_astray() && self.past.follow(revision, Revision(0))
     }
 
     fn refreshed(&mut self, slice: SliceId, outcome: &TransactionOutcome) {

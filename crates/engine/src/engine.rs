@@ -25,6 +25,7 @@ use crate::context::{SliceContext, World};
 use crate::event::{Command, Event, PeerEvent, PortalCommand, PortalEvent};
 use crate::lifecycle::{Life, open_store};
 use crate::mend::Mending;
+use crate::notes::bookmarks_place;
 use crate::pace::{Bounds, Class, Pace};
 use crate::parts::Parts;
 use crate::peers::Peers;
@@ -522,6 +523,11 @@ impl Engine {
                 }
                 if let Use::Doubt = used {
                     self.doubt_kept();
+                }
+                if let Use::Note(place) = used
+                    && place == bookmarks_place()
+                {
+                    self.world.cluster.bookmarks_kept(self.world.now);
                 }
                 if let Use::NoteGone(place) = used {
                     self.world.cluster.notes.gone(place);

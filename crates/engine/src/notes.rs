@@ -14,7 +14,9 @@ use holdfast_model::record::{
     CLUSTER_KEY, ClusterRecord, INTENTS_PREFIX, IntentRecord, NODES_PREFIX, NodeRecord, Record,
     SETTINGS_KEY, SettingsRecord, USES_PREFIX, UseRecord, VOLUMES_PREFIX, VolumeRecord,
 };
-use holdfast_model::report::{NOTES, NodeReport, Note, NoteDocument, NotePlace, NotedAt};
+use holdfast_model::report::{
+    NOTES, NodeReport, Note, NoteDocument, NotePlace, NotedAt, NotedBookmarks,
+};
 use holdfast_model::{ClusterId, CommandId, Incarnation, NodeId, SliceId, StoreId};
 use holdfast_stdx::Bytes;
 use holdfast_store::RecoveredSlice;
@@ -82,6 +84,7 @@ impl Notes {
     /// Everything is about to be told, beginning with the cluster.
     pub(crate) fn begin_list(&mut self, found: &[KeyValue]) {
         self.unlisted = self.kept.keys().copied().collect();
+        self.unlisted.remove(&bookmarks_place());
         let cluster = found.iter().find(|pair| pair.key == CLUSTER_KEY);
         if let Some(pair) = cluster {
             self.note(pair);
@@ -187,6 +190,30 @@ impl Notes {
         self.change(slice.expect("every node has a place"), Some(note));
     }
 
+    /// What is noted of this node's own bookmarks, in metadata that had been made again so often.
+    pub(crate) fn bookmarks(&self) -> (NotedBookmarks, u64) {
+        let kept = self.kept.get(&bookmarks_place());
+        let note = kept.and_then(|kept| Note::decode(kept).ok());
+        match note {
+            Some(Note {
+                at,
+                document: NoteDocument::Bookmarks(noted),
+                ..
+            }) => (noted, at.recoveries),
+            _ => (NotedBookmarks::default(), 0),
+        }
+    }
+
+    /// Bookmarks were left, or may be.
+    pub(crate) fn keep_bookmarks(&mut self, recoveries: u64, noted: NotedBookmarks) {
+        let at = NotedAt {
+            recoveries,
+            revision: Revision(0),
+        };
+        let note = Note::new(at, NoteDocument::Bookmarks(noted)).encode();
+        self.change(bookmarks_place(), Some(note));
+    }
+
     /// What is noted of a node, and when it was so.
     fn noted_node(&self, node: NodeId) -> Option<(NotedAt, NodeRecord)> {
         let kept = self.kept.get(&NotePlace::Node(node).slice()?)?;
@@ -239,6 +266,11 @@ impl Notes {
     pub(crate) fn gone(&mut self, slice: SliceId) {
         self.going.remove(&slice);
     }
+}
+
+pub(crate) fn bookmarks_place() -> SliceId {
+    let place = NotePlace::Bookmarks.slice();
+    place.expect("a node has one")
 }
 
 fn cluster_place() -> SliceId {

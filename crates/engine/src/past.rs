@@ -28,6 +28,8 @@ pub enum Lost {
     Volume(VolumeId),
     /// A node that is not on record as removed.
     Node(NodeId),
+    /// The bookmark that this node has left: it has another one, or none.
+    Bookmark,
 }
 
 /// Why the metadata is not followed.
@@ -74,15 +76,22 @@ impl Astray {
                 remedies.extend(undo_by_hand("changed"));
                 remedies
             }
+            Self::Lacking(Lost::Bookmark) => vec![
+                see_addresses(node),
+                format!("bring back the metadata that {node} has followed, if that is the right one: {node} goes on by itself then"),
+                format!(
+                    "if this is the right one, and other nodes have whole copies of what {node} holds: make an empty file \
+                     `take-over` in the `directory` of {node}, and start it again. What it holds then counts for nothing, until it \
+                     has been compared with theirs, and brought up to date"
+                ),
+            ],
             Self::Lacking(_) => undo_by_hand("deleted").into(),
             Self::MadeAgain { .. }
             | Self::Behind { .. }
             | Self::Unborn(_)
             | Self::NoCluster
             | Self::OtherCluster(_) => vec![
-                format!(
-                    "see that the addresses of the metadata in the configuration of {node} are right"
-                ),
+                see_addresses(node),
                 "bring back the newest state of the metadata, if an older one, or an empty one, is in its place: nodes go on \
                  by themselves then"
                     .into(),
@@ -90,6 +99,10 @@ impl Astray {
             ],
         }
     }
+}
+
+fn see_addresses(node: &str) -> String {
+    format!("see that the addresses of the metadata in the configuration of {node} are right")
 }
 
 /// What is done where the metadata is lost.
@@ -135,6 +148,9 @@ impl fmt::Display for Astray {
             Self::Lacking(Lost::Node(node)) => write!(
                 formatter,
                 "it has lost the record of {node}, which nobody has removed"
+            ),
+            Self::Lacking(Lost::Bookmark) => formatter.write_str(
+                "it is not the one that this node has followed: it lacks the bookmark that this node left in that",
             ),
             Self::MadeAgain { recoveries, seen } if recoveries > seen => {
                 formatter.write_str("it was made again while this node ran")

@@ -22,8 +22,8 @@ use holdfast_model::metadata::{
     Compare, KeyValue, Operation, OperationResult, Revision, Selector, TransactionOutcome,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, MachineRecord, NODES_PREFIX, NodeRecord, Record, RecordError,
-    UseRecord,
+    Bookmark, BookmarkRecord, CLUSTER_KEY, ClusterRecord, MachineRecord, NODES_PREFIX, NodeRecord,
+    Record, RecordError, UseRecord,
 };
 use holdfast_model::{Incarnation, MachineId, StoreId};
 use holdfast_store::UseIds;
@@ -70,6 +70,8 @@ pub(crate) struct Registration {
     /// The record that was last proposed: whoever reads it again knows that it has been taken.
     proposed: bool,
     is_doubted: bool,
+    /// What the store holds is of another history than that of the metadata, and an operator says that it counts for nothing.
+    is_of_another_history: bool,
     /// Where the machine was reached whose record is replaced by this, if that had another store.
     former: Option<String>,
 }
@@ -87,6 +89,7 @@ impl Registration {
             machine,
             proposed: false,
             is_doubted: false,
+            is_of_another_history: false,
             former: None,
         }
     }
@@ -144,7 +147,8 @@ impl Registration {
         }
         let of_use: Option<UseRecord> = record(outcome, USE);
         let lacks_use = |known| self.lacks_use_of(known, of_use.as_ref());
-        if !self.is_doubted && known.as_ref().is_some_and(lacks_use) {
+        let is_to_doubt = self.is_of_another_history || known.as_ref().is_some_and(lacks_use);
+        if !self.is_doubted && is_to_doubt {
             return Step::Doubt;
         }
         // A node that was removed has no record any more. Each start was a change of the metadata, or is counted as a use of
@@ -222,6 +226,40 @@ impl Registration {
     /// What the store holds is relied on no more, durably.
     pub(crate) fn doubted(&mut self) {
         self.is_doubted = true;
+    }
+
+    /// The metadata is not what this node has followed. True if an operator says that the node takes its own place in it: what the store
+    /// holds is then doubted before the node is registered, or has been.
+    pub(crate) fn is_to_begin_anew(&mut self) -> bool {
+        self.is_of_another_history |= self.machine.takes_over && !self.proposed;
+        self.is_of_another_history
+    }
+
+    /// The key of this node's bookmark.
+    pub(crate) fn bookmark_key(&self) -> String {
+        BookmarkRecord::key(self.own.node)
+    }
+
+    /// A bookmark of this start.
+    pub(crate) fn bookmark(&self, number: u64) -> BookmarkRecord {
+        BookmarkRecord {
+            schema: 1,
+            node: self.own.node,
+            store: self.own.store,
+            uses: self.own.uses,
+            bookmark: Bookmark {
+                use_id: self.use_id,
+                number,
+            },
+        }
+    }
+
+    /// Whether a bookmark of this node was left in a use that its store does not know, or is another store's.
+    pub(crate) fn is_behind(&self, bookmark: &BookmarkRecord) -> bool {
+        let known = self.use_ids.of(bookmark.uses, self.own.uses);
+        bookmark.store != self.own.store
+            || bookmark.uses > self.own.uses
+            || known.is_some_and(|id| id != bookmark.bookmark.use_id)
     }
 
     /// Whether this node's store was used, in the past, without knowing. Its count tells only until it has

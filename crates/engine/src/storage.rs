@@ -31,7 +31,7 @@ pub(crate) enum Use {
     /// A slice's state: what is here of it is relied on no more.
     Doubt,
     /// A note.
-    Note,
+    Note(SliceId),
     /// The end of a note.
     NoteGone(SliceId),
     /// A repaired block: nobody waits for it.
@@ -228,7 +228,7 @@ impl Storage {
     }
 
     pub(crate) fn put_note(&mut self, now: Instant, place: SliceId, note: Bytes) {
-        let token = self.token(Use::Note);
+        let token = self.token(Use::Note(place));
         self.store.put_state(now, place, note, token, &mut self.out);
     }
 

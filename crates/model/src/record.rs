@@ -22,8 +22,8 @@ mod scrub;
 
 pub use deleted::{DELETED_KEY, DeletedRecord};
 pub use node::{
-    INTENTS_PREFIX, IntentRecord, MACHINES_PREFIX, MachineRecord, NODES_PREFIX, NodeRecord,
-    NodeStanding, USES_PREFIX, UseRecord,
+    BOOKMARKS_PREFIX, Bookmark, BookmarkRecord, INTENTS_PREFIX, IntentRecord, MACHINES_PREFIX,
+    MachineRecord, NODES_PREFIX, NodeRecord, NodeStanding, USES_PREFIX, UseRecord,
 };
 pub use scrub::{
     SCRUBBED_PREFIX, SCRUBS_PREFIX, ScrubFindings, ScrubRecord, ScrubResult, ScrubbedRecord,
@@ -485,6 +485,7 @@ record!(
     DeletedRecord,
     NodeRecord,
     UseRecord,
+    BookmarkRecord,
     MachineRecord,
     NameRecord,
     MakingRecord,

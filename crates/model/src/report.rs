@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::metadata::Revision;
 use crate::record::{
-    ClusterRecord, Head, IntentRecord, NodeRecord, RecordError, SettingsRecord, SliceRecord,
-    VolumeRecord,
+    Bookmark, ClusterRecord, Head, IntentRecord, NodeRecord, RecordError, SettingsRecord,
+    SliceRecord, VolumeRecord,
 };
 use crate::{ClusterId, Epoch, Incarnation, NodeId, Sequence, SliceId, StoreId, VolumeId};
 
@@ -64,6 +64,20 @@ pub enum NoteDocument {
     Intent(IntentRecord),
     /// A volume.
     Volume(VolumeRecord),
+    /// The bookmarks that the node itself has left in the metadata, or may have.
+    Bookmarks(NotedBookmarks),
+}
+
+/// Bookmarks that a node has left in the metadata, or may have. Its note says of which metadata: revisions count for nothing in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NotedBookmarks {
+    /// What was found there last, or is known to have been put there: something may have been done by what that metadata said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<Bookmark>,
+    /// What was to be put there since, and those of the same use with a lower number: nothing was done by it yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proposed: Vec<Bookmark>,
 }
 
 /// Which note.
@@ -79,6 +93,8 @@ pub enum NotePlace {
     Intent(NodeId),
     /// That of a volume.
     Volume(VolumeId),
+    /// That of the node's own bookmarks.
+    Bookmarks,
 }
 
 impl NotePlace {
@@ -91,6 +107,7 @@ impl NotePlace {
             Self::Node(node) => (2, u32::from(node.0)),
             Self::Intent(node) => (3, u32::from(node.0)),
             Self::Volume(volume) => (4, u32::try_from(volume.0).ok()?),
+            Self::Bookmarks => (5, 0),
         };
         (number < NUMBERS).then_some(SliceId {
             volume: NOTES,
@@ -109,6 +126,7 @@ impl NoteDocument {
             Self::Node(record) => NotePlace::Node(record.node),
             Self::Intent(record) => NotePlace::Intent(record.node),
             Self::Volume(record) => NotePlace::Volume(record.volume),
+            Self::Bookmarks(_) => NotePlace::Bookmarks,
         }
     }
 }
@@ -235,6 +253,18 @@ mod tests {
         let text = br#"{"schema":1,"at":{"recoveries":1,"revision":70},"document":{"cluster":[{"schema":1,"cluster":"00000000000000000000000000000005","next_volume":3},4]}}"#;
         assert_eq!(&cluster.encode()[..], &text[..]);
         assert_eq!(Note::decode(text), Ok(cluster));
+        let text = br#"{"schema":1,"at":{"recoveries":1,"revision":70},"document":{"bookmarks":{"left":{"use_id":5,"number":2},"proposed":[{"use_id":6,"number":1}]}}}"#;
+        let bookmark = |use_id, number| Bookmark { use_id, number };
+        let bookmarks = NotedBookmarks {
+            left: Some(bookmark(5, 2)),
+            proposed: Vec::from([bookmark(6, 1)]),
+        };
+        let bookmarks = Note {
+            document: NoteDocument::Bookmarks(bookmarks),
+            ..note
+        };
+        assert_eq!(&bookmarks.encode()[..], &text[..]);
+        assert_eq!(Note::decode(text), Ok(bookmarks));
         let newer = Note { schema: 2, ..note };
         assert_eq!(Note::decode(&newer.encode()), Err(RecordError::Schema(2)));
         let newer = br#"{"schema":2,"documents":[]}"#;
@@ -252,6 +282,7 @@ mod tests {
             NotePlace::Intent(NodeId(1)),
             NotePlace::Volume(VolumeId(1)),
             NotePlace::Volume(VolumeId((1 << 28) - 1)),
+            NotePlace::Bookmarks,
         ];
         let slices = places.map(|place| place.slice().unwrap());
         assert!(slices.iter().all(|slice| slice.volume == NOTES));

@@ -81,7 +81,7 @@ impl Documents {
                 NoteDocument::Settings(it) => documents.settings = Some(it),
                 NoteDocument::Node(it) => drop(documents.nodes.insert(it.node, it)),
                 NoteDocument::Intent(it) => drop(documents.intents.insert(it.node, it)),
-                NoteDocument::Cluster(..) => {}
+                NoteDocument::Cluster(..) | NoteDocument::Bookmarks(_) => {}
             }
         }
         documents.look_at_devices(reports, doubts);
@@ -217,7 +217,9 @@ impl Documents {
                     NoteDocument::Volume(record) => {
                         next_volume = next_volume.max(record.volume.next());
                     }
-                    NoteDocument::Settings(_) | NoteDocument::Intent(_) => {}
+                    NoteDocument::Settings(_)
+                    | NoteDocument::Intent(_)
+                    | NoteDocument::Bookmarks(_) => {}
                 }
             }
         }

@@ -18,6 +18,7 @@ use holdfast_model::record::{
 use holdfast_model::report::NotePlace;
 use holdfast_model::{NodeId, SliceId, VolumeId};
 
+use super::bookmark::Found;
 use super::key::Key;
 use super::{Change, Cluster};
 use crate::Notice;
@@ -61,6 +62,7 @@ impl Cluster {
         let known = self.keys().into_iter().chain(noted);
         let gone = known.filter(|key| !found.contains(key));
         let lacking = self.first_lost(gone, &Told::of(pairs(outcome)));
+        let lacking = self.lost_bookmark(outcome, lacking);
         if outcome.revision < self.past.seen() {
             // A watch has overtaken it: what it lacks may be newer.
             self.is_to_list_again = lacking.is_some();
@@ -69,14 +71,42 @@ impl Cluster {
         self.past.lack(lacking);
     }
 
+    /// What is lacking, the bookmark included: where there is another one this is not what the node has followed, whatever else it
+    /// lacks; where there is none, documents may have been deleted.
+    fn lost_bookmark(
+        &mut self,
+        outcome: &TransactionOutcome,
+        lacking: Option<Lost>,
+    ) -> Option<Lost> {
+        let recoveries = self.recoveries(pairs(outcome));
+        let Some(own) = self.registration.as_mut() else {
+            return lacking;
+        };
+        let key = own.bookmark_key();
+        let pair = pairs(outcome).find(|pair| pair.key == key);
+        let is_behind = |record: &_| own.is_behind(record);
+        let found = self.bookmarks.look(recoveries, pair, is_behind);
+        if found == Found::Own || own.is_to_begin_anew() {
+            return lacking;
+        }
+        let bookmark = Some(Lost::Bookmark);
+        match found {
+            Found::Other => bookmark,
+            _ => lacking.or(bookmark),
+        }
+    }
+
+    /// How often the metadata was made again, as these say.
+    fn recoveries<'a>(&self, mut pairs: impl Iterator<Item = &'a KeyValue>) -> u64 {
+        let cluster = pairs.find(|pair| pair.key == CLUSTER_KEY);
+        let cluster = cluster.and_then(|pair| ClusterRecord::decode(&pair.value).ok());
+        cluster.map_or(self.past.recoveries(), |cluster| cluster.recoveries)
+    }
+
     /// What was noted since the metadata was made again, as often as these say: it lacks what nobody told of then, and what
     /// was left out.
     fn noted<'a>(&self, pairs: impl Iterator<Item = &'a KeyValue>) -> Vec<Key> {
-        let cluster = pairs
-            .filter(|pair| pair.key == CLUSTER_KEY)
-            .find_map(|pair| ClusterRecord::decode(&pair.value).ok());
-        let recoveries = cluster.map_or(self.past.recoveries(), |cluster| cluster.recoveries);
-        let places = self.notes.places(recoveries);
+        let places = self.notes.places(self.recoveries(pairs));
         places
             .filter_map(|place| match place {
                 NotePlace::Volume(volume) => Some(Key::Volume(volume)),

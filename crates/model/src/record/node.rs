@@ -16,6 +16,8 @@ pub const NODES_PREFIX: &str = "/holdfast/nodes/";
 pub const USES_PREFIX: &str = "/holdfast/uses/";
 /// Where it is said which machines the nodes are.
 pub const MACHINES_PREFIX: &str = "/holdfast/machines/";
+/// Where nodes leave their bookmarks.
+pub const BOOKMARKS_PREFIX: &str = "/holdfast/bookmarks/";
 /// Where the operator's intents for nodes are.
 pub const INTENTS_PREFIX: &str = "/holdfast/intents/";
 
@@ -111,6 +113,42 @@ impl MachineRecord {
     }
 }
 
+/// A mark of which there is no second: the random id of the use of a store in which it was made, and its number among those of
+/// that use, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bookmark {
+    /// Drawn at random.
+    pub use_id: u64,
+    /// Rising.
+    pub number: u64,
+}
+
+/// The bookmark that a node left when it last began to follow the metadata. Metadata without it is not what the node
+/// followed: it was copied before, and has gone on by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BookmarkRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Which node.
+    pub node: NodeId,
+    /// What its devices hold.
+    pub store: StoreId,
+    /// Which opening of that it was.
+    pub uses: u64,
+    /// The bookmark.
+    pub bookmark: Bookmark,
+}
+
+impl BookmarkRecord {
+    /// The key of a node's bookmark.
+    #[must_use]
+    pub fn key(node: NodeId) -> String {
+        format!("{BOOKMARKS_PREFIX}{:05}", node.0)
+    }
+}
+
 /// What the operator wants of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -199,5 +237,15 @@ mod tests {
         assert_eq!(machine.store, Some(record.store));
         assert_eq!(&machine.encode()[..], &literal[..]);
         assert_eq!(MachineRecord::key(NodeId(3)), "/holdfast/machines/00003");
+    }
+
+    #[test]
+    fn a_bookmark_is_read_for_ever() {
+        let literal = br#"{"schema":1,"node":3,"store":"0000000000000000000000000000000a","uses":7,"bookmark":{"use_id":5,"number":2}}"#;
+        let record = BookmarkRecord::decode(literal).unwrap();
+        assert_eq!((record.node, record.store), (NodeId(3), StoreId(10)));
+        assert_eq!((record.uses, record.bookmark.number), (7, 2));
+        assert_eq!(&record.encode()[..], &literal[..]);
+        assert_eq!(BookmarkRecord::key(NodeId(3)), "/holdfast/bookmarks/00003");
     }
 }
