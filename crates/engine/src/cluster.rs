@@ -27,6 +27,7 @@ use holdfast_model::record::{
 use holdfast_model::{ClusterId, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_replica::Proposed;
 use holdfast_stdx::{Bytes, Duration, Instant};
+use holdfast_wire::Vouch;
 
 use crate::notes::Notes;
 use crate::past::Past;
@@ -68,6 +69,8 @@ enum Purpose {
     List,
     /// To leave this bookmark.
     Leave(Bookmark),
+    /// To see whether another node's is there.
+    Vouch(NodeId, Vouch),
     Watch,
     Refresh(SliceId),
     Propose(SliceId, Bytes),
@@ -84,6 +87,12 @@ pub(crate) enum Change {
     Registered(Incarnation),
     /// The metadata knows of a use of this node's store that the store itself does not.
     Doubtful,
+    /// A bookmark was left, and what was read is believed.
+    Followed,
+    /// What was read would be believed, but for what other nodes say.
+    Disowned,
+    /// It was looked for another node's bookmark.
+    Looked(NodeId, Vouch, bool),
     /// A node's record, or the lack of one.
     Node(NodeId),
     /// A volume's.
@@ -318,6 +327,7 @@ impl Cluster {
             (purpose @ (Purpose::List | Purpose::Leave(_)), answer) => {
                 self.reading_answered(now, &purpose, answer);
             }
+            (Purpose::Vouch(peer, vouch), answer) => self.looked(peer, vouch, &answer),
             (Purpose::Look, MetadataAnswer::Transacted(_)) => {
                 self.has_looked = true;
                 self.introduce();
@@ -369,6 +379,8 @@ impl Cluster {
             Purpose::Look | Purpose::List => self.look_for_lacking(outcome),
             Purpose::Refresh(slice) => self.look_for_slice(*slice, outcome),
             Purpose::Introduce => {}
+            // Whoever is told by others that it follows a copy can see all the same whom it finds in it.
+            Purpose::Vouch(..) => return self.past.follow_in_vain(outcome.revision, at),
             Purpose::Take
             | Purpose::Register
             | Purpose::Propose(..)
@@ -404,7 +416,10 @@ impl Cluster {
                 self.changes.push_back(said);
             }
             Purpose::Leave(_) => self.bookmarks.give_up(),
-            Purpose::List | Purpose::Refresh(_) | Purpose::Watch => {}
+            Purpose::List if matches!(self.astray(), Some(Astray::Disowned(_))) => {
+                self.changes.push_back(Change::Disowned);
+            }
+            Purpose::List | Purpose::Refresh(_) | Purpose::Watch | Purpose::Vouch(..) => {}
         }
         if self.registered && !self.is_listing() {
             // Others that are refused meanwhile put it off no further.

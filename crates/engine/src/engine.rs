@@ -12,17 +12,16 @@ use alloc::vec::Vec;
 use holdfast_model::record::SettingsRecord;
 use holdfast_model::{NodeId, SliceId};
 use holdfast_replica::timing::{HEARTBEAT, LEASE};
-use holdfast_replica::{Me, Peer, Replica};
+use holdfast_replica::{Me, Replica};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{Recovered, StoreEvent};
-use holdfast_wire::Message;
 
 use crate::Notice;
 use crate::clearing::Clearings;
 use crate::cluster::{Change, Cluster};
 use crate::config::EngineConfig;
 use crate::context::{SliceContext, World};
-use crate::event::{Command, Event, PeerEvent, PortalCommand, PortalEvent};
+use crate::event::{Command, Event, PortalCommand, PortalEvent};
 use crate::lifecycle::{Life, open_store};
 use crate::mend::Mending;
 use crate::notes::bookmarks_place;
@@ -35,6 +34,7 @@ use crate::scrub::Scrubs;
 use crate::storage::Use;
 use crate::takeovers::Takeovers;
 use crate::volume::Volumes;
+use crate::vouching::Vouching;
 
 /// What an engine wants done, in order.
 #[derive(Debug, Default)]
@@ -62,6 +62,7 @@ pub struct Engine {
     pub(crate) portal: Portal,
     pub(crate) volumes: Volumes,
     pub(crate) parts: Parts,
+    pub(crate) vouching: Vouching,
     pub(crate) clearings: Clearings,
     pub(crate) repairs: Repairs,
     pub(crate) mending: Mending,
@@ -112,6 +113,7 @@ impl Engine {
             portal,
             volumes: Volumes::default(),
             parts,
+            vouching: Vouching::default(),
             clearings: Clearings::default(),
             repairs: Repairs::default(),
             mending: Mending::default(),
@@ -296,94 +298,6 @@ impl Engine {
         self.portal.handle_event(now, &self.volumes, event);
     }
 
-    fn handle_peer(&mut self, event: PeerEvent) {
-        match event {
-            PeerEvent::Up {
-                peer,
-                link,
-                store,
-                incarnation,
-                version,
-            } => {
-                let now = self.world.now;
-                let known = Peer {
-                    store,
-                    incarnation,
-                    version,
-                    append_age: Duration::ZERO,
-                };
-                if self.is_former(peer, &known) {
-                    self.world.peers.refuse(peer, link);
-                    return;
-                }
-                if self.world.peers.link(peer).is_some() {
-                    self.world.peers.down(peer);
-                    self.peer_down(peer);
-                }
-                self.world.peers.up(now, peer, link, known);
-                self.world.notices.push(Notice::PeerUp(peer));
-                for slice in self.slices() {
-                    self.with_replica(slice, |replica, context| {
-                        replica.handle_peer_up(context, peer);
-                    });
-                }
-                self.retry_all_parts();
-                self.ask_to_end_again(peer);
-                self.mending.look_soon();
-            }
-            PeerEvent::Down { peer, link } => {
-                if self.world.peers.current(peer, link).is_some() {
-                    self.world.peers.down(peer);
-                    self.world.notices.push(Notice::PeerDown(peer));
-                    self.peer_down(peer);
-                }
-            }
-            PeerEvent::Received {
-                peer,
-                link,
-                message,
-            } => {
-                if self.world.peers.current(peer, link).is_some() {
-                    self.handle_message(peer, link, message);
-                }
-            }
-        }
-    }
-
-    fn peer_down(&mut self, peer: NodeId) {
-        for slice in self.slices() {
-            self.with_replica(slice, |replica, context| {
-                replica.handle_peer_down(context, peer);
-            });
-        }
-        self.parts.link_lost(self.world.now, peer);
-        self.give_up_fetches(peer);
-        self.give_up_verifies(peer);
-    }
-
-    fn handle_message(&mut self, peer: NodeId, link: crate::LinkId, message: Message) {
-        match message {
-            Message::Heartbeat(heartbeat) => self.handle_heartbeat(peer, link, &heartbeat),
-            Message::Forward(forward) => self.handle_forward(peer, link, forward),
-            Message::Forwarded(forwarded) => self.handle_forwarded(peer, link, forwarded),
-            Message::Settle(settle) => self.handle_settle(peer, link, settle),
-            Message::EndTasks(question) => self.handle_end_tasks(peer, link, question),
-            Message::TasksEnded(answer) => self.handle_tasks_ended(peer, answer),
-            Message::Fetch(fetch) => self.handle_fetch(peer, &fetch),
-            Message::Fetched(fetched) => self.handle_fetched(peer, &fetched),
-            Message::Verify(verify) => self.handle_verify(peer, verify),
-            Message::Verified(verified) => self.handle_verified(peer, verified),
-            Message::Correct(correct) => self.handle_correct(peer, correct),
-            message => {
-                if let Some(slice) = slice_of(&message) {
-                    self.with_replica(slice, |replica, context| {
-                        replica.handle_message(context, peer, &message);
-                    });
-                }
-            }
-        }
-    }
-
     /// Does what has become possible until nothing is left, then hands over what is to be done.
     fn settle(&mut self, out: &mut Output) {
         self.destage();
@@ -465,6 +379,11 @@ impl Engine {
             Change::Free => self.create_store(),
             Change::Registered(incarnation) => self.registered(*incarnation, out),
             Change::Doubtful => self.doubt(),
+            Change::Followed => self.follows_anew(),
+            Change::Disowned => self.is_disowned_still(),
+            Change::Looked(peer, vouch, is_there) => {
+                self.looked_for_bookmark(*peer, *vouch, *is_there);
+            }
             Change::Node(node) => self.node_changed(*node),
             Change::Volume => self.volumes_changed(),
             Change::Slice { slice, fresh } => self.slice_changed(*slice, *fresh),
@@ -559,39 +478,3 @@ impl Engine {
 /// Between two looks of a replica at what is overdue and cannot be done yet: of thousands of replicas
 /// that must not keep the engine busy. What makes it possible is mostly an event, and looked at then.
 const TICK: Duration = Duration::from_millis(50);
-
-/// The slice that a message between replicas is about.
-fn slice_of(message: &Message) -> Option<SliceId> {
-    match message {
-        Message::Begin(it) => Some(it.slice),
-        Message::Prepare(it) => Some(it.slice),
-        Message::Prepared(it) => Some(it.slice),
-        Message::Commit(it) => Some(it.slice),
-        Message::Refused(it) => Some(it.slice),
-        Message::Query(it) => Some(it.slice),
-        Message::QueryReply(it) => Some(it.slice),
-        Message::Resign(it) => Some(it.slice),
-        Message::HandOver(it) => Some(it.slice),
-        Message::JoinRequest(it) => Some(it.slice),
-        Message::Copy(it) => Some(it.slice),
-        Message::Copied(it) => Some(it.slice),
-        Message::Holdings(it) => Some(it.slice),
-        Message::Digest(it) => Some(it.slice),
-        Message::Digests(it) => Some(it.slice),
-        Message::Supply(it) => Some(it.slice),
-        Message::Supplied(it) => Some(it.slice),
-        Message::Reserve(it) => Some(it.slice),
-        Message::Reserved(it) => Some(it.slice),
-        Message::Heartbeat(_)
-        | Message::Forward(_)
-        | Message::Forwarded(_)
-        | Message::Settle(_)
-        | Message::EndTasks(_)
-        | Message::TasksEnded(_)
-        | Message::Fetch(_)
-        | Message::Fetched(_)
-        | Message::Verify(_)
-        | Message::Verified(_)
-        | Message::Correct(_) => None,
-    }
-}

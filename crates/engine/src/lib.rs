@@ -20,6 +20,7 @@ mod engine;
 mod event;
 mod heartbeat;
 mod lifecycle;
+mod links;
 mod mend;
 mod neighbours;
 mod newer;
@@ -43,6 +44,7 @@ mod storage;
 mod takeovers;
 mod view;
 mod volume;
+mod vouching;
 
 pub use config::{EngineConfig, HOLD, Machine, TAKEOVERS_MAX};
 pub use engine::{Engine, Output};

@@ -52,6 +52,8 @@ pub enum Astray {
     Unborn(VolumeId),
     /// It lacks documents that nobody has deleted.
     Lacking(Lost),
+    /// Others do not find the bookmark of this node in theirs, as this one says: it is a copy that has gone on by itself.
+    Disowned(NodeId),
     /// It was lost and made again more often, or less often, than what this node follows.
     MadeAgain {
         /// How often, as it says.
@@ -86,6 +88,10 @@ impl Astray {
                 ),
             ],
             Self::Lacking(_) => undo_by_hand("deleted").into(),
+            Self::Disowned(by) => vec![
+                see_addresses(node),
+                format!("see that {by} has not come to a copy of the metadata itself; {node} goes on by itself then"),
+            ],
             Self::MadeAgain { .. }
             | Self::Behind { .. }
             | Self::Unborn(_)
@@ -152,6 +158,10 @@ impl fmt::Display for Astray {
             Self::Lacking(Lost::Bookmark) => formatter.write_str(
                 "it is not the one that this node has followed: it lacks the bookmark that this node left in that",
             ),
+            Self::Disowned(by) => write!(
+                formatter,
+                "{by} follows another copy of it, in which there is nothing of what this node has left in this one"
+            ),
             Self::MadeAgain { recoveries, seen } if recoveries > seen => {
                 formatter.write_str("it was made again while this node ran")
             }
@@ -180,6 +190,8 @@ pub(crate) struct Past {
     held: BTreeSet<VolumeId>,
     /// Of what documents are gone, as was found last.
     lacking: Option<Lost>,
+    /// Who says that others follow another copy.
+    disowned: Option<NodeId>,
     astray: Option<Astray>,
 }
 
@@ -211,6 +223,15 @@ impl Past {
         self.lacking = lost;
         if self.astray.is_none() {
             self.astray = lost.map(Astray::Lacking);
+        }
+    }
+
+    /// Another node says that others follow another copy; or enough of them say that they do not. That counts when the metadata is judged
+    /// the next time.
+    pub(crate) fn disown(&mut self, by: Option<NodeId>) {
+        self.disowned = by;
+        if self.astray.is_none() {
+            self.astray = by.map(Astray::Disowned);
         }
     }
 
@@ -334,6 +355,9 @@ impl Past {
         }
         if let Some(lost) = self.lacking {
             return Err(Astray::Lacking(lost));
+        }
+        if let Some(by) = self.disowned {
+            return Err(Astray::Disowned(by));
         }
         self.astray = None;
         self.has_followed = true;

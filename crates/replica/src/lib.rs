@@ -303,7 +303,9 @@ impl Replica {
             | Message::Fetched(_)
             | Message::Verify(_)
             | Message::Verified(_)
-            | Message::Correct(_) => unreachable!("these are the engine's"),
+            | Message::Correct(_)
+            | Message::Vouch(_)
+            | Message::Vouched(_) => unreachable!("these are the engine's"),
         }
         self.maintain(context);
     }

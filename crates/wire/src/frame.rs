@@ -28,7 +28,8 @@ use crate::message::Message;
 /// - Version 2: replicas are compared by digests.
 /// - Version 3: so are those that are in sync.
 /// - Version 4: in-sync secondaries copy to replicas that join.
-pub const WIRE_VERSION: u16 = 4;
+/// - Version 5: nodes find out whether they follow the same metadata.
+pub const WIRE_VERSION: u16 = 5;
 /// The oldest version that this code speaks.
 pub const WIRE_VERSION_MIN: u16 = 1;
 /// Bytes of a frame's header.

@@ -2,11 +2,12 @@
 
 use alloc::vec;
 
+use holdfast_model::record::Bookmark;
 use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, ClusterId, CommandId, Entry, Epoch, Fence,
     Incarnation, NodeId, PageIndex, Sequence, SliceId, StoreId, VolumeId,
 };
-use holdfast_stdx::{Instant, Prng};
+use holdfast_stdx::{Duration, Instant, Prng};
 
 use super::*;
 use crate::codec::{BLOCKS_MAX, COUNTER_MAX};
@@ -100,6 +101,11 @@ fn begin(role: Role) -> Begin {
         record: Bytes::from_static(b"{}"),
     }
 }
+
+const BOOKMARK: Bookmark = Bookmark {
+    use_id: 5,
+    number: 2,
+};
 
 fn every_message() -> Vec<Message> {
     let (slice, epoch, number) = (SLICE, Epoch(7), 11);
@@ -260,6 +266,16 @@ fn every_message() -> Vec<Message> {
         TasksEnded {
             number,
             settled: true,
+        }
+        .into(),
+        Vouch {
+            bookmark: BOOKMARK,
+            age: Duration::from_millis(1),
+        }
+        .into(),
+        Vouched {
+            bookmark: BOOKMARK,
+            is_there: true,
         }
         .into(),
         Fetch {
@@ -522,6 +538,7 @@ fn only_what_is_new_needs_a_new_version() {
             Message::Holdings(_) | Message::Digest(_) | Message::Digests(_) => 2,
             Message::Verify(_) | Message::Verified(_) | Message::Correct(_) => 3,
             Message::Supply(_) | Message::Supplied(_) => 4,
+            Message::Vouch(_) | Message::Vouched(_) => 5,
             _ => 1,
         };
         assert_eq!(needed, since, "{message:?}");

@@ -26,5 +26,5 @@ pub use message::{
     Digests, EndTasks, Fetch, Fetched, Forward, ForwardKind, Forwarded, Grant, HandOver, Heartbeat,
     Holdings, JoinRequest, Message, OutcomeCode, Prepare, Prepared, Query, QueryReply, Refusal,
     Refused, Reserve, Reserved, Resign, Role, Settle, Supplied, Supply, SupplyOutcome, TasksEnded,
-    Verified, Verify,
+    Verified, Verify, Vouch, Vouched,
 };

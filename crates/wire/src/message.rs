@@ -4,6 +4,7 @@ mod body;
 mod compare;
 mod content;
 mod supply;
+mod vouch;
 
 use alloc::vec::Vec;
 
@@ -14,6 +15,7 @@ use body::{Body, Payload};
 pub use compare::{BlockDigest, Correct, Digest, Digests, Holdings, Verified, Verify};
 pub use content::{BlockContent, Content};
 pub use supply::{Supplied, Supply, SupplyOutcome};
+pub use vouch::{Vouch, Vouched};
 
 use crate::WireError;
 use crate::codec::{Reader, Writer};
@@ -501,6 +503,10 @@ messages! {
     29 Supply,
     /// They are on their way, or not.
     30 Supplied,
+    /// Is this in your metadata?
+    31 Vouch,
+    /// It is, or not.
+    32 Vouched,
 }
 
 impl Message {
@@ -528,6 +534,7 @@ impl Message {
             | Self::Digests(_) => 2,
             Self::Verify(_) | Self::Verified(_) | Self::Correct(_) => 3,
             Self::Supply(_) | Self::Supplied(_) => 4,
+            Self::Vouch(_) | Self::Vouched(_) => 5,
             _ => 1,
         }
     }

@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 use holdfast_model::metadata::{Compare, KeyValue, Revision, TransactionOutcome};
 use holdfast_model::record::{Bookmark, BookmarkRecord, Record};
 use holdfast_model::report::NotedBookmarks;
+use holdfast_stdx::{Duration, Instant};
 
 /// Bookmarks that may be there although nobody has told so, at most: one for each start that did not get that far.
 const PROPOSED_MAX: usize = 16;
@@ -28,6 +29,8 @@ pub(super) struct Bookmarks {
     /// Changes of the note that are not durable yet.
     unkept: usize,
     leaving: Option<Leaving>,
+    /// What has been read with the newest one there is believed, since then.
+    followed: Option<(Bookmark, Instant)>,
 }
 
 /// A bookmark that is being left, and what was read before that.
@@ -165,6 +168,17 @@ impl Bookmarks {
         }
         let compare = core::mem::take(&mut leaving.compare);
         Some(Next::Put(compare, leaving.record.clone()))
+    }
+
+    /// What was read is believed.
+    pub(super) fn follow(&mut self, now: Instant) {
+        self.followed = self.noted.left.map(|left| (left, now));
+    }
+
+    /// The bookmark of the metadata that was believed last, and how old it is.
+    pub(super) fn followed(&self, now: Instant) -> Option<(Bookmark, Duration)> {
+        self.followed
+            .map(|(bookmark, since)| (bookmark, now.since(since)))
     }
 
     /// Whether one is being left.

@@ -2,18 +2,22 @@
 
 use alloc::vec;
 
+use holdfast_model::NodeId;
 use holdfast_model::metadata::{
     MetadataAnswer, MetadataRequest, Operation, OperationResult, Revision, Selector,
     TransactionOutcome, WatchEvent,
 };
 use holdfast_model::record::{Bookmark, BookmarkRecord, CLUSTER_KEY, Record};
-use holdfast_stdx::Instant;
+use holdfast_stdx::{Duration, Instant};
+use holdfast_wire::Vouch;
 
 use super::bookmark::{Next, as_read};
 use super::key::Key;
 use super::lacking::pairs;
-use super::{Cluster, PREFIX, Purpose, RETRY};
+use super::{Change, Cluster, PREFIX, Purpose, RETRY};
+use crate::Astray;
 use crate::registration::Registration;
+use crate::vouching;
 
 impl Cluster {
     pub(super) fn is_listing(&self) -> bool {
@@ -86,9 +90,50 @@ impl Cluster {
                 let put = Operation::put(BookmarkRecord::key(record.node), record.encode());
                 self.transact(Purpose::Leave(record.bookmark), compare, vec![put]);
             }
-            Some(Next::Believe(outcome)) => self.listed(outcome),
+            Some(Next::Believe(outcome)) => {
+                self.listed(outcome);
+                self.bookmarks.follow(now);
+                self.changes.push_back(Change::Followed);
+            }
             None => {}
         }
+    }
+
+    /// The bookmark that is in the metadata, and for how long it has been.
+    pub(crate) fn bookmark(&self, now: Instant) -> Option<(Bookmark, Duration)> {
+        self.bookmarks.followed(now)
+    }
+
+    /// Looks for another node's bookmark. False if this one does not follow the metadata for now.
+    pub(crate) fn look_for_bookmark(&mut self, peer: NodeId, vouch: Vouch) -> bool {
+        let is_following = self.watch.is_some() && !self.bookmarks.is_leaving();
+        if is_following && matches!(self.astray(), None | Some(Astray::Disowned(_))) {
+            let key = Selector::Key(BookmarkRecord::key(peer));
+            let ranges = vec![Operation::Range(key)];
+            self.transact(Purpose::Vouch(peer, vouch), vec![], ranges);
+            return true;
+        }
+        false
+    }
+
+    pub(super) fn looked(&mut self, peer: NodeId, vouch: Vouch, answer: &MetadataAnswer) {
+        let MetadataAnswer::Transacted(outcome) = answer else {
+            return;
+        };
+        let mut found = pairs(outcome).filter_map(|pair| BookmarkRecord::decode(&pair.value).ok());
+        let is_there = found.any(|found| vouching::shows(found.bookmark, vouch.bookmark));
+        let looked = Change::Looked(peer, vouch, is_there);
+        self.changes.push_back(looked);
+    }
+
+    /// Others do not find this node's bookmark in the metadata that they follow, as this one says; or enough of them do.
+    pub(crate) fn disown(&mut self, now: Instant, by: Option<NodeId>) {
+        let before = self.astray();
+        self.past.disown(by);
+        if by.is_some() {
+            self.retry.get_or_insert(now + RETRY);
+        }
+        self.tell_whether_astray(before);
     }
 
     /// A bookmark is in the metadata.

@@ -13,12 +13,12 @@ use holdfast_control::{Inventory, METADATA_PREFIX};
 use holdfast_engine::Event;
 use holdfast_metadata::machine::Output;
 use holdfast_metadata::{ClientId, HistoryLimits, Machine};
-use holdfast_model::SliceId;
 use holdfast_model::metadata::{
     MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, Revision, Selector,
     Transaction,
 };
 use holdfast_model::record::{NODES_PREFIX, SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX};
+use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 
 use super::node::ProcessId;
@@ -60,10 +60,19 @@ pub(super) struct Agreement {
     outdated_since: Option<Instant>,
     /// The right one, while another is in its place.
     right: Option<Machine>,
+    /// A copy of the store that a node takes for it. What happens there is nobody's business.
+    fork: Option<Fork>,
     /// How often another one was put in its place.
     replaced: u64,
     /// What it held when that was last asked for, of which store and as of which revision.
     inventory: Option<((u64, Revision), Arc<Inventory>)>,
+}
+
+/// A copy of the store that goes on by itself, with one node.
+#[derive(Debug)]
+struct Fork {
+    node: NodeId,
+    machine: Machine,
 }
 
 /// A process's session.
@@ -95,6 +104,7 @@ impl Agreement {
             saved: None,
             outdated_since: None,
             right: None,
+            fork: None,
             replaced: 0,
             inventory: None,
         }
@@ -170,6 +180,14 @@ impl Agreement {
     /// Sets a key before anybody looks.
     pub(super) fn put(&mut self, key: String, value: Bytes) {
         boot::put(&mut self.machine, key, value, &mut Output::default());
+    }
+
+    /// The store that a process reaches, and whether it is the right one.
+    fn machine_of(&mut self, process: ProcessId) -> (&mut Machine, bool) {
+        match &mut self.fork {
+            Some(fork) if fork.node == process.node => (&mut fork.machine, false),
+            _ => (&mut self.machine, true),
+        }
     }
 
     fn session(&mut self, process: ProcessId) -> &mut Session {
@@ -260,17 +278,17 @@ impl Cluster {
         token: MetadataToken,
         request: MetadataRequest,
     ) -> Result<(), Failure> {
-        let before = self.agreement.machine.revision();
+        let now = self.now;
+        let (machine, is_right) = self.agreement.machine_of(process);
+        let before = machine.revision();
         let mut out = Output::default();
-        self.agreement
-            .machine
-            .apply(self.now, client, token, request, &mut out);
-        let revision = self.agreement.machine.revision();
+        machine.apply(now, client, token, request, &mut out);
+        let revision = machine.revision();
         self.line(
             Place::Metadata,
             format_args!("{} t{} at r{}", process.node, token.0, revision.0),
         );
-        if revision != before {
+        if is_right && revision != before {
             self.agreed(&out)?;
         }
         self.send_answers(out);
@@ -444,12 +462,48 @@ impl Cluster {
         Ok(before)
     }
 
+    /// A node finds a copy of the metadata in its place, which goes on by itself.
+    pub(super) fn fork_metadata(&mut self, node: NodeId) -> Result<(), Failure> {
+        self.leave_metadata(node)?;
+        let mut machine = self.agreement.machine.clone();
+        for session in self.agreement.sessions.values() {
+            machine.disconnect(session.client);
+        }
+        self.agreement.fork = Some(Fork { node, machine });
+        Ok(())
+    }
+
+    /// It finds the right one again.
+    pub(super) fn join_metadata(&mut self) -> Result<bool, Failure> {
+        let Some(node) = self.agreement.fork.as_ref().map(|fork| fork.node) else {
+            return Ok(false);
+        };
+        self.leave_metadata(node)?;
+        self.agreement.fork = None;
+        Ok(true)
+    }
+
+    /// The sessions of a node break, and nothing of them is on its way.
+    fn leave_metadata(&mut self, node: NodeId) -> Result<(), Failure> {
+        let sessions = self.agreement.sessions.keys().copied();
+        let own: Vec<ProcessId> = sessions.filter(|process| process.node == node).collect();
+        for process in own {
+            self.metadata_lost(process)?;
+        }
+        let ghosts = &mut self.agreement.ghosts;
+        ghosts.retain(|(process, _), _| process.node != node);
+        Ok(())
+    }
+
     /// The session of a process breaks: its watches end, its requests are in doubt.
     pub(super) fn metadata_lost(&mut self, process: ProcessId) -> Result<(), Failure> {
         let Some(session) = self.agreement.sessions.remove(&process) else {
             return Ok(());
         };
-        self.agreement.machine.disconnect(session.client);
+        self.agreement
+            .machine_of(process)
+            .0
+            .disconnect(session.client);
         self.line(
             Place::Metadata,
             format_args!("{} is disconnected", process.node),
@@ -469,7 +523,10 @@ impl Cluster {
     /// A process is gone, and its session with it.
     pub(super) fn metadata_of_dead(&mut self, process: ProcessId) {
         if let Some(session) = self.agreement.sessions.remove(&process) {
-            self.agreement.machine.disconnect(session.client);
+            self.agreement
+                .machine_of(process)
+                .0
+                .disconnect(session.client);
             for (token, pending) in session.pending {
                 self.may_haunt(process, token, pending);
             }

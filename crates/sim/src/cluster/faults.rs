@@ -82,6 +82,12 @@ pub enum Fault {
     DamageMetadata(Damage),
     /// The metadata is as it was before it was rolled back, emptied, or damaged.
     RestoreMetadata,
+    /// A node finds a copy of the metadata in its place, which goes on by itself.
+    ForkMetadata(NodeId),
+    /// It finds the right one again.
+    JoinMetadata,
+    /// An operator says that a node takes its own place at its next start: what it holds counts for nothing.
+    TakeOver(NodeId),
     /// A node, which is off, has new, empty devices; unless it holds the only good copy of a slice.
     Wipe(NodeId),
     /// Somebody copies a node's devices.
@@ -191,6 +197,7 @@ impl Cluster {
             Fault::Slow(slowness) => self.network.slowness = slowness,
             Fault::LoseAnswers(one_in) => self.agreement.lost_one_in = one_in,
             Fault::SaveMetadata => self.agreement.save(),
+            Fault::TakeOver(node) => self.node(node).takes_over = true,
             Fault::Grow(volume) => result = self.grow(volume),
             Fault::PutBack(node) => done = self.put_back(node),
             Fault::Order(node, order) => done = self.order(node, order),
@@ -203,6 +210,8 @@ impl Cluster {
             | Fault::RollBackMetadata
             | Fault::EmptyMetadata
             | Fault::DamageMetadata(_)
+            | Fault::ForkMetadata(_)
+            | Fault::JoinMetadata
             | Fault::RestoreMetadata => match self.held_back_or_done(fault) {
                 Ok(it) => done = it,
                 Err(failure) => result = Err(failure),
@@ -243,6 +252,8 @@ impl Cluster {
             Fault::Volume(order) => self.order_volume(order),
             Fault::Device(node, change) => self.device_change(node, change),
             Fault::DamageMetadata(damage) => self.damage_metadata(damage).map(|()| true),
+            Fault::ForkMetadata(node) => self.fork_metadata(node).map(|()| true),
+            Fault::JoinMetadata => self.join_metadata(),
             _ => self.metadata_fault(fault),
         }
     }

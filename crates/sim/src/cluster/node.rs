@@ -107,6 +107,8 @@ pub(crate) struct Node {
     pub(crate) disks_bad: bool,
     /// Something of what its record says may be lacking, until its process is seen to have all of it.
     pub(super) is_wounded: bool,
+    /// An operator says so at its next start.
+    pub(super) takes_over: bool,
     /// Its store is made, and was open.
     pub(super) is_made: bool,
     /// Starts that its devices have seen.
@@ -218,6 +220,7 @@ impl Node {
             known_start: 0,
             disks_bad: false,
             is_wounded: false,
+            takes_over: false,
             is_made: false,
             starts_of_disks: 0,
             is_touched: false,
@@ -376,7 +379,7 @@ impl Node {
             machine: Machine {
                 id: MachineId(number.into()),
                 has_address: true,
-                takes_over: false,
+                takes_over: std::mem::take(&mut self.takes_over),
             },
             use_id: self.starts,
             store: self.plan.store,

@@ -95,6 +95,52 @@ fn documents_that_somebody_deletes_take_no_data_with_them() {
     }
 }
 
+/// One node finds a copy of the metadata where it looks for it, which goes on by itself: others do not find there what it has left in
+/// that, and it believes nothing of it, whoever dies meanwhile. Nor does it believe the right one when that is back, and
+/// what it holds counts for nothing, before an operator says so.
+#[test]
+fn a_node_that_follows_a_copy_of_the_metadata_leads_nothing_by_it() {
+    for seed in 0..2 * SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror3);
+        story.busy(true);
+        story.wait(2 * SECOND);
+        let (primary, secondary) = (story.primary(), story.secondary());
+        story.now(Fault::ForkMetadata(secondary));
+        if seed % 2 == 1 {
+            // The copy is where its configuration says.
+            story.now(Fault::Kill(secondary));
+            story.wait(SECOND);
+            story.now(Fault::Start(secondary));
+        }
+        story.wait(2 * SECOND);
+        assert_eq!(story.run.cluster.tally().astray, 1, "seed {seed}");
+        story.now(Fault::Kill(primary));
+        story.wait(3 * SECOND);
+        assert!(
+            ![primary, secondary].contains(&story.primary()),
+            "seed {seed}"
+        );
+        story.now(Fault::Start(primary));
+        story.wait(3 * SECOND);
+        let before = story.run.cluster.tally().astray;
+        story.now(Fault::JoinMetadata);
+        story.wait(2 * SECOND);
+        assert_eq!(story.run.cluster.tally().astray, before, "seed {seed}");
+        story.now(Fault::Kill(secondary));
+        story.wait(SECOND);
+        story.now(Fault::Start(secondary));
+        story.wait(2 * SECOND);
+        assert_eq!(story.run.cluster.tally().astray, before + 1, "seed {seed}");
+        story.now(Fault::Kill(secondary));
+        story.wait(SECOND);
+        story.now(Fault::TakeOver(secondary));
+        story.now(Fault::Start(secondary));
+        story.wait(3 * SECOND);
+        assert_eq!(story.run.cluster.tally().astray, before + 1, "seed {seed}");
+        story.ends_well();
+    }
+}
+
 /// A backup is brought back that is one change old, when somebody is about to change a record that is the
 /// same in it: nobody does before it has looked, or the metadata would soon look as new as it was.
 #[test]

@@ -8,6 +8,7 @@ mod forward;
 mod lease;
 mod log;
 mod supply;
+mod vouch;
 
 use alloc::vec::Vec;
 

@@ -1,0 +1,143 @@
+//! What happens on the links to other nodes, and to whom it is handed.
+//!
+//! Invariant: what came over a link that is not up any more is not heard.
+
+use holdfast_model::{NodeId, SliceId};
+use holdfast_replica::Peer;
+use holdfast_stdx::Duration;
+use holdfast_wire::Message;
+
+use crate::Notice;
+use crate::engine::Engine;
+use crate::event::PeerEvent;
+
+impl Engine {
+    pub(crate) fn handle_peer(&mut self, event: PeerEvent) {
+        match event {
+            PeerEvent::Up {
+                peer,
+                link,
+                store,
+                incarnation,
+                version,
+            } => {
+                let now = self.world.now;
+                let known = Peer {
+                    store,
+                    incarnation,
+                    version,
+                    append_age: Duration::ZERO,
+                };
+                if self.is_former(peer, &known) {
+                    self.world.peers.refuse(peer, link);
+                    return;
+                }
+                if self.world.peers.link(peer).is_some() {
+                    self.world.peers.down(peer);
+                    self.peer_down(peer);
+                }
+                self.world.peers.up(now, peer, link, known);
+                self.world.notices.push(Notice::PeerUp(peer));
+                for slice in self.slices() {
+                    self.with_replica(slice, |replica, context| {
+                        replica.handle_peer_up(context, peer);
+                    });
+                }
+                self.retry_all_parts();
+                self.ask_to_end_again(peer);
+                self.ask_to_vouch(peer);
+                self.mending.look_soon();
+            }
+            PeerEvent::Down { peer, link } => {
+                if self.world.peers.current(peer, link).is_some() {
+                    self.world.peers.down(peer);
+                    self.world.notices.push(Notice::PeerDown(peer));
+                    self.peer_down(peer);
+                }
+            }
+            PeerEvent::Received {
+                peer,
+                link,
+                message,
+            } => {
+                if self.world.peers.current(peer, link).is_some() {
+                    self.handle_message(peer, link, message);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn peer_down(&mut self, peer: NodeId) {
+        for slice in self.slices() {
+            self.with_replica(slice, |replica, context| {
+                replica.handle_peer_down(context, peer);
+            });
+        }
+        self.parts.link_lost(self.world.now, peer);
+        self.give_up_fetches(peer);
+        self.give_up_verifies(peer);
+    }
+
+    fn handle_message(&mut self, peer: NodeId, link: crate::LinkId, message: Message) {
+        match message {
+            Message::Heartbeat(heartbeat) => self.handle_heartbeat(peer, link, &heartbeat),
+            Message::Forward(forward) => self.handle_forward(peer, link, forward),
+            Message::Forwarded(forwarded) => self.handle_forwarded(peer, link, forwarded),
+            Message::Settle(settle) => self.handle_settle(peer, link, settle),
+            Message::EndTasks(question) => self.handle_end_tasks(peer, link, question),
+            Message::TasksEnded(answer) => self.handle_tasks_ended(peer, answer),
+            Message::Fetch(fetch) => self.handle_fetch(peer, &fetch),
+            Message::Fetched(fetched) => self.handle_fetched(peer, &fetched),
+            Message::Verify(verify) => self.handle_verify(peer, verify),
+            Message::Verified(verified) => self.handle_verified(peer, verified),
+            Message::Correct(correct) => self.handle_correct(peer, correct),
+            Message::Vouch(vouch) => self.handle_vouch(peer, vouch),
+            Message::Vouched(vouched) => self.handle_vouched(peer, vouched),
+            message => {
+                if let Some(slice) = slice_of(&message) {
+                    self.with_replica(slice, |replica, context| {
+                        replica.handle_message(context, peer, &message);
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// The slice that a message between replicas is about.
+fn slice_of(message: &Message) -> Option<SliceId> {
+    match message {
+        Message::Begin(it) => Some(it.slice),
+        Message::Prepare(it) => Some(it.slice),
+        Message::Prepared(it) => Some(it.slice),
+        Message::Commit(it) => Some(it.slice),
+        Message::Refused(it) => Some(it.slice),
+        Message::Query(it) => Some(it.slice),
+        Message::QueryReply(it) => Some(it.slice),
+        Message::Resign(it) => Some(it.slice),
+        Message::HandOver(it) => Some(it.slice),
+        Message::JoinRequest(it) => Some(it.slice),
+        Message::Copy(it) => Some(it.slice),
+        Message::Copied(it) => Some(it.slice),
+        Message::Holdings(it) => Some(it.slice),
+        Message::Digest(it) => Some(it.slice),
+        Message::Digests(it) => Some(it.slice),
+        Message::Supply(it) => Some(it.slice),
+        Message::Supplied(it) => Some(it.slice),
+        Message::Reserve(it) => Some(it.slice),
+        Message::Reserved(it) => Some(it.slice),
+        Message::Heartbeat(_)
+        | Message::Forward(_)
+        | Message::Forwarded(_)
+        | Message::Settle(_)
+        | Message::EndTasks(_)
+        | Message::TasksEnded(_)
+        | Message::Fetch(_)
+        | Message::Fetched(_)
+        | Message::Verify(_)
+        | Message::Verified(_)
+        | Message::Correct(_)
+        | Message::Vouch(_)
+        | Message::Vouched(_) => None,
+    }
+}

@@ -1,0 +1,51 @@
+//! Bookmarks.
+
+use alloc::vec::Vec;
+
+use holdfast_model::record::Bookmark;
+use holdfast_stdx::{Bytes, Duration};
+
+use super::{Body, Payload, read_bool};
+use crate::WireError;
+use crate::codec::{Reader, Writer};
+use crate::message::{Vouch, Vouched};
+
+fn write_bookmark(bookmark: Bookmark, body: &mut Writer) {
+    body.u64(bookmark.use_id);
+    body.u64(bookmark.number);
+}
+
+fn read_bookmark(body: &mut Reader<'_>) -> Result<Bookmark, WireError> {
+    Ok(Bookmark {
+        use_id: body.u64()?,
+        number: body.u64()?,
+    })
+}
+
+impl Body for Vouch {
+    fn write(&self, body: &mut Writer, _payload: &mut Vec<Bytes>) {
+        write_bookmark(self.bookmark, body);
+        body.u32(u32::try_from(self.age.as_millis()).unwrap_or(u32::MAX));
+    }
+
+    fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
+        Ok(Self {
+            bookmark: read_bookmark(body)?,
+            age: Duration::from_millis(body.u32()?.into()),
+        })
+    }
+}
+
+impl Body for Vouched {
+    fn write(&self, body: &mut Writer, _payload: &mut Vec<Bytes>) {
+        write_bookmark(self.bookmark, body);
+        body.u8(u8::from(self.is_there));
+    }
+
+    fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
+        Ok(Self {
+            bookmark: read_bookmark(body)?,
+            is_there: read_bool(body)?,
+        })
+    }
+}
