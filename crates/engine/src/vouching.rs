@@ -44,7 +44,7 @@ impl Vouching {
         let without = self.said.iter().filter(|(_, is_there)| !**is_there);
         let mut without = without.map(|(node, _)| *node);
         let first = without.next()?;
-        (without.count() > found + 100).then_some(first)
+        (1 + without.count() > found).then_some(first)
     }
 }
 
@@ -127,4 +127,29 @@ impl Engine {
 /// Whether a bookmark that is found shows that another one was left in the same metadata.
 pub(crate) fn shows(found: Bookmark, asked: Bookmark) -> bool {
     found.use_id == asked.use_id && found.number >= asked.number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that has come to a copy itself says so of all others.
+    #[test]
+    fn more_have_to_say_so_than_have_found_it() {
+        let disowned = |said: &[bool]| {
+            let numbered = said.iter().zip(1..);
+            let said = numbered.map(|(is_there, node)| (NodeId(node), *is_there));
+            let vouching = Vouching {
+                said: said.collect(),
+                ..Vouching::default()
+            };
+            vouching.disowned_by()
+        };
+        assert_eq!(disowned(&[]), None);
+        assert_eq!(disowned(&[true]), None);
+        assert_eq!(disowned(&[false]), Some(NodeId(1)));
+        assert_eq!(disowned(&[true, false]), None);
+        assert_eq!(disowned(&[true, false, false]), Some(NodeId(2)));
+        assert_eq!(disowned(&[true, false, true, false]), None);
+    }
 }

@@ -22,7 +22,7 @@ use holdfast_model::{
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_store::{FormatConfig, StoreConfig, StoreIdentity};
-use holdfast_wire::{Heartbeat, Message};
+use holdfast_wire::{Heartbeat, Message, WIRE_VERSION};
 
 pub(crate) const CLUSTER: ClusterId = ClusterId(7);
 /// The node whose engine this is.
@@ -119,6 +119,10 @@ impl Bench {
         bench
     }
 
+    pub(crate) fn revision(&self) -> Revision {
+        self.revision
+    }
+
     /// Sets a key; whoever watches is told.
     pub(crate) fn put(&mut self, key: &str, value: Bytes) {
         self.revision.0 += 1;
@@ -164,7 +168,7 @@ impl Bench {
             link: LINK,
             store: store_of(PEER),
             incarnation: Incarnation(1),
-            version: 4,
+            version: WIRE_VERSION,
         };
         self.peer = Some((self.now, Instant::ZERO));
         self.handle(Event::Peer(event));
