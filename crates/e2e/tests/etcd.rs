@@ -306,6 +306,54 @@ fn keys_that_somebody_deletes_take_no_data_with_them() {
     });
 }
 
+/// A node is sent to a backup of etcd, while the others go on with etcd itself: it leads nothing by what the
+/// backup says, whoever dies. When it is sent back its copies count for nothing, and an operator is told how they come to count again.
+#[test]
+fn a_node_that_is_sent_to_a_copy_of_etcd_leads_nothing_by_it() {
+    let options = DemoOptions {
+        volumes: vec!["demo:4GiB:mirror3"],
+        ..on_etcd()
+    };
+    scenario(options, |demo| {
+        let host = Host::open(demo, "demo")?;
+        let load = host.load(host.ledger(1), load_config());
+        load.wait_for(500)?;
+        demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+        let primary = demo.primary("demo")?;
+        let mut others = demo.node_names().into_iter();
+        let node = others
+            .find(|it| *it != primary)
+            .context("there are three")?;
+        let copy = demo.copy_etcd()?;
+        demo.kill(&node)?;
+        demo.send_to(&node, &copy, true)?;
+        demo.start_node(&node)?;
+        let own = demo.file().node(&node)?.api.clone();
+        wait_until_told(&own, "follows another copy of it")?;
+        load.wait_for(200)?;
+        // In the copy it is in sync, and the one that leads is gone; of the others one alone is too few.
+        demo.kill(&primary)?;
+        sleep(Duration::from_secs(4));
+        let leads = demo.primary("demo")?;
+        ensure!(leads != node, "{leads} leads");
+        demo.start_node(&primary)?;
+        load.wait_for(200)?;
+        // It is sent back.
+        demo.kill(&node)?;
+        demo.send_to(&node, &copy, false)?;
+        demo.start_node(&node)?;
+        wait_until_told(&own, "lacks the bookmark")?;
+        wait_until_told(&own, "`take-over`")?;
+        demo.kill(&node)?;
+        drop(copy);
+        fs::write(demo.path(&node).join("take-over"), "")?;
+        demo.start_node(&node)?;
+        demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+        let (_, mut ledger) = load.stop()?;
+        host.verify(&mut ledger)
+    });
+}
+
 fn copy_directory(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir(to)?;
     for entry in fs::read_dir(from)? {

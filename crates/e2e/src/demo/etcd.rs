@@ -1,8 +1,8 @@
 //! What can be done to the etcd of a demo.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -11,6 +11,23 @@ use rustix::process::Signal;
 use super::{Demo, KILL_PATIENCE, READY_PATIENCE};
 use crate::ports::ETCD_OFFSET;
 use crate::process::{runs, signal, wait_until};
+
+/// Where the clients of a copy of the demo's etcd connect, counted from those of etcd itself.
+const COPY_OFFSET: u16 = 4;
+
+/// Another etcd, with a copy of what the demo's has. It ends with this.
+#[derive(Debug)]
+pub struct EtcdCopy {
+    process: Child,
+    address: String,
+}
+
+impl Drop for EtcdCopy {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
 
 impl Demo {
     /// The process of the demo's etcd.
@@ -78,6 +95,52 @@ impl Demo {
         let talk = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "etcdctl {arguments:?}: {talk}");
         Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Starts another etcd, with a backup of what the demo's has now.
+    ///
+    /// # Errors
+    /// `etcdctl` or `etcd` is not installed, or says that it failed.
+    pub fn copy_etcd(&self) -> Result<EtcdCopy> {
+        let path = |name| self.scratch(name).display().to_string();
+        let (backup, data) = (path("etcd-backup"), path("etcd-copy"));
+        self.etcdctl(&["snapshot", "save", &backup])?;
+        self.etcdctl(&["snapshot", "restore", &backup, "--data-dir", &data])?;
+        let port = self.ports.api + ETCD_OFFSET + COPY_OFFSET;
+        let (clients, peers) = (
+            format!("http://127.0.0.1:{port}"),
+            format!("http://127.0.0.1:{}", port + 1),
+        );
+        let log = File::create(self.scratch("etcd-copy.log"))?;
+        let process = Command::new("etcd")
+            .args(["--data-dir", &data])
+            .args(["--listen-client-urls", &clients])
+            .args(["--advertise-client-urls", &clients])
+            .args(["--listen-peer-urls", &peers])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("start a second etcd")?;
+        let address = format!("127.0.0.1:{port}");
+        Ok(EtcdCopy { process, address })
+    }
+
+    /// From its next start on a node looks for the metadata in the copy; or in the demo's etcd again.
+    ///
+    /// # Errors
+    /// Its configuration does not say where it looks for it.
+    pub fn send_to(&self, node: &str, copy: &EtcdCopy, is_there: bool) -> Result<()> {
+        let own = format!("127.0.0.1:{}", self.ports.api + ETCD_OFFSET);
+        let (from, to) = if is_there {
+            (&own, &copy.address)
+        } else {
+            (&copy.address, &own)
+        };
+        let config = self.path(node).join("node.toml");
+        let text = fs::read_to_string(&config)?;
+        ensure!(text.contains(from.as_str()), "{text}");
+        Ok(fs::write(&config, text.replace(from, to))?)
     }
 
     /// Does something to what etcd keeps, which is in the directory that is given, while it is dead.
