@@ -296,12 +296,26 @@ fn keys_that_somebody_deletes_take_no_data_with_them() {
         let (_, mut ledger) = load.stop()?;
         host.verify(&mut ledger)?;
         drop(host);
-        demo.kill_everything()?;
+        // etcd stays, and what is left in it.
+        demo.kill_parent()?;
+        for node in demo.node_names() {
+            demo.kill(&node)?;
+        }
+        fs::remove_file(demo.path("demo.json"))?;
         let reports = read_reports(demo)?;
         let reports: Vec<&str> = reports.iter().map(String::as_str).collect();
         let plan = recover(&[&["plan"], &reports[..]].concat())?;
         let slices = &plan["volumes"][0]["slices"];
         ensure!(slices["certain"] == 1, "{plan}");
+        let url = format!("http://{}", demo.etcd_address());
+        let write = ["write", "--replace", "--metadata", &url];
+        recover(&[&write, &reports[..]].concat())?;
+        for _ in 0..2 {
+            demo.start_again()?;
+            Host::open(demo, "demo")?.verify(&mut ledger)?;
+            demo.wait_until_whole("demo", SYNC_PATIENCE)?;
+            demo.stop()?;
+        }
         Ok(())
     });
 }

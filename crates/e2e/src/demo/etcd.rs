@@ -40,6 +40,12 @@ impl Demo {
         text.trim().parse().context("read etcd's process id")
     }
 
+    /// Where its clients connect, `host:port`.
+    #[must_use]
+    pub fn etcd_address(&self) -> String {
+        format!("127.0.0.1:{}", self.ports.api + ETCD_OFFSET)
+    }
+
     /// From now on its process is one of those that must end with the demo.
     pub(super) fn see_etcd(&mut self) {
         if let Ok(pid) = self.etcd_pid()
@@ -83,11 +89,10 @@ impl Demo {
     /// # Errors
     /// It is not installed, or says that it failed.
     pub fn etcdctl(&self, arguments: &[&str]) -> Result<String> {
-        let port = self.ports.api + ETCD_OFFSET;
         let mut command = Command::new("etcdctl");
         command
             .env("ETCDCTL_API", "3")
-            .arg(format!("--endpoints=http://127.0.0.1:{port}"))
+            .arg(format!("--endpoints=http://{}", self.etcd_address()))
             .args(arguments);
         let output = command
             .output()
@@ -131,7 +136,7 @@ impl Demo {
     /// # Errors
     /// Its configuration does not say where it looks for it.
     pub fn send_to(&self, node: &str, copy: &EtcdCopy, is_there: bool) -> Result<()> {
-        let own = format!("127.0.0.1:{}", self.ports.api + ETCD_OFFSET);
+        let own = self.etcd_address();
         let (from, to) = if is_there {
             (&own, &copy.address)
         } else {
