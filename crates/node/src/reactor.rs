@@ -13,13 +13,14 @@ use std::time::Duration;
 
 use holdfast_api::documents::LocalReport;
 use holdfast_disk::Disks;
-use holdfast_engine::{Command, Engine, Event, Notice, OpenFailure, Output, Severity};
+use holdfast_engine::{Command, Engine, Event, OpenFailure, Output, Severity};
 use holdfast_metadata::Session;
 use holdfast_model::{DiskCompletion, DiskId, Tier};
 use holdfast_net::{BindError, Network};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use crate::bad_blocks::{BadBlocks, Line};
 use crate::clock;
 use crate::devices::{Orders, Wanted};
 use crate::error::NodeError;
@@ -53,6 +54,7 @@ pub(crate) struct Reactor {
     /// When the report is next made.
     pub(crate) report_due: Instant,
     pub(crate) room: RoomWatch,
+    pub(crate) bad_blocks: BadBlocks,
     pub(crate) stalls: StallSender,
     pub(crate) names: Names,
     pub(crate) orders: Orders,
@@ -93,6 +95,9 @@ impl Reactor {
         loop {
             let has_stopped = self.obey()?;
             if let Some(ended) = ended(has_stopped, self.end.take()) {
+                self.bad_blocks
+                    .rest(Instant::now().into_std())
+                    .for_each(tell);
                 // The others are told; then, where that was no clean stop, whoever watches over the node starts it
                 // again: without the device if it can do without.
                 self.network.close().await;
@@ -128,6 +133,9 @@ impl Reactor {
         let status = self.engine.status();
         let report = self.reporter.report(&status, &self.names.devices);
         self.room.tell(report.room);
+        self.bad_blocks
+            .due(Instant::now().into_std())
+            .for_each(tell);
         self.report.send_replace(report);
         self.orders.reported();
         let rest = begun.elapsed() * REPORT_REST;
@@ -210,7 +218,10 @@ impl Reactor {
                 Command::OpenFailed(failure) => {
                     return Err(self.names.store_error(failure));
                 }
-                Command::Notice(notice) => tell(&notice),
+                Command::Notice(notice) => {
+                    let line = self.bad_blocks.line(Instant::now().into_std(), notice);
+                    line.into_iter().for_each(tell);
+                }
                 Command::Stalled(stall) => {
                     if stall.initiator.is_none() {
                         tracing::warn!("{stall}");
@@ -278,11 +289,11 @@ fn note_failed(noted: Result<(), NodeError>) {
     }
 }
 
-fn tell(notice: &Notice) {
-    match notice.severity() {
-        Severity::Info => tracing::info!("{notice}"),
-        Severity::Warning => tracing::warn!("{notice}"),
-        Severity::Error => tracing::error!("{notice}"),
+fn tell((severity, text): Line) {
+    match severity {
+        Severity::Info => tracing::info!("{text}"),
+        Severity::Warning => tracing::warn!("{text}"),
+        Severity::Error => tracing::error!("{text}"),
     }
 }
 

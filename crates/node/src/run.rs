@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Level;
 
+use crate::bad_blocks::BadBlocks;
 use crate::config::{DeviceConfig, LogConfig, NodeConfig};
 use crate::devices::{self, DeviceDesk};
 use crate::directory::{ClaimError, Directory};
@@ -172,6 +173,7 @@ async fn serve<A: Api>(
         session: services.session,
         reporter,
         room: RoomWatch::default(),
+        bad_blocks: BadBlocks::new(),
         stalls: services.stalls,
         report,
         report_due: Instant::now(),
