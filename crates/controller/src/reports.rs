@@ -15,7 +15,7 @@ use holdfast_api::ApiClient;
 use holdfast_api::client::ApiUrl;
 use holdfast_api::documents::{
     Astray, AwaitedCause, Device, ListedMember, LocalMember, LocalMetadata, LocalReport,
-    LocalSlice, LocalSummary, LocalVolume, Room,
+    LocalSlice, LocalSummary, LocalVolume, Mending, Room,
 };
 use holdfast_control::{Inventory, Part, Seen};
 use holdfast_model::record::NodeRecord;
@@ -51,6 +51,7 @@ struct Report {
     slices: BTreeMap<SliceId, LocalSlice>,
     astray: Option<Astray>,
     metadata_full: bool,
+    mending: Option<Mending>,
     metadata_members: Vec<LocalMember>,
     metadata_listed: Vec<ListedMember>,
     /// To which nodes something is copied, and how many bytes in a second.
@@ -97,6 +98,7 @@ impl Report {
             slices: slices.collect(),
             astray: report.astray,
             metadata_full: report.metadata_full,
+            mending: report.mending,
             metadata_members: report.metadata_members,
             metadata_listed: report.metadata_listed,
             syncs: report
@@ -252,6 +254,18 @@ impl Reports {
         self.nodes
             .iter()
             .filter_map(move |(node, report)| Some((*node, report.slices.get(&slice)?)))
+    }
+
+    /// The slices of which a node knows bad blocks of its own, and how many.
+    pub(crate) fn bad_blocks(&self, node: NodeId) -> impl Iterator<Item = (SliceId, u64)> {
+        let slices = self.nodes.get(&node).into_iter().flat_map(|it| &it.slices);
+        let counts = slices.map(|(id, slice)| (*id, slice.bad_blocks));
+        counts.filter(|(_, count)| *count > 0)
+    }
+
+    /// The bad blocks that a node has just fetched from others.
+    pub(crate) fn mending(&self, node: NodeId) -> Option<Mending> {
+        self.nodes.get(&node)?.mending
     }
 
     /// Whether all nodes of the cluster that are up, with open devices, serve the volume at their portals. Hosts are not

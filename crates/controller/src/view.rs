@@ -23,6 +23,7 @@ use crate::steering::unix_seconds;
 mod absence;
 mod alerts;
 mod assessed;
+mod bad_blocks;
 mod causes;
 mod device_findings;
 mod drain;

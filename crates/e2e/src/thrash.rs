@@ -277,7 +277,17 @@ fn is_well(status: &Value) -> bool {
     status["health"] == "healthy"
         && status["protection"]["protected"] == true
         && status["nodes"]["up"] == MACHINES
-        && status["alerts"] == Value::Array(Vec::new())
+        && status["alerts"]
+            .as_array()
+            .is_some_and(|alerts| alerts.iter().all(is_of_mended_blocks))
+}
+
+/// What was damaged is found whenever somebody reads it, and is told for some seconds after it has been mended.
+fn is_of_mended_blocks(alert: &Value) -> bool {
+    let detail = alert["detail"].as_str();
+    detail.is_some_and(|detail| {
+        detail.contains("were bad, and fetched") || detail.contains("was bad, and fetched")
+    })
 }
 
 /// Says something to whoever watches.

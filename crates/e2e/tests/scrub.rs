@@ -42,6 +42,12 @@ fn bad_blocks_on_all_nodes_are_found_and_mended_by_a_scrub() {
         demo.start_again()?;
         demo.wait_until_whole("demo", SYNC_PATIENCE)?;
         let found = scrub(demo)?;
+        let status: Value = cli::json(demo.api(), &["status"])?;
+        let alerts = status["alerts"].to_string();
+        for node in &nodes {
+            let is_told = alerts.contains(node.as_str()) && alerts.contains("from other copies");
+            ensure!(is_told, "{node} has just mended blocks: {alerts}");
+        }
         ensure!(
             found.bad_blocks == spoiled,
             "{spoiled} were spoiled: {found:?}"

@@ -27,6 +27,8 @@ pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) finished: Vec<(SliceId, CommandId, OutcomeCode)>,
     pub(crate) notices: Vec<Notice>,
+    /// Blocks that were bad here, and were replaced by other replicas' since the start.
+    pub(crate) repaired: u64,
     /// Bytes that have been copied to joining replicas since the start.
     pub(crate) bytes_moved: u64,
     /// Bytes of blocks that joining replicas on other nodes lacked, and have now, since the start.

@@ -95,6 +95,7 @@ impl Engine {
             cluster: Cluster::default(),
             finished: Vec::new(),
             notices: Vec::new(),
+            repaired: 0,
             bytes_moved: 0,
             brought: BTreeMap::new(),
             append_age: Duration::ZERO,

@@ -421,7 +421,10 @@ impl Engine {
         }
         let notice = match fetching.read.reader {
             Reader::Correcting => Notice::Corrected(slice, block.0),
-            _ => Notice::Repaired(slice, block.0),
+            _ => {
+                self.world.repaired += 1;
+                Notice::Repaired(slice, block.0)
+            }
         };
         self.world.notices.push(notice);
         Repaired::Placed

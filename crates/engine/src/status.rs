@@ -43,6 +43,8 @@ pub struct NodeStatus {
     pub scrubbed: ScrubFindings,
     /// Volumes, and initiators, of which no command has been done here for a while though some wait.
     pub stalled: Vec<Stall>,
+    /// Blocks that were bad here, and were replaced by other replicas' since the start.
+    pub repaired: u64,
     /// The devices that the store has.
     pub devices: Vec<DeviceStatus>,
 }
@@ -129,6 +131,7 @@ impl Engine {
             volumes: self.volume_statuses(),
             scrubbed: self.scrubs.found(),
             stalled: self.portal.stalls.lasting(self.world.now),
+            repaired: self.world.repaired,
             devices: store.devices(),
             ..outside
         }

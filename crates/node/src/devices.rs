@@ -452,6 +452,7 @@ pub(crate) fn documents(
             used_bytes: used_bytes(device),
             bytes_per_second,
             seconds_left: seconds_left(device, bytes_per_second),
+            bad_blocks: device.bad_blocks,
         }
     };
     devices.iter().map(document).collect()
@@ -491,6 +492,7 @@ mod tests {
             journal: JournalMark::None,
             pages: 100,
             pages_used,
+            bad_blocks: 0,
         };
         let start = Instant::now();
         let mut rates = Rates::default();

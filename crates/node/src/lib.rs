@@ -16,6 +16,7 @@ pub mod logging;
 mod machine;
 mod member;
 mod members;
+mod mending;
 mod metrics;
 mod opening;
 mod paths;

@@ -594,6 +594,7 @@ mod tests {
             journal: JournalMark::Here,
             pages: 3,
             pages_used: 0,
+            bad_blocks: 0,
         };
         let given = |tier| [(found[0].path.clone(), tier)];
         assert_eq!(other_tiers(&[status], &given(Tier::Flash)), [""; 0]);

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use crate::config::NodeConfig;
 use crate::paths::Place;
 use crate::rates::{Means, Rates};
-use crate::{clock, devices, stalls};
+use crate::{clock, devices, mending, stalls};
 
 /// For how long there is no connection with the metadata before that is told: another server or member is tried in
 /// moments. A connection on which nothing is heard ends after some seconds.
@@ -56,6 +56,8 @@ pub(crate) struct Reporter {
     work: Means<SliceId>,
     /// What has gone from the devices on which there is to be less, by their numbers.
     emptied: Rates<u16>,
+    /// Bad blocks that were replaced by other nodes'.
+    mending: mending::Watch,
 }
 
 impl Reporter {
@@ -76,6 +78,7 @@ impl Reporter {
             brought: Rates::default(),
             work: Means::default(),
             emptied: Rates::default(),
+            mending: mending::Watch::default(),
         }
     }
 
@@ -145,6 +148,7 @@ impl Reporter {
             silent: Vec::new(),
             scrubbed: status.scrubbed.into(),
             table_copies_mended: status.usage.bad_copies,
+            mending: self.mending.now(Instant::now()),
             journal_scrubs: journal_scrubs(&status.usage.journal),
             devices: devices::documents(&status.devices, names, &self.known, &self.emptied),
         }
@@ -181,6 +185,7 @@ impl Reporter {
         self.work
             .note(now, work.map(|replica| (replica.slice, replica.work)));
         self.emptied.note(now, devices::emptied(&status.devices));
+        self.mending.note(now, status.repaired);
     }
 
     fn syncs(&self, status: &NodeStatus) -> Vec<LocalSync> {

@@ -132,6 +132,16 @@ impl Pages {
         bad
     }
 
+    /// Blocks of pages in their slots that did not match their checksum when they were last seen: on which device,
+    /// with one bit for each.
+    pub fn suspects(&self) -> impl Iterator<Item = (PageKey, DiskId, u64)> {
+        self.suspect.iter().filter_map(|(key, mask)| {
+            let slot = self.state(*key)?.slot;
+            let device = (slot != NO_SLOT).then(|| self.place.device_of_slot(slot))?;
+            Some((*key, device.disk, *mask))
+        })
+    }
+
     /// The pages of a slice, in order.
     pub fn pages(&self, slice: SliceId) -> impl Iterator<Item = (PageIndex, PageView)> {
         self.pages_in(slice, PageIndex(0)..=PageIndex(PAGES_PER_SLICE - 1))

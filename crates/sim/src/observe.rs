@@ -120,6 +120,13 @@ impl Cluster {
         Ok(round)
     }
 
+    /// How many bad blocks of a node were replaced by other nodes' since its start.
+    #[must_use]
+    pub fn repaired(&self, node: NodeId) -> u64 {
+        let process = self.nodes[&node].process.as_ref();
+        process.map_or(0, |process| process.engine.status().repaired)
+    }
+
     /// How many copies of entries of its page table a node has found to be bad since its start.
     #[must_use]
     pub fn bad_copies(&self, node: NodeId) -> u64 {

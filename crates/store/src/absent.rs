@@ -56,6 +56,7 @@ impl Core {
             journal: listed.journal,
             pages: u64::from(listed.slot_count),
             pages_used: u64::from(self.pages.lacking()),
+            bad_blocks: 0,
         })
     }
 

@@ -159,6 +159,7 @@ impl Core {
 
     /// What the store has, in the order of their numbers, and what is just leaving it.
     pub(crate) fn device_statuses(&self) -> Vec<DeviceStatus> {
+        let bad_blocks = self.bad_blocks_by_disk();
         let status = |(geometry, found): &Member| DeviceStatus {
             disk: Some(geometry.disk),
             ordinal: found.ordinal,
@@ -169,6 +170,7 @@ impl Core {
             journal: self.mark_of(found.ordinal),
             pages: u64::from(found.layout.slot_count),
             pages_used: u64::from(self.pages.used_slots(geometry.disk)),
+            bad_blocks: bad_blocks.get(&geometry.disk).copied().unwrap_or(0),
         };
         let under_way = self.devices.under_way.as_ref();
         let leaving = under_way.filter(|under_way| {

@@ -142,6 +142,8 @@ pub struct DeviceStatus {
     pub pages: u64,
     /// Pages that it holds; of one that is absent those that are lacking because of all that are.
     pub pages_used: u64,
+    /// Blocks on it that are known to be bad; none of one that is absent.
+    pub bad_blocks: u64,
 }
 
 /// What a device holds that is not blank.

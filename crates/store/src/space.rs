@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use holdfast_format::PageKey;
-use holdfast_model::{BlockRange, PageIndex, SliceId};
+use holdfast_model::{BlockRange, DiskId, PageIndex, SliceId};
 use holdfast_stdx::Instant;
 
 use crate::event::{NoSpace, Usage};
@@ -168,6 +168,21 @@ impl Core {
             }
         }
         bad.retain(|_, mask| *mask != 0);
+        bad
+    }
+
+    /// Committed blocks that are known to be bad where they are on a device.
+    pub(crate) fn bad_blocks_by_disk(&self) -> BTreeMap<DiskId, u64> {
+        let mut bad: BTreeMap<DiskId, u64> = BTreeMap::new();
+        for (key, disk, mut mask) in self.pages.suspects() {
+            let slice = self.slice(key.slice);
+            let overlay = slice.and_then(|slice| slice.overlay.get(&key.page));
+            for part in overlay.into_iter().flat_map(|overlay| overlay.parts()) {
+                // What counts is in the journal.
+                mask &= !part.mask;
+            }
+            *bad.entry(disk).or_default() += u64::from(mask.count_ones());
+        }
         bad
     }
 

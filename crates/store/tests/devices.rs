@@ -4,11 +4,11 @@ mod bench;
 mod memory;
 
 use holdfast_format::{DeviceState, SUPERBLOCK_OFFSETS, Superblock};
-use holdfast_model::{BlockRange, ClusterId, DiskId, NodeId, PAGE_SIZE, StoreId};
+use holdfast_model::{BLOCK_SIZE, BlockRange, ClusterId, DiskId, NodeId, PAGE_SIZE, StoreId};
 
-use holdfast_store::{DeviceOrder, DeviceRefused, Recovered, Stray};
+use holdfast_store::{BlockRead, DeviceOrder, DeviceRefused, Recovered, Stray};
 
-use bench::{Bench, DATA_BYTES, Off, PAGES, SLICE, open, remove};
+use bench::{Bench, DATA_BYTES, Off, PAGES, SLICE, blocks, open, remove, value};
 
 /// Cuts the power after each request of what is done, which then goes on after a start.
 fn cut_short_everywhere(run: fn(&mut Bench) -> Result<(), Off>) {
@@ -106,6 +106,47 @@ fn a_drain_goes_on_by_itself_and_beside_writes() {
         assert!(round < 200, "pages have their turn to move");
     }
     bench.check();
+}
+
+/// What is bad is counted where it is, until it is known to be good, or something newer counts.
+#[test]
+fn bad_blocks_are_counted_by_the_device_that_they_are_on() {
+    let mut bench = Bench::filled();
+    let pages = (0..PAGES).filter(|page| {
+        let block = [value(*page, 0); BLOCK_SIZE];
+        let mut sectors = bench.devices[1].chunks_exact_mut(512);
+        // Each block is on one device, and in the journal, which is on the other one.
+        let found = sectors.position(|sector| sector == &block[..512]);
+        found
+            .inspect(|at| bench.devices[1][at * 512] ^= 1)
+            .is_some()
+    });
+    let pages: Vec<u32> = pages.collect();
+    assert!(pages.len() > 1, "{pages:?}");
+    let counts = |bench: &Bench| {
+        let statuses = bench.statuses().into_iter();
+        let counts: Vec<u64> = statuses.map(|device| device.bad_blocks).collect();
+        let masks = bench.store.bad_blocks(SLICE).into_values();
+        let all: u32 = masks.map(u64::count_ones).sum();
+        assert_eq!(counts.iter().sum::<u64>(), u64::from(all));
+        counts
+    };
+    assert_eq!(counts(&bench), [0, 0], "nobody has read them");
+    for page in &pages {
+        let found = blocks(&mut bench, *page);
+        assert!(matches!(found[0], BlockRead::Bad { .. }), "{page}");
+    }
+    let bad = pages.len() as u64;
+    assert_eq!(counts(&bench), [0, bad]);
+    bench.write(pages[0], 0..1);
+    // The next one says in the journal that this one is committed.
+    bench.write(pages[1], 1..2);
+    assert_eq!(counts(&bench), [0, bad - 1], "it is in the journal");
+    bench.rest().expect("there is power");
+    for page in &pages {
+        blocks(&mut bench, *page);
+    }
+    assert_eq!(counts(&bench), [0, bad - 1], "it is in its place again");
 }
 
 #[test]

@@ -91,6 +91,9 @@ pub struct Device {
     /// rate to tell it from.
     #[serde(default)]
     pub seconds_left: Option<u64>,
+    /// Blocks of 4 KiB on it that are known to be bad, and have not been fetched from other nodes yet.
+    #[serde(default)]
+    pub bad_blocks: u64,
 }
 
 /// The devices of a node, by their numbers.

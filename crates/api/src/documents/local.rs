@@ -112,12 +112,24 @@ pub struct LocalReport {
     /// again.
     #[serde(default)]
     pub table_copies_mended: u64,
+    /// Blocks that were bad on it, and have just been fetched from other nodes; null while there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mending: Option<Mending>,
     /// What was read of its journal since its start to find what has rotted there, and found.
     #[serde(default)]
     pub journal_scrubs: JournalScrubs,
     /// Its devices; none while they are not open.
     #[serde(default)]
     pub devices: Vec<Device>,
+}
+
+/// Bad blocks of a node that were fetched from other nodes, without a pause of more than some seconds, until now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Mending {
+    /// How many blocks of 4 KiB.
+    pub blocks: u64,
+    /// Seconds since the first of them.
+    pub seconds: u64,
 }
 
 /// What a node has found when it read its own journal for scrubs, since its start.

@@ -58,7 +58,7 @@ pub enum FindingKind {
     NodeSilent,
     /// A copy is not up to date yet.
     Syncing,
-    /// Blocks of a copy are bad.
+    /// Blocks of a copy, or on a node, are bad, or were until they were fetched from other copies just now.
     BadBlocks,
     /// There are fewer copies than the policy says, and no node for more.
     NoPlace,

@@ -100,6 +100,8 @@ fn alert(subject: String, finding: &Finding) -> Option<Alert> {
             (severity, detail)
         }
         FindingKind::MetadataMember => (Severity::Warning, what.to_owned()),
+        // Of a node: with a volume, it is told how that is.
+        FindingKind::BadBlocks => (Severity::Warning, what.to_owned()),
         FindingKind::NoRoom if finding.health == Health::Healthy => {
             (Severity::Warning, what.to_owned())
         }
@@ -114,7 +116,6 @@ fn alert(subject: String, finding: &Finding) -> Option<Alert> {
         | FindingKind::WritesWait
         | FindingKind::NodeSilent
         | FindingKind::Syncing
-        | FindingKind::BadBlocks
         | FindingKind::NoPlace
         | FindingKind::SharedSite
         | FindingKind::DeviceDraining

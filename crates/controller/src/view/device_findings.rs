@@ -27,7 +27,7 @@ pub(super) fn quantity(bytes: u64) -> String {
     }
 }
 
-fn called(device: &Device) -> String {
+pub(super) fn called(device: &Device) -> String {
     if device.path.is_empty() {
         return format!("device {}", device.number);
     }
@@ -165,6 +165,7 @@ mod tests {
             used_bytes: 90 << 20,
             bytes_per_second: 3 << 20,
             seconds_left: Some(30),
+            bad_blocks: 0,
         }
     }
 

@@ -9,7 +9,7 @@ use holdfast_model::record::NodeRecord;
 
 use super::alerts::weight;
 use super::explain::{metadata_remedies, metadata_words, remedy, start, wait};
-use super::{absence, device_findings, drain, standing};
+use super::{absence, bad_blocks, device_findings, drain, standing};
 use crate::reports::{Absence, Reports};
 
 /// How it is with metadata that is full.
@@ -43,6 +43,7 @@ pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
         findings.push(metadata_full());
     }
     findings.extend(device_findings::of(reports, record));
+    findings.extend(bad_blocks::of(inventory, reports, record));
     findings.extend(full(reports, node, name));
     findings
 }

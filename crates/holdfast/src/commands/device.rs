@@ -291,6 +291,7 @@ mod tests {
             used_bytes,
             bytes_per_second: 1 << 20,
             seconds_left: (state == DeviceState::Draining).then_some(used_bytes >> 20),
+            bad_blocks: 0,
         };
         let list = DeviceList {
             devices: vec![

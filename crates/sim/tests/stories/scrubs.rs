@@ -86,7 +86,9 @@ fn blocks_that_rot_on_any_node_are_found_and_mended() {
         let found = scrub(&mut story);
         assert!(found.bad > 0, "seed {seed}");
         assert_eq!((found.unmended, found.differing), (0, 0), "seed {seed}");
-        assert!(story.run.cluster.tally().repaired > 0, "seed {seed}");
+        let repaired = story.run.cluster.repaired(node);
+        assert!(repaired > 0, "seed {seed}");
+        assert_eq!(story.run.cluster.tally().repaired, repaired, "seed {seed}");
         let again = scrub(&mut story);
         assert_eq!((again.bad, again.unmended), (0, 0), "seed {seed}");
         story.ends_well();

@@ -1,8 +1,8 @@
 //! What is said of clusters that are not well, and how long it takes until they are.
 
 use holdfast_api::documents::{
-    Astray, Finding, FindingKind, LocalCondition, LocalLacking, LocalMetadata, LocalSilence,
-    LocalSync, Protection, ReplicaCondition, VolumeFindings,
+    Astray, Device, DeviceState, DeviceTier, Finding, FindingKind, LocalCondition, LocalLacking,
+    LocalMetadata, LocalSilence, LocalSync, Mending, Protection, ReplicaCondition, VolumeFindings,
 };
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_model::record::{IntentRecord, WishRecord};
@@ -446,6 +446,80 @@ fn bad_blocks_are_mended_or_have_to_be_written() {
     assert!(waits(&finding)[0].0.contains("no copy is known"));
     assert!(finding.remedies[0].what.contains("MEDIUM ERROR"));
     assert!(!protection_of(&inventory, &reports).waits_for.is_empty());
+}
+
+/// Each of them is mended in a moment, and hardly any look finds one that is bad.
+#[test]
+fn bad_blocks_of_a_node_are_told_while_they_are_mended() {
+    let inventory = two_of(Membership::InSync);
+    let second = |bad_blocks, mending| {
+        let slices = vec![LocalSlice {
+            bad_blocks,
+            ..local_slice(0, 5, false, 1)
+        }];
+        let device = Device {
+            number: 1,
+            path: "/dev/sdb".to_owned(),
+            tier: DeviceTier::Flash,
+            state: DeviceState::InUse,
+            journal: false,
+            journal_room: false,
+            is_absent: false,
+            bytes: 1 << 30,
+            used_bytes: MIB,
+            bytes_per_second: 0,
+            seconds_left: None,
+            bad_blocks,
+        };
+        let report = LocalReport {
+            mending,
+            devices: vec![device],
+            ..roomy(local(2, slices))
+        };
+        Reports::of([serves(1, &[0, 1]), report, idle(3)])
+    };
+    let told = |reports: &Reports| {
+        let of_nodes = explain(&inventory, reports).nodes;
+        let mut findings = of_nodes.into_iter().flat_map(|node| node.findings);
+        let finding = findings.next().expect("there is one");
+        assert_eq!(
+            (finding.kind, findings.count()),
+            (FindingKind::BadBlocks, 0)
+        );
+        finding
+    };
+    let mending = Some(Mending {
+        blocks: 41_408,
+        seconds: 240,
+    });
+    let mended = "41408 blocks on it were bad, and fetched from other copies in the last 240 s";
+    let reports = second(0, mending);
+    let finding = told(&reports);
+    assert_eq!((finding.what.as_str(), waits(&finding)), (mended, vec![]));
+    let cluster = status(&inventory, &reports);
+    assert_eq!(cluster.health, Health::Healthy, "nothing is lacking now");
+    assert_eq!(said(&cluster), [format!("warning: node n2: {mended}")]);
+
+    let reports = second(3, mending);
+    let finding = told(&reports);
+    assert_eq!(
+        finding.what,
+        "3 blocks are known to be bad on it (3 on device 1 (/dev/sdb)); 41408 more were bad, and \
+         fetched from other copies in the last 240 s"
+    );
+    let from_others = "the bad blocks on n2 to be fetched from other copies, if these have them";
+    assert_eq!(waits(&finding), [(from_others, None)]);
+    let replace = "holdfast device replace n2 1 PATH";
+    assert_eq!(finding.remedies[0].command.as_deref(), Some(replace));
+    let cluster = status(&inventory, &reports);
+    assert_eq!(cluster.health, Health::Degraded);
+    assert_eq!(said(&cluster).len(), 2, "and what follows for the volume");
+
+    // What is not in sync is brought with all that it lacks.
+    let lacking = two_of(AWAY);
+    let findings = explain(&lacking, &second(3, None)).nodes;
+    assert_eq!(findings, []);
+    assert_eq!(explain(&inventory, &second(0, None)).nodes, []);
 }
 
 /// A node with empty devices lacks everything, whatever the mark of the one before says.
