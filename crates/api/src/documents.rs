@@ -18,7 +18,7 @@ mod protection;
 mod scrub;
 mod stalls;
 
-pub use devices::{Device, DeviceChange, DeviceList, DeviceState, DeviceTier};
+pub use devices::{Detached, Device, DeviceChange, DeviceList, DeviceState, DeviceTier};
 pub use local::{
     Astray, AwaitedCause, JournalScrubs, LocalJoining, LocalReport, LocalScrub, LocalSlice,
     LocalVolume, Mending, Rejected,

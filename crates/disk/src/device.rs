@@ -18,6 +18,7 @@ use rustix::io::Errno;
 
 use crate::buffer::ALIGNMENT;
 use crate::error::{OpenError, OpenErrorReason};
+use crate::identity::Identity;
 use crate::lock::lock_holder;
 
 /// The least that a logical sector holds.
@@ -91,6 +92,8 @@ pub struct Geometry {
 pub(crate) struct Device {
     pub(crate) descriptor: OwnedFd,
     pub(crate) geometry: Geometry,
+    /// Nothing, if the system does not tell.
+    pub(crate) identity: Option<Identity>,
     /// What the address of memory must be a multiple of.
     pub(crate) memory_alignment: usize,
 }
@@ -309,6 +312,7 @@ fn finish(
         direct: alignment.is_some(),
     };
     Ok(Device {
+        identity: Identity::of(&descriptor),
         descriptor,
         geometry,
         memory_alignment: alignment.map_or(1, |alignment| alignment.memory as usize),

@@ -20,6 +20,7 @@ use tokio::io::unix::AsyncFd;
 use crate::buffer::Shelf;
 use crate::device::{Device, DeviceSpec, Geometry};
 use crate::error::{OpenError, StartError};
+use crate::identity::Identity;
 use crate::ring::Ring;
 use crate::threads::Threads;
 use crate::work::{self, Finished, Job, Work};
@@ -210,6 +211,13 @@ impl Disks {
     #[must_use]
     pub fn geometry(&self, disk: DiskId) -> Option<Geometry> {
         Some(self.device(disk)?.geometry)
+    }
+
+    /// Which file or block device it is, whatever its path names by now; `None` if there is no such device, or the
+    /// system does not tell.
+    #[must_use]
+    pub fn identity(&self, disk: DiskId) -> Option<Identity> {
+        self.device(disk)?.identity
     }
 
     /// Requests that have not completed.

@@ -340,6 +340,7 @@ mod tests {
                 block_device: true,
                 direct: false,
             },
+            identity: None,
             memory_alignment: 1,
         });
         let op = DiskOp::Read {

@@ -22,6 +22,7 @@ use holdfast_engine::{
 use holdfast_model::{DiskId, PAGE_SIZE, Tier};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::detached::Seen;
 use crate::paths::{Noted, Paths, Place};
 use crate::rates::Rates;
 
@@ -430,6 +431,7 @@ pub(crate) fn documents(
     names: &[PathBuf],
     known: &BTreeMap<u16, Place>,
     rates: &Rates<u16>,
+    detached: &Seen,
 ) -> Vec<Device> {
     let document = |device: &DeviceStatus| {
         let bytes_per_second = rates.per_second(&device.ordinal);
@@ -453,6 +455,7 @@ pub(crate) fn documents(
             bytes_per_second,
             seconds_left: seconds_left(device, bytes_per_second),
             bad_blocks: device.bad_blocks,
+            detached: device.disk.and_then(|disk| detached.get(&disk).copied()),
         }
     };
     devices.iter().map(document).collect()
@@ -503,7 +506,7 @@ mod tests {
                 device(1, State::Draining, 5 - second),
             ];
             rates.note(start + Duration::from_secs(second), emptied(&statuses));
-            let documents = documents(&statuses, &[], &BTreeMap::new(), &rates);
+            let documents = documents(&statuses, &[], &BTreeMap::new(), &rates, &Seen::new());
             let kept = &documents[0];
             assert_eq!((kept.bytes_per_second, kept.seconds_left), (0, None));
             told.push(documents[1].seconds_left);

@@ -6,6 +6,7 @@
 mod bad_blocks;
 pub mod clock;
 pub mod config;
+mod detached;
 mod devices;
 pub mod directory;
 mod error;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use holdfast_api::documents::LocalReport;
 use holdfast_disk::Disks;
-use holdfast_engine::{Command, Engine, Event, OpenFailure, Output, Severity};
+use holdfast_engine::{Command, Engine, Event, NodeStatus, OpenFailure, Output, Severity};
 use holdfast_metadata::Session;
 use holdfast_model::{DiskCompletion, DiskId, Tier};
 use holdfast_net::{BindError, Network};
@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::bad_blocks::{BadBlocks, Line};
 use crate::clock;
+use crate::detached;
 use crate::devices::{Orders, Wanted};
 use crate::error::NodeError;
 use crate::machine;
@@ -55,6 +56,7 @@ pub(crate) struct Reactor {
     pub(crate) report_due: Instant,
     pub(crate) room: RoomWatch,
     pub(crate) bad_blocks: BadBlocks,
+    pub(crate) detached: detached::Watch,
     pub(crate) stalls: StallSender,
     pub(crate) names: Names,
     pub(crate) orders: Orders,
@@ -131,6 +133,7 @@ impl Reactor {
     fn make_report(&mut self) {
         let begun = Instant::now();
         let status = self.engine.status();
+        self.detached.open(self.opened(&status));
         let report = self.reporter.report(&status, &self.names.devices);
         self.room.tell(report.room);
         self.bad_blocks
@@ -141,6 +144,16 @@ impl Reactor {
         let rest = begun.elapsed() * REPORT_REST;
         let rest = rest.clamp(REPORT_INTERVAL, REPORT_INTERVAL_MAX);
         self.report_due = Instant::now() + rest;
+    }
+
+    /// The store's devices that are open: where each was found, and what it is.
+    fn opened(&self, status: &NodeStatus) -> detached::Opened {
+        let disks = status.devices.iter().filter_map(|device| device.disk);
+        let opened = disks.filter_map(|disk| {
+            let identity = self.disks.identity(disk)?;
+            Some((disk, (self.names.path(disk), identity)))
+        });
+        opened.collect()
     }
 
     /// Waits until something has happened, then takes everything that has; at the latest at

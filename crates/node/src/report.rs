@@ -18,6 +18,7 @@ use holdfast_model::{Incarnation, NodeId, PAGE_SIZE, SliceId, StoreId};
 use tokio::sync::watch;
 
 use crate::config::NodeConfig;
+use crate::detached::Seen;
 use crate::paths::Place;
 use crate::rates::{Means, Rates};
 use crate::{clock, devices, mending, stalls};
@@ -58,11 +59,17 @@ pub(crate) struct Reporter {
     emptied: Rates<u16>,
     /// Bad blocks that were replaced by other nodes'.
     mending: mending::Watch,
+    /// The devices that were taken away while they are open.
+    detached: watch::Receiver<Seen>,
 }
 
 impl Reporter {
     /// `known` are the places of the node's devices, by their numbers, when it last ran.
-    pub(crate) fn new(config: &NodeConfig, known: BTreeMap<u16, Place>) -> Self {
+    pub(crate) fn new(
+        config: &NodeConfig,
+        known: BTreeMap<u16, Place>,
+        detached: watch::Receiver<Seen>,
+    ) -> Self {
         Self {
             known,
             node: config.node.0,
@@ -79,6 +86,7 @@ impl Reporter {
             work: Means::default(),
             emptied: Rates::default(),
             mending: mending::Watch::default(),
+            detached,
         }
     }
 
@@ -150,7 +158,13 @@ impl Reporter {
             table_copies_mended: status.usage.bad_copies,
             mending: self.mending.now(Instant::now()),
             journal_scrubs: journal_scrubs(&status.usage.journal),
-            devices: devices::documents(&status.devices, names, &self.known, &self.emptied),
+            devices: devices::documents(
+                &status.devices,
+                names,
+                &self.known,
+                &self.emptied,
+                &self.detached.borrow(),
+            ),
         }
     }
 
@@ -365,6 +379,7 @@ mod tests {
     use holdfast_metadata::etcd::EtcdMember;
 
     use super::*;
+    use crate::detached;
 
     const CONFIG: &str = r#"
         cluster = "0123456789abcdef0123456789abcdef"
@@ -396,7 +411,7 @@ mod tests {
     #[test]
     fn a_metadata_that_does_not_answer_is_told_after_a_while() {
         let config: NodeConfig = toml::from_str(CONFIG).unwrap();
-        let mut reporter = Reporter::new(&config, BTreeMap::new());
+        let mut reporter = Reporter::new(&config, BTreeMap::new(), detached::watch().0.seen);
         let (status, told) = watch::channel(connected());
         let (_members, members) = watch::channel(MembersView::default());
         reporter.follow(told, members);
@@ -432,7 +447,7 @@ mod tests {
     #[test]
     fn a_node_that_waits_for_a_device_tells_of_the_metadata_meanwhile() {
         let config: NodeConfig = toml::from_str(CONFIG).unwrap();
-        let mut reporter = Reporter::new(&config, BTreeMap::new());
+        let mut reporter = Reporter::new(&config, BTreeMap::new(), detached::watch().0.seen);
         let (status, told) = watch::channel(connected());
         let (views, members) = watch::channel(MembersView::default());
         reporter.follow(told, members);

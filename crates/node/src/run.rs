@@ -22,6 +22,7 @@ use tracing::Level;
 
 use crate::bad_blocks::BadBlocks;
 use crate::config::{DeviceConfig, LogConfig, NodeConfig};
+use crate::detached;
 use crate::devices::{self, DeviceDesk};
 use crate::directory::{ClaimError, Directory};
 use crate::error::NodeError;
@@ -137,10 +138,11 @@ async fn serve<A: Api>(
     let mut signals = Signals::listen()?;
     let paths = Paths::read(&config.directory);
     let awaited = paths.awaited();
-    let mut reporter = Reporter::new(config, paths.known());
+    let (detached, looker) = detached::watch();
+    let mut reporter = Reporter::new(config, paths.known(), detached.seen.clone());
     let (report, told) = watch::channel(reporter.report(&NodeStatus::default(), &[]));
     let (desk, orders) = devices::desk(paths, told.clone());
-    let services = Services::start(config, api, told, desk.clone(), make_api)?;
+    let services = Services::start(config, api, told, (desk.clone(), looker), make_api)?;
     reporter.follow(services.metadata, services.members);
     let tell = |device: Option<(&Path, AwaitedCause)>| {
         if reporter.waits_for(Instant::now().into_std(), device) {
@@ -174,6 +176,7 @@ async fn serve<A: Api>(
         reporter,
         room: RoomWatch::default(),
         bad_blocks: BadBlocks::new(),
+        detached,
         stalls: services.stalls,
         report,
         report_due: Instant::now(),

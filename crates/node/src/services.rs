@@ -24,6 +24,7 @@ use tokio::sync::{oneshot, watch};
 use tracing::Level;
 
 use crate::config::{Invalid, MetadataSource, NodeConfig};
+use crate::detached::Looker;
 use crate::devices::DeviceDesk;
 use crate::error::NodeError;
 use crate::members;
@@ -71,7 +72,7 @@ impl Services {
         config: &NodeConfig,
         listener: Listener,
         report: watch::Receiver<LocalReport>,
-        devices: DeviceDesk,
+        (devices, looker): (DeviceDesk, Looker),
         make_api: impl FnOnce(ApiParts) -> A + Send + 'static,
     ) -> Result<Self, NodeError> {
         let (beside, for_api) = (runtime()?, runtime()?);
@@ -113,6 +114,7 @@ impl Services {
                     _ = stopped => {}
                     _ = async { tokio::join!(tell(status, reach), keeper.run(), devices.keep()) } => {}
                     _ = async { tokio::join!(look_at_members(etcd, views), members_told) } => {}
+                    never = looker.run() => match never {},
                 }
             });
         })?;

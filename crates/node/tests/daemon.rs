@@ -190,12 +190,19 @@ fn it_waits_for_its_only_device_and_never_makes_it_anew() {
     let mut node = bench.start(&config, 0);
     let noted = config.directory.join(holdfast_node::DEVICES_FILE);
     bench.wait_for("its device to be noted", || noted.exists().then_some(()));
-    node.signal(Signal::TERM);
-    assert!(node.ended().success());
-    let before = bench.inventory().nodes[&config.node].clone();
     let device = &config.devices[0].path;
     let aside = device.with_extension("aside");
     fs::rename(device, &aside).unwrap();
+    bench.wait_for("it to say that its device was taken away", || {
+        let report = bench.report(&config)?;
+        assert!(report.open, "it goes on");
+        report.devices.first()?.detached
+    });
+    let log = node.logged();
+    assert_eq!(log.matches("was taken away while it is in use").count(), 1);
+    node.signal(Signal::TERM);
+    assert!(node.ended().success());
+    let before = bench.inventory().nodes[&config.node].clone();
 
     let mut node = Node::spawn(bench.folder.path(), &config);
     bench.wait_for("it to say that it needs the device", || {

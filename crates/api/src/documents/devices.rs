@@ -59,6 +59,31 @@ impl DeviceTier {
     }
 }
 
+/// What is at the path of a device that the node has open, and that is there no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Detached {
+    /// Nothing.
+    Nothing,
+    /// Another file or block device.
+    Another,
+    /// What this version does not know.
+    #[serde(other)]
+    Other,
+}
+
+impl Detached {
+    /// What is so, in words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing is at its path any more",
+            Self::Another => "something else is at its path now",
+            Self::Other => "its path does not lead to it any more",
+        }
+    }
+}
+
 /// A device of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Device {
@@ -94,6 +119,10 @@ pub struct Device {
     /// Blocks of 4 KiB on it that are known to be bad, and have not been fetched from other nodes yet.
     #[serde(default)]
     pub bad_blocks: u64,
+    /// What is at its path instead of it, if it was taken away while the node has it open: the node goes on with it until it
+    /// ends, and does not find it when it is started again. Null of a device that is where it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detached: Option<Detached>,
 }
 
 /// The devices of a node, by their numbers.

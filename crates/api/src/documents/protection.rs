@@ -68,6 +68,8 @@ pub enum FindingKind {
     DevicesFailed,
     /// A node does without one of its devices, which is missing or has failed.
     DeviceAbsent,
+    /// A device was taken away while its node has it open: the node's next start does not find it.
+    DeviceDetached,
     /// A device is being emptied.
     DeviceDraining,
     /// A node has little room left, or none.

@@ -23,6 +23,7 @@ pub(super) const fn weight(kind: FindingKind) -> Health {
         | FindingKind::NoPlace
         | FindingKind::DevicesFailed
         | FindingKind::DeviceAbsent
+        | FindingKind::DeviceDetached
         | FindingKind::NoRoom
         | FindingKind::MetadataLost
         | FindingKind::NotRegistered
@@ -108,6 +109,7 @@ fn alert(subject: String, finding: &Finding) -> Option<Alert> {
         FindingKind::NoRoom
         | FindingKind::DevicesFailed
         | FindingKind::DeviceAbsent
+        | FindingKind::DeviceDetached
         | FindingKind::NotRegisteredYet
         | FindingKind::MetadataLost => (Severity::Error, what.to_owned()),
         // Told once for all nodes, with its volume, or ordered by an operator.

@@ -1,6 +1,7 @@
-//! What there is to know about the devices of a node: those that it does without, and those that are drained.
+//! What there is to know about the devices of a node: those that it does without, those that it will do without when
+//! it is started again, and those that are drained.
 
-use holdfast_api::documents::{Device, DeviceState, Finding, FindingKind, Remedy, Wait};
+use holdfast_api::documents::{Detached, Device, DeviceState, Finding, FindingKind, Remedy, Wait};
 use holdfast_model::record::NodeRecord;
 
 use super::explain::{remedy, wait};
@@ -9,11 +10,16 @@ use crate::reports::Reports;
 
 /// What there is to know.
 pub(crate) fn of(reports: &Reports, record: &NodeRecord) -> impl Iterator<Item = Finding> {
-    let all = reports.devices(record.node);
-    all.iter().filter_map(|device| match device.state {
-        _ if device.is_absent => Some(absent(&record.name, device)),
-        DeviceState::Draining | DeviceState::Leaving => Some(draining(&record.name, device, all)),
-        _ => None,
+    let (name, all) = (record.name.as_str(), reports.devices(record.node));
+    all.iter().flat_map(move |device| {
+        let state = match device.state {
+            _ if device.is_absent => Some(absent(name, device)),
+            DeviceState::Draining | DeviceState::Leaving => Some(draining(name, device, all)),
+            _ => None,
+        };
+        let how = device.detached.filter(|_| !device.is_absent);
+        let detached = how.map(|how| detached(name, device, how, all));
+        detached.into_iter().chain(state)
     })
 }
 
@@ -84,6 +90,61 @@ fn absent(node: &str, device: &Device) -> Finding {
                     quantity(left)
                 ),
             },
+        )
+    }
+}
+
+/// Of a device that is drained it is told with that how it goes on.
+fn detached(node: &str, device: &Device, how: Detached, all: &[Device]) -> Finding {
+    let number = device.number;
+    let back = remedy(format!(
+        "if it is still there under another name, give it its path back; do not start {node} again before, nor \
+         before the device has left"
+    ));
+    let replace = command(
+        "put another in its place, which must be blank: what is on it goes there, as long as the node runs".to_owned(),
+        format!("holdfast device replace {node} {number} PATH"),
+    );
+    let drain = command(
+        "have all that is on it moved to the node's other devices".to_owned(),
+        format!("holdfast device drain {node} {number} --wait"),
+    );
+    let remove = command(
+        "take it out of the node: nothing is on it any more".to_owned(),
+        format!("holdfast device remove {node} {number}"),
+    );
+    let takes = |it: &Device| {
+        it.number != number
+            && it.state == DeviceState::InUse
+            && !it.is_absent
+            && it.detached.is_none()
+    };
+    let mut remedies = vec![back];
+    match device.state {
+        DeviceState::InUse => {
+            remedies.push(replace);
+            remedies.extend(all.iter().any(takes).then_some(drain));
+        }
+        DeviceState::Drained => remedies.push(remove),
+        // That goes on.
+        _ => {}
+    }
+    let journal = if device.journal {
+        ", the node's journal among it,"
+    } else {
+        ""
+    };
+    Finding {
+        waits_for: vec![wait("an operator")],
+        remedies,
+        ..finding(
+            FindingKind::DeviceDetached,
+            format!(
+                "{} was taken away while it is in use: {}; {node} goes on with it until it ends, and all that is on \
+                 it{journal} is gone when it is started again",
+                called(device),
+                how.words()
+            ),
         )
     }
 }
@@ -166,6 +227,7 @@ mod tests {
             bytes_per_second: 3 << 20,
             seconds_left: Some(30),
             bad_blocks: 0,
+            detached: None,
         }
     }
 
@@ -224,6 +286,47 @@ mod tests {
         assert_eq!(commands, cancel);
         let (waits, _) = told(&journal, &full);
         assert_eq!(waits.split("; ").count(), 2, "{waits}");
+    }
+
+    #[test]
+    fn a_device_that_was_taken_away_is_told_with_what_saves_it() {
+        let mut device = Device {
+            state: DeviceState::InUse,
+            journal: true,
+            ..drained()
+        };
+        let told = |device: &Device, others: &[Device]| {
+            let all = [std::slice::from_ref(device), others].concat();
+            let finding = detached("n1", device, Detached::Nothing, &all);
+            let commands = finding.remedies.into_iter().filter_map(|it| it.command);
+            (finding.what, commands.collect::<Vec<_>>().join("; "))
+        };
+        let replace = "holdfast device replace n1 1 PATH";
+        let (what, commands) = told(&device, &[]);
+        assert_eq!(
+            what,
+            "device 1 (/dev/sdb) was taken away while it is in use: nothing is at its path any more; n1 goes on with it \
+             until it ends, and all that is on it, the node's journal among it, is gone when it is started again"
+        );
+        assert_eq!(commands, replace);
+        let (_, commands) = told(&device, &[other(0)]);
+        let drain = "holdfast device drain n1 1 --wait";
+        assert_eq!(commands, format!("{replace}; {drain}"));
+        // Nothing is moved to what is gone as well.
+        let gone = Device {
+            detached: Some(Detached::Another),
+            ..other(0)
+        };
+        assert_eq!(told(&device, &[gone]).1, replace);
+        let remove = "holdfast device remove n1 1";
+        for (state, commands) in [
+            (DeviceState::Drained, remove),
+            (DeviceState::Draining, ""),
+            (DeviceState::Leaving, ""),
+        ] {
+            device.state = state;
+            assert_eq!(told(&device, &[other(0)]).1, commands, "{state:?}");
+        }
     }
 
     #[test]

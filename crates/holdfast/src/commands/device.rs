@@ -292,6 +292,7 @@ mod tests {
             bytes_per_second: 1 << 20,
             seconds_left: (state == DeviceState::Draining).then_some(used_bytes >> 20),
             bad_blocks: 0,
+            detached: None,
         };
         let list = DeviceList {
             devices: vec![

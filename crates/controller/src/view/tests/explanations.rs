@@ -470,6 +470,7 @@ fn bad_blocks_of_a_node_are_told_while_they_are_mended() {
             bytes_per_second: 0,
             seconds_left: None,
             bad_blocks,
+            detached: None,
         };
         let report = LocalReport {
             mending,

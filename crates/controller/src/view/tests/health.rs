@@ -1,7 +1,8 @@
 //! The cluster is no better than anything that there is to know of it.
 
 use holdfast_api::documents::{
-    Astray, AwaitedCause, Device, DeviceState, DeviceTier, FindingKind, LocalMetadata, Rejected,
+    Astray, AwaitedCause, Detached, Device, DeviceState, DeviceTier, FindingKind, LocalMetadata,
+    Rejected,
 };
 
 use super::*;
@@ -34,22 +35,31 @@ fn third(make: impl FnOnce(&mut LocalReport)) -> Status {
 fn what_is_wrong_with_a_node_makes_the_cluster_worse_and_is_told() {
     let all = third(|_| ());
     assert_eq!((all.health, said(&all)), (Health::Healthy, vec![]));
-    let missing = third(|report| {
+    let absent = Device {
+        number: 1,
+        path: "/dev/sdb".to_owned(),
+        tier: DeviceTier::Flash,
+        state: DeviceState::Missing,
+        journal: false,
+        journal_room: false,
+        is_absent: true,
+        bytes: 1 << 30,
+        used_bytes: 0,
+        bytes_per_second: 0,
+        seconds_left: None,
+        bad_blocks: 0,
+        detached: None,
+    };
+    let missing = third(|report| report.devices.push(absent.clone()));
+    let detached = third(|report| {
         report.devices.push(Device {
-            number: 1,
-            path: "/dev/sdb".to_owned(),
-            tier: DeviceTier::Flash,
-            state: DeviceState::Missing,
-            journal: false,
-            journal_room: false,
-            is_absent: true,
-            bytes: 1 << 30,
-            used_bytes: 0,
-            bytes_per_second: 0,
-            seconds_left: None,
-            bad_blocks: 0,
+            state: DeviceState::InUse,
+            is_absent: false,
+            detached: Some(Detached::Another),
+            ..absent.clone()
         });
     });
+    let taken_away = "error: node n3: device 1 (/dev/sdb) was taken away while it is in use: something else is at its path";
     let device = "error: node n3: device 1 (/dev/sdb) is missing; nothing of it is lacking";
     let waits = third(|report| {
         report.open = false;
@@ -82,6 +92,7 @@ fn what_is_wrong_with_a_node_makes_the_cluster_worse_and_is_told() {
     let full = third(|report| report.metadata_full = true);
     for (status, told) in [
         (missing, device),
+        (detached, taken_away),
         (waits, awaited),
         (needs, needed),
         (failed, fails),
