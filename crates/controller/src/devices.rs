@@ -14,6 +14,7 @@ use holdfast_model::record::NodeRecord;
 
 use crate::members::find;
 use crate::reports::{REPORT_TIME_MAX, Whose, whose};
+use crate::trust::Change;
 use crate::{Controller, problem};
 
 type Changing = Pin<Box<dyn Future<Output = Result<DeviceList, Problem>> + Send>>;
@@ -67,7 +68,7 @@ impl Controller {
         name: &str,
         change: DeviceChange,
     ) -> Result<DeviceList, Problem> {
-        self.may_change().await?;
+        self.may_change(Change::Other).await?;
         match self.node_of(name).await? {
             Node::Here => self.change_devices_here(change).await,
             Node::There(client, record) => {
@@ -84,10 +85,10 @@ impl Controller {
         change: DeviceChange,
     ) -> Result<DeviceList, Problem> {
         let ChangeDevices(order) = self.devices.as_ref().ok_or_else(problem::no_node)?;
-        self.may_change().await?;
+        self.may_change(Change::Other).await?;
         let own = self.report().ok_or_else(problem::no_node)?;
-        match own.rejected {
-            Some(rejected) => Err(problem::rejected(&rejected)),
+        match &own.rejected {
+            Some(rejected) => Err(problem::changed_elsewhere(&own.name, rejected)),
             None if own.incarnation == 0 => Err(problem::unregistered(&own.name)),
             None => order(change).await,
         }

@@ -54,6 +54,7 @@ use self::pace::Pace;
 use self::reports::{Reports, Whose, whose};
 use self::stalls::Kept;
 use self::steering::Silences;
+use self::trust::Change;
 
 pub use self::looks::{LOOK_BYTES_OF_SLICE_MAX, LOOKS_MAX, READERS_MAX};
 pub use self::reports::REPORT_TIME_MAX;
@@ -254,7 +255,9 @@ impl Controller {
         make: impl Fn(&Inventory, &Reports) -> Result<Vec<Transaction>, PlanError>,
         name: &VolumeName,
     ) -> Result<bool, Attempt> {
-        self.may_change().await.map_err(Attempt::Refused)?;
+        self.may_change(Change::Other)
+            .await
+            .map_err(Attempt::Refused)?;
         // What was seen is kept no longer than it takes to plan.
         let plan = {
             let look = self.look().await.map_err(Attempt::Unseen)?;
@@ -496,7 +499,7 @@ impl Api for Controller {
 
     async fn delete_volume(&self, name: &str, how: VolumeDelete) -> Result<(), Problem> {
         let name: VolumeName = name.parse().map_err(problem::name)?;
-        self.may_change().await?;
+        self.may_change(Change::Other).await?;
         let meant = {
             let look = self.inventory().await?;
             let found = look.seen.volume(name.as_str());
@@ -527,7 +530,7 @@ impl Api for Controller {
             let planned = holdfast_control::begin_scrub(inventory, &parsed, now);
             planned.map_err(|error| problem::plan(&parsed, error))
         };
-        if self.put_through(plan).await? {
+        if self.put_through(Change::Other, plan).await? {
             tracing::info!(name = %parsed, "scrubs a volume");
         }
         volume_in(&self.look().await?.seen, &parsed)

@@ -8,6 +8,7 @@ use holdfast_model::metadata::{MetadataError, Transaction};
 use holdfast_model::record::SettingsRecord;
 
 use crate::reports::Reports;
+use crate::trust::Change;
 use crate::{ATTEMPT_PAUSE, ATTEMPTS_MAX, Controller, problem, steering, view};
 
 impl Controller {
@@ -62,11 +63,20 @@ impl Controller {
     async fn obey(&self, name: &str, what: Order, site: Option<&str>) -> Result<(), Problem> {
         let plan = |inventory: &Inventory, reports: &Reports| {
             let node = find(inventory, name)?;
+            // To remove a node that answers is no advice of one that is in its place.
+            if let Some(own) = reports.rejected().filter(|_| reports.is_up(node)) {
+                let rejected = own.rejected.clone().unwrap_or_default();
+                return Err(problem::changed_elsewhere(&own.name, &rejected));
+            }
             let sight = steering::sight(inventory, reports, |_| None);
             let planned = order(inventory, &sight, node, what, site);
             planned.map_err(|refusal| refused(name, what, &refusal))
         };
-        if self.put_through(plan).await? {
+        let change = match what {
+            Order::Remove => Change::Removal(name),
+            _ => Change::Other,
+        };
+        if self.put_through(change, plan).await? {
             tracing::info!(node = name, order = ?what, "ordered");
         }
         Ok(())
@@ -93,7 +103,7 @@ impl Controller {
             change_settings(inventory, &settings)
                 .map_err(|error| Problem::new(ProblemKind::Invalid, error))
         };
-        self.put_through(plan).await?;
+        self.put_through(Change::Other, plan).await?;
         Ok(settings(&self.inventory().await?.seen))
     }
 
@@ -101,10 +111,11 @@ impl Controller {
     /// there was anything to do.
     pub(crate) async fn put_through(
         &self,
+        change: Change<'_>,
         plan: impl Fn(&Inventory, &Reports) -> Result<Option<Transaction>, Problem>,
     ) -> Result<bool, Problem> {
         for attempt in 1..=ATTEMPTS_MAX {
-            self.may_change().await?;
+            self.may_change(change).await?;
             // What was seen is kept no longer than it takes to plan.
             let planned = {
                 let look = self.look().await?;

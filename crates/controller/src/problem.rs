@@ -172,10 +172,18 @@ pub(crate) fn unnamed_store(name: &str) -> Problem {
     ))
 }
 
-/// The node in this process is not the one that is meant.
-pub(crate) fn rejected(rejected: &Rejected) -> Problem {
-    let detail = format!("the node that answers is not registered: {}", rejected.why);
-    Problem::new(ProblemKind::Refused, detail).hint(rejected.remedies.join("; or "))
+/// Nothing is changed through a process that is not the node of its number. What helps it is told, too: it may be meant.
+pub(crate) fn changed_elsewhere(own: &str, rejected: &Rejected) -> Problem {
+    let Rejected { why, remedies } = rejected;
+    let detail = format!(
+        "the node that answers, {own}, is not registered: {why}; nothing is changed through it"
+    );
+    let elsewhere = "give the order at the address of another node (`--api`): `holdfast node list` tells where they answer";
+    let itself = match remedies.as_slice() {
+        [] => String::new(),
+        some => format!("; for {own} itself: {}", some.join("; or ")),
+    };
+    Problem::new(ProblemKind::Refused, detail).hint(format!("{elsewhere}{itself}"))
 }
 
 pub(crate) fn conflict(name: &VolumeName) -> Problem {

@@ -6,13 +6,15 @@
 //! Invariants:
 //! - through a node that does not follow the metadata nothing is changed, neither in the metadata nor of its devices; nor
 //!   through a process without a node in metadata that a node does not believe;
+//! - nor through one whose node is not registered, but for what its own advice names: to remove the node that is in its
+//!   way, and that does not answer;
 //! - a node that is none of the cluster's, or not any more, does not steer it;
 //! - everything can be read.
 
 use std::time::Duration;
 
 use holdfast_api::Problem;
-use holdfast_api::documents::{LocalMetadata, LocalReport};
+use holdfast_api::documents::{LocalMetadata, LocalReport, Rejected};
 use tokio::time::timeout;
 
 use crate::{Controller, problem};
@@ -34,12 +36,21 @@ pub(crate) enum Steering {
     NoNode,
 }
 
+/// What is to be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change<'a> {
+    /// The node of this name is to be removed.
+    Removal(&'a str),
+    /// Anything else.
+    Other,
+}
+
 impl Controller {
     /// That something may be changed through this process. Waits a moment for its node to follow the metadata.
     ///
     /// # Errors
-    /// It does not, and why.
-    pub(crate) async fn may_change(&self) -> Result<(), Problem> {
+    /// It does not, or is not registered, and why.
+    pub(crate) async fn may_change(&self, change: Change<'_>) -> Result<(), Problem> {
         let Some(mut told) = self.local.clone() else {
             return self.is_believed().await;
         };
@@ -48,7 +59,12 @@ impl Controller {
         let _ = timeout(FOLLOW_PATIENCE, told.wait_for(has_judged)).await;
         let report = told.borrow();
         match report.metadata {
-            LocalMetadata::Followed => Ok(()),
+            LocalMetadata::Followed => match &report.rejected {
+                Some(rejected) if !names(rejected, change) => {
+                    Err(problem::changed_elsewhere(&report.name, rejected))
+                }
+                _ => Ok(()),
+            },
             LocalMetadata::Unreached => Err(problem::not_followed(&report)),
             LocalMetadata::Behind => {
                 let why = report.astray.as_ref();
@@ -84,4 +100,19 @@ impl Controller {
             LocalMetadata::Behind => Steering::Disbelieved,
         }
     }
+}
+
+/// Whether a node that is not registered advises a change: there may be no other node through which it could be done.
+fn names(rejected: &Rejected, change: Change<'_>) -> bool {
+    let Change::Removal(name) = change else {
+        return false;
+    };
+    let command = removal(name);
+    let mut remedies = rejected.remedies.iter();
+    remedies.any(|remedy| remedy.contains(&command))
+}
+
+/// How advice names the removal of a node.
+pub(crate) fn removal(name: &str) -> String {
+    format!("`holdfast node remove {name}`")
 }

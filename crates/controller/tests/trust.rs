@@ -165,6 +165,60 @@ async fn nothing_is_changed_through_a_node_that_does_not_follow_the_metadata() {
     steering.abort();
 }
 
+/// Its place was taken, or it was refused: what it is told of the cluster is true, and nobody means it by an order.
+#[tokio::test]
+async fn nothing_is_changed_through_a_node_that_is_not_registered_but_what_it_advises() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let other = controller(&store).await;
+    let nodes = [
+        node(1, &store).await,
+        node(2, &store).await,
+        node(3, &store).await,
+    ];
+    other.create_volume(volume("a")).await.unwrap();
+    let place = other.node("n3").await.unwrap();
+    assert!(place.slices.is_empty(), "it can be removed");
+    let before = keys(&store, "/holdfast/").await;
+    let (_report, told) = watch::channel(LocalReport {
+        name: "n9".to_owned(),
+        incarnation: 0,
+        rejected: Some(Rejected {
+            why: "number 3 is node n3's".to_owned(),
+            remedies: vec![
+                "choose another number".to_owned(),
+                "remove n3 (`holdfast node remove n3`), if it is gone".to_owned(),
+            ],
+        }),
+        node: 3,
+        ..well()
+    });
+    let asked = Controller::new(CLUSTER, store.session(), Some(told));
+    let asked = asked.changing_devices(|_| async { Ok(DeviceList::default()) });
+    for problem in order_all(&asked).await {
+        assert_eq!(problem.kind, ProblemKind::Refused, "{problem}");
+        let why = "the node that answers, n9, is not registered: number 3 is node n3's; nothing is";
+        assert!(problem.detail.starts_with(why), "{problem}");
+        let hint = problem.hint.unwrap();
+        assert!(hint.contains("at the address of another node"), "{hint}");
+        assert!(hint.contains("for n9 itself: choose another"), "{hint}");
+    }
+    assert_eq!(keys(&store, "/holdfast/").await, before);
+    assert!(
+        nodes
+            .iter()
+            .all(|it| it.reporter.1.lock().unwrap().is_empty())
+    );
+    asked.status().await.unwrap();
+    // It advises to remove that one when it answers nobody, and none of the others.
+    nodes[2].server.abort();
+    nodes[1].server.abort();
+    let order = asked.remove_node("n2").await.unwrap_err();
+    assert!(order.detail.contains("n9, is not registered"), "{order}");
+    asked.remove_node("n3").await.unwrap();
+    assert!(other.node("n3").await.is_err());
+}
+
 /// A process without a node judges nothing by itself.
 #[tokio::test]
 async fn nothing_is_changed_in_metadata_that_a_node_does_not_believe() {

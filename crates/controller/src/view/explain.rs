@@ -21,6 +21,7 @@ use super::prospect::Prospect;
 use super::work::{self, Missing};
 use super::{absence, holders, metadata, name, node_findings, sites};
 use crate::reports::{Absence, Reports};
+use crate::trust::removal;
 
 /// Why the cluster is not healthy.
 pub(crate) fn explain(inventory: &Inventory, reports: &Reports) -> Explanation {
@@ -101,7 +102,7 @@ fn rejected(inventory: &Inventory, reports: &Reports) -> Option<NodeFindings> {
         .values()
         .filter(|node| reports.is_up(node.node));
     for node in well {
-        let remove = format!("`holdfast node remove {}`", node.name);
+        let remove = removal(&node.name);
         remedies.retain(|remedy| !remedy.contains(&remove));
         if node.node.0 != report.node {
             continue;
