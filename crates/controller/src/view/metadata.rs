@@ -311,24 +311,31 @@ fn cut_off(member: &Member<'_>, name: &impl Fn(NodeId) -> String) -> Finding {
     }
 }
 
-/// An endpoint in the files of nodes that is no member's.
+/// An endpoint in the files of nodes that is no member's. While members change it may be that of one that is to come.
 fn no_member(endpoint: &str, stranger: &Stranger, name: &impl Fn(NodeId) -> String) -> Finding {
     let nodes: Vec<String> = stranger.nodes.iter().map(|node| name(*node)).collect();
     let nodes = listed(&nodes);
-    let what = if stranger.is_foreign {
-        "what answers there is of another etcd"
+    let (what, remedies) = if stranger.is_foreign {
+        let correct = format!(
+            "correct etcd.members (or metadata.etcd) in the file of {nodes}, and start the node again, one after the other"
+        );
+        ("what answers there is of another etcd", vec![correct])
     } else {
-        "etcd has no such member"
+        let add = "if it is to be one: `etcdctl member add` (its machine's log has the command)";
+        let remove = format!(
+            "if not, or its machine was replaced: take it out of etcd.members (or metadata.etcd) in the file of {nodes}, or \
+             correct its address there, and start the node again, one after the other"
+        );
+        (
+            "the file lists it, and etcd does not have it: it was removed, or has not been added yet",
+            vec![add.to_owned(), remove],
+        )
     };
     Finding {
-        remedies: vec![remedy(format!(
-            "correct etcd.members (or metadata.etcd) in the file of {nodes}, and start the node again, one after the other"
-        ))],
+        remedies: remedies.into_iter().map(remedy).collect(),
         ..finding(
             FindingKind::MetadataMember,
-            format!(
-                "{endpoint}, in the configuration of {nodes}, is no member; correct etcd.members: {what}"
-            ),
+            format!("{endpoint}, in the configuration of {nodes}, is no member: {what}"),
         )
     }
 }
