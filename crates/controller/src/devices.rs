@@ -60,6 +60,7 @@ impl Controller {
         Ok(DeviceList {
             devices: report.devices,
             awaited_device: report.awaited_device,
+            awaited_cause: report.awaited_cause,
         })
     }
 

@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use holdfast_api::documents::{DeviceChange, DeviceList, LocalReport, Rejected};
+use holdfast_api::documents::{AwaitedCause, DeviceChange, DeviceList, LocalReport, Rejected};
 use holdfast_api::{Api, Problem, ProblemKind};
 use holdfast_controller::Controller;
 use holdfast_metadata::{Embedded, Store};
@@ -120,4 +120,21 @@ async fn an_order_does_not_stay_with_whoever_has_only_the_number() {
     newcomer.change_devices("n1", ORDER).await.unwrap();
     newcomer.change_local_devices(ORDER).await.unwrap();
     assert_eq!(here.load(Ordering::Relaxed), 2);
+}
+
+/// The node that waits knows why, and any node tells it.
+#[tokio::test]
+async fn the_list_of_a_node_that_waits_for_a_device_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let node = Node::start(1, &store).await;
+    {
+        let mut report = node.reporter.0.lock().unwrap();
+        report.awaited_device = Some("/dev/sdc".to_owned());
+        report.awaited_cause = Some(AwaitedCause::Failed);
+    }
+    let list = controller.devices("n1").await.unwrap();
+    let told = (list.awaited_device.as_deref(), list.awaited_cause);
+    assert_eq!(told, (Some("/dev/sdc"), Some(AwaitedCause::Failed)));
 }

@@ -280,7 +280,8 @@ fn restart_without(
             Ok(is_told && status["health"] != "healthy" && status["nodes"]["not_ready"] == 1)
         })?;
         let list: Value = cli::json(demo.api(), &["device", "list", node])?;
-        ensure!(list["awaited_device"] == device, "{list}");
+        let is_told = list["awaited_device"] == device && list["awaited_cause"] == "missing";
+        ensure!(is_told, "{list}");
     }
     wait_for_devices(demo, node, "the node does without the device", |found| {
         let mut devices = found.devices.iter();

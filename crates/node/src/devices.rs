@@ -116,6 +116,7 @@ impl DeviceDesk {
         Ok(DeviceList {
             devices,
             awaited_device: None,
+            awaited_cause: None,
         })
     }
 

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::AwaitedCause;
+
 /// What is done with a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -133,6 +135,9 @@ pub struct DeviceList {
     /// The device that the node waits for before it opens them; null if it waits for none.
     #[serde(default)]
     pub awaited_device: Option<String>,
+    /// Why it waits for that device; null if it waits for none, or is of a version that does not say it.
+    #[serde(default)]
+    pub awaited_cause: Option<AwaitedCause>,
 }
 
 /// What is to be done with a device.

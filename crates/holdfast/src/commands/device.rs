@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 use holdfast_api::ApiClient;
-use holdfast_api::documents::{Device, DeviceChange, DeviceList, DeviceState, DeviceTier};
+use holdfast_api::documents::{
+    AwaitedCause, Device, DeviceChange, DeviceList, DeviceState, DeviceTier,
+};
 
 use super::client;
 use super::protection::about;
@@ -229,10 +231,7 @@ fn show(output: &Output, list: &DeviceList) -> Result<(), Failure> {
 
 fn text(list: &DeviceList) -> String {
     if let Some(device) = &list.awaited_device {
-        return format!(
-            "the node waits for its device {device}, and its devices are not open meanwhile: `holdfast status --explain` \
-             says why, and what may be done\n"
-        );
+        return awaits(device, list.awaited_cause);
     }
     if list.devices.is_empty() {
         return "the node's devices are not open\n".to_owned();
@@ -243,6 +242,29 @@ fn text(list: &DeviceList) -> String {
             "DEVICE", "PATH", "TIER", "STATE", "JOURNAL", "USED", "SIZE", "EMPTY IN",
         ],
         &rows,
+    )
+}
+
+/// What an earlier version, or a later one, does not say is in the findings.
+fn awaits(device: &str, cause: Option<AwaitedCause>) -> String {
+    let (why, says) = match cause {
+        Some(AwaitedCause::Missing) => (
+            ", which is not there: it starts without it soon, if it can",
+            "what may be done",
+        ),
+        Some(AwaitedCause::Needed) => (
+            ", which is not there, and without which it cannot start",
+            "what may be done",
+        ),
+        Some(AwaitedCause::Failed) => (
+            ", which has failed, and without which it cannot start: it is tried again each minute",
+            "what may be done",
+        ),
+        Some(AwaitedCause::Other) | None => ("", "why, and what may be done"),
+    };
+    format!(
+        "the node waits for its device {device}{why}; its devices are not open meanwhile: `holdfast status --explain` \
+         says {says}\n"
     )
 }
 
@@ -302,22 +324,8 @@ mod tests {
                 device(4, DeviceState::Leaving, 0),
             ],
             awaited_device: None,
+            awaited_cause: None,
         };
-        let awaits = DeviceList {
-            awaited_device: Some("/dev/9".to_owned()),
-            ..DeviceList::default()
-        };
-        let told = text(&awaits);
-        assert!(told.contains("waits for its device /dev/9"), "{told}");
-        // It may have failed, or the node may never start without it.
-        assert!(
-            told.contains("`holdfast status --explain` says why"),
-            "{told}"
-        );
-        assert!(
-            !told.contains("not there") && !told.contains("without"),
-            "{told}"
-        );
         let left = [0, 1, 2, 3, 4].map(|number| draining(&list, number).map(left_to_move));
         let told = "3 MiB left to move: about 3 s".to_owned();
         let gone = "0 B left to move".to_owned();
@@ -329,5 +337,38 @@ mod tests {
         assert!(line(1).ends_with('-') && line(3).ends_with('-'), "{text}");
         assert!(line(3).contains("room"), "{text}");
         assert_eq!(text.lines().count(), 5);
+    }
+
+    #[test]
+    fn why_a_device_is_waited_for_is_told() {
+        let told = |awaited_cause| {
+            text(&DeviceList {
+                awaited_device: Some("/dev/9".to_owned()),
+                awaited_cause,
+                ..DeviceList::default()
+            })
+        };
+        for (cause, why) in [
+            (
+                AwaitedCause::Missing,
+                "is not there: it starts without it soon",
+            ),
+            (
+                AwaitedCause::Needed,
+                "is not there, and without which it cannot",
+            ),
+            (AwaitedCause::Failed, "has failed, and without which"),
+        ] {
+            let told = told(Some(cause));
+            let begins = format!("the node waits for its device /dev/9, which {why}");
+            assert!(told.starts_with(&begins), "{told}");
+            assert!(told.contains("says what may be done"), "{told}");
+        }
+        // It may have failed, or the node may never start without it.
+        for unknown in [None, Some(AwaitedCause::Other)] {
+            let told = told(unknown);
+            assert!(told.contains("says why, and what may be done"), "{told}");
+            assert!(!told.contains("there") && !told.contains("without"));
+        }
     }
 }
