@@ -80,7 +80,7 @@ pub struct Status {
     pub metadata_members: Option<MemberCounts>,
     /// Its volumes, counted.
     pub volumes: VolumeCounts,
-    /// The room on all nodes that answer.
+    /// The room on the nodes that answer, but for those that are being drained, or are drained: nothing new goes there.
     pub pool: Room,
     /// What the volumes would fill if every block of them were written, with all copies.
     pub promised_bytes: u64,
@@ -106,6 +106,9 @@ pub struct NodeCounts {
     /// Those that are in maintenance, whether they answer or not.
     #[serde(default)]
     pub in_maintenance: u32,
+    /// Those that are being drained, or are drained, whether they answer or not: nothing new goes there.
+    #[serde(default)]
+    pub draining: u32,
 }
 
 /// Volumes, counted.

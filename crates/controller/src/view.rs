@@ -76,7 +76,7 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
     }
 }
 
-/// The nodes of the cluster, counted, and the room on those that are up.
+/// The nodes of the cluster, counted, and the room on those that are up, and are not to go.
 fn nodes_up(inventory: &Inventory, reports: &Reports) -> (NodeCounts, Room) {
     let (mut nodes, mut pool) = (NodeCounts::default(), Room::default());
     for node in inventory.nodes.keys() {
@@ -88,7 +88,9 @@ fn nodes_up(inventory: &Inventory, reports: &Reports) -> (NodeCounts, Room) {
         nodes.in_maintenance += u32::from(standing == NodeStanding::Maintenance);
         nodes.up += u32::from(reports.is_open(*node));
         nodes.not_ready += u32::from(reports.is_up(*node) && !reports.is_open(*node));
-        if let Some(room) = reports.room(*node) {
+        let is_to_go = standing == NodeStanding::Draining;
+        nodes.draining += u32::from(is_to_go);
+        if let Some(room) = reports.room(*node).filter(|_| !is_to_go) {
             pool.bytes = pool.bytes.saturating_add(room.bytes);
             pool.used_bytes = pool.used_bytes.saturating_add(room.used_bytes);
         }

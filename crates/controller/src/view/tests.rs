@@ -160,6 +160,7 @@ fn a_healthy_volume_is_told_once_whatever_its_copies() {
         up: 3,
         not_ready: 0,
         in_maintenance: 0,
+        draining: 0,
     };
     assert_eq!(cluster.nodes, counts);
     assert_eq!(cluster.volumes.healthy, 1);
@@ -243,6 +244,40 @@ fn a_lost_node_degrades_and_a_lost_primary_stops() {
         said(&cluster)[0],
         "error: volume demo: 1 of 2 slices are not served"
     );
+}
+
+/// New volumes get nothing there, and what is there goes to the others.
+#[test]
+fn the_room_of_a_node_that_is_to_go_is_not_in_the_pool() {
+    let mut inventory = inventory(vec![slice_record(0, &BOTH), slice_record(1, &BOTH)]);
+    let up = |node| LocalReport {
+        room: Room {
+            bytes: 1 << 30,
+            used_bytes: 1 << 20,
+        },
+        ..local(node, vec![local_slice(0, 5, node == 1, 1)])
+    };
+    let reports = Reports::of([up(1), up(2), up(3)]);
+    let pool = |inventory: &Inventory| {
+        let cluster = status(inventory, &reports);
+        let room = cluster.pool;
+        (
+            cluster.nodes.draining,
+            room.bytes >> 30,
+            room.used_bytes >> 20,
+        )
+    };
+    assert_eq!(pool(&inventory), (0, 3, 3));
+    for node in 1..=3 {
+        let intent = IntentRecord::active(NodeId(node));
+        inventory.intents.insert(NodeId(node), versioned(intent));
+    }
+    // The one holds something still, and the other can be removed.
+    for (node, left) in [(2, (1, 2, 2)), (3, (2, 1, 1))] {
+        let intent = inventory.intents.get_mut(&NodeId(node)).unwrap();
+        intent.record.standing = Wanted::Draining;
+        assert_eq!(pool(&inventory), left);
+    }
 }
 
 #[test]

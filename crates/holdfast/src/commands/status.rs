@@ -155,6 +155,7 @@ fn text(status: &Status) -> String {
     let others = [
         ("not ready", nodes.not_ready),
         ("in maintenance", nodes.in_maintenance),
+        ("draining", nodes.draining),
     ];
     for (what, count) in others.into_iter().filter(|(_, count)| *count > 0) {
         text.push_str(&format!(", {count} {what}"));
@@ -180,10 +181,11 @@ fn text(status: &Status) -> String {
     if !parts.is_empty() {
         text.push_str(&format!(" ({})", parts.join(", ")));
     }
-    let some = if nodes.up < nodes.total {
-        " on the nodes that are up"
-    } else {
-        ""
+    let some = match (nodes.up < nodes.total, nodes.draining > 0) {
+        (true, true) => " on the nodes that are up, and are not to go",
+        (true, false) => " on the nodes that are up",
+        (false, true) => " on the nodes that are not to go",
+        (false, false) => "",
     };
     text.push_str(&format!(
         "\npool     {}{some}: {} used, {} free; all volumes with their copies may fill {}\n",
@@ -205,9 +207,54 @@ fn text(status: &Status) -> String {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_api::documents::{LocalSummary, Room};
+    use holdfast_api::documents::{
+        Health, LocalSummary, NodeCounts, Protection, Room, VolumeCounts,
+    };
 
     use super::*;
+
+    /// Room that new volumes get nothing of is not told as free.
+    #[test]
+    fn whose_room_the_pool_is_is_told() {
+        let pool = |up, draining| {
+            let told = text(&Status {
+                cluster: String::new(),
+                health: Health::Healthy,
+                nodes: NodeCounts {
+                    total: 3,
+                    up,
+                    draining,
+                    ..NodeCounts::default()
+                },
+                metadata_members: None,
+                volumes: VolumeCounts::default(),
+                pool: Room {
+                    bytes: 2 << 30,
+                    used_bytes: 1 << 30,
+                },
+                promised_bytes: 0,
+                protection: Protection::default(),
+                alerts: Vec::new(),
+                revision: 1,
+            });
+            let line = |begins| told.lines().find(|line| line.starts_with(begins));
+            let pool = line("pool").unwrap().split_once(':').unwrap().0;
+            (line("nodes").unwrap().to_owned(), pool.to_owned())
+        };
+        let told =
+            |nodes: &str, pool: &str| (format!("nodes    {nodes}"), format!("pool     {pool}"));
+        assert_eq!(pool(3, 0), told("3 of 3 up", "2 GiB"));
+        let one = told(
+            "3 of 3 up, 1 draining",
+            "2 GiB on the nodes that are not to go",
+        );
+        assert_eq!(pool(3, 1), one);
+        let both = pool(2, 1).1;
+        assert!(
+            both.ends_with("on the nodes that are up, and are not to go"),
+            "{both}"
+        );
+    }
 
     #[test]
     fn what_is_old_is_told_with_its_age() {

@@ -237,6 +237,7 @@ fn a_node_that_waits_for_a_device_is_not_up_and_the_device_is_what_helps() {
         up: 2,
         not_ready: 1,
         in_maintenance: 0,
+        draining: 0,
     };
     assert_eq!(status(&inventory, &reports).nodes, counts);
     let node = nodes(&inventory, &reports).nodes.remove(1);
