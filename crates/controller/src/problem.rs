@@ -44,8 +44,8 @@ pub(crate) fn unread(error: MetadataError) -> Problem {
             "the metadata store does not answer",
         )
         .hint(
-            "nodes go on serving their volumes meanwhile; start what keeps the metadata: of etcd's members, on nodes and \
-             witnesses, more than half have to be up (a demo's store is in `holdfast demo` itself); where the data of so many is \
+            "nodes go on serving their volumes meanwhile; start what keeps the metadata: of etcd's members, which nodes and \
+             witnesses start where `etcd.members` names them, more than half have to be up (a demo's store is in `holdfast demo` itself); where the data of so many is \
              lost for good: \"When the metadata is lost for good\" in docs/deployment.md",
         ),
         other => metadata(other),

@@ -26,6 +26,11 @@ use crate::output::Output;
 /// How long a store of the metadata may take to answer first.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What helps where no etcd answers, whoever starts it.
+const UNANSWERED: &str = "start etcd: where `etcd.members` names them, nodes and witnesses start it, and wait meanwhile; where its \
+                          data is lost, empty: with an empty `etcd` in each directory of a node or witness, or empty \
+                          data directories of an etcd of your own";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum RecoverCommand {
     /// Read a node's devices, while the node does not run, and print its report
@@ -180,6 +185,5 @@ async fn connect(urls: &str, cluster: ClusterId) -> Result<Client, Failure> {
         Status::Disconnected { address, reason } => format!("{address}: {reason}"),
         Status::Connecting | Status::Connected { .. } => "no answer in time".to_owned(),
     };
-    Err(Failure::new(format!("the metadata does not answer: {why}"))
-        .hint("start etcd, or the nodes beside whom it runs: they wait meanwhile; where its data is lost, with an empty directory"))
+    Err(Failure::new(format!("the metadata does not answer: {why}")).hint(UNANSWERED))
 }

@@ -278,8 +278,8 @@ fn lost(away: &[&Member<'_>], view: &View<'_>) -> Finding {
         waits_for: vec![wait(format!("{who} to answer"))],
         remedies: vec![
             remedy(format!(
-                "start the machine of {who}, or what runs etcd there (a node that `etcd.members` names, or a witness); \
-                 `etcd/etcd.log` in its directory tells what is wrong"
+                "start the machine of {who}, or what runs etcd there; etcd's log tells what is wrong: `etcd/etcd.log` in the \
+                 directory of the node or witness, where `etcd.members` names it"
             )),
             remedy(gone),
         ],

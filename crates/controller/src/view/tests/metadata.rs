@@ -94,6 +94,10 @@ fn a_dead_member_is_told_with_what_one_more_would_cost() {
         panic!("two remedies: {finding:?}");
     };
     assert!(start.what.starts_with("start the machine of n3 at n3:1"));
+    // What runs an operator's own etcd has another log.
+    let log = "etcd's log tells what is wrong: `etcd/etcd.log` in the directory of the node or witness, where `etcd.members` \
+               names it";
+    assert!(start.what.ends_with(log), "{}", start.what);
     assert!(replace.what.contains("A member whose data is lost"));
 }
 
