@@ -135,9 +135,17 @@ fn down(reports: &Reports, node: NodeId, name: &str) -> Finding {
     };
     Finding {
         waits_for: vec![wait(format!("{name} to come back"))],
-        remedies: vec![start(name)],
+        remedies: vec![start(name), replace(name)],
         ..finding(FindingKind::NodeDown, what)
     }
+}
+
+fn replace(name: &str) -> Remedy {
+    remedy(format!(
+        "if the machine of {name} is gone for good: have a new one take its place (an empty file `take-over` in its \
+         `directory`: \"A machine that is replaced\" in docs/deployment.md), or do without (\"A machine that goes for \
+         good\")"
+    ))
 }
 
 /// A node that answers, and on which nothing is relied.

@@ -206,6 +206,23 @@ fn nothing_is_rebuilt_for_a_node_in_maintenance() {
     assert_eq!(kinds, [FindingKind::Maintenance, FindingKind::NodeDown]);
 }
 
+/// It may never be started again.
+#[test]
+fn a_node_that_is_down_may_be_one_whose_machine_is_gone() {
+    let inventory = two_of(AWAY);
+    let explanation = explain(&inventory, &Reports::of([serves(1, &[0, 1]), idle(3)]));
+    let [down] = &explanation.nodes[0].findings[..] else {
+        panic!("one finding: {explanation:?}");
+    };
+    let [start, replace] = &down.remedies[..] else {
+        panic!("two remedies: {down:?}");
+    };
+    assert_eq!(start.what, "start n2");
+    for chapter in ["A machine that is replaced", "A machine that goes for good"] {
+        assert!(replace.what.contains(chapter), "{}", replace.what);
+    }
+}
+
 /// Both slices are brought to node 2 by node 1; one of them waits for its turn, and counts.
 #[test]
 fn the_time_left_is_that_of_the_slowest_node() {
