@@ -75,14 +75,9 @@ pub enum ClientError {
     /// The interface says so.
     #[error(transparent)]
     Problem(#[from] Problem),
-    /// Nobody answers, at any of the URLs; the last one tried.
-    #[error("cannot reach the API at {url}: {reason}")]
-    Unreachable {
-        /// Where.
-        url: ApiUrl,
-        /// Why not.
-        reason: Failure,
-    },
+    /// Nobody answers, at any of the URLs that were tried: why not, at each.
+    #[error("cannot reach the API at {}", each(.0))]
+    Unreachable(Vec<(ApiUrl, Failure)>),
     /// The request was sent, and no answer came: it may have been done, or not.
     #[error("no answer from the API at {url}: {reason}; what was asked for may have been done")]
     Unknown {
@@ -91,6 +86,12 @@ pub enum ClientError {
         /// Why not.
         reason: Failure,
     },
+}
+
+fn each(unreached: &[(ApiUrl, Failure)]) -> String {
+    let each = unreached.iter();
+    let each = each.map(|(url, reason)| format!("{url}: {reason}"));
+    each.collect::<Vec<_>>().join("; nor at ")
 }
 
 /// Why one URL gave no answer.
@@ -359,7 +360,7 @@ impl ApiClient {
     }
 
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        let mut last = None;
+        let (mut said, mut unreached) = (None, Vec::new());
         for (place, url) in self.urls.iter().enumerate() {
             let patience = if place + 1 < self.urls.len() {
                 READ_TIME_MAX_OF_MANY
@@ -373,21 +374,17 @@ impl ApiClient {
                     Err(ClientError::Problem(problem))
                         if matches!(problem.kind, ProblemKind::Unavailable | ProblemKind::Busy) =>
                     {
-                        last = Some(ClientError::Problem(problem));
+                        said = Some(ClientError::Problem(problem));
                     }
                     decoded => return decoded,
                 },
-                // What somebody has said tells more.
-                Err(_) if matches!(last, Some(ClientError::Problem(_))) => {}
                 Err(Attempt::NotSent(reason) | Attempt::Sent(reason)) => {
-                    last = Some(ClientError::Unreachable {
-                        url: url.clone(),
-                        reason,
-                    });
+                    unreached.push((url.clone(), reason));
                 }
             }
         }
-        Err(last.expect("there is a URL"))
+        // What somebody has said tells more.
+        Err(said.unwrap_or(ClientError::Unreachable(unreached)))
     }
 
     /// Sends once, wherever it first can.
@@ -402,18 +399,13 @@ impl ApiClient {
                 .expect("documents are valid JSON")
                 .into()
         });
-        let mut last = None;
+        let mut unreached = Vec::new();
         for url in &self.urls {
             let patience = self.answer_time_max;
             let asked = self.attempt(url, &method, path, body.clone(), patience);
             match asked.await {
                 Ok(answer) => return problem_of(&answer).map_or(Ok((url.clone(), answer)), Err),
-                Err(Attempt::NotSent(reason)) => {
-                    last = Some(ClientError::Unreachable {
-                        url: url.clone(),
-                        reason,
-                    });
-                }
+                Err(Attempt::NotSent(reason)) => unreached.push((url.clone(), reason)),
                 Err(Attempt::Sent(reason)) => {
                     return Err(ClientError::Unknown {
                         url: url.clone(),
@@ -422,7 +414,7 @@ impl ApiClient {
                 }
             }
         }
-        Err(last.expect("there is a URL"))
+        Err(ClientError::Unreachable(unreached))
     }
 
     async fn attempt(
@@ -530,9 +522,9 @@ fn decode<T: DeserializeOwned>(url: &ApiUrl, answer: &Answer) -> Result<T, Clien
     if let Some(problem) = problem_of(answer) {
         return Err(problem);
     }
-    let stranger = || ClientError::Unreachable {
-        url: url.clone(),
-        reason: Failure::Stranger(answer.status),
+    let stranger = || {
+        let reason = Failure::Stranger(answer.status);
+        ClientError::Unreachable(vec![(url.clone(), reason)])
     };
     if !answer.status.is_success() {
         return Err(stranger());

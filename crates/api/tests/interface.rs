@@ -372,14 +372,25 @@ async fn urls_are_tried_in_turn() {
     assert!(matches!(error, ClientError::Problem(_)), "{error}");
     let client = ApiClient::new(vec![none.clone()], None);
     match client.nodes().await {
-        Err(ClientError::Unreachable {
-            url,
-            reason: Failure::Io(error),
-        }) => {
-            assert_eq!(url, none);
-            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
-        }
+        Err(ClientError::Unreachable(tried)) => match &tried[..] {
+            [(url, Failure::Io(error))] => {
+                assert_eq!(*url, none);
+                assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+            }
+            other => panic!("nobody is there, not {other:?}"),
+        },
         other => panic!("nobody is there, not {other:?}"),
+    }
+    // Each that was tried is named, for a question and for a change.
+    let other = nobody().await;
+    let client = ApiClient::new(vec![none.clone(), other.clone()], None);
+    let question = client.nodes().await.map(drop);
+    let change = client.delete_volume("demo", VolumeDelete::default()).await;
+    for error in [question.unwrap_err(), change.unwrap_err()] {
+        let told = error.to_string();
+        let begins = format!("cannot reach the API at {none}: Connection refused");
+        assert!(told.starts_with(&begins), "{told}");
+        assert!(told.contains(&format!("; nor at {other}: ")), "{told}");
     }
 }
 

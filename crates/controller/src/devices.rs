@@ -139,7 +139,7 @@ fn is_obeying(name: &str, report: &LocalReport, record: &NodeRecord) -> Result<(
 fn passed_on(name: &str, error: ClientError) -> Problem {
     match error {
         ClientError::Problem(problem) => problem,
-        error @ (ClientError::Unreachable { .. } | ClientError::Unknown { .. }) => {
+        error @ (ClientError::Unreachable(_) | ClientError::Unknown { .. }) => {
             let detail = format!("{name} does not answer: {error}");
             Problem::new(ProblemKind::Unavailable, detail)
                 .hint("a node answers for its own devices: start it, or look at the network")

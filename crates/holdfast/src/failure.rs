@@ -105,7 +105,7 @@ impl From<ClientError> for Failure {
             ClientError::Problem(problem) => {
                 return problem.clone().into();
             }
-            ClientError::Unreachable { .. } => {
+            ClientError::Unreachable(_) => {
                 "is the cluster running? `holdfast demo` starts one here; --api, or HOLDFAST_API, \
                  names another"
             }
