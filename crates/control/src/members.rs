@@ -18,7 +18,7 @@ use core::fmt;
 use holdfast_model::metadata::{Compare, Transaction};
 use holdfast_model::record::{IntentRecord, NodeStanding, SliceRecord};
 use holdfast_model::{NodeId, SliceId};
-use holdfast_stdx::Duration;
+use holdfast_stdx::{Count, Duration};
 
 use crate::Inventory;
 use crate::placement::is_tight;
@@ -274,7 +274,9 @@ impl fmt::Display for Refusal {
             ),
             Self::Holds { slices, volumes } => write!(
                 formatter,
-                "the node holds, or is to hold, {slices} replicas, of volumes {}",
+                "the node holds, or is to hold, {}, of {} {}",
+                Count::of(*slices, "replica"),
+                Count::of(volumes.len(), "volume").choose("volume", "volumes"),
                 Names(volumes)
             ),
             Self::Site => write!(

@@ -35,6 +35,7 @@ use holdfast_model::record::{
     NodeRecord, ScrubRecord, ScrubbedRecord, SliceRecord, VolumeRecord, WishRecord,
 };
 use holdfast_model::{Epoch, Incarnation, NodeId, Policy, SliceId, VolumeId};
+use holdfast_stdx::Count;
 
 use crate::members::{self, admit_all};
 use crate::writing::{absent, as_found, put, still_at, still_is};
@@ -79,7 +80,7 @@ pub enum PlanError {
         bytes: u64,
     },
     /// The policy needs more nodes than the cluster has.
-    #[error("policy {policy} needs {} nodes, and the cluster has {nodes}", policy.copies())]
+    #[error("policy {policy} needs {}, and the cluster has {nodes}", Count::of(policy.copies(), "node"))]
     TooFewNodes {
         /// The policy.
         policy: Policy,
@@ -88,8 +89,8 @@ pub enum PlanError {
     },
     /// The policy needs more nodes than are up.
     #[error(
-        "policy {policy} needs {} nodes, and {available} of the cluster's {nodes} are up",
-        policy.copies()
+        "policy {policy} needs {}, and {available} of the cluster's {nodes} are up",
+        Count::of(policy.copies(), "node")
     )]
     TooFewUp {
         /// The policy.

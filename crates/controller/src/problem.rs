@@ -5,6 +5,7 @@ use holdfast_api::{Problem, ProblemKind};
 use holdfast_control::{NameError, PlanError, VolumeName, VolumeSizeError};
 use holdfast_model::ByteSize;
 use holdfast_model::metadata::MetadataError;
+use holdfast_stdx::Count;
 
 pub(crate) fn metadata(error: MetadataError) -> Problem {
     match error {
@@ -195,11 +196,7 @@ pub(crate) fn conflict(name: &VolumeName) -> Problem {
 }
 
 pub(crate) fn in_use(name: &VolumeName, sessions: u32) -> Problem {
-    let them = if sessions == 1 {
-        "1 session".to_owned()
-    } else {
-        format!("{sessions} sessions")
-    };
+    let them = Count::of(sessions, "session");
     Problem::new(
         ProblemKind::VolumeInUse,
         format!("volume {name} is in use: initiators have {them} with its target"),

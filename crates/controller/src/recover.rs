@@ -8,6 +8,7 @@ use holdfast_api::{Problem, ProblemKind};
 use holdfast_control::{METADATA_PREFIX, Recovery};
 use holdfast_model::metadata::{KeyValue, Operation, OperationResult, Selector, Transaction};
 use holdfast_model::record::{Record, SliceRecord};
+use holdfast_stdx::Count;
 
 use crate::{Controller, problem};
 
@@ -29,10 +30,10 @@ impl Controller {
         };
         refuse_older(recovery, found)?;
         if !found.is_empty() && !replace {
-            let count = found.len();
+            let keys = Count::of(found.len(), "key");
             return Err(Problem::new(
                 ProblemKind::Conflict,
-                format!("the metadata is not empty: it holds {count} keys of this cluster"),
+                format!("the metadata is not empty: it holds {keys} of this cluster"),
             )
             .hint(
                 "is it the right one, and is all of it to be given up? Then repeat this with --replace",

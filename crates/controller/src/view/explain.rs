@@ -14,6 +14,7 @@ use holdfast_api::documents::{
 use holdfast_control::{Inventory, Part};
 use holdfast_model::NodeId;
 use holdfast_model::record::{NodeStanding, VolumeRecord};
+use holdfast_stdx::Count;
 
 use super::assessed::{self, Assessed};
 use super::causes::{Cause, Group, Holder, Past};
@@ -62,10 +63,11 @@ pub(super) fn explained(
 pub(crate) fn unreached(report: &LocalReport, problem: &Problem) -> Explanation {
     let serving = report.slices.iter().filter(|slice| slice.serving).count();
     let what = format!(
-        "{}: it is not known how the other nodes are; this node holds {} replicas and serves {serving} slices, which goes \
-         on as long as their other copies are there",
+        "{}: it is not known how the other nodes are; this node holds {} and serves {}, which goes on as long as their other \
+         copies are there",
         problem.detail,
-        report.slices.len()
+        Count::of(report.slices.len(), "replica"),
+        Count::of(serving, "slice")
     );
     let finding = Finding {
         waits_for: vec![wait("the metadata of the cluster")],
@@ -220,11 +222,14 @@ fn what(inventory: &Inventory, volume: &VolumeRecord, cause: &Cause, group: &Gro
             "no write is done: without {} fewer copies would be left than {policy} writes to",
             names(inventory, lost)
         ),
-        Cause::BadBlocks { on, .. } => format!(
-            "{} blocks are known to be bad on {}",
-            group.bad_blocks,
-            names(inventory, on)
-        ),
+        Cause::BadBlocks { on, .. } => {
+            let blocks = Count::of(group.bad_blocks, "block");
+            format!(
+                "{blocks} {} known to be bad on {}",
+                blocks.choose("is", "are"),
+                names(inventory, on)
+            )
+        }
         Cause::Silent { node, absence } => format!(
             "{} {}, and its copy counts as good still",
             name(inventory, *node),

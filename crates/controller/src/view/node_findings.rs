@@ -6,6 +6,7 @@ use holdfast_api::documents::{
 use holdfast_control::Inventory;
 use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
+use holdfast_stdx::Count;
 
 use super::alerts::weight;
 use super::explain::{metadata_remedies, metadata_words, remedy, start, wait};
@@ -96,8 +97,9 @@ fn maintenance(name: &str) -> Finding {
 }
 
 fn draining(inventory: &Inventory, reports: &Reports, node: NodeId, name: &str) -> Finding {
-    let left = inventory.held_by(node).len();
-    if left == 0 {
+    let held = inventory.held_by(node).len();
+    let left = Count::of(held, "replica");
+    if held == 0 {
         let remove = command(
             format!("take {name} out of the cluster"),
             format!("holdfast node remove {name}"),
@@ -114,7 +116,7 @@ fn draining(inventory: &Inventory, reports: &Reports, node: NodeId, name: &str) 
         "let what is there stay after all".to_owned(),
         format!("holdfast node drain {name} --cancel"),
     );
-    let mut waits_for = vec![wait(format!("{left} replicas to move away"))];
+    let mut waits_for = vec![wait(format!("{left} to move away"))];
     let (obstacles, mut remedies) = drain::obstacles(inventory, reports, node);
     waits_for.extend(obstacles);
     remedies.push(cancel);
@@ -123,7 +125,10 @@ fn draining(inventory: &Inventory, reports: &Reports, node: NodeId, name: &str) 
         remedies,
         ..finding(
             FindingKind::Draining,
-            format!("it is being drained: {left} replicas are there still"),
+            format!(
+                "it is being drained: {left} {} there still",
+                left.choose("is", "are")
+            ),
         )
     }
 }

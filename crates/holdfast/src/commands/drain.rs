@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use holdfast_api::documents::{Node, NodeStanding};
 use holdfast_api::{ApiClient, ClientError, ProblemKind};
+use holdfast_stdx::Count;
 use tokio::time::{Instant, sleep};
 
 use super::node::to_move;
@@ -77,9 +78,10 @@ fn goes_on(node: &Node) -> Result<bool, Failure> {
         // A machine of its number and name has registered anew.
         NodeStanding::Removed | NodeStanding::Waiting => Err(removed(name)),
         NodeStanding::Active | NodeStanding::Maintenance => {
+            let replicas = Count::of(node.replicas, "replica");
             let what = format!(
-                "the drain of {name} was called off: {} replicas are there",
-                node.replicas
+                "the drain of {name} was called off: {replicas} {} there",
+                replicas.choose("is", "are")
             );
             let again = format!("`holdfast node drain {name}` goes on with it");
             Err(Failure::new(what).hint(again))
@@ -102,7 +104,7 @@ fn unheard(name: &str, error: &ClientError) -> Failure {
 
 /// What is left, as people are told meanwhile.
 fn left(node: &Node) -> String {
-    let left = to_move(node).unwrap_or_else(|| format!("{} replicas", node.replicas));
+    let left = to_move(node).unwrap_or_else(|| Count::of(node.replicas, "replica").to_string());
     let hint = match node.to_move.seconds_left {
         Some(_) => "",
         None => "; `holdfast status --explain` tells what it waits for",
@@ -159,10 +161,13 @@ mod tests {
             let (ended, looks) = ends(vec![Ok(node(standing, 0))]).await;
             let failure = ended.unwrap_err();
             assert!(
-                failure.contains("was called off") && looks == 1,
+                failure.contains("was called off: 0 replicas are there") && looks == 1,
                 "{failure}"
             );
         }
+        let failure = goes_on(&node(NodeStanding::Active, 1)).unwrap_err();
+        let told = failure.to_string();
+        assert!(told.contains("off: 1 replica is there"), "{told}");
         let other = Node {
             node: 9,
             ..drained()

@@ -9,6 +9,7 @@ use holdfast_controller::Controller;
 use holdfast_node::ApiParts;
 use holdfast_node::config::NodeConfig;
 use holdfast_node::config::witness::WitnessConfig;
+use holdfast_stdx::Count;
 
 use super::{client, drain, found, protection};
 use crate::cli::{Global, NodeSubcommand, Switch};
@@ -127,10 +128,10 @@ fn changed(node: &Node) -> String {
 /// What has to go from a node, if anything has.
 pub(crate) fn to_move(node: &Node) -> Option<String> {
     let left = node.to_move;
-    let slices = if left.slices == 1 { "slice" } else { "slices" };
+    let slices = Count::of(left.slices, "slice");
     let time = left.seconds_left.map(protection::about);
     let time = time.map(|time| format!(", {time}")).unwrap_or_default();
-    (left.slices > 0).then(|| format!("{} {slices} ({}){time}", left.slices, bytes(left.bytes)))
+    (left.slices > 0).then(|| format!("{slices} ({}){time}", bytes(left.bytes)))
 }
 
 /// What has to be copied from or to a node, if anything has.

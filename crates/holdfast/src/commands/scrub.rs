@@ -5,6 +5,7 @@ use std::time::Duration;
 use holdfast_api::ApiClient;
 use holdfast_api::documents::{Scrub, ScrubFindings, Volume};
 use holdfast_control::VolumeName;
+use holdfast_stdx::Count;
 
 use super::protection::about;
 use super::stalls::utc;
@@ -50,7 +51,11 @@ fn show(output: &Output, volume: &Volume) -> Result<(), Failure> {
 }
 
 fn not_mended(blocks: u64) -> Failure {
-    Failure::new(format!("{blocks} blocks could not be mended")).hint(
+    Failure::new(format!(
+        "{} could not be mended",
+        Count::of(blocks, "block")
+    ))
+    .hint(
         "start nodes that are down and may have them; `holdfast status --explain` tells where they \
          are, and reading one of them is a MEDIUM ERROR with its address",
     )
@@ -97,7 +102,7 @@ fn found(findings: &ScrubFindings) -> String {
     let mut text = format!("{} read", bytes(bytes_read));
     let mut add = |blocks: u64, what: &str| {
         if blocks > 0 {
-            text.push_str(&format!(", {blocks} blocks {what}"));
+            text.push_str(&format!(", {} {what}", Count::of(blocks, "block")));
         }
     };
     add(bad_blocks, "bad");
@@ -151,7 +156,7 @@ mod tests {
             "scrub     under way since 1970-01-02 00:00:00.000 UTC: 1 of 3 slices done, 8 KiB read, \
              nothing wrong\n          40 KiB to read at 4 KiB/s, about 10 s\n\
              scrubbed  until 1970-01-01 00:01:10.000 UTC, in 60 s: 4 KiB read, 5 blocks bad, 2 blocks \
-             differing, 1 blocks of which in doubt, 3 blocks NOT MENDED, 4 blocks not compared\n"
+             differing, 1 block of which in doubt, 3 blocks NOT MENDED, 4 blocks not compared\n"
         );
     }
 }

@@ -9,6 +9,7 @@ use holdfast_api::documents::{
     VolumeDelete, VolumeGrow, VolumeList, VolumeSummary,
 };
 use holdfast_api::{ApiClient, ClientError};
+use holdfast_stdx::Count;
 use serde::Serialize;
 
 use super::{client, node, protection, scrub};
@@ -208,16 +209,12 @@ fn left(work: &SyncWork) -> String {
     if work.replicas == 0 {
         return String::new();
     }
-    let replicas = if work.replicas == 1 {
-        "replica"
-    } else {
-        "replicas"
-    };
+    let replicas = Count::of(work.replicas, "replica");
     let time = work.seconds_left.map(protection::about);
     let time = time.map(|time| format!(", {time}")).unwrap_or_default();
     format!(
-        "; {} {replicas} lack {}{time}",
-        work.replicas,
+        "; {replicas} {} {}{time}",
+        replicas.choose("lacks", "lack"),
         protection::amount(work)
     )
 }

@@ -11,6 +11,7 @@ use holdfast_api::documents::{NodeState, VolumeCreate};
 use holdfast_controller::Controller;
 use holdfast_model::record::VolumeRecord;
 use holdfast_model::{ByteSize, NodeId};
+use holdfast_stdx::Count;
 use rustix::process::Signal;
 use tokio::time::{Instant, interval, sleep};
 
@@ -145,8 +146,8 @@ impl Demo {
         }
         let directory = layout.directory().display();
         self.output.talk(&format!(
-            "starting {} nodes in {directory}",
-            self.nodes.len()
+            "starting {} in {directory}",
+            Count::of(self.nodes.len(), "node")
         ));
         Ok(())
     }
