@@ -87,6 +87,7 @@ async fn nodes_are_asked_and_the_list_of_them_has_an_age() {
     assert_eq!(names, ["n1", "n2", "n3"]);
     let says = LocalSummary {
         open: true,
+        metadata_believed: Some(true),
         replicas: 2,
         primaries: 2,
         ..LocalSummary::default()

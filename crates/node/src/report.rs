@@ -127,6 +127,7 @@ impl Reporter {
     pub(crate) fn report(&mut self, status: &NodeStatus, names: &[PathBuf]) -> LocalReport {
         self.made += 1;
         self.note(Instant::now(), status);
+        let metadata = metadata(status, self.is_away(Instant::now()));
         LocalReport {
             node: self.node,
             name: self.name.clone(),
@@ -145,7 +146,8 @@ impl Reporter {
             slices: status.replicas.iter().map(|it| self.slice(it)).collect(),
             stalled: stalled(status),
             background_rate: status.background_rate,
-            metadata: metadata(status, self.is_away(Instant::now())),
+            metadata,
+            metadata_believed: metadata.is_believed(),
             astray: status.astray.map(|why| self.astray(why)),
             rejected: status.rejection.as_ref().map(rejected),
             metadata_full: self.metadata.as_ref().is_some_and(is_full),
@@ -438,7 +440,9 @@ mod tests {
         assert_eq!(at(3500, &away(), &astray), LocalMetadata::Behind);
         assert_eq!(at(4000, &connected(), &follows), LocalMetadata::Followed);
         assert_eq!(at(4500, &away(), &follows), LocalMetadata::Followed);
-        let told = reporter.report(&astray, &[]).astray.unwrap();
+        let told = reporter.report(&astray, &[]);
+        assert_eq!(told.metadata_believed, Some(false));
+        let told = told.astray.unwrap();
         assert_eq!(told.why, "it has no record of the cluster");
         assert!(told.remedies[0].ends_with("in the configuration of n1 are right"));
     }

@@ -80,9 +80,12 @@ pub struct LocalReport {
     /// Bytes a second that its background work is held to; nothing while it is held to nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_rate: Option<u64>,
-    /// Whether it follows the metadata.
+    /// Whether it follows the metadata: followed, unreached, or behind, which is of any that it does not believe.
     #[serde(default)]
     pub metadata: LocalMetadata,
+    /// Whether it believes the metadata; null where it does not reach it, and of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata_believed: Option<bool>,
     /// Why it believes nothing of the metadata, if that answers, and it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub astray: Option<Astray>,

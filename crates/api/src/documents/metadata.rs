@@ -89,8 +89,11 @@ pub struct LocalNode {
 pub struct LocalSummary {
     /// Whether its devices are open, and none has failed.
     pub open: bool,
-    /// Whether it follows the metadata.
+    /// Whether it follows the metadata: followed, unreached, or behind, which is of any that it does not believe.
     pub metadata: LocalMetadata,
+    /// Whether it believes the metadata; null where it does not reach it.
+    #[serde(default)]
+    pub metadata_believed: Option<bool>,
     /// Replicas of slices that it holds.
     pub replicas: u32,
     /// Slices that it leads, and of which it takes reads and writes.
@@ -113,6 +116,8 @@ impl From<&LocalReport> for LocalSummary {
         Self {
             open: report.open,
             metadata: report.metadata,
+            // Earlier versions do not say it by itself.
+            metadata_believed: report.metadata.is_believed(),
             replicas: count(report.slices.len()),
             primaries: count(report.slices.iter().filter(|slice| slice.serving).count()),
             sessions: sessions.fold(0, u32::saturating_add),

@@ -227,8 +227,21 @@ pub enum LocalMetadata {
     Followed,
     /// It does not reach it, or has not been registered in it yet.
     Unreached,
-    /// It answers, and has gone back, is another cluster's, or is otherwise not as it must be: nothing is believed of it.
+    /// It answers, and is not believed: it has gone back, is another cluster's, or is otherwise not as it must be. The word
+    /// is of a version that knew the first of these only, and stays because nodes of it read it.
     Behind,
+}
+
+impl LocalMetadata {
+    /// Whether it is believed; nothing where it is not reached.
+    #[must_use]
+    pub const fn is_believed(self) -> Option<bool> {
+        match self {
+            Self::Followed => Some(true),
+            Self::Unreached => None,
+            Self::Behind => Some(false),
+        }
+    }
 }
 
 /// A replica that is not in sync, as its primary knows it.

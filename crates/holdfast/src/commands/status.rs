@@ -267,6 +267,7 @@ mod tests {
         let first = LocalSummary {
             open: true,
             metadata: LocalMetadata::Unreached,
+            metadata_believed: None,
             replicas: 3,
             primaries: 2,
             sessions: 4,
