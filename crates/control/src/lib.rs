@@ -34,7 +34,7 @@ pub use inventory::{Inventory, InventoryError, Versioned};
 pub use members::{Order, Part, Refusal, SITE_LENGTH_MAX, Seen, Sight, admit_all, order};
 pub use placement::{Placement, TooFewNodes, on_more_sites};
 pub use plan::{
-    Plan, PlanError, SLICES_MAX, VOLUMES_MAX, clean_up, clear, create, delete, grow, unfinished,
+    Plan, PlanError, SLICES_MAX, VOLUMES_MAX, clean_up, clear, create, delete, grow, without_record,
 };
 pub use recover::{
     Decisions, Doubt, Fate, METADATA_PREFIX, PlannedSlice, RecoverError, Recovery, recover,

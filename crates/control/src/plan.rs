@@ -212,7 +212,7 @@ pub fn clear(inventory: &Inventory, name: &VolumeName) -> Option<Transaction> {
     let (unchanged, said) = Deletions::new(inventory).insert(record.volume);
     let compare = vec![
         still_at(key.clone(), *revision),
-        still_unfinished(record),
+        still_without_record(record),
         absent(MakingRecord::key(record.volume)),
         unchanged,
     ];
@@ -261,18 +261,17 @@ pub fn delete(inventory: &Inventory, name: &VolumeName) -> Result<Plan, PlanErro
     })
 }
 
-/// The volumes that are being made, or of which something was left when that was cut short, and how many slices each
-/// has.
+/// The volumes of which there is a name, or slices, and no record, and how many slices each has. They are being made, or
+/// that was cut short; or something is left of one that was deleted, or is damaged. Not each of them is on record as being
+/// made: earlier versions do not put that there.
 #[must_use]
-pub fn unfinished(inventory: &Inventory) -> BTreeMap<VolumeId, usize> {
-    let is_unfinished = |volume: &VolumeId| !inventory.volumes.contains_key(volume);
+pub fn without_record(inventory: &Inventory) -> BTreeMap<VolumeId, usize> {
+    let has_none = |volume: &VolumeId| !inventory.volumes.contains_key(volume);
     let named = inventory.names.values().map(|name| name.record.volume);
-    let mut found: BTreeMap<VolumeId, usize> = named
-        .filter(is_unfinished)
-        .map(|volume| (volume, 0))
-        .collect();
+    let mut found: BTreeMap<VolumeId, usize> =
+        named.filter(has_none).map(|volume| (volume, 0)).collect();
     let slices = inventory.slices.keys().map(|slice| slice.volume);
-    for volume in slices.filter(is_unfinished) {
+    for volume in slices.filter(has_none) {
         *found.entry(volume).or_default() += 1;
     }
     found
@@ -292,16 +291,16 @@ pub fn clean_up(inventory: &Inventory, abandoned: impl Fn(VolumeId) -> bool) -> 
         failure: Vec::new(),
     });
     let mut deleted = Deletions::new(inventory);
-    let unfinished = inventory.names.iter().filter(|(_, name)| {
+    let cut_short = inventory.names.iter().filter(|(_, name)| {
         let volume = name.record.volume;
-        is_unfinished(inventory, volume) && abandoned(volume)
+        is_being_made(inventory, volume) && abandoned(volume)
     });
-    let unfinished = unfinished.map(|(name, Versioned { record, revision })| {
+    let cut_short = cut_short.map(|(name, Versioned { record, revision })| {
         let (unchanged, said) = deleted.insert(record.volume);
         Transaction {
             compare: vec![
                 still_at(NameRecord::key(name), *revision),
-                still_unfinished(record),
+                still_without_record(record),
                 unchanged,
             ],
             success: vec![
@@ -313,11 +312,12 @@ pub fn clean_up(inventory: &Inventory, abandoned: impl Fn(VolumeId) -> bool) -> 
             failure: Vec::new(),
         }
     });
-    left.chain(unfinished).collect()
+    left.chain(cut_short).collect()
 }
 
-/// A volume whose making is under way, or was cut short.
-fn is_unfinished(inventory: &Inventory, volume: VolumeId) -> bool {
+/// A volume without a record whose making is on record: under way, or cut short. Of the others without a record it is not
+/// known what they are, so nothing is cleared away by itself.
+fn is_being_made(inventory: &Inventory, volume: VolumeId) -> bool {
     inventory.makings.contains(&volume) && !inventory.volumes.contains_key(&volume)
 }
 
@@ -419,7 +419,7 @@ fn take_name(inventory: &Inventory, cluster_at: Revision, volume: &VolumeRecord)
     if let Some(former) = former.map(|name| &name.record) {
         let (unchanged, said) = Deletions::new(inventory).insert(former.volume);
         success.extend([said, made(former.volume), delete_slices(former.volume)]);
-        compare.extend([still_unfinished(former), unchanged]);
+        compare.extend([still_without_record(former), unchanged]);
     }
     compare.extend(members.compare);
     Transaction {
@@ -547,7 +547,7 @@ fn too_few(refused: TooFewNodes, inventory: &Inventory, volume: &VolumeRecord) -
 
 /// The name's volume has no record still. The name's own record says nothing of that: it does not
 /// change when the volume is finished.
-fn still_unfinished(name: &NameRecord) -> Compare {
+fn still_without_record(name: &NameRecord) -> Compare {
     absent(VolumeRecord::key(name.volume))
 }
 

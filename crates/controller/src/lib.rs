@@ -291,7 +291,7 @@ impl Controller {
         let mut last = None;
         let mut since = Instant::now();
         loop {
-            let seen = unfinished(&self.inventory().await?.seen, name);
+            let seen = making_of(&self.inventory().await?.seen, name);
             if seen.is_none() {
                 return Ok(());
             }
@@ -366,18 +366,12 @@ fn volume_in((inventory, reports): &Seen, name: &VolumeName) -> Result<Volume, P
     Ok(view::volume(inventory, reports, &record.record))
 }
 
-/// How far the making of a volume of that name is, if one is under way or was cut short.
-fn unfinished(inventory: &Inventory, name: &VolumeName) -> Option<(Revision, usize)> {
+/// How far the making of a volume of that name is, if one is under way or was cut short. That of an earlier version, which
+/// does not put it on record, is waited for as well.
+fn making_of(inventory: &Inventory, name: &VolumeName) -> Option<(Revision, usize)> {
     let found = inventory.names.get(name.as_str())?;
-    let id = found.record.volume;
-    if inventory.volumes.contains_key(&id) {
-        return None;
-    }
-    let slices = inventory
-        .slices
-        .keys()
-        .filter(|slice| slice.volume == id)
-        .count();
+    let mut without_record = holdfast_control::without_record(inventory);
+    let slices = without_record.remove(&found.record.volume)?;
     Some((found.revision, slices))
 }
 

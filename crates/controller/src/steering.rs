@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use holdfast_api::documents::{LocalSilence, ReplicaCondition};
 use holdfast_control::{
-    Inventory, Seen, Sight, admit_all, clean_up, note_given_up, scrub_rounds, steer, unfinished,
+    Inventory, Seen, Sight, admit_all, clean_up, note_given_up, scrub_rounds, steer, without_record,
 };
 use holdfast_model::metadata::{
     Compare, LeaseId, MetadataAnswer, MetadataError, MetadataRequest, Operation, OperationResult,
@@ -55,7 +55,7 @@ struct Memory {
     given_up: BTreeSet<(SliceId, NodeId)>,
     places: Option<Places>,
     /// Volumes that are being made, if somebody still does; how many slices they had, and since when.
-    unfinished: BTreeMap<VolumeId, (usize, Instant)>,
+    without_record: BTreeMap<VolumeId, (usize, Instant)>,
     /// Since when the node of this process has not followed the metadata, if it does not.
     unsure: Option<Instant>,
 }
@@ -127,15 +127,15 @@ impl Memory {
     /// What was left of volumes whose making was cut short, to be cleared away. Nobody sees them, and they are held all the
     /// same.
     fn clear_abandoned(&mut self, now: Instant, inventory: &Inventory) -> Vec<Transaction> {
-        let found = unfinished(inventory).into_iter();
+        let found = without_record(inventory).into_iter();
         let found = found.map(|(volume, slices)| {
-            let known = self.unfinished.get(&volume);
+            let known = self.without_record.get(&volume);
             let known = known.copied().filter(|(before, _)| *before == slices);
             (volume, known.unwrap_or((slices, now)))
         });
-        self.unfinished = found.collect();
+        self.without_record = found.collect();
         clean_up(inventory, |volume| {
-            let known = self.unfinished.get(&volume);
+            let known = self.without_record.get(&volume);
             known.is_some_and(|(_, since)| now.duration_since(*since) >= CLEARED_AFTER)
         })
     }
