@@ -21,7 +21,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct DeviceLabel {
@@ -32,6 +32,11 @@ struct DeviceLabel {
 struct DeviceStateLabel {
     device: u16,
     state: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ConditionLabel {
+    condition: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -82,6 +87,8 @@ pub struct Metrics {
     initiator_stalled: Family<Initiator, Seconds>,
     stalls_lost: Total,
     volumes_stalled: Level,
+    volumes_unserved: Level,
+    replicas_waiting: Family<ConditionLabel, Level>,
     open: Level,
     pool: Level,
     pool_used: Level,
@@ -134,6 +141,8 @@ impl Metrics {
             initiator_stalled: Family::default(),
             stalls_lost: Total::default(),
             volumes_stalled: Level::default(),
+            volumes_unserved: Level::default(),
+            replicas_waiting: Family::default(),
             open: Level::default(),
             pool: Level::default(),
             pool_used: Level::default(),
@@ -197,18 +206,19 @@ impl Metrics {
     }
 
     fn register_counters(&self, registry: &mut Registry) {
-        registry.register_with_unit(
-            "scrub_read",
-            "What scrubs of slices that are served from here have read, of all replicas",
-            Unit::Bytes,
-            self.scrub_read.clone(),
-        );
-        registry.register_with_unit(
-            "journal_scrub_read",
-            "What was read of the journal because scrubs began",
-            Unit::Bytes,
-            self.journal_scrub_read.clone(),
-        );
+        let bytes = [
+            (
+                "scrub_read",
+                "What scrubs of slices that are served from here have read, of all replicas",
+                &self.scrub_read,
+            ),
+            (
+                "journal_scrub_read",
+                "What was read of the journal because scrubs began",
+                &self.journal_scrub_read,
+            ),
+        ];
+        register_all(registry, Some(&Unit::Bytes), bytes);
         let blocks = [
             (
                 "scrub_bad_blocks",
@@ -246,9 +256,7 @@ impl Metrics {
                 &self.journal_mended,
             ),
         ];
-        for (name, help, total) in blocks {
-            registry.register(name, help, total.clone());
-        }
+        register_all(registry, None, blocks);
     }
 
     /// How the node stands with the metadata.
@@ -270,9 +278,7 @@ impl Metrics {
                 &self.metadata_believed,
             ),
         ];
-        for (name, help, level) in levels {
-            registry.register(name, help, level.clone());
-        }
+        register_all(registry, None, levels);
         registry.register(
             "metadata_member_up",
             "Whether a member of etcd, of those that it lists itself, answers this node and has a leader; before it has said \
@@ -287,6 +293,11 @@ impl Metrics {
                 "volumes_stalled",
                 "Volumes that are stalled at this portal now",
                 &self.volumes_stalled,
+            ),
+            (
+                "volumes_unserved",
+                "Volumes with a slice of which this portal reaches no primary that takes reads and writes",
+                &self.volumes_unserved,
             ),
             (
                 "open",
@@ -309,9 +320,13 @@ impl Metrics {
                 &self.primaries,
             ),
         ];
-        for (name, help, level) in levels {
-            registry.register(name, help, level.clone());
-        }
+        register_all(registry, None, levels);
+        registry.register(
+            "replicas_waiting",
+            "Replicas here that neither lead nor follow, by what each does: one that asks, begins or doubts waits for a \
+             replica of its last epoch",
+            self.replicas_waiting.clone(),
+        );
         registry.register(
             "device_state",
             "1 for what is done with a device, by its number: in-use, draining, drained, leaving, missing or lost",
@@ -325,9 +340,7 @@ impl Metrics {
                 &self.device_used,
             ),
         ];
-        for (name, help, level) in devices {
-            registry.register_with_unit(name, help, Unit::Bytes, level.clone());
-        }
+        register_all(registry, Some(&Unit::Bytes), devices);
         let bytes = [
             ("pool", "The room on the devices", &self.pool),
             (
@@ -341,9 +354,7 @@ impl Metrics {
                 &self.background_rate,
             ),
         ];
-        for (name, help, level) in bytes {
-            registry.register_with_unit(name, help, Unit::Bytes, level.clone());
-        }
+        register_all(registry, Some(&Unit::Bytes), bytes);
     }
 
     /// A stall has ended. Those of single initiators are part of the volume's, or not the volume's at all: they are
@@ -409,10 +420,44 @@ impl Metrics {
         }
     }
 
+    /// What is served, and what replicas that neither lead nor follow do.
+    fn tell_served(&self, report: &LocalReport) {
+        let unserved = report.volumes.iter().filter(|it| !it.serving).count();
+        self.volumes_unserved.set(level(unserved as u64));
+        self.replicas_waiting.clear();
+        let conditions = report.slices.iter();
+        for condition in conditions.filter_map(|it| it.condition.as_ref()) {
+            let condition = condition.what.as_str();
+            let waiting = self
+                .replicas_waiting
+                .get_or_create(&ConditionLabel { condition });
+            waiting.inc();
+        }
+    }
+
+    /// What each device holds, and what is done with it. Those that have left are told no more.
+    fn tell_devices(&self, report: &LocalReport) {
+        self.device_bytes.clear();
+        self.device_used.clear();
+        self.device_state.clear();
+        for device in &report.devices {
+            let number = device.number;
+            let label = DeviceLabel { device: number };
+            let bytes = self.device_bytes.get_or_create(&label);
+            bytes.set(level(device.bytes));
+            let used = self.device_used.get_or_create(&label);
+            used.set(level(device.used_bytes));
+            let state = DeviceStateLabel {
+                device: number,
+                state: device.state.as_str(),
+            };
+            self.device_state.get_or_create(&state).set(1);
+        }
+    }
+
     /// All of them, as of this report of the node.
     #[must_use]
     pub fn text(&self, report: &LocalReport) -> String {
-        let level = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         let sessions = report.volumes.iter().map(|it| u64::from(it.sessions));
         let bad_blocks = report.slices.iter().map(|it| it.bad_blocks);
         let primaries = report.slices.iter().filter(|it| it.serving).count();
@@ -432,23 +477,8 @@ impl Metrics {
         self.bad_blocks.set(level(bad_blocks.sum()));
         self.sessions.set(level(sessions.sum()));
         self.primaries.set(level(primaries as u64));
-        // Those that have left are told no more.
-        self.device_bytes.clear();
-        self.device_used.clear();
-        self.device_state.clear();
-        for device in &report.devices {
-            let number = device.number;
-            let label = DeviceLabel { device: number };
-            let bytes = self.device_bytes.get_or_create(&label);
-            bytes.set(level(device.bytes));
-            let used = self.device_used.get_or_create(&label);
-            used.set(level(device.used_bytes));
-            let state = DeviceStateLabel {
-                device: number,
-                state: device.state.as_str(),
-            };
-            self.device_state.get_or_create(&state).set(1);
-        }
+        self.tell_served(report);
+        self.tell_devices(report);
         self.tell_members(report);
         let rate = report.background_rate.unwrap_or(0);
         self.background_rate.set(level(rate));
@@ -472,10 +502,29 @@ impl Metrics {
     }
 }
 
+fn level(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// Registers metrics of one kind and unit, each with its name and what it is.
+fn register_all<M: Metric + Clone, const N: usize>(
+    registry: &mut Registry,
+    unit: Option<&Unit>,
+    metrics: [(&str, &str, &M); N],
+) {
+    for (name, help, metric) in metrics {
+        match unit {
+            Some(unit) => registry.register_with_unit(name, help, unit.clone(), metric.clone()),
+            None => registry.register(name, help, metric.clone()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use holdfast_api::documents::{
-        JournalScrubs, ListedMember, LocalMember, Rejected, Room, ScrubFindings, StallCause,
+        JournalScrubs, ListedMember, LocalCondition, LocalMember, LocalSlice, LocalVolume,
+        Rejected, ReplicaCondition, Room, ScrubFindings, StallCause,
     };
 
     use super::*;
@@ -564,6 +613,50 @@ mod tests {
         }
         assert!(text.contains("holdfast_build_info{version="));
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    /// What waits for a replica of its last epoch is told by what it does, and whether anybody serves it by the portal.
+    #[test]
+    fn what_waits_for_other_replicas_is_counted() {
+        let metrics = Metrics::new("n1");
+        let slice = |what: Option<ReplicaCondition>| LocalSlice {
+            condition: what.map(|what| LocalCondition {
+                what,
+                nodes: vec![2],
+            }),
+            ..LocalSlice::default()
+        };
+        let volume = |serving| LocalVolume {
+            serving,
+            ..LocalVolume::default()
+        };
+        let told = |report: &LocalReport| {
+            let text = metrics.text(report);
+            let begins = ["holdfast_replicas_waiting{", "holdfast_volumes_unserved"];
+            let lines = text.lines();
+            let lines = lines.filter(|line| begins.iter().any(|it| line.starts_with(it)));
+            let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        let waits = LocalReport {
+            volumes: vec![volume(true), volume(false)],
+            slices: vec![
+                slice(Some(ReplicaCondition::Asks)),
+                slice(Some(ReplicaCondition::Asks)),
+                slice(Some(ReplicaCondition::OtherStore)),
+                slice(None),
+            ],
+            ..LocalReport::default()
+        };
+        let expected = [
+            "holdfast_replicas_waiting{condition=\"asks\"} 2",
+            "holdfast_replicas_waiting{condition=\"other-store\"} 1",
+            "holdfast_volumes_unserved 1",
+        ];
+        assert_eq!(told(&waits), expected);
+        let well = ["holdfast_volumes_unserved 0"];
+        assert_eq!(told(&LocalReport::default()), well);
     }
 
     #[test]

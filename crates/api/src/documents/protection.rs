@@ -216,6 +216,31 @@ pub enum ReplicaCondition {
     Other,
 }
 
+impl ReplicaCondition {
+    /// The word that documents use.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Stuck => "stuck",
+            Self::Begins => "begins",
+            Self::Queued => "queued",
+            Self::Asks => "asks",
+            Self::StandsBack => "stands-back",
+            Self::Doubts => "doubts",
+            Self::Proposes => "proposes",
+            Self::Joins => "joins",
+            Self::Offers => "offers",
+            Self::NoRoom => "no-room",
+            Self::Damaged => "damaged",
+            Self::Lacks => "lacks",
+            Self::OtherStore => "other-store",
+            Self::Unnamed => "unnamed",
+            Self::Unrecorded => "unrecorded",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// Whether a node follows the metadata.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
@@ -269,4 +294,34 @@ pub struct LocalSilence {
     pub node: u16,
     /// For so many seconds.
     pub seconds: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_called_as_they_are_written() {
+        use ReplicaCondition as It;
+        for condition in [
+            It::Stuck,
+            It::Begins,
+            It::Queued,
+            It::Asks,
+            It::StandsBack,
+            It::Doubts,
+            It::Proposes,
+            It::Joins,
+            It::Offers,
+            It::NoRoom,
+            It::Damaged,
+            It::Lacks,
+            It::OtherStore,
+            It::Unnamed,
+            It::Unrecorded,
+        ] {
+            let written = serde_json::to_value(condition).expect("it is a word");
+            assert_eq!(written, condition.as_str());
+        }
+    }
 }
