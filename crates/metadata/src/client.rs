@@ -6,6 +6,8 @@
 //!
 //! Invariants:
 //! - a watch tells every change once, in order, over any number of connections;
+//! - that a watch goes on over another connection is told before anything that comes over it, and a change that was asked before
+//!   is not sent over it;
 //! - a request that was not sent within [`REQUEST_PATIENCE`] never is;
 //! - over a store that has gone back, or another one, no watch goes on: it ends, and whoever began it
 //!   judges by a fresh read what answers there;

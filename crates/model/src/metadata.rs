@@ -202,6 +202,9 @@ pub enum MetadataAnswer {
         /// The changes.
         events: Vec<WatchEvent>,
     },
+    /// The watch goes on over another connection, and misses nothing: if what answers there is still the same store. It looks like it, as a copy
+    /// does.
+    WatchResumed,
     /// The watch is over and tells nothing more; begin anew from a fresh read.
     WatchEnded(MetadataError),
     /// The lease, with the time to live that was given.

@@ -38,6 +38,8 @@ struct Watch {
     selector: Selector,
     next: Revision,
     wire: Option<MetadataToken>,
+    /// On an earlier connection.
+    has_begun: bool,
 }
 
 /// Whom an answer on the wire is for.
@@ -121,6 +123,7 @@ impl Ledger {
                         selector,
                         next: from,
                         wire: None,
+                        has_begun: false,
                     },
                 );
                 if self.connected {
@@ -147,7 +150,7 @@ impl Ledger {
         }
     }
 
-    /// A connection begins, with a store that says so much of itself. Tells what ends by that.
+    /// A connection begins, with a store that says so much of itself. Tells which watches end by that, and which go on.
     pub(super) fn connect(&mut self, now: Instant, origin: Option<Origin>) -> Vec<Told> {
         assert!(
             self.askers.is_empty(),
@@ -159,12 +162,29 @@ impl Ledger {
         );
         self.connected = true;
         self.heard = Some(now);
-        let ended = origin.map_or_else(Vec::new, |origin| self.found(origin));
+        let mut told = origin.map_or_else(Vec::new, |origin| self.found(origin));
+        if self.watches.values().any(|watch| watch.has_begun) {
+            told.extend(self.refuse_changes());
+        }
         let tokens: Vec<_> = self.watches.keys().copied().collect();
         for token in tokens {
+            if self.watches[&token].has_begun {
+                told.push((token, MetadataAnswer::WatchResumed));
+            }
             self.begin_watch(token);
         }
-        ended
+        told
+    }
+
+    /// Changes that were asked before anybody knew of this connection are not sent on it: whoever watches has to see first
+    /// what answers there.
+    fn refuse_changes(&mut self) -> Vec<Told> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let (changes, rest) = waiting.into_iter().partition(Waiting::is_change);
+        self.waiting = rest;
+        let changes: VecDeque<Waiting> = changes;
+        let refused = changes.into_iter();
+        refused.map(|change| unavailable(change.token)).collect()
     }
 
     /// What the store is, and where.
@@ -343,7 +363,9 @@ impl Ledger {
             from: watch.next,
         };
         let wire = self.send(Asker::Watch(token), request);
-        self.watches.get_mut(&token).expect("it was there").wire = Some(wire);
+        let watch = self.watches.get_mut(&token).expect("it was there");
+        watch.wire = Some(wire);
+        watch.has_begun = true;
     }
 
     fn end_watch(&mut self, token: MetadataToken) {

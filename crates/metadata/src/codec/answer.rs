@@ -37,6 +37,7 @@ impl Encoded for MetadataAnswer {
                 target.put_u8(7);
                 error.encode(target);
             }
+            Self::WatchResumed => target.put_u8(8),
         }
     }
 
@@ -55,6 +56,7 @@ impl Encoded for MetadataAnswer {
             5 => Ok(Self::KeptAlive),
             6 => Ok(Self::Revoked),
             7 => Encoded::decode(source).map(Self::Failed),
+            8 => Ok(Self::WatchResumed),
             tag => Err(CodecError::Tag(tag)),
         }
     }

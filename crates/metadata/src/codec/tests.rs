@@ -75,6 +75,7 @@ fn answers() -> Vec<MetadataAnswer> {
             revision: Revision(4),
             events: vec![WatchEvent::Put(key_value()), deleted],
         },
+        MetadataAnswer::WatchResumed,
         MetadataAnswer::WatchEnded(MetadataError::Compacted(Revision(7))),
         MetadataAnswer::Granted {
             lease: LeaseId(1),

@@ -241,6 +241,7 @@ fn origin(store: u64, revision: u64) -> Option<Origin> {
 #[tokio::test]
 async fn no_watch_goes_on_over_a_store_that_has_gone_back_or_another() {
     let ended = MetadataAnswer::WatchEnded(MetadataError::Unavailable);
+    let resumed = (user(1), MetadataAnswer::WatchResumed);
     for (again, goes_on) in [
         (origin(1, 7), true),
         (origin(1, 8), true),
@@ -256,7 +257,7 @@ async fn no_watch_goes_on_over_a_store_that_has_gone_back_or_another() {
         ledger.disconnect();
         let told = ledger.connect(Instant::now(), again);
         if goes_on {
-            assert_eq!(told, [], "{again:?}");
+            assert_eq!(told, [resumed.clone()], "{again:?}");
             assert_eq!(next(&mut ledger).map(|(_, it)| it), Some(watch(8)));
         } else {
             assert_eq!(told, [(user(1), ended.clone())], "{again:?}");
@@ -264,6 +265,39 @@ async fn no_watch_goes_on_over_a_store_that_has_gone_back_or_another() {
             ledger.disconnect();
             assert_eq!(ledger.connect(Instant::now(), again), [], "it is told once");
         }
+    }
+}
+
+/// What answers there may be a copy.
+#[tokio::test]
+async fn what_was_to_be_changed_is_not_changed_over_another_connection() {
+    for watches in [false, true] {
+        let mut ledger = connected();
+        let now = Instant::now();
+        if watches {
+            ledger.ask(now, user(1), watch(3));
+            next(&mut ledger).expect("the watch");
+        }
+        ledger.disconnect();
+        let put = Operation::put("/a".to_owned(), holdfast_stdx::Bytes::new());
+        let change = MetadataRequest::Transact(Transaction {
+            success: vec![put],
+            ..Transaction::default()
+        });
+        ledger.ask(now, user(2), change.clone());
+        ledger.ask(now, user(3), nothing());
+        let told = ledger.connect(now, None);
+        let mut sent = std::iter::from_fn(|| next(&mut ledger)).map(|(_, request)| request);
+        if watches {
+            let resumed = (user(1), MetadataAnswer::WatchResumed);
+            assert_eq!(told, [(user(2), UNAVAILABLE), resumed]);
+            assert_eq!(sent.next(), Some(watch(3)));
+        } else {
+            assert_eq!(told, []);
+            assert_eq!(sent.next(), Some(change));
+        }
+        assert_eq!(sent.next(), Some(nothing()));
+        assert_eq!(sent.next(), None);
     }
 }
 
