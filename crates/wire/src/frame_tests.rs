@@ -268,14 +268,11 @@ fn every_message() -> Vec<Message> {
             settled: true,
         }
         .into(),
-        Vouch {
-            bookmark: BOOKMARK,
-            age: Duration::from_millis(1),
-        }
-        .into(),
+        Vouch { bookmark: BOOKMARK }.into(),
         Vouched {
             bookmark: BOOKMARK,
             is_there: true,
+            age: Duration::from_secs(1),
         }
         .into(),
         Fetch {

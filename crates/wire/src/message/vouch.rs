@@ -8,8 +8,6 @@ use holdfast_stdx::Duration;
 pub struct Vouch {
     /// The sender's newest, which is in the metadata that it follows.
     pub bookmark: Bookmark,
-    /// For how long it has been there, in milliseconds on the wire.
-    pub age: Duration,
 }
 
 /// Whether it is.
@@ -19,4 +17,6 @@ pub struct Vouched {
     pub bookmark: Bookmark,
     /// It is there, or a later one of the same use.
     pub is_there: bool,
+    /// For how long the sender has followed what it has looked at, in whole seconds on the wire.
+    pub age: Duration,
 }

@@ -25,13 +25,11 @@ fn read_bookmark(body: &mut Reader<'_>) -> Result<Bookmark, WireError> {
 impl Body for Vouch {
     fn write(&self, body: &mut Writer, _payload: &mut Vec<Bytes>) {
         write_bookmark(self.bookmark, body);
-        body.u32(u32::try_from(self.age.as_millis()).unwrap_or(u32::MAX));
     }
 
     fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
         Ok(Self {
             bookmark: read_bookmark(body)?,
-            age: Duration::from_millis(body.u32()?.into()),
         })
     }
 }
@@ -40,12 +38,14 @@ impl Body for Vouched {
     fn write(&self, body: &mut Writer, _payload: &mut Vec<Bytes>) {
         write_bookmark(self.bookmark, body);
         body.u8(u8::from(self.is_there));
+        body.u32(u32::try_from(self.age.as_secs()).unwrap_or(u32::MAX));
     }
 
     fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
         Ok(Self {
             bookmark: read_bookmark(body)?,
             is_there: read_bool(body)?,
+            age: Duration::from_secs(body.u32()?.into()),
         })
     }
 }
