@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 
 use holdfast_model::metadata::{
     Compare, KeyValue, LeaseId, MetadataAnswer, MetadataRequest, MetadataToken, Operation,
-    OperationResult, Revision, Selector, Transaction, TransactionOutcome,
+    OperationResult, Revision, Selector, Transaction, TransactionOutcome, WatchEvent,
 };
 use holdfast_model::record::{
     Bookmark, CLUSTER_KEY, DELETED_KEY, DeletedRecord, IntentRecord, NodeRecord, NodeStanding,
@@ -67,6 +67,8 @@ enum Purpose {
     Take,
     Register,
     List,
+    /// To see whether the bookmark is there, over another connection.
+    Renew,
     /// To leave this bookmark.
     Leave(Bookmark),
     /// To see whether another node's is there.
@@ -89,8 +91,6 @@ pub(crate) enum Change {
     Doubtful,
     /// A bookmark was left, and what was read is believed.
     Followed,
-    /// What was read would be believed, but for what other nodes say.
-    Disowned,
     /// It was looked for another node's bookmark.
     Looked(NodeId, Vouch, bool),
     /// A node's record, or the lack of one.
@@ -128,6 +128,8 @@ pub(crate) struct Cluster {
     intents: BTreeMap<NodeId, IntentRecord>,
     pub(crate) settings: SettingsRecord,
     pub(crate) scrubs: BTreeMap<VolumeId, ScrubRecord>,
+    /// The bookmarks of all nodes.
+    left: BTreeMap<NodeId, Bookmark>,
     /// The last scrub that each slice's part is done of.
     scrubbed: BTreeMap<SliceId, u64>,
     /// Keys whose documents cannot be read.
@@ -143,10 +145,18 @@ pub(crate) struct Cluster {
     past: Past,
     /// Slices that the store holds, until everything has been read: then it is known which of them are of deleted volumes.
     held: BTreeSet<SliceId>,
+    /// Volumes of which there is something here that was made in another history of the metadata, which counts for nothing.
+    of_another_history: BTreeSet<VolumeId>,
     /// A list lacked something that may be newer.
     is_to_list_again: bool,
     pub(crate) notes: Notes,
     bookmarks: Bookmarks,
+    /// The newest request for everything, and when it was made.
+    reading: Option<(MetadataToken, Instant)>,
+    /// What a watch has told, and when, since it goes on over another connection: until it is known what answers there.
+    held_back: Option<Vec<(Instant, Revision, Vec<WatchEvent>)>>,
+    /// This node reads what is known of it once what it has noted of bookmarks is durable.
+    introduces_when_kept: bool,
     watch: Option<MetadataToken>,
     next_token: u64,
     retry: Option<Instant>,
@@ -178,7 +188,20 @@ impl Cluster {
     /// What this node's store holds is relied on no more, durably: it can be registered.
     pub(crate) fn doubted(&mut self) {
         self.own().doubted();
-        self.introduce();
+        if self.own().begins_anew() {
+            // From now on its store is like any other's.
+            self.introduces_when_kept = true;
+            self.forget_bookmarks();
+        } else {
+            self.introduce();
+        }
+    }
+
+    /// Whether what the store holds is of another history than that of the metadata.
+    pub(crate) fn begins_anew(&self) -> bool {
+        self.registration
+            .as_ref()
+            .is_some_and(Registration::begins_anew)
     }
 
     /// Whether everything has been read, and this node is registered.
@@ -200,7 +223,7 @@ impl Cluster {
     /// read: a change might bring metadata that has gone back to the revision that it had, and nobody would
     /// see.
     fn may_change(&self) -> bool {
-        self.watch.is_some() && !self.is_astray()
+        self.watch.is_some() && !self.is_astray() && !self.is_to_be_recognised()
     }
 
     pub(crate) fn take_requests(
@@ -222,7 +245,7 @@ impl Cluster {
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if self.retry.is_some_and(|retry| retry <= now) {
-            self.list();
+            self.list(now);
         }
         if self.register_retry.is_some_and(|retry| retry <= now) {
             self.introduce();
@@ -324,8 +347,8 @@ impl Cluster {
             return;
         }
         match (purpose, answer) {
-            (purpose @ (Purpose::List | Purpose::Leave(_)), answer) => {
-                self.reading_answered(now, &purpose, answer);
+            (purpose @ (Purpose::List | Purpose::Renew | Purpose::Leave(_)), answer) => {
+                self.reading_answered(now, (token, &purpose), answer);
             }
             (Purpose::Vouch(peer, vouch), answer) => self.looked(peer, vouch, &answer),
             (Purpose::Look, MetadataAnswer::Transacted(_)) => {
@@ -336,7 +359,7 @@ impl Cluster {
                 self.introduced(now, &outcome);
             }
             (Purpose::Register, MetadataAnswer::Transacted(outcome)) if outcome.succeeded => {
-                self.registered();
+                self.registered(now);
             }
             (Purpose::Take, MetadataAnswer::Transacted(outcome)) if outcome.succeeded => {
                 self.number_is_own();
@@ -344,9 +367,12 @@ impl Cluster {
             (Purpose::Look | Purpose::Introduce | Purpose::Take | Purpose::Register, _) => {
                 self.register_retry = Some(now + RETRY);
             }
-            (Purpose::Refresh(slice), MetadataAnswer::Transacted(outcome)) => {
+            (Purpose::Refresh(slice), MetadataAnswer::Transacted(outcome))
+                if !self.is_to_be_recognised() =>
+            {
                 self.refreshed(slice, &outcome);
             }
+            (Purpose::Refresh(_), MetadataAnswer::Transacted(_)) => self.it_answers(now),
             (Purpose::Propose(slice, value), MetadataAnswer::Transacted(outcome)) => {
                 self.proposed(slice, value, &outcome);
             }
@@ -377,6 +403,7 @@ impl Cluster {
     fn judge(&mut self, purpose: &Purpose, outcome: &TransactionOutcome, at: Revision) -> bool {
         match purpose {
             Purpose::Look | Purpose::List => self.look_for_lacking(outcome),
+            Purpose::Renew => self.look_for_own_bookmark(outcome),
             Purpose::Refresh(slice) => self.look_for_slice(*slice, outcome),
             Purpose::Introduce => {}
             // Whoever is told by others that it follows a copy can see all the same whom it finds in it.
@@ -396,6 +423,8 @@ impl Cluster {
             }
         }
         let cluster = pairs(outcome).find(|pair| pair.key == CLUSTER_KEY);
+        // What had been seen in another history was forgotten just now.
+        let at = at.min(self.past.seen());
         self.past.judge(outcome.revision, at, cluster)
     }
 
@@ -415,10 +444,12 @@ impl Cluster {
                 let said = Change::SaidScrubbed(record.slice);
                 self.changes.push_back(said);
             }
-            Purpose::Leave(_) => self.bookmarks.give_up(),
-            Purpose::List if matches!(self.astray(), Some(Astray::Disowned(_))) => {
-                self.changes.push_back(Change::Disowned);
+            Purpose::Leave(_) | Purpose::Renew => {
+                self.bookmarks.give_up();
+                self.held_back = None;
             }
+            // Others have to say something else first.
+            Purpose::List if matches!(self.astray(), Some(Astray::Disowned(_))) => return,
             Purpose::List | Purpose::Refresh(_) | Purpose::Watch | Purpose::Vouch(..) => {}
         }
         if self.registered && !self.is_listing() {
@@ -435,13 +466,18 @@ impl Cluster {
         token
     }
 
-    fn transact(&mut self, purpose: Purpose, compare: Vec<Compare>, success: Vec<Operation>) {
+    fn transact(
+        &mut self,
+        purpose: Purpose,
+        compare: Vec<Compare>,
+        success: Vec<Operation>,
+    ) -> MetadataToken {
         let transaction = Transaction {
             compare,
             success,
             failure: vec![],
         };
-        self.ask(purpose, MetadataRequest::Transact(transaction));
+        self.ask(purpose, MetadataRequest::Transact(transaction))
     }
 
     /// Reads what the metadata knows of this node, once it is not damaged. What it read before binds it to nothing.
@@ -456,14 +492,14 @@ impl Cluster {
         self.transact(Purpose::Introduce, vec![], ranges);
     }
 
-    fn registered(&mut self) {
+    fn registered(&mut self, now: Instant) {
         self.registered = true;
         self.register_retry = None;
         self.accepted();
         let incarnation = self.own().incarnation();
         self.notes.name(incarnation);
         self.changes.push_back(Change::Registered(incarnation));
-        self.list();
+        self.list(now);
     }
 
     fn own(&mut self) -> &mut Registration {

@@ -8,7 +8,7 @@ const SLICE: SliceId = SliceId {
     index: 0,
 };
 
-fn record(epoch: u64, primary: u16) -> SliceRecord {
+pub(super) fn record(epoch: u64, primary: u16) -> SliceRecord {
     let members = [NodeId(1), NodeId(2)];
     let replicas = members.map(|node| ReplicaRecord {
         node,

@@ -9,8 +9,8 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use holdfast_model::SliceId;
 use holdfast_model::record::SettingsRecord;
-use holdfast_model::{NodeId, SliceId};
 use holdfast_replica::timing::{HEARTBEAT, LEASE};
 use holdfast_replica::{Me, Replica};
 use holdfast_stdx::{Duration, Instant};
@@ -170,6 +170,7 @@ impl Engine {
             self.with_replica(slice, |replica, context| replica.handle_timeout(context));
         }
         self.work_on();
+        self.vouch_on();
         self.look_at_parts();
         self.read_again();
         self.mend();
@@ -192,6 +193,8 @@ impl Engine {
             self.world.peers.next_heartbeat(),
             self.portal.next_timeout(),
             self.parts.next_timeout(),
+            self.vouching.next_timeout(),
+            self.world.peers.next_overdue(),
             self.clearings.next_timeout(),
             self.repairs.next_timeout(),
             self.timers.first().map(|(due, _)| *due),
@@ -224,8 +227,7 @@ impl Engine {
     fn stood_still(&mut self, milliseconds: u64) {
         self.world.notices.push(Notice::StoodStill { milliseconds });
         self.portal.drop_all(self.world.now, &self.volumes);
-        let peers: Vec<NodeId> = self.world.peers.nodes().collect();
-        for peer in peers {
+        for peer in self.world.peers.everybody() {
             self.world.peers.reset(peer);
             self.peer_down(peer);
         }
@@ -291,7 +293,7 @@ impl Engine {
 
     fn handle_portal(&mut self, now: Instant, event: PortalEvent) {
         if let PortalEvent::Connected { connection, .. } = event
-            && (self.life != Life::Open || !self.belongs())
+            && (self.life != Life::Open || self.refuses_hosts())
         {
             self.portal.refuse(PortalCommand::Abort { connection });
             return;
@@ -381,7 +383,6 @@ impl Engine {
             Change::Registered(incarnation) => self.registered(*incarnation, out),
             Change::Doubtful => self.doubt(),
             Change::Followed => self.follows_anew(),
-            Change::Disowned => self.is_disowned_still(),
             Change::Looked(peer, vouch, is_there) => {
                 self.looked_for_bookmark(*peer, *vouch, *is_there);
             }

@@ -212,10 +212,14 @@ impl Engine {
     /// its replicas join anew, and the node is registered once that is durable.
     pub(crate) fn doubt(&mut self) {
         let recovered = self.recovered.as_mut().expect("the store is open");
-        self.world.notices.push(Notice::StoreBehind);
+        let begins_anew = self.world.cluster.begins_anew();
+        if !begins_anew {
+            self.world.notices.push(Notice::StoreBehind);
+        }
         self.doubts = recovered.slices.len();
         for (slice, found) in &mut recovered.slices {
-            let state = holdfast_replica::doubted(found.state.as_ref());
+            let known = found.state.as_ref().filter(|_| !begins_anew);
+            let state = holdfast_replica::doubted(known);
             found.state = Some(state.clone());
             self.world
                 .storage

@@ -1,6 +1,8 @@
 //! What happens on the links to other nodes, and to whom it is handed.
 //!
-//! Invariant: what came over a link that is not up any more is not heard.
+//! Invariants:
+//! - what came over a link that is not up any more is not heard;
+//! - replicas, and hosts' commands, hear only of nodes that follow the same metadata, as far as it can be told.
 
 use holdfast_model::{NodeId, SliceId};
 use holdfast_replica::Peer;
@@ -9,7 +11,11 @@ use holdfast_wire::Message;
 
 use crate::Notice;
 use crate::engine::Engine;
-use crate::event::PeerEvent;
+use crate::event::{LinkId, PeerEvent};
+
+/// How long it is waited for the metadata to tell whether a node that has connected follows the same. Without metadata nodes
+/// have to find each other as well.
+const RECOGNISED_WITHIN: Duration = Duration::from_secs(1);
 
 impl Engine {
     pub(crate) fn handle_peer(&mut self, event: PeerEvent) {
@@ -32,24 +38,21 @@ impl Engine {
                     self.world.peers.refuse(peer, link);
                     return;
                 }
-                if self.world.peers.link(peer).is_some() {
-                    self.world.peers.down(peer);
+                let is_known = self.world.peers.link(peer).is_some();
+                self.world.peers.down(peer);
+                if is_known {
                     self.peer_down(peer);
                 }
-                self.world.peers.up(now, peer, link, known);
-                self.world.notices.push(Notice::PeerUp(peer));
-                for slice in self.slices() {
-                    self.with_replica(slice, |replica, context| {
-                        replica.handle_peer_up(context, peer);
-                    });
-                }
-                self.retry_all_parts();
-                self.ask_to_end_again(peer);
-                self.ask_to_vouch(peer);
-                self.mending.look_soon();
+                self.world
+                    .peers
+                    .up(now, peer, link, known, now + RECOGNISED_WITHIN);
+                self.meet(peer);
             }
             PeerEvent::Down { peer, link } => {
-                if self.world.peers.current(peer, link).is_some() {
+                if self.world.peers.is_stranger(peer, link) {
+                    self.world.peers.down(peer);
+                    self.vouching.link_lost(peer);
+                } else if self.world.peers.current(peer, link).is_some() {
                     self.world.peers.down(peer);
                     self.world.notices.push(Notice::PeerDown(peer));
                     self.peer_down(peer);
@@ -62,8 +65,51 @@ impl Engine {
             } => {
                 if self.world.peers.current(peer, link).is_some() {
                     self.handle_message(peer, link, message);
+                } else if self.world.peers.is_stranger(peer, link) {
+                    self.hear_stranger(peer, link, message);
                 }
             }
+        }
+    }
+
+    /// A stranger's link is up. Who does not understand the question, or cannot be asked because there is no bookmark here yet, is
+    /// none.
+    fn meet(&mut self, peer: NodeId) {
+        if self.asks_to_vouch(peer) {
+            self.ask_to_vouch(peer);
+        } else {
+            self.recognise(peer);
+        }
+    }
+
+    fn hear_stranger(&mut self, peer: NodeId, link: LinkId, message: Message) {
+        match message {
+            Message::Vouch(_) | Message::Vouched(_) => self.handle_message(peer, link, message),
+            message => {
+                if !self.world.peers.hold(peer, message) {
+                    self.world.peers.reset(peer);
+                }
+            }
+        }
+    }
+
+    /// A node follows the same metadata, or nobody can tell for now: it takes part.
+    pub(crate) fn recognise(&mut self, peer: NodeId) {
+        let now = self.world.now;
+        let Some((link, held)) = self.world.peers.recognise(now, peer) else {
+            return;
+        };
+        self.world.notices.push(Notice::PeerUp(peer));
+        for slice in self.slices() {
+            self.with_replica(slice, |replica, context| {
+                replica.handle_peer_up(context, peer);
+            });
+        }
+        self.retry_all_parts();
+        self.ask_to_end_again(peer);
+        self.mending.look_soon();
+        for message in held {
+            self.handle_message(peer, link, message);
         }
     }
 
@@ -74,11 +120,12 @@ impl Engine {
             });
         }
         self.parts.link_lost(self.world.now, peer);
+        self.vouching.link_lost(peer);
         self.give_up_fetches(peer);
         self.give_up_verifies(peer);
     }
 
-    fn handle_message(&mut self, peer: NodeId, link: crate::LinkId, message: Message) {
+    fn handle_message(&mut self, peer: NodeId, link: LinkId, message: Message) {
         match message {
             Message::Heartbeat(heartbeat) => self.handle_heartbeat(peer, link, &heartbeat),
             Message::Forward(forward) => self.handle_forward(peer, link, forward),

@@ -43,8 +43,8 @@ impl Engine {
     }
 
     fn consider_former(&mut self, node: NodeId) {
-        let link = self.world.peers.link(node);
-        if link.is_some_and(|link| self.is_former(node, &link.peer)) {
+        let peer = self.world.peers.peer(node);
+        if peer.is_some_and(|peer| self.is_former(node, &peer)) {
             self.world.peers.to_reset.insert(node);
         }
     }

@@ -8,6 +8,7 @@
 //! - a note that goes is gone, durably, before another takes its place.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
 
 use holdfast_model::metadata::{KeyValue, Revision};
 use holdfast_model::record::{
@@ -204,6 +205,16 @@ impl Notes {
         }
     }
 
+    /// What is noted is of another history; the bookmarks are left alone.
+    pub(crate) fn forget_all(&mut self) {
+        let mut places: Vec<SliceId> = self.kept.keys().copied().collect();
+        places.retain(|place| *place != bookmarks_place());
+        for place in places {
+            self.change(place, None);
+        }
+        self.noted = NotedAt::default();
+    }
+
     /// Bookmarks were left, or may be.
     pub(crate) fn keep_bookmarks(&mut self, recoveries: u64, noted: NotedBookmarks) {
         let at = NotedAt {
@@ -302,6 +313,8 @@ pub fn report(
         report.has_hole |= !found.intact;
         if slice.volume == NOTES {
             match state.map(|state| Note::decode(state)) {
+                // They say nothing of what the metadata held, and a version of before does not know them.
+                _ if *slice == bookmarks_place() => {}
                 Some(Ok(note)) => report.notes.push(note),
                 Some(Err(_)) => report.notes_unreadable += 1,
                 None => {}

@@ -19,7 +19,7 @@ use core::fmt;
 use holdfast_model::metadata::{KeyValue, Revision};
 use holdfast_model::record::{ClusterRecord, Record, RecordError};
 use holdfast_model::report::NotedAt;
-use holdfast_model::{ClusterId, NodeId, VolumeId};
+use holdfast_model::{ClusterId, NodeId, SliceId, VolumeId};
 
 /// What documents that somebody has deleted were of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +28,13 @@ pub enum Lost {
     Volume(VolumeId),
     /// A node that is not on record as removed.
     Node(NodeId),
-    /// The bookmark that this node has left: it has another one, or none.
-    Bookmark,
+    /// The bookmark that this node has left.
+    Bookmark {
+        /// It has another one of this node, or none.
+        is_other: bool,
+    },
+    /// The bookmark, and what an operator says would have this node give up the only copy of a slice that is in sync.
+    Sole(SliceId),
 }
 
 /// Why the metadata is not followed.
@@ -78,7 +83,17 @@ impl Astray {
                 remedies.extend(undo_by_hand("changed"));
                 remedies
             }
-            Self::Lacking(Lost::Bookmark) => vec![
+            Self::Lacking(Lost::Sole(_)) => vec![
+                see_addresses(node),
+                format!("bring back the metadata that {node} has followed: {node} goes on by itself then"),
+                format!("if that is lost for good, {AGAIN} ({CHAPTER})"),
+            ],
+            Self::Lacking(Lost::Bookmark { is_other: false }) => {
+                let mut remedies = Self::Lacking(Lost::Bookmark { is_other: true }).remedies(node);
+                remedies.push(format!("if keys were deleted by hand, {AGAIN}, with `--replace` ({CHAPTER})"));
+                remedies
+            }
+            Self::Lacking(Lost::Bookmark { is_other: true }) => vec![
                 see_addresses(node),
                 format!("bring back the metadata that {node} has followed, if that is the right one: {node} goes on by itself then"),
                 format!(
@@ -155,8 +170,15 @@ impl fmt::Display for Astray {
                 formatter,
                 "it has lost the record of {node}, which nobody has removed"
             ),
-            Self::Lacking(Lost::Bookmark) => formatter.write_str(
-                "it is not the one that this node has followed: it lacks the bookmark that this node left in that",
+            Self::Lacking(Lost::Bookmark { is_other: true }) => formatter.write_str(
+                "it is not the one that this node has followed: it has another bookmark of this node than that",
+            ),
+            Self::Lacking(Lost::Bookmark { is_other: false }) => formatter.write_str(
+                "it is not the one that this node has followed, or keys were deleted: it lacks the bookmark that this node left in that",
+            ),
+            Self::Lacking(Lost::Sole(slice)) => write!(
+                formatter,
+                "it is not the one that this node has followed, and `take-over` would give up the only copy in sync of slice {slice}"
             ),
             Self::Disowned(by) => write!(
                 formatter,
@@ -260,6 +282,16 @@ impl Past {
         self.seen = self.noted.revision;
         self.recoveries = self.noted.recoveries;
         self.has_followed = false;
+    }
+
+    /// What was seen, and is held, is of another history.
+    pub(crate) fn begin_anew(&mut self) {
+        self.noted = NotedAt {
+            recoveries: self.noted.recoveries,
+            ..NotedAt::default()
+        };
+        self.seen = Revision(0);
+        self.held.clear();
     }
 
     /// The highest revision that was seen.

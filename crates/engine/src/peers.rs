@@ -1,7 +1,10 @@
 //! Links to the other nodes, and the heartbeats that leases run on.
 //!
+//! A link that has come up is a stranger's until it is known that its node follows the same metadata: what comes over it waits.
+//!
 //! Invariants:
 //! - a message goes over the link for which it was made, or nowhere;
+//! - over a stranger's link nothing is said and heard but whether both follow the same metadata;
 //! - a heartbeat is made when it is sent, never queued before.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -30,6 +33,20 @@ pub(crate) struct Link {
     urgent: BTreeSet<SliceId>,
 }
 
+/// Messages that wait until it is known that both nodes follow the same metadata, at most: what a node sends at once to one that it
+/// knows.
+const HELD_MAX: usize = 4096;
+
+/// A link whose node may follow another copy of the metadata.
+#[derive(Debug)]
+struct Stranger {
+    link: Link,
+    /// It does, as far as is known; else what it has sent.
+    held: Option<Vec<Message>>,
+    /// Until when it is waited for the metadata to tell.
+    until: Instant,
+}
+
 /// What a heartbeat is to be about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum About {
@@ -43,6 +60,7 @@ pub(crate) enum About {
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     links: BTreeMap<NodeId, Link>,
+    strangers: BTreeMap<NodeId, Stranger>,
     /// To whom links are to be kept, and where they listen.
     kept: BTreeMap<NodeId, String>,
     /// Links that do not keep to the protocol: to be reset when the event is done with.
@@ -51,7 +69,15 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    pub(crate) fn up(&mut self, now: Instant, node: NodeId, id: LinkId, peer: Peer) {
+    /// A link is up, of a stranger until then.
+    pub(crate) fn up(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        id: LinkId,
+        peer: Peer,
+        until: Instant,
+    ) {
         let link = Link {
             id,
             peer,
@@ -60,11 +86,88 @@ impl Peers {
             heartbeat_due: now,
             urgent: BTreeSet::new(),
         };
+        let held = Some(Vec::new());
+        let stranger = Stranger { link, held, until };
+        self.strangers.insert(node, stranger);
+    }
+
+    /// Who is a stranger, and may not be one: with the link.
+    pub(crate) fn is_stranger(&self, node: NodeId, id: LinkId) -> bool {
+        (self.strangers.get(&node)).is_some_and(|stranger| stranger.link.id == id)
+    }
+
+    /// Its node follows the same metadata, as far as can be known. Says what it has sent, and over which link.
+    pub(crate) fn recognise(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+    ) -> Option<(LinkId, Vec<Message>)> {
+        let stranger = self.strangers.get(&node)?;
+        stranger.held.as_ref()?;
+        let Stranger { mut link, held, .. } = self.strangers.remove(&node)?;
+        (link.heard_at, link.heartbeat_due) = (now, now);
+        let id = link.id;
         self.links.insert(node, link);
+        Some((id, held?))
+    }
+
+    /// Its node follows another copy of the metadata: nothing of it is heard.
+    pub(crate) fn estrange(&mut self, node: NodeId) {
+        if let Some(stranger) = self.strangers.get_mut(&node) {
+            stranger.held = None;
+        } else if self.links.contains_key(&node) {
+            // The next link is a stranger's.
+            self.to_reset.insert(node);
+        }
+    }
+
+    /// Whether a node follows another copy.
+    pub(crate) fn is_estranged(&self, node: NodeId) -> bool {
+        (self.strangers.get(&node)).is_some_and(|stranger| stranger.held.is_none())
+    }
+
+    /// What a stranger has sent waits. False if it is too much.
+    pub(crate) fn hold(&mut self, node: NodeId, message: Message) -> bool {
+        let held = self.strangers.get_mut(&node).map(|it| &mut it.held);
+        let Some(Some(held)) = held else {
+            return true;
+        };
+        let has_room = held.len() < HELD_MAX;
+        if has_room {
+            held.push(message);
+        }
+        has_room
+    }
+
+    /// The strangers of whom nobody has told anything for as long as that is waited for.
+    pub(crate) fn overdue(&self, now: Instant) -> Vec<NodeId> {
+        let waited = self.strangers.iter();
+        let waited = waited.filter(|(_, it)| it.held.is_some() && it.until <= now);
+        waited.map(|(node, _)| *node).collect()
+    }
+
+    /// When there will be one.
+    pub(crate) fn next_overdue(&self) -> Option<Instant> {
+        let waited = self.strangers.values().filter(|it| it.held.is_some());
+        waited.map(|stranger| stranger.until).min()
+    }
+
+    /// Who is at the other end of a link, of a stranger's too.
+    pub(crate) fn peer(&self, node: NodeId) -> Option<Peer> {
+        let stranger = self.strangers.get(&node).map(|stranger| &stranger.link);
+        let link = self.links.get(&node).or(stranger);
+        link.map(|link| link.peer)
+    }
+
+    /// Who has a link, strangers too.
+    pub(crate) fn everybody(&self) -> Vec<NodeId> {
+        let links = self.links.keys().chain(self.strangers.keys());
+        links.copied().collect()
     }
 
     pub(crate) fn down(&mut self, node: NodeId) {
         self.links.remove(&node);
+        self.strangers.remove(&node);
     }
 
     pub(crate) fn link(&self, node: NodeId) -> Option<&Link> {
@@ -78,6 +181,18 @@ impl Peers {
 
     pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeId> {
         self.links.keys().copied()
+    }
+
+    /// Asks, or says, whether both follow the same metadata: strangers, too.
+    pub(crate) fn say(&mut self, node: NodeId, message: Message) {
+        let stranger = self.strangers.get(&node).map(|stranger| &stranger.link);
+        if let Some(link) = self.links.get(&node).or(stranger) {
+            self.out.push_back(PeerCommand::Send {
+                peer: node,
+                link: link.id,
+                message,
+            });
+        }
     }
 
     pub(crate) fn send(&mut self, node: NodeId, message: Message) {
@@ -106,7 +221,8 @@ impl Peers {
     }
 
     pub(crate) fn reset(&mut self, node: NodeId) {
-        if let Some(link) = self.links.remove(&node) {
+        let stranger = self.strangers.remove(&node).map(|stranger| stranger.link);
+        if let Some(link) = self.links.remove(&node).or(stranger) {
             self.out.push_back(PeerCommand::Reset {
                 peer: node,
                 link: link.id,

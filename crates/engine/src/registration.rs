@@ -25,7 +25,7 @@ use holdfast_model::record::{
     Bookmark, BookmarkRecord, CLUSTER_KEY, ClusterRecord, MachineRecord, NODES_PREFIX, NodeRecord,
     Record, RecordError, UseRecord,
 };
-use holdfast_model::{Incarnation, MachineId, StoreId};
+use holdfast_model::{Incarnation, MachineId, NodeId, StoreId};
 use holdfast_store::UseIds;
 
 use crate::config::Machine;
@@ -228,11 +228,39 @@ impl Registration {
         self.is_doubted = true;
     }
 
-    /// The metadata is not what this node has followed. True if an operator says that the node takes its own place in it: what the store
-    /// holds is then doubted before the node is registered, or has been.
-    pub(crate) fn is_to_begin_anew(&mut self) -> bool {
-        self.is_of_another_history |= self.machine.takes_over && !self.proposed;
+    /// Whether an operator says that the node takes its own place in metadata that is not what it has followed.
+    pub(crate) fn may_begin_anew(&self) -> bool {
+        self.machine.takes_over && !self.proposed
+    }
+
+    /// It does: what the store holds is doubted before the node is registered.
+    pub(crate) fn begin_anew(&mut self) {
+        self.is_of_another_history = true;
+    }
+
+    /// Whether it does, and has not left a bookmark yet.
+    pub(crate) fn begins_anew(&self) -> bool {
         self.is_of_another_history
+    }
+
+    /// It has: what it holds is of the history of this metadata from now on.
+    pub(crate) fn has_begun_anew(&mut self) {
+        self.is_of_another_history = false;
+    }
+
+    /// The key of this node's record.
+    pub(crate) fn node_key(&self) -> String {
+        NodeRecord::key(self.own.node)
+    }
+
+    /// Which node this is.
+    pub(crate) fn node(&self) -> NodeId {
+        self.own.node
+    }
+
+    /// Whether a record of this node is of this store; one that cannot be read may be.
+    pub(crate) fn is_of_own_store(&self, pair: &KeyValue) -> bool {
+        NodeRecord::decode(&pair.value).map_or(true, |record| record.store == self.own.store)
     }
 
     /// The key of this node's bookmark.
@@ -254,8 +282,8 @@ impl Registration {
         }
     }
 
-    /// Whether a bookmark of this node was left in a use that its store does not know, or is another store's.
-    pub(crate) fn is_behind(&self, bookmark: &BookmarkRecord) -> bool {
+    /// Whether a bookmark of this node was left by another store, or in a use that its store does not know.
+    pub(crate) fn is_anothers(&self, bookmark: &BookmarkRecord) -> bool {
         let known = self.use_ids.of(bookmark.uses, self.own.uses);
         bookmark.store != self.own.store
             || bookmark.uses > self.own.uses

@@ -4,13 +4,17 @@
 //! the other one can: its bookmark is in the copy only. They tell it so, and it believes nothing of that copy: else it
 //! might lead a slice in an epoch that means something else to everybody else.
 //!
+//! Nodes that follow two copies have nothing to say to each other: what one says of an epoch means something else to the other. So nothing is
+//! heard of a node that has connected before it is known to follow the same (`peers`, `links`).
+//!
 //! Invariants:
-//! - of two nodes that follow two copies the one that came later is told so, or both are: whoever has followed for longer
-//!   is not put off by who comes;
-//! - a node believes nothing as long as more nodes have told it so than have found its bookmark;
-//! - silence says nothing: a node that reaches nobody, or whose peers reach no metadata, goes on.
+//! - a node is disowned if more of the others deny its bookmark than follow the same metadata with it, itself included; where they are as
+//!   many, if one of those who deny it has not come clearly later;
+//! - who is disowned denies nobody: it may have come to a copy;
+//! - silence says nothing, and takes nothing back as long as the peer is away: a node that reaches nobody goes on, and one that was
+//!   disowned does not go on because those who said so are killed.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use holdfast_model::NodeId;
@@ -22,29 +26,62 @@ use crate::engine::Engine;
 
 /// The version of the protocol in which nodes ask.
 const VOUCH_SINCE: u16 = 5;
-/// Of two nodes whose bookmarks are as old as each other, but for this, neither was there before.
+/// Of two nodes whose bookmarks are as old as each other, but for this, neither has come later.
 const SENIORITY: Duration = Duration::from_secs(60);
-/// Between two questions of a node that was told that its bookmark is nowhere.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How long answers are waited for before those that came decide; and between two questions as long as not everybody has found
+/// the bookmark.
+const ROUND: Duration = Duration::from_secs(1);
+/// Between two questions otherwise.
+const PAUSE: Duration = Duration::from_secs(60);
+/// A peer that is there, and has not said so again for as long, denies nothing any more.
+const LAPSE: Duration = Duration::from_secs(10);
+
+/// What a peer has said of the newest bookmark.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    is_there: bool,
+    /// For how long it had followed what it has looked at.
+    age: Duration,
+    at: Instant,
+}
 
 /// What was asked, and what others have said.
 #[derive(Debug, Default)]
 pub(crate) struct Vouching {
-    /// What the others have said of the newest bookmark.
-    said: BTreeMap<NodeId, bool>,
-    /// The newest questions of others that cannot be answered before this node follows the metadata, and when they came.
-    waiting: BTreeMap<NodeId, (Vouch, Instant)>,
+    said: BTreeMap<NodeId, Said>,
+    /// Who has yet to answer the newest question.
+    open: BTreeSet<NodeId>,
     asked: Option<Instant>,
 }
 
 impl Vouching {
-    /// Who has told that the bookmark is nowhere, if that counts.
-    fn disowned_by(&self) -> Option<NodeId> {
-        let found = self.said.values().filter(|is_there| **is_there).count();
-        let without = self.said.iter().filter(|(_, is_there)| !**is_there);
-        let mut without = without.map(|(node, _)| *node);
-        let first = without.next()?;
-        (1 + without.count() > found).then_some(first)
+    /// Who denies the bookmark, if that counts for a node whose own is so old.
+    fn disowned_by(&self, own: Duration) -> Option<NodeId> {
+        let with = 1 + self.said.values().filter(|said| said.is_there).count();
+        let against: Vec<_> = (self.said.iter())
+            .filter(|(_, said)| !said.is_there)
+            .collect();
+        let is_later = |said: &Said| said.age + SENIORITY < own;
+        let counts = match against.len().cmp(&with) {
+            core::cmp::Ordering::Greater => true,
+            core::cmp::Ordering::Equal => !against.iter().all(|(_, said)| is_later(said)),
+            core::cmp::Ordering::Less => false,
+        };
+        let first = against.first().filter(|_| counts);
+        first.map(|(node, _)| **node)
+    }
+
+    /// When others are asked again.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let denied = self.said.values().any(|said| !said.is_there);
+        let is_settled = self.open.is_empty() && !denied;
+        let pause = if is_settled { PAUSE } else { ROUND };
+        self.asked.map(|asked| asked + pause)
+    }
+
+    /// A link is gone: no answer comes.
+    pub(crate) fn link_lost(&mut self, peer: NodeId) {
+        self.open.remove(&peer);
     }
 }
 
@@ -53,74 +90,128 @@ impl Engine {
     pub(crate) fn follows_anew(&mut self) {
         self.vouching.said.clear();
         self.ask_all_to_vouch();
-        for (peer, (vouch, came)) in core::mem::take(&mut self.vouching.waiting) {
-            let age = vouch.age + self.world.now.since(came);
-            self.handle_vouch(peer, Vouch { age, ..vouch });
-        }
     }
 
-    /// The metadata would be believed but for what others have said: they may say something else by now.
-    pub(crate) fn is_disowned_still(&mut self) {
+    /// Asks again when that is due, and decides by what was said before.
+    pub(crate) fn vouch_on(&mut self) {
         let now = self.world.now;
-        if self
-            .vouching
-            .asked
-            .is_none_or(|asked| now >= asked + ASK_AGAIN)
-        {
+        for peer in self.world.peers.overdue(now) {
+            self.recognise(peer);
+        }
+        if self.vouching.next_timeout().is_some_and(|due| due <= now) {
+            let Self {
+                vouching, world, ..
+            } = self;
+            let is_left = |node: NodeId| world.cluster.nodes.contains_key(&node);
+            vouching.said.retain(|node, said| {
+                let has_lapsed = world.peers.peer(*node).is_some() && said.at + LAPSE <= now;
+                is_left(*node) && (said.is_there || !has_lapsed)
+            });
+            vouching.open.clear();
+            self.decide_by_what_was_said();
             self.ask_all_to_vouch();
         }
     }
 
     fn ask_all_to_vouch(&mut self) {
         self.vouching.asked = Some(self.world.now);
-        let peers: Vec<NodeId> = self.world.peers.nodes().collect();
-        for peer in peers {
+        for peer in self.world.peers.everybody() {
             self.ask_to_vouch(peer);
         }
     }
 
-    /// Asks a node, if it understands that.
+    /// Whether a node can be asked: it understands that, and there is a bookmark here.
+    pub(crate) fn asks_to_vouch(&self, peer: NodeId) -> bool {
+        let known = self.world.peers.peer(peer);
+        known.is_some_and(|known| known.version >= VOUCH_SINCE)
+            && self.world.cluster.bookmark(self.world.now).is_some()
+    }
+
+    /// Asks it.
     pub(crate) fn ask_to_vouch(&mut self, peer: NodeId) {
-        let link = self.world.peers.link(peer);
-        let Some((bookmark, age)) = self.world.cluster.bookmark(self.world.now) else {
-            return;
-        };
-        if link.is_some_and(|link| link.peer.version >= VOUCH_SINCE) {
-            let vouch = Vouch { bookmark, age };
-            self.world.peers.send(peer, vouch.into());
+        let now = self.world.now;
+        if let Some((bookmark, _)) = self.world.cluster.bookmark(now)
+            && self.asks_to_vouch(peer)
+        {
+            self.vouching.open.insert(peer);
+            self.vouching.asked.get_or_insert(now);
+            self.world.peers.say(peer, Vouch { bookmark }.into());
         }
     }
 
     /// Another node asks.
     pub(crate) fn handle_vouch(&mut self, peer: NodeId, vouch: Vouch) {
-        if !self.world.cluster.look_for_bookmark(peer, vouch) {
-            let now = self.world.now;
-            self.vouching.waiting.insert(peer, (vouch, now));
+        if self.world.cluster.has_seen_bookmark(peer, vouch.bookmark) {
+            self.looked_for_bookmark(peer, vouch, true);
+        } else {
+            self.world.cluster.look_for_bookmark(peer, vouch);
         }
     }
 
-    /// It was looked for another node's bookmark in the metadata.
+    /// It was looked for another node's bookmark in the metadata: it is known, or not, whether both follow the same.
     pub(crate) fn looked_for_bookmark(&mut self, peer: NodeId, vouch: Vouch, is_there: bool) {
+        if !is_there {
+            self.world.peers.estrange(peer);
+        } else if self.world.peers.is_estranged(peer) {
+            // What it has said before was not heard: both begin anew.
+            self.world.peers.reset(peer);
+            return;
+        } else {
+            self.recognise(peer);
+        }
         let cluster = &self.world.cluster;
-        let own = cluster.bookmark(self.world.now).map(|(_, age)| age);
-        let is_senior = own.is_some_and(|own| vouch.age < own + SENIORITY);
-        if is_there || (is_senior && !cluster.is_astray()) {
+        let own = cluster.bookmark(self.world.now);
+        if let Some((_, age)) = own
+            && (is_there || !cluster.is_astray())
+        {
             let bookmark = vouch.bookmark;
-            let vouched = Vouched { bookmark, is_there };
-            self.world.peers.send(peer, Message::from(vouched));
+            let vouched = Vouched {
+                bookmark,
+                is_there,
+                age,
+            };
+            self.world.peers.say(peer, Message::from(vouched));
         }
     }
 
     /// Another node has looked.
     pub(crate) fn handle_vouched(&mut self, peer: NodeId, vouched: Vouched) {
-        let own = self.world.cluster.bookmark(self.world.now);
+        let now = self.world.now;
+        let own = self.world.cluster.bookmark(now);
         if own.is_none_or(|(own, _)| own != vouched.bookmark) {
             return;
         }
-        self.vouching.said.insert(peer, vouched.is_there);
-        let disowned = self.vouching.disowned_by();
+        let Vouched { is_there, age, .. } = vouched;
+        let said = Said {
+            is_there,
+            age,
+            at: now,
+        };
+        if !is_there {
+            self.world.peers.estrange(peer);
+        }
+        self.vouching.said.insert(peer, said);
+        self.vouching.open.remove(&peer);
+        if self.vouching.open.is_empty() {
+            self.decide_by_what_was_said();
+        }
+    }
+
+    fn decide_by_what_was_said(&mut self) {
         let now = self.world.now;
-        self.world.cluster.disown(now, disowned);
+        let own = self.world.cluster.bookmark(now);
+        let by = own.and_then(|(_, age)| self.vouching.disowned_by(age));
+        self.world.cluster.disown(now, by);
+        if self.refuses_hosts() {
+            // What it would acknowledge nobody else would know of.
+            self.portal.drop_all(now, &self.volumes);
+        }
+    }
+
+    /// Whether hosts are to go to other nodes: this one leads something by what others have not heard of, or is no part of the cluster.
+    pub(crate) fn refuses_hosts(&self) -> bool {
+        let own = self.config.node;
+        !self.belongs() || self.world.cluster.leads_by_what_others_lack(own)
     }
 }
 
@@ -133,23 +224,34 @@ pub(crate) fn shows(found: Bookmark, asked: Bookmark) -> bool {
 mod tests {
     use super::*;
 
-    /// One that has come to a copy itself says so of all others.
     #[test]
-    fn more_have_to_say_so_than_have_found_it() {
-        let disowned = |said: &[bool]| {
+    fn more_have_to_deny_it_than_follow_the_same() {
+        let minute = Duration::from_secs(60);
+        let disowned = |said: &[(bool, Duration)], own| {
             let numbered = said.iter().zip(1..);
-            let said = numbered.map(|(is_there, node)| (NodeId(node), *is_there));
+            let at = Instant::ZERO;
+            let said = numbered.map(|((is_there, age), node)| {
+                let (is_there, age) = (*is_there, *age);
+                (NodeId(node), Said { is_there, age, at })
+            });
             let vouching = Vouching {
                 said: said.collect(),
                 ..Vouching::default()
             };
-            vouching.disowned_by()
+            vouching.disowned_by(own)
         };
-        assert_eq!(disowned(&[]), None);
-        assert_eq!(disowned(&[true]), None);
-        assert_eq!(disowned(&[false]), Some(NodeId(1)));
-        assert_eq!(disowned(&[true, false]), None);
-        assert_eq!(disowned(&[true, false, false]), Some(NodeId(2)));
-        assert_eq!(disowned(&[true, false, true, false]), None);
+        let (yes, no) = ((true, minute), (false, minute));
+        let one = Some(NodeId(1));
+        assert_eq!(disowned(&[], minute), None);
+        assert_eq!(disowned(&[yes], minute), None);
+        assert_eq!(disowned(&[yes, no], minute), None);
+        assert_eq!(disowned(&[no, no], 99 * minute), one, "however old it is");
+        assert_eq!(disowned(&[no, no, yes], minute), one);
+        assert_eq!(disowned(&[no, no, yes, yes], minute), None);
+        // As many: who has come later, or neither.
+        assert_eq!(disowned(&[no], minute), one);
+        assert_eq!(disowned(&[no], 2 * minute), one);
+        assert_eq!(disowned(&[no], 3 * minute), None);
+        assert_eq!(disowned(&[no, (false, 9 * minute), yes], 3 * minute), one);
     }
 }

@@ -2,27 +2,9 @@
 
 mod bench;
 
-use holdfast_model::record::{NodeRecord, Record};
-use holdfast_model::{Incarnation, StoreId};
+use holdfast_model::StoreId;
 
-use bench::{Bench, PEER, store_of};
-
-/// The peer's record. Its link, where there is one, is of incarnation 1.
-fn record(store: StoreId, incarnation: u64) -> (String, holdfast_stdx::Bytes) {
-    let record = NodeRecord {
-        schema: 1,
-        node: PEER,
-        name: "two".into(),
-        store,
-        uses: 1,
-        use_id: 0,
-        incarnation: Incarnation(incarnation),
-        portal: "127.0.0.2:1".into(),
-        peer: "127.0.0.2:2".into(),
-        api: "http://127.0.0.2:3".into(),
-    };
-    (NodeRecord::key(PEER), record.encode())
-}
+use bench::{Bench, PEER, record_of_peer as record, store_of};
 
 #[test]
 fn a_link_to_a_process_that_was_replaced_ends_when_that_is_known() {

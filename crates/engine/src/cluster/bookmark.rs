@@ -1,10 +1,11 @@
-//! The bookmark that this node leaves in the metadata whenever it begins to follow it, and looks for the next time.
+//! The bookmark that this node leaves in the metadata whenever it begins to follow it, or reaches it over another connection, and
+//! looks for the next time.
 //!
 //! Of metadata that was copied, and of which both copies went on, nothing else tells which of them this node has followed: the
 //! other's revision may be as high, and its records may look alike.
 //!
 //! Invariants:
-//! - nothing that was read is believed before the bookmark is there, and that it is there is noted, durably;
+//! - nothing that comes over a connection is believed before a bookmark was left over it, and that it is there is noted, durably;
 //! - a bookmark is noted before it is proposed: whoever finds it knows whose it is;
 //! - a bookmark of a use that the store does not know tells of an old copy of the store, not of the metadata.
 
@@ -29,19 +30,31 @@ pub(super) struct Bookmarks {
     /// Changes of the note that are not durable yet.
     unkept: usize,
     leaving: Option<Leaving>,
-    /// What has been read with the newest one there is believed, since then.
-    followed: Option<(Bookmark, Instant)>,
+    /// The newest one that is there, of what is believed.
+    followed: Option<Followed>,
+    /// It was left over the connection that there is now.
+    is_present: bool,
+}
+
+/// A bookmark of what is believed.
+#[derive(Clone, Copy, Debug)]
+struct Followed {
+    bookmark: Bookmark,
+    since: Instant,
+    /// What is newer has happened in this copy of the metadata only, whichever it is.
+    revision: Revision,
 }
 
 /// A bookmark that is being left, and what was read before that.
 #[derive(Debug)]
 struct Leaving {
-    read: TransactionOutcome,
-    /// The record of the cluster and the bookmark are still as they were read.
+    /// Everything, or nothing but what tells whether the bookmark before is there.
+    read: Option<TransactionOutcome>,
+    /// The node's record and the bookmark are still as they were read.
     compare: Vec<Compare>,
     record: BookmarkRecord,
-    /// It is there.
-    is_left: bool,
+    /// It is there, as of this revision.
+    left: Option<Revision>,
 }
 
 /// What is next once the note is durable.
@@ -50,7 +63,7 @@ pub(super) enum Next {
     /// The bookmark is to be put there.
     Put(Vec<Compare>, BookmarkRecord),
     /// It is there: what was read is believed.
-    Believe(TransactionOutcome),
+    Believe(Option<TransactionOutcome>),
 }
 
 /// What the metadata has in place of the bookmark that was left in it.
@@ -74,13 +87,13 @@ impl Bookmarks {
         }
     }
 
-    /// Whether metadata that was made again so often is that in which the bookmark was left. `is_behind`: the store does not know the use
-    /// in which a bookmark was left.
+    /// Whether metadata that was made again so often is that in which the bookmark was left. `is_of_other`: a bookmark was left
+    /// in a use that the store does not know.
     pub(super) fn look(
         &self,
         recoveries: u64,
         pair: Option<&KeyValue>,
-        is_behind: impl Fn(&BookmarkRecord) -> bool,
+        is_of_other: impl Fn(&BookmarkRecord) -> bool,
     ) -> Found {
         let Some(left) = self.noted.left.filter(|_| self.recoveries == recoveries) else {
             return Found::Own;
@@ -90,7 +103,7 @@ impl Bookmarks {
         };
         match BookmarkRecord::decode(&pair.value) {
             Ok(found) if found.bookmark == left || self.is_proposed(found.bookmark) => Found::Own,
-            Ok(found) if is_behind(&found) => Found::Own,
+            Ok(found) if is_of_other(&found) => Found::Own,
             Ok(_) | Err(_) => Found::Other,
         }
     }
@@ -107,7 +120,7 @@ impl Bookmarks {
     /// A bookmark is to be left in metadata that was made again so often, of which this was read. Says what is to be noted.
     pub(super) fn begin(
         &mut self,
-        read: TransactionOutcome,
+        read: Option<TransactionOutcome>,
         recoveries: u64,
         (pair, compare): (Option<&KeyValue>, Vec<Compare>),
         record: impl FnOnce(u64) -> BookmarkRecord,
@@ -131,54 +144,81 @@ impl Bookmarks {
             read,
             compare,
             record,
-            is_left: false,
+            left: None,
         });
-        self.unkept += 1;
-        self.noted.clone()
+        self.changed()
     }
 
-    /// A bookmark is there. Says what is to be noted, if it is the one that is being left.
-    pub(super) fn left(&mut self, bookmark: Bookmark) -> Option<NotedBookmarks> {
+    /// A bookmark is there, as of a revision. Says what is to be noted, if it is the one that is being left.
+    pub(super) fn left(
+        &mut self,
+        bookmark: Bookmark,
+        revision: Revision,
+    ) -> Option<NotedBookmarks> {
         let leaving = self.leaving.as_mut();
         let leaving = leaving.filter(|it| it.record.bookmark == bookmark)?;
-        leaving.is_left = true;
-        self.noted.left = Some(leaving.record.bookmark);
+        leaving.left = Some(revision);
+        self.noted.left = Some(bookmark);
         self.noted.proposed.clear();
-        self.unkept += 1;
-        Some(self.noted.clone())
+        Some(self.changed())
     }
 
-    /// Somebody has deleted it while it was watched: that it is not there says nothing. Says what is to be noted.
-    pub(super) fn deleted(&mut self) -> NotedBookmarks {
-        self.noted.left = None;
+    /// That it is not there says nothing: somebody has deleted it while it was watched, or what was left was left in another history.
+    /// Says what is to be noted.
+    pub(super) fn forget(&mut self) -> NotedBookmarks {
+        self.noted = NotedBookmarks::default();
+        self.leaving = None;
+        self.is_present = false;
+        self.changed()
+    }
+
+    fn changed(&mut self) -> NotedBookmarks {
         self.unkept += 1;
         self.noted.clone()
     }
 
-    /// A change of the note is durable.
-    pub(super) fn kept(&mut self) -> Option<Next> {
+    /// A change of the note is durable. True if all are.
+    pub(super) fn kept(&mut self) -> bool {
         self.unkept = self.unkept.saturating_sub(1);
-        if self.unkept > 0 {
-            return None;
-        }
+        self.unkept == 0
+    }
+
+    /// All that is noted is durable: what is next, and when it was.
+    pub(super) fn next(&mut self, now: Instant) -> Option<Next> {
         let leaving = self.leaving.as_mut()?;
-        if leaving.is_left {
-            let leaving = self.leaving.take()?;
-            return Some(Next::Believe(leaving.read));
-        }
-        let compare = core::mem::take(&mut leaving.compare);
-        Some(Next::Put(compare, leaving.record.clone()))
+        let Some(revision) = leaving.left else {
+            let compare = core::mem::take(&mut leaving.compare);
+            return Some(Next::Put(compare, leaving.record.clone()));
+        };
+        let leaving = self.leaving.take()?;
+        self.is_present = true;
+        self.followed = Some(Followed {
+            bookmark: leaving.record.bookmark,
+            since: now,
+            revision,
+        });
+        Some(Next::Believe(leaving.read))
     }
 
-    /// What was read is believed.
-    pub(super) fn follow(&mut self, now: Instant) {
-        self.followed = self.noted.left.map(|left| (left, now));
+    /// What answers from now on may be another copy.
+    pub(super) fn reconnected(&mut self) {
+        self.is_present = false;
     }
 
-    /// The bookmark of the metadata that was believed last, and how old it is.
+    /// Whether what answers has the newest bookmark.
+    pub(super) fn is_present(&self) -> bool {
+        self.is_present
+    }
+
+    /// The bookmark of what is believed, and how old it is.
     pub(super) fn followed(&self, now: Instant) -> Option<(Bookmark, Duration)> {
-        self.followed
-            .map(|(bookmark, since)| (bookmark, now.since(since)))
+        let followed = self.followed?;
+        Some((followed.bookmark, now.since(followed.since)))
+    }
+
+    /// From when on what has happened in the metadata has happened in this copy of it.
+    pub(super) fn own_since(&self) -> Option<Revision> {
+        self.followed.map(|followed| followed.revision)
     }
 
     /// Whether one is being left.

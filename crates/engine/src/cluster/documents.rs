@@ -9,8 +9,8 @@ use alloc::string::String;
 
 use holdfast_model::metadata::KeyValue;
 use holdfast_model::record::{
-    DeletedRecord, IntentRecord, NodeRecord, Record, ScrubRecord, ScrubbedRecord, SettingsRecord,
-    SliceRecord, VolumeRecord, WishRecord,
+    BookmarkRecord, DeletedRecord, IntentRecord, NodeRecord, Record, ScrubRecord, ScrubbedRecord,
+    SettingsRecord, SliceRecord, VolumeRecord, WishRecord,
 };
 
 use super::key::Key;
@@ -28,7 +28,8 @@ impl Cluster {
         let scrubs = self.scrubs.keys().copied().map(Key::Scrub);
         let scrubbed = self.scrubbed.keys().copied().map(Key::Scrubbed);
         let all = nodes.chain(volumes).chain(slices).chain(wishes);
-        let all = all.chain(intents).chain(scrubs).chain(scrubbed);
+        let left = self.left.keys().copied().map(Key::Bookmark);
+        let all = all.chain(left).chain(intents).chain(scrubs).chain(scrubbed);
         all.chain([Key::Settings]).collect()
     }
 
@@ -73,6 +74,9 @@ impl Cluster {
             Key::Scrub(volume) => ScrubRecord::decode(&pair.value).map(|record| {
                 self.scrubs.insert(volume, record);
                 self.changes.push_back(Change::Scrub);
+            }),
+            Key::Bookmark(node) => BookmarkRecord::decode(&pair.value).map(|record| {
+                self.left.insert(node, record.bookmark);
             }),
             Key::Scrubbed(slice) => ScrubbedRecord::decode(&pair.value).map(|record| {
                 self.scrubbed.insert(slice, record.round);
@@ -136,6 +140,7 @@ impl Cluster {
             }
             // What was deleted stays so.
             Key::Deleted => {}
+            Key::Bookmark(node) => drop(self.left.remove(&node)),
             Key::Scrub(volume) => {
                 self.scrubs.remove(&volume);
                 self.changes.push_back(Change::Scrub);

@@ -1,10 +1,16 @@
-//! How the metadata is followed: everything is read, the bookmark is left, and from then on it is watched.
+//! How the metadata is followed: everything is read, a bookmark is left, and from then on it is watched. Over another connection the watch
+//! goes on once the bookmark was found there, and another one is left.
+//!
+//! Invariants:
+//! - what a watch tells over a connection waits until a bookmark was left over it; nothing is changed before;
+//! - there is a bookmark as soon as there is a cluster.
 
 use alloc::vec;
+use alloc::vec::Vec;
 
 use holdfast_model::NodeId;
 use holdfast_model::metadata::{
-    MetadataAnswer, MetadataRequest, Operation, OperationResult, Revision, Selector,
+    MetadataAnswer, MetadataRequest, MetadataToken, Operation, OperationResult, Revision, Selector,
     TransactionOutcome, WatchEvent,
 };
 use holdfast_model::record::{Bookmark, BookmarkRecord, CLUSTER_KEY, Record};
@@ -19,84 +25,156 @@ use crate::Astray;
 use crate::registration::Registration;
 use crate::vouching;
 
+/// What a watch tells, and is held back until the metadata is known to be the same, at most.
+const HELD_BACK_MAX: usize = 1024;
+
 impl Cluster {
     pub(super) fn is_listing(&self) -> bool {
         let mut purposes = self.requests.values();
-        let is_asking = |(purpose, _): &(Purpose, _)| matches!(purpose, Purpose::List);
+        let is_asking =
+            |(purpose, _): &(Purpose, _)| matches!(purpose, Purpose::List | Purpose::Renew);
         self.bookmarks.is_leaving() || purposes.any(is_asking)
     }
 
-    pub(super) fn list(&mut self) {
+    pub(super) fn list(&mut self, now: Instant) {
         self.retry = None;
-        self.read_all(Purpose::List);
+        let token = self.read_all(Purpose::List);
+        self.reading = Some((token, now));
     }
 
-    pub(super) fn read_all(&mut self, purpose: Purpose) {
+    pub(super) fn read_all(&mut self, purpose: Purpose) -> MetadataToken {
         let range = Operation::Range(Selector::Prefix(PREFIX.into()));
-        self.transact(purpose, vec![], vec![range]);
+        self.transact(purpose, vec![], vec![range])
+    }
+
+    /// The metadata answers by now: what was asked in vain is asked again, without waiting until that is certain.
+    pub(super) fn it_answers(&mut self, now: Instant) {
+        let is_lost = self.reading.is_none_or(|(_, asked)| asked + RETRY <= now);
+        if is_lost && !self.bookmarks.is_leaving() {
+            self.retry = Some(now);
+        }
     }
 
     /// What was asked in order to follow the metadata is answered.
     pub(super) fn reading_answered(
         &mut self,
         now: Instant,
-        purpose: &Purpose,
+        (token, purpose): (MetadataToken, &Purpose),
         answer: MetadataAnswer,
     ) {
+        let newest = self.reading.map(|(newest, _)| newest);
         match (purpose, answer) {
-            (Purpose::List, MetadataAnswer::Transacted(outcome)) => self.has_read(now, outcome),
+            // It was given up.
+            (Purpose::List, _) if newest.is_some_and(|newest| newest != token) => {}
+            (Purpose::List, MetadataAnswer::Transacted(_)) if self.is_to_list_again => {
+                self.is_to_list_again = false;
+                self.retry = Some(now + RETRY);
+            }
+            (Purpose::List, MetadataAnswer::Transacted(outcome)) => self.has_read(outcome, true),
+            (Purpose::Renew, MetadataAnswer::Transacted(outcome)) => self.has_read(outcome, false),
             (Purpose::Leave(bookmark), MetadataAnswer::Transacted(outcome))
                 if outcome.succeeded =>
             {
-                self.bookmark_left(*bookmark);
+                self.bookmark_left(*bookmark, outcome.revision);
             }
             _ => self.read_again(now),
         }
     }
 
-    /// Everything has been read. It is believed once the bookmark is left: where there is no cluster yet, or nothing is kept,
-    /// at once.
-    fn has_read(&mut self, now: Instant, outcome: TransactionOutcome) {
-        if core::mem::take(&mut self.is_to_list_again) {
-            self.retry = Some(now + RETRY);
-            return;
-        }
+    /// What is to be read before a bookmark is left was: everything, or what tells whether the one before is there. It is believed
+    /// once the bookmark is left: at once where that has been done over this connection, there is no cluster yet, or another
+    /// process is the node by now.
+    fn has_read(&mut self, outcome: TransactionOutcome, is_all: bool) {
         let find = |key: &str| pairs(&outcome).find(|pair| pair.key == key).cloned();
-        let (Some(own), Some(cluster)) = (&self.registration, find(CLUSTER_KEY)) else {
-            self.listed(outcome);
+        let own = self.registration.as_ref();
+        let own = own.filter(|_| find(CLUSTER_KEY).is_some() && !self.bookmarks.is_present());
+        let own = own.filter(|own| {
+            let record = find(&own.node_key());
+            record.is_none_or(|pair| own.is_of_own_store(&pair))
+        });
+        let Some(own) = own else {
+            self.believe(is_all.then_some(outcome));
             return;
         };
-        let key = own.bookmark_key();
+        let (node, key) = (own.node_key(), own.bookmark_key());
         let pair = find(&key);
         let compare = vec![
-            as_read(CLUSTER_KEY, Some(&cluster)),
+            as_read(&node, find(&node).as_ref()),
             as_read(&key, pair.as_ref()),
         ];
         let recoveries = self.past.recoveries();
-        let read = (pair.as_ref(), compare);
         let record = |number| own.bookmark(number);
-        let noted = self.bookmarks.begin(outcome, recoveries, read, record);
+        let read = is_all.then_some(outcome);
+        let found = (pair.as_ref(), compare);
+        let noted = self.bookmarks.begin(read, recoveries, found, record);
         self.notes.keep_bookmarks(recoveries, noted);
     }
 
     /// What was noted of bookmarks is durable.
     pub(crate) fn bookmarks_kept(&mut self, now: Instant) {
-        match self.bookmarks.kept() {
-            Some(_) if self.is_astray() => {
-                self.bookmarks.give_up();
-                self.retry.get_or_insert(now + RETRY);
-            }
+        if !self.bookmarks.kept() {
+            return;
+        }
+        if core::mem::take(&mut self.introduces_when_kept) {
+            self.introduce();
+            return;
+        }
+        if self.is_astray() && self.bookmarks.is_leaving() {
+            self.read_again(now);
+            return;
+        }
+        match self.bookmarks.next(now) {
             Some(Next::Put(compare, record)) => {
                 let put = Operation::put(BookmarkRecord::key(record.node), record.encode());
                 self.transact(Purpose::Leave(record.bookmark), compare, vec![put]);
             }
-            Some(Next::Believe(outcome)) => {
-                self.listed(outcome);
-                self.bookmarks.follow(now);
+            Some(Next::Believe(read)) => {
+                self.own().has_begun_anew();
+                self.believe(read);
                 self.changes.push_back(Change::Followed);
             }
             None => {}
         }
+    }
+
+    /// What was read is believed, and what was held back since; where nothing but the bookmark was read the watch goes on.
+    fn believe(&mut self, read: Option<TransactionOutcome>) {
+        let held = self.held_back.take().unwrap_or_default();
+        if let Some(outcome) = read {
+            // The watch begins anew there.
+            self.listed(outcome);
+            return;
+        }
+        for (now, revision, events) in held {
+            if self.is_astray() {
+                break;
+            }
+            self.watched(now, revision, events);
+        }
+    }
+
+    /// The watch goes on over another connection. What answers there may be a copy: nothing is believed before the bookmark has been
+    /// looked for, and another one is left.
+    fn resumed(&mut self, now: Instant) {
+        self.bookmarks.reconnected();
+        self.bookmarks.give_up();
+        self.held_back = None;
+        let Some(own) = self.registration.as_ref() else {
+            return;
+        };
+        if self.is_astray() || self.bookmarks.own_since().is_none() {
+            self.retry.get_or_insert(now + RETRY);
+            return;
+        }
+        let keys = [own.bookmark_key(), own.node_key(), CLUSTER_KEY.into()];
+        let ranges = keys.map(|key| Operation::Range(Selector::Key(key)));
+        self.held_back = Some(Vec::new());
+        self.transact(Purpose::Renew, vec![], ranges.into());
+    }
+
+    /// Whether nothing is known yet of what answers by now: what it says of what was known before it came is not believed.
+    pub(super) fn is_to_be_recognised(&self) -> bool {
+        self.bookmarks.own_since().is_some() && !self.bookmarks.is_present()
     }
 
     /// The bookmark that is in the metadata, and for how long it has been.
@@ -104,22 +182,45 @@ impl Cluster {
         self.bookmarks.followed(now)
     }
 
-    /// Looks for another node's bookmark. False if this one does not follow the metadata for now.
-    pub(crate) fn look_for_bookmark(&mut self, peer: NodeId, vouch: Vouch) -> bool {
-        let is_following = self.watch.is_some() && !self.bookmarks.is_leaving();
-        if is_following && matches!(self.astray(), None | Some(Astray::Disowned(_))) {
+    /// Whether this node leads something by what has happened since its bookmark was left: where others do not find that, they
+    /// have heard nothing of it.
+    pub(crate) fn leads_by_what_others_lack(&self, own: NodeId) -> bool {
+        let is_disowned = matches!(self.astray(), Some(Astray::Disowned(_)));
+        let since = self.bookmarks.own_since().filter(|_| is_disowned);
+        since.is_some_and(|since| {
+            let mut records = self.slices.values();
+            records.any(|(record, revision)| record.primary == own && *revision > since)
+        })
+    }
+
+    /// Whether another node's bookmark is known to have been there, as of what was believed last.
+    pub(crate) fn has_seen_bookmark(&self, peer: NodeId, bookmark: Bookmark) -> bool {
+        let seen = self.left.get(&peer).filter(|_| !self.is_astray());
+        seen.is_some_and(|seen| vouching::shows(*seen, bookmark))
+    }
+
+    /// Looks for another node's bookmark, if this one follows the metadata, and is not looking for it.
+    pub(crate) fn look_for_bookmark(&mut self, peer: NodeId, vouch: Vouch) {
+        let is_following = self.watch.is_some() && self.bookmarks.is_present();
+        let is_looking = |(purpose, _): &(Purpose, _)| matches!(purpose, Purpose::Vouch(node, _) if *node == peer);
+        if is_following
+            && matches!(self.astray(), None | Some(Astray::Disowned(_)))
+            && !self.requests.values().any(is_looking)
+        {
             let key = Selector::Key(BookmarkRecord::key(peer));
             let ranges = vec![Operation::Range(key)];
             self.transact(Purpose::Vouch(peer, vouch), vec![], ranges);
-            return true;
         }
-        false
     }
 
+    /// Another node's bookmark has been looked for. Who asked asks again where nothing answers.
     pub(super) fn looked(&mut self, peer: NodeId, vouch: Vouch, answer: &MetadataAnswer) {
         let MetadataAnswer::Transacted(outcome) = answer else {
             return;
         };
+        if !self.bookmarks.is_present() {
+            return;
+        }
         let mut found = pairs(outcome).filter_map(|pair| BookmarkRecord::decode(&pair.value).ok());
         let is_there = found.any(|found| vouching::shows(found.bookmark, vouch.bookmark));
         let looked = Change::Looked(peer, vouch, is_there);
@@ -130,22 +231,31 @@ impl Cluster {
     pub(crate) fn disown(&mut self, now: Instant, by: Option<NodeId>) {
         let before = self.astray();
         self.past.disown(by);
-        if by.is_some() {
-            self.retry.get_or_insert(now + RETRY);
+        if matches!(before, Some(Astray::Disowned(_))) && by.is_none() {
+            // What has been told meanwhile was not believed.
+            self.retry.get_or_insert(now);
         }
         self.tell_whether_astray(before);
     }
 
     /// A bookmark is in the metadata.
-    fn bookmark_left(&mut self, bookmark: Bookmark) {
-        if let Some(noted) = self.bookmarks.left(bookmark) {
+    fn bookmark_left(&mut self, bookmark: Bookmark, revision: Revision) {
+        if let Some(noted) = self.bookmarks.left(bookmark, revision) {
             self.notes.keep_bookmarks(self.past.recoveries(), noted);
         }
     }
 
-    /// Everything has to be read again.
+    /// That there is no bookmark says nothing from now on.
+    pub(super) fn forget_bookmarks(&mut self) {
+        let noted = self.bookmarks.forget();
+        self.notes.keep_bookmarks(self.past.recoveries(), noted);
+    }
+
+    /// Everything has to be read again; what answers may be another store than before.
     fn read_again(&mut self, now: Instant) {
+        self.bookmarks.reconnected();
         self.bookmarks.give_up();
+        self.held_back = None;
         self.retry = Some(now + RETRY);
     }
 
@@ -182,25 +292,39 @@ impl Cluster {
         match answer {
             // What is missed is read again when the right metadata is back.
             MetadataAnswer::Watched { .. } if self.is_astray() => {}
-            MetadataAnswer::Watched { revision, events } => {
-                if !self.judge_events(revision, &events) {
-                    self.retry = Some(now + RETRY);
-                    return;
-                }
-                for event in events {
-                    match event {
-                        WatchEvent::Put(pair) => drop(self.put(&pair, false)),
-                        WatchEvent::Delete { key, .. } => self.gone(now, &key),
-                    }
-                }
-                self.notes.followed(revision);
-            }
+            MetadataAnswer::Watched { revision, events } => match &mut self.held_back {
+                Some(held) if held.len() < HELD_BACK_MAX => held.push((now, revision, events)),
+                Some(_) => self.read_again(now),
+                None => self.watched(now, revision, events),
+            },
+            MetadataAnswer::WatchResumed => self.resumed(now),
             MetadataAnswer::WatchEnded(_) | MetadataAnswer::Failed(_) => {
                 self.watch = None;
-                self.retry = Some(now + RETRY);
+                self.read_again(now);
             }
             _ => {}
         }
+    }
+
+    fn watched(&mut self, now: Instant, revision: Revision, events: Vec<WatchEvent>) {
+        if !self.judge_events(revision, &events) {
+            self.retry = Some(now + RETRY);
+            return;
+        }
+        let is_first = self.bookmarks.own_since().is_none();
+        for event in events {
+            match event {
+                WatchEvent::Put(pair) => {
+                    if is_first && pair.key == CLUSTER_KEY {
+                        // The cluster has been made: the first bookmark can be left.
+                        self.retry.get_or_insert(now);
+                    }
+                    self.put(&pair, false);
+                }
+                WatchEvent::Delete { key, .. } => self.gone(now, &key),
+            }
+        }
+        self.notes.followed(revision);
     }
 
     /// A key was deleted.
@@ -210,8 +334,7 @@ impl Cluster {
         }
         let own = self.registration.as_ref().map(Registration::bookmark_key);
         if own.is_some_and(|own| own == key) {
-            let noted = self.bookmarks.deleted();
-            self.notes.keep_bookmarks(self.past.recoveries(), noted);
+            self.forget_bookmarks();
             self.read_again(now);
         }
     }

@@ -6,18 +6,19 @@ use alloc::vec::Vec;
 use holdfast_model::metadata::{
     MetadataAnswer, MetadataError, MetadataRequest, Operation, Selector,
 };
-use holdfast_model::record::{BookmarkRecord, ClusterRecord};
-use holdfast_model::{NodeId, VolumeId};
-use holdfast_stdx::Instant;
+use holdfast_model::record::{BookmarkRecord, ClusterRecord, SliceRecord};
+use holdfast_model::{NodeId, SliceId, VolumeId};
+use holdfast_stdx::{Bytes, Instant};
 
 use super::super::processes::{
-    MINUTE, Metadata, ONE, Process, STEP, changes, cluster_record, made, registered, run,
+    FOUR, MINUTE, Metadata, ONE, Process, STEP, changes, cluster_record, made, registered, run,
 };
 use super::*;
 use crate::past::Lost;
 use crate::{Astray, Notice};
 
-const FORKED: Astray = Astray::Lacking(Lost::Bookmark);
+const FORKED: Astray = Astray::Lacking(Lost::Bookmark { is_other: true });
+const GONE: Astray = Astray::Lacking(Lost::Bookmark { is_other: false });
 
 /// Others go on with it.
 fn goes_on(metadata: &mut Metadata) {
@@ -37,44 +38,216 @@ fn is_following(process: &Process) -> bool {
     process.cluster.is_ready() && !process.cluster.is_astray()
 }
 
+/// How a node comes to other metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Its watch ends.
+    Anew,
+    /// Its watch goes on.
+    On,
+    /// It is started again.
+    Start,
+}
+
+fn go(now: &mut Instant, metadata: &mut Metadata, node: &mut Process) {
+    run(now, STEP * 15, metadata, &mut [node]);
+}
+
 /// The node was cut off, and a backup was brought back where it found it, while others went on with the one before.
 #[test]
 fn whoever_followed_a_copy_does_not_follow_the_other_one() {
-    for starts_again in [false, true] {
+    for (there, back) in [
+        (Way::Anew, Way::Anew),
+        (Way::Anew, Way::Start),
+        (Way::On, Way::On),
+        (Way::On, Way::Start),
+        (Way::Start, Way::Start),
+        (Way::Start, Way::On),
+    ] {
         let (mut right, mut now, mut node) = registered();
         let mut copy = right.clone();
-        node.disconnect(now);
-        goes_on(&mut right);
-        let go = |now: &mut Instant, metadata: &mut Metadata, node: &mut Process| {
-            run(now, STEP * 10, metadata, &mut [node]);
+        let comes = |node: &mut Process, now, way, uses| match way {
+            Way::Anew => node.disconnect(now),
+            Way::On => node.reconnect(now),
+            Way::Start => *node = node.again(uses, false),
         };
+        comes(&mut node, now, there, 2);
         // Nothing says that this is not what it has followed.
         go(&mut now, &mut copy, &mut node);
-        assert!(is_following(&node));
+        assert!(is_following(&node), "{there:?}");
+        goes_on(&mut right);
         let before = right.revision;
-        if starts_again {
-            node = node.again(2, false);
-        } else {
-            node.disconnect(now);
-        }
+        comes(&mut node, now, back, 3);
         go(&mut now, &mut right, &mut node);
-        assert_eq!(node.cluster.astray(), Some(FORKED));
+        assert_eq!(node.cluster.astray(), Some(FORKED), "{there:?} {back:?}");
         assert_eq!(node.told, [Notice::MetadataAstray(FORKED)]);
         assert_eq!(right.revision, before, "nothing is changed in it");
         // What it had followed is back.
+        node.disconnect(now);
         go(&mut now, &mut copy, &mut node);
-        assert!(is_following(&node));
-        // What it holds counts for nothing, as an operator says.
-        let mut node = node.again(3, true);
+        assert!(
+            is_following(&node),
+            "{there:?} {back:?} {:?}",
+            node.cluster.astray()
+        );
+        // What it holds counts for nothing, as an operator says. It has begun anew then, and wanders no more than before.
+        let mut node = node.again(4, true);
         go(&mut now, &mut right, &mut node);
         assert!(is_following(&node) && node.is_doubted);
-        node.disconnect(now);
-        go(&mut now, &mut right, &mut node);
+        let mut other = right.clone();
+        node.reconnect(now);
+        go(&mut now, &mut other, &mut node);
         assert!(is_following(&node));
-        let mut node = node.again(4, false);
+        goes_on(&mut right);
+        node.reconnect(now);
         go(&mut now, &mut right, &mut node);
+        assert_eq!(node.cluster.astray(), Some(FORKED));
+        let mut node = node.again(5, false);
+        go(&mut now, &mut other, &mut node);
         assert!(is_following(&node) && !node.is_doubted);
     }
+}
+
+/// Neither what a watch tells nor a record that was asked for, nor is anything changed.
+#[test]
+fn nothing_is_believed_over_another_connection_before_the_bookmark_is_found_there() {
+    let (mut right, mut now, mut node) = registered();
+    let mut copy = right.clone();
+    node.reconnect(now);
+    go(&mut now, &mut right, &mut node);
+    goes_on(&mut copy);
+    node.reconnect(now);
+    let (token, _) = node.watch.unwrap();
+    let events = copy.log.iter().map(|(_, event)| event.clone());
+    let answer = MetadataAnswer::Watched {
+        revision: Revision(copy.revision),
+        events: events.collect(),
+    };
+    node.cluster.handle_answer(now, token, answer);
+    let before = node.cluster.notes.noted();
+    node.keep(now);
+    assert!(!node.cluster.may_change());
+    assert_eq!(node.cluster.notes.noted(), before);
+    go(&mut now, &mut copy, &mut node);
+    assert_eq!(node.cluster.astray(), Some(FORKED));
+    // Back over another one: what had been held back is told.
+    let (mut right, mut now, mut node) = registered();
+    goes_on(&mut right);
+    node.reconnect(now);
+    let seen = node.cluster.past.seen();
+    go(&mut now, &mut right, &mut node);
+    assert!(is_following(&node) && node.cluster.past.seen() > seen);
+}
+
+/// It was far ahead there, made volumes, and holds slices of them.
+#[test]
+fn a_node_that_did_things_by_a_copy_begins_anew() {
+    let (mut right, mut now, mut node) = registered();
+    let mut copy = right.clone();
+    node.disconnect(now);
+    goes_on(&mut copy);
+    goes_on(&mut copy);
+    go(&mut now, &mut copy, &mut node);
+    right.transact(changes([Operation::put(
+        "/holdfast/wishes/x".into(),
+        Bytes::new(),
+    )]));
+    let mut again = node.again(2, false);
+    go(&mut now, &mut right, &mut again);
+    assert!(again.cluster.is_astray());
+    let slice = SliceId {
+        volume: VolumeId(20),
+        index: 0,
+    };
+    let registration = Process::registration(5, 3, "one", ONE, true);
+    let mut anew = Process::holding(registration, again.kept.clone(), [slice].into());
+    go(&mut now, &mut right, &mut anew);
+    assert!(is_following(&anew) && anew.is_doubted);
+    assert!(anew.cluster.is_deleted(slice.volume));
+    let mut node = anew.again(4, false);
+    go(&mut now, &mut right, &mut node);
+    assert!(is_following(&node) && !node.is_doubted);
+}
+
+#[test]
+fn the_only_copy_in_sync_is_not_given_up() {
+    let (mut right, mut now, mut node) = registered();
+    let slice = SliceId {
+        volume: VolumeId(1),
+        index: 0,
+    };
+    let record = super::super::tests::record(7, 1);
+    let next = ClusterRecord {
+        next_volume: VolumeId(2),
+        ..cluster_record(0)
+    };
+    let put_slice = |record: &SliceRecord| Operation::put(SliceRecord::key(slice), record.encode());
+    right.transact(changes([
+        Operation::put(CLUSTER_KEY.into(), next.encode()),
+        put_slice(&record),
+    ]));
+    let mut copy = right.clone();
+    node.disconnect(now);
+    go(&mut now, &mut copy, &mut node);
+    for is_sole in [true, false] {
+        let mut told = record.clone();
+        told.replicas.truncate(if is_sole { 1 } else { 2 });
+        right.transact(changes([put_slice(&told)]));
+        let registration = Process::registration(5, 2, "one", ONE, true);
+        let mut anew = Process::holding(registration, node.kept.clone(), [slice].into());
+        go(&mut now, &mut right, &mut anew);
+        let sole = is_sole.then_some(Astray::Lacking(Lost::Sole(slice)));
+        assert_eq!(anew.cluster.astray(), sole);
+        assert_eq!(anew.is_doubted, !is_sole);
+    }
+}
+
+/// Power is lost after the store's contents are doubted, and the node is registered.
+#[test]
+fn a_node_begins_anew_once() {
+    for steps in 1..20 {
+        let (mut right, mut now, mut node) = registered();
+        let mut copy = right.clone();
+        node.disconnect(now);
+        go(&mut now, &mut copy, &mut node);
+        goes_on(&mut right);
+        let mut anew = node.again(2, true);
+        run(&mut now, STEP * steps, &mut right, &mut [&mut anew]);
+        // The file is gone with the registration.
+        let mut next = anew.again(3, !anew.registered);
+        go(&mut now, &mut right, &mut next);
+        assert!(is_following(&next), "{steps}");
+        assert!(next.is_doubted || anew.is_doubted);
+    }
+}
+
+/// Nothing follows anew when it is made.
+#[test]
+fn nodes_that_are_there_when_the_cluster_is_made_leave_a_bookmark() {
+    let mut metadata = Metadata::default();
+    let mut now = Instant::ZERO;
+    let mut node = Process::start(5, 1, "one", ONE);
+    go(&mut now, &mut metadata, &mut node);
+    let key = BookmarkRecord::key(NodeId(1));
+    assert!(is_following(&node) && !metadata.keys.contains_key(&key));
+    goes_on(&mut metadata);
+    go(&mut now, &mut metadata, &mut node);
+    assert!(is_following(&node) && metadata.keys.contains_key(&key));
+    assert!(node.cluster.bookmark(now).is_some());
+}
+
+/// Another machine is the node by now.
+#[test]
+fn a_process_that_was_replaced_leaves_no_bookmark_over_the_next_ones() {
+    let (mut metadata, mut now, mut first) = registered();
+    let mut blank = Process::take_over(6, "one", FOUR);
+    go(&mut now, &mut metadata, &mut blank);
+    let key = BookmarkRecord::key(NodeId(1));
+    let left = metadata.keys[&key].clone();
+    first.disconnect(now);
+    go(&mut now, &mut metadata, &mut first);
+    assert!(first.is_displaced());
+    assert_eq!(metadata.keys[&key], left);
 }
 
 /// Its revision is higher by now than the one that was noted.
@@ -148,10 +321,10 @@ fn a_bookmark_of_a_use_that_the_store_does_not_know_says_nothing_of_the_metadata
     // Once it has been opened as often the ids of its uses tell.
     let own = Process::registration(5, 2, "one", ONE, false);
     let of_own = own.bookmark(1);
-    assert!(!own.is_behind(&of_own));
+    assert!(!own.is_anothers(&of_own));
     let use_id = of_own.bookmark.use_id + 1;
     let bookmark = Bookmark { use_id, number: 1 };
-    assert!(own.is_behind(&BookmarkRecord { bookmark, ..of_own }));
+    assert!(own.is_anothers(&BookmarkRecord { bookmark, ..of_own }));
 }
 
 #[test]
@@ -165,11 +338,11 @@ fn a_bookmark_that_somebody_deletes_is_left_again() {
         run(&mut now, STEP * 10, &mut metadata, &mut [&mut node]);
         assert!(is_following(&node) && node.told.is_empty());
     }
-    // While the node is off it is damage.
+    // While the node is off it may be damage.
     metadata.transact(changes([Operation::Delete(Selector::Key(key))]));
     let mut node = node.again(2, false);
     run(&mut now, STEP * 10, &mut metadata, &mut [&mut node]);
-    assert_eq!(node.cluster.astray(), Some(FORKED));
+    assert_eq!(node.cluster.astray(), Some(GONE));
 }
 
 /// It was lost, with the bookmark in it.

@@ -1,8 +1,8 @@
 //! What the metadata's keys name.
 
 use holdfast_model::record::{
-    DELETED_KEY, INTENTS_PREFIX, NODES_PREFIX, SCRUBBED_PREFIX, SCRUBS_PREFIX, SETTINGS_KEY,
-    SLICES_PREFIX, VOLUMES_PREFIX, WISHES_PREFIX,
+    BOOKMARKS_PREFIX, DELETED_KEY, INTENTS_PREFIX, NODES_PREFIX, SCRUBBED_PREFIX, SCRUBS_PREFIX,
+    SETTINGS_KEY, SLICES_PREFIX, VOLUMES_PREFIX, WISHES_PREFIX,
 };
 use holdfast_model::report::NotePlace;
 use holdfast_model::{NodeId, SliceId, VolumeId};
@@ -19,6 +19,7 @@ pub(super) enum Key {
     Deleted,
     Scrub(VolumeId),
     Scrubbed(SliceId),
+    Bookmark(NodeId),
 }
 
 impl Key {
@@ -29,9 +30,12 @@ impl Key {
             Self::Volume(volume) => Some(NotePlace::Volume(volume)),
             Self::Intent(node) => Some(NotePlace::Intent(node)),
             Self::Settings => Some(NotePlace::Settings),
-            Self::Slice(_) | Self::Wish(_) | Self::Deleted | Self::Scrub(_) | Self::Scrubbed(_) => {
-                None
-            }
+            Self::Slice(_)
+            | Self::Wish(_)
+            | Self::Deleted
+            | Self::Scrub(_)
+            | Self::Scrubbed(_)
+            | Self::Bookmark(_) => None,
         }
     }
 
@@ -53,6 +57,9 @@ impl Key {
         }
         if let Some(node) = key.strip_prefix(NODES_PREFIX) {
             return number(node).map(Self::Node);
+        }
+        if let Some(node) = key.strip_prefix(BOOKMARKS_PREFIX) {
+            return number(node).map(Self::Bookmark);
         }
         if let Some(node) = key.strip_prefix(INTENTS_PREFIX) {
             return number(node).map(Self::Intent);

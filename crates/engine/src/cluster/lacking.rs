@@ -13,7 +13,8 @@ use alloc::vec::Vec;
 
 use holdfast_model::metadata::{KeyValue, OperationResult, TransactionOutcome, WatchEvent};
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, DeletedRecord, IntentRecord, NodeStanding, Record, VolumeRecord,
+    CLUSTER_KEY, ClusterRecord, DeletedRecord, IntentRecord, NodeStanding, Record, SLICES_PREFIX,
+    SliceRecord, VolumeRecord,
 };
 use holdfast_model::report::NotePlace;
 use holdfast_model::{NodeId, SliceId, VolumeId};
@@ -25,9 +26,9 @@ use crate::Notice;
 use crate::past::Lost;
 
 impl Cluster {
-    /// Whether a volume is on record as deleted.
+    /// Whether a volume is on record as deleted, or was made in another history.
     pub(crate) fn is_deleted(&self, volume: VolumeId) -> bool {
-        self.deleted.contains(volume)
+        self.deleted.contains(volume) || self.of_another_history.contains(&volume)
     }
 
     /// Volumes were deleted; of those that slices are known of it is told.
@@ -71,6 +72,13 @@ impl Cluster {
         self.past.lack(lacking);
     }
 
+    /// What tells whether the bookmark is there has been read.
+    pub(super) fn look_for_own_bookmark(&mut self, outcome: &TransactionOutcome) {
+        if let Some(lost) = self.lost_bookmark(outcome, None) {
+            self.past.lack(Some(lost));
+        }
+    }
+
     /// What is lacking, the bookmark included: where there is another one this is not what the node has followed, whatever else it
     /// lacks; where there is none, documents may have been deleted.
     fn lost_bookmark(
@@ -78,22 +86,48 @@ impl Cluster {
         outcome: &TransactionOutcome,
         lacking: Option<Lost>,
     ) -> Option<Lost> {
-        let recoveries = self.recoveries(pairs(outcome));
-        let Some(own) = self.registration.as_mut() else {
+        let Some(own) = self.registration.as_ref().filter(|own| !own.begins_anew()) else {
             return lacking;
         };
         let key = own.bookmark_key();
         let pair = pairs(outcome).find(|pair| pair.key == key);
-        let is_behind = |record: &_| own.is_behind(record);
-        let found = self.bookmarks.look(recoveries, pair, is_behind);
-        if found == Found::Own || own.is_to_begin_anew() {
-            return lacking;
+        let recoveries = self.recoveries(pairs(outcome));
+        let is_anothers = |record: &_| own.is_anothers(record);
+        let lost = match self.bookmarks.look(recoveries, pair, is_anothers) {
+            Found::Own => return lacking,
+            Found::Other => Lost::Bookmark { is_other: true },
+            Found::Nothing => lacking.unwrap_or(Lost::Bookmark { is_other: false }),
+        };
+        if !own.may_begin_anew() {
+            return Some(lost);
         }
-        let bookmark = Some(Lost::Bookmark);
-        match found {
-            Found::Other => bookmark,
-            _ => lacking.or(bookmark),
+        let sole = self.sole_in_sync(own.node(), outcome);
+        if sole.is_none() {
+            self.begin_anew(outcome);
         }
+        sole.map(Lost::Sole)
+    }
+
+    /// A slice of which the metadata says that this node, and no other, has everything.
+    fn sole_in_sync(&self, own: NodeId, outcome: &TransactionOutcome) -> Option<SliceId> {
+        let records = pairs(outcome).filter(|pair| pair.key.starts_with(SLICES_PREFIX));
+        let mut records = records.filter_map(|pair| SliceRecord::decode(&pair.value).ok());
+        let is_sole = |record: &SliceRecord| record.in_sync().eq([own]);
+        let sole = records.find(|it| is_sole(it) && self.held.contains(&it.slice));
+        sole.map(|record| record.slice)
+    }
+
+    /// What this node knows is of another history, and counts for nothing. What it holds of volumes that the metadata has yet to make
+    /// goes.
+    fn begin_anew(&mut self, outcome: &TransactionOutcome) {
+        self.own().begin_anew();
+        let cluster = pairs(outcome).find(|pair| pair.key == CLUSTER_KEY);
+        let cluster = cluster.and_then(|pair| ClusterRecord::decode(&pair.value).ok());
+        let next = cluster.map_or(VolumeId(u64::MAX), |cluster| cluster.next_volume);
+        let volumes = self.held.iter().map(|slice| slice.volume);
+        self.of_another_history = volumes.filter(|volume| *volume >= next).collect();
+        self.past.begin_anew();
+        self.notes.forget_all();
     }
 
     /// How often the metadata was made again, as these say.

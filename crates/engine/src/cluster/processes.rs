@@ -100,7 +100,8 @@ impl Metadata {
 /// A process.
 pub(super) struct Process {
     pub(super) cluster: Cluster,
-    pub(super) watch: Option<(MetadataToken, usize)>,
+    /// With the revision up to which it has told.
+    pub(super) watch: Option<(MetadataToken, u64)>,
     pub(super) told: Vec<Notice>,
     pub(super) may_format: bool,
     pub(super) registered: bool,
@@ -132,6 +133,15 @@ impl Process {
 
     /// With a store that has these notes.
     pub(super) fn with(registration: Registration, kept: BTreeMap<SliceId, Bytes>) -> Self {
+        Self::holding(registration, kept, BTreeSet::new())
+    }
+
+    /// With a store that has these notes, and slices.
+    pub(super) fn holding(
+        registration: Registration,
+        kept: BTreeMap<SliceId, Bytes>,
+        held: BTreeSet<SliceId>,
+    ) -> Self {
         let mut process = Self::new();
         let found = kept.iter().map(|(slice, note)| {
             let found = RecoveredSlice {
@@ -148,7 +158,7 @@ impl Process {
         });
         let notes = Notes::take_from(&mut found.collect());
         let cluster = &mut process.cluster;
-        cluster.start(CLUSTER, registration, BTreeSet::new(), notes);
+        cluster.start(CLUSTER, registration, held, notes);
         process.kept = kept;
         process
     }
@@ -157,6 +167,14 @@ impl Process {
     pub(super) fn again(&self, uses: u64, takes_over: bool) -> Self {
         let registration = Self::registration(5, uses, "one", ONE, takes_over);
         Self::with(registration, self.kept.clone())
+    }
+
+    /// The watch goes on over another connection.
+    pub(super) fn reconnect(&mut self, now: Instant) {
+        if let Some((token, _)) = self.watch {
+            let resumed = MetadataAnswer::WatchResumed;
+            self.cluster.handle_answer(now, token, resumed);
+        }
     }
 
     /// The session breaks.
@@ -227,11 +245,7 @@ impl Process {
                     let answer = MetadataAnswer::Transacted(outcome);
                     self.cluster.handle_answer(now, token, answer);
                 }
-                MetadataRequest::Watch { from, .. } => {
-                    let mut log = metadata.log.iter();
-                    let begin = log.position(|(revision, _)| *revision >= from.0);
-                    self.watch = Some((token, begin.unwrap_or(metadata.log.len())));
-                }
+                MetadataRequest::Watch { from, .. } => self.watch = Some((token, from.0 - 1)),
                 MetadataRequest::Unwatch => {
                     self.watch.take_if(|(watch, _)| *watch == token);
                 }
@@ -239,10 +253,11 @@ impl Process {
             }
         }
         if let Some((token, told)) = &mut self.watch {
-            let log = metadata.log[*told..].iter();
-            let events = log.map(|(_, event)| event.clone()).collect();
-            *told = metadata.log.len();
-            let revision = Revision(metadata.revision);
+            let log = metadata.log.iter();
+            let news = log.filter(|(revision, _)| *revision > *told);
+            let events = news.map(|(_, event)| event.clone()).collect();
+            *told = metadata.revision.max(*told);
+            let revision = Revision(*told);
             let answer = MetadataAnswer::Watched { revision, events };
             self.cluster.handle_answer(now, *token, answer);
         }

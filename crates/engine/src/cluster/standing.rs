@@ -68,7 +68,7 @@ impl Cluster {
                 self.accepted();
                 self.transact(Purpose::Take, compare, success);
             }
-            Step::Done => self.registered(),
+            Step::Done => self.registered(now),
             Step::Newer(key) => {
                 self.register_retry = Some(now + RETRY);
                 self.accepted();

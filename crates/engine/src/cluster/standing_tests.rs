@@ -154,7 +154,7 @@ fn a_node_that_waits_goes_on_with_metadata_that_was_made_again() {
     assert!(blank.may_format && formatted.registered);
     // That does not hold for one that has been the node.
     formatted.watch = None;
-    formatted.cluster.list();
+    formatted.cluster.list(now);
     run(&mut now, MINUTE, &mut made_again(2), &mut [&mut formatted]);
     assert!(formatted.cluster.is_astray());
 }

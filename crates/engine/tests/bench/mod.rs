@@ -13,8 +13,8 @@ use holdfast_model::metadata::{
     Operation, OperationResult, Revision, Selector, Transaction, TransactionOutcome, WatchEvent,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, IntentRecord, Membership, NodeStanding, Record, ReplicaRecord,
-    SliceRecord,
+    CLUSTER_KEY, ClusterRecord, IntentRecord, Membership, NodeRecord, NodeStanding, Record,
+    ReplicaRecord, SliceRecord,
 };
 use holdfast_model::{
     ClusterId, DiskCompletion, DiskId, DiskOp, DiskRequest, Epoch, Incarnation, MachineId, NodeId,
@@ -22,7 +22,7 @@ use holdfast_model::{
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_store::{FormatConfig, StoreConfig, StoreIdentity};
-use holdfast_wire::{Heartbeat, Message, WIRE_VERSION};
+use holdfast_wire::{Heartbeat, Message};
 
 pub(crate) const CLUSTER: ClusterId = ClusterId(7);
 /// The node whose engine this is.
@@ -65,6 +65,23 @@ pub(crate) fn replica(node: NodeId, membership: Membership) -> ReplicaRecord {
         store: store_of(node),
         membership,
     }
+}
+
+/// The peer's record. Its link, where there is one, is of incarnation 1.
+pub(crate) fn record_of_peer(store: StoreId, incarnation: u64) -> (String, Bytes) {
+    let record = NodeRecord {
+        schema: 1,
+        node: PEER,
+        name: "two".into(),
+        store,
+        uses: 1,
+        use_id: 0,
+        incarnation: Incarnation(incarnation),
+        portal: "127.0.0.2:1".into(),
+        peer: "127.0.0.2:2".into(),
+        api: "http://127.0.0.2:3".into(),
+    };
+    (NodeRecord::key(PEER), record.encode())
 }
 
 pub(crate) struct Bench {
@@ -163,12 +180,17 @@ impl Bench {
 
     /// The link to the peer comes up.
     pub(crate) fn connect(&mut self) {
+        self.connect_as(4);
+    }
+
+    /// It does, with a peer that speaks this version.
+    pub(crate) fn connect_as(&mut self, version: u16) {
         let event = PeerEvent::Up {
             peer: PEER,
             link: LINK,
             store: store_of(PEER),
             incarnation: Incarnation(1),
-            version: WIRE_VERSION,
+            version,
         };
         self.peer = Some((self.now, Instant::ZERO));
         self.handle(Event::Peer(event));
