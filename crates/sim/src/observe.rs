@@ -320,6 +320,11 @@ impl Cluster {
         &self.history
     }
 
+    /// What this node does is not held against the invariants; or what every node does is.
+    pub fn leave_out(&mut self, node: Option<NodeId>) {
+        self.invariants.leave_out(node);
+    }
+
     /// What the engines told of.
     #[must_use]
     pub fn tally(&self) -> Tally {

@@ -75,13 +75,24 @@ struct Fork {
     machine: Machine,
 }
 
+/// A watch of a process.
+#[derive(Debug)]
+struct Watched {
+    selector: Selector,
+    /// Up to which revision it has told.
+    told: Revision,
+}
+
+/// The watches of a process whose session is broken.
+type Broken = (ProcessId, BTreeMap<MetadataToken, Watched>);
+
 /// A process's session.
 #[derive(Debug)]
 struct Session {
     client: ClientId,
     /// Asked and not answered yet.
     pending: BTreeMap<MetadataToken, Pending>,
-    watches: BTreeMap<MetadataToken, ()>,
+    watches: BTreeMap<MetadataToken, Watched>,
     answers: Pipe<(MetadataToken, MetadataAnswer)>,
 }
 
@@ -265,8 +276,12 @@ impl Cluster {
         let Some(request) = pending.and_then(|pending| pending.request.take()) else {
             return Ok(());
         };
-        if let MetadataRequest::Watch { .. } = &request {
-            session.watches.insert(token, ());
+        if let MetadataRequest::Watch { selector, from } = &request {
+            let watch = Watched {
+                selector: selector.clone(),
+                told: Revision(from.0.saturating_sub(1)),
+            };
+            session.watches.insert(token, watch);
         }
         self.metadata_applies(client, process, token, request)
     }
@@ -364,8 +379,12 @@ impl Cluster {
                 return Ok(());
             };
             let pending = session.pending.remove(&token).is_some();
-            if !pending && !session.watches.contains_key(&token) {
+            let watch = session.watches.get_mut(&token);
+            if !pending && watch.is_none() {
                 continue;
+            }
+            if let (Some(watch), MetadataAnswer::Watched { revision, .. }) = (watch, &answer) {
+                watch.told = watch.told.max(*revision);
             }
             self.tell(process, Event::Metadata { token, answer })?;
         }
@@ -449,9 +468,7 @@ impl Cluster {
     /// Another store takes the place of the one before, which is given back.
     pub(super) fn replace_metadata(&mut self, machine: Machine) -> Result<Machine, Failure> {
         let processes: Vec<ProcessId> = self.agreement.sessions.keys().copied().collect();
-        for process in processes {
-            self.metadata_lost(process)?;
-        }
+        let broken = self.break_sessions(processes)?;
         self.agreement.ghosts.clear();
         let agreement = &mut self.agreement;
         let before = std::mem::replace(&mut agreement.machine, machine);
@@ -459,18 +476,19 @@ impl Cluster {
         agreement.catalog.read_anew(&agreement.machine);
         self.watch.metadata_replaced();
         self.invariants.metadata_replaced();
+        self.resume_or_end(broken)?;
         Ok(before)
     }
 
     /// A node finds a copy of the metadata in its place, which goes on by itself.
     pub(super) fn fork_metadata(&mut self, node: NodeId) -> Result<(), Failure> {
-        self.leave_metadata(node)?;
+        let broken = self.leave_metadata(node)?;
         let mut machine = self.agreement.machine.clone();
         for session in self.agreement.sessions.values() {
             machine.disconnect(session.client);
         }
         self.agreement.fork = Some(Fork { node, machine });
-        Ok(())
+        self.resume_or_end(broken)
     }
 
     /// It finds the right one again.
@@ -478,44 +496,75 @@ impl Cluster {
         let Some(node) = self.agreement.fork.as_ref().map(|fork| fork.node) else {
             return Ok(false);
         };
-        self.leave_metadata(node)?;
+        let broken = self.leave_metadata(node)?;
         self.agreement.fork = None;
+        self.resume_or_end(broken)?;
         Ok(true)
     }
 
     /// The sessions of a node break, and nothing of them is on its way.
-    fn leave_metadata(&mut self, node: NodeId) -> Result<(), Failure> {
+    fn leave_metadata(&mut self, node: NodeId) -> Result<Vec<Broken>, Failure> {
         let sessions = self.agreement.sessions.keys().copied();
-        let own: Vec<ProcessId> = sessions.filter(|process| process.node == node).collect();
-        for process in own {
-            self.metadata_lost(process)?;
-        }
+        let own = sessions.filter(|process| process.node == node).collect();
+        let broken = self.break_sessions(own)?;
         let ghosts = &mut self.agreement.ghosts;
         ghosts.retain(|(process, _), _| process.node != node);
-        Ok(())
+        Ok(broken)
     }
 
-    /// The session of a process breaks: its watches end, its requests are in doubt.
+    /// The session of a process breaks.
     pub(super) fn metadata_lost(&mut self, process: ProcessId) -> Result<(), Failure> {
-        let Some(session) = self.agreement.sessions.remove(&process) else {
-            return Ok(());
-        };
-        self.agreement
-            .machine_of(process)
-            .0
-            .disconnect(session.client);
-        self.line(
-            Place::Metadata,
-            format_args!("{} is disconnected", process.node),
-        );
-        for token in session.watches.into_keys() {
-            let answer = MetadataAnswer::WatchEnded(MetadataError::Unavailable);
-            self.tell(process, Event::Metadata { token, answer })?;
+        let broken = self.break_sessions(vec![process])?;
+        self.resume_or_end(broken)
+    }
+
+    /// The sessions of these processes break: their requests are in doubt.
+    fn break_sessions(&mut self, processes: Vec<ProcessId>) -> Result<Vec<Broken>, Failure> {
+        let mut broken = Vec::new();
+        for process in processes {
+            let Some(session) = self.agreement.sessions.remove(&process) else {
+                continue;
+            };
+            let (machine, _) = self.agreement.machine_of(process);
+            machine.disconnect(session.client);
+            self.line(
+                Place::Metadata,
+                format_args!("{} is disconnected", process.node),
+            );
+            for (token, pending) in session.pending {
+                self.may_haunt(process, token, pending);
+                let answer = MetadataAnswer::Failed(MetadataError::Unavailable);
+                self.tell(process, Event::Metadata { token, answer })?;
+            }
+            broken.push((process, session.watches));
         }
-        for (token, pending) in session.pending {
-            self.may_haunt(process, token, pending);
-            let answer = MetadataAnswer::Failed(MetadataError::Unavailable);
-            self.tell(process, Event::Metadata { token, answer })?;
+        Ok(broken)
+    }
+
+    /// Watches go on over another connection, if the store looks like the one before; or they end.
+    fn resume_or_end(&mut self, broken: Vec<Broken>) -> Result<(), Failure> {
+        for (process, watches) in broken {
+            let (node, metadata) = (Place::Node(process.node), Place::Metadata);
+            let passes = self.network.passes(node, metadata) && self.network.passes(metadata, node);
+            for (token, watch) in watches {
+                let (machine, _) = self.agreement.machine_of(process);
+                let looks_alike = machine.revision() >= watch.told;
+                if !(passes && looks_alike && self.agreement.prng.chance(1, 2)) {
+                    let answer = MetadataAnswer::WatchEnded(MetadataError::Unavailable);
+                    self.tell(process, Event::Metadata { token, answer })?;
+                    continue;
+                }
+                let answer = MetadataAnswer::WatchResumed;
+                self.tell(process, Event::Metadata { token, answer })?;
+                let request = MetadataRequest::Watch {
+                    selector: watch.selector.clone(),
+                    from: Revision(watch.told.0 + 1),
+                };
+                let session = self.agreement.session(process);
+                let client = session.client;
+                session.watches.insert(token, watch);
+                self.metadata_applies(client, process, token, request)?;
+            }
         }
         Ok(())
     }

@@ -141,6 +141,59 @@ fn a_node_that_follows_a_copy_of_the_metadata_leads_nothing_by_it() {
     }
 }
 
+/// The node is cut off from all others and from hosts, and leads alone by the copy, in epochs far ahead of theirs. When they are there
+/// again it believes it no more; and what it did there counts for nothing, once it has begun anew.
+#[test]
+fn a_node_that_led_by_a_copy_of_the_metadata_begins_anew() {
+    for seed in 0..2 * SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror3);
+        story.busy(true);
+        story.wait(2 * SECOND);
+        let secondary = story.secondary();
+        let others: Vec<Place> = (story.others(secondary).into_iter())
+            .filter(|place| *place != Place::Metadata)
+            .chain((0..5).map(|host| Place::Host(host)))
+            .collect();
+        for place in &others {
+            story.part(Place::Node(secondary), *place);
+        }
+        story.run.cluster.leave_out(Some(secondary));
+        story.now(Fault::ForkMetadata(secondary));
+        story.wait(3 * SECOND);
+        for _ in 0..4 {
+            story.now(Fault::Kill(secondary));
+            story.wait(SECOND);
+            story.now(Fault::Start(secondary));
+            story.wait(2 * SECOND);
+        }
+        let epochs = story.epochs();
+        assert!(story.run.cluster.tally().astray == 0, "seed {seed}");
+        for place in &others {
+            if matches!(place, Place::Node(_)) {
+                story.rejoin(Place::Node(secondary), *place);
+            }
+        }
+        story.wait(4 * SECOND);
+        assert_eq!(story.run.cluster.tally().astray, 1, "seed {seed}");
+        for place in &others {
+            if matches!(place, Place::Host(_)) {
+                story.rejoin(Place::Node(secondary), *place);
+            }
+        }
+        story.wait(2 * SECOND);
+        assert_eq!(story.epochs(), epochs, "seed {seed}");
+        story.now(Fault::JoinMetadata);
+        story.now(Fault::Kill(secondary));
+        story.wait(SECOND);
+        story.run.cluster.leave_out(None);
+        story.now(Fault::TakeOver(secondary));
+        story.now(Fault::Start(secondary));
+        story.wait(3 * SECOND);
+        assert_eq!(story.run.cluster.tally().astray, 1, "seed {seed}");
+        story.ends_well();
+    }
+}
+
 /// A backup is brought back that is one change old, when somebody is about to change a record that is the
 /// same in it: nobody does before it has looked, or the metadata would soon look as new as it was.
 #[test]
