@@ -356,7 +356,7 @@ fn a_node_that_is_sent_to_a_copy_of_etcd_leads_nothing_by_it() {
         demo.kill(&node)?;
         demo.send_to(&node, &copy, false)?;
         demo.start_node(&node)?;
-        wait_until_told(&own, "lacks the bookmark")?;
+        wait_until_told(&own, "has another bookmark of this node")?;
         wait_until_told(&own, "`take-over`")?;
         demo.kill(&node)?;
         drop(copy);
