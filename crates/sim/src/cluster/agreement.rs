@@ -81,6 +81,8 @@ struct Watched {
     selector: Selector,
     /// Up to which revision it has told.
     told: Revision,
+    /// Something that it told was lost on the way: it does not go on.
+    has_gap: bool,
 }
 
 /// The watches of a process whose session is broken.
@@ -280,6 +282,7 @@ impl Cluster {
             let watch = Watched {
                 selector: selector.clone(),
                 told: Revision(from.0.saturating_sub(1)),
+                has_gap: false,
             };
             session.watches.insert(token, watch);
         }
@@ -357,6 +360,10 @@ impl Cluster {
                 .network
                 .passes(Place::Metadata, Place::Node(process.node))
             {
+                let session = self.agreement.session(process);
+                if let Some(watch) = session.watches.get_mut(&addressed.token) {
+                    watch.has_gap = true;
+                }
                 continue;
             }
             let arrival = self.now + self.network.delay();
@@ -549,7 +556,8 @@ impl Cluster {
             for (token, watch) in watches {
                 let (machine, _) = self.agreement.machine_of(process);
                 let looks_alike = machine.revision() >= watch.told;
-                if !(passes && looks_alike && self.agreement.prng.chance(1, 2)) {
+                let goes_on = passes && looks_alike && !watch.has_gap;
+                if !(goes_on && self.agreement.prng.chance(1, 2)) {
                     let answer = MetadataAnswer::WatchEnded(MetadataError::Unavailable);
                     self.tell(process, Event::Metadata { token, answer })?;
                     continue;
