@@ -104,8 +104,8 @@ impl Core {
         member.ok_or(DeviceRefused::Unknown { ordinal })
     }
 
-    /// Whether all pages have room without the device, if so many slots are added. Gives
-    /// the number of slots that there will be fewer.
+    /// Whether all pages have room without the device, if so many slots are added, and one more: a store that takes nothing
+    /// is of no use. Gives the number of slots that there will be fewer.
     pub(crate) fn check_room(&self, ordinal: u16, added: u32) -> Result<u32, DeviceRefused> {
         if self.is_absent(ordinal) {
             return Ok(0);
@@ -117,7 +117,7 @@ impl Core {
         let used = self.pages.used_slots(geometry.disk);
         let free_here = found.layout.slot_count - used;
         let free = (self.pages.free_slots() + added).saturating_sub(free_here);
-        let needed = self.reserved + self.pages.pages_to_move() + used;
+        let needed = (self.reserved + self.pages.pages_to_move() + used).max(1);
         if needed > free {
             return Err(DeviceRefused::NoRoom {
                 bytes: bytes_of(needed),

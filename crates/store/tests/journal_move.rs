@@ -4,7 +4,7 @@ mod bench;
 mod memory;
 
 use holdfast_format::{DeviceState, JournalMark, SUPERBLOCK_OFFSETS, Superblock};
-use holdfast_model::{BLOCK_SIZE, BlockRange, DiskId, Sequence, Tier};
+use holdfast_model::{BLOCK_SIZE, BlockRange, DiskId, PAGE_SIZE, Sequence, Tier};
 use holdfast_store::{DeviceOrder, DeviceRefused, OpenError, StoreToken};
 
 use bench::{
@@ -598,4 +598,49 @@ fn a_journal_that_moves_is_not_taken_for_a_bad_one() {
     assert_eq!(journal(&bench), 2);
     assert_eq!(bench.rotten, []);
     assert!(bench.store.usage().journal.rounds > 3);
+}
+
+/// The first device is drained, the one that its journal was to go to is absent, and nothing is anywhere yet.
+#[test]
+fn the_last_device_that_takes_anything_does_not_go() {
+    let mut seen = 0;
+    for left in 1..60 {
+        let devices = Devices::from([
+            vec![0; FIRST_BYTES as usize],
+            vec![0; DATA_BYTES as usize],
+            vec![0; FIRST_BYTES as usize],
+        ]);
+        let mut bench = Bench::create(devices);
+        let geometry = geometry(&bench.devices, 2);
+        let add = DeviceOrder::Add {
+            geometry,
+            id: 1002,
+            replaces: None,
+            journal_room: true,
+        };
+        assert_eq!(bench.order(add).unwrap(), Ok(2));
+        bench.left = left;
+        let drain = |ordinal| DeviceOrder::Drain { ordinal };
+        if bench.order(drain(0)).is_ok() && bench.rest().is_ok() {
+            break;
+        }
+        let devices = core::mem::take(&mut bench.devices);
+        let Ok(mut bench) = Bench::open(devices, &[0, 1], usize::MAX) else {
+            continue;
+        };
+        if !matches!(bench.opened, Some(Ok(_))) {
+            continue;
+        }
+        let first = bench.status(0).map(|status| (status.state, status.journal));
+        if first == Some((DeviceState::Draining, JournalMark::Here)) {
+            seen += 1;
+            let no_room = Err(DeviceRefused::NoRoom {
+                bytes: PAGE_SIZE as u64,
+                bytes_free: 0,
+            });
+            assert_eq!(bench.order(remove(1)).unwrap(), no_room);
+            assert_eq!(bench.order(drain(1)).unwrap(), no_room);
+        }
+    }
+    assert!(seen > 0);
 }
