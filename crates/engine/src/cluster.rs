@@ -32,6 +32,7 @@ use holdfast_wire::Vouch;
 use crate::notes::Notes;
 use crate::past::Past;
 use crate::registration::Registration;
+use crate::vouching::Asked;
 use crate::{Astray, Notice};
 
 mod bookmark;
@@ -72,7 +73,7 @@ enum Purpose {
     /// To leave this bookmark.
     Leave(Bookmark),
     /// To see whether another node's is there.
-    Vouch(NodeId, Vouch),
+    Vouch(Asked, Vouch),
     Watch,
     Refresh(SliceId),
     Propose(SliceId, Bytes),
@@ -92,7 +93,9 @@ pub(crate) enum Change {
     /// A bookmark was left, and what was read is believed.
     Followed,
     /// It was looked for another node's bookmark.
-    Looked(NodeId, Vouch, bool),
+    Looked(Asked, Vouch, bool),
+    /// A node's newest bookmark is known.
+    Bookmark(NodeId),
     /// A node's record, or the lack of one.
     Node(NodeId),
     /// A volume's.
@@ -153,6 +156,10 @@ pub(crate) struct Cluster {
     bookmarks: Bookmarks,
     /// The newest request for everything, and when it was made.
     reading: Option<(MetadataToken, Instant)>,
+    /// After how long it is made once more.
+    lost_after: Duration,
+    /// When it is tried again to leave a bookmark.
+    renew_at: Option<Instant>,
     /// What a watch has told, and when, since it goes on over another connection: until it is known what answers there.
     held_back: Option<Vec<(Instant, Revision, Vec<WatchEvent>)>>,
     /// This node reads what is known of it once what it has noted of bookmarks is durable.
@@ -180,6 +187,7 @@ impl Cluster {
         self.held = held;
         let (noted, recoveries) = notes.bookmarks();
         self.bookmarks = Bookmarks::new(noted, recoveries);
+        self.lost_after = following::LOST_AFTER;
         self.notes = notes;
         self.registration = Some(registration);
         self.introduce();
@@ -223,7 +231,7 @@ impl Cluster {
     /// read: a change might bring metadata that has gone back to the revision that it had, and nobody would
     /// see.
     fn may_change(&self) -> bool {
-        self.watch.is_some() && !self.is_astray() && !self.is_to_be_recognised()
+        self.watch.is_some() && !self.is_astray() && !self.is_to_be_signed()
     }
 
     pub(crate) fn take_requests(
@@ -240,12 +248,16 @@ impl Cluster {
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.retry.into_iter().chain(self.register_retry).min()
+        let retries = [self.retry, self.register_retry, self.renew_at];
+        retries.into_iter().flatten().min()
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if self.retry.is_some_and(|retry| retry <= now) {
             self.list(now);
+        }
+        if self.renew_at.is_some_and(|renew| renew <= now) {
+            self.renew(now);
         }
         if self.register_retry.is_some_and(|retry| retry <= now) {
             self.introduce();
@@ -350,7 +362,7 @@ impl Cluster {
             (purpose @ (Purpose::List | Purpose::Renew | Purpose::Leave(_)), answer) => {
                 self.reading_answered(now, (token, &purpose), answer);
             }
-            (Purpose::Vouch(peer, vouch), answer) => self.looked(peer, vouch, &answer),
+            (Purpose::Vouch(asked, vouch), answer) => self.looked(asked, vouch, &answer),
             (Purpose::Look, MetadataAnswer::Transacted(_)) => {
                 self.has_looked = true;
                 self.introduce();
@@ -404,6 +416,10 @@ impl Cluster {
         match purpose {
             Purpose::Look | Purpose::List => self.look_for_lacking(outcome),
             Purpose::Renew => self.look_for_own_bookmark(outcome),
+            // It may be of another copy.
+            Purpose::Refresh(_) if self.is_to_be_recognised() => {
+                return self.past.follow_in_vain(outcome.revision, at);
+            }
             Purpose::Refresh(slice) => self.look_for_slice(*slice, outcome),
             Purpose::Introduce => {}
             // Whoever is told by others that it follows a copy can see all the same whom it finds in it.

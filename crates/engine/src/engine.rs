@@ -383,9 +383,10 @@ impl Engine {
             Change::Registered(incarnation) => self.registered(*incarnation, out),
             Change::Doubtful => self.doubt(),
             Change::Followed => self.follows_anew(),
-            Change::Looked(peer, vouch, is_there) => {
-                self.looked_for_bookmark(*peer, *vouch, *is_there);
+            Change::Looked(asked, vouch, is_there) => {
+                self.looked_for_bookmark(*asked, *vouch, *is_there);
             }
+            Change::Bookmark(node) => self.look_at_stranger(*node),
             Change::Node(node) => self.node_changed(*node),
             Change::Volume => self.volumes_changed(),
             Change::Slice { slice, fresh } => self.slice_changed(*slice, *fresh),

@@ -217,6 +217,16 @@ impl Engine {
             self.world.notices.push(Notice::StoreBehind);
         }
         self.doubts = recovered.slices.len();
+        let now = self.world.now;
+        let cluster = &self.world.cluster;
+        let storage = &mut self.world.storage;
+        recovered.slices.retain(|slice, _| {
+            let is_other = cluster.is_of_another_history(slice.volume);
+            if is_other {
+                storage.drop_doubted(now, *slice);
+            }
+            !is_other
+        });
         for (slice, found) in &mut recovered.slices {
             let known = found.state.as_ref().filter(|_| !begins_anew);
             let state = holdfast_replica::doubted(known);

@@ -13,9 +13,9 @@ use crate::Notice;
 use crate::engine::Engine;
 use crate::event::{LinkId, PeerEvent};
 
-/// How long it is waited for the metadata to tell whether a node that has connected follows the same. Without metadata nodes
-/// have to find each other as well.
-const RECOGNISED_WITHIN: Duration = Duration::from_secs(1);
+/// How long it is waited for the metadata to tell whether a node that has connected follows the same: for less time than anybody is
+/// waited for before he is taken for lost. Without metadata nodes have to find each other as well.
+const RECOGNISED_WITHIN: Duration = Duration::from_millis(250);
 
 impl Engine {
     pub(crate) fn handle_peer(&mut self, event: PeerEvent) {
@@ -86,8 +86,10 @@ impl Engine {
         match message {
             Message::Vouch(_) | Message::Vouched(_) => self.handle_message(peer, link, message),
             message => {
-                if !self.world.peers.hold(peer, message) {
-                    self.world.peers.reset(peer);
+                if let Some(message) = self.world.peers.hold(peer, message) {
+                    // It is heard rather than forgotten.
+                    self.recognise(peer);
+                    self.handle_message(peer, link, message);
                 }
             }
         }
@@ -109,7 +111,9 @@ impl Engine {
         self.ask_to_end_again(peer);
         self.mending.look_soon();
         for message in held {
-            self.handle_message(peer, link, message);
+            if self.world.peers.current(peer, link).is_some() {
+                self.handle_message(peer, link, message);
+            }
         }
     }
 

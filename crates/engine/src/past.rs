@@ -101,6 +101,7 @@ impl Astray {
                      `take-over` in the `directory` of {node}, and start it again. What it holds then counts for nothing, until it \
                      has been compared with theirs, and brought up to date"
                 ),
+                format!("if all nodes say so, {AGAIN}, with `--replace` ({CHAPTER})"),
             ],
             Self::Lacking(_) => undo_by_hand("deleted").into(),
             Self::Disowned(by) => vec![
@@ -260,6 +261,11 @@ impl Past {
     /// The record of the cluster was deleted.
     pub(crate) fn lose_cluster(&mut self) {
         self.astray = Some(Astray::NoCluster);
+    }
+
+    /// Whose the metadata is to be.
+    pub(crate) fn cluster(&self) -> ClusterId {
+        self.cluster
     }
 
     /// How often the metadata was made again, as far as is known.

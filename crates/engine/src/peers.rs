@@ -15,7 +15,7 @@ use holdfast_model::{NodeId, SliceId};
 use holdfast_replica::Peer;
 use holdfast_replica::timing::HEARTBEAT;
 use holdfast_stdx::Instant;
-use holdfast_wire::Message;
+use holdfast_wire::{Message, Vouch};
 
 use crate::event::{LinkId, PeerCommand};
 
@@ -35,7 +35,7 @@ pub(crate) struct Link {
 
 /// Messages that wait until it is known that both nodes follow the same metadata, at most: what a node sends at once to one that it
 /// knows.
-const HELD_MAX: usize = 4096;
+const HELD_MAX: usize = 1024;
 
 /// A link whose node may follow another copy of the metadata.
 #[derive(Debug)]
@@ -45,6 +45,8 @@ struct Stranger {
     held: Option<Vec<Message>>,
     /// Until when it is waited for the metadata to tell.
     until: Instant,
+    /// What it has asked last.
+    asks: Option<Vouch>,
 }
 
 /// What a heartbeat is to be about.
@@ -87,7 +89,12 @@ impl Peers {
             urgent: BTreeSet::new(),
         };
         let held = Some(Vec::new());
-        let stranger = Stranger { link, held, until };
+        let stranger = Stranger {
+            link,
+            held,
+            until,
+            asks: None,
+        };
         self.strangers.insert(node, stranger);
     }
 
@@ -126,17 +133,33 @@ impl Peers {
         (self.strangers.get(&node)).is_some_and(|stranger| stranger.held.is_none())
     }
 
-    /// What a stranger has sent waits. False if it is too much.
-    pub(crate) fn hold(&mut self, node: NodeId, message: Message) -> bool {
-        let held = self.strangers.get_mut(&node).map(|it| &mut it.held);
-        let Some(Some(held)) = held else {
-            return true;
-        };
-        let has_room = held.len() < HELD_MAX;
-        if has_room {
-            held.push(message);
+    /// A stranger asks; who is none is not noted.
+    pub(crate) fn stranger_asks(&mut self, node: NodeId, vouch: Vouch) {
+        if let Some(stranger) = self.strangers.get_mut(&node) {
+            stranger.asks = Some(vouch);
         }
-        has_room
+    }
+
+    /// What a stranger has asked last.
+    pub(crate) fn asked_by_stranger(&self, node: NodeId) -> Option<Vouch> {
+        self.strangers.get(&node)?.asks
+    }
+
+    /// The link to a node, a stranger's too.
+    pub(crate) fn link_of(&self, node: NodeId) -> Option<LinkId> {
+        let stranger = self.strangers.get(&node).map(|stranger| &stranger.link);
+        self.links.get(&node).or(stranger).map(|link| link.id)
+    }
+
+    /// What a stranger has sent waits; of one who follows another copy it is forgotten. Gives it back if too much waits.
+    pub(crate) fn hold(&mut self, node: NodeId, message: Message) -> Option<Message> {
+        let stranger = self.strangers.get_mut(&node)?;
+        let held = stranger.held.as_mut()?;
+        if held.len() >= HELD_MAX {
+            return Some(message);
+        }
+        held.push(message);
+        None
     }
 
     /// The strangers of whom nobody has told anything for as long as that is waited for.

@@ -227,6 +227,12 @@ impl Storage {
             .put_state(now, slice, state, token, &mut self.out);
     }
 
+    /// What is here of a slice counts for nothing, and goes.
+    pub(crate) fn drop_doubted(&mut self, now: Instant, slice: SliceId) {
+        let token = self.token(Use::Doubt);
+        self.store.drop_slice(now, slice, token, &mut self.out);
+    }
+
     pub(crate) fn put_note(&mut self, now: Instant, place: SliceId, note: Bytes) {
         let token = self.token(Use::Note(place));
         self.store.put_state(now, place, note, token, &mut self.out);

@@ -8,8 +8,8 @@
 //! heard of a node that has connected before it is known to follow the same (`peers`, `links`).
 //!
 //! Invariants:
-//! - a node is disowned if more of the others deny its bookmark than follow the same metadata with it, itself included; where they are as
-//!   many, if one of those who deny it has not come clearly later;
+//! - a node is disowned if more of the others follow another copy than the same metadata with it, itself included: they deny its
+//!   bookmark, or it does not find theirs; where they are as many, if one of them has not come clearly later;
 //! - who is disowned denies nobody: it may have come to a copy;
 //! - silence says nothing, and takes nothing back as long as the peer is away: a node that reaches nobody goes on, and one that was
 //!   disowned does not go on because those who said so are killed.
@@ -23,6 +23,7 @@ use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::{Message, Vouch, Vouched};
 
 use crate::engine::Engine;
+use crate::event::LinkId;
 
 /// The version of the protocol in which nodes ask.
 const VOUCH_SINCE: u16 = 5;
@@ -35,6 +36,13 @@ const ROUND: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_secs(60);
 /// A peer that is there, and has not said so again for as long, denies nothing any more.
 const LAPSE: Duration = Duration::from_secs(10);
+
+/// Whose bookmark is looked for, and over which link that was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) peer: NodeId,
+    pub(crate) link: LinkId,
+}
 
 /// What a peer has said of the newest bookmark.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +57,8 @@ struct Said {
 #[derive(Debug, Default)]
 pub(crate) struct Vouching {
     said: BTreeMap<NodeId, Said>,
+    /// Whose bookmark this node has not found. They may have this node's from before they came to a copy.
+    unknown: BTreeSet<NodeId>,
     /// Who has yet to answer the newest question.
     open: BTreeSet<NodeId>,
     asked: Option<Instant>,
@@ -57,10 +67,10 @@ pub(crate) struct Vouching {
 impl Vouching {
     /// Who denies the bookmark, if that counts for a node whose own is so old.
     fn disowned_by(&self, own: Duration) -> Option<NodeId> {
-        let with = 1 + self.said.values().filter(|said| said.is_there).count();
-        let against: Vec<_> = (self.said.iter())
-            .filter(|(_, said)| !said.is_there)
-            .collect();
+        let is_same =
+            |(node, said): &(&NodeId, &Said)| said.is_there && !self.unknown.contains(node);
+        let with = 1 + self.said.iter().filter(is_same).count();
+        let against: Vec<_> = self.said.iter().filter(|it| !is_same(it)).collect();
         let is_later = |said: &Said| said.age + SENIORITY < own;
         let counts = match against.len().cmp(&with) {
             core::cmp::Ordering::Greater => true,
@@ -89,14 +99,35 @@ impl Engine {
     /// A bookmark was left, and what was read is believed.
     pub(crate) fn follows_anew(&mut self) {
         self.vouching.said.clear();
+        self.vouching.unknown.clear();
         self.ask_all_to_vouch();
+        for peer in self.world.peers.everybody() {
+            self.look_at_stranger(peer);
+        }
+    }
+
+    /// More is known of the metadata than when a stranger asked, or the stranger has found this node's bookmark.
+    pub(crate) fn look_at_stranger(&mut self, peer: NodeId) {
+        if let Some(vouch) = self.world.peers.asked_by_stranger(peer) {
+            self.handle_vouch(peer, vouch);
+        }
+    }
+
+    /// Whether a peer denies this node's bookmark, as far as is known.
+    fn is_denied_by(&self, peer: NodeId) -> bool {
+        let said = self.vouching.said.get(&peer);
+        said.is_some_and(|said| !said.is_there)
     }
 
     /// Asks again when that is due, and decides by what was said before.
     pub(crate) fn vouch_on(&mut self) {
         let now = self.world.now;
         for peer in self.world.peers.overdue(now) {
-            self.recognise(peer);
+            if self.is_denied_by(peer) {
+                self.world.peers.estrange(peer);
+            } else {
+                self.recognise(peer);
+            }
         }
         if self.vouching.next_timeout().is_some_and(|due| due <= now) {
             let Self {
@@ -107,6 +138,7 @@ impl Engine {
                 let has_lapsed = world.peers.peer(*node).is_some() && said.at + LAPSE <= now;
                 is_left(*node) && (said.is_there || !has_lapsed)
             });
+            vouching.unknown.retain(|node| is_left(*node));
             vouching.open.clear();
             self.decide_by_what_was_said();
             self.ask_all_to_vouch();
@@ -141,22 +173,37 @@ impl Engine {
 
     /// Another node asks.
     pub(crate) fn handle_vouch(&mut self, peer: NodeId, vouch: Vouch) {
+        let Some(link) = self.world.peers.link_of(peer) else {
+            return;
+        };
+        let asked = Asked { peer, link };
+        self.world.peers.stranger_asks(peer, vouch);
         if self.world.cluster.has_seen_bookmark(peer, vouch.bookmark) {
-            self.looked_for_bookmark(peer, vouch, true);
+            self.looked_for_bookmark(asked, vouch, true);
         } else {
-            self.world.cluster.look_for_bookmark(peer, vouch);
+            self.world.cluster.look_for_bookmark(asked, vouch);
         }
     }
 
     /// It was looked for another node's bookmark in the metadata: it is known, or not, whether both follow the same.
-    pub(crate) fn looked_for_bookmark(&mut self, peer: NodeId, vouch: Vouch, is_there: bool) {
-        if !is_there {
-            self.world.peers.estrange(peer);
-        } else if self.world.peers.is_estranged(peer) {
-            // What it has said before was not heard: both begin anew.
-            self.world.peers.reset(peer);
+    pub(crate) fn looked_for_bookmark(&mut self, asked: Asked, vouch: Vouch, is_there: bool) {
+        let Asked { peer, link } = asked;
+        if self.world.peers.link_of(peer) != Some(link) {
             return;
+        }
+        if is_there {
+            self.vouching.unknown.remove(&peer);
         } else {
+            self.vouching.unknown.insert(peer);
+            self.world.peers.estrange(peer);
+        }
+        // Who denies this node has to find its bookmark first.
+        if is_there && !self.is_denied_by(peer) {
+            if self.world.peers.is_estranged(peer) {
+                // What it has said before was not heard: both begin anew.
+                self.world.peers.reset(peer);
+                return;
+            }
             self.recognise(peer);
         }
         let cluster = &self.world.cluster;
@@ -192,6 +239,9 @@ impl Engine {
         }
         self.vouching.said.insert(peer, said);
         self.vouching.open.remove(&peer);
+        if is_there {
+            self.look_at_stranger(peer);
+        }
         if self.vouching.open.is_empty() {
             self.decide_by_what_was_said();
         }
@@ -253,5 +303,17 @@ mod tests {
         assert_eq!(disowned(&[no], 2 * minute), one);
         assert_eq!(disowned(&[no], 3 * minute), None);
         assert_eq!(disowned(&[no, (false, 9 * minute), yes], 3 * minute), one);
+        // Who has this node's bookmark from before it came to a copy, and another one since, follows the copy.
+        let said = [yes, yes].into_iter().zip(1..);
+        let at = Instant::ZERO;
+        let said = said.map(|((is_there, age), node)| (NodeId(node), Said { is_there, age, at }));
+        let mut vouching = Vouching {
+            said: said.collect(),
+            unknown: [NodeId(1)].into(),
+            ..Vouching::default()
+        };
+        assert_eq!(vouching.disowned_by(minute), None);
+        vouching.unknown.insert(NodeId(2));
+        assert_eq!(vouching.disowned_by(9 * minute), one);
     }
 }

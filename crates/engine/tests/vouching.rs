@@ -186,8 +186,22 @@ fn nothing_is_heard_of_a_peer_before_it_is_known_to_follow_the_same_metadata() {
         assert_eq!(is_known(&bench), is_there);
     }
     let mut bench = new();
-    bench.pass(1000);
+    bench.pass(300);
     assert!(is_known(&bench));
+}
+
+/// It has come to a copy, and found this node's bookmark there, from before.
+#[test]
+fn a_peer_that_is_not_found_follows_another_copy_though_it_finds_this_node() {
+    let mut bench = new();
+    let own = asked(&mut bench)[0];
+    answers(&mut bench, own, true, 9 * MINUTE);
+    assert_eq!(bench.engine.status().astray, None);
+    assert_eq!(says(&mut bench), [false]);
+    answers(&mut bench, own, true, 9 * MINUTE);
+    let disowned = Some(Astray::Disowned(PEER));
+    assert_eq!(bench.engine.status().astray, disowned);
+    assert!(bench.engine.status().peers.is_empty());
 }
 
 /// The question was lost, or nothing answered there.

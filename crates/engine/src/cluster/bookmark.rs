@@ -12,7 +12,7 @@
 use alloc::vec::Vec;
 
 use holdfast_model::metadata::{Compare, KeyValue, Revision, TransactionOutcome};
-use holdfast_model::record::{Bookmark, BookmarkRecord, Record};
+use holdfast_model::record::{Bookmark, BookmarkRecord, Record, RecordError};
 use holdfast_model::report::NotedBookmarks;
 use holdfast_stdx::{Duration, Instant};
 
@@ -34,6 +34,8 @@ pub(super) struct Bookmarks {
     followed: Option<Followed>,
     /// It was left over the connection that there is now.
     is_present: bool,
+    /// It was found there at least.
+    is_found: bool,
 }
 
 /// A bookmark of what is believed.
@@ -104,6 +106,8 @@ impl Bookmarks {
         match BookmarkRecord::decode(&pair.value) {
             Ok(found) if found.bookmark == left || self.is_proposed(found.bookmark) => Found::Own,
             Ok(found) if is_of_other(&found) => Found::Own,
+            // Nobody replaces what a newer version has left.
+            Err(RecordError::Schema(_)) => Found::Own,
             Ok(_) | Err(_) => Found::Other,
         }
     }
@@ -168,7 +172,8 @@ impl Bookmarks {
     pub(super) fn forget(&mut self) -> NotedBookmarks {
         self.noted = NotedBookmarks::default();
         self.leaving = None;
-        self.is_present = false;
+        self.followed = None;
+        self.reconnected();
         self.changed()
     }
 
@@ -191,7 +196,7 @@ impl Bookmarks {
             return Some(Next::Put(compare, leaving.record.clone()));
         };
         let leaving = self.leaving.take()?;
-        self.is_present = true;
+        (self.is_present, self.is_found) = (true, true);
         self.followed = Some(Followed {
             bookmark: leaving.record.bookmark,
             since: now,
@@ -202,7 +207,19 @@ impl Bookmarks {
 
     /// What answers from now on may be another copy.
     pub(super) fn reconnected(&mut self) {
-        self.is_present = false;
+        (self.is_present, self.is_found) = (false, false);
+    }
+
+    /// There is no room for another one: the one before is there. Gives what was read.
+    pub(super) fn cannot_leave(&mut self) -> Option<Option<TransactionOutcome>> {
+        let leaving = self.leaving.take()?;
+        self.is_found = true;
+        Some(leaving.read)
+    }
+
+    /// Whether what answers has a bookmark that is known to be this node's.
+    pub(super) fn is_found(&self) -> bool {
+        self.is_found
     }
 
     /// Whether what answers has the newest bookmark.

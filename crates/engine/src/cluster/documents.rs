@@ -77,6 +77,7 @@ impl Cluster {
             }),
             Key::Bookmark(node) => BookmarkRecord::decode(&pair.value).map(|record| {
                 self.left.insert(node, record.bookmark);
+                self.changes.push_back(Change::Bookmark(node));
             }),
             Key::Scrubbed(slice) => ScrubbedRecord::decode(&pair.value).map(|record| {
                 self.scrubbed.insert(slice, record.round);

@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 
 use holdfast_model::NodeId;
 use holdfast_model::metadata::{
-    MetadataAnswer, MetadataRequest, MetadataToken, Operation, OperationResult, Revision, Selector,
-    TransactionOutcome, WatchEvent,
+    MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, OperationResult,
+    Revision, Selector, TransactionOutcome, WatchEvent,
 };
 use holdfast_model::record::{Bookmark, BookmarkRecord, CLUSTER_KEY, Record};
 use holdfast_stdx::{Duration, Instant};
@@ -23,10 +23,16 @@ use super::lacking::pairs;
 use super::{Change, Cluster, PREFIX, Purpose, RETRY};
 use crate::Astray;
 use crate::registration::Registration;
-use crate::vouching;
+use crate::vouching::{self, Asked};
 
 /// What a watch tells, and is held back until the metadata is known to be the same, at most.
 const HELD_BACK_MAX: usize = 1024;
+/// A request that is not answered for so long, while others are, is made once more; and for twice as long each time after that, at
+/// most so long.
+pub(super) const LOST_AFTER: Duration = RETRY;
+const LOST_AFTER_MAX: Duration = Duration::from_secs(16);
+/// Between two attempts to leave a bookmark where there is no room.
+const WHEN_FULL: Duration = Duration::from_secs(5);
 
 impl Cluster {
     pub(super) fn is_listing(&self) -> bool {
@@ -39,7 +45,15 @@ impl Cluster {
     pub(super) fn list(&mut self, now: Instant) {
         self.retry = None;
         let token = self.read_all(Purpose::List);
+        self.read_first(now, token);
+    }
+
+    /// Nothing is done before this is answered.
+    fn read_first(&mut self, now: Instant, token: MetadataToken) {
         self.reading = Some((token, now));
+        if let Some(newest) = self.out.pop_back() {
+            self.out.push_front(newest);
+        }
     }
 
     pub(super) fn read_all(&mut self, purpose: Purpose) -> MetadataToken {
@@ -49,8 +63,12 @@ impl Cluster {
 
     /// The metadata answers by now: what was asked in vain is asked again, without waiting until that is certain.
     pub(super) fn it_answers(&mut self, now: Instant) {
-        let is_lost = self.reading.is_none_or(|(_, asked)| asked + RETRY <= now);
+        let is_lost = self
+            .reading
+            .is_none_or(|(_, asked)| asked + self.lost_after <= now);
         if is_lost && !self.bookmarks.is_leaving() {
+            // It may take as long because there is so much.
+            self.lost_after = (self.lost_after * 2).min(LOST_AFTER_MAX);
             self.retry = Some(now);
         }
     }
@@ -76,6 +94,14 @@ impl Cluster {
                 if outcome.succeeded =>
             {
                 self.bookmark_left(*bookmark, outcome.revision);
+            }
+            // Nothing can be changed, and the bookmark before is there.
+            (Purpose::Leave(_), MetadataAnswer::Failed(MetadataError::Full)) => {
+                let read = self.bookmarks.cannot_leave();
+                self.renew_at = Some(now + WHEN_FULL);
+                if let Some(read) = read {
+                    self.believe(read);
+                }
             }
             _ => self.read_again(now),
         }
@@ -139,6 +165,7 @@ impl Cluster {
 
     /// What was read is believed, and what was held back since; where nothing but the bookmark was read the watch goes on.
     fn believe(&mut self, read: Option<TransactionOutcome>) {
+        self.lost_after = LOST_AFTER;
         let held = self.held_back.take().unwrap_or_default();
         if let Some(outcome) = read {
             // The watch begins anew there.
@@ -157,6 +184,12 @@ impl Cluster {
     /// looked for, and another one is left.
     fn resumed(&mut self, now: Instant) {
         self.bookmarks.reconnected();
+        self.renew(now);
+    }
+
+    /// Looks for the bookmark, and leaves another one.
+    pub(super) fn renew(&mut self, now: Instant) {
+        self.renew_at = None;
         self.bookmarks.give_up();
         self.held_back = None;
         let Some(own) = self.registration.as_ref() else {
@@ -169,11 +202,17 @@ impl Cluster {
         let keys = [own.bookmark_key(), own.node_key(), CLUSTER_KEY.into()];
         let ranges = keys.map(|key| Operation::Range(Selector::Key(key)));
         self.held_back = Some(Vec::new());
-        self.transact(Purpose::Renew, vec![], ranges.into());
+        let token = self.transact(Purpose::Renew, vec![], ranges.into());
+        self.read_first(now, token);
     }
 
     /// Whether nothing is known yet of what answers by now: what it says of what was known before it came is not believed.
     pub(super) fn is_to_be_recognised(&self) -> bool {
+        self.bookmarks.own_since().is_some() && !self.bookmarks.is_found()
+    }
+
+    /// Whether no bookmark was left yet in what answers by now: nothing is changed in it.
+    pub(super) fn is_to_be_signed(&self) -> bool {
         self.bookmarks.own_since().is_some() && !self.bookmarks.is_present()
     }
 
@@ -200,31 +239,35 @@ impl Cluster {
     }
 
     /// Looks for another node's bookmark, if this one follows the metadata, and is not looking for it.
-    pub(crate) fn look_for_bookmark(&mut self, peer: NodeId, vouch: Vouch) {
-        let is_following = self.watch.is_some() && self.bookmarks.is_present();
-        let is_looking = |(purpose, _): &(Purpose, _)| matches!(purpose, Purpose::Vouch(node, _) if *node == peer);
+    pub(crate) fn look_for_bookmark(&mut self, asked: Asked, vouch: Vouch) {
+        let is_following = self.watch.is_some() && self.bookmarks.is_found();
+        let is_looking = |(purpose, _): &(Purpose, _)| matches!(purpose, Purpose::Vouch(other, _) if *other == asked);
         if is_following
             && matches!(self.astray(), None | Some(Astray::Disowned(_)))
             && !self.requests.values().any(is_looking)
         {
-            let key = Selector::Key(BookmarkRecord::key(peer));
+            let key = Selector::Key(BookmarkRecord::key(asked.peer));
             let ranges = vec![Operation::Range(key)];
-            self.transact(Purpose::Vouch(peer, vouch), vec![], ranges);
+            self.transact(Purpose::Vouch(asked, vouch), vec![], ranges);
         }
     }
 
     /// Another node's bookmark has been looked for. Who asked asks again where nothing answers.
-    pub(super) fn looked(&mut self, peer: NodeId, vouch: Vouch, answer: &MetadataAnswer) {
+    pub(super) fn looked(&mut self, asked: Asked, vouch: Vouch, answer: &MetadataAnswer) {
         let MetadataAnswer::Transacted(outcome) = answer else {
             return;
         };
-        if !self.bookmarks.is_present() {
-            return;
+        let found = pairs(outcome).next();
+        let found = found.map(|pair| BookmarkRecord::decode(&pair.value));
+        // One that cannot be read says nothing.
+        if let Ok(found) = found.transpose()
+            && self.bookmarks.is_found()
+        {
+            let shows = |found: BookmarkRecord| vouching::shows(found.bookmark, vouch.bookmark);
+            let is_there = found.is_some_and(shows);
+            let looked = Change::Looked(asked, vouch, is_there);
+            self.changes.push_back(looked);
         }
-        let mut found = pairs(outcome).filter_map(|pair| BookmarkRecord::decode(&pair.value).ok());
-        let is_there = found.any(|found| vouching::shows(found.bookmark, vouch.bookmark));
-        let looked = Change::Looked(peer, vouch, is_there);
-        self.changes.push_back(looked);
     }
 
     /// Others do not find this node's bookmark in the metadata that they follow, as this one says; or enough of them do.
@@ -292,6 +335,8 @@ impl Cluster {
         match answer {
             // What is missed is read again when the right metadata is back.
             MetadataAnswer::Watched { .. } if self.is_astray() => {}
+            MetadataAnswer::Watched { .. }
+                if self.held_back.is_none() && self.is_to_be_recognised() => {}
             MetadataAnswer::Watched { revision, events } => match &mut self.held_back {
                 Some(held) if held.len() < HELD_BACK_MAX => held.push((now, revision, events)),
                 Some(_) => self.read_again(now),

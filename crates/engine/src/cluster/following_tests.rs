@@ -169,6 +169,62 @@ fn a_node_that_did_things_by_a_copy_begins_anew() {
     assert!(is_following(&node) && !node.is_doubted);
 }
 
+/// It is being restored, or the address is another cluster's.
+#[test]
+fn a_node_begins_anew_in_nothing_but_its_own_cluster() {
+    let (right, mut now, node) = registered();
+    let slice = SliceId {
+        volume: VolumeId(1),
+        index: 0,
+    };
+    let other = ClusterRecord {
+        cluster: holdfast_model::ClusterId(77),
+        ..cluster_record(0)
+    };
+    let mut others = Metadata::default();
+    others.transact(changes([Operation::put(
+        CLUSTER_KEY.into(),
+        other.encode(),
+    )]));
+    for mut wrong in [Metadata::default(), others] {
+        let registration = Process::registration(5, 2, "one", ONE, true);
+        let mut anew = Process::holding(registration, node.kept.clone(), [slice].into());
+        let before = anew.kept.clone();
+        go(&mut now, &mut wrong, &mut anew);
+        assert!(anew.cluster.is_astray() && !anew.is_doubted && !anew.registered);
+        assert_eq!(anew.kept, before);
+        let mut right = right.clone();
+        let next = ClusterRecord {
+            next_volume: VolumeId(2),
+            ..cluster_record(0)
+        };
+        right.transact(changes([Operation::put(CLUSTER_KEY.into(), next.encode())]));
+        go(&mut now, &mut right, &mut anew);
+        assert!(is_following(&anew) && !anew.is_doubted);
+    }
+}
+
+/// What was read is believed, and nothing is changed until there is room.
+#[test]
+fn a_node_follows_metadata_that_is_full() {
+    let (mut metadata, mut now, mut node) = registered();
+    goes_on(&mut metadata);
+    node.disconnect(now);
+    node.is_full = true;
+    let before = metadata.revision;
+    go(&mut now, &mut metadata, &mut node);
+    assert!(is_following(&node) && !node.cluster.may_change());
+    assert!(!node.cluster.is_to_be_recognised());
+    let seen = node.cluster.past.seen();
+    goes_on(&mut metadata);
+    run(&mut now, MINUTE / 6, &mut metadata, &mut [&mut node]);
+    assert!(node.cluster.past.seen() > seen);
+    assert_eq!(metadata.revision, before + 28);
+    node.is_full = false;
+    run(&mut now, MINUTE / 6, &mut metadata, &mut [&mut node]);
+    assert!(is_following(&node) && node.cluster.may_change());
+}
+
 #[test]
 fn the_only_copy_in_sync_is_not_given_up() {
     let (mut right, mut now, mut node) = registered();

@@ -26,9 +26,14 @@ use crate::Notice;
 use crate::past::Lost;
 
 impl Cluster {
+    /// Whether a volume was made in another history, which counts for nothing.
+    pub(crate) fn is_of_another_history(&self, volume: VolumeId) -> bool {
+        self.of_another_history.contains(&volume)
+    }
+
     /// Whether a volume is on record as deleted, or was made in another history.
     pub(crate) fn is_deleted(&self, volume: VolumeId) -> bool {
-        self.deleted.contains(volume) || self.of_another_history.contains(&volume)
+        self.deleted.contains(volume) || self.is_of_another_history(volume)
     }
 
     /// Volumes were deleted; of those that slices are known of it is told.
@@ -98,7 +103,7 @@ impl Cluster {
             Found::Other => Lost::Bookmark { is_other: true },
             Found::Nothing => lacking.unwrap_or(Lost::Bookmark { is_other: false }),
         };
-        if !own.may_begin_anew() {
+        if !own.may_begin_anew() || !self.is_of_this_cluster(outcome) {
             return Some(lost);
         }
         let sole = self.sole_in_sync(own.node(), outcome);
@@ -106,6 +111,15 @@ impl Cluster {
             self.begin_anew(outcome);
         }
         sole.map(Lost::Sole)
+    }
+
+    /// Whether there is a record of this cluster, which has been made again as often as this node knows.
+    fn is_of_this_cluster(&self, outcome: &TransactionOutcome) -> bool {
+        let cluster = pairs(outcome).find(|pair| pair.key == CLUSTER_KEY);
+        let record = cluster.and_then(|pair| ClusterRecord::decode(&pair.value).ok());
+        record.is_some_and(|record| {
+            record.cluster == self.past.cluster() && record.recoveries == self.past.recoveries()
+        })
     }
 
     /// A slice of which the metadata says that this node, and no other, has everything.

@@ -105,6 +105,8 @@ pub(super) struct Process {
     pub(super) told: Vec<Notice>,
     pub(super) may_format: bool,
     pub(super) registered: bool,
+    /// There is no room for what it puts.
+    pub(super) is_full: bool,
     /// What the store holds is relied on no more.
     pub(super) is_doubted: bool,
     /// What is kept in the store.
@@ -200,6 +202,7 @@ impl Process {
             told: Vec::new(),
             may_format: false,
             registered: false,
+            is_full: false,
             is_doubted: false,
             kept: BTreeMap::new(),
         }
@@ -241,8 +244,12 @@ impl Process {
         for (token, request) in requests {
             match request {
                 MetadataRequest::Transact(transaction) => {
-                    let outcome = metadata.transact(transaction);
-                    let answer = MetadataAnswer::Transacted(outcome);
+                    let puts = |it: &Operation| matches!(it, Operation::Put { .. });
+                    let answer = if self.is_full && transaction.success.iter().any(puts) {
+                        MetadataAnswer::Failed(MetadataError::Full)
+                    } else {
+                        MetadataAnswer::Transacted(metadata.transact(transaction))
+                    };
                     self.cluster.handle_answer(now, token, answer);
                 }
                 MetadataRequest::Watch { from, .. } => self.watch = Some((token, from.0 - 1)),

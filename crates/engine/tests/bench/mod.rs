@@ -181,6 +181,7 @@ impl Bench {
     /// The link to the peer comes up.
     pub(crate) fn connect(&mut self) {
         self.connect_as(4);
+        self.pass(200);
     }
 
     /// It does, with a peer that speaks this version.
@@ -195,7 +196,7 @@ impl Bench {
         self.peer = Some((self.now, Instant::ZERO));
         self.handle(Event::Peer(event));
         self.work();
-        self.pass(300);
+        self.pass(100);
     }
 
     /// It goes down.
