@@ -253,15 +253,14 @@ impl Engine {
         let by = own.and_then(|(_, age)| self.vouching.disowned_by(age));
         self.world.cluster.disown(now, by);
         if self.refuses_hosts() {
-            // What it would acknowledge nobody else would know of.
+            // Nobody takes what they send; and of what it would acknowledge alone nobody else would know.
             self.portal.drop_all(now, &self.volumes);
         }
     }
 
-    /// Whether hosts are to go to other nodes: this one leads something by what others have not heard of, or is no part of the cluster.
+    /// Whether hosts are to go to other nodes: others do not hear this one, or it is no part of the cluster.
     pub(crate) fn refuses_hosts(&self) -> bool {
-        let own = self.config.node;
-        !self.belongs() || self.world.cluster.leads_by_what_others_lack(own)
+        !self.belongs() || self.world.cluster.is_disowned()
     }
 }
 

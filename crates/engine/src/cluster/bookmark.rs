@@ -30,21 +30,12 @@ pub(super) struct Bookmarks {
     /// Changes of the note that are not durable yet.
     unkept: usize,
     leaving: Option<Leaving>,
-    /// The newest one that is there, of what is believed.
-    followed: Option<Followed>,
+    /// The newest one of what is believed, and since when it is.
+    followed: Option<(Bookmark, Instant)>,
     /// It was left over the connection that there is now.
     is_present: bool,
     /// It was found there at least.
     is_found: bool,
-}
-
-/// A bookmark of what is believed.
-#[derive(Clone, Copy, Debug)]
-struct Followed {
-    bookmark: Bookmark,
-    since: Instant,
-    /// What is newer has happened in this copy of the metadata only, whichever it is.
-    revision: Revision,
 }
 
 /// A bookmark that is being left, and what was read before that.
@@ -55,8 +46,8 @@ struct Leaving {
     /// The node's record and the bookmark are still as they were read.
     compare: Vec<Compare>,
     record: BookmarkRecord,
-    /// It is there, as of this revision.
-    left: Option<Revision>,
+    /// It is there.
+    is_left: bool,
 }
 
 /// What is next once the note is durable.
@@ -148,20 +139,16 @@ impl Bookmarks {
             read,
             compare,
             record,
-            left: None,
+            is_left: false,
         });
         self.changed()
     }
 
-    /// A bookmark is there, as of a revision. Says what is to be noted, if it is the one that is being left.
-    pub(super) fn left(
-        &mut self,
-        bookmark: Bookmark,
-        revision: Revision,
-    ) -> Option<NotedBookmarks> {
+    /// A bookmark is there. Says what is to be noted, if it is the one that is being left.
+    pub(super) fn left(&mut self, bookmark: Bookmark) -> Option<NotedBookmarks> {
         let leaving = self.leaving.as_mut();
         let leaving = leaving.filter(|it| it.record.bookmark == bookmark)?;
-        leaving.left = Some(revision);
+        leaving.is_left = true;
         self.noted.left = Some(bookmark);
         self.noted.proposed.clear();
         Some(self.changed())
@@ -191,17 +178,13 @@ impl Bookmarks {
     /// All that is noted is durable: what is next, and when it was.
     pub(super) fn next(&mut self, now: Instant) -> Option<Next> {
         let leaving = self.leaving.as_mut()?;
-        let Some(revision) = leaving.left else {
+        if !leaving.is_left {
             let compare = core::mem::take(&mut leaving.compare);
             return Some(Next::Put(compare, leaving.record.clone()));
-        };
+        }
         let leaving = self.leaving.take()?;
         (self.is_present, self.is_found) = (true, true);
-        self.followed = Some(Followed {
-            bookmark: leaving.record.bookmark,
-            since: now,
-            revision,
-        });
+        self.followed = Some((leaving.record.bookmark, now));
         Some(Next::Believe(leaving.read))
     }
 
@@ -229,13 +212,13 @@ impl Bookmarks {
 
     /// The bookmark of what is believed, and how old it is.
     pub(super) fn followed(&self, now: Instant) -> Option<(Bookmark, Duration)> {
-        let followed = self.followed?;
-        Some((followed.bookmark, now.since(followed.since)))
+        let (bookmark, since) = self.followed?;
+        Some((bookmark, now.since(since)))
     }
 
-    /// From when on what has happened in the metadata has happened in this copy of it.
-    pub(super) fn own_since(&self) -> Option<Revision> {
-        self.followed.map(|followed| followed.revision)
+    /// Whether one was left already, and what was read with it believed.
+    pub(super) fn has_followed(&self) -> bool {
+        self.followed.is_some()
     }
 
     /// Whether one is being left.

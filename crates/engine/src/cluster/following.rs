@@ -93,7 +93,7 @@ impl Cluster {
             (Purpose::Leave(bookmark), MetadataAnswer::Transacted(outcome))
                 if outcome.succeeded =>
             {
-                self.bookmark_left(*bookmark, outcome.revision);
+                self.bookmark_left(*bookmark);
             }
             // Nothing can be changed, and the bookmark before is there.
             (Purpose::Leave(_), MetadataAnswer::Failed(MetadataError::Full)) => {
@@ -195,7 +195,7 @@ impl Cluster {
         let Some(own) = self.registration.as_ref() else {
             return;
         };
-        if self.is_astray() || self.bookmarks.own_since().is_none() {
+        if self.is_astray() || !self.bookmarks.has_followed() {
             self.retry.get_or_insert(now + RETRY);
             return;
         }
@@ -208,12 +208,12 @@ impl Cluster {
 
     /// Whether nothing is known yet of what answers by now: what it says of what was known before it came is not believed.
     pub(super) fn is_to_be_recognised(&self) -> bool {
-        self.bookmarks.own_since().is_some() && !self.bookmarks.is_found()
+        self.bookmarks.has_followed() && !self.bookmarks.is_found()
     }
 
     /// Whether no bookmark was left yet in what answers by now: nothing is changed in it.
     pub(super) fn is_to_be_signed(&self) -> bool {
-        self.bookmarks.own_since().is_some() && !self.bookmarks.is_present()
+        self.bookmarks.has_followed() && !self.bookmarks.is_present()
     }
 
     /// The bookmark that is in the metadata, and for how long it has been.
@@ -221,15 +221,9 @@ impl Cluster {
         self.bookmarks.followed(now)
     }
 
-    /// Whether this node leads something by what has happened since its bookmark was left: where others do not find that, they
-    /// have heard nothing of it.
-    pub(crate) fn leads_by_what_others_lack(&self, own: NodeId) -> bool {
-        let is_disowned = matches!(self.astray(), Some(Astray::Disowned(_)));
-        let since = self.bookmarks.own_since().filter(|_| is_disowned);
-        since.is_some_and(|since| {
-            let mut records = self.slices.values();
-            records.any(|(record, revision)| record.primary == own && *revision > since)
-        })
+    /// Whether others do not find this node's bookmark: they do not hear it.
+    pub(crate) fn is_disowned(&self) -> bool {
+        matches!(self.astray(), Some(Astray::Disowned(_)))
     }
 
     /// Whether another node's bookmark is known to have been there, as of what was believed last.
@@ -282,8 +276,8 @@ impl Cluster {
     }
 
     /// A bookmark is in the metadata.
-    fn bookmark_left(&mut self, bookmark: Bookmark, revision: Revision) {
-        if let Some(noted) = self.bookmarks.left(bookmark, revision) {
+    fn bookmark_left(&mut self, bookmark: Bookmark) {
+        if let Some(noted) = self.bookmarks.left(bookmark) {
             self.notes.keep_bookmarks(self.past.recoveries(), noted);
         }
     }
@@ -356,7 +350,7 @@ impl Cluster {
             self.retry = Some(now + RETRY);
             return;
         }
-        let is_first = self.bookmarks.own_since().is_none();
+        let is_first = !self.bookmarks.has_followed();
         for event in events {
             match event {
                 WatchEvent::Put(pair) => {

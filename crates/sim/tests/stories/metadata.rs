@@ -152,7 +152,7 @@ fn a_node_that_led_by_a_copy_of_the_metadata_begins_anew() {
         let secondary = story.secondary();
         let others: Vec<Place> = (story.others(secondary).into_iter())
             .filter(|place| *place != Place::Metadata)
-            .chain((0..5).map(|host| Place::Host(host)))
+            .chain((0..5).map(Place::Host))
             .collect();
         for place in &others {
             story.part(Place::Node(secondary), *place);

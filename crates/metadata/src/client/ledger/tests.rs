@@ -257,7 +257,7 @@ async fn no_watch_goes_on_over_a_store_that_has_gone_back_or_another() {
         ledger.disconnect();
         let told = ledger.connect(Instant::now(), again);
         if goes_on {
-            assert_eq!(told, [resumed.clone()], "{again:?}");
+            assert_eq!(told, std::slice::from_ref(&resumed), "{again:?}");
             assert_eq!(next(&mut ledger).map(|(_, it)| it), Some(watch(8)));
         } else {
             assert_eq!(told, [(user(1), ended.clone())], "{again:?}");
