@@ -5,7 +5,8 @@
 //! other's revision may be as high, and its records may look alike.
 //!
 //! Invariants:
-//! - nothing that comes over a connection is believed before a bookmark was left over it, and that it is there is noted, durably;
+//! - nothing that comes over a connection is believed before a bookmark was left over it, and that it is there is noted, durably; where there
+//!   is no room for it, before the one before was found, and then nothing is changed;
 //! - a bookmark is noted before it is proposed: whoever finds it knows whose it is;
 //! - a bookmark of a use that the store does not know tells of an old copy of the store, not of the metadata.
 

@@ -2,7 +2,7 @@
 //! goes on once the bookmark was found there, and another one is left.
 //!
 //! Invariants:
-//! - what a watch tells over a connection waits until a bookmark was left over it; nothing is changed before;
+//! - what comes over a connection is not believed before the node's bookmark was found, nothing is changed before another one was left;
 //! - there is a bookmark as soon as there is a cluster.
 
 use alloc::vec;
@@ -195,7 +195,7 @@ impl Cluster {
         let Some(own) = self.registration.as_ref() else {
             return;
         };
-        if self.is_astray() || !self.bookmarks.has_followed() {
+        if self.is_astray() || self.watch.is_none() || !self.bookmarks.has_followed() {
             self.retry.get_or_insert(now + RETRY);
             return;
         }
@@ -293,6 +293,7 @@ impl Cluster {
         self.bookmarks.reconnected();
         self.bookmarks.give_up();
         self.held_back = None;
+        self.renew_at = None;
         self.retry = Some(now + RETRY);
     }
 

@@ -220,6 +220,16 @@ fn a_node_follows_metadata_that_is_full() {
     run(&mut now, MINUTE / 6, &mut metadata, &mut [&mut node]);
     assert!(node.cluster.past.seen() > seen);
     assert_eq!(metadata.revision, before + 28);
+    for ends in [true, false, true] {
+        if ends {
+            node.disconnect(now);
+        } else {
+            node.reconnect(now);
+        }
+        run(&mut now, MINUTE / 6, &mut metadata, &mut [&mut node]);
+        assert!(is_following(&node) && !node.cluster.may_change());
+    }
+    node.disconnect(now);
     node.is_full = false;
     run(&mut now, MINUTE / 6, &mut metadata, &mut [&mut node]);
     assert!(is_following(&node) && node.cluster.may_change());
