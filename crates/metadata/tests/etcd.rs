@@ -352,6 +352,8 @@ async fn a_watch_whose_history_is_gone_meanwhile_says_so() {
     cluster.kill_all();
     cluster.start_all();
     for token in [watch, idle] {
+        let resumed = timeout(SOON, watcher.answer(token)).await.unwrap();
+        assert_eq!(resumed, MetadataAnswer::WatchResumed);
         match timeout(SOON, watcher.answer(token)).await.unwrap() {
             MetadataAnswer::WatchEnded(MetadataError::Compacted(from)) => assert!(from > second),
             other => panic!("a watch that cannot go on is not answered by {other:?}"),

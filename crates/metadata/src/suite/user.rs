@@ -156,7 +156,7 @@ impl User {
         self.submit(MetadataRequest::Watch { selector, from })
     }
 
-    /// What a watch tells up to `until`.
+    /// What a watch tells up to `until`, over however many connections.
     pub async fn events(&mut self, watch: MetadataToken, until: Revision) -> Vec<WatchEvent> {
         let mut seen = Vec::new();
         let mut last = Revision(0);
@@ -172,6 +172,7 @@ impl User {
                     last = revision;
                     seen.extend(events);
                 }
+                MetadataAnswer::WatchResumed => {}
                 other => panic!("a watch is not answered by {other:?}"),
             }
         }
