@@ -24,7 +24,7 @@ use holdfast_model::record::{
     Bookmark, CLUSTER_KEY, DELETED_KEY, DeletedRecord, IntentRecord, NodeRecord, NodeStanding,
     Record, ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord, VolumeRecord, WishRecord,
 };
-use holdfast_model::{ClusterId, Incarnation, NodeId, SliceId, VolumeId};
+use holdfast_model::{ClusterId, Epoch, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_replica::Proposed;
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_wire::Vouch;
@@ -148,6 +148,8 @@ pub(crate) struct Cluster {
     past: Past,
     /// Slices that the store holds, until everything has been read: then it is known which of them are of deleted volumes.
     held: BTreeSet<SliceId>,
+    /// The newest epoch that has begun here of each of them, until then as well.
+    pub(crate) begun: BTreeMap<SliceId, Epoch>,
     /// Volumes of which there is something here that was made in another history of the metadata, which counts for nothing.
     of_another_history: BTreeSet<VolumeId>,
     /// A list lacked something that may be newer.

@@ -199,6 +199,14 @@ impl Engine {
         self.release_strays(&recovered.strays, out);
         self.tell_of_absent_devices();
         let held = recovered.slices.keys().copied().collect();
+        let kept = recovered.slices.iter();
+        let kept = kept.filter(|(_, found)| found.state.is_some());
+        let begun = kept.map(|(slice, found)| {
+            let state = found.state.as_ref();
+            let held = holdfast_replica::held(*slice, state, found.intact, found.committed);
+            (*slice, held.epoch)
+        });
+        self.world.cluster.begun = begun.collect();
         let own = self.record(recovered.store, recovered.use_counter);
         let registration = Registration::new(own, *recovered.use_ids, self.config.machine);
         self.world

@@ -19,7 +19,7 @@ use core::fmt;
 use holdfast_model::metadata::{KeyValue, Revision};
 use holdfast_model::record::{ClusterRecord, Record, RecordError};
 use holdfast_model::report::NotedAt;
-use holdfast_model::{ClusterId, NodeId, SliceId, VolumeId};
+use holdfast_model::{ClusterId, Epoch, NodeId, SliceId, VolumeId};
 
 /// What documents that somebody has deleted were of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,15 @@ pub enum Lost {
     Bookmark {
         /// It has another one of this node, or none.
         is_other: bool,
+    },
+    /// An epoch of a slice in which this node has taken part: the slice's record is of one before.
+    Epoch {
+        /// The slice.
+        slice: SliceId,
+        /// That of the record.
+        epoch: Epoch,
+        /// That in which this node has taken part.
+        begun: Epoch,
     },
     /// The bookmark, and what an operator says would have this node give up the only copy of a slice that is in sync.
     Sole(SliceId),
@@ -103,12 +112,8 @@ impl Astray {
                 ),
                 format!("if all nodes say so, {AGAIN}, with `--replace` ({CHAPTER})"),
             ],
-            Self::Lacking(_) => undo_by_hand("deleted").into(),
-            Self::Disowned(by) => vec![
-                see_addresses(node),
-                format!("see that {by} has not come to a copy of the metadata itself; {node} goes on by itself then"),
-            ],
             Self::MadeAgain { .. }
+            | Self::Lacking(Lost::Epoch { .. })
             | Self::Behind { .. }
             | Self::Unborn(_)
             | Self::NoCluster
@@ -118,6 +123,11 @@ impl Astray {
                  by themselves then"
                     .into(),
                 format!("if it is lost for good, {AGAIN} ({CHAPTER})"),
+            ],
+            Self::Lacking(_) => undo_by_hand("deleted").into(),
+            Self::Disowned(by) => vec![
+                see_addresses(node),
+                format!("see that {by} has not come to a copy of the metadata itself; {node} goes on by itself then"),
             ],
         }
     }
@@ -176,6 +186,14 @@ impl fmt::Display for Astray {
             ),
             Self::Lacking(Lost::Bookmark { is_other: false }) => formatter.write_str(
                 "it is not the one that this node has followed, or keys were deleted: it lacks the bookmark that this node left in that",
+            ),
+            Self::Lacking(Lost::Epoch {
+                slice,
+                epoch,
+                begun,
+            }) => write!(
+                formatter,
+                "it is older than what this node has seen: it has slice {slice} in epoch {epoch}, and this node has taken part in {begun}"
             ),
             Self::Lacking(Lost::Sole(slice)) => write!(
                 formatter,

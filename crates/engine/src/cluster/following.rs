@@ -315,6 +315,7 @@ impl Cluster {
             }
         }
         self.tell_of_deleted();
+        self.begun.clear();
         self.notes.end_list(outcome.revision);
         if let Some(watch) = self.watch.take() {
             self.out.push_back((watch, MetadataRequest::Unwatch));

@@ -169,6 +169,60 @@ fn a_node_that_did_things_by_a_copy_begins_anew() {
     assert!(is_following(&node) && !node.is_doubted);
 }
 
+/// The revision tells nothing: other nodes have begun to follow it, and raised it.
+#[test]
+fn metadata_that_lacks_an_epoch_that_has_begun_here_is_older() {
+    let (mut backup, mut now, mut node) = registered();
+    let slice = SliceId {
+        volume: VolumeId(1),
+        index: 0,
+    };
+    let next = ClusterRecord {
+        next_volume: VolumeId(2),
+        ..cluster_record(0)
+    };
+    let put_slice = |epoch| {
+        let record = super::super::tests::record(epoch, 1);
+        Operation::put(SliceRecord::key(slice), record.encode())
+    };
+    backup.transact(changes([
+        Operation::put(CLUSTER_KEY.into(), next.encode()),
+        put_slice(2),
+    ]));
+    go(&mut now, &mut backup, &mut node);
+    let mut right = backup.clone();
+    right.transact(changes([put_slice(3)]));
+    go(&mut now, &mut right, &mut node);
+    for _ in 0..9 {
+        backup.transact(changes([Operation::put(
+            "/holdfast/wishes/x".into(),
+            Bytes::new(),
+        )]));
+    }
+    let begun = |epoch| [(slice, holdfast_model::Epoch(epoch))].into();
+    let start = |uses| {
+        let registration = Process::registration(5, uses, "one", ONE, false);
+        Process::holding(registration, node.kept.clone(), [slice].into())
+    };
+    let mut again = start(2);
+    again.cluster.begun = begun(3);
+    let before = backup.revision;
+    go(&mut now, &mut backup, &mut again);
+    let older = Lost::Epoch {
+        slice,
+        epoch: holdfast_model::Epoch(2),
+        begun: holdfast_model::Epoch(3),
+    };
+    assert_eq!(again.cluster.astray(), Some(Astray::Lacking(older)));
+    assert!(!again.registered && backup.revision == before);
+    go(&mut now, &mut right, &mut again);
+    assert!(is_following(&again));
+    let mut absent = start(2);
+    absent.cluster.begun = begun(2);
+    go(&mut now, &mut backup, &mut absent);
+    assert!(is_following(&absent), "it has seen nothing newer");
+}
+
 /// It is being restored, or the address is another cluster's.
 #[test]
 fn a_node_begins_anew_in_nothing_but_its_own_cluster() {

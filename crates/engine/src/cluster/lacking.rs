@@ -69,12 +69,31 @@ impl Cluster {
         let gone = known.filter(|key| !found.contains(key));
         let lacking = self.first_lost(gone, &Told::of(pairs(outcome)));
         let lacking = self.lost_bookmark(outcome, lacking);
+        let lacking = lacking.or_else(|| self.lost_epoch(outcome));
         if outcome.revision < self.past.seen() {
             // A watch has overtaken it: what it lacks may be newer.
             self.is_to_list_again = lacking.is_some();
             return;
         }
         self.past.lack(lacking);
+    }
+
+    /// A slice whose record is of before an epoch that has begun here. A change of the metadata precedes each epoch.
+    fn lost_epoch(&self, outcome: &TransactionOutcome) -> Option<Lost> {
+        if self.begins_anew() || self.begun.is_empty() {
+            return None;
+        }
+        let records = pairs(outcome).filter(|pair| pair.key.starts_with(SLICES_PREFIX));
+        let mut records = records.filter_map(|pair| SliceRecord::decode(&pair.value).ok());
+        records.find_map(|record| {
+            let (slice, epoch) = (record.slice, record.epoch);
+            let begun = *self.begun.get(&slice).filter(|begun| epoch < **begun)?;
+            Some(Lost::Epoch {
+                slice,
+                epoch,
+                begun,
+            })
+        })
     }
 
     /// What tells whether the bookmark is there has been read.
