@@ -467,7 +467,7 @@ impl Cluster {
                 self.held_back = None;
             }
             // Others have to say something else first.
-            Purpose::List if matches!(self.astray(), Some(Astray::Disowned(_))) => return,
+            Purpose::List if self.is_disowned() => return,
             Purpose::List | Purpose::Refresh(_) | Purpose::Watch | Purpose::Vouch(..) => {}
         }
         if self.registered && !self.is_listing() {

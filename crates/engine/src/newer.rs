@@ -48,28 +48,19 @@ impl NewerState {
 #[cfg(test)]
 mod tests {
     use alloc::string::ToString;
-    use alloc::vec::Vec;
 
     use holdfast_model::VolumeId;
     use holdfast_stdx::Bytes;
 
     use super::*;
+    use crate::notes::recovered;
 
     fn found(volume: u64, state: &'static [u8]) -> BTreeMap<SliceId, RecoveredSlice> {
         let slice = SliceId {
             volume: VolumeId(volume),
             index: 4,
         };
-        let found = RecoveredSlice {
-            state: Some(Bytes::from_static(state)),
-            prepared: Default::default(),
-            committed: Default::default(),
-            stable: Default::default(),
-            intact: true,
-            lacks: false,
-            tail_suspect: false,
-            commands: Vec::new(),
-        };
+        let found = recovered(Bytes::from_static(state));
         [(slice, found)].into()
     }
 

@@ -330,6 +330,21 @@ pub fn report(
     report
 }
 
+/// A slice of which a store has found this state, and nothing else.
+#[cfg(test)]
+pub(crate) fn recovered(state: Bytes) -> RecoveredSlice {
+    RecoveredSlice {
+        state: Some(state),
+        prepared: Default::default(),
+        committed: Default::default(),
+        stable: Default::default(),
+        intact: true,
+        lacks: false,
+        tail_suspect: false,
+        commands: Vec::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::string::ToString;
@@ -501,19 +516,8 @@ mod tests {
     fn notes_are_found_again_and_told() {
         let mut notes = Notes::default();
         list(&mut notes, &[cluster(), volume(7)], 9);
-        let found = notes.kept.iter().map(|(slice, note)| {
-            let found = RecoveredSlice {
-                state: Some(note.clone()),
-                prepared: Default::default(),
-                committed: Default::default(),
-                stable: Default::default(),
-                intact: true,
-                lacks: false,
-                tail_suspect: false,
-                commands: Vec::new(),
-            };
-            (*slice, found)
-        });
+        let found = notes.kept.iter();
+        let found = found.map(|(slice, note)| (*slice, recovered(note.clone())));
         let mut found: BTreeMap<_, _> = found.collect();
         let told = report((ClusterId(5), NodeId(1), StoreId(1)), 3, &found);
         assert_eq!((told.notes.len(), told.slices.len()), (2, 0));

@@ -146,9 +146,14 @@ impl Peers {
     }
 
     /// The link to a node, a stranger's too.
-    pub(crate) fn link_of(&self, node: NodeId) -> Option<LinkId> {
+    fn any(&self, node: NodeId) -> Option<&Link> {
         let stranger = self.strangers.get(&node).map(|stranger| &stranger.link);
-        self.links.get(&node).or(stranger).map(|link| link.id)
+        self.links.get(&node).or(stranger)
+    }
+
+    /// Which it is.
+    pub(crate) fn link_of(&self, node: NodeId) -> Option<LinkId> {
+        self.any(node).map(|link| link.id)
     }
 
     /// What a stranger has sent waits; of one who follows another copy it is forgotten. Gives it back if too much waits.
@@ -177,9 +182,7 @@ impl Peers {
 
     /// Who is at the other end of a link, of a stranger's too.
     pub(crate) fn peer(&self, node: NodeId) -> Option<Peer> {
-        let stranger = self.strangers.get(&node).map(|stranger| &stranger.link);
-        let link = self.links.get(&node).or(stranger);
-        link.map(|link| link.peer)
+        self.any(node).map(|link| link.peer)
     }
 
     /// Who has a link, strangers too.
@@ -208,24 +211,21 @@ impl Peers {
 
     /// Asks, or says, whether both follow the same metadata: strangers, too.
     pub(crate) fn say(&mut self, node: NodeId, message: Message) {
-        let stranger = self.strangers.get(&node).map(|stranger| &stranger.link);
-        if let Some(link) = self.links.get(&node).or(stranger) {
-            self.out.push_back(PeerCommand::Send {
-                peer: node,
-                link: link.id,
-                message,
-            });
-        }
+        self.send_over(node, self.link_of(node), message);
     }
 
     pub(crate) fn send(&mut self, node: NodeId, message: Message) {
-        if let Some(link) = self.links.get(&node) {
-            self.out.push_back(PeerCommand::Send {
-                peer: node,
-                link: link.id,
-                message,
-            });
-        }
+        let link = self.links.get(&node).map(|link| link.id);
+        self.send_over(node, link, message);
+    }
+
+    fn send_over(&mut self, peer: NodeId, link: Option<LinkId>, message: Message) {
+        let send = link.map(|link| PeerCommand::Send {
+            peer,
+            link,
+            message,
+        });
+        self.out.extend(send);
     }
 
     /// Keeps a link to a node at this address from now on, or none.

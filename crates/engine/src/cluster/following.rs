@@ -237,7 +237,7 @@ impl Cluster {
         let is_following = self.watch.is_some() && self.bookmarks.is_found();
         let is_looking = |(purpose, _): &(Purpose, _)| matches!(purpose, Purpose::Vouch(other, _) if *other == asked);
         if is_following
-            && matches!(self.astray(), None | Some(Astray::Disowned(_)))
+            && (!self.is_astray() || self.is_disowned())
             && !self.requests.values().any(is_looking)
         {
             let key = Selector::Key(BookmarkRecord::key(asked.peer));
@@ -266,9 +266,9 @@ impl Cluster {
 
     /// Others do not find this node's bookmark in the metadata that they follow, as this one says; or enough of them do.
     pub(crate) fn disown(&mut self, now: Instant, by: Option<NodeId>) {
-        let before = self.astray();
+        let (before, was_disowned) = (self.astray(), self.is_disowned());
         self.past.disown(by);
-        if matches!(before, Some(Astray::Disowned(_))) && by.is_none() {
+        if was_disowned && by.is_none() {
             // What has been told meanwhile was not believed.
             self.retry.get_or_insert(now);
         }

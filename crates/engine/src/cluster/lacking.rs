@@ -83,9 +83,7 @@ impl Cluster {
         if self.begins_anew() || self.begun.is_empty() {
             return None;
         }
-        let records = pairs(outcome).filter(|pair| pair.key.starts_with(SLICES_PREFIX));
-        let mut records = records.filter_map(|pair| SliceRecord::decode(&pair.value).ok());
-        records.find_map(|record| {
+        slice_records(outcome).find_map(|record| {
             let (slice, epoch) = (record.slice, record.epoch);
             let begun = *self.begun.get(&slice).filter(|begun| epoch < **begun)?;
             Some(Lost::Epoch {
@@ -134,19 +132,15 @@ impl Cluster {
 
     /// Whether there is a record of this cluster, which has been made again as often as this node knows.
     fn is_of_this_cluster(&self, outcome: &TransactionOutcome) -> bool {
-        let cluster = pairs(outcome).find(|pair| pair.key == CLUSTER_KEY);
-        let record = cluster.and_then(|pair| ClusterRecord::decode(&pair.value).ok());
-        record.is_some_and(|record| {
+        cluster_record(pairs(outcome)).is_some_and(|record| {
             record.cluster == self.past.cluster() && record.recoveries == self.past.recoveries()
         })
     }
 
     /// A slice of which the metadata says that this node, and no other, has everything.
     fn sole_in_sync(&self, own: NodeId, outcome: &TransactionOutcome) -> Option<SliceId> {
-        let records = pairs(outcome).filter(|pair| pair.key.starts_with(SLICES_PREFIX));
-        let mut records = records.filter_map(|pair| SliceRecord::decode(&pair.value).ok());
         let is_sole = |record: &SliceRecord| record.in_sync().eq([own]);
-        let sole = records.find(|it| is_sole(it) && self.held.contains(&it.slice));
+        let sole = slice_records(outcome).find(|it| is_sole(it) && self.held.contains(&it.slice));
         sole.map(|record| record.slice)
     }
 
@@ -154,8 +148,7 @@ impl Cluster {
     /// goes.
     fn begin_anew(&mut self, outcome: &TransactionOutcome) {
         self.own().begin_anew();
-        let cluster = pairs(outcome).find(|pair| pair.key == CLUSTER_KEY);
-        let cluster = cluster.and_then(|pair| ClusterRecord::decode(&pair.value).ok());
+        let cluster = cluster_record(pairs(outcome));
         let next = cluster.map_or(VolumeId(u64::MAX), |cluster| cluster.next_volume);
         let volumes = self.held.iter().map(|slice| slice.volume);
         self.of_another_history = volumes.filter(|volume| *volume >= next).collect();
@@ -164,10 +157,8 @@ impl Cluster {
     }
 
     /// How often the metadata was made again, as these say.
-    fn recoveries<'a>(&self, mut pairs: impl Iterator<Item = &'a KeyValue>) -> u64 {
-        let cluster = pairs.find(|pair| pair.key == CLUSTER_KEY);
-        let cluster = cluster.and_then(|pair| ClusterRecord::decode(&pair.value).ok());
-        cluster.map_or(self.past.recoveries(), |cluster| cluster.recoveries)
+    fn recoveries<'a>(&self, pairs: impl Iterator<Item = &'a KeyValue>) -> u64 {
+        cluster_record(pairs).map_or(self.past.recoveries(), |cluster| cluster.recoveries)
     }
 
     /// What was noted since the metadata was made again, as often as these say: it lacks what nobody told of then, and what
@@ -276,4 +267,16 @@ pub(super) fn pairs(outcome: &TransactionOutcome) -> impl Iterator<Item = &KeyVa
         OperationResult::Range(found) => found.as_slice(),
         _ => &[],
     })
+}
+
+/// The record of the cluster, if it is among these and can be read.
+fn cluster_record<'a>(mut pairs: impl Iterator<Item = &'a KeyValue>) -> Option<ClusterRecord> {
+    let cluster = pairs.find(|pair| pair.key == CLUSTER_KEY)?;
+    ClusterRecord::decode(&cluster.value).ok()
+}
+
+/// The slices' records that can be read.
+fn slice_records(outcome: &TransactionOutcome) -> impl Iterator<Item = SliceRecord> {
+    let records = pairs(outcome).filter(|pair| pair.key.starts_with(SLICES_PREFIX));
+    records.filter_map(|pair| SliceRecord::decode(&pair.value).ok())
 }

@@ -11,12 +11,12 @@ use holdfast_model::metadata::{
 use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, NodeRecord, Record};
 use holdfast_model::{ClusterId, Incarnation, MachineId, NodeId, SliceId, StoreId, VolumeId};
 use holdfast_stdx::{Bytes, Duration, Instant};
-use holdfast_store::{RecoveredSlice, UseIds};
+use holdfast_store::UseIds;
 
 use super::{Change, Cluster};
 use crate::Notice;
 use crate::config::Machine;
-use crate::notes::{Notes, bookmarks_place};
+use crate::notes::{Notes, bookmarks_place, recovered};
 use crate::registration::Registration;
 
 const CLUSTER: ClusterId = ClusterId(5);
@@ -145,19 +145,8 @@ impl Process {
         held: BTreeSet<SliceId>,
     ) -> Self {
         let mut process = Self::new();
-        let found = kept.iter().map(|(slice, note)| {
-            let found = RecoveredSlice {
-                state: Some(note.clone()),
-                prepared: Default::default(),
-                committed: Default::default(),
-                stable: Default::default(),
-                intact: true,
-                lacks: false,
-                tail_suspect: false,
-                commands: Vec::new(),
-            };
-            (*slice, found)
-        });
+        let found = kept.iter();
+        let found = found.map(|(slice, note)| (*slice, recovered(note.clone())));
         let notes = Notes::take_from(&mut found.collect());
         let cluster = &mut process.cluster;
         cluster.start(CLUSTER, registration, held, notes);
