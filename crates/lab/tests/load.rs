@@ -20,7 +20,6 @@ use holdfast_lab::verify::{
     clear_everything, verify_everything,
 };
 use holdfast_lab::{MultipathDisk, command};
-use rustix::process::Signal;
 use support::{Medium, Tgt, disk_config, initiator, lun, target};
 
 const VOLUME_BYTES: u64 = 256 << 20;
@@ -136,10 +135,10 @@ async fn freeze_a_path(paths: PathChoice, stall_max: Duration) {
     };
     let load = VerifiedLoad::start(Arc::clone(&disk), ledger(), config);
     assert!(load.wait_for(100, PATIENCE).await);
-    first.signal(Signal::STOP);
+    first.freeze();
     assert!(load.wait_for(2000, PATIENCE).await);
     tokio::time::sleep(2 * FROZEN_TIMEOUT).await;
-    first.signal(Signal::CONT);
+    first.thaw();
     assert!(disk.wait_for_all_paths(PATIENCE).await);
     let (report, _) = load.stop().await;
     assert_right(&report);

@@ -214,7 +214,7 @@ async fn the_end_of_a_session_answers_everything() {
     let mut tgt = Tgt::start(&medium);
     let session = Session::connect(config(tgt.portal())).await.unwrap();
     ready(&session).await;
-    tgt.signal(rustix::process::Signal::STOP);
+    tgt.freeze();
     let mut pending = Vec::new();
     for first in 0..10 {
         let read = command::read(lun(), first, 1, 512);
@@ -235,7 +235,7 @@ async fn a_session_that_is_closed_ends_at_once() {
     let medium = Medium::new(VOLUME_BYTES);
     let tgt = Tgt::start(&medium);
     let session = Session::connect(config(tgt.portal())).await.unwrap();
-    tgt.signal(rustix::process::Signal::STOP);
+    tgt.freeze();
     let read = command::read(lun(), 0, 1, 512);
     let mut pending = session.submit(read).await.unwrap();
     session.close();

@@ -15,7 +15,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use holdfast_lab::{DiskConfig, IscsiName, Lun};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use tempfile::TempDir;
 
 pub(crate) const TARGET: &str = "iqn.2026-11.example.holdfast:lab";
@@ -153,8 +153,17 @@ impl Tgt {
         format!("iscsi://{}/{TARGET}/{LUN}", self.portal)
     }
 
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.process), signal).unwrap();
+    /// SIGSTOP, and waits until every thread of it stands: the kernel stops them one by one, after
+    /// `kill` has returned.
+    pub(crate) fn freeze(&self) {
+        let pid = Pid::from_child(&self.process);
+        kill_process(pid, Signal::STOP).unwrap();
+        let seen = waitpid(Some(pid), WaitOptions::UNTRACED).unwrap();
+        assert!(seen.is_some_and(|(_, status)| status.stopped()));
+    }
+
+    pub(crate) fn thaw(&self) {
+        kill_process(Pid::from_child(&self.process), Signal::CONT).unwrap();
     }
 
     pub(crate) fn kill(&mut self) {
