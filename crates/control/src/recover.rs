@@ -248,7 +248,7 @@ fn absurdity(report: &NodeReport) -> Option<&'static str> {
                 }
                 numbers.push(volume.volume.0);
             }
-            NoteDocument::Settings(_) | NoteDocument::Intent(_) | NoteDocument::Bookmarks(_) => {}
+            NoteDocument::Settings(_) | NoteDocument::Intent(_) | NoteDocument::Bookmark(_) => {}
         }
     }
     let is_too_high = numbers.into_iter().any(|number| number > NUMBER_MAX);

@@ -24,7 +24,7 @@ use holdfast_model::record::{
     Bookmark, CLUSTER_KEY, DELETED_KEY, DeletedRecord, IntentRecord, NodeRecord, NodeStanding,
     Record, ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord, VolumeRecord, WishRecord,
 };
-use holdfast_model::{ClusterId, Epoch, Incarnation, NodeId, SliceId, VolumeId};
+use holdfast_model::{ClusterId, Epoch, Incarnation, NodeId, SliceId, StoreId, VolumeId};
 use holdfast_replica::Proposed;
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_wire::Vouch;
@@ -35,7 +35,9 @@ use crate::registration::Registration;
 use crate::vouching::Asked;
 use crate::{Astray, Notice};
 
+mod believed;
 mod bookmark;
+mod denials;
 mod documents;
 mod following;
 mod key;
@@ -74,6 +76,8 @@ enum Purpose {
     Leave(Bookmark),
     /// To see whether another node's is there.
     Vouch(Asked, Vouch),
+    /// To say in it that it is not what this node has followed.
+    Deny,
     Watch,
     Refresh(SliceId),
     Propose(SliceId, Bytes),
@@ -96,6 +100,8 @@ pub(crate) enum Change {
     Looked(Asked, Vouch, bool),
     /// A node's newest bookmark is known.
     Bookmark(NodeId),
+    /// Others say that the metadata is not what they have followed, or do not any more.
+    Denials,
     /// A node's record, or the lack of one.
     Node(NodeId),
     /// A volume's.
@@ -133,6 +139,8 @@ pub(crate) struct Cluster {
     pub(crate) scrubs: BTreeMap<VolumeId, ScrubRecord>,
     /// The bookmarks of all nodes.
     left: BTreeMap<NodeId, Bookmark>,
+    /// Nodes that say that this is not what they have followed, and what their devices hold.
+    denials: BTreeMap<NodeId, StoreId>,
     /// The last scrub that each slice's part is done of.
     scrubbed: BTreeMap<SliceId, u64>,
     /// Keys whose documents cannot be read.
@@ -187,7 +195,7 @@ impl Cluster {
         let past = Past::new(cluster, volumes, notes.noted());
         self.past = past.after(&self.past);
         self.held = held;
-        let (noted, recoveries) = notes.bookmarks();
+        let (noted, recoveries) = notes.bookmark();
         self.bookmarks = Bookmarks::new(noted, recoveries);
         self.lost_after = following::LOST_AFTER;
         self.notes = notes;
@@ -201,7 +209,7 @@ impl Cluster {
         if self.own().begins_anew() {
             // From now on its store is like any other's.
             self.introduces_when_kept = true;
-            self.forget_bookmarks();
+            self.forget_bookmark();
         } else {
             self.introduce();
         }
@@ -250,7 +258,13 @@ impl Cluster {
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let retries = [self.retry, self.register_retry, self.renew_at];
+        let next_bookmark = self.next_bookmark_due();
+        let retries = [
+            self.retry,
+            self.register_retry,
+            self.renew_at,
+            next_bookmark,
+        ];
         retries.into_iter().flatten().min()
     }
 
@@ -260,6 +274,9 @@ impl Cluster {
         }
         if self.renew_at.is_some_and(|renew| renew <= now) {
             self.renew(now);
+        }
+        if self.next_bookmark_due().is_some_and(|due| due <= now) {
+            self.leave_next();
         }
         if self.register_retry.is_some_and(|retry| retry <= now) {
             self.introduce();
@@ -350,14 +367,9 @@ impl Cluster {
         if let Purpose::Refresh(slice) = purpose {
             self.refreshing.remove(&slice);
         }
-        let before = self.past.astray();
-        let is_ours = match &answer {
-            MetadataAnswer::Transacted(outcome) => self.judge(&purpose, outcome, asked_at),
-            _ => true,
-        };
-        self.tell_whether_astray(before);
-        if !is_ours {
-            self.not_ours(now, &purpose);
+        if let MetadataAnswer::Transacted(outcome) = &answer
+            && !self.is_ours(now, &purpose, outcome, asked_at)
+        {
             return;
         }
         match (purpose, answer) {
@@ -400,79 +412,7 @@ impl Cluster {
                 }
                 self.changes.push_back(Change::SaidScrubbed(record.slice));
             }
-            (Purpose::Refresh(_) | Purpose::Propose(..) | Purpose::Watch, _) => {}
-        }
-    }
-
-    /// The metadata is believed, or not, and was before or not.
-    fn tell_whether_astray(&mut self, before: Option<Astray>) {
-        let after = self.past.astray();
-        if after.is_some() != before.is_some() {
-            let notice = after.map_or(Notice::MetadataFollowed, Notice::MetadataAstray);
-            self.changes.push_back(Change::Tell(notice));
-        }
-    }
-
-    /// Whether an answer is to be believed.
-    fn judge(&mut self, purpose: &Purpose, outcome: &TransactionOutcome, at: Revision) -> bool {
-        match purpose {
-            Purpose::Look | Purpose::List => self.look_for_lacking(outcome),
-            Purpose::Renew => self.look_for_own_bookmark(outcome),
-            // It may be of another copy.
-            Purpose::Refresh(_) if self.is_to_be_recognised() => {
-                return self.past.follow_in_vain(outcome.revision, at);
-            }
-            Purpose::Refresh(slice) => self.look_for_slice(*slice, outcome),
-            Purpose::Introduce => {}
-            // Whoever is told by others that it follows a copy can see all the same whom it finds in it.
-            Purpose::Vouch(..) => return self.past.follow_in_vain(outcome.revision, at),
-            Purpose::Take
-            | Purpose::Register
-            | Purpose::Propose(..)
-            | Purpose::SayScrubbed(_)
-            | Purpose::Leave(_)
-            | Purpose::Watch => {
-                let is_followed = if outcome.succeeded && !self.is_astray() {
-                    self.past.follow(outcome.revision, at)
-                } else {
-                    self.past.follow_in_vain(outcome.revision, at)
-                };
-                return is_followed && !self.is_astray();
-            }
-        }
-        let cluster = pairs(outcome).find(|pair| pair.key == CLUSTER_KEY);
-        // What had been seen in another history was forgotten just now.
-        let at = at.min(self.past.seen());
-        self.past.judge(outcome.revision, at, cluster)
-    }
-
-    /// An answer is not to be believed. Everything is read again until the right metadata is back.
-    fn not_ours(&mut self, now: Instant, purpose: &Purpose) {
-        match purpose {
-            Purpose::Look => self.register_retry = Some(now + RETRY),
-            Purpose::Introduce | Purpose::Take | Purpose::Register => {
-                self.accepted();
-                self.register_retry = Some(now + RETRY);
-            }
-            Purpose::Propose(slice, _) => {
-                let unknown = Change::Proposed(*slice, Proposed::Unknown);
-                self.changes.push_back(unknown);
-            }
-            Purpose::SayScrubbed(record) => {
-                let said = Change::SaidScrubbed(record.slice);
-                self.changes.push_back(said);
-            }
-            Purpose::Leave(_) | Purpose::Renew => {
-                self.bookmarks.give_up();
-                self.held_back = None;
-            }
-            // Others have to say something else first.
-            Purpose::List if self.is_disowned() => return,
-            Purpose::List | Purpose::Refresh(_) | Purpose::Watch | Purpose::Vouch(..) => {}
-        }
-        if self.registered && !self.is_listing() {
-            // Others that are refused meanwhile put it off no further.
-            self.retry.get_or_insert(now + RETRY);
+            (Purpose::Refresh(_) | Purpose::Propose(..) | Purpose::Watch | Purpose::Deny, _) => {}
         }
     }
 

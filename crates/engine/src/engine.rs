@@ -24,7 +24,7 @@ use crate::context::{SliceContext, World};
 use crate::event::{Command, Event, PortalCommand, PortalEvent};
 use crate::lifecycle::{Life, open_store};
 use crate::mend::Mending;
-use crate::notes::bookmarks_place;
+use crate::notes::bookmark_place;
 use crate::pace::{Bounds, Class, Pace};
 use crate::parts::Parts;
 use crate::peers::Peers;
@@ -387,6 +387,7 @@ impl Engine {
                 self.looked_for_bookmark(*asked, *vouch, *is_there);
             }
             Change::Bookmark(node) => self.look_at_stranger(*node),
+            Change::Denials => self.decide_by_what_was_said(),
             Change::Node(node) => self.node_changed(*node),
             Change::Volume => self.volumes_changed(),
             Change::Slice { slice, fresh } => self.slice_changed(*slice, *fresh),
@@ -447,9 +448,9 @@ impl Engine {
                     self.doubt_kept();
                 }
                 if let Use::Note(place) = used
-                    && place == bookmarks_place()
+                    && place == bookmark_place()
                 {
-                    self.world.cluster.bookmarks_kept(self.world.now);
+                    self.world.cluster.bookmark_kept(self.world.now);
                 }
                 if let Use::NoteGone(place) = used {
                     self.world.cluster.notes.gone(place);

@@ -12,12 +12,11 @@ use alloc::vec::Vec;
 
 use holdfast_model::metadata::{KeyValue, Revision};
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, INTENTS_PREFIX, IntentRecord, NODES_PREFIX, NodeRecord, Record,
-    SETTINGS_KEY, SettingsRecord, USES_PREFIX, UseRecord, VOLUMES_PREFIX, VolumeRecord,
+    BookmarkRecord, CLUSTER_KEY, ClusterRecord, INTENTS_PREFIX, IntentRecord, NODES_PREFIX,
+    NodeRecord, Record, SETTINGS_KEY, SettingsRecord, USES_PREFIX, UseRecord, VOLUMES_PREFIX,
+    VolumeRecord,
 };
-use holdfast_model::report::{
-    NOTES, NodeReport, Note, NoteDocument, NotePlace, NotedAt, NotedBookmarks,
-};
+use holdfast_model::report::{NOTES, NodeReport, Note, NoteDocument, NotePlace, NotedAt};
 use holdfast_model::{ClusterId, CommandId, Incarnation, NodeId, SliceId, StoreId};
 use holdfast_stdx::Bytes;
 use holdfast_store::RecoveredSlice;
@@ -85,7 +84,7 @@ impl Notes {
     /// Everything is about to be told, beginning with the cluster.
     pub(crate) fn begin_list(&mut self, found: &[KeyValue]) {
         self.unlisted = self.kept.keys().copied().collect();
-        self.unlisted.remove(&bookmarks_place());
+        self.unlisted.remove(&bookmark_place());
         let cluster = found.iter().find(|pair| pair.key == CLUSTER_KEY);
         if let Some(pair) = cluster {
             self.note(pair);
@@ -191,38 +190,38 @@ impl Notes {
         self.change(slice.expect("every node has a place"), Some(note));
     }
 
-    /// What is noted of this node's own bookmarks, in metadata that had been made again so often.
-    pub(crate) fn bookmarks(&self) -> (NotedBookmarks, u64) {
-        let kept = self.kept.get(&bookmarks_place());
+    /// This node's own bookmark as it is noted, in metadata that had been made again so often.
+    pub(crate) fn bookmark(&self) -> (Option<BookmarkRecord>, u64) {
+        let kept = self.kept.get(&bookmark_place());
         let note = kept.and_then(|kept| Note::decode(kept).ok());
         match note {
             Some(Note {
                 at,
-                document: NoteDocument::Bookmarks(noted),
+                document: NoteDocument::Bookmark(noted),
                 ..
             }) => (noted, at.recoveries),
-            _ => (NotedBookmarks::default(), 0),
+            _ => (None, 0),
         }
     }
 
-    /// What is noted is of another history; the bookmarks are left alone.
+    /// What is noted is of another history; the bookmark is left alone.
     pub(crate) fn forget_all(&mut self) {
         let mut places: Vec<SliceId> = self.kept.keys().copied().collect();
-        places.retain(|place| *place != bookmarks_place());
+        places.retain(|place| *place != bookmark_place());
         for place in places {
             self.change(place, None);
         }
         self.noted = NotedAt::default();
     }
 
-    /// Bookmarks were left, or may be.
-    pub(crate) fn keep_bookmarks(&mut self, recoveries: u64, noted: NotedBookmarks) {
+    /// A bookmark was left; or that there is none says nothing any more.
+    pub(crate) fn keep_bookmark(&mut self, recoveries: u64, noted: Option<BookmarkRecord>) {
         let at = NotedAt {
             recoveries,
             revision: Revision(0),
         };
-        let note = Note::new(at, NoteDocument::Bookmarks(noted)).encode();
-        self.change(bookmarks_place(), Some(note));
+        let note = Note::new(at, NoteDocument::Bookmark(noted)).encode();
+        self.change(bookmark_place(), Some(note));
     }
 
     /// What is noted of a node, and when it was so.
@@ -279,8 +278,8 @@ impl Notes {
     }
 }
 
-pub(crate) fn bookmarks_place() -> SliceId {
-    let place = NotePlace::Bookmarks.slice();
+pub(crate) fn bookmark_place() -> SliceId {
+    let place = NotePlace::Bookmark.slice();
     place.expect("a node has one")
 }
 
@@ -314,7 +313,7 @@ pub fn report(
         if slice.volume == NOTES {
             match state.map(|state| Note::decode(state)) {
                 // They say nothing of what the metadata held, and a version of before does not know them.
-                _ if *slice == bookmarks_place() => {}
+                _ if *slice == bookmark_place() => {}
                 Some(Ok(note)) => report.notes.push(note),
                 Some(Err(_)) => report.notes_unreadable += 1,
                 None => {}

@@ -68,6 +68,8 @@ pub enum Astray {
     Lacking(Lost),
     /// Others do not find the bookmark of this node in theirs, as this one says: it is a copy that has gone on by itself.
     Disowned(NodeId),
+    /// It is not what others have followed, as this one says in it: it may be a backup from before.
+    Denied(NodeId),
     /// It was lost and made again more often, or less often, than what this node follows.
     MadeAgain {
         /// How often, as it says.
@@ -128,6 +130,15 @@ impl Astray {
             Self::Disowned(by) => vec![
                 see_addresses(node),
                 format!("see that {by} has not come to a copy of the metadata itself; {node} goes on by itself then"),
+            ],
+            Self::Denied(by) => vec![
+                "bring back the newest state of the metadata, if an older one is in its place: whoever has followed nothing else \
+                 goes on by itself then, and others say what they need"
+                    .into(),
+                format!(
+                    "if this is the newest one, do what {by} advises about its own: {node} goes on by itself then"
+                ),
+                format!("if the newest one is lost for good, {AGAIN}, with `--replace` ({CHAPTER})"),
             ],
         }
     }
@@ -203,6 +214,10 @@ impl fmt::Display for Astray {
                 formatter,
                 "{by} follows another copy of it, in which there is nothing of what this node has left in this one"
             ),
+            Self::Denied(by) => write!(
+                formatter,
+                "it is not what {by} has followed, as {by} says in it: an older one may be in the place of the newest"
+            ),
             Self::MadeAgain { recoveries, seen } if recoveries > seen => {
                 formatter.write_str("it was made again while this node ran")
             }
@@ -231,8 +246,8 @@ pub(crate) struct Past {
     held: BTreeSet<VolumeId>,
     /// Of what documents are gone, as was found last.
     lacking: Option<Lost>,
-    /// Who says that others follow another copy.
-    disowned: Option<NodeId>,
+    /// That others do not follow it, as they say.
+    disowned: Option<Astray>,
     astray: Option<Astray>,
 }
 
@@ -267,12 +282,20 @@ impl Past {
         }
     }
 
-    /// Another node says that others follow another copy; or enough of them say that they do not. That counts when the metadata is judged
-    /// the next time.
-    pub(crate) fn disown(&mut self, by: Option<NodeId>) {
-        self.disowned = by;
+    /// Whether it is not what this node has followed, or that as it was before, as was found last.
+    pub(crate) fn lacks_what_it_followed(&self) -> bool {
+        matches!(
+            self.lacking,
+            Some(Lost::Bookmark { .. } | Lost::Epoch { .. } | Lost::Sole(_))
+        )
+    }
+
+    /// Others say, for this reason, that they do not follow it; or not enough of them do. That they do not any more counts when the
+    /// metadata is judged the next time.
+    pub(crate) fn disown(&mut self, why: Option<Astray>) {
+        self.disowned = why;
         if self.astray.is_none() {
-            self.astray = by.map(Astray::Disowned);
+            self.astray = why;
         }
     }
 
@@ -412,8 +435,8 @@ impl Past {
         if let Some(lost) = self.lacking {
             return Err(Astray::Lacking(lost));
         }
-        if let Some(by) = self.disowned {
-            return Err(Astray::Disowned(by));
+        if let Some(why) = self.disowned {
+            return Err(why);
         }
         self.astray = None;
         self.has_followed = true;

@@ -22,8 +22,8 @@ use holdfast_model::metadata::{
     Compare, KeyValue, Operation, OperationResult, Revision, Selector, TransactionOutcome,
 };
 use holdfast_model::record::{
-    Bookmark, BookmarkRecord, CLUSTER_KEY, ClusterRecord, MachineRecord, NODES_PREFIX, NodeRecord,
-    Record, RecordError, UseRecord,
+    Bookmark, BookmarkRecord, CLUSTER_KEY, ClusterRecord, DenialRecord, MachineRecord,
+    NODES_PREFIX, NodeRecord, Record, RecordError, UseRecord,
 };
 use holdfast_model::{Incarnation, MachineId, NodeId, StoreId};
 use holdfast_store::UseIds;
@@ -279,6 +279,15 @@ impl Registration {
                 use_id: self.use_id,
                 number,
             },
+        }
+    }
+
+    /// That metadata is not what this node has followed.
+    pub(crate) fn denial(&self) -> DenialRecord {
+        DenialRecord {
+            schema: 1,
+            node: self.own.node,
+            store: self.own.store,
         }
     }
 

@@ -11,6 +11,7 @@
 //! - a node is disowned if more of the others follow another copy than the same metadata with it, itself included: they deny its
 //!   bookmark, or it does not find theirs; where they are as many, if one of them has not come clearly later;
 //! - who is disowned denies nobody: it may have come to a copy;
+//! - who says in the metadata that it is not what it has followed (`cluster::denials`) counts like who denies the bookmark, wherever it is;
 //! - silence says nothing, and takes nothing back as long as the peer is away: a node that reaches nobody goes on, and one that was
 //!   disowned does not go on because those who said so are killed.
 
@@ -22,6 +23,7 @@ use holdfast_model::record::Bookmark;
 use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::{Message, Vouch, Vouched};
 
+use crate::Astray;
 use crate::engine::Engine;
 use crate::event::LinkId;
 
@@ -59,26 +61,41 @@ pub(crate) struct Vouching {
     said: BTreeMap<NodeId, Said>,
     /// Whose bookmark this node has not found. They may have this node's from before they came to a copy.
     unknown: BTreeSet<NodeId>,
+    /// Who says in the metadata that it is not what it has followed, and whether this node had followed it for long by then.
+    denials: BTreeMap<NodeId, bool>,
     /// Who has yet to answer the newest question.
     open: BTreeSet<NodeId>,
     asked: Option<Instant>,
 }
 
 impl Vouching {
-    /// Who denies the bookmark, if that counts for a node whose own is so old.
-    fn disowned_by(&self, own: Duration) -> Option<NodeId> {
+    /// That others do not follow the metadata, if that counts for a node whose bookmark is so old.
+    fn disowned(&self, own: Duration) -> Option<Astray> {
         let is_same =
             |(node, said): &(&NodeId, &Said)| said.is_there && !self.unknown.contains(node);
-        let with = 1 + self.said.iter().filter(is_same).count();
-        let against: Vec<_> = self.said.iter().filter(|it| !is_same(it)).collect();
-        let is_later = |said: &Said| said.age + SENIORITY < own;
-        let counts = match against.len().cmp(&with) {
+        let said = self.said.iter();
+        let said = said.filter(|(node, _)| !self.denials.contains_key(node));
+        let (same, others): (Vec<_>, Vec<_>) = said.partition(is_same);
+        let with = 1 + same.len();
+        let against = self.denials.len() + others.len();
+        let are_all_later = self.denials.values().all(|is_late| *is_late)
+            && others.iter().all(|(_, it)| it.age + SENIORITY < own);
+        let counts = match against.cmp(&with) {
             core::cmp::Ordering::Greater => true,
-            core::cmp::Ordering::Equal => !against.iter().all(|(_, said)| is_later(said)),
+            core::cmp::Ordering::Equal => !are_all_later,
             core::cmp::Ordering::Less => false,
         };
-        let first = against.first().filter(|_| counts);
-        first.map(|(node, _)| **node)
+        let denied = self.denials.keys().next().copied().map(Astray::Denied);
+        let first = others.first().map(|(node, _)| Astray::Disowned(**node));
+        denied.or(first).filter(|_| counts)
+    }
+
+    /// These say it in the metadata, which this node has followed for so long.
+    fn hear_denials(&mut self, deniers: impl Iterator<Item = NodeId>, own: Duration) {
+        let before = core::mem::take(&mut self.denials);
+        let is_late = own > SENIORITY;
+        let denials = deniers.map(|node| (node, before.get(&node).copied().unwrap_or(is_late)));
+        self.denials = denials.collect();
     }
 
     /// When others are asked again.
@@ -100,6 +117,7 @@ impl Engine {
     pub(crate) fn follows_anew(&mut self) {
         self.vouching.said.clear();
         self.vouching.unknown.clear();
+        self.decide_by_what_was_said();
         self.ask_all_to_vouch();
         for peer in self.world.peers.everybody() {
             self.look_at_stranger(peer);
@@ -247,11 +265,15 @@ impl Engine {
         }
     }
 
-    fn decide_by_what_was_said(&mut self) {
+    /// Others have said something, over links or in the metadata.
+    pub(crate) fn decide_by_what_was_said(&mut self) {
         let now = self.world.now;
         let own = self.world.cluster.bookmark(now);
-        let by = own.and_then(|(_, age)| self.vouching.disowned_by(age));
-        self.world.cluster.disown(now, by);
+        let age = own.map_or(Duration::ZERO, |(_, age)| age);
+        self.vouching
+            .hear_denials(self.world.cluster.deniers(), age);
+        let why = own.and_then(|_| self.vouching.disowned(age));
+        self.world.cluster.disown(now, why);
         if self.refuses_hosts() {
             // Nobody takes what they send; and of what it would acknowledge alone nobody else would know.
             self.portal.drop_all(now, &self.volumes);
@@ -287,10 +309,10 @@ mod tests {
                 said: said.collect(),
                 ..Vouching::default()
             };
-            vouching.disowned_by(own)
+            vouching.disowned(own)
         };
         let (yes, no) = ((true, minute), (false, minute));
-        let one = Some(NodeId(1));
+        let one = Some(Astray::Disowned(NodeId(1)));
         assert_eq!(disowned(&[], minute), None);
         assert_eq!(disowned(&[yes], minute), None);
         assert_eq!(disowned(&[yes, no], minute), None);
@@ -311,8 +333,41 @@ mod tests {
             unknown: [NodeId(1)].into(),
             ..Vouching::default()
         };
-        assert_eq!(vouching.disowned_by(minute), None);
+        assert_eq!(vouching.disowned(minute), None);
         vouching.unknown.insert(NodeId(2));
-        assert_eq!(vouching.disowned_by(9 * minute), one);
+        assert_eq!(vouching.disowned(9 * minute), one);
+    }
+
+    #[test]
+    fn who_says_in_the_metadata_that_it_is_another_one_counts_like_who_denies_the_bookmark() {
+        let minute = Duration::from_secs(60);
+        let two = [NodeId(2)];
+        let denied = Some(Astray::Denied(NodeId(2)));
+        let mut vouching = Vouching::default();
+        vouching.hear_denials(two.into_iter(), Duration::ZERO);
+        assert_eq!(vouching.disowned(Duration::ZERO), denied, "one against one");
+        // It was there when this node began; how long that has gone on makes no difference.
+        vouching.hear_denials(two.into_iter(), 9 * minute);
+        assert_eq!(vouching.disowned(9 * minute), denied);
+        let said = |is_there| Said {
+            is_there,
+            age: Duration::ZERO,
+            at: Instant::ZERO,
+        };
+        vouching.said.insert(NodeId(3), said(true));
+        assert_eq!(vouching.disowned(minute), None, "two to one");
+        vouching.said.insert(NodeId(2), said(true));
+        assert_eq!(vouching.disowned(minute), None);
+        vouching.said.insert(NodeId(3), said(false));
+        assert_eq!(vouching.disowned(9 * minute), denied);
+        // It says so no more.
+        vouching.said.clear();
+        vouching.hear_denials([].into_iter(), minute);
+        assert_eq!(vouching.disowned(minute), None);
+        // It comes to metadata that this one has followed for long.
+        vouching.hear_denials(two.into_iter(), 2 * minute);
+        assert_eq!(vouching.disowned(2 * minute), None);
+        vouching.hear_denials([NodeId(2), NodeId(4)].into_iter(), 9 * minute);
+        assert_eq!(vouching.disowned(9 * minute), denied, "more than follow it");
     }
 }

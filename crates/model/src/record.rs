@@ -22,8 +22,9 @@ mod scrub;
 
 pub use deleted::{DELETED_KEY, DeletedRecord};
 pub use node::{
-    BOOKMARKS_PREFIX, Bookmark, BookmarkRecord, INTENTS_PREFIX, IntentRecord, MACHINES_PREFIX,
-    MachineRecord, NODES_PREFIX, NodeRecord, NodeStanding, USES_PREFIX, UseRecord,
+    BOOKMARKS_PREFIX, Bookmark, BookmarkRecord, DENIALS_PREFIX, DenialRecord, INTENTS_PREFIX,
+    IntentRecord, MACHINES_PREFIX, MachineRecord, NODES_PREFIX, NodeRecord, NodeStanding,
+    USES_PREFIX, UseRecord,
 };
 pub use scrub::{
     SCRUBBED_PREFIX, SCRUBS_PREFIX, ScrubFindings, ScrubRecord, ScrubResult, ScrubbedRecord,
@@ -486,6 +487,7 @@ record!(
     NodeRecord,
     UseRecord,
     BookmarkRecord,
+    DenialRecord,
     MachineRecord,
     NameRecord,
     MakingRecord,

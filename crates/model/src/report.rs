@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::metadata::Revision;
 use crate::record::{
-    Bookmark, ClusterRecord, Head, IntentRecord, NodeRecord, RecordError, SettingsRecord,
+    BookmarkRecord, ClusterRecord, Head, IntentRecord, NodeRecord, RecordError, SettingsRecord,
     SliceRecord, VolumeRecord,
 };
 use crate::{ClusterId, Epoch, Incarnation, NodeId, Sequence, SliceId, StoreId, VolumeId};
@@ -64,20 +64,9 @@ pub enum NoteDocument {
     Intent(IntentRecord),
     /// A volume.
     Volume(VolumeRecord),
-    /// The bookmarks that the node itself has left in the metadata, or may have.
-    Bookmarks(NotedBookmarks),
-}
-
-/// Bookmarks that a node has left in the metadata, or may have. Its note says of which metadata: revisions count for nothing in it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NotedBookmarks {
-    /// What was found there last, or is known to have been put there: something may have been done by what that metadata said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub left: Option<Bookmark>,
-    /// What was to be put there since, and those of the same use with a lower number: nothing was done by it yet.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub proposed: Vec<Bookmark>,
+    /// The bookmark that the node itself has left in the metadata, as far as that was noted. The note says of which metadata: its
+    /// revision counts for nothing. None: that there is no bookmark in it, or another one, says nothing.
+    Bookmark(Option<BookmarkRecord>),
 }
 
 /// Which note.
@@ -93,8 +82,8 @@ pub enum NotePlace {
     Intent(NodeId),
     /// That of a volume.
     Volume(VolumeId),
-    /// That of the node's own bookmarks.
-    Bookmarks,
+    /// That of the node's own bookmark.
+    Bookmark,
 }
 
 impl NotePlace {
@@ -107,7 +96,7 @@ impl NotePlace {
             Self::Node(node) => (2, u32::from(node.0)),
             Self::Intent(node) => (3, u32::from(node.0)),
             Self::Volume(volume) => (4, u32::try_from(volume.0).ok()?),
-            Self::Bookmarks => (5, 0),
+            Self::Bookmark => (5, 0),
         };
         (number < NUMBERS).then_some(SliceId {
             volume: NOTES,
@@ -126,7 +115,7 @@ impl NoteDocument {
             Self::Node(record) => NotePlace::Node(record.node),
             Self::Intent(record) => NotePlace::Intent(record.node),
             Self::Volume(record) => NotePlace::Volume(record.volume),
-            Self::Bookmarks(_) => NotePlace::Bookmarks,
+            Self::Bookmark(_) => NotePlace::Bookmark,
         }
     }
 }
@@ -228,6 +217,7 @@ mod tests {
     use alloc::collections::BTreeSet;
 
     use super::*;
+    use crate::record::Bookmark;
 
     #[test]
     fn notes_are_read_for_ever() {
@@ -253,18 +243,28 @@ mod tests {
         let text = br#"{"schema":1,"at":{"recoveries":1,"revision":70},"document":{"cluster":[{"schema":1,"cluster":"00000000000000000000000000000005","next_volume":3},4]}}"#;
         assert_eq!(&cluster.encode()[..], &text[..]);
         assert_eq!(Note::decode(text), Ok(cluster));
-        let text = br#"{"schema":1,"at":{"recoveries":1,"revision":70},"document":{"bookmarks":{"left":{"use_id":5,"number":2},"proposed":[{"use_id":6,"number":1}]}}}"#;
-        let bookmark = |use_id, number| Bookmark { use_id, number };
-        let bookmarks = NotedBookmarks {
-            left: Some(bookmark(5, 2)),
-            proposed: Vec::from([bookmark(6, 1)]),
+        let text = br#"{"schema":1,"at":{"recoveries":1,"revision":70},"document":{"bookmark":{"schema":1,"node":3,"store":"0000000000000000000000000000000a","uses":7,"bookmark":{"use_id":5,"number":2}}}}"#;
+        let left = BookmarkRecord {
+            schema: 1,
+            node: NodeId(3),
+            store: StoreId(10),
+            uses: 7,
+            bookmark: Bookmark {
+                use_id: 5,
+                number: 2,
+            },
         };
-        let bookmarks = Note {
-            document: NoteDocument::Bookmarks(bookmarks),
+        let bookmark = Note {
+            document: NoteDocument::Bookmark(Some(left)),
             ..note
         };
-        assert_eq!(&bookmarks.encode()[..], &text[..]);
-        assert_eq!(Note::decode(text), Ok(bookmarks));
+        assert_eq!(&bookmark.encode()[..], &text[..]);
+        assert_eq!(Note::decode(text), Ok(bookmark));
+        let none = Note {
+            document: NoteDocument::Bookmark(None),
+            ..note
+        };
+        assert_eq!(Note::decode(&none.encode()), Ok(none));
         let newer = Note { schema: 2, ..note };
         assert_eq!(Note::decode(&newer.encode()), Err(RecordError::Schema(2)));
         let newer = br#"{"schema":2,"documents":[]}"#;
@@ -282,7 +282,7 @@ mod tests {
             NotePlace::Intent(NodeId(1)),
             NotePlace::Volume(VolumeId(1)),
             NotePlace::Volume(VolumeId((1 << 28) - 1)),
-            NotePlace::Bookmarks,
+            NotePlace::Bookmark,
         ];
         let slices = places.map(|place| place.slice().unwrap());
         assert!(slices.iter().all(|slice| slice.volume == NOTES));

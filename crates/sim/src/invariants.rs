@@ -82,6 +82,7 @@ impl Invariants {
     pub(crate) fn process_ended(&mut self, node: NodeId) {
         self.commits_agree.process_ended(node);
         self.device_orders.process_ended(node);
+        self.in_sync_has_room.process_ended(node);
     }
 
     /// Something is ordered of a node about a device. Returns the order's number.

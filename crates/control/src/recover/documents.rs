@@ -81,7 +81,7 @@ impl Documents {
                 NoteDocument::Settings(it) => documents.settings = Some(it),
                 NoteDocument::Node(it) => drop(documents.nodes.insert(it.node, it)),
                 NoteDocument::Intent(it) => drop(documents.intents.insert(it.node, it)),
-                NoteDocument::Cluster(..) | NoteDocument::Bookmarks(_) => {}
+                NoteDocument::Cluster(..) | NoteDocument::Bookmark(_) => {}
             }
         }
         documents.look_at_devices(reports, doubts);
@@ -219,7 +219,7 @@ impl Documents {
                     }
                     NoteDocument::Settings(_)
                     | NoteDocument::Intent(_)
-                    | NoteDocument::Bookmarks(_) => {}
+                    | NoteDocument::Bookmark(_) => {}
                 }
             }
         }

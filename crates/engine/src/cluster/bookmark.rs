@@ -1,29 +1,31 @@
 //! The bookmark that this node leaves in the metadata whenever it begins to follow it, or reaches it over another connection, and
 //! looks for the next time.
 //!
+//! It leaves another one after the metadata has said something new of data: a backup from before does not have that, however much happens in
+//! it once it was brought back.
+//!
 //! Of metadata that was copied, and of which both copies went on, nothing else tells which of them this node has followed: the
 //! other's revision may be as high, and its records may look alike.
 //!
 //! Invariants:
 //! - nothing that comes over a connection is believed before a bookmark was left over it, and that it is there is noted, durably; where there
 //!   is no room for it, before the one before was found, and then nothing is changed;
-//! - a bookmark is noted before it is proposed: whoever finds it knows whose it is;
+//! - one that was left later, by this store, than the one that is noted is this node's own: it died, or the note was lost, before that was noted,
+//!   and nothing was done in any other metadata since, or it would be noted;
 //! - a bookmark of a use that the store does not know tells of an old copy of the store, not of the metadata.
-
-use alloc::vec::Vec;
 
 use holdfast_model::metadata::{Compare, KeyValue, Revision, TransactionOutcome};
 use holdfast_model::record::{Bookmark, BookmarkRecord, Record, RecordError};
-use holdfast_model::report::NotedBookmarks;
 use holdfast_stdx::{Duration, Instant};
 
-/// Bookmarks that may be there although nobody has told so, at most: one for each start that did not get that far.
-const PROPOSED_MAX: usize = 16;
+/// Between two bookmarks over one connection, at least.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// What is known of this node's bookmarks.
 #[derive(Debug, Default)]
 pub(super) struct Bookmarks {
-    noted: NotedBookmarks,
+    /// What is noted: what was left last, if that it is there says something.
+    noted: Option<BookmarkRecord>,
     /// How often the metadata had been made again, of which that is true.
     recoveries: u64,
     /// The last one that was made in this start.
@@ -37,6 +39,20 @@ pub(super) struct Bookmarks {
     is_present: bool,
     /// It was found there at least.
     is_found: bool,
+    /// Where the newest one is.
+    placed: Option<Placed>,
+    /// When data was last told something new of.
+    changed: Revision,
+}
+
+/// A bookmark that is there.
+#[derive(Debug)]
+struct Placed {
+    /// As it was left.
+    compare: [Compare; 2],
+    revision: Revision,
+    /// When another one may take its place.
+    next: Instant,
 }
 
 /// A bookmark that is being left, and what was read before that.
@@ -44,20 +60,20 @@ pub(super) struct Bookmarks {
 struct Leaving {
     /// Everything, or nothing but what tells whether the bookmark before is there.
     read: Option<TransactionOutcome>,
+    /// It is the first one over this connection.
+    is_first: bool,
     /// The node's record and the bookmark are still as they were read.
-    compare: Vec<Compare>,
+    compare: [Compare; 2],
     record: BookmarkRecord,
     /// It is there.
     is_left: bool,
 }
 
-/// What is next once the note is durable.
+/// What is to be put there.
 #[derive(Debug)]
-pub(super) enum Next {
-    /// The bookmark is to be put there.
-    Put(Vec<Compare>, BookmarkRecord),
-    /// It is there: what was read is believed.
-    Believe(Option<TransactionOutcome>),
+pub(super) struct Proposal {
+    pub(super) compare: [Compare; 2],
+    pub(super) record: BookmarkRecord,
 }
 
 /// What the metadata has in place of the bookmark that was left in it.
@@ -72,8 +88,8 @@ pub(super) enum Found {
 }
 
 impl Bookmarks {
-    /// Those that this node has noted, of metadata that had been made again so often.
-    pub(super) fn new(noted: NotedBookmarks, recoveries: u64) -> Self {
+    /// What this node has noted, of metadata that had been made again so often.
+    pub(super) fn new(noted: Option<BookmarkRecord>, recoveries: u64) -> Self {
         Self {
             noted,
             recoveries,
@@ -89,85 +105,130 @@ impl Bookmarks {
         pair: Option<&KeyValue>,
         is_of_other: impl Fn(&BookmarkRecord) -> bool,
     ) -> Found {
-        let Some(left) = self.noted.left.filter(|_| self.recoveries == recoveries) else {
+        let noted = self.noted.as_ref();
+        let Some(left) = noted.filter(|_| self.recoveries == recoveries) else {
             return Found::Own;
         };
         let Some(pair) = pair else {
             return Found::Nothing;
         };
         match BookmarkRecord::decode(&pair.value) {
-            Ok(found) if found.bookmark == left || self.is_proposed(found.bookmark) => Found::Own,
-            Ok(found) if is_of_other(&found) => Found::Own,
+            Ok(found) if is_of_other(&found) || is_same_or_later(&found, left) => Found::Own,
             // Nobody replaces what a newer version has left.
             Err(RecordError::Schema(_)) => Found::Own,
             Ok(_) | Err(_) => Found::Other,
         }
     }
 
-    fn is_proposed(&self, found: Bookmark) -> bool {
-        let mut proposed = self.noted.proposed.iter();
-        let is_below = self
-            .noted
-            .left
-            .is_some_and(|left| left.use_id == found.use_id && found.number <= left.number);
-        !is_below && proposed.any(|it| it.use_id == found.use_id && found.number <= it.number)
-    }
-
-    /// A bookmark is to be left in metadata that was made again so often, of which this was read. Says what is to be noted.
+    /// A bookmark is to be left in metadata that was made again so often, of which this was read.
     pub(super) fn begin(
         &mut self,
         read: Option<TransactionOutcome>,
         recoveries: u64,
-        (pair, compare): (Option<&KeyValue>, Vec<Compare>),
+        compare: [Compare; 2],
         record: impl FnOnce(u64) -> BookmarkRecord,
-    ) -> NotedBookmarks {
-        let found = pair.and_then(|pair| BookmarkRecord::decode(&pair.value).ok());
+    ) -> Proposal {
         if self.recoveries != recoveries {
-            self.noted = NotedBookmarks::default();
+            self.noted = None;
             self.recoveries = recoveries;
         }
-        if let Some(found) = found.filter(|found| self.is_proposed(found.bookmark)) {
-            self.noted.left = Some(found.bookmark);
-        }
         self.number += 1;
-        let record = record(self.number);
-        let proposed = &mut self.noted.proposed;
-        proposed.retain(|it| it.use_id != record.bookmark.use_id);
-        proposed.push(record.bookmark);
-        let surplus = proposed.len().saturating_sub(PROPOSED_MAX);
-        proposed.drain(..surplus);
-        self.leaving = Some(Leaving {
+        self.propose(Leaving {
             read,
+            is_first: true,
             compare,
-            record,
+            record: record(self.number),
             is_left: false,
-        });
-        self.changed()
+        })
     }
 
-    /// A bookmark is there. Says what is to be noted, if it is the one that is being left.
-    pub(super) fn left(&mut self, bookmark: Bookmark) -> Option<NotedBookmarks> {
+    /// Another one is to be left over the same connection, unless one is being left.
+    pub(super) fn begin_next(
+        &mut self,
+        record: impl FnOnce(u64) -> BookmarkRecord,
+    ) -> Option<Proposal> {
+        let placed = self.placed.as_ref().filter(|_| self.leaving.is_none())?;
+        let [beside, _] = placed.compare.clone();
+        self.number += 1;
+        let record = record(self.number);
+        let before = Compare::ModRevision {
+            key: BookmarkRecord::key(record.node),
+            equals: placed.revision,
+        };
+        Some(self.propose(Leaving {
+            read: None,
+            is_first: false,
+            compare: [beside, before],
+            record,
+            is_left: false,
+        }))
+    }
+
+    fn propose(&mut self, leaving: Leaving) -> Proposal {
+        let (compare, record) = (leaving.compare.clone(), leaving.record.clone());
+        self.leaving = Some(leaving);
+        Proposal { compare, record }
+    }
+
+    /// A document that tells of data is of this revision.
+    pub(super) fn saw(&mut self, revision: Revision) {
+        self.changed = self.changed.max(revision);
+    }
+
+    /// When another bookmark is to be left over the same connection, if one is.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let placed = self.placed.as_ref().filter(|_| self.leaving.is_none())?;
+        (placed.revision < self.changed).then_some(placed.next)
+    }
+
+    /// Whether this one is being left, and is not the first over this connection.
+    pub(super) fn is_leaving_next(&self, bookmark: Bookmark) -> bool {
+        let leaving = self.leaving.as_ref();
+        leaving.is_some_and(|it| it.record.bookmark == bookmark && !it.is_first)
+    }
+
+    /// Whether this one is being left.
+    pub(super) fn is_leaving_this(&self, bookmark: Bookmark) -> bool {
+        let leaving = self.leaving.as_ref();
+        leaving.is_some_and(|it| it.record.bookmark == bookmark)
+    }
+
+    /// Another one could not be left: it is tried again then.
+    pub(super) fn put_off(&mut self, next: Instant) {
+        self.leaving = None;
+        if let Some(placed) = &mut self.placed {
+            placed.next = next;
+        }
+    }
+
+    /// A bookmark is there, since this revision. Says what is to be noted, if it is the one that is being left.
+    pub(super) fn left(
+        &mut self,
+        now: Instant,
+        bookmark: Bookmark,
+        revision: Revision,
+    ) -> Option<BookmarkRecord> {
         let leaving = self.leaving.as_mut();
         let leaving = leaving.filter(|it| it.record.bookmark == bookmark)?;
         leaving.is_left = true;
-        self.noted.left = Some(bookmark);
-        self.noted.proposed.clear();
-        Some(self.changed())
+        self.placed = Some(Placed {
+            compare: leaving.compare.clone(),
+            revision,
+            next: now + PAUSE,
+        });
+        self.noted = Some(leaving.record.clone());
+        self.unkept += 1;
+        self.noted.clone()
     }
 
-    /// That it is not there says nothing: somebody has deleted it while it was watched, or what was left was left in another history.
-    /// Says what is to be noted.
-    pub(super) fn forget(&mut self) -> NotedBookmarks {
-        self.noted = NotedBookmarks::default();
+    /// That it is not there says nothing, as is to be noted: somebody has deleted it while it was watched, or what was left was left in
+    /// another history.
+    pub(super) fn forget(&mut self) {
+        self.noted = None;
         self.leaving = None;
         self.followed = None;
         self.reconnected();
-        self.changed()
-    }
-
-    fn changed(&mut self) -> NotedBookmarks {
         self.unkept += 1;
-        self.noted.clone()
     }
 
     /// A change of the note is durable. True if all are.
@@ -176,22 +237,21 @@ impl Bookmarks {
         self.unkept == 0
     }
 
-    /// All that is noted is durable: what is next, and when it was.
-    pub(super) fn next(&mut self, now: Instant) -> Option<Next> {
-        let leaving = self.leaving.as_mut()?;
-        if !leaving.is_left {
-            let compare = core::mem::take(&mut leaving.compare);
-            return Some(Next::Put(compare, leaving.record.clone()));
+    /// All that is noted is durable. Gives what was read, if it is believed from now on, for its bookmark is there.
+    pub(super) fn is_noted(&mut self, now: Instant) -> Option<Option<TransactionOutcome>> {
+        let leaving = self.leaving.take_if(|it| it.is_left)?;
+        if !leaving.is_first {
+            return None;
         }
-        let leaving = self.leaving.take()?;
         (self.is_present, self.is_found) = (true, true);
         self.followed = Some((leaving.record.bookmark, now));
-        Some(Next::Believe(leaving.read))
+        Some(leaving.read)
     }
 
     /// What answers from now on may be another copy.
     pub(super) fn reconnected(&mut self) {
         (self.is_present, self.is_found) = (false, false);
+        self.placed = None;
     }
 
     /// There is no room for another one: the one before is there. Gives what was read.
@@ -231,6 +291,14 @@ impl Bookmarks {
     pub(super) fn give_up(&mut self) {
         self.leaving = None;
     }
+}
+
+/// Whether a bookmark is the one that is noted, or was left by the same store after that.
+fn is_same_or_later(found: &BookmarkRecord, noted: &BookmarkRecord) -> bool {
+    let place = |it: &BookmarkRecord| (it.uses, it.bookmark.number);
+    let is_of_other_use =
+        found.uses == noted.uses && found.bookmark.use_id != noted.bookmark.use_id;
+    found.store == noted.store && !is_of_other_use && place(found) >= place(noted)
 }
 
 /// That a key is as it was read.

@@ -37,6 +37,9 @@ impl Cluster {
     pub(super) fn put(&mut self, pair: &KeyValue, fresh: bool) -> Option<Key> {
         self.notes.note(pair);
         let key = Key::parse(&pair.key)?;
+        if key.tells_of_data() {
+            self.bookmarks.saw(pair.mod_revision);
+        }
         let readable = match key {
             Key::Node(node) => NodeRecord::decode(&pair.value).map(|record| {
                 if self.nodes.insert(node, record.clone()) != Some(record) {

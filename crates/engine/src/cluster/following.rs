@@ -13,11 +13,11 @@ use holdfast_model::metadata::{
     MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, OperationResult,
     Revision, Selector, TransactionOutcome, WatchEvent,
 };
-use holdfast_model::record::{Bookmark, BookmarkRecord, CLUSTER_KEY, Record};
+use holdfast_model::record::{Bookmark, BookmarkRecord, CLUSTER_KEY, DenialRecord, Record};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::Vouch;
 
-use super::bookmark::{Next, as_read};
+use super::bookmark::{Proposal, as_read};
 use super::key::Key;
 use super::lacking::pairs;
 use super::{Change, Cluster, PREFIX, Purpose, RETRY};
@@ -90,13 +90,29 @@ impl Cluster {
             }
             (Purpose::List, MetadataAnswer::Transacted(outcome)) => self.has_read(outcome, true),
             (Purpose::Renew, MetadataAnswer::Transacted(outcome)) => self.has_read(outcome, false),
-            (Purpose::Leave(bookmark), MetadataAnswer::Transacted(outcome))
-                if outcome.succeeded =>
-            {
-                self.bookmark_left(*bookmark);
+            (Purpose::Leave(bookmark), answer) => self.leave_answered(now, *bookmark, answer),
+            _ => self.read_again(now),
+        }
+    }
+
+    /// It was tried to leave a bookmark.
+    fn leave_answered(&mut self, now: Instant, bookmark: Bookmark, answer: MetadataAnswer) {
+        let is_next = self.bookmarks.is_leaving_next(bookmark);
+        match answer {
+            // It was given up.
+            _ if !self.bookmarks.is_leaving_this(bookmark) => {}
+            MetadataAnswer::Transacted(outcome) if outcome.succeeded => {
+                self.bookmark_left(now, bookmark, outcome.revision);
+            }
+            // The one before, or the node's record, is not what it was.
+            MetadataAnswer::Transacted(_) if is_next => self.resumed(now),
+            MetadataAnswer::Failed(error) if is_next => {
+                let is_full = error == MetadataError::Full;
+                let pause = if is_full { WHEN_FULL } else { RETRY };
+                self.bookmarks.put_off(now + pause);
             }
             // Nothing can be changed, and the bookmark before is there.
-            (Purpose::Leave(_), MetadataAnswer::Failed(MetadataError::Full)) => {
+            MetadataAnswer::Failed(MetadataError::Full) => {
                 let read = self.bookmarks.cannot_leave();
                 self.renew_at = Some(now + WHEN_FULL);
                 if let Some(read) = read {
@@ -105,6 +121,32 @@ impl Cluster {
             }
             _ => self.read_again(now),
         }
+    }
+
+    /// When another bookmark is to be left because data is told something new of, if one is.
+    pub(super) fn next_bookmark_due(&self) -> Option<Instant> {
+        self.bookmarks.next_due().filter(|_| self.may_change())
+    }
+
+    /// Leaves another bookmark, over the same connection.
+    pub(super) fn leave_next(&mut self) {
+        let Some(own) = self.registration.as_ref() else {
+            return;
+        };
+        if let Some(proposal) = self.bookmarks.begin_next(|number| own.bookmark(number)) {
+            self.put_bookmark(proposal, false);
+        }
+    }
+
+    /// `retracts`: what the node has said against this metadata goes.
+    fn put_bookmark(&mut self, proposal: Proposal, retracts: bool) {
+        let Proposal { compare, record } = proposal;
+        let node = record.node;
+        let put = Operation::put(BookmarkRecord::key(node), record.encode());
+        let delete = Operation::Delete(Selector::Key(DenialRecord::key(node)));
+        let operations = [put].into_iter().chain(retracts.then_some(delete));
+        let purpose = Purpose::Leave(record.bookmark);
+        self.transact(purpose, compare.into(), operations.collect());
     }
 
     /// What is to be read before a bookmark is left was: everything, or what tells whether the one before is there. It is believed
@@ -123,21 +165,17 @@ impl Cluster {
             return;
         };
         let (node, key) = (own.node_key(), own.bookmark_key());
-        let pair = find(&key);
-        let compare = vec![
-            as_read(&node, find(&node).as_ref()),
-            as_read(&key, pair.as_ref()),
-        ];
+        let retracts = find(&DenialRecord::key(own.node())).is_some();
+        let compare = [node, key].map(|key| as_read(&key, find(&key).as_ref()));
         let recoveries = self.past.recoveries();
         let record = |number| own.bookmark(number);
         let read = is_all.then_some(outcome);
-        let found = (pair.as_ref(), compare);
-        let noted = self.bookmarks.begin(read, recoveries, found, record);
-        self.notes.keep_bookmarks(recoveries, noted);
+        let proposal = self.bookmarks.begin(read, recoveries, compare, record);
+        self.put_bookmark(proposal, retracts);
     }
 
-    /// What was noted of bookmarks is durable.
-    pub(crate) fn bookmarks_kept(&mut self, now: Instant) {
+    /// What was noted of the bookmark is durable.
+    pub(crate) fn bookmark_kept(&mut self, now: Instant) {
         if !self.bookmarks.kept() {
             return;
         }
@@ -149,17 +187,10 @@ impl Cluster {
             self.read_again(now);
             return;
         }
-        match self.bookmarks.next(now) {
-            Some(Next::Put(compare, record)) => {
-                let put = Operation::put(BookmarkRecord::key(record.node), record.encode());
-                self.transact(Purpose::Leave(record.bookmark), compare, vec![put]);
-            }
-            Some(Next::Believe(read)) => {
-                self.own().has_begun_anew();
-                self.believe(read);
-                self.changes.push_back(Change::Followed);
-            }
-            None => {}
+        if let Some(read) = self.bookmarks.is_noted(now) {
+            self.own().has_begun_anew();
+            self.believe(read);
+            self.changes.push_back(Change::Followed);
         }
     }
 
@@ -221,9 +252,9 @@ impl Cluster {
         self.bookmarks.followed(now)
     }
 
-    /// Whether others do not find this node's bookmark: they do not hear it.
+    /// Whether others do not find this node's bookmark, or say that what it follows is not what they have followed: they do not hear it.
     pub(crate) fn is_disowned(&self) -> bool {
-        matches!(self.astray(), Some(Astray::Disowned(_)))
+        matches!(self.astray(), Some(Astray::Disowned(_) | Astray::Denied(_)))
     }
 
     /// Whether another node's bookmark is known to have been there, as of what was believed last.
@@ -264,11 +295,11 @@ impl Cluster {
         }
     }
 
-    /// Others do not find this node's bookmark in the metadata that they follow, as this one says; or enough of them do.
-    pub(crate) fn disown(&mut self, now: Instant, by: Option<NodeId>) {
+    /// Others say, for this reason, that they do not follow what this node follows; or not enough of them do.
+    pub(crate) fn disown(&mut self, now: Instant, why: Option<Astray>) {
         let (before, was_disowned) = (self.astray(), self.is_disowned());
-        self.past.disown(by);
-        if was_disowned && by.is_none() {
+        self.past.disown(why);
+        if was_disowned && why.is_none() {
             // What has been told meanwhile was not believed.
             self.retry.get_or_insert(now);
         }
@@ -276,16 +307,17 @@ impl Cluster {
     }
 
     /// A bookmark is in the metadata.
-    fn bookmark_left(&mut self, bookmark: Bookmark) {
-        if let Some(noted) = self.bookmarks.left(bookmark) {
-            self.notes.keep_bookmarks(self.past.recoveries(), noted);
+    fn bookmark_left(&mut self, now: Instant, bookmark: Bookmark, revision: Revision) {
+        if let Some(noted) = self.bookmarks.left(now, bookmark, revision) {
+            self.notes
+                .keep_bookmark(self.past.recoveries(), Some(noted));
         }
     }
 
     /// That there is no bookmark says nothing from now on.
-    pub(super) fn forget_bookmarks(&mut self) {
-        let noted = self.bookmarks.forget();
-        self.notes.keep_bookmarks(self.past.recoveries(), noted);
+    pub(super) fn forget_bookmark(&mut self) {
+        self.bookmarks.forget();
+        self.notes.keep_bookmark(self.past.recoveries(), None);
     }
 
     /// Everything has to be read again; what answers may be another store than before.
@@ -329,8 +361,10 @@ impl Cluster {
 
     pub(super) fn handle_watch(&mut self, now: Instant, answer: MetadataAnswer) {
         match answer {
-            // What is missed is read again when the right metadata is back.
-            MetadataAnswer::Watched { .. } if self.is_astray() => {}
+            // What is missed is read again when the right metadata is back, or nobody denies it any more.
+            MetadataAnswer::Watched { events, .. } if self.is_astray() => {
+                self.hear_denials(&events);
+            }
             MetadataAnswer::Watched { .. }
                 if self.held_back.is_none() && self.is_to_be_recognised() => {}
             MetadataAnswer::Watched { revision, events } => match &mut self.held_back {
@@ -348,6 +382,7 @@ impl Cluster {
     }
 
     fn watched(&mut self, now: Instant, revision: Revision, events: Vec<WatchEvent>) {
+        self.hear_denials(&events);
         if !self.judge_events(revision, &events) {
             self.retry = Some(now + RETRY);
             return;
@@ -375,7 +410,7 @@ impl Cluster {
         }
         let own = self.registration.as_ref().map(Registration::bookmark_key);
         if own.is_some_and(|own| own == key) {
-            self.forget_bookmarks();
+            self.forget_bookmark();
             self.read_again(now);
         }
     }

@@ -76,12 +76,16 @@ fn whoever_followed_a_copy_does_not_follow_the_other_one() {
         go(&mut now, &mut copy, &mut node);
         assert!(is_following(&node), "{there:?}");
         goes_on(&mut right);
-        let before = right.revision;
+        let before = right.keys.clone();
         comes(&mut node, now, back, 3);
         go(&mut now, &mut right, &mut node);
         assert_eq!(node.cluster.astray(), Some(FORKED), "{there:?} {back:?}");
         assert_eq!(node.told, [Notice::MetadataAstray(FORKED)]);
-        assert_eq!(right.revision, before, "nothing is changed in it");
+        let denial = right.keys.remove(&DenialRecord::key(NodeId(1)));
+        assert!(
+            denial.is_some() && right.keys == before,
+            "nothing else is changed in it"
+        );
         // What it had followed is back.
         node.disconnect(now);
         go(&mut now, &mut copy, &mut node);
@@ -192,7 +196,7 @@ fn metadata_that_lacks_an_epoch_that_has_begun_here_is_older() {
     go(&mut now, &mut backup, &mut node);
     let mut right = backup.clone();
     right.transact(changes([put_slice(3)]));
-    go(&mut now, &mut right, &mut node);
+    // It was killed before it had left a bookmark beside that.
     for _ in 0..9 {
         backup.transact(changes([Operation::put(
             "/holdfast/wishes/x".into(),
@@ -214,13 +218,36 @@ fn metadata_that_lacks_an_epoch_that_has_begun_here_is_older() {
         begun: holdfast_model::Epoch(3),
     };
     assert_eq!(again.cluster.astray(), Some(Astray::Lacking(older)));
-    assert!(!again.registered && backup.revision == before);
+    assert!(!again.registered && backup.revision == before + 1);
+    backup.keys.remove(&DenialRecord::key(NodeId(1))).unwrap();
     go(&mut now, &mut right, &mut again);
     assert!(is_following(&again));
     let mut absent = start(2);
     absent.cluster.begun = begun(2);
     go(&mut now, &mut backup, &mut absent);
     assert!(is_following(&absent), "it has seen nothing newer");
+}
+
+/// It died before that was noted, or the note is on a part of the journal that has rotted.
+#[test]
+fn a_bookmark_that_was_left_after_the_one_that_is_noted_is_the_node_s_own() {
+    let (mut metadata, mut now, mut node) = registered();
+    let copy = metadata.clone();
+    let before = node.kept.clone();
+    node.reconnect(now);
+    go(&mut now, &mut metadata, &mut node);
+    let mut third = node.again(2, false);
+    go(&mut now, &mut metadata, &mut third);
+    for (kept, uses) in [(&before, 3), (&node.kept, 4)] {
+        let registration = Process::registration(5, uses, "one", ONE, false);
+        let mut again = Process::with(registration, kept.clone());
+        go(&mut now, &mut metadata.clone(), &mut again);
+        assert!(is_following(&again) && !again.is_doubted);
+        // And from then on no other one.
+        let mut again = again.again(5, false);
+        go(&mut now, &mut copy.clone(), &mut again);
+        assert!(again.cluster.is_astray());
+    }
 }
 
 /// It is being restored, or the address is another cluster's.
@@ -488,7 +515,7 @@ fn a_node_that_has_left_none_leaves_one() {
         BTreeMap::from_iter(
             node.kept
                 .into_iter()
-                .filter(|(slice, _)| *slice != crate::notes::bookmarks_place()),
+                .filter(|(slice, _)| *slice != crate::notes::bookmark_place()),
         ),
     );
     let key = BookmarkRecord::key(NodeId(1));

@@ -39,6 +39,19 @@ impl Key {
         }
     }
 
+    /// Whether it says which data there is, and who has it.
+    pub(super) fn tells_of_data(self) -> bool {
+        match self {
+            Self::Volume(_) | Self::Slice(_) | Self::Deleted | Self::Intent(_) => true,
+            Self::Node(_)
+            | Self::Wish(_)
+            | Self::Settings
+            | Self::Scrub(_)
+            | Self::Scrubbed(_)
+            | Self::Bookmark(_) => false,
+        }
+    }
+
     pub(super) fn parse(key: &str) -> Option<Self> {
         let number = |text: &str| text.parse().ok().map(NodeId);
         let volume_of = |text: &str| u64::from_str_radix(text, 16).ok().map(VolumeId);

@@ -48,7 +48,7 @@ impl Cluster {
     }
 
     /// Everything has been read: documents are looked for that were there, as this node knows, or has noted.
-    pub(super) fn look_for_lacking(&mut self, outcome: &TransactionOutcome) {
+    pub(super) fn look_for_lacking(&mut self, outcome: &TransactionOutcome, is_overtaken: bool) {
         let found: BTreeSet<Key> = pairs(outcome)
             .filter_map(|pair| Key::parse(&pair.key))
             .collect();
@@ -70,8 +70,7 @@ impl Cluster {
         let lacking = self.first_lost(gone, &Told::of(pairs(outcome)));
         let lacking = self.lost_bookmark(outcome, lacking);
         let lacking = lacking.or_else(|| self.lost_epoch(outcome));
-        if outcome.revision < self.past.seen() {
-            // A watch has overtaken it: what it lacks may be newer.
+        if is_overtaken {
             self.is_to_list_again = lacking.is_some();
             return;
         }
@@ -131,7 +130,7 @@ impl Cluster {
     }
 
     /// Whether there is a record of this cluster, which has been made again as often as this node knows.
-    fn is_of_this_cluster(&self, outcome: &TransactionOutcome) -> bool {
+    pub(super) fn is_of_this_cluster(&self, outcome: &TransactionOutcome) -> bool {
         cluster_record(pairs(outcome)).is_some_and(|record| {
             record.cluster == self.past.cluster() && record.recoveries == self.past.recoveries()
         })

@@ -16,7 +16,7 @@ use holdfast_store::UseIds;
 use super::{Change, Cluster};
 use crate::Notice;
 use crate::config::Machine;
-use crate::notes::{Notes, bookmarks_place, recovered};
+use crate::notes::{Notes, bookmark_place, recovered};
 use crate::registration::Registration;
 
 const CLUSTER: ClusterId = ClusterId(5);
@@ -282,8 +282,8 @@ impl Process {
                     self.cluster.notes.gone(slice);
                 }
             }
-            if slice == bookmarks_place() {
-                self.cluster.bookmarks_kept(now);
+            if slice == bookmark_place() {
+                self.cluster.bookmark_kept(now);
             }
         }
     }

@@ -18,6 +18,8 @@ pub const USES_PREFIX: &str = "/holdfast/uses/";
 pub const MACHINES_PREFIX: &str = "/holdfast/machines/";
 /// Where nodes leave their bookmarks.
 pub const BOOKMARKS_PREFIX: &str = "/holdfast/bookmarks/";
+/// Where nodes say that the metadata is not what they have followed.
+pub const DENIALS_PREFIX: &str = "/holdfast/denials/";
 /// Where the operator's intents for nodes are.
 pub const INTENTS_PREFIX: &str = "/holdfast/intents/";
 
@@ -124,8 +126,8 @@ pub struct Bookmark {
     pub number: u64,
 }
 
-/// The bookmark that a node left when it last began to follow the metadata. Metadata without it is not what the node
-/// followed: it was copied before, and has gone on by itself.
+/// The bookmark that a node left when it last began to follow the metadata, or saw that it says something new of data. Metadata without
+/// it is not what the node followed: it was copied before, and has gone on by itself, or it is a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BookmarkRecord {
@@ -139,6 +141,27 @@ pub struct BookmarkRecord {
     pub uses: u64,
     /// The bookmark.
     pub bookmark: Bookmark,
+}
+
+/// What a node says that does not follow the metadata: it has followed another, or this one as it was later. Gone as soon as the node
+/// follows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DenialRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Which node.
+    pub node: NodeId,
+    /// What its devices hold.
+    pub store: StoreId,
+}
+
+impl DenialRecord {
+    /// The key of a node's denial.
+    #[must_use]
+    pub fn key(node: NodeId) -> String {
+        format!("{DENIALS_PREFIX}{:05}", node.0)
+    }
 }
 
 impl BookmarkRecord {
@@ -237,6 +260,15 @@ mod tests {
         assert_eq!(machine.store, Some(record.store));
         assert_eq!(&machine.encode()[..], &literal[..]);
         assert_eq!(MachineRecord::key(NodeId(3)), "/holdfast/machines/00003");
+    }
+
+    #[test]
+    fn a_denial_is_read_for_ever() {
+        let literal = br#"{"schema":1,"node":3,"store":"0000000000000000000000000000000a"}"#;
+        let record = DenialRecord::decode(literal).unwrap();
+        assert_eq!((record.node, record.store), (NodeId(3), StoreId(10)));
+        assert_eq!(&record.encode()[..], &literal[..]);
+        assert_eq!(DenialRecord::key(NodeId(3)), "/holdfast/denials/00003");
     }
 
     #[test]

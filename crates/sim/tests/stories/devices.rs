@@ -98,7 +98,7 @@ fn a_good_old_block_is_not_given_up_for_a_bad_one() {
         // A few blocks change, however large a write is.
         story.run.cluster.focus(&[(0, BLOCKS / 6)]);
         story.busy(true);
-        story.wait(SECOND / 200);
+        story.wait(SECOND / 50);
         story.busy(false);
         story.wait(3 * SECOND);
         // Which blocks changed it does not know any more after a restart, only that some did.

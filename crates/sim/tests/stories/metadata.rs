@@ -141,6 +141,51 @@ fn a_node_that_follows_a_copy_of_the_metadata_leads_nothing_by_it() {
     }
 }
 
+/// A backup is brought back while all nodes are off, from before one of them was away: it cannot know that it is old, but the others can, and
+/// tell it. Nobody does anything by it, and what was written meanwhile is there when the newest one is back.
+#[test]
+fn a_backup_from_before_a_node_was_away_is_followed_by_nobody() {
+    for seed in 0..2 * SEEDS {
+        let policy = if seed % 2 == 0 {
+            Policy::Mirror2
+        } else {
+            Policy::Mirror3
+        };
+        let mut story = Story::new(seed, policy);
+        story.busy(true);
+        story.wait(2 * SECOND);
+        story.now(Fault::SaveMetadata);
+        let secondary = story.secondary();
+        story.now(Fault::Kill(secondary));
+        story.wait(4 * SECOND);
+        let epochs = story.epochs();
+        let mut nodes = story.run.cluster.node_ids();
+        for node in nodes.iter().filter(|node| **node != secondary) {
+            story.now(Fault::Kill(*node));
+        }
+        story.wait(SECOND);
+        story.now(Fault::RollBackMetadata);
+        // Who was away comes first, or last.
+        nodes.sort_by_key(|node| (*node == secondary) == (seed / 2 % 2 == 0));
+        for node in nodes {
+            story.now(Fault::Start(node));
+            story.wait(SECOND / 4);
+        }
+        story.wait(8 * SECOND);
+        assert_eq!(story.run.cluster.tally().astray, 3, "seed {seed}");
+        story.now(Fault::Kill(secondary));
+        story.now(Fault::RestoreMetadata);
+        story.wait(3 * SECOND);
+        assert!(story.epochs() >= epochs, "seed {seed}");
+        // It has begun to follow the backup, before it was told.
+        story.now(Fault::TakeOver(secondary));
+        story.now(Fault::Start(secondary));
+        story.wait(3 * SECOND);
+        assert_eq!(story.run.cluster.tally().astray, 3, "seed {seed}");
+        story.ends_well();
+    }
+}
+
 /// The node is cut off from all others and from hosts, and leads alone by the copy, in epochs far ahead of theirs. When they are there
 /// again it believes it no more; and what it did there counts for nothing, once it has begun anew.
 #[test]

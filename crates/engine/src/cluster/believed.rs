@@ -1,0 +1,118 @@
+//! Whether what the metadata answers is believed, and what is done where it is not.
+//!
+//! Invariant: an answer that is not believed is used for nothing, and what it was asked for ends as unknown.
+
+use holdfast_model::metadata::{Revision, TransactionOutcome};
+use holdfast_model::record::CLUSTER_KEY;
+use holdfast_replica::Proposed;
+use holdfast_stdx::Instant;
+
+use super::lacking::pairs;
+use super::{Change, Cluster, Purpose, RETRY};
+use crate::{Astray, Notice};
+
+impl Cluster {
+    /// Whether an answer is to be believed. If not, what has to be done is.
+    pub(super) fn is_ours(
+        &mut self,
+        now: Instant,
+        purpose: &Purpose,
+        outcome: &TransactionOutcome,
+        asked_at: Revision,
+    ) -> bool {
+        let before = self.past.astray();
+        let is_ours = self.judge(purpose, outcome, asked_at);
+        self.tell_whether_astray(before);
+        if !is_ours {
+            self.not_ours(now, purpose, outcome);
+        }
+        is_ours
+    }
+
+    /// The metadata is believed, or not, and was before or not.
+    pub(super) fn tell_whether_astray(&mut self, before: Option<Astray>) {
+        let after = self.past.astray();
+        if after.is_some() != before.is_some() {
+            let notice = after.map_or(Notice::MetadataFollowed, Notice::MetadataAstray);
+            self.changes.push_back(Change::Tell(notice));
+        }
+    }
+
+    /// Whether an answer is to be believed.
+    fn judge(&mut self, purpose: &Purpose, outcome: &TransactionOutcome, at: Revision) -> bool {
+        match purpose {
+            Purpose::Look | Purpose::List => {
+                // It may not know what a watch has told of since.
+                let is_overtaken = (at..self.past.seen()).contains(&outcome.revision);
+                if !is_overtaken {
+                    self.read_denials(outcome);
+                }
+                self.look_for_lacking(outcome, is_overtaken);
+            }
+            Purpose::Renew => self.look_for_own_bookmark(outcome),
+            // It may be of another copy.
+            Purpose::Refresh(_) if self.is_to_be_recognised() => {
+                return self.past.follow_in_vain(outcome.revision, at);
+            }
+            Purpose::Refresh(slice) => self.look_for_slice(*slice, outcome),
+            Purpose::Introduce => {}
+            // Whoever is told by others that it follows a copy can see all the same whom it finds in it.
+            Purpose::Vouch(..) => return self.past.follow_in_vain(outcome.revision, at),
+            Purpose::Take
+            | Purpose::Register
+            | Purpose::Propose(..)
+            | Purpose::SayScrubbed(_)
+            | Purpose::Leave(_)
+            | Purpose::Deny
+            | Purpose::Watch => {
+                let is_followed = if outcome.succeeded && !self.is_astray() {
+                    self.past.follow(outcome.revision, at)
+                } else {
+                    self.past.follow_in_vain(outcome.revision, at)
+                };
+                return is_followed && !self.is_astray();
+            }
+        }
+        let cluster = pairs(outcome).find(|pair| pair.key == CLUSTER_KEY);
+        // What had been seen in another history was forgotten just now.
+        let at = at.min(self.past.seen());
+        self.past.judge(outcome.revision, at, cluster)
+    }
+
+    /// An answer is not to be believed. Everything is read again until the right metadata is back.
+    fn not_ours(&mut self, now: Instant, purpose: &Purpose, outcome: &TransactionOutcome) {
+        if matches!(purpose, Purpose::Look | Purpose::List) {
+            self.deny(outcome);
+        }
+        match purpose {
+            Purpose::Look => self.register_retry = Some(now + RETRY),
+            Purpose::Introduce | Purpose::Take | Purpose::Register => {
+                self.accepted();
+                self.register_retry = Some(now + RETRY);
+            }
+            Purpose::Propose(slice, _) => {
+                let unknown = Change::Proposed(*slice, Proposed::Unknown);
+                self.changes.push_back(unknown);
+            }
+            Purpose::SayScrubbed(record) => {
+                let said = Change::SaidScrubbed(record.slice);
+                self.changes.push_back(said);
+            }
+            Purpose::Leave(_) | Purpose::Renew => {
+                self.bookmarks.give_up();
+                self.held_back = None;
+            }
+            // Others have to say something else first, which a watch tells of.
+            Purpose::List if self.is_disowned() && self.watch.is_some() => return,
+            Purpose::List
+            | Purpose::Refresh(_)
+            | Purpose::Watch
+            | Purpose::Vouch(..)
+            | Purpose::Deny => {}
+        }
+        if self.registered && !self.is_listing() {
+            // Others that are refused meanwhile put it off no further.
+            self.retry.get_or_insert(now + RETRY);
+        }
+    }
+}
