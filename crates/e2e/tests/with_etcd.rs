@@ -120,6 +120,66 @@ fn three_files_make_a_cluster_that_loses_a_machine_and_goes_on() {
     });
 }
 
+/// A backup of etcd is brought back on all machines, from before one of them was away. That one cannot know that it is old, and is told so in it
+/// by the others. Nobody serves by it, and what was written meanwhile is there when the newest state is back.
+#[test]
+fn a_backup_from_before_a_machine_was_away_is_followed_by_none() {
+    on_machines([Role::Node; 3], |machines| {
+        let host = volume(machines, 3, "mirror3")?;
+        let load = host.load(host.ledger(3), load_config());
+        load.wait_for(300)?;
+        machines.wait_until_whole(0, "data", 3)?;
+        // Until all have marked that there is a volume.
+        load.run_for(Duration::from_secs(3))?;
+        let saved = machines.save_metadata(0)?;
+        machines.switch_off(1)?;
+        load.run_for(Duration::from_secs(4))?;
+        let (_, mut ledger) = load.stop()?;
+        machines.stop(0)?;
+        machines.stop(2)?;
+        machines.restore_metadata(&saved)?;
+        for place in 0..3 {
+            machines.start(place)?;
+        }
+        let told = [
+            (0, "it is not the one that this node has followed"),
+            (1, "it is not what n1 has followed"),
+            (2, "it is not the one that this node has followed"),
+        ];
+        for (place, why) in told {
+            wait_until_told(machines, place, why)?;
+        }
+        // It does not come to be believed by and by.
+        sleep(Duration::from_secs(8));
+        for (place, why) in told {
+            wait_until_told(machines, place, why)?;
+        }
+        for place in 0..3 {
+            machines.stop(place)?;
+        }
+        machines.bring_back_metadata()?;
+        File::create(machines.directory(1).join("take-over"))?;
+        for place in 0..3 {
+            machines.start(place)?;
+        }
+        machines.wait_until_whole(0, "data", 3)?;
+        host.wait_for_all_paths()?;
+        host.verify(&mut ledger)
+    });
+}
+
+/// Waits until a machine tells this of itself.
+fn wait_until_told(machines: &Machines, place: usize, what: &str) -> Result<()> {
+    let api = machines.api(place);
+    let all = format!("{what} is told by {api}");
+    wait_until(&all, PATIENCE, || {
+        let said = cli::run(&["--api", &api, "status", "--explain"])?;
+        let text = [said.stdout, said.stderr].concat();
+        Ok(String::from_utf8_lossy(&text).contains(what))
+    })
+    .map(drop)
+}
+
 /// By what `docs/deployment.md` says, and what the new machine tells: no more.
 #[test]
 fn a_machine_at_another_address_takes_the_place_of_one_that_is_gone() {
