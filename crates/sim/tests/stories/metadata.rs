@@ -165,6 +165,8 @@ fn a_backup_from_before_a_node_was_away_is_followed_by_nobody() {
         }
         story.wait(SECOND);
         story.now(Fault::RollBackMetadata);
+        story.wait(SECOND / 10);
+        let outdated = story.epochs();
         // Who was away comes first, or last.
         nodes.sort_by_key(|node| (*node == secondary) == (seed / 2 % 2 == 0));
         for node in nodes {
@@ -173,11 +175,65 @@ fn a_backup_from_before_a_node_was_away_is_followed_by_nobody() {
         }
         story.wait(8 * SECOND);
         assert_eq!(story.run.cluster.tally().astray, 3, "seed {seed}");
+        assert_eq!(story.epochs(), outdated, "seed {seed}");
         story.now(Fault::Kill(secondary));
         story.now(Fault::RestoreMetadata);
         story.wait(3 * SECOND);
         assert!(story.epochs() >= epochs, "seed {seed}");
         // It has begun to follow the backup, before it was told.
+        story.now(Fault::TakeOver(secondary));
+        story.now(Fault::Start(secondary));
+        story.wait(3 * SECOND);
+        assert_eq!(story.run.cluster.tally().astray, 3, "seed {seed}");
+        story.ends_well();
+    }
+}
+
+/// The one that was away is there alone for long, and leads by the backup in epochs beyond those of the others: they do not come to believe
+/// it for that, and tell it.
+#[test]
+fn a_backup_that_has_gone_on_is_not_followed_by_those_who_know_better() {
+    for seed in 0..2 * SEEDS {
+        let mut story = Story::new(seed, Policy::Mirror3);
+        story.busy(true);
+        story.wait(2 * SECOND);
+        story.now(Fault::SaveMetadata);
+        let secondary = story.secondary();
+        story.now(Fault::Kill(secondary));
+        story.wait(4 * SECOND);
+        let epochs = story.epochs();
+        let nodes = story.run.cluster.node_ids();
+        let others = || nodes.iter().filter(|node| **node != secondary);
+        for node in others() {
+            story.now(Fault::Kill(*node));
+        }
+        story.wait(SECOND);
+        for host in 0..5 {
+            story.part(Place::Node(secondary), Place::Host(host));
+        }
+        story.run.cluster.leave_out(Some(secondary));
+        story.now(Fault::RollBackMetadata);
+        for _ in 0..4 {
+            story.now(Fault::Start(secondary));
+            story.wait(3 * SECOND);
+            story.now(Fault::Kill(secondary));
+            story.wait(SECOND);
+        }
+        let ahead = story.epochs().iter().zip(&epochs).all(|(now, then)| now > then);
+        assert!(ahead, "seed {seed}");
+        assert_eq!(story.run.cluster.tally().astray, 0, "seed {seed}");
+        for node in &nodes {
+            story.now(Fault::Start(*node));
+        }
+        story.wait(8 * SECOND);
+        assert_eq!(story.run.cluster.tally().astray, 3, "seed {seed}");
+        story.now(Fault::Kill(secondary));
+        story.now(Fault::RestoreMetadata);
+        story.wait(3 * SECOND);
+        story.run.cluster.leave_out(None);
+        for host in 0..5 {
+            story.rejoin(Place::Node(secondary), Place::Host(host));
+        }
         story.now(Fault::TakeOver(secondary));
         story.now(Fault::Start(secondary));
         story.wait(3 * SECOND);
