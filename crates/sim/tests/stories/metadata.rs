@@ -189,6 +189,70 @@ fn a_backup_from_before_a_node_was_away_is_followed_by_nobody() {
     }
 }
 
+/// Of two nodes each is as many as the other: both come at the same time, and neither goes on. Where the one that is right has gone on for long it
+/// is not put off by the other, which has come from a copy; nor when it is started again after that.
+#[test]
+fn one_of_two_nodes_is_believed_if_it_had_gone_on_before() {
+    let new = |seed| {
+        let mut story = Story::with(seed, Policy::Mirror2, |plan| {
+            plan.cluster.nodes = 2;
+            plan.cluster.hosts.truncate(2);
+        });
+        story.busy(true);
+        story.wait(2 * SECOND);
+        let (primary, secondary) = (story.primary(), story.secondary());
+        (story, primary, secondary)
+    };
+    for seed in 0..SEEDS {
+        let (mut story, primary, secondary) = new(seed);
+        story.now(Fault::SaveMetadata);
+        story.now(Fault::Kill(secondary));
+        story.wait(4 * SECOND);
+        story.now(Fault::Kill(primary));
+        story.wait(SECOND);
+        story.now(Fault::RollBackMetadata);
+        story.wait(SECOND / 10);
+        let outdated = story.epochs();
+        story.now(Fault::Start(secondary));
+        story.now(Fault::Start(primary));
+        story.wait(90 * SECOND);
+        assert_eq!(story.run.cluster.tally().astray, 2, "seed {seed}");
+        assert_eq!(story.epochs(), outdated, "seed {seed}");
+        story.now(Fault::Kill(secondary));
+        story.now(Fault::RestoreMetadata);
+        story.wait(3 * SECOND);
+        story.now(Fault::TakeOver(secondary));
+        story.now(Fault::Start(secondary));
+        story.wait(3 * SECOND);
+        story.ends_well();
+
+        let (mut story, primary, secondary) = new(seed);
+        story.wait(70 * SECOND);
+        story.now(Fault::ForkMetadata(secondary));
+        story.wait(3 * SECOND);
+        story.now(Fault::Kill(secondary));
+        story.now(Fault::JoinMetadata);
+        story.wait(SECOND);
+        story.run.cluster.watch_stall();
+        let before = story.run.cluster.tally().astray;
+        story.now(Fault::Start(secondary));
+        story.wait(5 * SECOND);
+        assert_eq!(story.run.cluster.tally().astray, before + 1, "seed {seed}");
+        assert!(story.run.cluster.stall() < 2 * SECOND, "seed {seed}");
+        story.now(Fault::Kill(primary));
+        story.wait(SECOND);
+        story.now(Fault::Start(primary));
+        story.wait(5 * SECOND);
+        assert_eq!(story.run.cluster.tally().astray, before + 1, "seed {seed}");
+        assert_eq!(story.primary(), primary, "seed {seed}");
+        story.now(Fault::Kill(secondary));
+        story.now(Fault::TakeOver(secondary));
+        story.now(Fault::Start(secondary));
+        story.wait(3 * SECOND);
+        story.ends_well();
+    }
+}
+
 /// The one that was away is there alone for long, and leads by the backup in epochs beyond those of the others: they do not come to believe
 /// it for that, and tell it.
 #[test]
