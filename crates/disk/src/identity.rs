@@ -29,8 +29,20 @@ impl Identity {
     /// # Errors
     /// It cannot be told.
     pub fn at(path: &Path) -> std::io::Result<Option<Self>> {
+        Ok(Self::measured_at(path)?.map(|(identity, _)| identity))
+    }
+
+    /// The same, with the bytes that it has if it is a file: of a block device, that is told only by what has it open.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    pub fn measured_at(path: &Path) -> std::io::Result<Option<(Self, Option<u64>)>> {
         match rustix::fs::stat(path) {
-            Ok(status) => Ok(Self::of_status(&status)),
+            Ok(status) => Ok(Self::of_status(&status).map(|identity| {
+                let is_file = matches!(identity.0, Kind::File { .. });
+                let bytes = u64::try_from(status.st_size).ok();
+                (identity, bytes.filter(|_| is_file))
+            })),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::NXIO) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
@@ -70,11 +82,15 @@ mod tests {
         let [path, link, aside] = ["device", "link", "aside"].map(|name| folder.path().join(name));
         fs::write(&path, "one").unwrap();
         symlink(&path, &link).unwrap();
-        let file = fs::File::open(&link).unwrap();
+        let file = fs::File::options().write(true).open(&link).unwrap();
         let identity = Identity::of(&file);
         assert!(identity.is_some());
         let at = |path: &Path| Identity::at(path).unwrap();
         assert_eq!([at(&path), at(&link)], [identity; 2]);
+        let measured = |path: &Path| Identity::measured_at(path).unwrap();
+        assert_eq!(measured(&link), identity.map(|it| (it, Some(3))));
+        file.set_len(2).unwrap();
+        assert_eq!(measured(&path), identity.map(|it| (it, Some(2))));
         fs::rename(&path, &aside).unwrap();
         assert_eq!([at(&path), at(&link), at(&aside)], [None, None, identity]);
         fs::write(&path, "one").unwrap();

@@ -1,5 +1,5 @@
-//! Whether the paths of the node's open devices name them still. The node goes on with what it has open, whatever
-//! becomes of its name; its next start does not find it.
+//! Whether the paths of the node's open devices name them still, and whether their files are as long as they were. The
+//! node goes on with what it has open, whatever becomes of its name; its next start does not find it, or does not use it.
 //!
 //! It refuses to touch the devices: it asks what the paths name, on a thread where that may take as long as it does.
 //!
@@ -25,9 +25,18 @@ use crate::lasting::{Lasting, Tell};
 const LOOK: Duration = Duration::from_secs(2);
 
 /// The devices that are open, by their disks: where each was found, and what it is.
-pub(crate) type Opened = BTreeMap<DiskId, (PathBuf, Identity)>;
-/// Those that their paths do not name any more.
+pub(crate) type Opened = BTreeMap<DiskId, OpenedDevice>;
+/// Those that their paths do not name any more, or not all of.
 pub(crate) type Seen = BTreeMap<DiskId, Detached>;
+
+/// A device that is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OpenedDevice {
+    pub(crate) path: PathBuf,
+    pub(crate) identity: Identity,
+    /// What it had when it was opened.
+    pub(crate) bytes: u64,
+}
 
 /// The loop's end: it says what is open, and is told what was seen.
 #[derive(Debug)]
@@ -103,17 +112,20 @@ enum Found {
 }
 
 fn look(opened: &Opened) -> Vec<Look> {
-    let looks = opened.iter().map(|(disk, (path, identity))| Look {
+    let looks = opened.iter().map(|(disk, device)| Look {
         disk: *disk,
-        path: path.clone(),
-        found: find(path, *identity),
+        path: device.path.clone(),
+        found: find(device),
     });
     looks.collect()
 }
 
-fn find(path: &Path, identity: Identity) -> Found {
-    match Identity::at(path) {
-        Ok(Some(found)) if found == identity => Found::Itself,
+fn find(device: &OpenedDevice) -> Found {
+    match Identity::measured_at(&device.path) {
+        Ok(Some((found, bytes))) if found == device.identity => match bytes {
+            Some(bytes) if bytes < device.bytes => Found::Not(Detached::CutShort),
+            _ => Found::Itself,
+        },
         Ok(Some(_)) => Found::Not(Detached::Another),
         Ok(None) => Found::Not(Detached::Nothing),
         Err(_) => Found::Unknown,
@@ -157,6 +169,7 @@ impl Told {
 
 impl One {
     fn looked(&mut self, now: Instant, look: &Look) -> Option<(Level, String)> {
+        let was = self.is;
         let is_so = std::mem::replace(&mut self.found, look.found) == look.found;
         match look.found {
             Found::Unknown => return None,
@@ -168,7 +181,13 @@ impl One {
         match self.is {
             None if look.found == Found::Itself => {
                 self.lasting.over(now)?;
-                Some((Level::INFO, format!("{path} is the device again")))
+                let line = match was {
+                    Some(Detached::CutShort) => format!(
+                        "{path} is as long as it was again: what was not mended meanwhile is, when a scrub reads it"
+                    ),
+                    _ => format!("{path} is the device again"),
+                };
+                Some((Level::INFO, line))
             }
             None => None,
             // Once is enough: `status` goes on telling it.
@@ -181,6 +200,14 @@ impl One {
 }
 
 fn trouble(path: &Path, how: Detached) -> String {
+    if how == Detached::CutShort {
+        return format!(
+            "the device {} was cut short while it is in use: {}. This node goes on with the rest of it, and does not use it \
+             when it is started again: give it another device first (`holdfast device replace`)",
+            path.display(),
+            how.words()
+        );
+    }
     format!(
         "the device {} was taken away while it is in use: {}. This node goes on with it, and does not find it when it \
          is started again: give it another device first (`holdfast device replace`), or bring this one back",
@@ -203,6 +230,21 @@ mod tests {
     }
 
     impl Bench {
+        /// What is at a path is open.
+        fn of(path: &Path) -> Self {
+            let (identity, bytes) = Identity::measured_at(path).unwrap().unwrap();
+            let device = OpenedDevice {
+                path: path.to_owned(),
+                identity,
+                bytes: bytes.unwrap(),
+            };
+            Self {
+                told: Told::default(),
+                now: Instant::now(),
+                opened: Opened::from([(DiskId(0), device)]),
+            }
+        }
+
         fn look(&mut self) -> (Option<Detached>, Vec<String>) {
             self.now += LOOK;
             let (seen, lines) = self.told.looked(self.now, look(&self.opened));
@@ -222,12 +264,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [path, aside] = ["device", "aside"].map(|name| folder.path().join(name));
         fs::write(&path, "one").unwrap();
-        let identity = Identity::at(&path).unwrap().unwrap();
-        let mut bench = Bench {
-            told: Told::default(),
-            now: Instant::now(),
-            opened: Opened::from([(DiskId(0), (path.clone(), identity))]),
-        };
+        let mut bench = Bench::of(&path);
         bench.stays(None);
         // For a moment only.
         fs::rename(&path, &aside).unwrap();
@@ -258,6 +295,34 @@ mod tests {
         // It has left the store.
         fs::remove_file(&path).unwrap();
         bench.opened.clear();
+        bench.stays(None);
+    }
+
+    #[test]
+    fn a_device_that_is_cut_short_is_told_until_it_is_as_long_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("device");
+        fs::write(&path, "contents").unwrap();
+        let mut bench = Bench::of(&path);
+        bench.stays(None);
+        let cut = |bytes| {
+            let file = fs::File::options().write(true).open(&path).unwrap();
+            file.set_len(bytes).unwrap();
+        };
+        cut(100);
+        bench.stays(None);
+        cut(7);
+        assert_eq!(bench.look(), (None, vec![]));
+        let (seen, lines) = bench.look();
+        assert_eq!(seen, Some(Detached::CutShort));
+        let words = format!("the device {} was cut short", path.display());
+        assert!(lines[0].contains(&words), "{lines:?}");
+        cut(0);
+        bench.stays(Some(Detached::CutShort));
+        cut(8);
+        let (seen, lines) = bench.look();
+        assert_eq!(seen, None);
+        assert!(lines[0].contains("as long as it was again"), "{lines:?}");
         bench.stays(None);
     }
 

@@ -81,6 +81,19 @@ pub enum NodeError {
         /// The device.
         path: PathBuf,
     },
+    /// A device is shorter than it was.
+    #[error(
+        "{} {how}\n\n\
+         hint: make it as long as it was, with what was in it, from its newest copy: a node that needs it waits for that; \
+         else put another in its place with `holdfast device replace` where the node runs without it, or give the node blank \
+         devices, and it is filled by others", path.display()
+    )]
+    CutShort {
+        /// The device.
+        path: PathBuf,
+        /// How long it is, and was, in words.
+        how: String,
+    },
     /// A device has failed, and the others can be used.
     #[error(
         "{} has failed, and counts no more: start again, and the node goes on without it\n\n\
@@ -151,6 +164,7 @@ impl NodeError {
             Self::DeviceLost { .. }
             | Self::NeededDeviceFailed { .. }
             | Self::NotThere { .. }
+            | Self::CutShort { .. }
             | Self::Unusable { .. } => true,
             Self::Store { failure, .. } => {
                 matches!(failure, OpenFailure::Store(OpenError::DeviceFailed { .. }))

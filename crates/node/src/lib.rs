@@ -12,6 +12,7 @@ pub mod directory;
 mod error;
 pub mod etcd;
 mod lasting;
+mod length;
 pub mod limits;
 pub mod logging;
 mod machine;

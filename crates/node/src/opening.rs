@@ -1,8 +1,8 @@
 //! Which of the node's devices are opened: those that can be.
 //!
-//! A device that is not there, or cannot be opened, is left out: the store says whether it can do without. Where it
-//! cannot, the node waits for it, at its next start at the latest: what else runs in its process, and beside it, does
-//! not need the device.
+//! A device that is not there, is shorter than it was, or cannot be opened, is left out: the store says whether it can do
+//! without. Where it cannot, the node waits for it, at its next start at the latest: what else runs in its process, and
+//! beside it, does not need the device.
 //!
 //! Invariants:
 //! - a file that was one of the node's devices is never made anew: what was on it may come back;
@@ -27,6 +27,7 @@ use crate::config::{DeviceConfig, NodeConfig};
 use crate::devices::SECTOR_MAX;
 use crate::error::NodeError;
 use crate::lasting::{Lasting, Tell, span};
+use crate::length::{self, is_whole};
 use crate::paths::{Lack, Paths};
 use crate::predecessor::{self, Holder};
 
@@ -69,6 +70,7 @@ pub(crate) fn open(config: &NodeConfig, paths: &mut Paths) -> Result<Opened, Nod
             left_out.get_or_insert(NodeError::Unusable { path });
         }
     }
+    leave_out_cut(paths, &mut found, &mut left_out)?;
     let disks = loop {
         match open_disks(config, paths, &found) {
             Ok(disks) => break disks,
@@ -93,6 +95,34 @@ pub(crate) fn open(config: &NodeConfig, paths: &mut Paths) -> Result<Opened, Nod
         found,
         left_out,
     })
+}
+
+/// Leaves out the devices that were cut short. What is behind their ends is not blank, and nothing but themselves has it.
+///
+/// # Errors
+/// The node cannot do without one: it is the last, or says that the journal is on it.
+fn leave_out_cut(
+    paths: &Paths,
+    found: &mut Vec<DeviceConfig>,
+    left_out: &mut Option<NodeError>,
+) -> Result<(), NodeError> {
+    let cut = |device: &DeviceConfig| {
+        let cut = length::cut(&device.path).filter(|_| paths.has(&device.path))?;
+        Some((device.path.clone(), cut))
+    };
+    let all: Vec<_> = found.iter().filter_map(cut).collect();
+    for (path, cut) in all {
+        found.retain(|device| device.path != path);
+        let is_needed = found.is_empty() || cut.has_journal;
+        let how = cut.words();
+        let error = NodeError::CutShort { path, how };
+        if is_needed {
+            return Err(error);
+        }
+        tracing::error!("goes on without a device, if that can be: {error}");
+        left_out.get_or_insert(error);
+    }
+    Ok(())
 }
 
 /// What there is to say of files whose size is not the one that they are given: that counts when a file is made,
@@ -191,7 +221,9 @@ fn failed(error: &NodeError) -> Option<&Path> {
 /// The device that could not be opened, if that is what is wrong.
 fn lacking(error: &NodeError) -> Option<(&Path, Lack)> {
     match error {
-        NodeError::NotThere { path } => Some((path, Lack::Missing)),
+        NodeError::NotThere { path } | NodeError::CutShort { path, .. } => {
+            Some((path, Lack::Missing))
+        }
         NodeError::Unusable { path } => Some((path, Lack::Failed)),
         NodeError::Devices(StartError::Open(about)) => match about.reason {
             OpenErrorReason::Missing => Some((&about.path, Lack::Missing)),
@@ -233,7 +265,7 @@ pub(crate) async fn wait(
     wait_for_needed(needed, &mut tell).await;
     let missing = || needed.iter().filter(|(_, lack)| *lack == Lack::Missing);
     // Else one is tried again that has failed: those that are missing have been waited for all that time.
-    if missing().any(|(path, _)| path.exists()) {
+    if missing().any(|(path, _)| is_whole(path)) {
         awaited.extend(missing().map(|(path, _)| path.clone()));
     }
     wait_for(&std::mem::take(awaited), &mut tell).await;
@@ -259,29 +291,26 @@ async fn wait_for(awaited: &[PathBuf], mut tell: impl FnMut(Option<(&Path, Await
     }
 }
 
-/// Waits until the store may be opened, for want of some of these it could not be: one that was not there is, however long
-/// that takes, or some time has passed since one failed.
+/// Waits until the store may be opened, for want of some of these it could not be: one that was not there is, as long as it
+/// was, however long that takes, or some time has passed since one failed.
 async fn wait_for_needed(
     needed: &[(PathBuf, Lack)],
     mut tell: impl FnMut(Option<(&Path, AwaitedCause)>),
 ) {
     let begun = Instant::now();
     let is_due = |(path, lack): &(PathBuf, Lack)| match lack {
-        Lack::Missing => path.exists(),
+        Lack::Missing => is_whole(path),
         Lack::Failed => begun.elapsed() >= RETRY,
     };
     let has_failed = |(_, lack): &&(PathBuf, Lack)| *lack == Lack::Failed;
     let Some((path, lack)) = needed.iter().find(has_failed).or(needed.first()) else {
         return;
     };
-    let (cause, what) = match lack {
-        Lack::Missing => (AwaitedCause::Needed, "is not there"),
-        Lack::Failed => (AwaitedCause::Failed, "has failed, and is tried again soon"),
-    };
     let mut lasting = Lasting::new();
     while !needed.iter().any(is_due) {
+        let (cause, what) = how(path, *lack);
         tell(Some((path, cause)));
-        if let Some(told) = lasting.goes_on(Instant::now().into_std(), path) {
+        if let Some(told) = lasting.goes_on(Instant::now().into_std(), cause) {
             let time = match told {
                 Tell::News => String::new(),
                 Tell::Still(time) => format!("for {} ", span(time)),
@@ -297,6 +326,20 @@ async fn wait_for_needed(
             span(time)
         );
         tell(None);
+    }
+}
+
+/// Why a device is waited for that is needed, and that in words.
+fn how(path: &Path, lack: Lack) -> (AwaitedCause, String) {
+    match lack {
+        Lack::Missing => match length::cut(path) {
+            Some(cut) => (AwaitedCause::CutShort, cut.words()),
+            None => (AwaitedCause::Needed, "is not there".to_owned()),
+        },
+        Lack::Failed => (
+            AwaitedCause::Failed,
+            "has failed, and is tried again soon".to_owned(),
+        ),
     }
 }
 
@@ -386,6 +429,11 @@ mod tests {
         toml::from_str(&text).unwrap()
     }
 
+    /// A device that does not say how long it was.
+    fn make(path: &Path) {
+        fs::write(path, vec![0; 1 << 20]).unwrap();
+    }
+
     /// Who asks meanwhile is told what it is that the node waits for.
     #[tokio::test(start_paused = true)]
     async fn a_device_that_is_not_there_is_waited_for_and_that_is_told() {
@@ -426,14 +474,17 @@ mod tests {
         let (begun, mut told) = (Instant::now(), Vec::new());
         wait_for_needed(&[(path.clone(), Lack::Missing)], |waits| {
             told.push(waits.map(|(_, cause)| cause));
-            if begun.elapsed() > 100 * AWAITED_MAX {
-                fs::write(&path, "").unwrap();
+            if begun.elapsed() > 200 * AWAITED_MAX {
+                make(&path);
+            } else if begun.elapsed() > 100 * AWAITED_MAX {
+                fs::write(&path, "a part of it").unwrap();
             }
         })
         .await;
-        assert!(begun.elapsed() > 100 * AWAITED_MAX, "however long it takes");
+        assert!(begun.elapsed() > 200 * AWAITED_MAX, "however long it takes");
         told.dedup();
-        assert_eq!(told, [Some(AwaitedCause::Needed), None]);
+        let causes = [AwaitedCause::Needed, AwaitedCause::CutShort].map(Some);
+        assert_eq!(told, [&causes[..], &[None]].concat());
         // One that has failed is tried again after some time, there or not.
         let begun = Instant::now();
         let mut told = Vec::new();
@@ -447,7 +498,7 @@ mod tests {
         // Which of several it is, nobody knows: one that comes is tried.
         let [gone, comes] = ["gone", "comes"].map(|name| directory.path().join(name));
         let needed = [gone, comes.clone()].map(|path| (path, Lack::Missing));
-        wait_for_needed(&needed, |_| fs::write(&comes, "").unwrap()).await;
+        wait_for_needed(&needed, |_| make(&comes)).await;
         let begun = Instant::now();
         wait_for_needed(&[], |_| panic!("there is nothing to wait for")).await;
         assert_eq!(begun.elapsed(), Duration::ZERO);
@@ -462,7 +513,7 @@ mod tests {
         let begun = Instant::now();
         let comes = |path: &Path, at: Duration| {
             if begun.elapsed() >= at && !path.exists() {
-                fs::write(path, "").unwrap();
+                make(path);
             }
         };
         let (late, later) = (10 * AWAITED_MAX, 10 * AWAITED_MAX + AWAITED_MAX / 2);
@@ -532,6 +583,56 @@ mod tests {
         fs::remove_file(directory.path().join(DEVICES_FILE)).unwrap();
         drop(open(&config, &mut Paths::read(directory.path())).unwrap());
         assert!(file.exists());
+    }
+
+    /// What was behind its end may come back, and nobody else has it as it was: nothing is formatted, or opened without it.
+    #[test]
+    fn a_device_that_was_cut_short_is_left_out_and_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = config(directory.path());
+        let [first, second] = ["first", "second"].map(|name| directory.path().join(name));
+        let noted = |(number, path): (u16, &PathBuf)| Noted {
+            number,
+            place: Place {
+                path: path.clone(),
+                tier: Tier::Flash,
+            },
+            is_absent: false,
+        };
+        // It never was the node's: the store says that it is too small.
+        fs::write(&first, "short").unwrap();
+        let mut paths = Paths::read(directory.path());
+        let error = open(&config, &mut paths).map(drop).unwrap_err();
+        assert!(matches!(error, NodeError::Devices(_)), "{error}");
+
+        paths.note(&[noted((0, &first))]).unwrap();
+        let error = open(&config, &mut paths).map(drop).unwrap_err();
+        assert!(matches!(error, NodeError::CutShort { .. }), "{error}");
+        assert!(error.is_of_a_device());
+        let text = error.to_string();
+        assert!(text.contains("it has 5 bytes, and had more"), "{text}");
+        await_lacking(error, &config, &mut paths).unwrap();
+        let needed = [(first.clone(), Lack::Missing)];
+        let paths = Paths::read(directory.path());
+        assert_eq!(paths.needed(&config.devices), needed);
+
+        // With another one it is tried without it.
+        make(&second);
+        config.devices.push(DeviceConfig {
+            path: second.clone(),
+            ..config.devices[0].clone()
+        });
+        let mut paths = Paths::read(directory.path());
+        let both: Vec<_> = (0..).zip([&first, &second]).map(noted).collect();
+        paths.note(&both).unwrap();
+        let opened = open(&config, &mut paths).unwrap();
+        assert_eq!(opened.found, config.devices[1..]);
+        let why = opened.left_out.unwrap();
+        assert!(
+            matches!(&why, NodeError::CutShort { path, .. } if *path == first),
+            "{why}"
+        );
+        assert_eq!(fs::read(&first).unwrap(), b"short", "it is as it was");
     }
 
     /// One that never was the node's is an error in its file.

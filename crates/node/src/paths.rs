@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{DeviceConfig, NodeConfig};
 use crate::directory::replace_file;
+use crate::length::is_whole;
 
 /// The file in a node's directory.
 pub const DEVICES_FILE: &str = "devices.toml";
@@ -50,7 +51,7 @@ struct Content {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Lack {
-    /// It was not there.
+    /// It was not there, or not as long as it had been.
     Missing,
     /// It failed when the store was opened.
     Failed,
@@ -201,7 +202,7 @@ impl Paths {
         failed: Option<&Path>,
     ) -> io::Result<bool> {
         let missing = self.wanted(configured).filter(|path| {
-            self.has(path) && !self.content.absent.contains(*path) && !path.exists()
+            self.has(path) && !self.content.absent.contains(*path) && !is_whole(path)
         });
         let missing = missing.map(|path| (path.to_owned(), Lack::Missing));
         let failed = failed.map(|path| (path.to_owned(), Lack::Failed));
@@ -427,7 +428,7 @@ mod tests {
         };
         let all = [noted(0, &a), noted(1, &b), dead, noted(3, &d)];
         paths.note(&all).unwrap();
-        fs::write(&b, "").unwrap();
+        fs::write(&b, vec![0; 1 << 20]).unwrap();
         assert!(paths.need(&toml, Some(&b)).unwrap());
         let mut paths = Paths::read(directory.path());
         assert!(paths.has(&a) && paths.has(&b));

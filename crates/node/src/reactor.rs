@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::bad_blocks::{BadBlocks, Line};
 use crate::clock;
-use crate::detached;
+use crate::detached::{self, OpenedDevice};
 use crate::devices::{Orders, Wanted};
 use crate::error::NodeError;
 use crate::machine;
@@ -150,8 +150,12 @@ impl Reactor {
     fn opened(&self, status: &NodeStatus) -> detached::Opened {
         let disks = status.devices.iter().filter_map(|device| device.disk);
         let opened = disks.filter_map(|disk| {
-            let identity = self.disks.identity(disk)?;
-            Some((disk, (self.names.path(disk), identity)))
+            let device = OpenedDevice {
+                path: self.names.path(disk),
+                identity: self.disks.identity(disk)?,
+                bytes: self.disks.geometry(disk)?.size,
+            };
+            Some((disk, device))
         });
         opened.collect()
     }

@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::ExitCode;
 
-use holdfast_api::documents::AwaitedCause;
+use holdfast_api::documents::{AwaitedCause, Detached};
 use holdfast_model::Policy;
 use holdfast_node::config::NodeConfig;
 use holdfast_node::{directory, run};
@@ -228,6 +228,67 @@ fn it_waits_for_its_only_device_and_never_makes_it_anew() {
         (record.incarnation > before.incarnation).then_some(record)
     });
     assert_eq!(back.store, before.store);
+}
+
+/// Of what is behind the new end nobody knows: it is neither used nor formatted.
+#[test]
+fn it_tells_that_its_device_is_cut_short_and_waits_until_it_is_as_it_was() {
+    let bench = Bench::new();
+    let config = bench.config(1);
+    let mut node = bench.start(&config, 0);
+    let noted = config.directory.join(holdfast_node::DEVICES_FILE);
+    bench.wait_for("its device to be noted", || noted.exists().then_some(()));
+    let device = &config.devices[0].path;
+    let file = fs::File::options().write(true).open(device).unwrap();
+    let bytes = file.metadata().unwrap().len();
+    let copy = device.with_extension("copy");
+    let keep = || fs::copy(device, &copy).unwrap();
+    keep();
+    file.set_len(bytes / 2).unwrap();
+    let detached = bench.wait_for("it to say that its device was cut short", || {
+        let report = bench.report(&config)?;
+        assert!(report.open, "it goes on");
+        report.devices.first()?.detached
+    });
+    assert_eq!(detached, Detached::CutShort);
+    let log = node.logged();
+    assert_eq!(log.matches("was cut short while it is in use").count(), 1);
+    file.set_len(bytes).unwrap();
+    bench.wait_for("it to say that it is over", || {
+        let report = bench.report(&config)?;
+        report.devices.first()?.detached.is_none().then_some(())
+    });
+    node.signal(Signal::TERM);
+    assert!(node.ended().success());
+    keep();
+    let before = bench.inventory().nodes[&config.node].clone();
+
+    // A part of its superblocks, and too little for one.
+    for bytes in [8192, 0] {
+        file.set_len(bytes).unwrap();
+        let mut node = Node::spawn(bench.folder.path(), &config);
+        bench.wait_for("it to wait for its device", || {
+            let report = bench.report(&config)?;
+            report.awaited_cause.filter(|_| !report.open)
+        });
+        let cause = bench.report(&config).unwrap().awaited_cause;
+        assert_eq!(cause, Some(AwaitedCause::CutShort));
+        let log = node.logged();
+        let words = format!("was cut short: it has {bytes} bytes, and had");
+        assert!(log.contains(&words), "{log}");
+        assert_eq!(fs::metadata(device).unwrap().len(), bytes);
+        if bytes > 0 {
+            node.signal(Signal::TERM);
+            assert!(node.ended().success(), "{}", node.logged());
+            continue;
+        }
+        fs::write(device, fs::read(&copy).unwrap()).unwrap();
+        let back = bench.wait_for("it to open its device", || {
+            let record = bench.inventory().nodes[&config.node].clone();
+            (record.incarnation > before.incarnation).then_some(record)
+        });
+        assert_eq!(back.store, before.store);
+    }
 }
 
 #[test]

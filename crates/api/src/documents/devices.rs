@@ -61,7 +61,7 @@ impl DeviceTier {
     }
 }
 
-/// What is at the path of a device that the node has open, and that is there no more.
+/// What is at the path of a device that the node has open, and that is there no more, or not all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Detached {
@@ -69,6 +69,8 @@ pub enum Detached {
     Nothing,
     /// Another file or block device.
     Another,
+    /// The device itself, shorter than it was when it was opened.
+    CutShort,
     /// What this version does not know.
     #[serde(other)]
     Other,
@@ -81,6 +83,7 @@ impl Detached {
         match self {
             Self::Nothing => "nothing is at its path any more",
             Self::Another => "something else is at its path now",
+            Self::CutShort => "its file is shorter than it was",
             Self::Other => "its path does not lead to it any more",
         }
     }
@@ -121,8 +124,8 @@ pub struct Device {
     /// Blocks of 4 KiB on it that are known to be bad, and have not been fetched from other nodes yet.
     #[serde(default)]
     pub bad_blocks: u64,
-    /// What is at its path instead of it, if it was taken away while the node has it open: the node goes on with it until it
-    /// ends, and does not find it when it is started again. Null of a device that is where it was.
+    /// What is at its path instead of it, if it was taken away, or cut short, while the node has it open: the node goes on with it
+    /// until it ends, and does not find it, or not use it, when it is started again. Null of a device that is where it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detached: Option<Detached>,
 }

@@ -38,6 +38,8 @@ pub enum AwaitedCause {
     Needed,
     /// It failed, and the node cannot start without it: it is tried again and again.
     Failed,
+    /// It is shorter than it was, and the node cannot start without it: it is waited for until it is as long as it was.
+    CutShort,
     /// What this version does not know.
     #[serde(other)]
     Other,

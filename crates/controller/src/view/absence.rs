@@ -14,6 +14,7 @@ pub(super) fn words(absence: &Absence) -> String {
                 AwaitedCause::Missing | AwaitedCause::Other => "is not there",
                 AwaitedCause::Needed => "is not there, and can do nothing without it",
                 AwaitedCause::Failed => "has failed, and can do nothing without it",
+                AwaitedCause::CutShort => "is shorter than it was, and can do nothing without it",
             };
             format!("waits for its device {device}, which {which}")
         }
@@ -27,6 +28,9 @@ pub(super) fn waits_for(absence: &Absence, node: &str) -> String {
     match absence {
         Absence::Down => format!("{node} to come back"),
         Absence::Awaits(device, AwaitedCause::Failed) => format!("{device} of {node} to work"),
+        Absence::Awaits(device, AwaitedCause::CutShort) => {
+            format!("{device} of {node} to be as long as it was")
+        }
         Absence::Awaits(device, _) => format!("{device} of {node} to be there"),
         Absence::Shut => format!("{node} to open its devices"),
         Absence::Unregistered => format!("{node} to register"),
@@ -59,6 +63,10 @@ fn device_helps(device: &str, cause: AwaitedCause, node: &str) -> Vec<Remedy> {
         AwaitedCause::Failed => format!(
             "see that {device} works: its log, and the kernel's (`dmesg`), tell how it failed, and it is tried again each \
              minute"
+        ),
+        AwaitedCause::CutShort => format!(
+            "make {device} as long as it was, with what was in it, from its newest copy: the log of {node} tells how long it is, \
+             and was"
         ),
     };
     vec![

@@ -97,10 +97,17 @@ fn absent(node: &str, device: &Device) -> Finding {
 /// Of a device that is drained it is told with that how it goes on.
 fn detached(node: &str, device: &Device, how: Detached, all: &[Device]) -> Finding {
     let number = device.number;
-    let back = remedy(format!(
-        "if it is still there under another name, give it its path back; do not start {node} again before, nor \
-         before the device has left"
-    ));
+    let is_cut = how == Detached::CutShort;
+    let back = remedy(match how {
+        Detached::CutShort => format!(
+            "do not start {node} again before the device has left: meanwhile what was behind its end is fetched from the other \
+             copies"
+        ),
+        _ => format!(
+            "if it is still there under another name, give it its path back; do not start {node} again before, nor \
+             before the device has left"
+        ),
+    });
     let replace = command(
         "put another in its place, which must be blank: what is on it goes there, as long as the node runs".to_owned(),
         format!("holdfast device replace {node} {number} PATH"),
@@ -134,18 +141,22 @@ fn detached(node: &str, device: &Device, how: Detached, all: &[Device]) -> Findi
     } else {
         ""
     };
+    let (called, words) = (called(device), how.words());
+    let what = if is_cut {
+        format!(
+            "{called} was cut short while it is in use: {words}; {node} goes on with the rest of it until it ends, and does \
+             not use it{journal} when it is started again"
+        )
+    } else {
+        format!(
+            "{called} was taken away while it is in use: {words}; {node} goes on with it until it ends, and all that is on \
+             it{journal} is gone when it is started again"
+        )
+    };
     Finding {
         waits_for: vec![wait("an operator")],
         remedies,
-        ..finding(
-            FindingKind::DeviceDetached,
-            format!(
-                "{} was taken away while it is in use: {}; {node} goes on with it until it ends, and all that is on \
-                 it{journal} is gone when it is started again",
-                called(device),
-                how.words()
-            ),
-        )
+        ..finding(FindingKind::DeviceDetached, what)
     }
 }
 
@@ -318,7 +329,20 @@ mod tests {
             ..other(0)
         };
         assert_eq!(told(&device, &[gone]).1, replace);
+        // A part of it is.
+        let mut shorter = device.clone();
+        let finding = detached("n1", &shorter, Detached::CutShort, &[device.clone()]);
+        assert_eq!(
+            finding.what,
+            "device 1 (/dev/sdb) was cut short while it is in use: its file is shorter than it was; n1 goes on with the \
+             rest of it until it ends, and does not use it, the node's journal among it, when it is started again"
+        );
+        let remedies = finding.remedies.iter().map(|it| it.command.as_deref());
+        assert_eq!(remedies.collect::<Vec<_>>(), [None, Some(replace)]);
+        shorter.state = DeviceState::Drained;
         let remove = "holdfast device remove n1 1";
+        let finding = detached("n1", &shorter, Detached::CutShort, &[]);
+        assert_eq!(finding.remedies[1].command.as_deref(), Some(remove));
         for (state, commands) in [
             (DeviceState::Drained, remove),
             (DeviceState::Draining, ""),

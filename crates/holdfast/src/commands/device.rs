@@ -260,6 +260,10 @@ fn awaits(device: &str, cause: Option<AwaitedCause>) -> String {
             ", which has failed, and without which it cannot start: it is tried again each minute",
             "what may be done",
         ),
+        Some(AwaitedCause::CutShort) => (
+            ", which is shorter than it was, and without which it cannot start",
+            "what may be done",
+        ),
         Some(AwaitedCause::Other) | None => ("", "why, and what may be done"),
     };
     format!(
@@ -372,3 +376,7 @@ mod tests {
         }
     }
 }
+            (
+                AwaitedCause::CutShort,
+                "is shorter than it was, and without which",
+            ),

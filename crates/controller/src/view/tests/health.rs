@@ -77,6 +77,9 @@ fn what_is_wrong_with_a_node_makes_the_cluster_worse_and_is_told() {
     let needed = "error: node n3: it waits for its device /dev/sdc, which is not there, and can do nothing without it";
     let failed = waits_because(AwaitedCause::Failed);
     let fails = "error: node n3: it waits for its device /dev/sdc, which has failed, and can do nothing without it";
+    let short = waits_because(AwaitedCause::CutShort);
+    let is_short = "error: node n3: it waits for its device /dev/sdc, which is shorter than it was, and can do nothing \
+        without it";
     let unreached = third(|report| report.metadata = LocalMetadata::Unreached);
     let metadata = "error: node n3: it does not reach the metadata";
     let behind = third(|report| {
@@ -96,6 +99,7 @@ fn what_is_wrong_with_a_node_makes_the_cluster_worse_and_is_told() {
         (waits, awaited),
         (needs, needed),
         (failed, fails),
+        (short, is_short),
         (unreached, metadata),
         (behind, disbelieved),
         (silent, of_before),
