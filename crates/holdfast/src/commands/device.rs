@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Subcommand, ValueEnum};
 use holdfast_api::ApiClient;
 use holdfast_api::documents::{
-    AwaitedCause, Device, DeviceChange, DeviceList, DeviceState, DeviceTier,
+    AwaitedCause, Detached, Device, DeviceChange, DeviceList, DeviceState, DeviceTier,
 };
 
 use super::client;
@@ -280,6 +280,19 @@ fn journal(device: &Device) -> &'static str {
     }
 }
 
+/// What is done with it; and that it is not there any more, if it was taken away under the node.
+fn state(device: &Device) -> String {
+    let gone = match device.detached.filter(|_| !device.is_absent) {
+        Some(Detached::CutShort) => "cut short",
+        Some(_) => "detached",
+        None => return device.state.as_str().to_owned(),
+    };
+    match device.state {
+        DeviceState::InUse => gone.to_owned(),
+        state => format!("{}, {gone}", state.as_str()),
+    }
+}
+
 fn row(device: &Device) -> [String; 8] {
     let is_kept = device.state == DeviceState::InUse || device.used_bytes == 0;
     let empty_in = match device.seconds_left {
@@ -291,7 +304,7 @@ fn row(device: &Device) -> [String; 8] {
         device.number.to_string(),
         device.path.clone(),
         device.tier.as_str().to_owned(),
-        device.state.as_str().to_owned(),
+        state(device),
         journal(device).to_owned(),
         bytes(device.used_bytes),
         bytes(device.bytes),
@@ -344,6 +357,39 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_was_taken_away_is_not_told_as_in_use() {
+        let mut device = Device {
+            number: 0,
+            path: "/dev/0".to_owned(),
+            tier: DeviceTier::Flash,
+            state: DeviceState::InUse,
+            journal: true,
+            journal_room: false,
+            is_absent: false,
+            bytes: 1 << 30,
+            used_bytes: 0,
+            bytes_per_second: 0,
+            seconds_left: None,
+            bad_blocks: 0,
+            detached: None,
+        };
+        assert_eq!(row(&device)[3], "in-use");
+        for (detached, told) in [
+            (Detached::Nothing, "detached"),
+            (Detached::Another, "detached"),
+            (Detached::CutShort, "cut short"),
+        ] {
+            device.detached = Some(detached);
+            assert_eq!(row(&device)[3], told);
+        }
+        device.state = DeviceState::Draining;
+        assert_eq!(row(&device)[3], "draining, cut short");
+        // The node does without it.
+        (device.state, device.is_absent) = (DeviceState::Lost, true);
+        assert_eq!(row(&device)[3], "lost");
+    }
+
+    #[test]
     fn why_a_device_is_waited_for_is_told() {
         let told = |awaited_cause| {
             text(&DeviceList {
@@ -362,6 +408,10 @@ mod tests {
                 "is not there, and without which it cannot",
             ),
             (AwaitedCause::Failed, "has failed, and without which"),
+            (
+                AwaitedCause::CutShort,
+                "is shorter than it was, and without which",
+            ),
         ] {
             let told = told(Some(cause));
             let begins = format!("the node waits for its device /dev/9, which {why}");
@@ -376,7 +426,3 @@ mod tests {
         }
     }
 }
-            (
-                AwaitedCause::CutShort,
-                "is shorter than it was, and without which",
-            ),
