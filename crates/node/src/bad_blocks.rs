@@ -1,5 +1,6 @@
-//! What the log has of single blocks that were bad or differed: of each kind the first at once, then one line a minute
-//! with how many there were. A device that has lost a part of itself has tens of thousands of them.
+//! What the log has of single blocks that were bad or differed, and of segments of the journal: of each kind the first at
+//! once, then one line a minute with how many there were. A device that has lost a part of itself has tens of thousands of
+//! them.
 //!
 //! Invariants:
 //! - each kind has one line a minute at most, however many blocks and slices there are;
@@ -27,6 +28,8 @@ pub(crate) struct BadBlocks {
     corrected: Kind,
     /// A block counts each time that it is read.
     lost: Kind,
+    /// Segments of the journal.
+    rotten: Kind,
 }
 
 #[derive(Debug)]
@@ -52,15 +55,17 @@ impl BadBlocks {
             repaired: Kind::new("blocks"),
             corrected: Kind::new("blocks"),
             lost: Kind::new("reads"),
+            rotten: Kind::new("segments"),
         }
     }
 
     /// What is to be told of a notice now: of one about something else, that.
     pub(crate) fn line(&mut self, now: Instant, notice: Notice) -> Option<Line> {
         let (kind, slice) = match notice {
-            Notice::Repaired(slice, _) => (&mut self.repaired, slice),
-            Notice::Corrected(slice, _) => (&mut self.corrected, slice),
-            Notice::Lost(slice, _) => (&mut self.lost, slice),
+            Notice::Repaired(slice, _) => (&mut self.repaired, Some(slice)),
+            Notice::Corrected(slice, _) => (&mut self.corrected, Some(slice)),
+            Notice::Lost(slice, _) => (&mut self.lost, Some(slice)),
+            Notice::JournalRotten(_) => (&mut self.rotten, None),
             other => return Some((other.severity(), other.to_string())),
         };
         kind.add(now, slice, notice);
@@ -77,8 +82,14 @@ impl BadBlocks {
         self.kinds().into_iter().filter_map(move |it| it.tell(now))
     }
 
-    fn kinds(&mut self) -> [&mut Kind; 3] {
-        [&mut self.repaired, &mut self.corrected, &mut self.lost]
+    fn kinds(&mut self) -> [&mut Kind; 4] {
+        let Self {
+            repaired,
+            corrected,
+            lost,
+            rotten,
+        } = self;
+        [repaired, corrected, lost, rotten]
     }
 }
 
@@ -91,7 +102,7 @@ impl Kind {
         }
     }
 
-    fn add(&mut self, now: Instant, slice: SliceId, notice: Notice) {
+    fn add(&mut self, now: Instant, slice: Option<SliceId>, notice: Notice) {
         let untold = self.untold.get_or_insert_with(|| Untold {
             since: now,
             count: 0,
@@ -99,7 +110,7 @@ impl Kind {
             last: notice.clone(),
         });
         untold.count += 1;
-        untold.slices.insert(slice);
+        untold.slices.extend(slice);
         untold.last = notice;
     }
 
@@ -119,8 +130,12 @@ impl Kind {
         let mut text = last.to_string();
         if count > 1 {
             let time = span(now.saturating_duration_since(since));
-            let (called, slices) = (self.called, names(&slices));
-            text.push_str(&format!(" ({count} {called} in {time}, of {slices})"));
+            let called = self.called;
+            let of = match slices.is_empty() {
+                true => String::new(),
+                false => format!(", of {}", names(&slices)),
+            };
+            text.push_str(&format!(" ({count} {called} in {time}{of})"));
         }
         Some((last.severity(), text))
     }
@@ -141,7 +156,8 @@ fn names(slices: &BTreeSet<SliceId>) -> String {
 mod tests {
     use std::time::Duration;
 
-    use holdfast_model::VolumeId;
+    use holdfast_model::{DiskId, VolumeId};
+    use holdfast_store::{GroupNumber, RottenSegment};
 
     use super::*;
 
@@ -189,6 +205,40 @@ mod tests {
             count.parse::<u64>().expect(text)
         });
         assert_eq!(1 + counted.sum::<u64>(), BLOCKS, "{told:#?}");
+    }
+
+    /// All of a journal behind the end of a device that was cut short.
+    #[test]
+    fn rotten_segments_have_one_line_a_minute() {
+        let start = Instant::now();
+        let mut blocks = BadBlocks::new();
+        let mut told = Vec::new();
+        for index in 0..32 {
+            let rotten = RottenSegment {
+                disk: DiskId(0),
+                partition: 1,
+                index,
+                group: GroupNumber(7),
+                offset: 4096,
+            };
+            let now = start + Duration::from_millis(100 * u64::from(index));
+            let notice = Notice::JournalRotten(rotten);
+            if index == 0 {
+                let first = (notice.severity(), notice.to_string());
+                assert_eq!(blocks.line(now, notice), Some(first));
+            } else {
+                told.extend(blocks.line(now, notice));
+            }
+        }
+        for second in 4..600 {
+            told.extend(blocks.due(start + Duration::from_secs(second)));
+        }
+        let [(severity, text)] = &told[..] else {
+            panic!("{told:#?}");
+        };
+        assert_eq!(*severity, Severity::Warning);
+        assert!(text.contains("segment 31"), "the last: {text}");
+        assert!(text.ends_with(" (31 segments in 59 s)"), "{text}");
     }
 
     #[test]

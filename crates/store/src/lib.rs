@@ -87,7 +87,7 @@ mod trim;
 mod unfinished;
 
 pub use holdfast_format::{Absence, DeviceState, JournalMark, UseIds};
-pub use holdfast_journal::{Checked, RottenSegment};
+pub use holdfast_journal::{Checked, GroupNumber, RottenSegment};
 
 pub use config::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
 pub use event::{
