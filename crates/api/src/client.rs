@@ -1,7 +1,9 @@
 //! A client of the interface, as the command line and the nodes use it.
 //!
 //! Invariants:
-//! - what may change something is sent once at most: after that only reads go on to the next URL.
+//! - what may change something is done once at most: it goes on to the next URL only where nothing was sent, or where
+//!   what answered says that it has no such thing, or is no Holdfast; reads go on from whoever cannot answer them;
+//! - where nobody has answered, or who has was not the only one that was asked, the error says what each did.
 
 use std::fmt;
 use std::time::Duration;
@@ -187,8 +189,8 @@ impl ApiClient {
     /// [`ClientError`].
     pub async fn change_node(&self, name: &str, change: &NodeChange) -> Result<Node, ClientError> {
         let path = path_of("nodes", name);
-        let (url, answer) = self.change(Method::PATCH, &path, Some(change)).await?;
-        decode(&url, &answer)
+        self.change(Method::PATCH, &path, Some(change), document)
+            .await
     }
 
     /// Removes a node on which nothing is from the cluster.
@@ -197,9 +199,8 @@ impl ApiClient {
     /// [`ClientError`].
     pub async fn remove_node(&self, name: &str) -> Result<(), ClientError> {
         let path = path_of("nodes", name);
-        self.change(Method::DELETE, &path, None::<&()>)
+        self.change(Method::DELETE, &path, None::<&()>, nothing)
             .await
-            .map(|_| ())
     }
 
     /// The devices of a node.
@@ -221,8 +222,8 @@ impl ApiClient {
         change: &DeviceChange,
     ) -> Result<DeviceList, ClientError> {
         let path = format!("{}/devices", path_of("nodes", name));
-        let (url, answer) = self.change(Method::POST, &path, Some(change)).await?;
-        decode(&url, &answer)
+        self.change(Method::POST, &path, Some(change), document)
+            .await
     }
 
     /// The same, at the node that is asked.
@@ -233,9 +234,8 @@ impl ApiClient {
         &self,
         change: &DeviceChange,
     ) -> Result<DeviceList, ClientError> {
-        let changed = self.change(Method::POST, "/local/devices", Some(change));
-        let (url, answer) = changed.await?;
-        decode(&url, &answer)
+        self.change(Method::POST, "/local/devices", Some(change), document)
+            .await
     }
 
     /// The settings.
@@ -251,9 +251,8 @@ impl ApiClient {
     /// # Errors
     /// [`ClientError`].
     pub async fn change_settings(&self, change: SettingsChange) -> Result<Settings, ClientError> {
-        let changed = self.change(Method::PATCH, "/settings", Some(&change));
-        let (url, answer) = changed.await?;
-        decode(&url, &answer)
+        self.change(Method::PATCH, "/settings", Some(&change), document)
+            .await
     }
 
     /// The volumes.
@@ -277,11 +276,14 @@ impl ApiClient {
     /// # Errors
     /// [`ClientError`].
     pub async fn create_volume(&self, request: &VolumeCreate) -> Result<Created, ClientError> {
-        let (url, answer) = self.change(Method::POST, "/volumes", Some(request)).await?;
-        Ok(Created {
-            volume: decode(&url, &answer)?,
-            is_new: answer.status == StatusCode::CREATED,
-        })
+        let created = |answer: &Answer| {
+            Some(Created {
+                volume: document(answer)?,
+                is_new: answer.status == StatusCode::CREATED,
+            })
+        };
+        self.change(Method::POST, "/volumes", Some(request), created)
+            .await
     }
 
     /// Gives a volume more bytes.
@@ -293,10 +295,8 @@ impl ApiClient {
         name: &str,
         request: VolumeGrow,
     ) -> Result<Volume, ClientError> {
-        let body = self
-            .change(Method::PATCH, &volume_path(name), Some(&request))
-            .await?;
-        decode(&body.0, &body.1)
+        self.change(Method::PATCH, &volume_path(name), Some(&request), document)
+            .await
     }
 
     /// Begins to read all of a volume and to compare its replicas, unless that is under way.
@@ -305,8 +305,8 @@ impl ApiClient {
     /// [`ClientError`].
     pub async fn scrub_volume(&self, name: &str) -> Result<Volume, ClientError> {
         let path = format!("{}/scrub", volume_path(name));
-        let body = self.change(Method::POST, &path, None::<&()>).await?;
-        decode(&body.0, &body.1)
+        self.change(Method::POST, &path, None::<&()>, document)
+            .await
     }
 
     /// Deletes a volume with all its data.
@@ -316,9 +316,8 @@ impl ApiClient {
     pub async fn delete_volume(&self, name: &str, how: VolumeDelete) -> Result<(), ClientError> {
         let VolumeDelete { force } = how;
         let path = format!("{}?force={force}", volume_path(name));
-        self.change(Method::DELETE, &path, None::<&()>)
+        self.change(Method::DELETE, &path, None::<&()>, nothing)
             .await
-            .map(|_| ())
     }
 
     /// What the node at the URL knows by itself.
@@ -360,7 +359,7 @@ impl ApiClient {
     }
 
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        let (mut said, mut unreached) = (None, Vec::new());
+        let mut tried = Tried::default();
         for (place, url) in self.urls.iter().enumerate() {
             let patience = if place + 1 < self.urls.len() {
                 READ_TIME_MAX_OF_MANY
@@ -370,51 +369,57 @@ impl ApiClient {
             let patience = patience.min(self.answer_time_max);
             let asked = self.attempt(url, &Method::GET, path, Bytes::new(), patience);
             match asked.await {
-                Ok(body) => match decode(url, &body) {
-                    Err(ClientError::Problem(problem))
-                        if matches!(problem.kind, ProblemKind::Unavailable | ProblemKind::Busy) =>
-                    {
-                        said = Some(ClientError::Problem(problem));
+                Ok(answer) => match said(&answer, document) {
+                    Said::Done(document) => return Ok(document),
+                    Said::Problem(problem) if is_cannot(&problem) || has_none(&problem) => {
+                        tried.said.push((url.clone(), problem));
                     }
-                    decoded => return decoded,
+                    Said::Problem(problem) => return Err(problem.into()),
+                    Said::Stranger(reason) => tried.unreached.push((url.clone(), reason)),
                 },
                 Err(Attempt::NotSent(reason) | Attempt::Sent(reason)) => {
-                    unreached.push((url.clone(), reason));
+                    tried.unreached.push((url.clone(), reason));
                 }
             }
         }
-        // What somebody has said tells more.
-        Err(said.unwrap_or(ClientError::Unreachable(unreached)))
+        Err(tried.error())
     }
 
-    /// Sends once, wherever it first can.
-    async fn change(
+    /// Sends until somebody may have done it.
+    async fn change<T>(
         &self,
         method: Method,
         path: &str,
         document: Option<&impl Serialize>,
-    ) -> Result<(ApiUrl, Answer), ClientError> {
+        read: impl Fn(&Answer) -> Option<T>,
+    ) -> Result<T, ClientError> {
         let body = document.map_or_else(Bytes::new, |document| {
             serde_json::to_vec(document)
                 .expect("documents are valid JSON")
                 .into()
         });
-        let mut unreached = Vec::new();
+        let mut tried = Tried::default();
         for url in &self.urls {
             let patience = self.answer_time_max;
             let asked = self.attempt(url, &method, path, body.clone(), patience);
             match asked.await {
-                Ok(answer) => return problem_of(&answer).map_or(Ok((url.clone(), answer)), Err),
-                Err(Attempt::NotSent(reason)) => unreached.push((url.clone(), reason)),
-                Err(Attempt::Sent(reason)) => {
-                    return Err(ClientError::Unknown {
-                        url: url.clone(),
-                        reason,
-                    });
-                }
+                Ok(answer) => match said(&answer, &read) {
+                    Said::Done(done) => return Ok(done),
+                    Said::Problem(problem) if has_none(&problem) => {
+                        tried.said.push((url.clone(), problem));
+                    }
+                    Said::Problem(problem) => return Err(problem.into()),
+                    // What stands before a Holdfast may have passed it on.
+                    Said::Stranger(reason) if answer.status.is_server_error() => {
+                        return Err(unknown(url, reason));
+                    }
+                    Said::Stranger(reason) => tried.unreached.push((url.clone(), reason)),
+                },
+                Err(Attempt::NotSent(reason)) => tried.unreached.push((url.clone(), reason)),
+                Err(Attempt::Sent(reason)) => return Err(unknown(url, reason)),
             }
         }
-        Err(ClientError::Unreachable(unreached))
+        Err(tried.error())
     }
 
     async fn attempt(
@@ -508,28 +513,84 @@ fn path_of(kind: &str, name: &str) -> String {
     path
 }
 
-/// The problem, if the answer is one.
-fn problem_of(answer: &Answer) -> Option<ClientError> {
-    if answer.status.is_success() {
-        return None;
-    }
-    serde_json::from_slice::<Problem>(&answer.body)
-        .ok()
-        .map(ClientError::Problem)
+/// What an answer says.
+enum Said<T> {
+    Done(T),
+    Problem(Problem),
+    /// It is no answer of this interface.
+    Stranger(Failure),
 }
 
-fn decode<T: DeserializeOwned>(url: &ApiUrl, answer: &Answer) -> Result<T, ClientError> {
-    if let Some(problem) = problem_of(answer) {
-        return Err(problem);
+fn said<T>(answer: &Answer, read: impl Fn(&Answer) -> Option<T>) -> Said<T> {
+    let stranger = || Said::Stranger(Failure::Stranger(answer.status));
+    if answer.status.is_success() {
+        return read(answer).map_or_else(stranger, Said::Done);
     }
-    let stranger = || {
-        let reason = Failure::Stranger(answer.status);
-        ClientError::Unreachable(vec![(url.clone(), reason)])
-    };
-    if !answer.status.is_success() {
-        return Err(stranger());
+    serde_json::from_slice(&answer.body).map_or_else(|_| stranger(), Said::Problem)
+}
+
+/// The document that an answer is to be.
+fn document<T: DeserializeOwned>(answer: &Answer) -> Option<T> {
+    serde_json::from_slice(&answer.body).ok()
+}
+
+/// An answer that is to have no document.
+fn nothing(answer: &Answer) -> Option<()> {
+    (answer.status == StatusCode::NO_CONTENT).then_some(())
+}
+
+/// Others may be able to answer.
+fn is_cannot(problem: &Problem) -> bool {
+    matches!(problem.kind, ProblemKind::Unavailable | ProblemKind::Busy)
+}
+
+/// Nothing was done, for want of what it was to be done with: another cluster, or another version, does not have it.
+fn has_none(problem: &Problem) -> bool {
+    matches!(
+        problem.kind,
+        ProblemKind::NoSuchVolume
+            | ProblemKind::NoSuchNode
+            | ProblemKind::NoSuchResource
+            | ProblemKind::NoSuchMethod
+    )
+}
+
+fn unknown(url: &ApiUrl, reason: Failure) -> ClientError {
+    ClientError::Unknown {
+        url: url.clone(),
+        reason,
     }
-    serde_json::from_slice(&answer.body).map_err(|_| stranger())
+}
+
+/// What came of the URLs that were tried in vain.
+#[derive(Default)]
+struct Tried {
+    said: Vec<(ApiUrl, Problem)>,
+    unreached: Vec<(ApiUrl, Failure)>,
+}
+
+impl Tried {
+    /// What somebody has said tells more than that others have not; what he knows more than that he does not know.
+    fn error(mut self) -> ClientError {
+        let knows = |(_, problem): &(ApiUrl, Problem)| !is_cannot(problem);
+        let Some(last) = self.said.len().checked_sub(1) else {
+            return ClientError::Unreachable(self.unreached);
+        };
+        let (url, mut problem) = self
+            .said
+            .remove(self.said.iter().position(knows).unwrap_or(last));
+        let is_other = |(_, other): &&(ApiUrl, Problem)| other.detail != problem.detail;
+        let others = self.said.iter().filter(is_other);
+        let others = others.map(|(url, other)| format!("{url} says: {}", other.detail));
+        let unreached = self.unreached.iter();
+        let unreached = unreached.map(|(url, reason)| format!("{url}: {reason}"));
+        let rest: Vec<String> = others.chain(unreached).collect();
+        if !rest.is_empty() {
+            let rest = rest.join("; ");
+            problem.detail = format!("{} (says {url}; {rest})", problem.detail);
+        }
+        problem.into()
+    }
 }
 
 #[cfg(test)]

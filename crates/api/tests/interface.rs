@@ -30,11 +30,16 @@ const SETTINGS: Settings = Settings {
 struct Remembering {
     asked: Mutex<Vec<String>>,
     unavailable: bool,
+    /// It is of another cluster.
+    lacks_all: bool,
 }
 
 impl Remembering {
     fn ask(&self, what: String) -> Result<(), Problem> {
         self.asked.lock().unwrap().push(what);
+        if self.lacks_all {
+            return Err(Problem::new(ProblemKind::NoSuchVolume, "nothing here"));
+        }
         if self.unavailable {
             return Err(Problem::new(ProblemKind::Unavailable, "not now"));
         }
@@ -435,8 +440,8 @@ async fn a_change_without_an_answer_is_unknown() {
     client.nodes().await.unwrap();
 }
 
-#[tokio::test]
-async fn what_answers_may_be_something_else() {
+/// Answers whatever it is asked with the same page.
+async fn stranger(status: &'static str) -> ApiUrl {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url: ApiUrl = format!("http://{}", listener.local_addr().unwrap())
         .parse()
@@ -448,12 +453,87 @@ async fn what_answers_may_be_something_else() {
             while !request.ends_with(b"\r\n\r\n") {
                 guest.read_buf(&mut request).await.unwrap();
             }
-            let page = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
-            guest.write_all(page).await.unwrap();
+            let page = format!("HTTP/1.1 {status}\r\ncontent-length: 5\r\n\r\nhello");
+            guest.write_all(page.as_bytes()).await.unwrap();
         }
     });
-    let error = ApiClient::new(vec![url], None).nodes().await.unwrap_err();
+    url
+}
+
+#[tokio::test]
+async fn what_answers_may_be_something_else() {
+    let how = VolumeDelete::default();
+    let [page, none] = [stranger("200 OK").await, stranger("404 Not Found").await];
+    let client = ApiClient::new(vec![page.clone()], None);
+    let error = client.nodes().await.unwrap_err();
     assert!(error.to_string().contains("not Holdfast's API"), "{error}");
+    let error = client.delete_volume("demo", how).await.unwrap_err();
+    assert!(matches!(error, ClientError::Unreachable(_)), "{error:?}");
+    // Another one is asked then, and told to: whoever is no Holdfast has done nothing.
+    let (good, api) = start(Remembering::default()).await;
+    let client = ApiClient::new(vec![page.clone(), none.clone(), good], None);
+    client.nodes().await.unwrap();
+    client.delete_volume("demo", how).await.unwrap();
+    assert_eq!(api.asked.lock().unwrap().last().unwrap(), "delete demo");
+    // What each did is told.
+    let nobody = nobody().await;
+    let client = ApiClient::new(vec![page, none, nobody.clone()], None);
+    let question = client.nodes().await.map(drop);
+    let change = client.delete_volume("demo", how).await;
+    for error in [question.unwrap_err(), change.unwrap_err()] {
+        let told = error.to_string();
+        let refused = format!("; nor at {nobody}: Connection refused");
+        for part in ["(HTTP status 200 OK); nor at", "404 Not Found", &refused] {
+            assert!(told.contains(part), "{told}");
+        }
+    }
+    // What stands before a Holdfast may have passed it on.
+    let gateway = stranger("502 Bad Gateway").await;
+    let (good, api) = start(Remembering::default()).await;
+    let client = ApiClient::new(vec![gateway, good], None);
+    let error = client.delete_volume("demo", how).await.unwrap_err();
+    assert!(matches!(error, ClientError::Unknown { .. }), "{error:?}");
+    assert!(api.asked.lock().unwrap().is_empty());
+    client.nodes().await.unwrap();
+}
+
+/// Which cluster is meant shows in what it has.
+#[tokio::test]
+async fn what_one_does_not_have_is_asked_of_the_others() {
+    let how = VolumeDelete::default();
+    let query = StallQuery::default();
+    let other = Remembering {
+        lacks_all: true,
+        ..Remembering::default()
+    };
+    let (other, _) = start(other).await;
+    let (good, api) = start(Remembering::default()).await;
+    let client = ApiClient::new(vec![other.clone(), good], None);
+    client.stalls(Some("demo"), query).await.unwrap();
+    client.delete_volume("demo", how).await.unwrap();
+    assert_eq!(api.asked.lock().unwrap().last().unwrap(), "delete demo");
+    // Nobody has it: that is told, and what the others said if it is something else.
+    let client = ApiClient::new(vec![other.clone(), other.clone()], None);
+    let error = client.stalls(Some("demo"), query).await.unwrap_err();
+    assert_eq!(error.to_string(), "nothing here");
+    let unavailable = Remembering {
+        unavailable: true,
+        ..Remembering::default()
+    };
+    let (unavailable, _) = start(unavailable).await;
+    let nobody = nobody().await;
+    let urls = vec![unavailable.clone(), other.clone(), nobody.clone()];
+    let error = ApiClient::new(urls, None)
+        .stalls(Some("demo"), query)
+        .await
+        .unwrap_err();
+    let told = error.to_string();
+    let says = format!("nothing here (says {other}; {unavailable} says: not now; {nobody}: ");
+    assert!(told.starts_with(&says), "{told}");
+    match error {
+        ClientError::Problem(problem) => assert_eq!(problem.kind, ProblemKind::NoSuchVolume),
+        other => panic!("somebody has answered, not {other:?}"),
+    }
 }
 
 /// Prometheus asks with its own words, and wants its own.
