@@ -21,7 +21,7 @@ mod stalls;
 pub use devices::{Detached, Device, DeviceChange, DeviceList, DeviceState, DeviceTier};
 pub use local::{
     Astray, AwaitedCause, JournalScrubs, LocalJoining, LocalReport, LocalScrub, LocalSlice,
-    LocalVolume, Mending, Rejected,
+    LocalVolume, MendedBlocks, Mending, Rejected,
 };
 pub use members::{
     NodeChange, NodeDetails, NodeOrder, NodeSlice, NodeStanding, ReplicaRole, Settings,

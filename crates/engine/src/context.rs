@@ -15,6 +15,7 @@ use crate::Notice;
 use crate::cluster::Cluster;
 use crate::pace::{Class, Pace};
 use crate::peers::Peers;
+use crate::status::MendedBlocks;
 use crate::storage::Storage;
 use crate::takeovers::Takeovers;
 
@@ -27,8 +28,8 @@ pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) finished: Vec<(SliceId, CommandId, OutcomeCode)>,
     pub(crate) notices: Vec<Notice>,
-    /// Blocks that were bad here, and were replaced by other replicas' since the start.
-    pub(crate) repaired: u64,
+    /// Blocks that were put right here since the start.
+    pub(crate) mended: MendedBlocks,
     /// Bytes that have been copied to joining replicas since the start.
     pub(crate) bytes_moved: u64,
     /// Bytes of blocks that joining replicas on other nodes lacked, and have now, since the start.

@@ -31,6 +31,7 @@ use crate::peers::Peers;
 use crate::portal::Portal;
 use crate::repair::Repairs;
 use crate::scrub::Scrubs;
+use crate::status::MendedBlocks;
 use crate::storage::Use;
 use crate::takeovers::Takeovers;
 use crate::volume::Volumes;
@@ -95,7 +96,7 @@ impl Engine {
             cluster: Cluster::default(),
             finished: Vec::new(),
             notices: Vec::new(),
-            repaired: 0,
+            mended: MendedBlocks::default(),
             bytes_moved: 0,
             brought: BTreeMap::new(),
             append_age: Duration::ZERO,

@@ -63,5 +63,7 @@ pub use past::{Astray, Lost};
 pub use rejection::Rejection;
 pub use scrub::ScrubStatus;
 pub use stall::{STALL_MIN, Stall, StallCause};
-pub use status::{Checked, Condition, NodeStatus, ReplicaStatus, Usage, VolumeStatus};
+pub use status::{
+    Checked, Condition, MendedBlocks, NodeStatus, ReplicaStatus, Usage, VolumeStatus,
+};
 pub use view::ReplicaView;

@@ -420,9 +420,17 @@ impl Engine {
             return Repaired::NotYet;
         }
         let notice = match fetching.read.reader {
-            Reader::Correcting => Notice::Corrected(slice, block.0),
-            _ => {
-                self.world.repaired += 1;
+            Reader::Correcting => {
+                self.world.mended.differing += 1;
+                Notice::Corrected(slice, block.0)
+            }
+            reader => {
+                let mended = &mut self.world.mended;
+                let count = match reader {
+                    Reader::Mending => &mut mended.known,
+                    _ => &mut mended.read,
+                };
+                *count += 1;
                 Notice::Repaired(slice, block.0)
             }
         };

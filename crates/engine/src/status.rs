@@ -43,10 +43,29 @@ pub struct NodeStatus {
     pub scrubbed: ScrubFindings,
     /// Volumes, and initiators, of which no command has been done here for a while though some wait.
     pub stalled: Vec<Stall>,
-    /// Blocks that were bad here, and were replaced by other replicas' since the start.
-    pub repaired: u64,
+    /// Blocks that were put right here since the start.
+    pub mended: MendedBlocks,
     /// The devices that the store has.
     pub devices: Vec<DeviceStatus>,
+}
+
+/// Blocks that were put right on a node, with what other replicas had, by how it was known that they were wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MendedBlocks {
+    /// They were bad when somebody read them.
+    pub read: u64,
+    /// They were known to be bad: a scrub had found them, or the opening of the store.
+    pub known: u64,
+    /// They were sound, and not what the other replicas had: a scrub had found that.
+    pub differing: u64,
+}
+
+impl MendedBlocks {
+    /// Those that were bad.
+    #[must_use]
+    pub const fn bad(&self) -> u64 {
+        self.read + self.known
+    }
 }
 
 /// A volume at this portal.
@@ -131,7 +150,7 @@ impl Engine {
             volumes: self.volume_statuses(),
             scrubbed: self.scrubs.found(),
             stalled: self.portal.stalls.lasting(self.world.now),
-            repaired: self.world.repaired,
+            mended: self.world.mended,
             devices: store.devices(),
             ..outside
         }

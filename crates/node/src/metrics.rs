@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use holdfast_api::documents::{LocalMetadata, LocalReport, LocalStall, MemberState};
+use holdfast_api::documents::{Device, LocalMetadata, LocalReport, LocalStall, MemberState};
 use holdfast_model::VolumeId;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
@@ -32,6 +32,11 @@ struct DeviceLabel {
 struct DeviceStateLabel {
     device: u16,
     state: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -96,6 +101,7 @@ pub struct Metrics {
     device_bytes: Family<DeviceLabel, Level>,
     device_used: Family<DeviceLabel, Level>,
     device_state: Family<DeviceStateLabel, Level>,
+    devices_detached: Level,
     member_up: Family<MemberLabel, Level>,
     registered: Level,
     metadata_followed: Level,
@@ -107,6 +113,7 @@ pub struct Metrics {
     scrub_bad: Total,
     scrub_differing: Total,
     scrub_unmended: Total,
+    mended_blocks: Family<ReasonLabel, Total>,
     table_copies_mended: Total,
     journal_scrubs: Total,
     journal_scrub_read: Total,
@@ -150,6 +157,7 @@ impl Metrics {
             device_bytes: Family::default(),
             device_used: Family::default(),
             device_state: Family::default(),
+            devices_detached: Level::default(),
             member_up: Family::default(),
             registered: Level::default(),
             metadata_followed: Level::default(),
@@ -161,6 +169,7 @@ impl Metrics {
             scrub_bad: Total::default(),
             scrub_differing: Total::default(),
             scrub_unmended: Total::default(),
+            mended_blocks: Family::default(),
             table_copies_mended: Total::default(),
             journal_scrubs: Total::default(),
             journal_scrub_read: Total::default(),
@@ -170,6 +179,7 @@ impl Metrics {
         metrics.register_stalls(&mut registry);
         metrics.register_counters(&mut registry);
         metrics.register_levels(&mut registry);
+        metrics.register_devices(&mut registry);
         metrics.register_standing(&mut registry);
         metrics.registry = Arc::new(registry);
         metrics
@@ -257,6 +267,12 @@ impl Metrics {
             ),
         ];
         register_all(registry, None, blocks);
+        registry.register(
+            "mended_blocks",
+            "Blocks of 4 KiB here that were put right with what other replicas have: bad when somebody read them (read), known \
+             to be bad, as after a scrub (known), or sound and not as the others have them (differing)",
+            self.mended_blocks.clone(),
+        );
     }
 
     /// How the node stands with the metadata.
@@ -327,20 +343,6 @@ impl Metrics {
              replica of its last epoch",
             self.replicas_waiting.clone(),
         );
-        registry.register(
-            "device_state",
-            "1 for what is done with a device, by its number: in-use, draining, drained, leaving, missing or lost",
-            self.device_state.clone(),
-        );
-        let devices = [
-            ("device", "What a device can hold", &self.device_bytes),
-            (
-                "device_used",
-                "What it holds; of one that is missing or lost, what is lacking because of all that are",
-                &self.device_used,
-            ),
-        ];
-        register_all(registry, Some(&Unit::Bytes), devices);
         let bytes = [
             ("pool", "The room on the devices", &self.pool),
             (
@@ -355,6 +357,28 @@ impl Metrics {
             ),
         ];
         register_all(registry, Some(&Unit::Bytes), bytes);
+    }
+
+    fn register_devices(&self, registry: &mut Registry) {
+        registry.register(
+            "device_state",
+            "1 for what is done with a device, by its number: in-use, draining, drained, leaving, missing or lost",
+            self.device_state.clone(),
+        );
+        let devices = [
+            ("device", "What a device can hold", &self.device_bytes),
+            (
+                "device_used",
+                "What it holds; of one that is missing or lost, what is lacking because of all that are",
+                &self.device_used,
+            ),
+        ];
+        register_all(registry, Some(&Unit::Bytes), devices);
+        registry.register(
+            "devices_detached",
+            "Devices that were taken away, or cut short, while this node has them open",
+            self.devices_detached.clone(),
+        );
     }
 
     /// A stall has ended. Those of single initiators are part of the volume's, or not the volume's at all: they are
@@ -440,6 +464,9 @@ impl Metrics {
         self.device_bytes.clear();
         self.device_used.clear();
         self.device_state.clear();
+        let is_detached = |it: &&Device| it.detached.is_some() && !it.is_absent;
+        let detached = report.devices.iter().filter(is_detached);
+        self.devices_detached.set(level(detached.count() as u64));
         for device in &report.devices {
             let number = device.number;
             let label = DeviceLabel { device: number };
@@ -496,6 +523,15 @@ impl Metrics {
         ] {
             total.inner().store(count, Ordering::Relaxed);
         }
+        let mended = report.mended;
+        for (reason, count) in [
+            ("read", mended.read),
+            ("known", mended.known),
+            ("differing", mended.differing),
+        ] {
+            let total = self.mended_blocks.get_or_create(&ReasonLabel { reason });
+            total.inner().store(count, Ordering::Relaxed);
+        }
         let mut text = String::new();
         text::encode(&mut text, &self.registry).expect("a string takes whatever is written");
         text
@@ -523,11 +559,30 @@ fn register_all<M: Metric + Clone, const N: usize>(
 #[cfg(test)]
 mod tests {
     use holdfast_api::documents::{
-        JournalScrubs, ListedMember, LocalCondition, LocalMember, LocalSlice, LocalVolume,
-        Rejected, ReplicaCondition, Room, ScrubFindings, StallCause,
+        Detached, DeviceState, DeviceTier, JournalScrubs, ListedMember, LocalCondition,
+        LocalMember, LocalSlice, LocalVolume, MendedBlocks, Rejected, ReplicaCondition, Room,
+        ScrubFindings, StallCause,
     };
 
     use super::*;
+
+    fn device(detached: Option<Detached>) -> Device {
+        Device {
+            number: 0,
+            path: "/dev/sdb".to_owned(),
+            tier: DeviceTier::Flash,
+            state: DeviceState::InUse,
+            journal: true,
+            journal_room: false,
+            is_absent: false,
+            bytes: 4096,
+            used_bytes: 1024,
+            bytes_per_second: 0,
+            seconds_left: None,
+            bad_blocks: 0,
+            detached,
+        }
+    }
 
     #[test]
     fn what_was_counted_is_told_in_base_units() {
@@ -563,6 +618,12 @@ mod tests {
                 ..ScrubFindings::default()
             },
             table_copies_mended: 3,
+            mended: MendedBlocks {
+                read: 5,
+                known: 6,
+                differing: 0,
+            },
+            devices: vec![device(Some(Detached::Nothing)), device(None)],
             metadata_listed: [("n1", MemberState::Answers), ("n2", MemberState::Silent)]
                 .map(|(name, state)| ListedMember {
                     member: "cafe".to_owned(),
@@ -603,6 +664,10 @@ mod tests {
             "holdfast_scrub_bad_blocks_total 2",
             "holdfast_scrub_differing_blocks_total 0",
             "holdfast_scrub_unmended_blocks_total 1",
+            "holdfast_mended_blocks_total{reason=\"read\"} 5",
+            "holdfast_mended_blocks_total{reason=\"known\"} 6",
+            "holdfast_mended_blocks_total{reason=\"differing\"} 0",
+            "holdfast_devices_detached 1",
             "holdfast_table_copies_mended_total 3",
             "holdfast_journal_scrubs_total 4",
             "holdfast_journal_scrub_read_bytes_total 512",

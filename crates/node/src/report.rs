@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use holdfast_api::documents::{
     Astray, AwaitedCause, JournalScrubs, ListedMember, LocalCondition, LocalJoining, LocalLacking,
     LocalMember, LocalMetadata, LocalReport, LocalScrub, LocalSlice, LocalStall, LocalSync,
-    LocalVolume, MemberState, Rejected, ReplicaCondition, Room,
+    LocalVolume, MemberState, MendedBlocks, Rejected, ReplicaCondition, Room,
 };
 use holdfast_engine::{
     Checked, Condition, NodeStatus, Rejection, ReplicaStatus, Usage, VolumeStatus,
@@ -159,6 +159,11 @@ impl Reporter {
             scrubbed: status.scrubbed.into(),
             table_copies_mended: status.usage.bad_copies,
             mending: self.mending.now(Instant::now()),
+            mended: MendedBlocks {
+                read: status.mended.read,
+                known: status.mended.known,
+                differing: status.mended.differing,
+            },
             journal_scrubs: journal_scrubs(&status.usage.journal),
             devices: devices::documents(
                 &status.devices,
@@ -201,7 +206,7 @@ impl Reporter {
         self.work
             .note(now, work.map(|replica| (replica.slice, replica.work)));
         self.emptied.note(now, devices::emptied(&status.devices));
-        self.mending.note(now, status.repaired);
+        self.mending.note(now, status.mended.bad());
     }
 
     fn syncs(&self, status: &NodeStatus) -> Vec<LocalSync> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_engine::{Condition, DeviceStatus, ReplicaView, Stall};
+use holdfast_engine::{Condition, DeviceStatus, MendedBlocks, ReplicaView, Stall};
 use holdfast_model::record::{
     IntentRecord, Membership, Record, ScrubFindings, ScrubRecord, SliceRecord, WishRecord,
 };
@@ -120,11 +120,13 @@ impl Cluster {
         Ok(round)
     }
 
-    /// How many bad blocks of a node were replaced by other nodes' since its start.
+    /// How many blocks of a node were put right since its start.
     #[must_use]
-    pub fn repaired(&self, node: NodeId) -> u64 {
+    pub fn mended(&self, node: NodeId) -> MendedBlocks {
         let process = self.nodes[&node].process.as_ref();
-        process.map_or(0, |process| process.engine.status().repaired)
+        process.map_or_else(MendedBlocks::default, |process| {
+            process.engine.status().mended
+        })
     }
 
     /// How many copies of entries of its page table a node has found to be bad since its start.

@@ -120,6 +120,9 @@ pub struct LocalReport {
     /// Blocks that were bad on it, and have just been fetched from other nodes; null while there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mending: Option<Mending>,
+    /// Blocks of it that were put right since its start.
+    #[serde(default)]
+    pub mended: MendedBlocks,
     /// What was read of its journal since its start to find what has rotted there, and found.
     #[serde(default)]
     pub journal_scrubs: JournalScrubs,
@@ -135,6 +138,17 @@ pub struct Mending {
     pub blocks: u64,
     /// Seconds since the first of them.
     pub seconds: u64,
+}
+
+/// Blocks of 4 KiB that were put right on a node with what other replicas had, by how it was known that they were wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MendedBlocks {
+    /// They were bad when somebody read them.
+    pub read: u64,
+    /// They were known to be bad: a scrub had found them, or the start of the node.
+    pub known: u64,
+    /// They were sound, and not what the other replicas had: a scrub had found that.
+    pub differing: u64,
 }
 
 /// What a node has found when it read its own journal for scrubs, since its start.

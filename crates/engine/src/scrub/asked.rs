@@ -168,6 +168,7 @@ impl Engine {
             let room = self.world.storage.reserve(slice, range);
             if room && self.world.storage.repair(now, slice, change, as_of) {
                 for block in range.blocks() {
+                    self.world.mended.differing += 1;
                     self.world.notices.push(Notice::Corrected(slice, block.0));
                 }
             }

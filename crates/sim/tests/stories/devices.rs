@@ -1,6 +1,6 @@
 //! Devices that rot, or are emptied.
 
-use holdfast_model::Policy;
+use holdfast_model::{NodeId, Policy};
 use holdfast_sim::cluster::Fault;
 use holdfast_sim::failure::Failure;
 use holdfast_sim::network::Place;
@@ -12,14 +12,21 @@ use crate::story::{SECOND, SEEDS, Story, in_sync, joining};
 /// too old to mend a block is asked for again.
 #[test]
 fn blocks_that_rot_under_load_are_mended_before_anybody_notices() {
+    let mut read = 0;
     for seed in 0..24 {
         let mut story = Story::of_rot(seed, Policy::Mirror2);
         story.now(Fault::Slow(Duration::from_millis(40)));
         story.busy(true);
         story.wait(8 * SECOND);
-        assert!(story.run.cluster.tally().repaired > 0, "seed {seed}");
+        let cluster = &story.run.cluster;
+        let mended = [1, 2, 3].map(|number| cluster.mended(NodeId(number)));
+        let bad: u64 = mended.iter().map(|it| it.bad()).sum();
+        assert!(bad > 0, "seed {seed}");
+        assert_eq!(cluster.tally().repaired, bad, "seed {seed}");
+        read += mended.iter().map(|it| it.read).sum::<u64>();
         story.ends_well();
     }
+    assert!(read > 0, "hosts met some of them");
 }
 
 /// A block is fetched from another replica while its volume is deleted: what comes is for nobody.

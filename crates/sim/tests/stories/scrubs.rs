@@ -86,9 +86,11 @@ fn blocks_that_rot_on_any_node_are_found_and_mended() {
         let found = scrub(&mut story);
         assert!(found.bad > 0, "seed {seed}");
         assert_eq!((found.unmended, found.differing), (0, 0), "seed {seed}");
-        let repaired = story.run.cluster.repaired(node);
-        assert!(repaired > 0, "seed {seed}");
-        assert_eq!(story.run.cluster.tally().repaired, repaired, "seed {seed}");
+        let mended = story.run.cluster.mended(node);
+        assert!(mended.known > 0, "seed {seed}");
+        assert_eq!(mended.differing, 0, "seed {seed}");
+        let repaired = story.run.cluster.tally().repaired;
+        assert_eq!(repaired, mended.bad(), "seed {seed}");
         let again = scrub(&mut story);
         assert_eq!((again.bad, again.unmended), (0, 0), "seed {seed}");
         story.ends_well();
@@ -145,7 +147,11 @@ fn sound_blocks_that_differ_become_what_most_have() {
             (0, 0, 0),
             "seed {seed}"
         );
-        assert!(story.run.cluster.tally().corrected > 0, "seed {seed}");
+        let cluster = &story.run.cluster;
+        let corrected = cluster.tally().corrected;
+        let mended = [1, 2, 3].map(|number| cluster.mended(NodeId(number)).differing);
+        assert!(corrected > 0, "seed {seed}");
+        assert_eq!(corrected, mended.iter().sum::<u64>(), "seed {seed}");
         story.ends_well();
     }
 }
