@@ -5,10 +5,10 @@
 use holdfast_model::metadata::{Revision, TransactionOutcome};
 use holdfast_model::record::CLUSTER_KEY;
 use holdfast_replica::Proposed;
-use holdfast_stdx::Instant;
+use holdfast_stdx::{Duration, Instant};
 
 use super::lacking::pairs;
-use super::{Change, Cluster, Purpose, RETRY};
+use super::{ASTRAY_FOR_LONG, Change, Cluster, Purpose, RETRY, RETRY_ASTRAY};
 use crate::{Astray, Notice};
 
 impl Cluster {
@@ -23,6 +23,9 @@ impl Cluster {
         let before = self.past.astray();
         let is_ours = self.judge(purpose, outcome, asked_at);
         self.tell_whether_astray(before);
+        if !self.is_astray() {
+            self.astray_since = None;
+        }
         if !is_ours {
             self.not_ours(now, purpose, outcome);
         }
@@ -84,11 +87,12 @@ impl Cluster {
         if matches!(purpose, Purpose::Look | Purpose::List) {
             self.deny(outcome);
         }
+        let pause = self.pause_astray(now);
         match purpose {
-            Purpose::Look => self.register_retry = Some(now + RETRY),
+            Purpose::Look => self.register_retry = Some(now + pause),
             Purpose::Introduce | Purpose::Take | Purpose::Register => {
                 self.accepted();
-                self.register_retry = Some(now + RETRY);
+                self.register_retry = Some(now + pause);
             }
             Purpose::Propose(slice, _) => {
                 let unknown = Change::Proposed(*slice, Proposed::Unknown);
@@ -112,7 +116,52 @@ impl Cluster {
         }
         if self.registered && !self.is_listing() {
             // Others that are refused meanwhile put it off no further.
-            self.retry.get_or_insert(now + RETRY);
+            self.retry.get_or_insert(now + pause);
         }
+    }
+
+    /// How long it takes until everything is read again.
+    fn pause_astray(&mut self, now: Instant) -> Duration {
+        if !self.is_astray() {
+            return RETRY;
+        }
+        let since = *self.astray_since.get_or_insert(now);
+        if now.since(since) < ASTRAY_FOR_LONG {
+            RETRY
+        } else {
+            RETRY_ASTRAY
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::processes::{made, registered, run};
+    use super::*;
+
+    /// Some hundred nodes that all read everything of what nobody mends are no load; and what is wrong for a moment only is
+    /// over soon.
+    #[test]
+    fn what_is_not_believed_for_long_is_read_once_a_second() {
+        let (mut right, mut now, mut node) = registered();
+        let mut wrong = made();
+        let mut asked = |now: &mut Instant, metadata: &mut _, seconds| {
+            let before = node.asked;
+            node.disconnect(*now);
+            run(
+                now,
+                Duration::from_secs(seconds),
+                metadata,
+                &mut [&mut node],
+            );
+            (node.cluster.is_astray(), node.asked - before)
+        };
+        let (is_astray, often) = asked(&mut now, &mut wrong, 2);
+        assert!(is_astray && often >= 7, "{often}");
+        let (is_astray, seldom) = asked(&mut now, &mut wrong, 60);
+        assert!(is_astray && (50..=65).contains(&seldom), "{seldom}");
+        assert!(!asked(&mut now, &mut right, 2).0, "it is back");
+        let (is_astray, often) = asked(&mut now, &mut wrong, 2);
+        assert!(is_astray && often >= 7, "{often}");
     }
 }

@@ -100,6 +100,8 @@ impl Metadata {
 /// A process.
 pub(super) struct Process {
     pub(super) cluster: Cluster,
+    /// How often it has asked something.
+    pub(super) asked: u64,
     /// With the revision up to which it has told.
     pub(super) watch: Option<(MetadataToken, u64)>,
     pub(super) told: Vec<Notice>,
@@ -187,6 +189,7 @@ impl Process {
     pub(super) fn new() -> Self {
         Self {
             cluster: Cluster::default(),
+            asked: 0,
             watch: None,
             told: Vec::new(),
             may_format: false,
@@ -233,6 +236,7 @@ impl Process {
         for (token, request) in requests {
             match request {
                 MetadataRequest::Transact(transaction) => {
+                    self.asked += 1;
                     let puts = |it: &Operation| matches!(it, Operation::Put { .. });
                     let answer = if self.is_full && transaction.success.iter().any(puts) {
                         MetadataAnswer::Failed(MetadataError::Full)
