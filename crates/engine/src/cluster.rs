@@ -234,6 +234,11 @@ impl Cluster {
         self.watch.is_some() && self.registered
     }
 
+    /// Slices that the store holds, until everything has been read, and believed; in order.
+    pub(crate) fn held(&self) -> impl Iterator<Item = &SliceId> {
+        self.held.iter()
+    }
+
     /// Whether what the metadata answers is not believed.
     pub(crate) fn is_astray(&self) -> bool {
         self.astray().is_some()

@@ -73,7 +73,7 @@ impl MendedBlocks {
 pub struct VolumeStatus {
     /// Which.
     pub volume: VolumeId,
-    /// Whether every slice of it can be reached from here.
+    /// Whether hosts are let in here, and every slice of it can be reached.
     pub served: bool,
     /// Sessions of initiators with its target.
     pub sessions: u32,
@@ -117,15 +117,18 @@ impl Engine {
             ..NodeStatus::default()
         };
         if !self.is_alive() {
-            return outside;
+            let volumes = self.unserved_before_registered();
+            return NodeStatus { volumes, ..outside };
         }
+        // Nobody hears it, and it sends hosts away.
+        let is_disowned = self.world.cluster.is_disowned();
         let store = self.world.storage.store();
         let replicas = self.replicas.iter().map(|(slice, replica)| {
             let status = replica.status(self.world.now);
             ReplicaStatus {
                 slice: *slice,
                 epoch: status.epoch,
-                leads: status.leads,
+                leads: status.leads && !is_disowned,
                 pages: store.allocated_pages(*slice),
                 work: self.world.storage.work(*slice),
                 bad_blocks: self.world.storage.bad_blocks(*slice),
@@ -156,7 +159,23 @@ impl Engine {
         }
     }
 
+    /// The volumes of which there are slices here, of a node that does not register because it does not believe the metadata: it
+    /// knows of no others.
+    fn unserved_before_registered(&self) -> Vec<VolumeStatus> {
+        let cluster = &self.world.cluster;
+        let held = cluster.held().filter(|_| cluster.is_astray());
+        let mut volumes: Vec<VolumeId> = held.map(|slice| slice.volume).collect();
+        volumes.dedup();
+        let unserved = |volume| VolumeStatus {
+            volume,
+            served: false,
+            sessions: 0,
+        };
+        volumes.into_iter().map(unserved).collect()
+    }
+
     fn volume_statuses(&self) -> Vec<VolumeStatus> {
+        let takes_hosts = !self.refuses_hosts();
         let sessions = self.portal.sessions_by_target();
         let volumes = self.world.cluster.volumes.values();
         volumes
@@ -165,8 +184,9 @@ impl Engine {
                 let sessions = sessions.get(record.target.as_str()).copied();
                 VolumeStatus {
                     volume,
-                    served: (0..record.slice_count())
-                        .all(|index| self.reaches(SliceId { volume, index })),
+                    served: takes_hosts
+                        && (0..record.slice_count())
+                            .all(|index| self.reaches(SliceId { volume, index })),
                     sessions: sessions.unwrap_or(0),
                 }
             })

@@ -3,8 +3,8 @@
 mod bench;
 
 use holdfast_engine::Astray;
-use holdfast_model::Epoch;
-use holdfast_model::record::{Bookmark, BookmarkRecord, Record};
+use holdfast_model::record::{Bookmark, BookmarkRecord, CLUSTER_KEY, Record, VolumeRecord};
+use holdfast_model::{Epoch, Policy};
 use holdfast_stdx::Duration;
 use holdfast_wire::{Message, Query, Vouch, Vouched, WIRE_VERSION};
 
@@ -103,6 +103,52 @@ fn a_node_whose_bookmark_is_denied_believes_nothing_until_it_is_found() {
     assert_eq!(bench.revision(), revision, "the bookmark is still there");
     let next = asked(&mut bench);
     assert!(next.len() <= 1, "{next:?}");
+}
+
+/// The metadata has the volume of the slice.
+fn has_volume(bench: &mut Bench) {
+    let volume = VolumeRecord {
+        schema: 1,
+        volume: bench::SLICE.volume,
+        name: "data".into(),
+        bytes: 1 << 20,
+        policy: Policy::None,
+        target: "iqn.2026-11.example:data".into(),
+        lun: 0,
+    };
+    let key = VolumeRecord::key(volume.volume);
+    bench.put(&key, volume.encode());
+    bench.pass(1000);
+}
+
+/// Whether each volume is told as served, and how many slices are led.
+fn told(bench: &Bench) -> (Vec<bool>, usize) {
+    let status = bench.engine.status();
+    let served = status.volumes.iter().map(|volume| volume.served);
+    let led = status.replicas.iter().filter(|replica| replica.leads);
+    (served.collect(), led.count())
+}
+
+/// Hosts are sent away, and others do not hear it.
+#[test]
+fn a_disowned_node_says_that_it_serves_nothing() {
+    let mut bench = new();
+    has_volume(&mut bench);
+    assert_eq!(told(&bench), (vec![true], 1));
+    let own = asked(&mut bench)[0];
+    answers(&mut bench, own, false, MINUTE);
+    assert!(bench.engine.status().astray.is_some());
+    assert_eq!(told(&bench), (vec![false], 0));
+}
+
+/// It knows them by what it holds.
+#[test]
+fn a_node_that_does_not_register_tells_the_volumes_that_it_does_not_serve() {
+    let mut bench = new();
+    has_volume(&mut bench);
+    bench.restart_without(CLUSTER_KEY);
+    assert_eq!(bench.engine.status().astray, Some(Astray::NoCluster));
+    assert_eq!(told(&bench), (vec![false], 0));
 }
 
 /// It would lead as soon as those are killed who know better. A peer that is there and says nothing has doubts of its own.

@@ -312,7 +312,7 @@ impl Metrics {
             ),
             (
                 "volumes_unserved",
-                "Volumes with a slice of which this portal reaches no primary that takes reads and writes",
+                "Volumes, of those that this node knows, with a slice of which this portal reaches no primary that takes reads and writes",
                 &self.volumes_unserved,
             ),
             (

@@ -140,6 +140,20 @@ impl Bench {
         self.revision
     }
 
+    /// The node is started again, where the metadata has lost this key.
+    pub(crate) fn restart_without(&mut self, key: &str) {
+        self.keys.remove(key);
+        (self.watch, self.out) = (None, Output::default());
+        let config = EngineConfig {
+            create: None,
+            use_id: 2,
+            ..config()
+        };
+        self.engine = Engine::new(config, self.now, &mut self.out);
+        self.work();
+        self.pass(3000);
+    }
+
     /// Sets a key; whoever watches is told.
     pub(crate) fn put(&mut self, key: &str, value: Bytes) {
         self.revision.0 += 1;
