@@ -187,7 +187,7 @@ fn volumes_come_and_go(demo: &mut Demo, node: &str) -> Result<()> {
         let nodes = list["nodes"].as_array().context("a list of nodes")?;
         ensure!(nodes.iter().all(|node| node["state"] == "up"), "{list}");
     }
-    let _: Value = cli::json(&api, &["volume", "delete", "some", "--force"])?;
+    let _: Value = cli::json(&api, &["volume", "delete", "some", "--yes", "--force"])?;
     Ok(())
 }
 

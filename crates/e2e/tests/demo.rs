@@ -168,7 +168,7 @@ fn change_volumes(demo: &Demo) -> Result<()> {
             &["volume", "create", "four", "1GiB", "--policy", "mirror4"],
             FAILED,
         ),
-        (&["volume", "delete", "none"], FAILED),
+        (&["volume", "delete", "none", "--yes"], FAILED),
     ] {
         let said = fails(code, &text(&with_api(arguments)));
         said.with_context(|| format!("{arguments:?}"))?;
@@ -214,17 +214,17 @@ fn a_volume_in_use_is_deleted_by_force_only() {
             let all = [&["--api", &api, "volume", "delete"], more].concat();
             all.into_iter().map(str::to_owned).collect()
         };
-        let said = fails(FAILED, &text(&delete(&["other"])))?;
+        let said = fails(FAILED, &text(&delete(&["other", "--yes"])))?;
         ensure!(said.contains("3 sessions"), "one on each path: {said}");
         ensure!(said.contains("--force"), "it does not say how: {said}");
         host.run(host.disk().write(0, vec![7; 512].into(), 0))?;
         // Nobody uses the other one, and who has just gone is waited for.
         drop(host);
-        let _: Value = json(&api, &["volume", "delete", "other"])?;
+        let _: Value = json(&api, &["volume", "delete", "other", "--yes"])?;
         let host = Host::open_with(demo, "demo", |config| {
             config.patience = TOLD_WITHIN;
         })?;
-        let _: Value = json(&api, &["volume", "delete", "demo", "--force"])?;
+        let _: Value = json(&api, &["volume", "delete", "demo", "--yes", "--force"])?;
         wait_until("it takes no writes any more", TOLD_WITHIN, || {
             let written = host.run(host.disk().write(0, vec![7; 512].into(), 0));
             Ok(written.is_err())

@@ -309,9 +309,14 @@ pub(crate) enum VolumeCommand {
         wait: bool,
     },
     /// Delete a volume with ALL ITS DATA; refused while hosts have sessions with it
+    ///
+    /// At a terminal it asks first; elsewhere it wants `--yes`.
     Delete {
         /// The volume's name
         name: VolumeName,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
         /// Also if initiators have sessions with its target: they lose it
         #[arg(long)]
         force: bool,

@@ -129,7 +129,7 @@ fn without_a_cluster_it_is_said_how_to_get_one() {
         &["settings", "set", "--repair-delay", "5m"],
         &["volume", "list"],
         &["volume", "show", "demo"],
-        &["volume", "delete", "demo"],
+        &["volume", "delete", "demo", "--yes"],
         &["volume", "create", "demo", "4GiB"],
         &["volume", "grow", "demo", "4GiB"],
     ] {
@@ -144,6 +144,27 @@ fn without_a_cluster_it_is_said_how_to_get_one() {
             "{document}"
         );
     }
+}
+
+/// Nobody is asked before: there is no terminal.
+#[test]
+fn a_volume_is_deleted_without_a_terminal_only_by_those_who_say_so() {
+    let api = nobody();
+    let delete = ["--api", &api, "volume", "delete", "demo"];
+    for force in [&[][..], &["--force"]] {
+        let told = fails(&[&delete[..], force].concat());
+        assert!(told.contains("volume demo is not deleted"), "{told}");
+        assert!(
+            told.contains("`holdfast volume delete demo --yes`"),
+            "{told}"
+        );
+        assert!(!told.contains(&api), "nobody was asked: {told}");
+    }
+    let output = holdfast(&[&["--json"], &delete[..]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let detail = document["error"]["detail"].as_str().unwrap();
+    assert!(detail.contains("is not deleted"), "{detail}");
 }
 
 #[test]

@@ -247,7 +247,7 @@ fn come_and_go(demo: &mut Demo) -> Result<()> {
     volume.pages(1, 2)?;
     volume.blocks(5, 10, 20)?;
     drop(host);
-    let _: Value = cli::json(&api, &["volume", "delete", DELETED, "--force"])?;
+    let _: Value = cli::json(&api, &["volume", "delete", DELETED, "--yes", "--force"])?;
     let list: Value = cli::json(&api, &["volume", "list"])?;
     ensure!(!list.to_string().contains(DELETED), "it is deleted: {list}");
     Ok(())

@@ -9,10 +9,11 @@ use holdfast_api::documents::{
     VolumeDelete, VolumeGrow, VolumeList, VolumeSummary,
 };
 use holdfast_api::{ApiClient, ClientError};
+use holdfast_control::VolumeName;
 use holdfast_stdx::Count;
 use serde::Serialize;
 
-use super::{client, node, protection, scrub};
+use super::{client, confirm, node, protection, scrub};
 use crate::cli::{Global, VolumeCommand};
 use crate::failure::Failure;
 use crate::output::{Output, bytes, table};
@@ -69,20 +70,29 @@ pub(crate) async fn run(
             warn_of_promises(&client, output).await;
         }
         VolumeCommand::Scrub { name, wait } => scrub::run(&client, output, &name, wait).await?,
-        VolumeCommand::Delete { name, force } => {
-            let how = VolumeDelete { force };
-            client.delete_volume(name.as_str(), how).await?;
-            let deleted = Deleted {
-                deleted: name.as_str(),
-            };
-            output.result(&deleted, || format!("deleted {name}\n"))?;
-            if force && !output.is_for_programs() {
-                output.talk(
-                    "note: a host that has not been told looks for it still, and would take a new \
-                     volume of that name for it",
-                );
+        VolumeCommand::Delete { name, yes, force } => {
+            if !yes {
+                confirm::deletion(&client, output, &name).await?;
             }
+            delete(&client, output, &name, force).await?;
         }
+    }
+    Ok(())
+}
+
+async fn delete(
+    client: &ApiClient,
+    output: &Output,
+    name: &VolumeName,
+    force: bool,
+) -> Result<(), Failure> {
+    let name = name.as_str();
+    client.delete_volume(name, VolumeDelete { force }).await?;
+    output.result(&Deleted { deleted: name }, || format!("deleted {name}\n"))?;
+    if force && !output.is_for_programs() {
+        output.talk(
+            "note: a host that has not been told looks for it still, and would take a new volume of that name for it",
+        );
     }
     Ok(())
 }
