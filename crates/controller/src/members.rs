@@ -77,7 +77,7 @@ impl Controller {
             _ => Change::Other,
         };
         if self.put_through(change, plan).await? {
-            tracing::info!(node = name, order = ?what, "ordered");
+            tracing::info!("ordered: node {name} {}", words(what));
         }
         Ok(())
     }
@@ -151,6 +151,29 @@ impl Controller {
 pub(crate) fn settings(inventory: &Inventory) -> Settings {
     let record = &inventory.settings.record;
     Settings {
+/// What is ordered of a node, after its name.
+const fn words(order: Order) -> &'static str {
+    match order {
+        Order::Add => "is admitted",
+        Order::Drain => "is drained",
+        Order::CancelDrain => "is not to be drained any more",
+        Order::MaintenanceOn => "is in maintenance from now on",
+        Order::MaintenanceOff => "is in maintenance no more",
+        Order::Remove => "is removed",
+    }
+}
+
+/// Nobody of that name has registered who is to be added.
+fn to_be_started(unknown: Problem, name: &str) -> Problem {
+    if unknown.kind != ProblemKind::NoSuchNode {
+        return unknown;
+    }
+    unknown.hint(format!(
+        "start it first, or start it again if it was removed while it ran: it registers then, and `holdfast node add {name}` \
+         admits it; `holdfast node list` tells who has registered"
+    ))
+}
+
         repair_delay_seconds: record.repair_delay_seconds,
         rebalance: record.rebalance,
         background_slowdown_percent: record.background_slowdown_percent,

@@ -206,7 +206,7 @@ impl Cluster {
         self.bookmarks = Bookmarks::new(noted, recoveries);
         self.lost_after = following::LOST_AFTER;
         self.notes = notes;
-        self.registration = Some(registration);
+        self.registration = Some(registration.after(self.registration.as_ref()));
         self.introduce();
     }
 
@@ -237,6 +237,11 @@ impl Cluster {
     /// Slices that the store holds, until everything has been read, and believed; in order.
     pub(crate) fn held(&self) -> impl Iterator<Item = &SliceId> {
         self.held.iter()
+    }
+
+    /// Whether a `take-over` was used; nothing where there is none.
+    pub(crate) fn take_over_used(&self) -> Option<bool> {
+        self.registration.as_ref()?.take_over_used()
     }
 
     /// Whether what the metadata answers is not believed.

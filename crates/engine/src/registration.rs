@@ -74,6 +74,8 @@ pub(crate) struct Registration {
     is_of_another_history: bool,
     /// Where the machine was reached whose record is replaced by this, if that had another store.
     former: Option<String>,
+    /// What an operator says of the machine has let it go on, where it could not have.
+    has_used_take_over: bool,
 }
 
 impl Registration {
@@ -91,6 +93,7 @@ impl Registration {
             is_doubted: false,
             is_of_another_history: false,
             former: None,
+            has_used_take_over: false,
         }
     }
 
@@ -118,7 +121,7 @@ impl Registration {
     }
 
     /// What keeps a node whose devices are blank from its number, by the records as they were read.
-    pub(crate) fn look(&self, outcome: &TransactionOutcome) -> Step {
+    pub(crate) fn look(&mut self, outcome: &TransactionOutcome) -> Step {
         if let Some(newer) = Self::newer(outcome) {
             return Step::Newer(newer.key.clone());
         }
@@ -167,13 +170,30 @@ impl Registration {
         self.replace(outcome)
     }
 
-    /// Whether the number, or the name, is another node's. A name that this node had before it keeps, whoever
+    /// Whether the number, or the name, is another node's, after what an operator says.
+    fn taken(
+        &mut self,
+        known: Option<&NodeRecord>,
+        outcome: &TransactionOutcome,
+    ) -> Option<Rejection> {
+        let is_told_so = self.machine.takes_over;
+        let rejection = self.taken_if(is_told_so, known, outcome);
+        let is_used = is_told_so && rejection.is_none();
+        self.has_used_take_over |= is_used && self.taken_if(false, known, outcome).is_some();
+        rejection
+    }
+
+    /// The same, if an operator says that the other machine is gone, or not. A name that this node had before it keeps, whoever
     /// else has it: versions of before let that be.
-    fn taken(&self, known: Option<&NodeRecord>, outcome: &TransactionOutcome) -> Option<Rejection> {
+    fn taken_if(
+        &self,
+        is_told_so: bool,
+        known: Option<&NodeRecord>,
+        outcome: &TransactionOutcome,
+    ) -> Option<Rejection> {
         let (node, own) = (self.own.node, &self.own.name);
         let is_formatted = self.own.uses > 0;
         let holder = Holder::of(known, outcome);
-        let is_told_so = self.machine.takes_over;
         let is_same = holder == Holder::Has(self.machine.id) || self.machine.has_address;
         let is_itself = |other: &NodeRecord| is_same && other.peer == self.own.peer;
         match known {
@@ -236,6 +256,7 @@ impl Registration {
     /// It does: what the store holds is doubted before the node is registered.
     pub(crate) fn begin_anew(&mut self) {
         self.is_of_another_history = true;
+        self.has_used_take_over = true;
     }
 
     /// Whether it does, and has not left a bookmark yet.
@@ -246,6 +267,21 @@ impl Registration {
     /// It has: what it holds is of the history of this metadata from now on.
     pub(crate) fn has_begun_anew(&mut self) {
         self.is_of_another_history = false;
+    }
+
+    /// Whether what an operator says was what let the node go on; nothing where no operator says so.
+    pub(crate) fn take_over_used(&self) -> Option<bool> {
+        let is_told_so = self.machine.takes_over;
+        is_told_so.then_some(self.has_used_take_over)
+    }
+
+    /// It goes on from where another one was looked at before the devices were formatted.
+    pub(crate) fn after(self, before: Option<&Self>) -> Self {
+        let has_used = before.is_some_and(|before| before.has_used_take_over);
+        Self {
+            has_used_take_over: self.has_used_take_over || has_used,
+            ..self
+        }
     }
 
     /// The key of this node's record.

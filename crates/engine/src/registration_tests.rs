@@ -271,6 +271,7 @@ fn another_store_is_the_node_only_on_its_machine_where_it_was_or_if_an_operator_
         (None, here, false, false, false),
         (None, here, true, false, true),
         (Some(OTHER_MACHINE), there, false, true, true),
+        (Some(MACHINE), here, false, true, true),
     ] {
         let holder = machine.map(|machine| (machine, Some(first.store)));
         let outcome = holding_all(Some(&first), None, holder);
@@ -289,6 +290,8 @@ fn another_store_is_the_node_only_on_its_machine_where_it_was_or_if_an_operator_
         let is_replaced = matches!(step, Step::Replace(..));
         assert_eq!(is_replaced, is_free, "{machine:?} {peer}");
         assert!(is_free || step == other, "{step:?}");
+        let is_used = takes_over.then_some(!is_its);
+        assert_eq!(registration.take_over_used(), is_used, "{machine:?}");
     }
     // With its own devices a node may be another machine, at another address.
     let mut moved = Devices {
@@ -340,6 +343,12 @@ fn a_number_is_taken_before_anything_is_formatted() {
     registration.machine.takes_over = true;
     let look = registration.look(&taken(OTHER_MACHINE));
     assert!(matches!(look, Step::Take(..)), "{look:?}");
+    // With the devices, which are formatted by then, nothing stands in its way any more.
+    let mut again = Devices::new(5).start(12);
+    again.machine.takes_over = true;
+    assert_eq!(again.take_over_used(), Some(false));
+    let again = again.after(Some(&registration));
+    assert_eq!(again.take_over_used(), Some(true));
 }
 
 /// Versions without machines replace a node's record, and remove it, and leave what they do not know.
@@ -354,7 +363,7 @@ fn what_is_left_of_another_record_tells_nothing_of_machines() {
     let is_other = matches!(step, Step::Rejected(Rejection::OtherMachine { .. }));
     assert!(is_other, "{step:?}");
     let left = Some((OTHER_MACHINE, Some(StoreId(4))));
-    let registration = devices.start(13);
+    let mut registration = devices.start(13);
     let step = registration.look(&holding_all(None, None, left));
     assert!(matches!(step, Step::Take(..)), "{step:?}");
 }

@@ -159,6 +159,13 @@ impl Engine {
         }
     }
 
+    /// Whether the node could not have registered without what an operator says of the machine (`takes_over`); nothing where none
+    /// says anything.
+    #[must_use]
+    pub fn take_over_used(&self) -> Option<bool> {
+        self.world.cluster.take_over_used()
+    }
+
     /// The volumes of which there are slices here, of a node that does not register because it does not believe the metadata: it
     /// knows of no others.
     fn unserved_before_registered(&self) -> Vec<VolumeStatus> {

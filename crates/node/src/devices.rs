@@ -282,6 +282,38 @@ fn hint(refused: &DeviceRefused) -> &'static str {
     }
 }
 
+/// An order, as the log has it. Devices that are there have numbers; `names` has the paths of disks.
+fn words(order: &DeviceOrder, names: &[PathBuf]) -> String {
+    match order {
+        DeviceOrder::Add {
+            geometry,
+            replaces,
+            journal_room,
+            ..
+        } => {
+            let path = names[usize::from(geometry.disk.0)].display();
+            let room = if *journal_room {
+                ", with room for the journal"
+            } else {
+                ""
+            };
+            let replaces = replaces.map(|number| format!(", in the place of device {number}"));
+            let replaces = replaces.unwrap_or_default();
+            format!("device {path} is added{replaces}{room}")
+        }
+        DeviceOrder::Drain { ordinal } => format!("device {ordinal} is drained"),
+        DeviceOrder::Resume { ordinal } => format!("the drain of device {ordinal} is called off"),
+        DeviceOrder::Remove {
+            ordinal,
+            gives_up: false,
+        } => format!("device {ordinal} is removed"),
+        DeviceOrder::Remove {
+            ordinal,
+            gives_up: true,
+        } => format!("device {ordinal} is removed, and what is lacking because of it is given up"),
+    }
+}
+
 /// An order that the engine has been given.
 #[derive(Debug)]
 struct Pending {
@@ -352,7 +384,7 @@ impl Orders {
         let number = self.next;
         self.next += 1;
         self.pending.insert(number, Pending { answer, disk });
-        tracing::info!("ordered: {order:?}");
+        tracing::info!("ordered: {}", words(&order, names));
         Some(Event::Order { number, order })
     }
 
@@ -482,6 +514,45 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+
+    #[test]
+    fn an_order_is_told_in_words() {
+        let names = ["/dev/sdb", "/dev/sdc"].map(PathBuf::from);
+        let add = |replaces, journal_room| DeviceOrder::Add {
+            geometry: DeviceGeometry {
+                disk: DiskId(1),
+                bytes: 1 << 30,
+                sector: 512,
+                tier: Tier::Flash,
+            },
+            id: 7,
+            replaces,
+            journal_room,
+        };
+        let remove = |gives_up| DeviceOrder::Remove {
+            ordinal: 3,
+            gives_up,
+        };
+        for (order, told) in [
+            (add(None, false), "device /dev/sdc is added"),
+            (
+                add(Some(2), true),
+                "device /dev/sdc is added, in the place of device 2, with room for the journal",
+            ),
+            (DeviceOrder::Drain { ordinal: 3 }, "device 3 is drained"),
+            (
+                DeviceOrder::Resume { ordinal: 3 },
+                "the drain of device 3 is called off",
+            ),
+            (remove(false), "device 3 is removed"),
+            (
+                remove(true),
+                "device 3 is removed, and what is lacking because of it is given up",
+            ),
+        ] {
+            assert_eq!(words(&order, &names), told);
+        }
+    }
 
     /// A store of two devices, the second of which is drained a page in a second; that takes until it holds nothing.
     #[test]

@@ -9,6 +9,7 @@ pub mod config;
 mod detached;
 mod devices;
 pub mod directory;
+mod disbelief;
 mod error;
 pub mod etcd;
 mod lasting;

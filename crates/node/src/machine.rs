@@ -128,6 +128,15 @@ fn overwrite(path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()
 }
 
+/// What the log has of a `take-over` when the node is registered.
+pub(crate) const fn take_over_words(is_used: bool) -> &'static str {
+    if is_used {
+        "`take-over` was used: without it this node could not have registered. The file is removed"
+    } else {
+        "`take-over` was not needed: nothing stood in the way of this node. The file is removed"
+    }
+}
+
 fn take_over_done(directory: &Path) -> Result<(), NodeError> {
     let path = directory.join(TAKE_OVER_FILE);
     remove_if_there(&path).map_err(|error| failed(&path, error))

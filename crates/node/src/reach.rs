@@ -48,7 +48,7 @@ enum Away {
 
 impl Reach {
     pub(crate) fn new(source: &MetadataSource) -> Self {
-        let (who, addresses) = match source {
+        let (who, configured): (_, Vec<String>) = match source {
             MetadataSource::Servers { addresses, .. } => ("a server", addresses.clone()),
             MetadataSource::Etcd(endpoints) => {
                 let addresses = endpoints.iter().map(|it| it.address().to_owned());
@@ -57,11 +57,10 @@ impl Reach {
         };
         Self {
             advice: format!(
-                "see that {who} runs, and is reached from here; {} are tried in turn, and nothing can be changed \
-                 meanwhile",
-                addresses.join(", ")
+                "see that {who} runs, and is reached from here; {}, and nothing can be changed meanwhile",
+                tried(&configured)
             ),
-            addresses: addresses.into_iter().collect(),
+            addresses: configured.into_iter().collect(),
             vain: BTreeSet::new(),
             away: Lasting::new(),
             full: Lasting::new(),
@@ -132,6 +131,14 @@ impl Reach {
     }
 }
 
+/// Which addresses are tried, of one or more.
+fn tried(addresses: &[String]) -> String {
+    match addresses {
+        [one] => format!("{one} is tried again and again"),
+        all => format!("{} are tried in turn", all.join(", ")),
+    }
+}
+
 fn causes(reason: &ConnectError) -> String {
     let mut text = reason.to_string();
     let mut cause = reason.source();
@@ -167,6 +174,15 @@ mod tests {
             address: ADDRESSES[1].to_owned(),
             is_full,
         }
+    }
+
+    #[test]
+    fn one_address_is_not_tried_in_turn() {
+        let addresses = ADDRESSES.map(str::to_owned);
+        let told = tried(&addresses[..1]);
+        assert_eq!(told, "192.0.2.1:2379 is tried again and again");
+        let told = tried(&addresses[..2]);
+        assert_eq!(told, "192.0.2.1:2379, 192.0.2.2:2379 are tried in turn");
     }
 
     #[test]

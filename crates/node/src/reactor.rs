@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use holdfast_api::documents::LocalReport;
 use holdfast_disk::Disks;
-use holdfast_engine::{Command, Engine, Event, NodeStatus, OpenFailure, Output, Severity};
+use holdfast_engine::{Command, Engine, Event, NodeStatus, Notice, OpenFailure, Output, Severity};
 use holdfast_metadata::Session;
 use holdfast_model::{DiskCompletion, DiskId, Tier};
 use holdfast_net::{BindError, Network};
@@ -24,6 +24,7 @@ use crate::bad_blocks::{BadBlocks, Line};
 use crate::clock;
 use crate::detached::{self, OpenedDevice};
 use crate::devices::{Orders, Wanted};
+use crate::disbelief::Disbelief;
 use crate::error::NodeError;
 use crate::machine;
 use crate::opening::other_tiers;
@@ -56,6 +57,7 @@ pub(crate) struct Reactor {
     pub(crate) report_due: Instant,
     pub(crate) room: RoomWatch,
     pub(crate) bad_blocks: BadBlocks,
+    pub(crate) disbelief: Disbelief,
     pub(crate) detached: detached::Watch,
     pub(crate) stalls: StallSender,
     pub(crate) names: Names,
@@ -139,6 +141,10 @@ impl Reactor {
         self.bad_blocks
             .due(Instant::now().into_std())
             .for_each(tell);
+        let line = self
+            .disbelief
+            .line(Instant::now().into_std(), status.astray);
+        line.into_iter().for_each(tell);
         self.report.send_replace(report);
         self.orders.reported();
         let rest = begun.elapsed() * REPORT_REST;
@@ -221,9 +227,14 @@ impl Reactor {
                 }
                 Command::Peer(command) => self.network.peer_command(command),
                 Command::Portal(command) => self.network.portal_command(command),
-                Command::Registered => note_failed(machine::registered(&self.names.directory)),
+                Command::Registered => {
+                    if let Some(is_used) = self.engine.take_over_used() {
+                        tracing::info!("{}", machine::take_over_words(is_used));
+                    }
+                    note_failed(machine::registered(&self.names.directory));
+                }
                 Command::Opened { store, incarnation } => {
-                    tracing::info!("opened store {store}, start {}", incarnation.0);
+                    tracing::info!("opened store {store}, and registered");
                     self.reporter.registered(store, incarnation);
                     for warning in other_tiers(&self.engine.status().devices, &self.names.given) {
                         tracing::warn!("{warning}");
@@ -236,8 +247,7 @@ impl Reactor {
                     return Err(self.names.store_error(failure));
                 }
                 Command::Notice(notice) => {
-                    let line = self.bad_blocks.line(Instant::now().into_std(), notice);
-                    line.into_iter().for_each(tell);
+                    note(&mut self.disbelief, &mut self.bad_blocks, notice);
                 }
                 Command::Stalled(stall) => {
                     if stall.initiator.is_none() {
@@ -304,6 +314,17 @@ fn note_failed(noted: Result<(), NodeError>) {
     if let Err(error) = noted {
         tracing::error!("{error}");
     }
+}
+
+/// What the engine notices goes into the log.
+fn note(disbelief: &mut Disbelief, bad_blocks: &mut BadBlocks, notice: Notice) {
+    let now = Instant::now().into_std();
+    let line = match notice {
+        Notice::MetadataAstray(why) => disbelief.line(now, Some(why)),
+        Notice::MetadataFollowed => disbelief.line(now, None),
+        other => bad_blocks.line(now, other),
+    };
+    line.into_iter().for_each(tell);
 }
 
 fn tell((severity, text): Line) {

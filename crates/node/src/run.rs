@@ -25,6 +25,7 @@ use crate::config::{DeviceConfig, LogConfig, NodeConfig};
 use crate::detached;
 use crate::devices::{self, DeviceDesk};
 use crate::directory::{ClaimError, Directory};
+use crate::disbelief::Disbelief;
 use crate::error::NodeError;
 use crate::etcd::Supervisor;
 use crate::logging::{self, Log};
@@ -176,6 +177,7 @@ async fn serve<A: Api>(
         reporter,
         room: RoomWatch::default(),
         bad_blocks: BadBlocks::new(),
+        disbelief: Disbelief::new(),
         detached,
         stalls: services.stalls,
         report,
