@@ -238,6 +238,9 @@ pub struct Node {
     /// Whether it answers, also if it is down otherwise.
     #[serde(default)]
     pub answers: bool,
+    /// Whether it believes the metadata, as it says itself; null where it does not answer, or does not reach the metadata.
+    #[serde(default)]
+    pub metadata_believed: Option<bool>,
     /// The device that it waits for before it opens its devices; null if it waits for none.
     #[serde(default)]
     pub awaited_device: Option<String>,

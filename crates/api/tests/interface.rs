@@ -52,6 +52,7 @@ impl Remembering {
             node: 4,
             state: NodeState::Up,
             answers: true,
+            metadata_believed: Some(true),
             awaited_device: None,
             portal: String::new(),
             api: String::new(),

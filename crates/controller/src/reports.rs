@@ -35,6 +35,8 @@ pub(crate) struct Reports {
     waited: Duration,
     /// What the node in this process says, where another one is the node of its number.
     rejected: Option<Box<LocalReport>>,
+    /// The node in this process, if there is one.
+    asked: Option<NodeId>,
 }
 
 #[derive(Clone, Debug)]
@@ -71,6 +73,8 @@ pub(crate) enum Absence {
     Shut,
     /// Its devices are open, and it has not registered since it started.
     Unregistered,
+    /// It does not believe the metadata, and why, if it says so.
+    Disbelieves(Option<Astray>),
 }
 
 impl Report {
@@ -113,6 +117,11 @@ impl Report {
                 .collect(),
         }
     }
+
+    /// Whether the node says that it does not believe the metadata.
+    fn disbelieves(&self) -> bool {
+        self.summary.metadata == LocalMetadata::Behind
+    }
 }
 
 impl Reports {
@@ -142,7 +151,7 @@ impl Reports {
         Self {
             nodes: nodes.collect(),
             waited: last.elapsed(),
-            rejected: None,
+            ..Self::default()
         }
     }
 
@@ -158,8 +167,7 @@ impl Reports {
             .map(|one| (NodeId(one.node), Report::new(one, true)));
         Self {
             nodes: nodes.collect(),
-            waited: Duration::ZERO,
-            rejected: None,
+            ..Self::default()
         }
     }
 
@@ -299,10 +307,39 @@ impl Reports {
         };
         match &report.awaited {
             _ if report.summary.open && report.is_registered => None,
+            Some((device, cause)) if !report.summary.open => {
+                Some(Absence::Awaits(device.clone(), *cause))
+            }
+            // It opens nothing, and does not register, before it does.
+            _ if report.disbelieves() => Some(Absence::Disbelieves(report.astray.clone())),
             _ if report.summary.open => Some(Absence::Unregistered),
-            Some((device, cause)) => Some(Absence::Awaits(device.clone(), *cause)),
-            None => Some(Absence::Shut),
+            _ => Some(Absence::Shut),
         }
+    }
+
+    /// Why nothing can be brought to a node; nothing if that can. Who does not believe the metadata may hold what it led, and
+    /// follows nobody anew.
+    pub(crate) fn isolation(&self, node: NodeId) -> Option<Absence> {
+        let disbelieves = || {
+            let report = self.nodes.get(&node).filter(|it| it.disbelieves())?;
+            Some(Absence::Disbelieves(report.astray.clone()))
+        };
+        self.absence(node).or_else(disbelieves)
+    }
+
+    /// Whether a node says that it does not believe the metadata.
+    pub(crate) fn disbelieves(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(Report::disbelieves)
+    }
+
+    /// The node in this process, by whose metadata everything is told, if it does not believe that.
+    pub(crate) fn disbelieving_asked(&self) -> Option<NodeId> {
+        self.asked.filter(|node| self.disbelieves(*node))
+    }
+
+    /// With the node in this process, which may not have registered.
+    pub(crate) fn asked_at(self, asked: Option<NodeId>) -> Self {
+        Self { asked, ..self }
     }
 
     /// Which report of which start each node's is.

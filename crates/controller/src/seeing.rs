@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use holdfast_api::documents::{LocalMetadata, LocalReport};
 use holdfast_api::{Problem, ProblemKind};
 use holdfast_control::{Inventory, InventoryError};
+use holdfast_model::NodeId;
 use holdfast_model::metadata::Revision;
 use tokio::sync::watch;
 
@@ -88,8 +89,9 @@ impl Controller {
         let inventory = self.read_metadata().await?;
         let mut own = self.report();
         let rejected = own.take_if(|own| own.rejected.is_some());
+        let asked = own.as_ref().map(|own| NodeId(own.node));
         let reports = Reports::collect(inventory.nodes.values(), own).await;
-        Ok((inventory, reports.beside(rejected)))
+        Ok((inventory, reports.asked_at(asked).beside(rejected)))
     }
 
     /// What the node in this process says of itself, and, if it steers, of others.

@@ -7,9 +7,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::documents::{
-    AbsentReplica, Alert, Health, Joining, LocalJoining, LocalSlice, Node, NodeCounts, NodeDetails,
-    NodeList, NodeSlice, NodeStanding, NodeState, ReplicaRole, Resync, Room, Severity, Slice,
-    Status, SyncWork, ToMove, Volume, VolumeCounts, VolumeList, VolumeSummary,
+    AbsentReplica, Alert, Health, Joining, LocalJoining, LocalMetadata, LocalSlice, Node,
+    NodeCounts, NodeDetails, NodeList, NodeSlice, NodeStanding, NodeState, ReplicaRole, Resync,
+    Room, Severity, Slice, Status, SyncWork, ToMove, Volume, VolumeCounts, VolumeList,
+    VolumeSummary,
 };
 use holdfast_control::{Inventory, Part};
 use holdfast_model::record::{
@@ -221,6 +222,7 @@ fn node_document(
             Some(_) => NodeState::Down,
         },
         answers: reports.is_up(node),
+        metadata_believed: reports.metadata(node).and_then(LocalMetadata::is_believed),
         awaited_device: match absence {
             Some(Absence::Awaits(device, _)) => Some(device),
             _ => None,
@@ -389,12 +391,12 @@ fn slice_document(inventory: &Inventory, reports: &Reports, record: &SliceRecord
 }
 
 /// The replica that takes reads and writes. While one primary follows another both may say so for
-/// a moment: the newer one is it.
+/// a moment: the newer one is it. The epochs of who does not believe the metadata may be those of a copy of it.
 fn server<'a>(reports: &'a Reports, record: &SliceRecord) -> Option<(NodeId, &'a LocalSlice)> {
     let replicas = reports.replicas(record.slice);
     replicas
         .filter(|(_, slice)| slice.serving)
-        .max_by_key(|(_, slice)| slice.epoch)
+        .max_by_key(|(node, slice)| (!reports.disbelieves(*node), slice.epoch))
 }
 
 fn slice_health(reports: &Reports, record: &SliceRecord, policy: Policy) -> Health {

@@ -1,8 +1,8 @@
 //! Nodes on which nothing can be relied, in words: what is the matter, what is waited for, and what helps.
 
-use holdfast_api::documents::{AwaitedCause, Remedy};
+use holdfast_api::documents::{AwaitedCause, LocalMetadata, Remedy};
 
-use super::explain::{remedy, start};
+use super::explain::{metadata_remedies, metadata_words, remedy, start};
 use crate::reports::Absence;
 
 /// What is the matter with a node, after its name.
@@ -20,6 +20,7 @@ pub(super) fn words(absence: &Absence) -> String {
         }
         Absence::Shut => "has not opened its devices, or they have failed".to_owned(),
         Absence::Unregistered => "has not registered since it started".to_owned(),
+        Absence::Disbelieves(why) => metadata_words(LocalMetadata::Behind, why.as_ref()),
     }
 }
 
@@ -34,6 +35,7 @@ pub(super) fn waits_for(absence: &Absence, node: &str) -> String {
         Absence::Awaits(device, _) => format!("{device} of {node} to be there"),
         Absence::Shut => format!("{node} to open its devices"),
         Absence::Unregistered => format!("{node} to register"),
+        Absence::Disbelieves(_) => format!("{node} to follow the metadata again"),
     }
 }
 
@@ -42,6 +44,9 @@ pub(super) fn helps(absence: &Absence, node: &str) -> Vec<Remedy> {
     vec![match absence {
         Absence::Down => start(node),
         Absence::Awaits(device, cause) => return device_helps(device, *cause, node),
+        Absence::Disbelieves(why) => {
+            return metadata_remedies(LocalMetadata::Behind, why.as_ref(), node);
+        }
         Absence::Shut => remedy(format!(
             "look into the log of {node} for what is wrong with its devices"
         )),

@@ -90,6 +90,8 @@ pub(crate) struct Group {
     pub(crate) indexes: Vec<u32>,
     /// The lowest and the highest of their configurations.
     pub(crate) epochs: Option<(Epoch, Epoch)>,
+    /// How many of their copies are in sync, at least and at most.
+    pub(crate) in_sync: Option<(usize, usize)>,
     /// What is to be copied for it.
     pub(crate) missing: Vec<Missing>,
     pub(crate) bad_blocks: u64,
@@ -110,6 +112,9 @@ pub(crate) fn of_volume(
             group.indexes.push(record.slice.index);
             let (low, high) = group.epochs.unwrap_or((record.epoch, record.epoch));
             group.epochs = Some((low.min(record.epoch), high.max(record.epoch)));
+            let in_sync = record.in_sync().count();
+            let (low, high) = group.in_sync.unwrap_or((in_sync, in_sync));
+            group.in_sync = Some((low.min(in_sync), high.max(in_sync)));
             group.missing.extend(missing);
             group.bad_blocks = group.bad_blocks.saturating_add(bad_blocks(reports, record));
         }
@@ -145,8 +150,8 @@ fn of_slice(
         let cause = match one.state {
             MissingState::NodeDown | MissingState::Replaced => Cause::Down {
                 node,
-                // It is not open, or this state is another one.
-                absence: reports.absence(node).unwrap_or(Absence::Down),
+                // There is one, or this state is another one.
+                absence: reports.isolation(node).unwrap_or(Absence::Down),
                 prospect: prospect::of(inventory, reports, record, node),
             },
             MissingState::Moves | MissingState::NoSource => Cause::Syncing {
@@ -171,11 +176,10 @@ fn not_served(reports: &Reports, record: &SliceRecord) -> Cause {
 fn holder(reports: &Reports, record: &SliceRecord, node: NodeId) -> Holder {
     let metadata = reports.metadata(node).unwrap_or_default();
     let astray = || Holder::Astray(metadata, reports.astray(node).cloned());
-    if let Some(absence) = reports.absence(node) {
-        return match metadata {
-            LocalMetadata::Behind if absence == Absence::Unregistered => astray(),
-            _ => Holder::Absent(absence),
-        };
+    match reports.absence(node) {
+        Some(Absence::Disbelieves(_)) => return astray(),
+        Some(absence) => return Holder::Absent(absence),
+        None => {}
     }
     let replica = reports.replica(node, record.slice);
     let condition = replica.and_then(|replica| replica.condition.clone());

@@ -12,8 +12,8 @@ use holdfast_api::documents::{
     Protection, Rejected, Remedy, ReplicaCondition, VolumeFindings, Wait,
 };
 use holdfast_control::{Inventory, Part};
-use holdfast_model::NodeId;
 use holdfast_model::record::{NodeStanding, VolumeRecord};
+use holdfast_model::{NodeId, Policy};
 use holdfast_stdx::Count;
 
 use super::assessed::{self, Assessed};
@@ -244,9 +244,10 @@ fn what(inventory: &Inventory, volume: &VolumeRecord, cause: &Cause, group: &Gro
             name(inventory, *node)
         ),
         Cause::Down { node, absence, .. } => format!(
-            "{} {}: one of the copies of {policy} is there",
+            "{} {}; {} in sync without it",
             name(inventory, *node),
-            absence::words(absence)
+            absence::words(absence),
+            copies_in_sync(policy, group)
         ),
         Cause::Syncing { node, past } => {
             let node = name(inventory, *node);
@@ -273,10 +274,26 @@ fn what(inventory: &Inventory, volume: &VolumeRecord, cause: &Cause, group: &Gro
     }
 }
 
+/// How many copies are in sync, of how many, as in "1 of the 2 copies of mirror2 is".
+fn copies_in_sync(policy: Policy, group: &Group) -> String {
+    let (low, high) = group.in_sync.unwrap_or_default();
+    let verb = if high == 1 { "is" } else { "are" };
+    let some = if low == high {
+        low.to_string()
+    } else {
+        format!("{low} to {high}")
+    };
+    let all = policy.copies();
+    if all == 1 {
+        return "a whole copy is".to_owned();
+    }
+    format!("{some} of the {all} copies of {policy} {verb}")
+}
+
 /// What a cause waits for.
 fn waits_for(inventory: &Inventory, reports: &Reports, cause: &Cause, group: &Group) -> Vec<Wait> {
     match cause {
-        Cause::NotServed { holders, .. } => holders::waits_for(inventory, holders),
+        Cause::NotServed { holders, .. } => holders::waits_for(inventory, reports, holders),
         Cause::WritesWait { lost } => {
             vec![wait(format!("{} to come back", names(inventory, lost)))]
         }
@@ -345,13 +362,14 @@ fn down(node: &str, absence: &Absence, prospect: Prospect) -> Wait {
             format!("{back}: it is in maintenance, nothing of it is rebuilt elsewhere"),
             None,
         ),
+        Prospect::Answers => (back, None),
     };
     Wait { what, seconds_left }
 }
 
 fn remedies(inventory: &Inventory, reports: &Reports, cause: &Cause) -> Vec<Remedy> {
     match cause {
-        Cause::NotServed { holders, .. } => holders::remedies(inventory, holders),
+        Cause::NotServed { holders, .. } => holders::remedies(inventory, reports, holders),
         Cause::WritesWait { lost } => {
             let helps = |node: &NodeId| {
                 let absence = reports.absence(*node).unwrap_or(Absence::Down);
@@ -394,7 +412,7 @@ const SHORT_DELAY_SECONDS: u64 = 5 * 60;
 fn when_down(node: &str, prospect: Prospect, delay_seconds: u64) -> Vec<Remedy> {
     let mut remedies = vec![start(node)];
     match prospect {
-        Prospect::Due => {}
+        Prospect::Due | Prospect::Answers => {}
         Prospect::In(_) | Prospect::Later => {
             remedies.push(Remedy {
                 what: format!("if {node} is not to come back: rebuild elsewhere what it held, now"),

@@ -1,6 +1,6 @@
 //! Why nobody serves a slice, in words: what is the matter with each replica that might.
 
-use holdfast_api::documents::{LocalCondition, Remedy, ReplicaCondition, Wait};
+use holdfast_api::documents::{LocalCondition, LocalMetadata, Remedy, ReplicaCondition, Wait};
 use holdfast_control::Inventory;
 use holdfast_model::NodeId;
 use holdfast_model::record::SliceRecord;
@@ -107,13 +107,30 @@ fn said(inventory: &Inventory, says: &LocalCondition) -> String {
 }
 
 /// What is waited for: as soon as enough of it has come, the slice is served.
-pub(crate) fn waits_for(inventory: &Inventory, holders: &[(NodeId, Holder)]) -> Vec<Wait> {
+pub(crate) fn waits_for(
+    inventory: &Inventory,
+    reports: &Reports,
+    holders: &[(NodeId, Holder)],
+) -> Vec<Wait> {
+    if let Some(asked) = reports.disbelieving_asked() {
+        // Who leads by other metadata cannot be told from this.
+        let asked = name(inventory, asked);
+        return vec![wait(format!(
+            "{asked}, which was asked, to follow the metadata again: what is told here is what it does not believe"
+        ))];
+    }
+    let is_astray = |(_, holder): &(NodeId, Holder)| matches!(holder, Holder::Astray(..));
+    // Who does not believe the metadata takes no part in who leads: nobody can say that it is a moment.
+    let when = match holders.iter().any(is_astray) {
+        true => "",
+        false => ", in a moment",
+    };
     let waits = holders.iter().filter_map(|(node, holder)| {
         let node = name(inventory, *node);
         let what = match holder {
             Holder::Absent(absence) => absence::waits_for(absence, &node),
             Holder::Astray(..) => format!("{node} to follow the metadata again"),
-            Holder::Unready | Holder::Follows => format!("{node} to lead, in a moment"),
+            Holder::Unready | Holder::Follows => format!("{node} to lead{when}"),
             Holder::Says(_) if !may_lead(holder) => return None,
             Holder::Says(says) => {
                 let others = says
@@ -130,7 +147,7 @@ pub(crate) fn waits_for(inventory: &Inventory, holders: &[(NodeId, Holder)]) -> 
                         names(inventory, &others)
                     ),
                     ReplicaCondition::Proposes => format!("the metadata to answer {node}"),
-                    _ => format!("{node} to lead, in a moment"),
+                    _ => format!("{node} to lead{when}"),
                 }
             }
         };
@@ -146,7 +163,24 @@ pub(crate) fn waits_for(inventory: &Inventory, holders: &[(NodeId, Holder)]) -> 
 }
 
 /// What an operator may do.
-pub(crate) fn remedies(inventory: &Inventory, holders: &[(NodeId, Holder)]) -> Vec<Remedy> {
+pub(crate) fn remedies(
+    inventory: &Inventory,
+    reports: &Reports,
+    holders: &[(NodeId, Holder)],
+) -> Vec<Remedy> {
+    if let Some(asked) = reports.disbelieving_asked() {
+        let believes = |node: &&NodeId| reports.metadata(**node) == Some(LocalMetadata::Followed);
+        let elsewhere = inventory.nodes.keys().find(believes).map(|node| {
+            let node = name(inventory, *node);
+            remedy(format!(
+                "ask {node}, which believes the metadata that it reaches, how the volumes are (`--api`; `holdfast node \
+                 list` tells where it answers)"
+            ))
+        });
+        let why = reports.astray(asked);
+        let helps = metadata_remedies(LocalMetadata::Behind, why, &name(inventory, asked));
+        return elsewhere.into_iter().chain(helps).collect();
+    }
     let mut remedies = Vec::new();
     for (node, holder) in holders {
         let node = name(inventory, *node);

@@ -35,7 +35,7 @@ pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
     match (reports.absence(node), metadata) {
         (Some(Absence::Down), _) => findings.push(down(reports, node, name)),
         (None, LocalMetadata::Followed) => {}
-        (None, _) | (Some(Absence::Unregistered | Absence::Shut), LocalMetadata::Behind) => {
+        (None, _) | (Some(Absence::Disbelieves(_)), _) => {
             findings.push(astray(reports, node, name, metadata));
         }
         (Some(absence), _) => findings.push(absent(&absence, name)),

@@ -71,7 +71,7 @@ pub(crate) fn missing(
     let source = server(reports, record).map(|(node, _)| node);
     lacking
         .map(|target| {
-            let is_up = reports.is_open(target);
+            let is_up = reports.isolation(target).is_none();
             let whole = || slice_used_bytes(reports, record).unwrap_or(0);
             let state = match source {
                 None => MissingState::NoSource,

@@ -216,12 +216,18 @@ fn text(list: &NodeList) -> String {
     )
 }
 
+/// What a node says that believes nothing of the metadata.
+const DISBELIEVED: &str = "does not believe the metadata";
+
 /// Whether it can be relied on, and why not.
 pub(crate) fn state(node: &Node) -> String {
+    let is_disbelieved = node.metadata_believed == Some(false);
     match (node.state, &node.awaited_device) {
+        (NodeState::Up, _) if is_disbelieved => format!("up, {DISBELIEVED}"),
         (NodeState::Up, _) => "up".to_owned(),
         (NodeState::Down, _) if !node.answers => "down".to_owned(),
         (NodeState::Down, Some(device)) => format!("waiting for device {device}"),
+        (NodeState::Down, None) if is_disbelieved => DISBELIEVED.to_owned(),
         // There is no room before they are.
         (NodeState::Down, None) if node.room.is_some_and(|room| room.bytes == 0) => {
             "devices not open".to_owned()
@@ -248,6 +254,7 @@ pub(crate) mod tests {
             node: 1,
             state: NodeState::Up,
             answers: true,
+            metadata_believed: Some(true),
             awaited_device: None,
             portal: "h:1".to_owned(),
             api: "http://h:2".to_owned(),
@@ -294,6 +301,22 @@ pub(crate) mod tests {
         let told = text(&NodeList { nodes });
         assert!(told.contains("  devices not open  "), "{told}");
         assert!(told.contains("  waiting for device /dev/sdc  "), "{told}");
+        let far = |state| {
+            let other = node(NodeStanding::Active, 1);
+            let nodes = vec![Node {
+                state,
+                metadata_believed: Some(false),
+                ..other
+            }];
+            text(&NodeList { nodes })
+        };
+        let told = far(NodeState::Up);
+        assert!(
+            told.contains("  up, does not believe the metadata  "),
+            "{told}"
+        );
+        let told = far(NodeState::Down);
+        assert!(told.contains("  does not believe the metadata  "), "{told}");
         let told = changed(&drained());
         assert!(told.contains("`holdfast node remove n1`"), "{told}");
     }

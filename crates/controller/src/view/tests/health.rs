@@ -1,8 +1,8 @@
 //! The cluster is no better than anything that there is to know of it.
 
 use holdfast_api::documents::{
-    Astray, AwaitedCause, Detached, Device, DeviceState, DeviceTier, FindingKind, LocalMetadata,
-    Rejected,
+    Astray, AwaitedCause, Detached, Device, DeviceState, DeviceTier, Finding, FindingKind,
+    LocalMetadata, Rejected,
 };
 
 use super::*;
@@ -265,6 +265,130 @@ fn a_node_that_waits_for_a_device_is_not_up_and_the_device_is_what_helps() {
             "{helps:?}"
         );
     }
+}
+
+/// What a node says that does not believe the metadata.
+fn disbelieves(report: LocalReport) -> LocalReport {
+    LocalReport {
+        metadata: LocalMetadata::Behind,
+        metadata_believed: Some(false),
+        astray: Some(Astray {
+            why: "n1 follows another copy of it".to_owned(),
+            remedies: vec!["look at the addresses of n2".to_owned()],
+        }),
+        ..report
+    }
+}
+
+const DISBELIEVES: &str = "does not believe the metadata: n1 follows another copy of it";
+
+/// Its devices are open, and it would open them: that is not what keeps it.
+#[test]
+fn a_node_that_does_not_believe_the_metadata_at_its_start_is_told_as_that() {
+    let starting = LocalReport {
+        open: false,
+        slices: Vec::new(),
+        ..disbelieves(well(2))
+    };
+    let reports = Reports::of([well(1), starting, well(3)]).but_unregistered(NodeId(2));
+    let inventory = whole();
+    let found = explain(&inventory, &reports);
+    let of_volume = &found.volumes[0].findings[0];
+    let what = format!("n2 {DISBELIEVES}, and its copy counts as good still");
+    assert_eq!(of_volume.what, what);
+    for finding in [of_volume, &found.nodes[0].findings[0]] {
+        assert!(finding.what.ends_with(DISBELIEVES) || finding.what == what);
+        assert_eq!(finding.waits_for[0].what, "n2 to follow the metadata again");
+        assert_eq!(finding.remedies[0].what, "look at the addresses of n2");
+    }
+    let node = nodes(&inventory, &reports).nodes.remove(1);
+    assert_eq!(
+        (node.state, node.metadata_believed),
+        (NodeState::Down, Some(false))
+    );
+}
+
+/// Nothing can be brought to it, and what it leads it leads by a copy.
+#[test]
+fn a_node_that_others_disown_is_not_brought_up_to_date() {
+    let stable = Sequence(3);
+    let away = (2, Membership::Absent { stable });
+    let alone = [(1, Membership::InSync), away];
+    let inventory = inventory(vec![slice_record(0, &alone), slice_record(1, &alone)]);
+    let mut disowned = disbelieves(well(2));
+    for slice in &mut disowned.slices {
+        (slice.epoch, slice.serving) = (9, true);
+    }
+    let reports = Reports::of([well(1), disowned, well(3)]);
+    let document = volume(&inventory, &reports, record(&inventory));
+    assert_eq!(document.slices[0].primary, "n1");
+    assert_eq!(
+        server(&reports, &slice_record(0, &alone)).unwrap().0,
+        NodeId(1)
+    );
+    let found = explain(&inventory, &reports).volumes.remove(0).findings;
+    assert_eq!(found[0].kind, FindingKind::NodeDown);
+    assert_eq!(
+        found[0].what,
+        format!("n2 {DISBELIEVES}; 1 of the 2 copies of mirror2 is in sync without it")
+    );
+    assert_eq!(
+        found[0].waits_for[0].what,
+        "n2 to follow the metadata again"
+    );
+    assert_eq!(found[0].waits_for[0].seconds_left, None);
+    assert_eq!(found[0].remedies[0].what, "look at the addresses of n2");
+    let node = nodes(&inventory, &reports).nodes.remove(1);
+    assert_eq!(
+        (node.state, node.metadata_believed),
+        (NodeState::Up, Some(false))
+    );
+    // Asked itself, by whatever metadata.
+    let asked = Reports::of([well(1), disbelieves(well(2)), well(3)]).asked_at(Some(NodeId(2)));
+    let status = status(&whole(), &asked);
+    assert_eq!(status.health, Health::Degraded);
+    assert!(!status.protection.protected);
+    assert_eq!(said(&status), [format!("error: node n2: it {DISBELIEVES}")]);
+}
+
+/// Who leads cannot be told from metadata that is not believed, nor while a node that may lead does not believe it.
+#[test]
+fn nobody_is_said_to_lead_in_a_moment_while_the_metadata_is_not_believed() {
+    let inventory = whole();
+    let unserved = |report: LocalReport| LocalReport {
+        slices: Vec::new(),
+        ..report
+    };
+    let finding = |reports: &Reports| {
+        let mut findings = explain(&inventory, reports).volumes.remove(0).findings;
+        assert_eq!(findings[0].kind, FindingKind::NotServed);
+        findings.remove(0)
+    };
+    let told = |finding: &Finding| {
+        let waits = finding.waits_for.iter().map(|it| it.what.clone());
+        let helps = finding.remedies.iter().map(|it| it.what.clone());
+        (waits.collect::<Vec<_>>(), helps.collect::<Vec<_>>())
+    };
+    let well = [1, 2, 3].map(|node| unserved(well(node)));
+    let (waits, helps) = told(&finding(&Reports::of(well.clone())));
+    assert_eq!(
+        waits,
+        ["n1 to lead, in a moment", "n2 to lead, in a moment"]
+    );
+    assert!(helps.is_empty());
+    let [first, second, third] = well;
+    let second = disbelieves(second);
+    let reports = Reports::of([first, second, third]);
+    let (waits, helps) = told(&finding(&reports));
+    assert_eq!(waits, ["n1 to lead", "n2 to follow the metadata again"]);
+    assert_eq!(helps, ["look at the addresses of n2"]);
+    let (waits, helps) = told(&finding(&reports.asked_at(Some(NodeId(2)))));
+    let [wait] = &waits[..] else {
+        panic!("{waits:?}");
+    };
+    assert!(wait.starts_with("n2, which was asked, to follow the metadata again"));
+    assert!(helps[0].starts_with("ask n1, which believes"), "{helps:?}");
+    assert_eq!(helps[1], "look at the addresses of n2");
 }
 
 /// Its devices are open, which is not what keeps it.
