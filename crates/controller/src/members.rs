@@ -62,7 +62,10 @@ impl Controller {
 
     async fn obey(&self, name: &str, what: Order, site: Option<&str>) -> Result<(), Problem> {
         let plan = |inventory: &Inventory, reports: &Reports| {
-            let node = find(inventory, name)?;
+            let node = find(inventory, name).map_err(|unknown| match what {
+                Order::Add => to_be_started(unknown, name),
+                _ => unknown,
+            })?;
             // To remove a node that answers is no advice of one that is in its place.
             if let Some(own) = reports.rejected().filter(|_| reports.is_up(node)) {
                 let rejected = own.rejected.clone().unwrap_or_default();
@@ -148,9 +151,6 @@ impl Controller {
     }
 }
 
-pub(crate) fn settings(inventory: &Inventory) -> Settings {
-    let record = &inventory.settings.record;
-    Settings {
 /// What is ordered of a node, after its name.
 const fn words(order: Order) -> &'static str {
     match order {
@@ -174,6 +174,9 @@ fn to_be_started(unknown: Problem, name: &str) -> Problem {
     ))
 }
 
+pub(crate) fn settings(inventory: &Inventory) -> Settings {
+    let record = &inventory.settings.record;
+    Settings {
         repair_delay_seconds: record.repair_delay_seconds,
         rebalance: record.rebalance,
         background_slowdown_percent: record.background_slowdown_percent,

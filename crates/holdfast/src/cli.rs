@@ -121,8 +121,8 @@ pub(crate) struct NodeArguments {
     /// Run the node that this file describes, in the foreground
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Says nothing: services of earlier versions have it, and whether a member of etcd runs beside the node is in
-    /// its file
+    /// Means nothing: services of earlier versions have it. A member of etcd runs beside the node where the section
+    /// `[etcd]` of its file names this machine, and only there
     #[arg(long, requires = "config", hide = true)]
     #[allow(dead_code, reason = "it is accepted, and means nothing any more")]
     with_etcd: bool,

@@ -74,7 +74,7 @@ pub(crate) async fn ask(
         NodeSubcommand::Remove { name } => {
             client.remove_node(&name).await?;
             let removed = serde_json::json!({ "removed": name });
-            output.result(&removed, || format!("removed node {name}\n"))?;
+            output.result(&removed, || removed_words(&name))?;
             return Ok(());
         }
         NodeSubcommand::Add { name, site } => (name, NodeOrder::Add, site),
@@ -102,6 +102,14 @@ pub(crate) async fn ask(
     }
     output.result(&node, || changed(&node))?;
     Ok(())
+}
+
+/// What became of a node that was removed, and what becomes of its process.
+fn removed_words(name: &str) -> String {
+    format!(
+        "removed node {name}\nits process, if it runs, goes on, and serves nothing: stop it. To have the node back, start it \
+         again, then `holdfast node add {name}`\n"
+    )
 }
 
 /// What became of an order.
@@ -317,6 +325,8 @@ pub(crate) mod tests {
         );
         let told = far(NodeState::Down);
         assert!(told.contains("  does not believe the metadata  "), "{told}");
+        let told = removed_words("n1");
+        assert!(told.contains("stop it") && told.contains("`holdfast node add n1`"));
         let told = changed(&drained());
         assert!(told.contains("`holdfast node remove n1`"), "{told}");
     }

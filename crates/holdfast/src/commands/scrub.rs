@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use holdfast_api::ApiClient;
-use holdfast_api::documents::{Scrub, ScrubFindings, Volume};
+use holdfast_api::documents::{Scrub, ScrubFindings, ScrubRun, Volume};
 use holdfast_control::VolumeName;
 use holdfast_stdx::Count;
+use tokio::time::Instant;
 
 use super::protection::about;
 use super::stalls::utc;
@@ -14,6 +15,8 @@ use crate::output::{Output, bytes};
 
 /// Between two looks at how far it is.
 const LOOK: Duration = Duration::from_millis(500);
+/// Between two lines that tell it.
+const WORD: Duration = Duration::from_secs(10);
 
 /// Begins a scrub; waits for its end if that is wanted.
 pub(crate) async fn run(
@@ -33,6 +36,7 @@ pub(crate) async fn run(
         // It has ended already.
         Scrub { last, .. } => last.map_or(0, |last| last.round),
     };
+    let mut told = Instant::now();
     loop {
         if let Some(last) = volume.scrub.last.filter(|last| last.round >= round) {
             show(output, &volume)?;
@@ -43,6 +47,10 @@ pub(crate) async fn run(
         }
         tokio::time::sleep(LOOK).await;
         volume = client.volume(name.as_str()).await?;
+        if let Some(run) = volume.scrub.running.filter(|_| told.elapsed() >= WORD) {
+            told = Instant::now();
+            output.talk(&progress(&run, volume.slices.len()));
+        }
     }
 }
 
@@ -58,6 +66,18 @@ fn not_mended(blocks: u64) -> Failure {
     .hint(
         "start nodes that are down and may have them; `holdfast status --explain` tells where they \
          are, and reading one of them is a MEDIUM ERROR with its address",
+    )
+}
+
+/// How far a scrub of so many slices is, in a line.
+fn progress(run: &ScrubRun, slices: usize) -> String {
+    let left = run.seconds_left.map(|left| format!(", {}", about(left)));
+    format!(
+        "scrub: {} of {slices} slices done, {}; {} to read{}",
+        run.slices_done,
+        found(&run.findings),
+        bytes(run.bytes_left),
+        left.unwrap_or_default()
     )
 }
 
@@ -118,7 +138,7 @@ fn found(findings: &ScrubFindings) -> String {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_api::documents::{ScrubResult, ScrubRun};
+    use holdfast_api::documents::ScrubResult;
 
     use super::*;
 
@@ -138,6 +158,10 @@ mod tests {
             bytes_per_second: 4096,
             seconds_left: Some(10),
         });
+        assert_eq!(
+            progress(&scrub.running.unwrap(), 3),
+            "scrub: 1 of 3 slices done, 8 KiB read, nothing wrong; 40 KiB to read, about 10 s"
+        );
         scrub.last = Some(ScrubResult {
             round: 1,
             began_seconds: 10,
