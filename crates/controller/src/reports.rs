@@ -8,7 +8,7 @@
 //!   relied on;
 //! - the process that asks stands in for a node only if it is registered as it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use holdfast_api::ApiClient;
@@ -43,6 +43,8 @@ pub(crate) struct Reports {
 struct Report {
     /// Which one of which start of the node it is.
     number: (u64, u64),
+    /// What the node is called.
+    name: String,
     /// Whether the node is registered as this start.
     is_registered: bool,
     summary: LocalSummary,
@@ -52,6 +54,7 @@ struct Report {
     volumes: BTreeMap<VolumeId, LocalVolume>,
     slices: BTreeMap<SliceId, LocalSlice>,
     astray: Option<Astray>,
+    strangers: BTreeSet<NodeId>,
     metadata_full: bool,
     mending: Option<Mending>,
     metadata_members: Vec<LocalMember>,
@@ -75,6 +78,8 @@ pub(crate) enum Absence {
     Unregistered,
     /// It does not believe the metadata, and why, if it says so.
     Disbelieves(Option<Astray>),
+    /// It follows another copy of the metadata than the node of this name.
+    Estranged(String),
 }
 
 impl Report {
@@ -90,6 +95,7 @@ impl Report {
         });
         Self {
             number: (report.incarnation, report.number),
+            name: report.name,
             is_registered,
             summary,
             awaited: report.awaited_device.map(|device| {
@@ -101,6 +107,7 @@ impl Report {
             volumes: volumes.map(|one| (VolumeId(one.volume), one)).collect(),
             slices: slices.collect(),
             astray: report.astray,
+            strangers: report.strangers.into_iter().map(NodeId).collect(),
             metadata_full: report.metadata_full,
             mending: report.mending,
             metadata_members: report.metadata_members,
@@ -324,7 +331,18 @@ impl Reports {
             let report = self.nodes.get(&node).filter(|it| it.disbelieves())?;
             Some(Absence::Disbelieves(report.astray.clone()))
         };
-        self.absence(node).or_else(disbelieves)
+        let estranged = || self.estranged(node).map(Absence::Estranged);
+        self.absence(node).or_else(disbelieves).or_else(estranged)
+    }
+
+    /// By whom a node is not heard, because it follows another copy of the metadata: by the node that was asked, whose copy is
+    /// told; without one by any that believes its own.
+    fn estranged(&self, node: NodeId) -> Option<String> {
+        let is_heard = |other: NodeId| self.asked.is_none_or(|asked| asked == other);
+        let mut others = self.nodes.iter().filter(|(other, _)| is_heard(**other));
+        let by =
+            others.find(|(_, report)| !report.disbelieves() && report.strangers.contains(&node));
+        by.map(|(_, report)| report.name.clone())
     }
 
     /// Whether a node says that it does not believe the metadata.

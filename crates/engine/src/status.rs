@@ -26,6 +26,8 @@ pub struct NodeStatus {
     pub astray: Option<Astray>,
     /// Peers that can be spoken to.
     pub peers: Vec<NodeId>,
+    /// Other nodes that follow another copy of the metadata: neither hears the other.
+    pub strangers: Vec<NodeId>,
     /// What the store holds.
     pub usage: Usage,
     /// Bytes a second that background work is held to; none while it is held to nothing.
@@ -142,6 +144,7 @@ impl Engine {
             open: true,
             registered: self.world.cluster.is_ready(),
             peers: self.world.peers.nodes().collect(),
+            strangers: self.vouching.strangers().into_iter().collect(),
             usage: store.usage(),
             background_rate: self.world.pace.rate(self.world.now),
             bytes_moved: self.world.bytes_moved,

@@ -98,6 +98,13 @@ impl Vouching {
         self.denials = denials.collect();
     }
 
+    /// Who follows another copy of the metadata, as far as is known: by what they say, or because they are not found in this one.
+    pub(crate) fn strangers(&self) -> BTreeSet<NodeId> {
+        let deny = self.said.iter().filter(|(_, said)| !said.is_there);
+        let deny = deny.map(|(node, _)| *node);
+        deny.chain(self.unknown.iter().copied()).collect()
+    }
+
     /// When others are asked again.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let denied = self.said.values().any(|said| !said.is_there);

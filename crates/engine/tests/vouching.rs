@@ -171,8 +171,10 @@ fn whoever_has_followed_for_longer_is_not_put_off_by_one_who_comes() {
     let mut bench = new();
     bench.pass(200_000);
     let own = asked(&mut bench)[0];
+    assert!(bench.engine.status().strangers.is_empty());
     answers(&mut bench, own, false, MINUTE);
     assert_eq!(bench.engine.status().astray, None);
+    assert_eq!(bench.engine.status().strangers, [PEER], "it goes on alone");
     bench.connect_as(WIRE_VERSION);
     answers(&mut bench, own, false, 5 * MINUTE);
     assert_eq!(bench.engine.status().astray, Some(Astray::Disowned(PEER)));
@@ -248,6 +250,7 @@ fn a_peer_that_is_not_found_follows_another_copy_though_it_finds_this_node() {
     let disowned = Some(Astray::Disowned(PEER));
     assert_eq!(bench.engine.status().astray, disowned);
     assert!(bench.engine.status().peers.is_empty());
+    assert_eq!(bench.engine.status().strangers, [PEER]);
 }
 
 /// The question was lost, or nothing answered there.

@@ -149,6 +149,7 @@ impl Reporter {
             metadata,
             metadata_believed: metadata.is_believed(),
             astray: status.astray.map(|why| self.astray(why)),
+            strangers: status.strangers.iter().map(|node| node.0).collect(),
             rejected: status.rejection.as_ref().map(rejected),
             metadata_full: self.metadata.as_ref().is_some_and(is_full),
             metadata_members: self.members.as_ref().map(members).unwrap_or_default(),
@@ -440,6 +441,7 @@ mod tests {
         assert_eq!(at(3000, &away(), &follows), LocalMetadata::Unreached);
         let astray = NodeStatus {
             astray: Some(holdfast_engine::Astray::NoCluster),
+            strangers: vec![NodeId(2)],
             ..follows.clone()
         };
         assert_eq!(at(3500, &away(), &astray), LocalMetadata::Behind);
@@ -447,6 +449,7 @@ mod tests {
         assert_eq!(at(4500, &away(), &follows), LocalMetadata::Followed);
         let told = reporter.report(&astray, &[]);
         assert_eq!(told.metadata_believed, Some(false));
+        assert_eq!(told.strangers, [2]);
         let told = told.astray.unwrap();
         assert_eq!(told.why, "it has no record of the cluster");
         assert!(told.remedies[0].ends_with("in the configuration of n1 are right"));

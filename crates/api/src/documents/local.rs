@@ -91,6 +91,9 @@ pub struct LocalReport {
     /// Why it believes nothing of the metadata, if that answers, and it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub astray: Option<Astray>,
+    /// Numbers of other nodes that follow another copy of the metadata than it: neither hears the other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strangers: Vec<u16>,
     /// Why it is not registered in the metadata, if another node has its number or its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<Rejected>,

@@ -20,6 +20,9 @@ pub(super) fn words(absence: &Absence) -> String {
         }
         Absence::Shut => "has not opened its devices, or they have failed".to_owned(),
         Absence::Unregistered => "has not registered since it started".to_owned(),
+        Absence::Estranged(by) => {
+            format!("follows another copy of the metadata than {by}, and neither hears the other")
+        }
         Absence::Disbelieves(why) => metadata_words(LocalMetadata::Behind, why.as_ref()),
     }
 }
@@ -36,6 +39,7 @@ pub(super) fn waits_for(absence: &Absence, node: &str) -> String {
         Absence::Shut => format!("{node} to open its devices"),
         Absence::Unregistered => format!("{node} to register"),
         Absence::Disbelieves(_) => format!("{node} to follow the metadata again"),
+        Absence::Estranged(by) => format!("{node} and {by} to follow the same metadata"),
     }
 }
 
@@ -44,6 +48,10 @@ pub(super) fn helps(absence: &Absence, node: &str) -> Vec<Remedy> {
     vec![match absence {
         Absence::Down => start(node),
         Absence::Awaits(device, cause) => return device_helps(device, *cause, node),
+        Absence::Estranged(by) => remedy(format!(
+            "see whether the addresses of the metadata in the configurations of {node} and {by} are right, and bring the right \
+             metadata back where another one answers: both go on by themselves then"
+        )),
         Absence::Disbelieves(why) => {
             return metadata_remedies(LocalMetadata::Behind, why.as_ref(), node);
         }

@@ -34,7 +34,10 @@ pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
     let metadata = reports.metadata(node).unwrap_or_default();
     match (reports.absence(node), metadata) {
         (Some(Absence::Down), _) => findings.push(down(reports, node, name)),
-        (None, LocalMetadata::Followed) => {}
+        (None, LocalMetadata::Followed) => {
+            let isolation = reports.isolation(node);
+            findings.extend(isolation.map(|estranged| absent(&estranged, name)));
+        }
         (None, _) | (Some(Absence::Disbelieves(_)), _) => {
             findings.push(astray(reports, node, name, metadata));
         }
@@ -157,6 +160,7 @@ fn replace(name: &str) -> Remedy {
 fn absent(absence: &Absence, name: &str) -> Finding {
     let kind = match absence {
         Absence::Unregistered => FindingKind::NotRegisteredYet,
+        Absence::Estranged(_) => FindingKind::MetadataLost,
         _ => FindingKind::DevicesFailed,
     };
     Finding {

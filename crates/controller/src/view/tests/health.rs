@@ -351,6 +351,45 @@ fn a_node_that_others_disown_is_not_brought_up_to_date() {
     assert_eq!(said(&status), [format!("error: node n2: it {DISBELIEVES}")]);
 }
 
+/// Where as many follow the one as the other, each believes its own.
+#[test]
+fn a_node_that_follows_another_copy_of_the_metadata_is_told_as_that() {
+    let stable = Sequence(3);
+    let alone = [(1, Membership::InSync), (2, Membership::Absent { stable })];
+    let inventory = inventory(vec![slice_record(0, &alone), slice_record(1, &alone)]);
+    let named = |node: u16, strangers| LocalReport {
+        name: format!("n{node}"),
+        strangers,
+        ..well(node)
+    };
+    let reports = || Reports::of([named(1, vec![2]), named(2, vec![1]), named(3, vec![])]);
+    let words = "follows another copy of the metadata than n1, and neither hears the other";
+    let asked = reports().asked_at(Some(NodeId(1)));
+    let explained = explain(&inventory, &asked);
+    let [of_node] = &explained.nodes[..] else {
+        panic!("{:?}", explained.nodes);
+    };
+    assert_eq!(
+        (&*of_node.node, &*of_node.findings[0].what),
+        ("n2", &*format!("it {words}"))
+    );
+    let of_volume = &explained.volumes[0].findings[0];
+    assert!(
+        of_volume.what.starts_with(&format!("n2 {words}; 1 of")),
+        "{of_volume:?}"
+    );
+    let wait = &of_volume.waits_for[0];
+    assert_eq!(
+        (&*wait.what, wait.seconds_left),
+        ("n2 and n1 to follow the same metadata", None)
+    );
+    assert!(!of_volume.remedies.is_empty());
+    // The other one, by its own metadata, which says that all is well.
+    let other = status(&whole(), &reports().asked_at(Some(NodeId(2))));
+    assert_eq!(other.health, Health::Degraded);
+    assert!(said(&other)[0].starts_with("error: node n1: it follows another copy"));
+}
+
 /// Who leads cannot be told from metadata that is not believed, nor while a node that may lead does not believe it.
 #[test]
 fn nobody_is_said_to_lead_in_a_moment_while_the_metadata_is_not_believed() {
