@@ -283,7 +283,11 @@ fn a_backup_that_has_gone_on_is_not_followed_by_those_who_know_better() {
             story.now(Fault::Kill(secondary));
             story.wait(SECOND);
         }
-        let ahead = story.epochs().iter().zip(&epochs).all(|(now, then)| now > then);
+        let ahead = story
+            .epochs()
+            .iter()
+            .zip(&epochs)
+            .all(|(now, then)| now > then);
         assert!(ahead, "seed {seed}");
         assert_eq!(story.run.cluster.tally().astray, 0, "seed {seed}");
         for node in &nodes {
