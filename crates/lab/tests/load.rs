@@ -143,8 +143,9 @@ async fn freeze_a_path(paths: PathChoice, stall_max: Duration) {
     let (report, _) = load.stop().await;
     assert_right(&report);
     assert!(report.longest_stall < stall_max, "{report}");
+    // What the target had given to its kernel still comes, some of it when that tries again: a fifth of a second later.
     assert!(
-        report.paths[0].longest_stall > 2 * FROZEN_TIMEOUT,
+        report.paths[0].longest_stall > 2 * FROZEN_TIMEOUT - Duration::from_secs(1),
         "{report}"
     );
     assert!(disk.paths()[0].timeouts > 0);
