@@ -21,10 +21,11 @@ use holdfast_model::metadata::{
     OperationResult, Revision, Selector, Transaction, TransactionOutcome, WatchEvent,
 };
 use holdfast_model::record::{
-    Bookmark, CLUSTER_KEY, DELETED_KEY, DeletedRecord, IntentRecord, NodeRecord, NodeStanding,
-    Record, ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord, VolumeRecord, WishRecord,
+    Bookmark, CLUSTER_KEY, DELETED_KEY, DeletedRecord, DenialRecord, IntentRecord, NodeRecord,
+    NodeStanding, Record, ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord, VolumeRecord,
+    WishRecord,
 };
-use holdfast_model::{ClusterId, Epoch, Incarnation, NodeId, SliceId, StoreId, VolumeId};
+use holdfast_model::{ClusterId, Epoch, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_replica::Proposed;
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_wire::Vouch;
@@ -144,8 +145,8 @@ pub(crate) struct Cluster {
     pub(crate) scrubs: BTreeMap<VolumeId, ScrubRecord>,
     /// The bookmarks of all nodes.
     left: BTreeMap<NodeId, Bookmark>,
-    /// Nodes that say that this is not what they have followed, and what their devices hold.
-    denials: BTreeMap<NodeId, StoreId>,
+    /// What nodes say that have not followed this, and since when.
+    denials: BTreeMap<NodeId, (DenialRecord, Revision)>,
     /// The last scrub that each slice's part is done of.
     scrubbed: BTreeMap<SliceId, u64>,
     /// Keys whose documents cannot be read.

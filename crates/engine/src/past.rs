@@ -136,7 +136,8 @@ impl Astray {
                  goes on by itself then, and others say what they need"
                     .into(),
                 format!(
-                    "if this is the newest one, do what {by} advises about its own: {node} goes on by itself then"
+                    "if this is the newest one, do what {by} advises about its own: {node} goes on by itself then. If {by} is gone for good: \
+                     make an empty file `take-over` in the `directory` of {node}, and start it again"
                 ),
                 format!("if the newest one is lost for good, {AGAIN}, with `--replace` ({CHAPTER})"),
             ],
@@ -284,10 +285,15 @@ impl Past {
 
     /// Whether it is not what this node has followed, or that as it was before, as was found last.
     pub(crate) fn lacks_what_it_followed(&self) -> bool {
-        matches!(
+        let is_lost = matches!(
             self.lacking,
             Some(Lost::Bookmark { .. } | Lost::Epoch { .. } | Lost::Sole(_))
-        )
+        );
+        let (recoveries, is_older) = match self.astray {
+            Some(Astray::MadeAgain { recoveries, seen }) => (recoveries, recoveries < seen),
+            _ => (self.recoveries, false),
+        };
+        is_older || (is_lost && recoveries == self.recoveries)
     }
 
     /// Others say, for this reason, that they do not follow it; or not enough of them do. That they do not any more counts when the

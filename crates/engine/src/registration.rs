@@ -324,7 +324,24 @@ impl Registration {
             schema: 1,
             node: self.own.node,
             store: self.own.store,
+            overruled: false,
         }
+    }
+
+    /// Whether an operator says that the metadata is the right one, whoever denies it.
+    pub(crate) fn overrules(&self) -> bool {
+        self.machine.takes_over
+    }
+
+    /// It is not what all others have followed, and this node goes on by what an operator says.
+    pub(crate) fn has_overruled(&mut self) {
+        self.has_used_take_over = true;
+    }
+
+    /// Whether a bookmark was left in a use that the store knows.
+    pub(crate) fn knows_use_of(&self, bookmark: &BookmarkRecord) -> bool {
+        let known = self.use_ids.of(bookmark.uses, self.own.uses);
+        bookmark.store == self.own.store && known == Some(bookmark.bookmark.use_id)
     }
 
     /// Whether a bookmark of this node was left by another store, or in a use that its store does not know.

@@ -90,6 +90,15 @@ impl Vouching {
         denied.or(first).filter(|_| counts)
     }
 
+    /// Whether what is said in the metadata counts no more, of so many nodes: most of them follow it, or one of two had done so for long.
+    fn overrules(&self, members: usize) -> bool {
+        let is_same =
+            |(node, said): &(&NodeId, &Said)| said.is_there && !self.unknown.contains(node);
+        let with = 1 + self.said.iter().filter(is_same).count();
+        let is_late = self.denials.values().all(|is_late| *is_late);
+        2 * with > members || (members == 2 && is_late)
+    }
+
     /// These say it in the metadata, which this node has followed for so long.
     fn hear_denials(&mut self, deniers: impl Iterator<Item = NodeId>, own: Duration) {
         let before = core::mem::take(&mut self.denials);
@@ -98,19 +107,19 @@ impl Vouching {
         self.denials = denials.collect();
     }
 
-    /// Who follows another copy of the metadata, as far as is known: by what they say, or because they are not found in this one.
-    pub(crate) fn strangers(&self) -> BTreeSet<NodeId> {
-        let deny = self.said.iter().filter(|(_, said)| !said.is_there);
-        let deny = deny.map(|(node, _)| *node);
-        deny.chain(self.unknown.iter().copied()).collect()
-    }
-
     /// When others are asked again.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let denied = self.said.values().any(|said| !said.is_there);
         let is_settled = self.open.is_empty() && !denied;
         let pause = if is_settled { PAUSE } else { ROUND };
         self.asked.map(|asked| asked + pause)
+    }
+
+    /// Who follows another copy of the metadata, as far as is known: by what they say, or because they are not found in this one.
+    pub(crate) fn strangers(&self) -> BTreeSet<NodeId> {
+        let deny = self.said.iter().filter(|(_, said)| !said.is_there);
+        let deny = deny.map(|(node, _)| *node);
+        deny.chain(self.unknown.iter().copied()).collect()
     }
 
     /// A link is gone: no answer comes.
@@ -124,8 +133,8 @@ impl Engine {
     pub(crate) fn follows_anew(&mut self) {
         self.vouching.said.clear();
         self.vouching.unknown.clear();
-        self.decide_by_what_was_said();
         self.ask_all_to_vouch();
+        self.decide_soon();
         for peer in self.world.peers.everybody() {
             self.look_at_stranger(peer);
         }
@@ -272,15 +281,28 @@ impl Engine {
         }
     }
 
-    /// Others have said something, over links or in the metadata.
-    pub(crate) fn decide_by_what_was_said(&mut self) {
-        let now = self.world.now;
-        let own = self.world.cluster.bookmark(now);
-        let age = own.map_or(Duration::ZERO, |(_, age)| age);
-        self.vouching
-            .hear_denials(self.world.cluster.deniers(), age);
-        let why = own.and_then(|_| self.vouching.disowned(age));
-        self.world.cluster.disown(now, why);
+    /// Others have said something in the metadata, or it was reached anew. Who follows it for long goes on until those who were asked have
+    /// answered; who has just come does nothing before.
+    pub(crate) fn decide_soon(&mut self) {
+        let is_new = self.world.cluster.followed_for(self.world.now) <= SENIORITY;
+        if is_new || self.vouching.open.is_empty() {
+            self.decide_by_what_was_said();
+        }
+    }
+
+    fn decide_by_what_was_said(&mut self) {
+        let Self {
+            vouching, world, ..
+        } = self;
+        let now = world.now;
+        let own = world.cluster.bookmark(now);
+        vouching.hear_denials(world.cluster.deniers(), world.cluster.followed_for(now));
+        let why = own.and_then(|(_, age)| vouching.disowned(age));
+        world.cluster.disown(now, why);
+        let is_overruled = vouching.overrules(world.cluster.member_count());
+        if own.is_some() && (is_overruled || world.cluster.is_told_to_overrule()) {
+            world.cluster.overrule_denials();
+        }
         if self.refuses_hosts() {
             // Nobody takes what they send; and of what it would acknowledge alone nobody else would know.
             self.portal.drop_all(now, &self.volumes);

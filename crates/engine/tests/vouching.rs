@@ -3,7 +3,9 @@
 mod bench;
 
 use holdfast_engine::Astray;
-use holdfast_model::record::{Bookmark, BookmarkRecord, CLUSTER_KEY, Record, VolumeRecord};
+use holdfast_model::record::{
+    Bookmark, BookmarkRecord, CLUSTER_KEY, DenialRecord, NodeStanding, Record, VolumeRecord,
+};
 use holdfast_model::{Epoch, Policy};
 use holdfast_stdx::Duration;
 use holdfast_wire::{Message, Query, Vouch, Vouched, WIRE_VERSION};
@@ -266,4 +268,73 @@ fn who_has_not_answered_is_asked_again() {
     assert!(asked(&mut bench).len() <= 1);
     bench.pass(70_000);
     assert!(!asked(&mut bench).is_empty(), "a copy may come later");
+}
+
+fn denies(bench: &mut Bench) {
+    let denial = DenialRecord {
+        schema: 1,
+        node: PEER,
+        store: store_of(PEER),
+        overruled: false,
+    };
+    bench.put(&DenialRecord::key(PEER), denial.encode());
+}
+
+fn is_overruled(bench: &Bench) -> bool {
+    let denial: Option<DenialRecord> = bench.document(&DenialRecord::key(PEER));
+    denial.is_some_and(|it| it.overruled)
+}
+
+/// It has come at the same time, and nobody can tell which of the two is right.
+#[test]
+fn a_node_that_has_just_come_believes_nothing_that_another_denies_in_it() {
+    let denied = Some(Astray::Denied(PEER));
+    let mut bench = new();
+    bench.intend(bench::ME, NodeStanding::Active);
+    bench.intend(PEER, NodeStanding::Active);
+    denies(&mut bench);
+    assert_eq!(bench.engine.status().astray, denied);
+    bench.pass(200_000);
+    assert_eq!(bench.engine.status().astray, denied, "time changes nothing");
+    assert!(!is_overruled(&bench));
+    // Over another connection it is the same.
+    bench.end_watch();
+    bench.pass(5000);
+    assert_eq!(bench.engine.status().astray, denied);
+    // Who is removed has nothing to say.
+    bench.intend(PEER, NodeStanding::Removed);
+    bench.pass(3000);
+    assert_eq!(bench.engine.status().astray, None);
+}
+
+/// So it stays, over other connections and starts.
+#[test]
+fn a_node_that_has_gone_on_for_long_overrules_the_only_other_one() {
+    let mut bench = new();
+    bench.pass(50_000);
+    // What answers is reached anew: that it is the same is known by the bookmark.
+    bench.end_watch();
+    bench.pass(50_000);
+    denies(&mut bench);
+    bench.pass(2000);
+    assert_eq!(bench.engine.status().astray, None);
+    assert!(is_overruled(&bench));
+    bench.end_watch();
+    bench.pass(5000);
+    assert_eq!(bench.engine.status().astray, None);
+    bench.restart(false);
+    assert_eq!(bench.engine.status().astray, None);
+}
+
+/// The one that denies is gone for good, and can take nothing back.
+#[test]
+fn an_operator_overrules_a_denial() {
+    let mut bench = new();
+    denies(&mut bench);
+    assert_eq!(bench.engine.status().astray, Some(Astray::Denied(PEER)));
+    bench.restart(true);
+    let status = bench.engine.status();
+    assert_eq!((status.astray, status.registered), (None, true));
+    assert!(is_overruled(&bench));
+    assert_eq!(bench.engine.take_over_used(), Some(true));
 }

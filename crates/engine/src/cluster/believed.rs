@@ -106,8 +106,13 @@ impl Cluster {
                 self.bookmarks.give_up();
                 self.held_back = None;
             }
-            // Others have to say something else first, which a watch tells of.
-            Purpose::List if self.is_disowned() && self.watch.is_some() => return,
+            // Others have to say something else first, which a watch tells of. The bookmark is there, or that would be the reason.
+            Purpose::List if self.is_disowned() => {
+                self.bookmarks.found();
+                if self.watch.is_some() {
+                    return;
+                }
+            }
             Purpose::List
             | Purpose::Refresh(_)
             | Purpose::Watch

@@ -18,6 +18,8 @@ use holdfast_model::metadata::{Compare, KeyValue, Revision, TransactionOutcome};
 use holdfast_model::record::{Bookmark, BookmarkRecord, Record, RecordError};
 use holdfast_stdx::{Duration, Instant};
 
+use crate::registration::Registration;
+
 /// Between two bookmarks over one connection, at least.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -33,8 +35,10 @@ pub(super) struct Bookmarks {
     /// Changes of the note that are not durable yet.
     unkept: usize,
     leaving: Option<Leaving>,
-    /// The newest one of what is believed, and since when it is.
+    /// The first one over the connection by which something was believed last, and since when it is there.
     followed: Option<(Bookmark, Instant)>,
+    /// Since when something is believed.
+    since: Option<Instant>,
     /// It was left over the connection that there is now.
     is_present: bool,
     /// It was found there at least.
@@ -97,13 +101,12 @@ impl Bookmarks {
         }
     }
 
-    /// Whether metadata that was made again so often is that in which the bookmark was left. `is_of_other`: a bookmark was left
-    /// in a use that the store does not know.
+    /// Whether metadata that was made again so often is that in which this node has left its bookmark.
     pub(super) fn look(
         &self,
         recoveries: u64,
         pair: Option<&KeyValue>,
-        is_of_other: impl Fn(&BookmarkRecord) -> bool,
+        own: &Registration,
     ) -> Found {
         let noted = self.noted.as_ref();
         let Some(left) = noted.filter(|_| self.recoveries == recoveries) else {
@@ -113,7 +116,13 @@ impl Bookmarks {
             return Found::Nothing;
         };
         match BookmarkRecord::decode(&pair.value) {
-            Ok(found) if is_of_other(&found) || is_same_or_later(&found, left) => Found::Own,
+            Ok(found) if own.is_anothers(&found) => Found::Own,
+            Ok(found)
+                if is_same_or_later(&found, left)
+                    && (found.uses == left.uses || own.knows_use_of(&found)) =>
+            {
+                Found::Own
+            }
             // Nobody replaces what a newer version has left.
             Err(RecordError::Schema(_)) => Found::Own,
             Ok(_) | Err(_) => Found::Other,
@@ -227,6 +236,7 @@ impl Bookmarks {
         self.noted = None;
         self.leaving = None;
         self.followed = None;
+        self.since = None;
         self.reconnected();
         self.unkept += 1;
     }
@@ -245,6 +255,7 @@ impl Bookmarks {
         }
         (self.is_present, self.is_found) = (true, true);
         self.followed = Some((leaving.record.bookmark, now));
+        self.since.get_or_insert(now);
         Some(leaving.read)
     }
 
@@ -275,6 +286,16 @@ impl Bookmarks {
     pub(super) fn followed(&self, now: Instant) -> Option<(Bookmark, Duration)> {
         let (bookmark, since) = self.followed?;
         Some((bookmark, now.since(since)))
+    }
+
+    /// For how long this node has followed the metadata, over whichever connections.
+    pub(super) fn followed_for(&self, now: Instant) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| now.since(since))
+    }
+
+    /// What answers has the one that was left last.
+    pub(super) fn found(&mut self) {
+        self.is_found = true;
     }
 
     /// Whether one was left already, and what was read with it believed.

@@ -147,7 +147,7 @@ fn node_record(node: NodeId) -> NodeRecord {
 }
 
 #[test]
-fn who_denies_counts_as_long_as_others_have_not_gone_on_without_it() {
+fn who_denies_counts_if_it_is_known_by_that_store() {
     let (mut metadata, mut now, mut node) = following();
     let say = |store| {
         let (schema, node) = (1, OTHER);
@@ -155,6 +155,7 @@ fn who_denies_counts_as_long_as_others_have_not_gone_on_without_it() {
             schema,
             node,
             store: StoreId(store),
+            overruled: false,
         };
         Operation::put(DenialRecord::key(OTHER), denial.encode())
     };
@@ -172,8 +173,11 @@ fn who_denies_counts_as_long_as_others_have_not_gone_on_without_it() {
         ("nobody knows it", say(2), false),
         ("it is known", known, true),
         ("it has a copy", in_slice(Membership::InSync), true),
-        ("others go on", in_slice(absent), false),
-        ("it has a copy again", in_slice(Membership::InSync), true),
+        (
+            "others go on without it, as that says",
+            in_slice(absent),
+            true,
+        ),
         ("of another store", say(3), false),
         ("it says so again", say(2), true),
     ];

@@ -101,6 +101,7 @@ impl Cluster {
         match answer {
             // It was given up.
             _ if !self.bookmarks.is_leaving_this(bookmark) => {}
+            _ if self.is_astray() => self.read_again(now),
             MetadataAnswer::Transacted(outcome) if outcome.succeeded => {
                 self.bookmark_left(now, bookmark, outcome.revision);
             }
@@ -138,7 +139,7 @@ impl Cluster {
         }
     }
 
-    /// `retracts`: what the node has said against this metadata goes.
+    /// `retracts`: what the node has said against this metadata goes, if it has said anything.
     fn put_bookmark(&mut self, proposal: Proposal, retracts: bool) {
         let Proposal { compare, record } = proposal;
         let node = record.node;
@@ -165,13 +166,12 @@ impl Cluster {
             return;
         };
         let (node, key) = (own.node_key(), own.bookmark_key());
-        let retracts = find(&DenialRecord::key(own.node())).is_some();
         let compare = [node, key].map(|key| as_read(&key, find(&key).as_ref()));
         let recoveries = self.past.recoveries();
         let record = |number| own.bookmark(number);
         let read = is_all.then_some(outcome);
         let proposal = self.bookmarks.begin(read, recoveries, compare, record);
-        self.put_bookmark(proposal, retracts);
+        self.put_bookmark(proposal, true);
     }
 
     /// What was noted of the bookmark is durable.
@@ -247,6 +247,11 @@ impl Cluster {
         self.bookmarks.has_followed() && !self.bookmarks.is_present()
     }
 
+    /// For how long this node has followed the metadata, over whichever connections.
+    pub(crate) fn followed_for(&self, now: Instant) -> Duration {
+        self.bookmarks.followed_for(now)
+    }
+
     /// The bookmark that is in the metadata, and for how long it has been.
     pub(crate) fn bookmark(&self, now: Instant) -> Option<(Bookmark, Duration)> {
         self.bookmarks.followed(now)
@@ -265,7 +270,9 @@ impl Cluster {
 
     /// Looks for another node's bookmark, if this one follows the metadata, and is not looking for it.
     pub(crate) fn look_for_bookmark(&mut self, asked: Asked, vouch: Vouch) {
-        let is_following = self.watch.is_some() && self.bookmarks.is_found();
+        // Whoever is disowned is asked all the same: that both follow the same may be what ends it.
+        let is_following =
+            (self.watch.is_some() || self.is_disowned()) && self.bookmarks.is_found();
         let is_looking = |(purpose, _): &(Purpose, _)| matches!(purpose, Purpose::Vouch(other, _) if *other == asked);
         if is_following
             && (!self.is_astray() || self.is_disowned())
@@ -363,7 +370,7 @@ impl Cluster {
         match answer {
             // What is missed is read again when the right metadata is back, or nobody denies it any more.
             MetadataAnswer::Watched { events, .. } if self.is_astray() => {
-                self.hear_denials(&events);
+                self.hear_denials_while_astray(now, &events);
             }
             MetadataAnswer::Watched { .. }
                 if self.held_back.is_none() && self.is_to_be_recognised() => {}

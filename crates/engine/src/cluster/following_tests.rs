@@ -250,6 +250,22 @@ fn a_bookmark_that_was_left_after_the_one_that_is_noted_is_the_node_s_own() {
     }
 }
 
+/// The store was brought back from before, and opened so often since that it knows nothing of the use in which the bookmark was left.
+#[test]
+fn a_later_bookmark_of_a_use_that_is_not_known_is_not_the_node_s_own() {
+    let (mut metadata, mut now, node) = registered();
+    let old = node.kept.clone();
+    let mut next = node.again(2, false);
+    go(&mut now, &mut metadata, &mut next);
+    for (uses, is_known) in [(3, true), (80, false)] {
+        let registration = Process::registration(5, uses, "one", ONE, false);
+        let mut again = Process::with(registration, old.clone());
+        go(&mut now, &mut metadata.clone(), &mut again);
+        let expected = (!is_known).then_some(FORKED);
+        assert_eq!(again.cluster.astray(), expected, "{uses}");
+    }
+}
+
 /// It is being restored, or the address is another cluster's.
 #[test]
 fn a_node_begins_anew_in_nothing_but_its_own_cluster() {

@@ -113,8 +113,7 @@ impl Cluster {
         let key = own.bookmark_key();
         let pair = pairs(outcome).find(|pair| pair.key == key);
         let recoveries = self.recoveries(pairs(outcome));
-        let is_anothers = |record: &_| own.is_anothers(record);
-        let lost = match self.bookmarks.look(recoveries, pair, is_anothers) {
+        let lost = match self.bookmarks.look(recoveries, pair, own) {
             Found::Own => return lacking,
             Found::Other => Lost::Bookmark { is_other: true },
             Found::Nothing => lacking.unwrap_or(Lost::Bookmark { is_other: false }),
@@ -130,7 +129,7 @@ impl Cluster {
     }
 
     /// Whether there is a record of this cluster, which has been made again as often as this node knows.
-    pub(super) fn is_of_this_cluster(&self, outcome: &TransactionOutcome) -> bool {
+    fn is_of_this_cluster(&self, outcome: &TransactionOutcome) -> bool {
         cluster_record(pairs(outcome)).is_some_and(|record| {
             record.cluster == self.past.cluster() && record.recoveries == self.past.recoveries()
         })
@@ -269,7 +268,9 @@ pub(super) fn pairs(outcome: &TransactionOutcome) -> impl Iterator<Item = &KeyVa
 }
 
 /// The record of the cluster, if it is among these and can be read.
-fn cluster_record<'a>(mut pairs: impl Iterator<Item = &'a KeyValue>) -> Option<ClusterRecord> {
+pub(super) fn cluster_record<'a>(
+    mut pairs: impl Iterator<Item = &'a KeyValue>,
+) -> Option<ClusterRecord> {
     let cluster = pairs.find(|pair| pair.key == CLUSTER_KEY)?;
     ClusterRecord::decode(&cluster.value).ok()
 }

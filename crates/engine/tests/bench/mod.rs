@@ -13,8 +13,8 @@ use holdfast_model::metadata::{
     Operation, OperationResult, Revision, Selector, Transaction, TransactionOutcome, WatchEvent,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, IntentRecord, Membership, NodeRecord, NodeStanding, Record,
-    ReplicaRecord, SliceRecord,
+    CLUSTER_KEY, ClusterRecord, DenialRecord, IntentRecord, Membership, NodeRecord, NodeStanding,
+    Record, ReplicaRecord, SliceRecord,
 };
 use holdfast_model::{
     ClusterId, DiskCompletion, DiskId, DiskOp, DiskRequest, Epoch, Incarnation, MachineId, NodeId,
@@ -143,12 +143,18 @@ impl Bench {
     /// The node is started again, where the metadata has lost this key.
     pub(crate) fn restart_without(&mut self, key: &str) {
         self.keys.remove(key);
+        self.restart(false);
+    }
+
+    /// The node is started again; an operator says that it takes its place, or that the metadata is right, or does not.
+    pub(crate) fn restart(&mut self, takes_over: bool) {
         (self.watch, self.out) = (None, Output::default());
-        let config = EngineConfig {
+        let mut config = EngineConfig {
             create: None,
             use_id: 2,
             ..config()
         };
+        config.machine.takes_over = takes_over;
         self.engine = Engine::new(config, self.now, &mut self.out);
         self.work();
         self.pass(3000);
@@ -165,6 +171,12 @@ impl Bench {
             self.handle(Event::Metadata { token, answer });
             self.work();
         }
+    }
+
+    /// A document, as it is there.
+    pub(crate) fn document<R: Record>(&self, key: &str) -> Option<R> {
+        let (value, _) = self.keys.get(key)?;
+        Some(R::decode(value).expect("a record that can be read"))
     }
 
     /// What is wanted of a node.
@@ -377,6 +389,10 @@ impl Bench {
             Operation::Put { key, value, .. } => {
                 self.keys.insert(key, (value, self.revision));
                 OperationResult::Put
+            }
+            // What it has denied itself is all that an engine takes back.
+            Operation::Delete(Selector::Key(key)) if key == DenialRecord::key(ME) => {
+                OperationResult::Delete(u64::from(self.keys.remove(&key).is_some()))
             }
             Operation::Delete(selector) => panic!("an engine does not delete {selector:?}"),
         });

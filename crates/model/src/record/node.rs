@@ -154,6 +154,9 @@ pub struct DenialRecord {
     pub node: NodeId,
     /// What its devices hold.
     pub store: StoreId,
+    /// The others have gone on with this metadata all the same: it counts no more.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub overruled: bool,
 }
 
 impl DenialRecord {
@@ -268,6 +271,13 @@ mod tests {
         let record = DenialRecord::decode(literal).unwrap();
         assert_eq!((record.node, record.store), (NodeId(3), StoreId(10)));
         assert_eq!(&record.encode()[..], &literal[..]);
+        let overruled = DenialRecord {
+            overruled: true,
+            ..record
+        };
+        let literal =
+            br#"{"schema":1,"node":3,"store":"0000000000000000000000000000000a","overruled":true}"#;
+        assert_eq!(&overruled.encode()[..], &literal[..]);
         assert_eq!(DenialRecord::key(NodeId(3)), "/holdfast/denials/00003");
     }
 

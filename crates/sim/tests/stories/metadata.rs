@@ -253,12 +253,18 @@ fn one_of_two_nodes_is_believed_if_it_had_gone_on_before() {
     }
 }
 
-/// The one that was away is there alone for long, and leads by the backup in epochs beyond those of the others: they do not come to believe
-/// it for that, and tell it.
+/// The one that was away is there alone for a while, and leads by the backup, in which the others are absent then, or in epochs beyond theirs: they do
+/// not come to believe it for that, and tell it.
 #[test]
 fn a_backup_that_has_gone_on_is_not_followed_by_those_who_know_better() {
     for seed in 0..2 * SEEDS {
-        let mut story = Story::new(seed, Policy::Mirror3);
+        let is_short = seed % 2 == 0;
+        let policy = if is_short {
+            Policy::Mirror2
+        } else {
+            Policy::Mirror3
+        };
+        let mut story = Story::new(seed, policy);
         story.busy(true);
         story.wait(2 * SECOND);
         story.now(Fault::SaveMetadata);
@@ -277,18 +283,20 @@ fn a_backup_that_has_gone_on_is_not_followed_by_those_who_know_better() {
         }
         story.run.cluster.leave_out(Some(secondary));
         story.now(Fault::RollBackMetadata);
-        for _ in 0..4 {
+        for _ in 0..if is_short { 0 } else { 4 } {
             story.now(Fault::Start(secondary));
             story.wait(3 * SECOND);
             story.now(Fault::Kill(secondary));
             story.wait(SECOND);
         }
-        let ahead = story
-            .epochs()
-            .iter()
-            .zip(&epochs)
-            .all(|(now, then)| now > then);
-        assert!(ahead, "seed {seed}");
+        if is_short {
+            story.now(Fault::Start(secondary));
+            story.wait(5 * SECOND);
+            assert_eq!(story.primary(), secondary, "seed {seed}");
+        } else {
+            let ahead = story.epochs().into_iter().zip(&epochs);
+            assert!({ ahead }.all(|(now, then)| now > *then), "seed {seed}");
+        }
         assert_eq!(story.run.cluster.tally().astray, 0, "seed {seed}");
         for node in &nodes {
             story.now(Fault::Start(*node));
