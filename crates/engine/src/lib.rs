@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+mod astray;
 mod background;
 mod clearing;
 mod cluster;
@@ -46,6 +47,7 @@ mod view;
 mod volume;
 mod vouching;
 
+pub use astray::{Astray, Lost};
 pub use config::{EngineConfig, HOLD, Machine, TAKEOVERS_MAX};
 pub use engine::{Engine, Output};
 pub use event::{
@@ -59,7 +61,6 @@ pub use holdfast_store::{
 pub use newer::NewerState;
 pub use notes::report;
 pub use notice::{Notice, Severity};
-pub use past::{Astray, Lost};
 pub use rejection::Rejection;
 pub use scrub::ScrubStatus;
 pub use stall::{STALL_MIN, Stall, StallCause};

@@ -11,8 +11,7 @@ use holdfast_stdx::Instant;
 use super::super::processes::{Metadata, Process, STEP, changes, cluster_record, registered, run};
 use super::super::tests::record;
 use super::*;
-use crate::Astray;
-use crate::past::Lost;
+use crate::{Astray, Lost};
 
 const SLICE: SliceId = SliceId {
     volume: VolumeId(1),

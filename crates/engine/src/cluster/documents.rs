@@ -173,7 +173,8 @@ mod tests {
 
     use super::super::Purpose;
     use super::*;
-    use crate::past::{Astray, Lost, Past};
+    use crate::past::Past;
+    use crate::{Astray, Lost};
 
     const SLICE: SliceId = SliceId {
         volume: VolumeId(2),

@@ -14,8 +14,7 @@ use super::super::processes::{
     FOUR, MINUTE, Metadata, ONE, Process, STEP, changes, cluster_record, made, registered, run,
 };
 use super::*;
-use crate::past::Lost;
-use crate::{Astray, Notice};
+use crate::{Astray, Lost, Notice};
 
 const FORKED: Astray = Astray::Lacking(Lost::Bookmark { is_other: true });
 const GONE: Astray = Astray::Lacking(Lost::Bookmark { is_other: false });

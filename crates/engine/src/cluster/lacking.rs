@@ -22,8 +22,8 @@ use holdfast_model::{NodeId, SliceId, VolumeId};
 use super::bookmark::Found;
 use super::key::Key;
 use super::{Change, Cluster};
+use crate::Lost;
 use crate::Notice;
-use crate::past::Lost;
 
 impl Cluster {
     /// Whether a volume was made in another history, which counts for nothing.
