@@ -253,8 +253,13 @@ fn place_of(
     if is_listed {
         return Ok(Ok(found));
     }
-    // The store went on without it, so it has seen no later use than the others.
-    if found.use_counter > first.use_counter {
+    // The store went on without it, so it has seen no later use than the others; but for one that has left the store since the device
+    // with the journal was brought back from before: it was passed over until then, and the list has its number no more.
+    let mut listed = first.list.devices.iter();
+    let has_left = found.ordinal < first.list.next_ordinal
+        && !first.is_of_version_1()
+        && !listed.any(|device| device.ordinal == found.ordinal);
+    if found.use_counter > first.use_counter && !has_left {
         return Err(is_later(&(*geometry, found), journal));
     }
     let stray = if found.is_joining() {

@@ -274,6 +274,43 @@ fn devices_that_are_not_of_the_list_are_strays() {
     assert!(matches!(refused, Err(OpenError::Foreign { disk, .. }) if disk == other.disk));
 }
 
+/// The device with the journal was brought back from before, the store went on without one that was newer, and that was removed. It may be met
+/// again until the node's own list of devices says so as well.
+#[test]
+fn a_device_that_has_left_the_store_is_a_stray_however_late_it_was_used() {
+    let config = FormatConfig::default();
+    let devices = [device(1 << 30), device(1 << 30)];
+    let mut good = plan(&config, &identity(), &devices, 5).expect("large enough");
+    let removed = good[1].1.list.next_ordinal;
+    let later = Superblock {
+        device_id: 78,
+        ordinal: removed,
+        use_counter: 7,
+        ..good[1].1.clone()
+    };
+    let disk = DiskId(2);
+    let other = DeviceGeometry {
+        disk,
+        ..device(1 << 30)
+    };
+    let strays = |good: &[Member]| {
+        let mut found: Vec<Found> = good
+            .iter()
+            .cloned()
+            .map(|(at, found)| (at, Ok(found)))
+            .collect();
+        found.push((other, Ok(later.clone())));
+        let chosen = choose(found, &Expected::default());
+        chosen.map(|members| members.strays.iter().map(|it| it.stray).collect::<Vec<_>>())
+    };
+    // It came later than all that the journal's device knows of.
+    assert!(matches!(strays(&good), Err(OpenError::LaterDevice { .. })));
+    for (_, found) in &mut good {
+        found.list.next_ordinal = removed + 1;
+    }
+    assert_eq!(strays(&good), Ok(vec![Stray::Gone]));
+}
+
 #[test]
 fn the_device_with_the_journal_is_needed_and_any_other_may_be_missing() {
     let config = FormatConfig::default();
