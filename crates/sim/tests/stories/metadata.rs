@@ -1,7 +1,7 @@
 //! Metadata that is away, or from another time.
 
-use holdfast_model::Policy;
 use holdfast_model::record::WishRecord;
+use holdfast_model::{NodeId, Policy};
 use holdfast_sim::cluster::{Damage, Fault};
 use holdfast_sim::network::Place;
 
@@ -133,12 +133,27 @@ fn a_node_that_follows_a_copy_of_the_metadata_leads_nothing_by_it() {
         assert_eq!(story.run.cluster.tally().astray, before + 1, "seed {seed}");
         story.now(Fault::Kill(secondary));
         story.wait(SECOND);
-        story.now(Fault::TakeOver(secondary));
-        story.now(Fault::Start(secondary));
-        story.wait(3 * SECOND);
+        story.begins_anew(secondary);
         assert_eq!(story.run.cluster.tally().astray, before + 1, "seed {seed}");
         story.ends_well();
     }
+}
+
+/// A backup of the metadata was made, and then a secondary was away while others went on: of two copies, or of three.
+fn away_since_a_backup(seed: u64) -> (Story, NodeId) {
+    let policy = if seed.is_multiple_of(2) {
+        Policy::Mirror2
+    } else {
+        Policy::Mirror3
+    };
+    let mut story = Story::new(seed, policy);
+    story.busy(true);
+    story.wait(2 * SECOND);
+    story.now(Fault::SaveMetadata);
+    let secondary = story.secondary();
+    story.now(Fault::Kill(secondary));
+    story.wait(4 * SECOND);
+    (story, secondary)
 }
 
 /// A backup is brought back while all nodes are off, from before one of them was away: it cannot know that it is old, but the others can, and
@@ -146,18 +161,7 @@ fn a_node_that_follows_a_copy_of_the_metadata_leads_nothing_by_it() {
 #[test]
 fn a_backup_from_before_a_node_was_away_is_followed_by_nobody() {
     for seed in 0..2 * SEEDS {
-        let policy = if seed % 2 == 0 {
-            Policy::Mirror2
-        } else {
-            Policy::Mirror3
-        };
-        let mut story = Story::new(seed, policy);
-        story.busy(true);
-        story.wait(2 * SECOND);
-        story.now(Fault::SaveMetadata);
-        let secondary = story.secondary();
-        story.now(Fault::Kill(secondary));
-        story.wait(4 * SECOND);
+        let (mut story, secondary) = away_since_a_backup(seed);
         let epochs = story.epochs();
         let mut nodes = story.run.cluster.node_ids();
         for node in nodes.iter().filter(|node| **node != secondary) {
@@ -181,9 +185,7 @@ fn a_backup_from_before_a_node_was_away_is_followed_by_nobody() {
         story.wait(3 * SECOND);
         assert!(story.epochs() >= epochs, "seed {seed}");
         // It has begun to follow the backup, before it was told.
-        story.now(Fault::TakeOver(secondary));
-        story.now(Fault::Start(secondary));
-        story.wait(3 * SECOND);
+        story.begins_anew(secondary);
         assert_eq!(story.run.cluster.tally().astray, 3, "seed {seed}");
         story.ends_well();
     }
@@ -221,9 +223,7 @@ fn one_of_two_nodes_is_believed_if_it_had_gone_on_before() {
         story.now(Fault::Kill(secondary));
         story.now(Fault::RestoreMetadata);
         story.wait(3 * SECOND);
-        story.now(Fault::TakeOver(secondary));
-        story.now(Fault::Start(secondary));
-        story.wait(3 * SECOND);
+        story.begins_anew(secondary);
         story.ends_well();
 
         let (mut story, primary, secondary) = new(seed);
@@ -246,9 +246,7 @@ fn one_of_two_nodes_is_believed_if_it_had_gone_on_before() {
         assert_eq!(story.run.cluster.tally().astray, before + 1, "seed {seed}");
         assert_eq!(story.primary(), primary, "seed {seed}");
         story.now(Fault::Kill(secondary));
-        story.now(Fault::TakeOver(secondary));
-        story.now(Fault::Start(secondary));
-        story.wait(3 * SECOND);
+        story.begins_anew(secondary);
         story.ends_well();
     }
 }
@@ -259,18 +257,7 @@ fn one_of_two_nodes_is_believed_if_it_had_gone_on_before() {
 fn a_backup_that_has_gone_on_is_not_followed_by_those_who_know_better() {
     for seed in 0..2 * SEEDS {
         let is_short = seed % 2 == 0;
-        let policy = if is_short {
-            Policy::Mirror2
-        } else {
-            Policy::Mirror3
-        };
-        let mut story = Story::new(seed, policy);
-        story.busy(true);
-        story.wait(2 * SECOND);
-        story.now(Fault::SaveMetadata);
-        let secondary = story.secondary();
-        story.now(Fault::Kill(secondary));
-        story.wait(4 * SECOND);
+        let (mut story, secondary) = away_since_a_backup(seed);
         let epochs = story.epochs();
         let nodes = story.run.cluster.node_ids();
         let others = || nodes.iter().filter(|node| **node != secondary);
@@ -310,9 +297,7 @@ fn a_backup_that_has_gone_on_is_not_followed_by_those_who_know_better() {
         for host in 0..5 {
             story.rejoin(Place::Node(secondary), Place::Host(host));
         }
-        story.now(Fault::TakeOver(secondary));
-        story.now(Fault::Start(secondary));
-        story.wait(3 * SECOND);
+        story.begins_anew(secondary);
         assert_eq!(story.run.cluster.tally().astray, 3, "seed {seed}");
         story.ends_well();
     }
@@ -363,9 +348,7 @@ fn a_node_that_led_by_a_copy_of_the_metadata_begins_anew() {
         story.now(Fault::Kill(secondary));
         story.wait(SECOND);
         story.run.cluster.leave_out(None);
-        story.now(Fault::TakeOver(secondary));
-        story.now(Fault::Start(secondary));
-        story.wait(3 * SECOND);
+        story.begins_anew(secondary);
         assert_eq!(story.run.cluster.tally().astray, 1, "seed {seed}");
         story.ends_well();
     }

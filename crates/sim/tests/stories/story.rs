@@ -121,6 +121,13 @@ impl Story {
         self.run.cluster.plan_fault(Duration::ZERO, fault);
     }
 
+    /// An operator says that a node that is off takes its place in the metadata that there is, and starts it.
+    pub(crate) fn begins_anew(&mut self, node: NodeId) {
+        self.now(Fault::TakeOver(node));
+        self.now(Fault::Start(node));
+        self.wait(3 * SECOND);
+    }
+
     /// Two places do not reach each other any more.
     pub(crate) fn part(&mut self, one: Place, other: Place) {
         self.now(Fault::Cut(one, other));
