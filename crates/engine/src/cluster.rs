@@ -59,11 +59,6 @@ const PREFIX: &str = "/holdfast/";
 const REQUESTS_MAX: usize = 256;
 /// Between two attempts to read everything.
 const RETRY: Duration = Duration::from_millis(200);
-/// The same after a while in which what answers was not believed: only somebody who brings the right metadata back ends that, and
-/// all of it is read each time.
-const RETRY_ASTRAY: Duration = Duration::from_secs(1);
-/// After how long that is so.
-const ASTRAY_FOR_LONG: Duration = Duration::from_secs(2);
 
 /// What a request was for.
 #[derive(Clone, Debug)]

@@ -74,15 +74,14 @@ impl Past {
 
     /// Whether it is not what this node has followed, or that as it was before, as was found last.
     pub(crate) fn lacks_what_it_followed(&self) -> bool {
-        let is_lost = matches!(
-            self.lacking,
-            Some(Lost::Bookmark { .. } | Lost::Epoch { .. } | Lost::Sole(_))
-        );
-        let (recoveries, is_older) = match self.astray {
-            Some(Astray::MadeAgain { recoveries, seen }) => (recoveries, recoveries < seen),
-            _ => (self.recoveries, false),
-        };
-        is_older || (is_lost && recoveries == self.recoveries)
+        match self.astray {
+            // There is nothing there that this node has left since.
+            Some(Astray::MadeAgain { recoveries, seen }) => recoveries < seen,
+            _ => matches!(
+                self.lacking,
+                Some(Lost::Bookmark { .. } | Lost::Epoch { .. } | Lost::Sole(_))
+            ),
+        }
     }
 
     /// Others say, for this reason, that they do not follow it; or not enough of them do. That they do not any more counts when the

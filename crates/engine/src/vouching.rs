@@ -71,11 +71,10 @@ pub(crate) struct Vouching {
 impl Vouching {
     /// That others do not follow the metadata, if that counts for a node whose bookmark is so old.
     fn disowned(&self, own: Duration) -> Option<Astray> {
-        let is_same =
-            |(node, said): &(&NodeId, &Said)| said.is_there && !self.unknown.contains(node);
         let said = self.said.iter();
         let said = said.filter(|(node, _)| !self.denials.contains_key(node));
-        let (same, others): (Vec<_>, Vec<_>) = said.partition(is_same);
+        let (same, others): (Vec<_>, Vec<_>) =
+            said.partition(|(node, said)| self.is_same(**node, said));
         let with = 1 + same.len();
         let against = self.denials.len() + others.len();
         let are_all_later = self.denials.values().all(|is_late| *is_late)
@@ -90,11 +89,17 @@ impl Vouching {
         denied.or(first).filter(|_| counts)
     }
 
+    /// Whether a node that has said this follows the same: each has found the other's bookmark.
+    fn is_same(&self, node: NodeId, said: &Said) -> bool {
+        said.is_there && !self.unknown.contains(&node)
+    }
+
     /// Whether what is said in the metadata counts no more, of so many nodes: most of them follow it, or one of two had done so for long.
     fn overrules(&self, members: usize) -> bool {
-        let is_same =
-            |(node, said): &(&NodeId, &Said)| said.is_there && !self.unknown.contains(node);
-        let with = 1 + self.said.iter().filter(is_same).count();
+        let said = self.said.iter();
+        let with = 1 + said
+            .filter(|(node, said)| self.is_same(**node, said))
+            .count();
         let is_late = self.denials.values().all(|is_late| *is_late);
         2 * with > members || (members == 2 && is_late)
     }

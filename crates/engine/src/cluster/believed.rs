@@ -8,8 +8,14 @@ use holdfast_replica::Proposed;
 use holdfast_stdx::{Duration, Instant};
 
 use super::lacking::pairs;
-use super::{ASTRAY_FOR_LONG, Change, Cluster, Purpose, RETRY, RETRY_ASTRAY};
+use super::{Change, Cluster, Purpose, RETRY};
 use crate::{Astray, Notice};
+
+/// Between two attempts to read everything after a while in which what answers was not believed: only somebody who brings the right metadata back ends that, and
+/// all of it is read each time.
+const RETRY_ASTRAY: Duration = Duration::from_secs(1);
+/// After how long that is so.
+const ASTRAY_FOR_LONG: Duration = Duration::from_secs(2);
 
 impl Cluster {
     /// Whether an answer is to be believed. If not, what has to be done is.

@@ -190,16 +190,11 @@ impl Bookmarks {
         (placed.revision < self.changed).then_some(placed.next)
     }
 
-    /// Whether this one is being left, and is not the first over this connection.
-    pub(super) fn is_leaving_next(&self, bookmark: Bookmark) -> bool {
+    /// Whether this one, if it is being left, is another one over the same connection than the first.
+    pub(super) fn is_leaving_as_next(&self, bookmark: Bookmark) -> Option<bool> {
         let leaving = self.leaving.as_ref();
-        leaving.is_some_and(|it| it.record.bookmark == bookmark && !it.is_first)
-    }
-
-    /// Whether this one is being left.
-    pub(super) fn is_leaving_this(&self, bookmark: Bookmark) -> bool {
-        let leaving = self.leaving.as_ref();
-        leaving.is_some_and(|it| it.record.bookmark == bookmark)
+        let leaving = leaving.filter(|it| it.record.bookmark == bookmark);
+        leaving.map(|it| !it.is_first)
     }
 
     /// Another one could not be left: it is tried again then.

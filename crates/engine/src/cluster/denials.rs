@@ -119,9 +119,8 @@ impl Cluster {
 
     /// Which other nodes say that this is not what they have followed, and count.
     pub(crate) fn deniers(&self) -> impl Iterator<Item = NodeId> {
-        let own = self.registration.as_ref();
-        let is_told_so = own.is_some_and(Registration::overrules);
-        let own = own.map(Registration::node);
+        let is_told_so = self.is_told_to_overrule();
+        let own = self.registration.as_ref().map(Registration::node);
         let said = self.denials.iter().filter(move |(node, (denial, _))| {
             // While it is not believed all that is known is what was read at once.
             let is_known = self.nodes.get(node).map(|it| it.store) == Some(denial.store);

@@ -97,10 +97,11 @@ impl Cluster {
 
     /// It was tried to leave a bookmark.
     fn leave_answered(&mut self, now: Instant, bookmark: Bookmark, answer: MetadataAnswer) {
-        let is_next = self.bookmarks.is_leaving_next(bookmark);
+        // Of one that was given up the answer tells nothing.
+        let Some(is_next) = self.bookmarks.is_leaving_as_next(bookmark) else {
+            return;
+        };
         match answer {
-            // It was given up.
-            _ if !self.bookmarks.is_leaving_this(bookmark) => {}
             _ if self.is_astray() => self.read_again(now),
             MetadataAnswer::Transacted(outcome) if outcome.succeeded => {
                 self.bookmark_left(now, bookmark, outcome.revision);
