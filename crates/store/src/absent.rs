@@ -156,6 +156,13 @@ impl Core {
     }
 }
 
+/// Devices that were absent, and count from now on.
+pub(crate) fn take_back(list: &mut DeviceList, back: &[u16]) {
+    let devices = list.devices.iter_mut();
+    let back = devices.filter(|device| back.contains(&device.ordinal));
+    back.for_each(|device| device.absent = None);
+}
+
 /// Takes a device out of the list. Where it was absent, what it may have had of newer pages is gone for
 /// good: what was missing before it may have older ones, and cannot come back.
 pub(crate) fn take_out(list: &mut DeviceList, ordinal: u16) {

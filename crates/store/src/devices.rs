@@ -24,6 +24,7 @@ use holdfast_model::{DiskCompletion, DiskId, DiskOp};
 
 use crate::absent;
 use crate::event::{Output, StoreEvent, StoreToken};
+use crate::journal_move;
 use crate::look::Look;
 use crate::machine::{Core, DEVICES_TOKENS};
 use crate::members::Member;
@@ -58,6 +59,8 @@ enum Task {
     Order(DeviceOrder),
     /// Devices that were missing and are there again count from now on.
     Return,
+    /// The place where the journal was is not needed any more.
+    Settle,
 }
 
 #[derive(Debug)]
@@ -220,10 +223,15 @@ impl Core {
     }
 
     /// The next order; a device that is to leave, and is empty, does so unasked. None is carried out before
-    /// those that are there again count, which waits for what is left over on them.
+    /// those that are there again count, which waits for what is left over on them, nor while the journal's former place is needed.
     fn next_order(&mut self) -> Option<Ordered> {
+        let token = None;
+        if self.devices.list().next_journal().is_some() {
+            let task = Task::Settle;
+            return Some(Ordered { task, token });
+        }
         if !self.devices.back.is_empty() {
-            let (task, token) = (Task::Return, None);
+            let task = Task::Return;
             let may_count = !self.pages.has_leftovers() && !self.pages.is_in_round();
             return may_count.then_some(Ordered { task, token });
         }
@@ -238,15 +246,20 @@ impl Core {
                 ordinal: *ordinal,
                 gives_up: false,
             };
-            let (task, token) = (Task::Order(order), None);
+            let task = Task::Order(order);
             return Some(Ordered { task, token });
         }
         self.devices.orders.pop_front()
     }
 
     fn begin_order(&mut self, ordered: Ordered, out: &mut Output) {
-        let Task::Order(order) = ordered.task else {
-            return self.begin_return(ordered);
+        let order = match ordered.task {
+            Task::Order(order) => order,
+            Task::Return => {
+                let back = core::mem::take(&mut self.devices.back);
+                return self.begin_by_itself(ordered, |list| absent::take_back(list, &back));
+            }
+            Task::Settle => return self.begin_by_itself(ordered, journal_move::settled),
         };
         let result = match order {
             DeviceOrder::Add {
@@ -296,8 +309,8 @@ impl Core {
         }
     }
 
-    /// The list says of no device any more that it is absent, if it is there.
-    fn begin_return(&mut self, ordered: Ordered) {
+    /// Changes the list as the store itself wants it.
+    fn begin_by_itself(&mut self, ordered: Ordered, change: impl FnOnce(&mut DeviceList)) {
         self.devices.under_way = Some(UnderWay {
             ordered,
             step: Step::Look(Look::default()),
@@ -306,12 +319,7 @@ impl Core {
             in_flight: 0,
             promised: 0,
         });
-        let back = core::mem::take(&mut self.devices.back);
-        self.devices.change_list(|list| {
-            let devices = list.devices.iter_mut();
-            let back = devices.filter(|device| back.contains(&device.ordinal));
-            back.for_each(|device| device.absent = None);
-        });
+        self.devices.change_list(change);
         self.look();
     }
 

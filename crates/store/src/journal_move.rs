@@ -2,11 +2,13 @@
 //!
 //! It begins by itself when the journal's device is drained or leaves, and another one has room: the journal is
 //! copied there while groups go to both places; then the list on its device announces that it is about to be on the
-//! other one, the superblock of that one gets the list that says that it is there, and then all others do.
+//! other one, the superblock of that one gets the list that says that it is there, and then all others do. A last list
+//! says that the former place is not needed any more.
 //!
 //! Invariants:
-//! - the journal is where the list on its device says; while it is about to move, the list on either device
-//!   says so, and the newer one counts;
+//! - the journal is where the list on its device says; from the announcement until all devices know of the move, the
+//!   list on either device says that both are needed, and the newer one counts: what is done after a move was called off is
+//!   not known to the device that it was called off for;
 //! - from the announcement until all devices know of the move, groups are in both places;
 //! - a move that is called off leaves a list that is newer than any in which it was done;
 //! - no order about devices is carried out from before the announcement until the end.
@@ -85,11 +87,21 @@ fn set_mark(list: &mut DeviceList, old: JournalMark, new: JournalMark) -> bool {
     })
 }
 
-/// The list with which the journal is where it was about to be.
+/// The list with which the journal is where it was about to be, and the former place is needed to tell.
 fn switched(list: &mut DeviceList) {
-    set_mark(list, JournalMark::Here, JournalMark::Room);
-    let is_next = set_mark(list, JournalMark::Next, JournalMark::Here);
-    assert!(is_next, "the move has been announced");
+    for device in &mut list.devices {
+        device.journal = match device.journal {
+            JournalMark::Here => JournalMark::Next,
+            JournalMark::Next => JournalMark::Here,
+            other => other,
+        };
+    }
+    assert!(list.journal().is_some(), "the move has been announced");
+}
+
+/// The list with which the journal's former place is not needed any more.
+pub(crate) fn settled(list: &mut DeviceList) {
+    set_mark(list, JournalMark::Next, JournalMark::Room);
 }
 
 impl Core {
@@ -272,7 +284,7 @@ impl Core {
             }
             Step::Others { copy: 0 } => self.tell_of_move(1),
             Step::Others { .. } => {
-                // Every device knows: what is in the former place does not count any more.
+                // Every device knows: what is in the former place does not count any more, and the list is about to say so.
                 self.journal.switch();
                 self.journal_move.step = Step::Stays;
             }

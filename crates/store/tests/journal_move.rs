@@ -211,6 +211,9 @@ fn whichever_device_fails_meanwhile_nothing_is_lost() {
             let mut acknowledged = bench.store.prepared(OTHER).1;
             bench.breaks = Some((requests, DiskId(broken)));
             fail_while_replaced(&mut bench, &mut acknowledged);
+            for missing in [0, 2] {
+                without_and_with(&bench.devices, missing, acknowledged);
+            }
             // In whichever order they are found.
             let mut bench = open(&bench.devices, &[2, 1, 0]);
             assert!(
@@ -227,6 +230,31 @@ fn whichever_device_fails_meanwhile_nothing_is_lost() {
             }
         }
     }
+}
+
+/// Without one of the devices the store is opened with what was acknowledged, or not at all; and what is acknowledged then
+/// is there when all are.
+fn without_and_with(devices: &Devices, missing: u16, acknowledged: Sequence) {
+    let there: Vec<u16> = (0..3).filter(|disk| *disk != missing).collect();
+    let mut bench = open(devices, &there);
+    let mut acknowledged = acknowledged;
+    if let Some(Ok(_)) = &bench.opened {
+        has(&bench, acknowledged);
+        let is_written = bench.append(OTHER, BlockRange::new(3, 1), vec![9; BLOCK_SIZE]);
+        is_written.expect("there is power");
+        acknowledged = bench.store.prepared(OTHER).1;
+        let alone = open(&bench.devices, &[missing]);
+        if let Some(Ok(_)) = &alone.opened {
+            has(&alone, acknowledged);
+        }
+    }
+    let bench = open(&bench.devices, &[0, 1, 2]);
+    let opened = &bench.opened;
+    assert!(
+        matches!(opened, Some(Ok(_))),
+        "with {missing} again: {opened:?}"
+    );
+    has(&bench, acknowledged);
 }
 
 /// Has the journal's device replaced under load, until a device fails.
