@@ -392,6 +392,9 @@ impl Cluster {
 
     /// What is not yet as it should be; `None` if everything is.
     pub(crate) fn unconverged(&mut self) -> Option<String> {
+        if let Some(node) = self.with_gap() {
+            return Some(format!("{node} has not heard all from the metadata"));
+        }
         for node in self.node_ids() {
             if let Some(what) = self.strayed(node) {
                 return Some(what);

@@ -6,23 +6,24 @@
 //!   became of it;
 //! - a watch tells of revisions in order until it ends, and it ends with its session.
 
+mod other_stores;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdfast_control::{Inventory, METADATA_PREFIX};
+use holdfast_control::Inventory;
 use holdfast_engine::Event;
 use holdfast_metadata::machine::Output;
 use holdfast_metadata::{ClientId, HistoryLimits, Machine};
 use holdfast_model::metadata::{
-    MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Operation, Revision, Selector,
-    Transaction,
+    MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Revision, Selector,
 };
-use holdfast_model::record::{NODES_PREFIX, SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX};
+use holdfast_model::record::SliceRecord;
 use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 
 use super::node::ProcessId;
-use super::{Cluster, Damage, Fault, Happening};
+use super::{Cluster, Happening};
 use crate::boot;
 use crate::catalog::Catalog;
 use crate::failure::Failure;
@@ -36,11 +37,10 @@ const WORK_MAX_NANOS: u64 = 8_000_000;
 /// How long a process waits for an answer.
 const PATIENCE_MIN_NANOS: u64 = 100_000_000;
 const PATIENCE_MAX_NANOS: u64 = 900_000_000;
+/// How long it takes at most until a session notices that nothing comes any more.
+const SILENCE_MAX_MILLIS: u64 = 1500;
 /// A request that is given up arrives later than this, if it does.
 const GHOST_NANOS: u64 = 3_000_000_000;
-
-/// After so long everybody who reaches the metadata has heard of a change.
-const ALL_KNOW: Duration = Duration::from_secs(1);
 
 /// The store, and who waits for it.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ struct Watched {
     selector: Selector,
     /// Up to which revision it has told.
     told: Revision,
-    /// Something that it told was lost on the way: it does not go on.
+    /// Something that it told was lost on the way: nothing comes after it, and it ends with its session.
     has_gap: bool,
 }
 
@@ -121,26 +121,6 @@ impl Agreement {
             replaced: 0,
             inventory: None,
         }
-    }
-
-    /// Somebody makes a backup.
-    pub(super) fn save(&mut self) {
-        self.saved = Some(self.machine.clone());
-        self.outdated_since = None;
-    }
-
-    /// What there is of other stores is of no use any more.
-    pub(super) fn forget_others(&mut self) {
-        (self.saved, self.outdated_since, self.right) = (None, None, None);
-    }
-
-    /// The backup, if everybody has seen something newer by now. Whoever has not takes it for what it
-    /// has always followed: it can be told by nothing.
-    fn outdated(&self, now: Instant) -> Option<Machine> {
-        let known = self.outdated_since?;
-        (now.since(known) >= ALL_KNOW)
-            .then(|| self.saved.clone())
-            .flatten()
     }
 
     pub(super) fn machine(&self) -> &Machine {
@@ -356,14 +336,19 @@ impl Cluster {
                 // It was done, but whoever asked will not know.
                 continue;
             }
-            if !self
-                .network
-                .passes(Place::Metadata, Place::Node(process.node))
+            let (from, to) = (Place::Metadata, Place::Node(process.node));
+            let passes = self.network.passes(from, to);
+            let session = self.agreement.session(process);
+            let mut watch = session.watches.get_mut(&addressed.token);
+            let had_gap = watch.as_ref().is_some_and(|watch| watch.has_gap);
+            if !passes
+                && !had_gap
+                && let Some(watch) = &mut watch
             {
-                let session = self.agreement.session(process);
-                if let Some(watch) = session.watches.get_mut(&addressed.token) {
-                    watch.has_gap = true;
-                }
+                watch.has_gap = true;
+                self.soon_lost(process);
+            }
+            if !passes || had_gap {
                 continue;
             }
             let arrival = self.now + self.network.delay();
@@ -429,100 +414,24 @@ impl Cluster {
         }
     }
 
-    /// Something is done to the metadata while it is off, for a moment: every session breaks. Says whether
-    /// there was something to be done.
-    pub(super) fn metadata_fault(&mut self, fault: Fault) -> Result<bool, Failure> {
-        let agreement = &mut self.agreement;
-        let machine = match fault {
-            Fault::RollBackMetadata => agreement.outdated(self.now),
-            Fault::EmptyMetadata => Some(Machine::new(HistoryLimits::default())),
-            _ => agreement.right.take(),
-        };
-        let Some(machine) = machine else {
-            return Ok(false);
-        };
-        let before = self.replace_metadata(machine)?;
-        if fault != Fault::RestoreMetadata {
-            self.agreement.right.get_or_insert(before);
-        }
-        Ok(true)
-    }
-
-    /// Somebody deletes documents of the metadata while it is in use: whoever watches is told.
-    pub(super) fn damage_metadata(&mut self, damage: Damage) -> Result<(), Failure> {
-        let right = self.agreement.machine.clone();
-        self.agreement.right.get_or_insert(right);
-        self.watch.metadata_replaced();
-        self.invariants.metadata_replaced();
-        let prefix = match damage {
-            Damage::Everything => METADATA_PREFIX,
-            Damage::Volumes => VOLUMES_PREFIX,
-            Damage::Slices => SLICES_PREFIX,
-            Damage::Nodes => NODES_PREFIX,
-        };
-        let transaction = Transaction {
-            success: vec![Operation::Delete(Selector::Prefix(prefix.into()))],
-            ..Transaction::default()
-        };
-        self.change_metadata(|machine, out| drop(boot::transact(machine, transaction, out)))
-    }
-
-    /// Whether the metadata is not the one that the nodes belong to.
-    pub(super) fn is_outdated(&self) -> bool {
-        self.agreement.right.is_some()
-    }
-
-    /// Another store takes the place of the one before, which is given back.
-    pub(super) fn replace_metadata(&mut self, machine: Machine) -> Result<Machine, Failure> {
-        let processes: Vec<ProcessId> = self.agreement.sessions.keys().copied().collect();
-        let broken = self.break_sessions(processes)?;
-        self.agreement.ghosts.clear();
-        let agreement = &mut self.agreement;
-        let before = std::mem::replace(&mut agreement.machine, machine);
-        agreement.replaced += 1;
-        agreement.catalog.read_anew(&agreement.machine);
-        self.watch.metadata_replaced();
-        self.invariants.metadata_replaced();
-        self.resume_or_end(broken)?;
-        Ok(before)
-    }
-
-    /// A node finds a copy of the metadata in its place, which goes on by itself.
-    pub(super) fn fork_metadata(&mut self, node: NodeId) -> Result<(), Failure> {
-        let broken = self.leave_metadata(node)?;
-        let mut machine = self.agreement.machine.clone();
-        for session in self.agreement.sessions.values() {
-            machine.disconnect(session.client);
-        }
-        self.agreement.fork = Some(Fork { node, machine });
-        self.resume_or_end(broken)
-    }
-
-    /// It finds the right one again.
-    pub(super) fn join_metadata(&mut self) -> Result<bool, Failure> {
-        let Some(node) = self.agreement.fork.as_ref().map(|fork| fork.node) else {
-            return Ok(false);
-        };
-        let broken = self.leave_metadata(node)?;
-        self.agreement.fork = None;
-        self.resume_or_end(broken)?;
-        Ok(true)
-    }
-
-    /// The sessions of a node break, and nothing of them is on its way.
-    fn leave_metadata(&mut self, node: NodeId) -> Result<Vec<Broken>, Failure> {
-        let sessions = self.agreement.sessions.keys().copied();
-        let own = sessions.filter(|process| process.node == node).collect();
-        let broken = self.break_sessions(own)?;
-        let ghosts = &mut self.agreement.ghosts;
-        ghosts.retain(|(process, _), _| process.node != node);
-        Ok(broken)
+    /// The network does not bring everything to a process or from it: its session is going to break.
+    pub(super) fn soon_lost(&mut self, process: ProcessId) {
+        let after = Duration::from_millis(self.prng.between(1, SILENCE_MAX_MILLIS));
+        self.schedule(after, Happening::MetadataLost(process));
     }
 
     /// The session of a process breaks.
     pub(super) fn metadata_lost(&mut self, process: ProcessId) -> Result<(), Failure> {
         let broken = self.break_sessions(vec![process])?;
         self.resume_or_end(broken)
+    }
+
+    /// A node whose watch has missed something, and has not ended yet.
+    pub(crate) fn with_gap(&self) -> Option<NodeId> {
+        let mut sessions = self.agreement.sessions.iter();
+        let has_gap = |session: &Session| session.watches.values().any(|watch| watch.has_gap);
+        let found = sessions.find(|(_, session)| has_gap(session));
+        found.map(|(process, _)| process.node)
     }
 
     /// The sessions of these processes break: their requests are in doubt.

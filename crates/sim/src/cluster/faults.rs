@@ -381,10 +381,9 @@ impl Cluster {
         match (from, to) {
             (Place::Node(one), Place::Node(other)) => self.way_cut(one, other),
             (Place::Node(node), Place::Metadata) | (Place::Metadata, Place::Node(node)) => {
-                let after = Duration::from_millis(self.prng.between(1, 1500));
-                if let Some(process) = &self.node(node).process {
-                    let process = process.id;
-                    self.schedule(after, Happening::MetadataLost(process));
+                let process = self.node(node).process.as_ref();
+                if let Some(process) = process.map(|process| process.id) {
+                    self.soon_lost(process);
                 }
             }
             _ => {}
