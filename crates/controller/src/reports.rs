@@ -335,6 +335,11 @@ impl Reports {
         self.absence(node).or_else(disbelieves).or_else(estranged)
     }
 
+    /// Whether a node is up and follows the metadata as others do: it can be given something, and is not silent.
+    pub(crate) fn takes_part(&self, node: NodeId) -> bool {
+        self.isolation(node).is_none()
+    }
+
     /// By whom a node is not heard, because it follows another copy of the metadata: by the node that was asked, whose copy is
     /// told; without one by any that believes its own.
     fn estranged(&self, node: NodeId) -> Option<String> {
@@ -373,9 +378,9 @@ impl Reports {
         numbers.is_some_and(|(report, then)| report.number > *then)
     }
 
-    /// A node as plans see it, if it is up, and its devices are open.
+    /// A node as plans see it, if it takes part.
     pub(crate) fn seen(&self, node: NodeId) -> Option<Seen> {
-        let room = self.room(node).filter(|_| self.is_open(node))?;
+        let room = self.room(node).filter(|_| self.takes_part(node))?;
         Some(Seen {
             silent: Duration::ZERO,
             bytes: room.bytes,

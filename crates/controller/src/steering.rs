@@ -92,11 +92,11 @@ impl Places {
 }
 
 impl Memory {
-    /// For how long nothing has moved, and all nodes that may be given something have been up.
+    /// For how long nothing has moved, and all nodes that may be given something have taken part.
     fn unchanged(&mut self, now: Instant, inventory: &Inventory, reports: &Reports) -> Duration {
         let active = |node: &&NodeId| inventory.is_active(**node);
         let mut active = inventory.nodes.keys().filter(active);
-        let is_quiet = inventory.wishes.is_empty() && active.all(|node| reports.is_open(*node));
+        let is_quiet = inventory.wishes.is_empty() && active.all(|node| reports.takes_part(*node));
         let known = self.places.take_if(|it| is_quiet && it.is_of(inventory));
         let places = known.unwrap_or_else(|| Places::new(now, inventory));
         let unchanged = now.duration_since(places.since);
@@ -320,7 +320,7 @@ async fn pass(controller: &Controller, own: &Bytes, memory: &mut Memory) -> Resu
     let silent = memory
         .heard
         .iter()
-        .filter(|(node, _)| !reports.is_open(**node));
+        .filter(|(node, _)| !reports.takes_part(**node));
     let silent = silent.map(|(node, heard)| (*node, heard.last)).collect();
     controller.silences.note(silent);
     let mut sight = sight(&inventory, &reports, |node| {
@@ -368,7 +368,7 @@ pub(crate) fn unix_seconds() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-/// Takes note of who is up, with open devices. Who was never heard counts from now on.
+/// Takes note of who is up, with open devices, and follows the metadata. Who was never heard counts from now on.
 fn note(inventory: &Inventory, reports: &Reports, heard: &mut BTreeMap<NodeId, Heard>) {
     heard.retain(|node, _| inventory.nodes.contains_key(node));
     for node in inventory.nodes.keys() {

@@ -79,7 +79,7 @@ pub enum JournalMark {
     None,
     /// There is room for it.
     Room,
-    /// It is about to be here: whether it is already, the device's own list says.
+    /// It is about to be here, or was until just now: which of the two devices has it, their own lists say.
     Next,
     /// It is here.
     Here,

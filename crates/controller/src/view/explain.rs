@@ -362,7 +362,6 @@ fn down(node: &str, absence: &Absence, prospect: Prospect) -> Wait {
             format!("{back}: it is in maintenance, nothing of it is rebuilt elsewhere"),
             None,
         ),
-        Prospect::Answers => (back, None),
     };
     Wait { what, seconds_left }
 }
@@ -412,7 +411,7 @@ const SHORT_DELAY_SECONDS: u64 = 5 * 60;
 fn when_down(node: &str, prospect: Prospect, delay_seconds: u64) -> Vec<Remedy> {
     let mut remedies = vec![start(node)];
     match prospect {
-        Prospect::Due | Prospect::Answers => {}
+        Prospect::Due => {}
         Prospect::In(_) | Prospect::Later => {
             remedies.push(Remedy {
                 what: format!("if {node} is not to come back: rebuild elsewhere what it held, now"),

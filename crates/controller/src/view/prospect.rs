@@ -22,8 +22,6 @@ pub(crate) enum Prospect {
     NoPlace,
     /// The node is in maintenance: nothing of it is made elsewhere.
     Maintenance,
-    /// The node is up, and cannot be brought anything: who steers does not count it as silent.
-    Answers,
 }
 
 /// The prospect of a slice's copy on a node that is down.
@@ -42,9 +40,6 @@ pub(crate) fn of(
     }
     if part != Part::Of(NodeStanding::Active) {
         return Prospect::Due;
-    }
-    if reports.is_open(node) {
-        return Prospect::Answers;
     }
     let delay = inventory.settings.record.repair_delay_seconds;
     match reports.silence(node) {

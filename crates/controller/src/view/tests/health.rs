@@ -332,12 +332,16 @@ fn a_node_that_others_disown_is_not_brought_up_to_date() {
         found[0].what,
         format!("n2 {DISBELIEVES}; 1 of the 2 copies of mirror2 is in sync without it")
     );
+    let elsewhere = "else what n2 held is rebuilt elsewhere, after the repair delay";
     assert_eq!(
         found[0].waits_for[0].what,
-        "n2 to follow the metadata again"
+        format!("n2 to follow the metadata again; {elsewhere}")
     );
     assert_eq!(found[0].waits_for[0].seconds_left, None);
     assert_eq!(found[0].remedies[0].what, "look at the addresses of n2");
+    // It is silent as far as plans are concerned.
+    assert_eq!(reports.seen(NodeId(2)), None);
+    assert!(reports.seen(NodeId(1)).is_some());
     let node = nodes(&inventory, &reports).nodes.remove(1);
     assert_eq!(
         (node.state, node.metadata_believed),
@@ -381,8 +385,12 @@ fn a_node_that_follows_another_copy_of_the_metadata_is_told_as_that() {
     let wait = &of_volume.waits_for[0];
     assert_eq!(
         (&*wait.what, wait.seconds_left),
-        ("n2 and n1 to follow the same metadata", None)
+        (
+            "n2 and n1 to follow the same metadata; else what n2 held is rebuilt elsewhere, after the repair delay",
+            None
+        )
     );
+    assert_eq!(asked.seen(NodeId(2)), None);
     assert!(!of_volume.remedies.is_empty());
     // The other one, by its own metadata, which says that all is well.
     let other = status(&whole(), &reports().asked_at(Some(NodeId(2))));
