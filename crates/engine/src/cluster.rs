@@ -98,7 +98,8 @@ pub(crate) enum Change {
     /// A bookmark was left, and what was read is believed.
     Followed,
     /// It was looked for another node's bookmark.
-    Looked(Asked, Vouch, bool),
+    /// Nothing if nobody could tell.
+    Looked(Asked, Vouch, Option<bool>),
     /// A node's newest bookmark is known.
     Bookmark(NodeId),
     /// Others say that the metadata is not what they have followed, or do not any more.

@@ -10,13 +10,15 @@
 //! Invariants:
 //! - a node is disowned if more of the others follow another copy than the same metadata with it, itself included: they deny its
 //!   bookmark, or it does not find theirs; where they are as many, if one of them has not come clearly later;
-//! - who is disowned denies nobody: it may have come to a copy;
+//! - who is disowned denies nobody, for it may have come to a copy; but where as many follow each, and neither has come clearly later,
+//!   both go on to deny the other, so that neither goes on;
 //! - who says in the metadata that it is not what it has followed (`cluster::denials`) counts like who denies the bookmark, wherever it is;
 //! - silence says nothing, and takes nothing back as long as the peer is away: a node that reaches nobody goes on, and one that was
 //!   disowned does not go on because those who said so are killed.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use holdfast_model::NodeId;
 use holdfast_model::record::Bookmark;
@@ -55,12 +57,40 @@ struct Said {
     at: Instant,
 }
 
+impl Said {
+    /// For how long it has followed that by now, as far as is known.
+    fn age(&self, now: Instant) -> Duration {
+        self.age + now.since(self.at)
+    }
+}
+
+/// What those come to who follow the same metadata, and those who follow another copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weight {
+    /// Those who follow the same, or one who was there before.
+    Same,
+    /// The others.
+    Others(Astray),
+    /// As many follow each, and neither has come clearly later.
+    Undecided(Astray),
+}
+
+impl Weight {
+    /// Why the metadata is not followed, if it is not.
+    fn against(self) -> Option<Astray> {
+        match self {
+            Self::Same => None,
+            Self::Others(why) | Self::Undecided(why) => Some(why),
+        }
+    }
+}
+
 /// What was asked, and what others have said.
 #[derive(Debug, Default)]
 pub(crate) struct Vouching {
     said: BTreeMap<NodeId, Said>,
-    /// Whose bookmark this node has not found. They may have this node's from before they came to a copy.
-    unknown: BTreeSet<NodeId>,
+    /// Whose bookmark this node has not found, and which. They may have this node's from before they came to a copy.
+    unknown: BTreeMap<NodeId, Bookmark>,
     /// Who says in the metadata that it is not what it has followed, and whether this node had followed it for long by then.
     denials: BTreeMap<NodeId, bool>,
     /// Who has yet to answer the newest question.
@@ -69,29 +99,44 @@ pub(crate) struct Vouching {
 }
 
 impl Vouching {
-    /// That others do not follow the metadata, if that counts for a node whose bookmark is so old.
-    fn disowned(&self, own: Duration) -> Option<Astray> {
+    /// Whether others follow the metadata, as that counts for a node whose bookmark is so old.
+    fn weigh(&self, now: Instant, own: Duration) -> Weight {
         let said = self.said.iter();
         let said = said.filter(|(node, _)| !self.denials.contains_key(node));
         let (same, others): (Vec<_>, Vec<_>) =
             said.partition(|(node, said)| self.is_same(**node, said));
+        let denied = self.denials.keys().next().copied().map(Astray::Denied);
+        let first = others.first().map(|(node, _)| Astray::Disowned(**node));
+        let Some(why) = denied.or(first) else {
+            return Weight::Same;
+        };
         let with = 1 + same.len();
         let against = self.denials.len() + others.len();
         let are_all_later = self.denials.values().all(|is_late| *is_late)
-            && others.iter().all(|(_, it)| it.age + SENIORITY < own);
-        let counts = match against.cmp(&with) {
-            core::cmp::Ordering::Greater => true,
-            core::cmp::Ordering::Equal => !are_all_later,
-            core::cmp::Ordering::Less => false,
-        };
-        let denied = self.denials.keys().next().copied().map(Astray::Denied);
-        let first = others.first().map(|(node, _)| Astray::Disowned(**node));
-        denied.or(first).filter(|_| counts)
+            && others.iter().all(|(_, it)| it.age(now) + SENIORITY < own);
+        let is_later = self.denials.values().any(|is_late| !*is_late)
+            || others.iter().any(|(_, it)| own + SENIORITY < it.age(now));
+        match against.cmp(&with) {
+            Ordering::Less => Weight::Same,
+            Ordering::Equal if are_all_later => Weight::Same,
+            Ordering::Equal if !is_later => Weight::Undecided(why),
+            Ordering::Equal | Ordering::Greater => Weight::Others(why),
+        }
+    }
+
+    /// A peer has looked for the newest bookmark.
+    fn hear(&mut self, now: Instant, peer: NodeId, is_there: bool, age: Duration) {
+        let before = self.said.get(&peer).filter(|it| !is_there && !it.is_there);
+        // That it has reached its copy over another connection since does not make it one that has come later.
+        let age = before.map_or(age, |before| before.age(now).max(age));
+        let at = now;
+        self.said.insert(peer, Said { is_there, age, at });
+        self.open.remove(&peer);
     }
 
     /// Whether a node that has said this follows the same: each has found the other's bookmark.
     fn is_same(&self, node: NodeId, said: &Said) -> bool {
-        said.is_there && !self.unknown.contains(&node)
+        said.is_there && !self.unknown.contains_key(&node)
     }
 
     /// Whether what is said in the metadata counts no more, of so many nodes: most of them follow it, or one of two had done so for long.
@@ -124,7 +169,7 @@ impl Vouching {
     pub(crate) fn strangers(&self) -> BTreeSet<NodeId> {
         let deny = self.said.iter().filter(|(_, said)| !said.is_there);
         let deny = deny.map(|(node, _)| *node);
-        deny.chain(self.unknown.iter().copied()).collect()
+        deny.chain(self.unknown.keys().copied()).collect()
     }
 
     /// A link is gone: no answer comes.
@@ -177,7 +222,7 @@ impl Engine {
                 let has_lapsed = world.peers.peer(*node).is_some() && said.at + LAPSE <= now;
                 is_left(*node) && (said.is_there || !has_lapsed)
             });
-            vouching.unknown.retain(|node| is_left(*node));
+            vouching.unknown.retain(|node, _| is_left(*node));
             vouching.open.clear();
             self.decide_by_what_was_said();
             self.ask_all_to_vouch();
@@ -219,8 +264,17 @@ impl Engine {
         self.world.peers.stranger_asks(peer, vouch);
         if self.world.cluster.has_seen_bookmark(peer, vouch.bookmark) {
             self.looked_for_bookmark(asked, vouch, true);
-        } else {
-            self.world.cluster.look_for_bookmark(asked, vouch);
+        } else if !self.world.cluster.look_for_bookmark(asked, vouch) {
+            self.could_not_look(asked, vouch);
+        }
+    }
+
+    /// It could not be looked for another node's bookmark. If none of the same use was there before, none is now: who is silent because the
+    /// metadata does not answer has no doubts.
+    pub(crate) fn could_not_look(&mut self, asked: Asked, vouch: Vouch) {
+        let before = self.vouching.unknown.get(&asked.peer);
+        if before.is_some_and(|before| before.use_id == vouch.bookmark.use_id) {
+            self.looked_for_bookmark(asked, vouch, false);
         }
     }
 
@@ -233,7 +287,7 @@ impl Engine {
         if is_there {
             self.vouching.unknown.remove(&peer);
         } else {
-            self.vouching.unknown.insert(peer);
+            self.vouching.unknown.insert(peer, vouch.bookmark);
             self.world.peers.estrange(peer);
         }
         // Who denies this node has to find its bookmark first.
@@ -247,8 +301,12 @@ impl Engine {
         }
         let cluster = &self.world.cluster;
         let own = cluster.bookmark(self.world.now);
+        let denies = |age| {
+            let weight = self.vouching.weigh(self.world.now, age);
+            !cluster.is_astray() || cluster.is_disowned() && matches!(weight, Weight::Undecided(_))
+        };
         if let Some((_, age)) = own
-            && (is_there || !cluster.is_astray())
+            && (is_there || denies(age))
         {
             let bookmark = vouch.bookmark;
             let vouched = Vouched {
@@ -268,16 +326,10 @@ impl Engine {
             return;
         }
         let Vouched { is_there, age, .. } = vouched;
-        let said = Said {
-            is_there,
-            age,
-            at: now,
-        };
         if !is_there {
             self.world.peers.estrange(peer);
         }
-        self.vouching.said.insert(peer, said);
-        self.vouching.open.remove(&peer);
+        self.vouching.hear(now, peer, is_there, age);
         if is_there {
             self.look_at_stranger(peer);
         }
@@ -302,7 +354,7 @@ impl Engine {
         let now = world.now;
         let own = world.cluster.bookmark(now);
         vouching.hear_denials(world.cluster.deniers(), world.cluster.followed_for(now));
-        let why = own.and_then(|(_, age)| vouching.disowned(age));
+        let why = own.and_then(|(_, age)| vouching.weigh(now, age).against());
         world.cluster.disown(now, why);
         let is_overruled = vouching.overrules(world.cluster.member_count());
         if own.is_some() && (is_overruled || world.cluster.is_told_to_overrule()) {
@@ -332,9 +384,9 @@ mod tests {
     #[test]
     fn more_have_to_deny_it_than_follow_the_same() {
         let minute = Duration::from_secs(60);
+        let at = Instant::ZERO;
         let disowned = |said: &[(bool, Duration)], own| {
             let numbered = said.iter().zip(1..);
-            let at = Instant::ZERO;
             let said = numbered.map(|((is_there, age), node)| {
                 let (is_there, age) = (*is_there, *age);
                 (NodeId(node), Said { is_there, age, at })
@@ -343,7 +395,7 @@ mod tests {
                 said: said.collect(),
                 ..Vouching::default()
             };
-            vouching.disowned(own)
+            vouching.weigh(at, own).against()
         };
         let (yes, no) = ((true, minute), (false, minute));
         let one = Some(Astray::Disowned(NodeId(1)));
@@ -359,49 +411,93 @@ mod tests {
         assert_eq!(disowned(&[no], 3 * minute), None);
         assert_eq!(disowned(&[no, (false, 9 * minute), yes], 3 * minute), one);
         // Who has this node's bookmark from before it came to a copy, and another one since, follows the copy.
+        let bookmark = Bookmark {
+            use_id: 1,
+            number: 1,
+        };
         let said = [yes, yes].into_iter().zip(1..);
-        let at = Instant::ZERO;
         let said = said.map(|((is_there, age), node)| (NodeId(node), Said { is_there, age, at }));
         let mut vouching = Vouching {
             said: said.collect(),
-            unknown: [NodeId(1)].into(),
+            unknown: [(NodeId(1), bookmark)].into(),
             ..Vouching::default()
         };
-        assert_eq!(vouching.disowned(minute), None);
-        vouching.unknown.insert(NodeId(2));
-        assert_eq!(vouching.disowned(9 * minute), one);
+        assert_eq!(vouching.weigh(at, minute).against(), None);
+        vouching.unknown.insert(NodeId(2), bookmark);
+        assert_eq!(vouching.weigh(at, 9 * minute).against(), one);
+    }
+
+    #[test]
+    fn as_many_on_each_side_are_told_apart_by_who_came_later() {
+        let minute = Duration::from_secs(60);
+        let at = |minutes: u32| Instant::ZERO + minutes * minute;
+        let why = Astray::Disowned(NodeId(2));
+        let mut vouching = Vouching::default();
+        vouching.hear(at(0), NodeId(2), false, minute);
+        assert_eq!(vouching.weigh(at(0), minute), Weight::Undecided(why));
+        assert_eq!(vouching.weigh(at(0), 2 * minute), Weight::Undecided(why));
+        assert_eq!(vouching.weigh(at(0), 9 * minute), Weight::Same);
+        assert_eq!(
+            vouching.weigh(at(0), Duration::ZERO),
+            Weight::Undecided(why)
+        );
+        vouching.hear(at(0), NodeId(2), false, 9 * minute);
+        assert_eq!(vouching.weigh(at(0), minute), Weight::Others(why));
+        // It says nothing any more, or has reached its copy over another connection: it has come no later for that.
+        assert_eq!(vouching.weigh(at(99), 100 * minute), Weight::Others(why));
+        vouching.hear(at(99), NodeId(2), false, Duration::ZERO);
+        assert_eq!(vouching.weigh(at(99), 100 * minute), Weight::Others(why));
+        // It has followed the same meanwhile.
+        vouching.hear(at(99), NodeId(2), true, minute);
+        vouching.hear(at(99), NodeId(2), false, minute);
+        assert_eq!(vouching.weigh(at(99), 100 * minute), Weight::Same);
+        vouching.hear(at(99), NodeId(3), false, 200 * minute);
+        assert_eq!(
+            vouching.weigh(at(99), 400 * minute),
+            Weight::Others(why),
+            "two to one"
+        );
     }
 
     #[test]
     fn who_says_in_the_metadata_that_it_is_another_one_counts_like_who_denies_the_bookmark() {
         let minute = Duration::from_secs(60);
+        let disowned = |vouching: &Vouching, own| vouching.weigh(Instant::ZERO, own).against();
         let two = [NodeId(2)];
         let denied = Some(Astray::Denied(NodeId(2)));
         let mut vouching = Vouching::default();
         vouching.hear_denials(two.into_iter(), Duration::ZERO);
-        assert_eq!(vouching.disowned(Duration::ZERO), denied, "one against one");
+        assert_eq!(
+            disowned(&vouching, Duration::ZERO),
+            denied,
+            "one against one"
+        );
         // It was there when this node began; how long that has gone on makes no difference.
         vouching.hear_denials(two.into_iter(), 9 * minute);
-        assert_eq!(vouching.disowned(9 * minute), denied);
+        assert_eq!(disowned(&vouching, 9 * minute), denied);
         let said = |is_there| Said {
             is_there,
             age: Duration::ZERO,
             at: Instant::ZERO,
         };
         vouching.said.insert(NodeId(3), said(true));
-        assert_eq!(vouching.disowned(minute), None, "two to one");
+        assert_eq!(disowned(&vouching, minute), None, "two to one");
         vouching.said.insert(NodeId(2), said(true));
-        assert_eq!(vouching.disowned(minute), None);
+        assert_eq!(disowned(&vouching, minute), None);
         vouching.said.insert(NodeId(3), said(false));
-        assert_eq!(vouching.disowned(9 * minute), denied);
+        assert_eq!(disowned(&vouching, 9 * minute), denied);
         // It says so no more.
         vouching.said.clear();
         vouching.hear_denials([].into_iter(), minute);
-        assert_eq!(vouching.disowned(minute), None);
+        assert_eq!(disowned(&vouching, minute), None);
         // It comes to metadata that this one has followed for long.
         vouching.hear_denials(two.into_iter(), 2 * minute);
-        assert_eq!(vouching.disowned(2 * minute), None);
+        assert_eq!(disowned(&vouching, 2 * minute), None);
         vouching.hear_denials([NodeId(2), NodeId(4)].into_iter(), 9 * minute);
-        assert_eq!(vouching.disowned(9 * minute), denied, "more than follow it");
+        assert_eq!(
+            disowned(&vouching, 9 * minute),
+            denied,
+            "more than follow it"
+        );
     }
 }

@@ -196,13 +196,39 @@ fn a_bookmark_is_found_if_it_or_a_later_one_of_its_use_is_there() {
 }
 
 #[test]
-fn whoever_is_disowned_denies_nobody() {
+fn whoever_is_disowned_denies_nobody_who_was_there_before() {
     let mut bench = new();
     let own = asked(&mut bench)[0];
     answers(&mut bench, own, false, MINUTE);
+    assert_eq!(says(&mut bench), [false], "neither is to go on");
+    answers(&mut bench, own, false, 2 * MINUTE);
     assert!(says(&mut bench).is_empty());
     leaves(&mut bench, THEIRS);
     assert_eq!(says(&mut bench), [true]);
+}
+
+/// Its silence would be taken for doubts, and the other one would go on by its copy.
+#[test]
+fn whoever_does_not_reach_the_metadata_says_what_was_so_before() {
+    let mut bench = new();
+    assert_eq!(says(&mut bench), [false]);
+    for ends in [false, true] {
+        if ends {
+            bench.is_cut = false;
+            bench.end_watch();
+        }
+        bench.is_cut = true;
+        assert_eq!(says(&mut bench), [false], "{ends}");
+        bench.pass(15_000);
+        assert_eq!(says(&mut bench), [false], "{ends}");
+    }
+    bench.is_cut = false;
+    bench.pass(5_000);
+    leaves(&mut bench, THEIRS);
+    assert_eq!(says(&mut bench), [true]);
+    let mut bench = new();
+    bench.is_cut = true;
+    assert!(says(&mut bench).is_empty(), "nobody has looked");
 }
 
 /// What it says of slices may mean something else. Where nobody can tell it takes part, after a while.

@@ -318,15 +318,19 @@ impl Cluster {
         Ok(())
     }
 
-    /// What the nodes say whose devices are open, those that another one reaches.
+    /// What the nodes say whose devices are open, those that another one reaches, and that follow the metadata with it.
     pub(super) fn reports(&self, from: NodeId) -> BTreeMap<NodeId, NodeStatus> {
+        let own = self.nodes[&from].process.as_ref();
+        let strangers = own.map_or_else(Vec::new, |own| own.engine.status().strangers);
         let nodes = self.nodes.values().filter_map(|node| {
             let process = node.process.as_ref()?;
             let (from, to) = (Place::Node(from), Place::Node(node.id));
             let reaches = from == to || self.network.passes_both_ways(from, to);
             let answers = reaches && !process.freeze.is_frozen();
             let status = answers.then(|| process.engine.status())?;
-            status.open.then_some((node.id, status))
+            let takes_part =
+                status.open && status.astray.is_none() && !strangers.contains(&node.id);
+            takes_part.then_some((node.id, status))
         });
         nodes.collect()
     }

@@ -251,6 +251,33 @@ fn one_of_two_nodes_is_believed_if_it_had_gone_on_before() {
     }
 }
 
+/// Two nodes follow two copies, and neither was there before the other: both stop, and stay so, until they follow the same again.
+#[test]
+fn two_nodes_of_which_neither_knows_better_both_stop() {
+    for seed in 0..SEEDS {
+        let mut story = Story::with(seed, Policy::Mirror2, |plan| {
+            plan.cluster.nodes = 2;
+            plan.cluster.hosts.truncate(2);
+        });
+        story.busy(true);
+        story.wait(2 * SECOND);
+        let secondary = story.secondary();
+        story.now(Fault::ForkMetadata(secondary));
+        story.wait(3 * SECOND);
+        let epochs = story.epochs();
+        for _ in 0..2 {
+            assert_eq!(story.run.cluster.tally().astray, 2, "seed {seed}");
+            story.wait(60 * SECOND);
+        }
+        assert_eq!(story.epochs(), epochs, "seed {seed}");
+        story.now(Fault::Kill(secondary));
+        story.now(Fault::JoinMetadata);
+        story.wait(SECOND);
+        story.begins_anew(secondary);
+        story.ends_well();
+    }
+}
+
 /// The one that was away is there alone for a while, and leads by the backup, in which the others are absent then, or in epochs beyond theirs: they do
 /// not come to believe it for that, and tell it.
 #[test]
