@@ -1,10 +1,14 @@
 //! What goes with a node that is removed.
 //!
-//! Invariant: a node that comes back counts its starts on, beyond all that it had.
+//! Invariants:
+//! - a node that comes back counts its starts on, beyond all that it had;
+//! - its bookmark stays: what it has noted it looks for, should it be added again.
 
 use holdfast_model::Incarnation;
 use holdfast_model::metadata::{Operation, Selector, Transaction};
-use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, MachineRecord, NodeRecord, UseRecord};
+use holdfast_model::record::{
+    CLUSTER_KEY, ClusterRecord, DenialRecord, MachineRecord, NodeRecord, UseRecord,
+};
 
 use crate::Inventory;
 use crate::writing::{put, still_at, still_is};
@@ -19,6 +23,7 @@ pub(super) fn forget(inventory: &Inventory, known: &NodeRecord, transaction: &mu
         NodeRecord::key(node),
         UseRecord::key(node),
         MachineRecord::key(node),
+        DenialRecord::key(node),
     ];
     let gone = keys.map(|key| Operation::Delete(Selector::Key(key)));
     transaction.success.extend(gone);

@@ -5,7 +5,8 @@ extern crate std;
 use std::string::ToString;
 use std::vec;
 
-use holdfast_model::record::NodeRecord;
+use holdfast_model::metadata::Revision;
+use holdfast_model::record::{Bookmark, BookmarkRecord, DenialRecord, NodeRecord};
 use holdfast_model::{Incarnation, Policy};
 
 use super::*;
@@ -68,6 +69,42 @@ fn a_node_that_was_started_often_without_metadata_counts_on_after_its_removal() 
         cluster,
         "others change nothing"
     );
+}
+
+/// What it denied is nobody's word any more; its bookmark it looks for, should it be added again.
+#[test]
+fn the_denial_of_a_removed_node_goes_and_its_bookmark_stays() {
+    let mut lab = Lab::new(3);
+    let store = lab.inventory().nodes[&node(3)].store;
+    let denial = DenialRecord {
+        schema: 1,
+        node: node(3),
+        store,
+        overruled: true,
+    };
+    let bookmark = BookmarkRecord {
+        schema: 1,
+        node: node(3),
+        store,
+        uses: 1,
+        bookmark: Bookmark {
+            use_id: 7,
+            number: 1,
+        },
+    };
+    let (denied, left) = (DenialRecord::key(node(3)), BookmarkRecord::key(node(3)));
+    lab.put(denied.clone(), &denial);
+    lab.put(left.clone(), &bookmark);
+    assert_eq!(lab.order(3, Order::Remove), Ok(true));
+    let mut is_there = |key: String| {
+        let equals = Revision(0);
+        let is_absent = Transaction {
+            compare: vec![Compare::ModRevision { key, equals }],
+            ..Transaction::default()
+        };
+        !lab.transact(&is_absent).succeeded
+    };
+    assert!(!is_there(denied) && is_there(left));
 }
 
 #[test]
