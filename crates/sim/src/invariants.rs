@@ -7,12 +7,13 @@ mod one_primary;
 mod records;
 mod room;
 mod settled;
+mod starts;
 mod volumes;
 
 use holdfast_engine::{Engine, ReplicaView};
 use holdfast_metadata::Machine;
 use holdfast_metadata::machine::StoreChange;
-use holdfast_model::{CommandId, NodeId};
+use holdfast_model::{CommandId, Incarnation, NodeId};
 use holdfast_wire::Refused;
 
 use self::commits_agree::CommitsAgree;
@@ -20,6 +21,7 @@ use self::device_orders::DeviceOrders;
 pub(crate) use self::device_orders::{Facts, Ordered};
 use self::one_primary::OnePrimary;
 use self::room::InSyncHasRoom;
+use self::starts::Starts;
 use self::volumes::Volumes;
 use crate::catalog::Changed;
 use crate::content::Value;
@@ -34,6 +36,7 @@ pub(crate) struct Invariants {
     commits_agree: CommitsAgree,
     device_orders: DeviceOrders,
     in_sync_has_room: InSyncHasRoom,
+    starts: Starts,
     volumes: Volumes,
 }
 
@@ -76,6 +79,14 @@ impl Invariants {
     /// Its reset was answered.
     pub(crate) fn reset_done(&mut self, host: usize) {
         self.commits_agree.settled.reset_done(host);
+    }
+
+    /// A node has registered, and opened its store.
+    pub(crate) fn opened(&mut self, node: NodeId, incarnation: Incarnation) -> Result<(), Failure> {
+        if self.outsider == Some(node) {
+            return Ok(());
+        }
+        self.starts.opened(node, incarnation)
     }
 
     /// A process has ended.

@@ -105,6 +105,7 @@ impl Cluster {
             Some(Misplaced::Old) => self.node(process.node).is_forked = true,
             None => (),
         }
+        self.invariants.opened(process.node, incarnation)?;
         self.node(process.node).known_start = process.start;
         self.node(process.node).is_made = true;
         self.look_at_devices(process.node);
