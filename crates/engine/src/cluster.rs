@@ -98,8 +98,7 @@ pub(crate) enum Change {
     /// A bookmark was left, and what was read is believed.
     Followed,
     /// It was looked for another node's bookmark.
-    /// Nothing if nobody could tell.
-    Looked(Asked, Vouch, Option<bool>),
+    Looked(Asked, Vouch, bool),
     /// A node's newest bookmark is known.
     Bookmark(NodeId),
     /// Others say that the metadata is not what they have followed, or do not any more.

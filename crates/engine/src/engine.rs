@@ -384,10 +384,9 @@ impl Engine {
             Change::Registered(incarnation) => self.registered(*incarnation, out),
             Change::Doubtful => self.doubt(),
             Change::Followed => self.follows_anew(),
-            Change::Looked(asked, vouch, Some(is_there)) => {
+            Change::Looked(asked, vouch, is_there) => {
                 self.looked_for_bookmark(*asked, *vouch, *is_there);
             }
-            Change::Looked(asked, vouch, None) => self.could_not_look(*asked, *vouch),
             Change::Bookmark(node) => self.look_at_stranger(*node),
             Change::Denials => self.decide_soon(),
             Change::Node(node) => self.node_changed(*node),

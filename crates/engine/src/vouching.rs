@@ -10,11 +10,11 @@
 //! Invariants:
 //! - a node is disowned if more of the others follow another copy than the same metadata with it, itself included: they deny its
 //!   bookmark, or it does not find theirs; where they are as many, if one of them has not come clearly later;
-//! - who is disowned denies nobody, for it may have come to a copy; but where as many follow each, and neither has come clearly later,
-//!   both go on to deny the other, so that neither goes on;
+//! - who is disowned because it has come later, or by more than follow it, denies nobody; where as many follow each, and neither has come
+//!   clearly later, both deny the other, so that neither goes on;
 //! - who says in the metadata that it is not what it has followed (`cluster::denials`) counts like who denies the bookmark, wherever it is;
-//! - silence says nothing, and takes nothing back as long as the peer is away: a node that reaches nobody goes on, and one that was
-//!   disowned does not go on because those who said so are killed.
+//! - silence says nothing, and takes nothing back: a node that reaches nobody goes on, and one that was disowned does not go on
+//!   because those who said so are killed, or have forgotten.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -38,8 +38,8 @@ const SENIORITY: Duration = Duration::from_secs(60);
 const ROUND: Duration = Duration::from_secs(1);
 /// Between two questions otherwise.
 const PAUSE: Duration = Duration::from_secs(60);
-/// A peer that is there, and has not said so again for as long, denies nothing any more.
-const LAPSE: Duration = Duration::from_secs(10);
+/// The least that is told of how long the metadata was followed: nothing is told by those who do not go on.
+const AGE_MIN: Duration = Duration::from_secs(1);
 
 /// Whose bookmark is looked for, and over which link that was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,9 @@ pub(crate) struct Asked {
 #[derive(Clone, Copy, Debug)]
 struct Said {
     is_there: bool,
-    /// For how long it had followed what it has looked at.
+    /// It goes on with what it has looked at.
+    goes_on: bool,
+    /// For how long it had followed that: the most that it has ever said.
     age: Duration,
     at: Instant,
 }
@@ -89,8 +91,8 @@ impl Weight {
 #[derive(Debug, Default)]
 pub(crate) struct Vouching {
     said: BTreeMap<NodeId, Said>,
-    /// Whose bookmark this node has not found, and which. They may have this node's from before they came to a copy.
-    unknown: BTreeMap<NodeId, Bookmark>,
+    /// Whose bookmark this node has not found. They may have this node's from before they came to a copy.
+    unknown: BTreeSet<NodeId>,
     /// Who says in the metadata that it is not what it has followed, and whether this node had followed it for long by then.
     denials: BTreeMap<NodeId, bool>,
     /// Who has yet to answer the newest question.
@@ -99,10 +101,12 @@ pub(crate) struct Vouching {
 }
 
 impl Vouching {
-    /// Whether others follow the metadata, as that counts for a node whose bookmark is so old.
-    fn weigh(&self, now: Instant, own: Duration) -> Weight {
+    /// Whether others follow the metadata, as that counts for a node whose bookmark is so old. If an operator has told it to go on, those
+    /// who deny it and do not go on themselves do not count.
+    fn weigh(&self, now: Instant, own: Duration, is_told_so: bool) -> Weight {
+        let counts = |said: &Said| said.is_there || said.goes_on || !is_told_so;
         let said = self.said.iter();
-        let said = said.filter(|(node, _)| !self.denials.contains_key(node));
+        let said = said.filter(|(node, it)| !self.denials.contains_key(node) && counts(it));
         let (same, others): (Vec<_>, Vec<_>) =
             said.partition(|(node, said)| self.is_same(**node, said));
         let denied = self.denials.keys().next().copied().map(Astray::Denied);
@@ -112,6 +116,9 @@ impl Vouching {
         };
         let with = 1 + same.len();
         let against = self.denials.len() + others.len();
+        // Those who follow the same are as old as the oldest of them.
+        let same = same.iter().map(|(_, it)| it.age(now));
+        let own = same.fold(own, Duration::max);
         let are_all_later = self.denials.values().all(|is_late| *is_late)
             && others.iter().all(|(_, it)| it.age(now) + SENIORITY < own);
         let is_later = self.denials.values().any(|is_late| !*is_late)
@@ -126,17 +133,43 @@ impl Vouching {
 
     /// A peer has looked for the newest bookmark.
     fn hear(&mut self, now: Instant, peer: NodeId, is_there: bool, age: Duration) {
-        let before = self.said.get(&peer).filter(|it| !is_there && !it.is_there);
-        // That it has reached its copy over another connection since does not make it one that has come later.
-        let age = before.map_or(age, |before| before.age(now).max(age));
-        let at = now;
-        self.said.insert(peer, Said { is_there, age, at });
+        let mut said = Said {
+            is_there,
+            goes_on: !age.is_zero(),
+            age,
+            at: now,
+        };
+        let is_same = self.is_same(peer, &said);
+        // That it has reached the metadata over another connection since, or does not go on, does not make it one that has come later.
+        if let Some(before) = self.said.get(&peer)
+            && self.is_same(peer, before) == is_same
+        {
+            said.age = said.age.max(before.age(now));
+        }
+        self.said.insert(peer, said);
         self.open.remove(&peer);
+    }
+
+    /// It was looked for a peer's newest bookmark.
+    fn found(&mut self, now: Instant, peer: NodeId, is_there: bool) {
+        let before = self.said.get(&peer).copied();
+        let was_same = before.map(|said| self.is_same(peer, &said));
+        match is_there {
+            true => self.unknown.remove(&peer),
+            false => self.unknown.insert(peer),
+        };
+        if let Some(mut said) = before
+            && was_same != Some(self.is_same(peer, &said))
+        {
+            // How old it was is of what it had followed before that.
+            (said.age, said.at) = (Duration::ZERO, now);
+            self.said.insert(peer, said);
+        }
     }
 
     /// Whether a node that has said this follows the same: each has found the other's bookmark.
     fn is_same(&self, node: NodeId, said: &Said) -> bool {
-        said.is_there && !self.unknown.contains_key(&node)
+        said.is_there && !self.unknown.contains(&node)
     }
 
     /// Whether what is said in the metadata counts no more, of so many nodes: most of them follow it, or one of two had done so for long.
@@ -169,7 +202,7 @@ impl Vouching {
     pub(crate) fn strangers(&self) -> BTreeSet<NodeId> {
         let deny = self.said.iter().filter(|(_, said)| !said.is_there);
         let deny = deny.map(|(node, _)| *node);
-        deny.chain(self.unknown.keys().copied()).collect()
+        deny.chain(self.unknown.iter().copied()).collect()
     }
 
     /// A link is gone: no answer comes.
@@ -217,12 +250,9 @@ impl Engine {
             let Self {
                 vouching, world, ..
             } = self;
-            let is_left = |node: NodeId| world.cluster.nodes.contains_key(&node);
-            vouching.said.retain(|node, said| {
-                let has_lapsed = world.peers.peer(*node).is_some() && said.at + LAPSE <= now;
-                is_left(*node) && (said.is_there || !has_lapsed)
-            });
-            vouching.unknown.retain(|node, _| is_left(*node));
+            let is_left = |node: &NodeId| world.cluster.nodes.contains_key(node);
+            vouching.said.retain(|node, _| is_left(node));
+            vouching.unknown.retain(is_left);
             vouching.open.clear();
             self.decide_by_what_was_said();
             self.ask_all_to_vouch();
@@ -264,17 +294,8 @@ impl Engine {
         self.world.peers.stranger_asks(peer, vouch);
         if self.world.cluster.has_seen_bookmark(peer, vouch.bookmark) {
             self.looked_for_bookmark(asked, vouch, true);
-        } else if !self.world.cluster.look_for_bookmark(asked, vouch) {
-            self.could_not_look(asked, vouch);
-        }
-    }
-
-    /// It could not be looked for another node's bookmark. If none of the same use was there before, none is now: who is silent because the
-    /// metadata does not answer has no doubts.
-    pub(crate) fn could_not_look(&mut self, asked: Asked, vouch: Vouch) {
-        let before = self.vouching.unknown.get(&asked.peer);
-        if before.is_some_and(|before| before.use_id == vouch.bookmark.use_id) {
-            self.looked_for_bookmark(asked, vouch, false);
+        } else {
+            self.world.cluster.look_for_bookmark(asked, vouch);
         }
     }
 
@@ -284,10 +305,8 @@ impl Engine {
         if self.world.peers.link_of(peer) != Some(link) {
             return;
         }
-        if is_there {
-            self.vouching.unknown.remove(&peer);
-        } else {
-            self.vouching.unknown.insert(peer, vouch.bookmark);
+        self.vouching.found(self.world.now, peer, is_there);
+        if !is_there {
             self.world.peers.estrange(peer);
         }
         // Who denies this node has to find its bookmark first.
@@ -301,13 +320,15 @@ impl Engine {
         }
         let cluster = &self.world.cluster;
         let own = cluster.bookmark(self.world.now);
-        let denies = |age| {
-            let weight = self.vouching.weigh(self.world.now, age);
-            !cluster.is_astray() || cluster.is_disowned() && matches!(weight, Weight::Undecided(_))
-        };
+        let is_undecided = || matches!(self.weigh(false), Some(Weight::Undecided(_)));
+        let denies = !cluster.is_astray() || (cluster.is_disowned() && is_undecided());
         if let Some((_, age)) = own
-            && (is_there || denies(age))
+            && (is_there || denies)
         {
+            let age = match cluster.is_disowned() {
+                true => Duration::ZERO,
+                false => age.max(AGE_MIN),
+            };
             let bookmark = vouch.bookmark;
             let vouched = Vouched {
                 bookmark,
@@ -347,18 +368,31 @@ impl Engine {
         }
     }
 
+    /// What is known of who follows the metadata comes to this, if this node does, and if an operator has told it to go on or not.
+    fn weigh(&self, is_told_so: bool) -> Option<Weight> {
+        let now = self.world.now;
+        let (_, age) = self.world.cluster.bookmark(now)?;
+        Some(self.vouching.weigh(now, age, is_told_so))
+    }
+
     fn decide_by_what_was_said(&mut self) {
+        let now = self.world.now;
+        let cluster = &self.world.cluster;
+        self.vouching
+            .hear_denials(cluster.deniers(), cluster.followed_for(now));
+        let is_told_so = cluster.is_told_to_overrule();
+        let weight = self.weigh(is_told_so);
+        let is_needed = is_told_so && weight != self.weigh(false);
         let Self {
             vouching, world, ..
         } = self;
-        let now = world.now;
-        let own = world.cluster.bookmark(now);
-        vouching.hear_denials(world.cluster.deniers(), world.cluster.followed_for(now));
-        let why = own.and_then(|(_, age)| vouching.weigh(now, age).against());
-        world.cluster.disown(now, why);
-        let is_overruled = vouching.overrules(world.cluster.member_count());
-        if own.is_some() && (is_overruled || world.cluster.is_told_to_overrule()) {
-            world.cluster.overrule_denials();
+        let cluster = &mut world.cluster;
+        cluster.disown(now, weight.and_then(Weight::against));
+        if weight.is_some() && (is_told_so || vouching.overrules(cluster.member_count())) {
+            cluster.overrule_denials();
+        }
+        if is_needed {
+            cluster.has_overruled();
         }
         if self.refuses_hosts() {
             // Nobody takes what they send; and of what it would acknowledge alone nobody else would know.
@@ -381,22 +415,20 @@ pub(crate) fn shows(found: Bookmark, asked: Bookmark) -> bool {
 mod tests {
     use super::*;
 
+    /// The first node has said this, and those after it.
+    fn heard(said: &[(bool, Duration)]) -> Vouching {
+        let mut vouching = Vouching::default();
+        for ((is_there, age), node) in said.iter().zip(1..) {
+            vouching.hear(Instant::ZERO, NodeId(node), *is_there, *age);
+        }
+        vouching
+    }
+
     #[test]
     fn more_have_to_deny_it_than_follow_the_same() {
         let minute = Duration::from_secs(60);
         let at = Instant::ZERO;
-        let disowned = |said: &[(bool, Duration)], own| {
-            let numbered = said.iter().zip(1..);
-            let said = numbered.map(|((is_there, age), node)| {
-                let (is_there, age) = (*is_there, *age);
-                (NodeId(node), Said { is_there, age, at })
-            });
-            let vouching = Vouching {
-                said: said.collect(),
-                ..Vouching::default()
-            };
-            vouching.weigh(at, own).against()
-        };
+        let disowned = |said: &[(bool, Duration)], own| heard(said).weigh(at, own, false).against();
         let (yes, no) = ((true, minute), (false, minute));
         let one = Some(Astray::Disowned(NodeId(1)));
         assert_eq!(disowned(&[], minute), None);
@@ -411,20 +443,11 @@ mod tests {
         assert_eq!(disowned(&[no], 3 * minute), None);
         assert_eq!(disowned(&[no, (false, 9 * minute), yes], 3 * minute), one);
         // Who has this node's bookmark from before it came to a copy, and another one since, follows the copy.
-        let bookmark = Bookmark {
-            use_id: 1,
-            number: 1,
-        };
-        let said = [yes, yes].into_iter().zip(1..);
-        let said = said.map(|((is_there, age), node)| (NodeId(node), Said { is_there, age, at }));
-        let mut vouching = Vouching {
-            said: said.collect(),
-            unknown: [(NodeId(1), bookmark)].into(),
-            ..Vouching::default()
-        };
-        assert_eq!(vouching.weigh(at, minute).against(), None);
-        vouching.unknown.insert(NodeId(2), bookmark);
-        assert_eq!(vouching.weigh(at, 9 * minute).against(), one);
+        let mut vouching = heard(&[yes, yes]);
+        vouching.unknown.insert(NodeId(1));
+        assert_eq!(vouching.weigh(at, minute, false).against(), None);
+        vouching.unknown.insert(NodeId(2));
+        assert_eq!(vouching.weigh(at, 9 * minute, false).against(), one);
     }
 
     #[test]
@@ -434,35 +457,90 @@ mod tests {
         let why = Astray::Disowned(NodeId(2));
         let mut vouching = Vouching::default();
         vouching.hear(at(0), NodeId(2), false, minute);
-        assert_eq!(vouching.weigh(at(0), minute), Weight::Undecided(why));
-        assert_eq!(vouching.weigh(at(0), 2 * minute), Weight::Undecided(why));
-        assert_eq!(vouching.weigh(at(0), 9 * minute), Weight::Same);
+        assert_eq!(vouching.weigh(at(0), minute, false), Weight::Undecided(why));
         assert_eq!(
-            vouching.weigh(at(0), Duration::ZERO),
+            vouching.weigh(at(0), 2 * minute, false),
+            Weight::Undecided(why)
+        );
+        assert_eq!(vouching.weigh(at(0), 9 * minute, false), Weight::Same);
+        assert_eq!(
+            vouching.weigh(at(0), Duration::ZERO, false),
             Weight::Undecided(why)
         );
         vouching.hear(at(0), NodeId(2), false, 9 * minute);
-        assert_eq!(vouching.weigh(at(0), minute), Weight::Others(why));
+        assert_eq!(vouching.weigh(at(0), minute, false), Weight::Others(why));
         // It says nothing any more, or has reached its copy over another connection: it has come no later for that.
-        assert_eq!(vouching.weigh(at(99), 100 * minute), Weight::Others(why));
+        assert_eq!(
+            vouching.weigh(at(99), 100 * minute, false),
+            Weight::Others(why)
+        );
         vouching.hear(at(99), NodeId(2), false, Duration::ZERO);
-        assert_eq!(vouching.weigh(at(99), 100 * minute), Weight::Others(why));
+        assert_eq!(
+            vouching.weigh(at(99), 100 * minute, false),
+            Weight::Others(why)
+        );
         // It has followed the same meanwhile.
         vouching.hear(at(99), NodeId(2), true, minute);
         vouching.hear(at(99), NodeId(2), false, minute);
-        assert_eq!(vouching.weigh(at(99), 100 * minute), Weight::Same);
+        assert_eq!(vouching.weigh(at(99), 100 * minute, false), Weight::Same);
         vouching.hear(at(99), NodeId(3), false, 200 * minute);
         assert_eq!(
-            vouching.weigh(at(99), 400 * minute),
+            vouching.weigh(at(99), 400 * minute, false),
             Weight::Others(why),
             "two to one"
         );
     }
 
+    /// It has this node's bookmark from before it came to a copy, and was there for long before that.
+    #[test]
+    fn who_has_come_to_a_copy_is_as_old_as_that() {
+        let minute = Duration::from_secs(60);
+        let mut vouching = heard(&[(true, 9 * minute)]);
+        let at = Instant::ZERO + minute;
+        vouching.found(at, NodeId(1), false);
+        assert_eq!(vouching.weigh(at, 2 * minute, false), Weight::Same);
+        let undecided = Weight::Undecided(Astray::Disowned(NodeId(1)));
+        assert_eq!(vouching.weigh(at, minute, false), undecided);
+        // It does not go on, which it says from now on.
+        let at = at + 9 * minute;
+        vouching.hear(at, NodeId(1), true, Duration::ZERO);
+        assert_eq!(vouching.weigh(at, 10 * minute, false), undecided);
+        vouching.found(at, NodeId(1), true);
+        assert_eq!(vouching.weigh(at, minute, false), Weight::Same);
+    }
+
+    /// However old each node's own connection is.
+    #[test]
+    fn those_who_follow_the_same_are_as_old_as_the_oldest_of_them() {
+        let (at, second) = (Instant::ZERO, Duration::from_secs(1));
+        let camp = |same: u32, others: [u32; 2], own: u32| {
+            let said = [(true, same), (false, others[0]), (false, others[1])];
+            let said = said.map(|(is_there, age)| (is_there, age * second));
+            heard(&said).weigh(at, own * second, false)
+        };
+        let undecided = Weight::Undecided(Astray::Disowned(NodeId(2)));
+        for (same, own) in [(130, 1), (1, 130)] {
+            assert_eq!(camp(same, [130, 1], own), undecided);
+            assert_eq!(camp(same, [1, 60], own), Weight::Same);
+            let others = Weight::Others(Astray::Disowned(NodeId(2)));
+            assert_eq!(camp(same, [1, 200], own), others);
+        }
+    }
+
+    #[test]
+    fn an_operator_overrules_those_who_deny_it_and_do_not_go_on() {
+        let minute = Duration::from_secs(60);
+        let weigh = |age| heard(&[(false, age)]).weigh(Instant::ZERO, minute, true);
+        assert_eq!(weigh(Duration::ZERO), Weight::Same);
+        let undecided = Weight::Undecided(Astray::Disowned(NodeId(1)));
+        assert_eq!(weigh(minute), undecided);
+    }
+
     #[test]
     fn who_says_in_the_metadata_that_it_is_another_one_counts_like_who_denies_the_bookmark() {
         let minute = Duration::from_secs(60);
-        let disowned = |vouching: &Vouching, own| vouching.weigh(Instant::ZERO, own).against();
+        let disowned =
+            |vouching: &Vouching, own| vouching.weigh(Instant::ZERO, own, false).against();
         let two = [NodeId(2)];
         let denied = Some(Astray::Denied(NodeId(2)));
         let mut vouching = Vouching::default();
@@ -475,16 +553,12 @@ mod tests {
         // It was there when this node began; how long that has gone on makes no difference.
         vouching.hear_denials(two.into_iter(), 9 * minute);
         assert_eq!(disowned(&vouching, 9 * minute), denied);
-        let said = |is_there| Said {
-            is_there,
-            age: Duration::ZERO,
-            at: Instant::ZERO,
-        };
-        vouching.said.insert(NodeId(3), said(true));
+        let zero = Duration::ZERO;
+        vouching.hear(Instant::ZERO, NodeId(3), true, zero);
         assert_eq!(disowned(&vouching, minute), None, "two to one");
-        vouching.said.insert(NodeId(2), said(true));
+        vouching.hear(Instant::ZERO, NodeId(2), true, zero);
         assert_eq!(disowned(&vouching, minute), None);
-        vouching.said.insert(NodeId(3), said(false));
+        vouching.hear(Instant::ZERO, NodeId(3), false, zero);
         assert_eq!(disowned(&vouching, 9 * minute), denied);
         // It says so no more.
         vouching.said.clear();

@@ -153,18 +153,25 @@ fn a_node_that_does_not_register_tells_the_volumes_that_it_does_not_serve() {
     assert_eq!(told(&bench), (vec![false], 0));
 }
 
-/// It would lead as soon as those are killed who know better. A peer that is there and says nothing has doubts of its own.
+/// It would lead as soon as those are killed who know better, or while they do not reach their metadata.
 #[test]
-fn a_denial_stands_while_the_peer_is_away_and_lapses_when_it_is_not_said_again() {
+fn a_denial_stands_until_the_peer_finds_the_bookmark() {
     let mut bench = new();
     let own = asked(&mut bench)[0];
     answers(&mut bench, own, false, MINUTE);
-    bench.disconnect();
-    bench.pass(60_000);
     let disowned = Some(Astray::Disowned(PEER));
-    assert_eq!(bench.engine.status().astray, disowned);
-    bench.connect_as(WIRE_VERSION);
-    bench.pass(12_000);
+    for _ in 0..2 {
+        bench.disconnect();
+        bench.pass(60_000);
+        assert_eq!(bench.engine.status().astray, disowned);
+        bench.connect_as(WIRE_VERSION);
+        bench.pass(60_000);
+        assert_eq!(bench.engine.status().astray, disowned);
+    }
+    leaves(&mut bench, THEIRS);
+    assert_eq!(says(&mut bench), [true]);
+    answers(&mut bench, own, true, MINUTE);
+    bench.pass(1000);
     assert_eq!(bench.engine.status().astray, None);
 }
 
@@ -205,30 +212,6 @@ fn whoever_is_disowned_denies_nobody_who_was_there_before() {
     assert!(says(&mut bench).is_empty());
     leaves(&mut bench, THEIRS);
     assert_eq!(says(&mut bench), [true]);
-}
-
-/// Its silence would be taken for doubts, and the other one would go on by its copy.
-#[test]
-fn whoever_does_not_reach_the_metadata_says_what_was_so_before() {
-    let mut bench = new();
-    assert_eq!(says(&mut bench), [false]);
-    for ends in [false, true] {
-        if ends {
-            bench.is_cut = false;
-            bench.end_watch();
-        }
-        bench.is_cut = true;
-        assert_eq!(says(&mut bench), [false], "{ends}");
-        bench.pass(15_000);
-        assert_eq!(says(&mut bench), [false], "{ends}");
-    }
-    bench.is_cut = false;
-    bench.pass(5_000);
-    leaves(&mut bench, THEIRS);
-    assert_eq!(says(&mut bench), [true]);
-    let mut bench = new();
-    bench.is_cut = true;
-    assert!(says(&mut bench).is_empty(), "nobody has looked");
 }
 
 /// What it says of slices may mean something else. Where nobody can tell it takes part, after a while.

@@ -141,6 +141,11 @@ impl Cluster {
         (self.registration.as_ref()).is_some_and(Registration::overrules)
     }
 
+    /// It was of use.
+    pub(crate) fn has_overruled(&mut self) {
+        self.own().has_overruled();
+    }
+
     /// This node goes on with the metadata although others deny it, and so does whoever comes to it from now on.
     pub(crate) fn overrule_denials(&mut self) {
         let own = self.registration.as_ref().map(Registration::node);

@@ -269,27 +269,25 @@ impl Cluster {
         seen.is_some_and(|seen| vouching::shows(*seen, bookmark))
     }
 
-    /// Looks for another node's bookmark, unless it is being looked for; false if this one does not follow the metadata.
-    pub(crate) fn look_for_bookmark(&mut self, asked: Asked, vouch: Vouch) -> bool {
+    /// Looks for another node's bookmark, if this one follows the metadata, and is not looking for it.
+    pub(crate) fn look_for_bookmark(&mut self, asked: Asked, vouch: Vouch) {
         // Whoever is disowned is asked all the same: that both follow the same may be what ends it.
         let is_following =
             (self.watch.is_some() || self.is_disowned()) && self.bookmarks.is_found();
         let is_looking = |(purpose, _): &(Purpose, _)| matches!(purpose, Purpose::Vouch(other, _) if *other == asked);
-        if !is_following || (self.is_astray() && !self.is_disowned()) {
-            return false;
-        }
-        if !self.requests.values().any(is_looking) {
+        if is_following
+            && (!self.is_astray() || self.is_disowned())
+            && !self.requests.values().any(is_looking)
+        {
             let key = Selector::Key(BookmarkRecord::key(asked.peer));
             let ranges = vec![Operation::Range(key)];
             self.transact(Purpose::Vouch(asked, vouch), vec![], ranges);
         }
-        true
     }
 
     /// Another node's bookmark has been looked for. Who asked asks again where nothing answers.
     pub(super) fn looked(&mut self, asked: Asked, vouch: Vouch, answer: &MetadataAnswer) {
         let MetadataAnswer::Transacted(outcome) = answer else {
-            self.changes.push_back(Change::Looked(asked, vouch, None));
             return;
         };
         let found = pairs(outcome).next();
@@ -300,7 +298,7 @@ impl Cluster {
         {
             let shows = |found: BookmarkRecord| vouching::shows(found.bookmark, vouch.bookmark);
             let is_there = found.is_some_and(shows);
-            let looked = Change::Looked(asked, vouch, Some(is_there));
+            let looked = Change::Looked(asked, vouch, is_there);
             self.changes.push_back(looked);
         }
     }

@@ -94,8 +94,6 @@ pub(crate) struct Bench {
     keys: BTreeMap<String, (Bytes, Revision)>,
     revision: Revision,
     watch: Option<MetadataToken>,
-    /// The metadata does not answer.
-    pub(crate) is_cut: bool,
     /// When the peer, whose link is up, sends its next heartbeat, and the newest that it has.
     peer: Option<(Instant, Instant)>,
     /// What the engine has sent to the peer.
@@ -118,7 +116,6 @@ impl Bench {
             keys: BTreeMap::new(),
             revision: Revision(1),
             watch: None,
-            is_cut: false,
             peer: None,
             sent: Vec::new(),
             resets: 0,
@@ -354,10 +351,6 @@ impl Bench {
 
     fn answer(&mut self, token: MetadataToken, request: MetadataRequest) {
         match request {
-            MetadataRequest::Transact(_) if self.is_cut => {
-                let answer = MetadataAnswer::Failed(MetadataError::Unavailable);
-                self.handle(Event::Metadata { token, answer });
-            }
             MetadataRequest::Transact(transaction) => {
                 let answer = MetadataAnswer::Transacted(self.transact(transaction));
                 self.handle(Event::Metadata { token, answer });

@@ -17,6 +17,7 @@ pub struct Vouched {
     pub bookmark: Bookmark,
     /// It is there, or a later one of the same use.
     pub is_there: bool,
-    /// For how long the sender has followed what it has looked at, in whole seconds on the wire.
+    /// For how long the sender has followed what it has looked at, in whole seconds on the wire; zero if it does not go on with
+    /// that, because others do not follow it.
     pub age: Duration,
 }
