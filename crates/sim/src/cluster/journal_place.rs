@@ -27,8 +27,8 @@ pub(crate) struct JournalPlace {
     in_use: Vec<DiskId>,
 }
 
-/// From the announcement until all devices know takes six writes, one after the other.
-const ANNOUNCED_MICROS_MAX: u64 = 2000;
+/// From the announcement until all devices have the last list takes ten writes, one after the other, and a look at all superblocks.
+const ANNOUNCED_MICROS_MAX: u64 = 4000;
 /// How long a node is off then.
 const STRUCK_MS: (u64, u64) = (2, 200);
 
@@ -222,15 +222,16 @@ impl Cluster {
         });
         let next = place.next;
         let has_moved = state.journal_seen.places.last() != Some(&place.here);
-        let point = match (next, has_moved && place.is_news) {
-            (Some(_), _) => Some("process ends: announced"),
-            (None, true) => Some("process ends: switched, and not all know"),
-            (None, false) => is_copied.then_some("process ends: being copied"),
+        let point = match (next, has_moved) {
+            (Some(_), false) => Some("process ends: announced"),
+            (Some(_), true) => Some("process ends: switched"),
+            (None, true) if place.is_news => Some("process ends: settled, and not all know"),
+            (None, _) => is_copied.then_some("process ends: being copied"),
         };
         if let Some(point) = point {
             self.watch.coverage.reach("journal", point);
         }
-        self.node(node).journal_seen.was_announced = next.is_some();
+        self.node(node).journal_seen.was_announced = next.is_some() && !has_moved;
         self.journal_looked_at(node);
     }
 
