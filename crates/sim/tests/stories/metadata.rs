@@ -191,22 +191,24 @@ fn a_backup_from_before_a_node_was_away_is_followed_by_nobody() {
     }
 }
 
+/// With the one that leads the slice, and the other.
+fn two_busy_nodes(seed: u64) -> (Story, NodeId, NodeId) {
+    let mut story = Story::with(seed, Policy::Mirror2, |plan| {
+        plan.cluster.nodes = 2;
+        plan.cluster.hosts.truncate(2);
+    });
+    story.busy(true);
+    story.wait(2 * SECOND);
+    let (primary, secondary) = (story.primary(), story.secondary());
+    (story, primary, secondary)
+}
+
 /// Of two nodes each is as many as the other: both come at the same time, and neither goes on. Where the one that is right has gone on for long it
 /// is not put off by the other, which has come from a copy; nor when it is started again after that.
 #[test]
 fn one_of_two_nodes_is_believed_if_it_had_gone_on_before() {
-    let new = |seed| {
-        let mut story = Story::with(seed, Policy::Mirror2, |plan| {
-            plan.cluster.nodes = 2;
-            plan.cluster.hosts.truncate(2);
-        });
-        story.busy(true);
-        story.wait(2 * SECOND);
-        let (primary, secondary) = (story.primary(), story.secondary());
-        (story, primary, secondary)
-    };
     for seed in 0..SEEDS {
-        let (mut story, primary, secondary) = new(seed);
+        let (mut story, primary, secondary) = two_busy_nodes(seed);
         story.now(Fault::SaveMetadata);
         story.now(Fault::Kill(secondary));
         story.wait(4 * SECOND);
@@ -226,7 +228,7 @@ fn one_of_two_nodes_is_believed_if_it_had_gone_on_before() {
         story.begins_anew(secondary);
         story.ends_well();
 
-        let (mut story, primary, secondary) = new(seed);
+        let (mut story, primary, secondary) = two_busy_nodes(seed);
         story.wait(70 * SECOND);
         story.now(Fault::ForkMetadata(secondary));
         story.wait(3 * SECOND);
@@ -256,13 +258,7 @@ fn one_of_two_nodes_is_believed_if_it_had_gone_on_before() {
 #[test]
 fn two_nodes_of_which_neither_knows_better_both_stop() {
     for seed in 0..3 * SEEDS {
-        let mut story = Story::with(seed, Policy::Mirror2, |plan| {
-            plan.cluster.nodes = 2;
-            plan.cluster.hosts.truncate(2);
-        });
-        story.busy(true);
-        story.wait(2 * SECOND);
-        let (primary, secondary) = (story.primary(), story.secondary());
+        let (mut story, primary, secondary) = two_busy_nodes(seed);
         story.now(Fault::ForkMetadata(secondary));
         story.wait(3 * SECOND);
         let (one, other) = (Place::Node(primary), Place::Node(secondary));
