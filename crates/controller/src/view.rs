@@ -30,6 +30,7 @@ mod device_findings;
 mod drain;
 mod explain;
 mod holders;
+mod last;
 mod metadata;
 mod node_findings;
 mod prospect;

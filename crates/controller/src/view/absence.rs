@@ -3,6 +3,7 @@
 use holdfast_api::documents::{AwaitedCause, LocalMetadata, Remedy};
 
 use super::explain::{metadata_remedies, metadata_words, remedy, start};
+use super::last;
 use crate::reports::Absence;
 
 /// What is the matter with a node, after its name.
@@ -43,11 +44,11 @@ pub(super) fn waits_for(absence: &Absence, node: &str) -> String {
     }
 }
 
-/// What an operator may do: one of these.
-pub(super) fn helps(absence: &Absence, node: &str) -> Vec<Remedy> {
+/// What an operator may do: one of these. `last` are the volumes of which the node has the last good copy of something.
+pub(super) fn helps(absence: &Absence, node: &str, last: &[String]) -> Vec<Remedy> {
     vec![match absence {
         Absence::Down => start(node),
-        Absence::Awaits(device, cause) => return device_helps(device, *cause, node),
+        Absence::Awaits(device, cause) => return device_helps(device, *cause, node, last),
         Absence::Estranged(by) => remedy(format!(
             "see whether the addresses of the metadata in the configurations of {node} and {by} are right, and bring the right \
              metadata back where another one answers: both go on by themselves then"
@@ -64,7 +65,7 @@ pub(super) fn helps(absence: &Absence, node: &str) -> Vec<Remedy> {
     }]
 }
 
-fn device_helps(device: &str, cause: AwaitedCause, node: &str) -> Vec<Remedy> {
+fn device_helps(device: &str, cause: AwaitedCause, node: &str, last: &[String]) -> Vec<Remedy> {
     let is_there = format!("see that {device} is there: a cable, a controller, a driver");
     let see = match cause {
         AwaitedCause::Missing | AwaitedCause::Other => {
@@ -84,9 +85,12 @@ fn device_helps(device: &str, cause: AwaitedCause, node: &str) -> Vec<Remedy> {
     };
     vec![
         remedy(format!("{see}; {node} goes on by itself then")),
-        remedy(format!(
-            "if it is lost for good, give {node} blank devices, and it is filled by others: \"When one is dead\" in \
-             docs/deployment.md"
-        )),
+        match last {
+            [] => remedy(format!(
+                "if it is lost for good, give {node} blank devices, and it is filled by others: \"When one is dead\" in \
+                 docs/deployment.md"
+            )),
+            last => last::bring_back(node, last),
+        },
     ]
 }

@@ -6,15 +6,16 @@
 //! - a slice that is not healthy has a cause;
 //! - a cause says nothing that differs from slice to slice for no reason that matters: amounts are summed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::documents::{
     Astray, Health, LocalCondition, LocalMetadata, LocalSlice, ReplicaCondition,
 };
 use holdfast_control::Inventory;
-use holdfast_model::record::{SliceRecord, VolumeRecord};
-use holdfast_model::{Epoch, NodeId};
+use holdfast_model::record::{Membership, SliceRecord, VolumeRecord};
+use holdfast_model::{Epoch, NodeId, Sequence};
 
+use super::holders::has_lost;
 use super::prospect::{self, Prospect};
 use super::server;
 use super::work::{self, Missing, MissingState};
@@ -95,6 +96,8 @@ pub(crate) struct Group {
     /// What is to be copied for it.
     pub(crate) missing: Vec<Missing>,
     pub(crate) bad_blocks: u64,
+    /// Nodes with copies that are not in sync, and held something when they last were.
+    pub(crate) older: BTreeSet<NodeId>,
 }
 
 /// The causes of all slices of a volume that are not as they should be; `healths` says how they are.
@@ -116,6 +119,7 @@ pub(crate) fn of_volume(
             let (low, high) = group.in_sync.unwrap_or((in_sync, in_sync));
             group.in_sync = Some((low.min(in_sync), high.max(in_sync)));
             group.missing.extend(missing);
+            group.older.extend(older(reports, record));
             group.bad_blocks = group.bad_blocks.saturating_add(bad_blocks(reports, record));
         }
     }
@@ -189,6 +193,16 @@ fn holder(reports: &Reports, record: &SliceRecord, node: NodeId) -> Holder {
         (_, Some(_), Some(condition)) => Holder::Says(condition),
         (_, Some(_), None) => Holder::Follows,
     }
+}
+
+/// Nodes with copies that are not in sync, and held something when they last were.
+fn older(reports: &Reports, record: &SliceRecord) -> impl Iterator<Item = NodeId> {
+    let held = record.replicas.iter().filter(|it| match it.membership {
+        Membership::InSync => false,
+        Membership::Joining { stable } | Membership::Absent { stable } => stable != Sequence::ZERO,
+    });
+    let nodes = held.map(|it| it.node);
+    nodes.filter(|node| !has_lost(reports, record, *node))
 }
 
 /// Without whom nothing is committed, of a slice that is served.

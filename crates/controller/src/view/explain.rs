@@ -20,7 +20,7 @@ use super::assessed::{self, Assessed};
 use super::causes::{Cause, Group, Holder, Past};
 use super::prospect::Prospect;
 use super::work::{self, Missing};
-use super::{absence, holders, metadata, name, node_findings, sites};
+use super::{absence, holders, last, metadata, name, node_findings, sites};
 use crate::reports::{Absence, Reports};
 use crate::trust::removal;
 
@@ -119,6 +119,12 @@ fn rejected(inventory: &Inventory, reports: &Reports) -> Option<NodeFindings> {
             remedy.insert_str(0, &stop);
         }
     }
+    let last = last::volumes(inventory, reports, NodeId(report.node));
+    if !last.is_empty() {
+        let node = name(inventory, NodeId(report.node));
+        let in_its_place = remedies.iter_mut().filter(|it| it.contains("`take-over`"));
+        in_its_place.for_each(|remedy| remedy.push_str(&last::warning(&node, &last)));
+    }
     let finding = node_findings::finding(FindingKind::NotRegistered, why);
     let finding = Finding {
         waits_for: vec![wait("an operator")],
@@ -190,7 +196,7 @@ fn of_volume(
         indexes: runs(&group.indexes),
         work: (!group.missing.is_empty()).then(|| work::sum(reports, &group.missing)),
         waits_for: waits_for(inventory, reports, cause, group),
-        remedies: remedies(inventory, reports, cause),
+        remedies: remedies(inventory, reports, cause, group),
         ..node_findings::finding(kind(cause), what(inventory, volume, cause, group))
     });
     let mut findings: Vec<Finding> = causes.collect();
@@ -366,13 +372,17 @@ fn down(node: &str, absence: &Absence, prospect: Prospect) -> Wait {
     Wait { what, seconds_left }
 }
 
-fn remedies(inventory: &Inventory, reports: &Reports, cause: &Cause) -> Vec<Remedy> {
+fn remedies(inventory: &Inventory, reports: &Reports, cause: &Cause, group: &Group) -> Vec<Remedy> {
+    let helps = |node: NodeId, absence: &Absence| {
+        let last = last::volumes(inventory, reports, node);
+        absence::helps(absence, &name(inventory, node), &last)
+    };
     match cause {
-        Cause::NotServed { holders, .. } => holders::remedies(inventory, reports, holders),
+        Cause::NotServed { holders, .. } => holders::remedies(inventory, reports, holders, group),
         Cause::WritesWait { lost } => {
             let helps = |node: &NodeId| {
                 let absence = reports.absence(*node).unwrap_or(Absence::Down);
-                absence::helps(&absence, &name(inventory, *node))
+                helps(*node, &absence)
             };
             lost.iter().flat_map(helps).collect()
         }
@@ -391,11 +401,9 @@ fn remedies(inventory: &Inventory, reports: &Reports, cause: &Cause) -> Vec<Reme
             "start nodes that are down and may have the blocks; else write them anew from the hosts: \
              reading one of them is a MEDIUM ERROR with its address until then",
         )],
-        Cause::Silent { node, absence } => absence::helps(absence, &name(inventory, *node)),
+        Cause::Silent { node, absence } => helps(*node, absence),
         // It is there, and what it lacks is mended with it.
-        Cause::Down { node, absence, .. } if *absence != Absence::Down => {
-            absence::helps(absence, &name(inventory, *node))
-        }
+        Cause::Down { node, absence, .. } if *absence != Absence::Down => helps(*node, absence),
         Cause::Down { node, prospect, .. } => {
             let delay = inventory.settings.record.repair_delay_seconds;
             when_down(&name(inventory, *node), *prospect, delay)

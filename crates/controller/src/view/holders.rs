@@ -9,7 +9,7 @@ use super::causes::{Group, Holder};
 use super::explain::{
     has_nothing, may_lead, metadata_remedies, metadata_words, names, remedy, wait,
 };
-use super::{absence, name};
+use super::{absence, last, name};
 use crate::reports::{Absence, Reports};
 
 /// Whether a node says that it has lost what it held of a slice.
@@ -167,6 +167,7 @@ pub(crate) fn remedies(
     inventory: &Inventory,
     reports: &Reports,
     holders: &[(NodeId, Holder)],
+    group: &Group,
 ) -> Vec<Remedy> {
     if let Some(asked) = reports.disbelieving_asked() {
         let believes = |node: &&NodeId| reports.metadata(**node) == Some(LocalMetadata::Followed);
@@ -182,10 +183,13 @@ pub(crate) fn remedies(
         return elsewhere.into_iter().chain(helps).collect();
     }
     let mut remedies = Vec::new();
-    for (node, holder) in holders {
-        let node = name(inventory, *node);
+    for (id, holder) in holders {
+        let node = name(inventory, *id);
         match holder {
-            Holder::Absent(absence) => remedies.extend(absence::helps(absence, &node)),
+            Holder::Absent(absence) => {
+                let last = last::volumes(inventory, reports, *id);
+                remedies.extend(absence::helps(absence, &node, &last));
+            }
             Holder::Astray(metadata, why) => {
                 // That of one node may be that of the others.
                 let mut more = metadata_remedies(*metadata, why.as_ref(), &node);
@@ -197,11 +201,27 @@ pub(crate) fn remedies(
     }
     if !holders.iter().any(|(_, holder)| may_lead(holder)) {
         let nodes: Vec<NodeId> = holders.iter().map(|(node, _)| *node).collect();
-        remedies.push(remedy(format!(
-            "put the devices back into {} that held it; if they are gone for good, what was on these \
-             slices is LOST, and only a backup of the hosts brings it back",
-            names(inventory, &nodes)
-        )));
+        remedies.push(lost(inventory, &nodes, group));
     }
     remedies
+}
+
+/// Nobody has what was acknowledged last. Older copies are led by no order: neither by `holdfast recover`.
+fn lost(inventory: &Inventory, nodes: &[NodeId], group: &Group) -> Remedy {
+    let nodes = names(inventory, nodes);
+    let mut what = format!(
+        "put the devices back into {nodes} that held it; if they are gone for good, what was on these slices is LOST"
+    );
+    let older: Vec<NodeId> = group.older.iter().copied().collect();
+    if !older.is_empty() {
+        let older = names(inventory, &older);
+        what.push_str(&format!(
+            ": {older} may hold older copies, without what was written since, and no command of this version has hosts served from \
+             them (`holdfast recover` neither); they stay on the devices of {older} until the volume is deleted"
+        ));
+    }
+    what.push_str(
+        "; delete the volume then (`holdfast volume delete`), make it anew, and bring it back from a backup of the hosts",
+    );
+    remedy(what)
 }

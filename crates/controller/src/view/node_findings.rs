@@ -10,7 +10,7 @@ use holdfast_stdx::Count;
 
 use super::alerts::weight;
 use super::explain::{metadata_remedies, metadata_words, remedy, start, wait};
-use super::{absence, bad_blocks, device_findings, drain, standing};
+use super::{absence, bad_blocks, device_findings, drain, last, standing};
 use crate::reports::{Absence, Reports};
 
 /// How it is with metadata that is full.
@@ -32,16 +32,17 @@ pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
         NodeStanding::Active => {}
     }
     let metadata = reports.metadata(node).unwrap_or_default();
+    let last = || last::volumes(inventory, reports, node);
     match (reports.absence(node), metadata) {
-        (Some(Absence::Down), _) => findings.push(down(reports, node, name)),
+        (Some(Absence::Down), _) => findings.push(down(reports, node, name, &last())),
         (None, LocalMetadata::Followed) => {
             let isolation = reports.isolation(node);
-            findings.extend(isolation.map(|estranged| absent(&estranged, name)));
+            findings.extend(isolation.map(|estranged| absent(&estranged, name, &last())));
         }
         (None, _) | (Some(Absence::Disbelieves(_)), _) => {
             findings.push(astray(reports, node, name, metadata));
         }
-        (Some(absence), _) => findings.push(absent(&absence, name)),
+        (Some(absence), _) => findings.push(absent(&absence, name, &last())),
     }
     if reports.metadata_full(node) {
         findings.push(metadata_full());
@@ -136,14 +137,18 @@ fn draining(inventory: &Inventory, reports: &Reports, node: NodeId, name: &str) 
     }
 }
 
-fn down(reports: &Reports, node: NodeId, name: &str) -> Finding {
+fn down(reports: &Reports, node: NodeId, name: &str, last: &[String]) -> Finding {
     let what = match reports.silence(node) {
         Some(seconds) => format!("it has not answered for {seconds} s"),
         None => "it does not answer".to_owned(),
     };
+    let replace = match last {
+        [] => replace(name),
+        last => last::bring_back(name, last),
+    };
     Finding {
         waits_for: vec![wait(format!("{name} to come back"))],
-        remedies: vec![start(name), replace(name)],
+        remedies: vec![start(name), replace],
         ..finding(FindingKind::NodeDown, what)
     }
 }
@@ -156,8 +161,8 @@ fn replace(name: &str) -> Remedy {
     ))
 }
 
-/// A node that answers, and on which nothing is relied.
-fn absent(absence: &Absence, name: &str) -> Finding {
+/// A node that answers, and on which nothing is relied; `last` are volumes of which it has the last good copy of something.
+fn absent(absence: &Absence, name: &str, last: &[String]) -> Finding {
     let kind = match absence {
         Absence::Unregistered => FindingKind::NotRegisteredYet,
         Absence::Estranged(_) => FindingKind::MetadataLost,
@@ -165,7 +170,7 @@ fn absent(absence: &Absence, name: &str) -> Finding {
     };
     Finding {
         waits_for: vec![wait(absence::waits_for(absence, name))],
-        remedies: absence::helps(absence, name),
+        remedies: absence::helps(absence, name, last),
         ..finding(kind, format!("it {}", absence::words(absence)))
     }
 }

@@ -223,6 +223,41 @@ fn a_node_that_is_down_may_be_one_whose_machine_is_gone() {
     }
 }
 
+/// A machine in its place, or devices in place of its own, would give up what nobody else has.
+#[test]
+fn the_place_of_a_node_with_the_last_good_copy_is_not_offered() {
+    let remedies = |inventory: &Inventory, reports: &Reports| {
+        let nodes = explain(inventory, reports).nodes;
+        let mut first = nodes.into_iter().filter(|it| it.node == "n1");
+        let findings = first.next().expect("n1 is away").findings;
+        findings[0].remedies.clone()
+    };
+    let bring_back = "bring n1 back with its devices, in another machine if its own is broken: n1 has good copies of slices of \
+                      volume demo, and no other node that is there has one. ";
+    let alone = two_of(AWAY);
+    let without = Reports::of([idle(2), idle(3)]);
+    let told = remedies(&alone, &without);
+    assert_eq!((told.len(), &*told[0].what), (2, "start n1"));
+    assert!(told[1].what.starts_with(bring_back), "{told:?}");
+    assert!(!told[1].what.contains("take-over") && told[1].what.contains("LOST"));
+    let failed = LocalReport {
+        open: false,
+        awaited_device: Some("/dev/sdc".to_owned()),
+        awaited_cause: Some(holdfast_api::documents::AwaitedCause::Failed),
+        ..idle(1)
+    };
+    let told = remedies(&alone, &Reports::of([failed.clone(), idle(2), idle(3)]));
+    assert!(told[1].what.starts_with(bring_back), "{told:?}");
+    // Another good copy is there, or is not.
+    let both = two_of(Membership::InSync);
+    let told = remedies(&both, &Reports::of([serves(2, &[0, 1]), idle(3)]));
+    assert!(told[1].what.contains("take-over"), "{told:?}");
+    let told = remedies(&both, &Reports::of([failed, serves(2, &[0, 1]), idle(3)]));
+    assert!(told[1].what.contains("blank devices, and it is filled"));
+    let told = remedies(&both, &Reports::of([idle(3)]));
+    assert!(told[1].what.starts_with(bring_back), "{told:?}");
+}
+
 /// Both slices are brought to node 2 by node 1; one of them waits for its turn, and counts.
 #[test]
 fn the_time_left_is_that_of_the_slowest_node() {
@@ -403,7 +438,13 @@ fn data_that_may_be_lost_is_called_lost() {
     let reports = Reports::of([first, idle(2), idle(3)]);
     let finding = only(&inventory, &reports);
     assert_eq!(waits(&finding), [("the devices of n1 as they were", None)]);
-    assert!(finding.remedies[0].what.contains("LOST"));
+    let lost = "what was on these slices is LOST: n2 may hold older copies, without what was written since, and no command";
+    assert!(
+        finding.remedies[0].what.contains(lost),
+        "{:?}",
+        finding.remedies
+    );
+    assert!(finding.remedies[0].what.contains("holdfast volume delete"));
     // Nothing is said to be in sync that nobody has, nor to be led.
     let slice = volume(&inventory, &reports, record(&inventory))
         .slices
