@@ -37,6 +37,8 @@ pub(crate) struct Reports {
     rejected: Option<Box<LocalReport>>,
     /// The node in this process, if there is one.
     asked: Option<NodeId>,
+    /// The nodes that are not heard, for they follow another copy of the metadata, and by whom.
+    estranged: BTreeMap<NodeId, String>,
 }
 
 #[derive(Clone, Debug)]
@@ -160,6 +162,7 @@ impl Reports {
             waited: last.elapsed(),
             ..Self::default()
         }
+        .compared()
     }
 
     /// For how long it was waited for nodes that did not answer, when all others had: that costs nobody anything.
@@ -176,6 +179,7 @@ impl Reports {
             nodes: nodes.collect(),
             ..Self::default()
         }
+        .compared()
     }
 
     /// One of the nodes has yet to register.
@@ -331,7 +335,7 @@ impl Reports {
             let report = self.nodes.get(&node).filter(|it| it.disbelieves())?;
             Some(Absence::Disbelieves(report.astray.clone()))
         };
-        let estranged = || self.estranged(node).map(Absence::Estranged);
+        let estranged = || self.estranged.get(&node).cloned().map(Absence::Estranged);
         self.absence(node).or_else(disbelieves).or_else(estranged)
     }
 
@@ -340,14 +344,20 @@ impl Reports {
         self.isolation(node).is_none()
     }
 
-    /// By whom a node is not heard, because it follows another copy of the metadata: by the node that was asked, whose copy is
-    /// told; without one by any that believes its own.
-    fn estranged(&self, node: NodeId) -> Option<String> {
-        let is_heard = |other: NodeId| self.asked.is_none_or(|asked| asked == other);
-        let mut others = self.nodes.iter().filter(|(other, _)| is_heard(**other));
-        let by =
-            others.find(|(_, report)| !report.disbelieves() && report.strangers.contains(&node));
-        by.map(|(_, report)| report.name.clone())
+    /// With who is not heard by whom, because it follows another copy of the metadata: by the node that was asked, whose copy
+    /// is told; without one by any that believes its own.
+    fn compared(mut self) -> Self {
+        self.estranged.clear();
+        let is_heard = |node: NodeId| self.asked.is_none_or(|asked| asked == node);
+        let believing = self.nodes.iter();
+        let believing = believing.filter(|(node, it)| is_heard(**node) && !it.disbelieves());
+        for (_, report) in believing {
+            for stranger in &report.strangers {
+                let by = self.estranged.entry(*stranger);
+                by.or_insert_with(|| report.name.clone());
+            }
+        }
+        self
     }
 
     /// Whether a node says that it does not believe the metadata.
@@ -362,7 +372,7 @@ impl Reports {
 
     /// With the node in this process, which may not have registered.
     pub(crate) fn asked_at(self, asked: Option<NodeId>) -> Self {
-        Self { asked, ..self }
+        Self { asked, ..self }.compared()
     }
 
     /// Which report of which start each node's is.
@@ -534,6 +544,36 @@ mod tests {
         }
         let reports = Reports::collect([&record], Some(report(4, 7))).await;
         assert_eq!(reports.absence(NodeId(1)), None);
+    }
+
+    /// Who is heard, and who believes its own copy, says who is not.
+    #[test]
+    fn who_follows_another_copy_is_told_by_those_who_are_heard() {
+        let says = |node: u16, strangers: &[u16]| LocalReport {
+            node,
+            name: format!("n{node}"),
+            strangers: strangers.to_vec(),
+            ..report(4, 7)
+        };
+        let disbelieves = LocalReport {
+            metadata: LocalMetadata::Behind,
+            ..says(4, &[2])
+        };
+        let reports = || {
+            let all = [says(1, &[3]), says(2, &[3]), says(3, &[1, 2])];
+            Reports::of(all.into_iter().chain([disbelieves.clone()]))
+        };
+        let told = |reports: &Reports| {
+            [1, 2, 3].map(|node| match reports.isolation(NodeId(node)) {
+                Some(Absence::Estranged(by)) => by,
+                other => format!("{other:?}"),
+            })
+        };
+        assert_eq!(told(&reports()), ["n3", "n3", "n1"]);
+        let asked = |node| told(&reports().asked_at(Some(NodeId(node))));
+        assert_eq!(asked(2), ["None", "None", "n2"]);
+        assert_eq!(asked(3), ["n3", "n3", "None"]);
+        assert_eq!(asked(4), ["None", "None", "None"]);
     }
 
     #[test]
