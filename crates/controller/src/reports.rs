@@ -339,7 +339,9 @@ impl Reports {
         self.absence(node).or_else(disbelieves).or_else(estranged)
     }
 
-    /// Whether a node is up and follows the metadata as others do: it can be given something, and is not silent.
+    /// Whether a node is up, believes the metadata, and follows the copy of it that others do: it can be given something, its
+    /// copies protect, and it is not silent. One that does not reach the metadata takes part: it goes on serving, and keeps in
+    /// sync what it holds, without it. Where its copies are needed elsewhere it is drained.
     pub(crate) fn takes_part(&self, node: NodeId) -> bool {
         self.isolation(node).is_none()
     }
