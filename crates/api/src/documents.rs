@@ -98,7 +98,7 @@ pub struct Status {
 pub struct NodeCounts {
     /// All.
     pub total: u32,
-    /// Those that answer, with open devices, and registered.
+    /// Those that answer, with open devices, registered, and believe the metadata, and follow the copy of it that others do.
     pub up: u32,
     /// Those that answer otherwise.
     #[serde(default)]

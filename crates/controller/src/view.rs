@@ -88,8 +88,9 @@ fn nodes_up(inventory: &Inventory, reports: &Reports) -> (NodeCounts, Room) {
         }
         nodes.total += 1;
         nodes.in_maintenance += u32::from(standing == NodeStanding::Maintenance);
-        nodes.up += u32::from(reports.is_open(*node));
-        nodes.not_ready += u32::from(reports.is_up(*node) && !reports.is_open(*node));
+        let takes_part = reports.takes_part(*node);
+        nodes.up += u32::from(takes_part);
+        nodes.not_ready += u32::from(reports.is_up(*node) && !takes_part);
         let is_to_go = standing == NodeStanding::Draining;
         nodes.draining += u32::from(is_to_go);
         if let Some(room) = reports.room(*node).filter(|_| !is_to_go) {
@@ -404,7 +405,7 @@ fn slice_health(reports: &Reports, record: &SliceRecord, policy: Policy) -> Heal
     if server(reports, record).is_none() {
         return Health::Unavailable;
     }
-    let all_up = record.in_sync().all(|node| reports.is_open(node));
+    let all_up = record.in_sync().all(|node| reports.takes_part(node));
     let all_good = reports
         .replicas(record.slice)
         .filter(|(node, _)| record.in_sync().any(|other| other == *node))

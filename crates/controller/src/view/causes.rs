@@ -140,7 +140,7 @@ fn of_slice(
     causes.extend(bad(reports, record).map(|cause| (cause, None)));
     let silent = record
         .in_sync()
-        .filter_map(|node| Some((node, reports.absence(node)?)));
+        .filter_map(|node| Some((node, reports.isolation(node)?)));
     causes.extend(silent.map(|(node, absence)| (Cause::Silent { node, absence }, None)));
     let missing = work::missing(inventory, reports, record);
     let wanted = record.in_sync().count() + missing.len();
@@ -180,7 +180,7 @@ fn not_served(reports: &Reports, record: &SliceRecord) -> Cause {
 fn holder(reports: &Reports, record: &SliceRecord, node: NodeId) -> Holder {
     let metadata = reports.metadata(node).unwrap_or_default();
     let astray = || Holder::Astray(metadata, reports.astray(node).cloned());
-    match reports.absence(node) {
+    match reports.isolation(node) {
         Some(Absence::Disbelieves(_)) => return astray(),
         Some(absence) => return Holder::Absent(absence),
         None => {}

@@ -352,7 +352,10 @@ fn a_node_that_others_disown_is_not_brought_up_to_date() {
     let status = status(&whole(), &asked);
     assert_eq!(status.health, Health::Degraded);
     assert!(!status.protection.protected);
-    assert_eq!(said(&status), [format!("error: node n2: it {DISBELIEVES}")]);
+    let lack = "warning: volume demo: 2 of 2 slices lack a good copy".to_owned();
+    let error = format!("error: node n2: it {DISBELIEVES}");
+    assert_eq!(said(&status), [error, lack]);
+    assert_eq!((status.nodes.up, status.nodes.not_ready), (2, 1));
 }
 
 /// Where as many follow the one as the other, each believes its own.
@@ -396,6 +399,15 @@ fn a_node_that_follows_another_copy_of_the_metadata_is_told_as_that() {
     let other = status(&whole(), &reports().asked_at(Some(NodeId(2))));
     assert_eq!(other.health, Health::Degraded);
     assert!(said(&other)[0].starts_with("error: node n1: it follows another copy"));
+    // What n1 has protects nothing by this metadata.
+    assert_eq!((other.nodes.up, other.nodes.not_ready), (2, 1));
+    assert_eq!((other.volumes.degraded, other.protection.slices), (1, 2));
+    let explained = explain(&whole(), &reports().asked_at(Some(NodeId(2))));
+    let finding = &explained.volumes[0].findings[0];
+    assert_eq!(finding.kind, FindingKind::NodeSilent);
+    assert!(finding.what.ends_with("and its copy counts as good still"));
+    let same = "n1 and n2 to follow the same metadata";
+    assert_eq!(finding.waits_for[0].what, same);
 }
 
 /// Who leads cannot be told from metadata that is not believed, nor while a node that may lead does not believe it.
