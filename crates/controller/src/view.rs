@@ -34,6 +34,7 @@ mod last;
 mod metadata;
 mod node_findings;
 mod prospect;
+mod protection;
 mod scrub;
 mod sites;
 mod work;

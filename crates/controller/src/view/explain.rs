@@ -4,8 +4,6 @@
 //! - nothing that loses data is proposed without saying so;
 //! - what goes on by itself is told apart from what does not.
 
-use std::collections::BTreeSet;
-
 use holdfast_api::Problem;
 use holdfast_api::documents::{
     Astray, Explanation, Finding, FindingKind, Health, LocalMetadata, LocalReport, NodeFindings,
@@ -19,8 +17,8 @@ use holdfast_stdx::Count;
 use super::assessed::{self, Assessed};
 use super::causes::{Cause, Group, Holder, Past};
 use super::prospect::Prospect;
-use super::work::{self, Missing};
-use super::{absence, holders, last, metadata, name, node_findings, sites};
+use super::work;
+use super::{absence, holders, last, metadata, name, node_findings, protection, sites};
 use crate::reports::{Absence, Reports};
 use crate::trust::removal;
 
@@ -50,7 +48,7 @@ pub(super) fn explained(
     let mut found: Vec<VolumeFindings> = found.collect();
     found.sort_by(|one, other| one.volume.cmp(&other.volume));
     Explanation {
-        protection: protection(inventory, reports, volumes),
+        protection: protection::of(inventory, reports, volumes),
         metadata: metadata::findings(reports, |node| name(inventory, node)),
         nodes,
         volumes: found,
@@ -139,50 +137,6 @@ fn rejected(inventory: &Inventory, reports: &Reports) -> Option<NodeFindings> {
         node: format!("{} (this node)", report.name),
         findings: vec![finding],
     })
-}
-
-/// How far the cluster is from every volume having all its copies.
-fn protection(inventory: &Inventory, reports: &Reports, volumes: &[Assessed<'_>]) -> Protection {
-    let mut protection = Protection {
-        protected: true,
-        ..Protection::default()
-    };
-    let mut waits = BTreeSet::new();
-    let mut missing: Vec<&Missing> = Vec::new();
-    for volume in volumes {
-        protection.protected &= volume.health() == Health::Healthy;
-        let healths = volume.healths.iter();
-        let lacking = healths.filter(|health| **health != Health::Healthy);
-        let lacking = u32::try_from(lacking.count()).unwrap_or(u32::MAX);
-        protection.slices = protection.slices.saturating_add(lacking);
-        for (cause, group) in &volume.causes {
-            if !goes_on(cause) {
-                waits.extend(waits_for(inventory, reports, cause, group));
-            }
-            missing.extend(&group.missing);
-        }
-    }
-    protection.work = work::sum(reports, missing);
-    // It may lack volumes, and says nothing of those that it has.
-    let mut nodes = inventory.nodes.keys();
-    if nodes.any(|node| reports.astray(*node).is_some()) {
-        protection.protected = false;
-        waits.insert(wait("the right metadata, which nodes do not find"));
-    }
-    if !waits.is_empty() {
-        protection.work.seconds_left = None;
-    }
-    protection.waits_for = waits.into_iter().collect();
-    protection
-}
-
-/// Whether what a cause waits for comes by itself, in a time that can be told from what is to be copied.
-fn goes_on(cause: &Cause) -> bool {
-    match cause {
-        Cause::Syncing { past, .. } => *past != Past::NoRoom,
-        Cause::Down { prospect, .. } => *prospect == Prospect::Due,
-        _ => false,
-    }
 }
 
 fn of_volume(
@@ -297,7 +251,12 @@ fn copies_in_sync(policy: Policy, group: &Group) -> String {
 }
 
 /// What a cause waits for.
-fn waits_for(inventory: &Inventory, reports: &Reports, cause: &Cause, group: &Group) -> Vec<Wait> {
+pub(super) fn waits_for(
+    inventory: &Inventory,
+    reports: &Reports,
+    cause: &Cause,
+    group: &Group,
+) -> Vec<Wait> {
     match cause {
         Cause::NotServed { holders, .. } => holders::waits_for(inventory, reports, holders),
         Cause::WritesWait { lost } => {

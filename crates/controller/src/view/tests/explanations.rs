@@ -581,6 +581,122 @@ fn bad_blocks_of_a_node_are_told_while_they_are_mended() {
     assert_eq!(explain(&inventory, &second(0, None)).nodes, []);
 }
 
+/// What is waited for is one thing, whatever follows from it.
+#[test]
+fn what_is_waited_for_is_told_once() {
+    let three = [(1, Membership::InSync), (2, AWAY), (3, AWAY)];
+    let slices = vec![
+        slice_record(0, &three),
+        slice_record(1, &[(1, Membership::InSync), (2, AWAY)]),
+    ];
+    let inventory = inventory(slices);
+    // Of slice 0 no other node is without a copy.
+    let reports = Reports::of([serves(1, &[0, 1]), idle(3)]);
+    let protection = protection_of(&inventory, &reports);
+    let waits: Vec<&str> = protection.waits_for.iter().map(|it| &*it.what).collect();
+    assert_eq!(waits, ["n2 to come back"]);
+    // It is told with the volume what follows.
+    let findings = explain(&inventory, &reports).volumes.remove(0).findings;
+    let told = findings.iter().flat_map(|it| &it.waits_for);
+    assert_eq!(
+        told.filter(|it| it.what.starts_with("n2 to come back"))
+            .count(),
+        2
+    );
+    // One is silent still.
+    let slices = vec![
+        slice_record(0, &BOTH),
+        slice_record(1, &[(1, Membership::InSync), (2, AWAY)]),
+    ];
+    let inventory = super::inventory(slices);
+    let waits = protection_of(&inventory, &reports).waits_for;
+    assert_eq!(waits.len(), 1, "{waits:?}");
+}
+
+/// A device of node 2.
+fn device(bad_blocks: u64) -> Device {
+    Device {
+        number: 1,
+        path: "/dev/sdb".to_owned(),
+        tier: DeviceTier::Flash,
+        state: DeviceState::InUse,
+        journal: false,
+        journal_room: false,
+        is_absent: false,
+        bytes: 1 << 30,
+        used_bytes: MIB,
+        bytes_per_second: 0,
+        seconds_left: None,
+        bad_blocks,
+        detached: None,
+    }
+}
+
+fn with_device(bad_blocks: u64, device: Device) -> LocalReport {
+    let slices = vec![LocalSlice {
+        bad_blocks,
+        ..local_slice(0, 5, false, 1)
+    }];
+    LocalReport {
+        devices: vec![device],
+        ..roomy(local(2, slices))
+    }
+}
+
+/// It does not survive that its node is started again.
+#[test]
+fn what_is_on_a_device_that_was_taken_away_is_not_protected() {
+    let inventory = two_of(Membership::InSync);
+    let protection = |used_bytes, journal, detached| {
+        let second = Device {
+            used_bytes,
+            journal,
+            detached,
+            ..device(0)
+        };
+        let reports = [serves(1, &[0, 1]), with_device(0, second), idle(3)];
+        protection_of(&inventory, &Reports::of(reports))
+    };
+    let gone = Some(holdfast_api::documents::Detached::Nothing);
+    assert!(protection(MIB, false, None).protected);
+    assert!(protection(0, false, gone).protected, "nothing is on it");
+    for lost in [protection(MIB, false, gone), protection(0, true, gone)] {
+        assert!(!lost.protected);
+        let what = &lost.waits_for[0].what;
+        let start = "device 1 (/dev/sdb) of n2, taken away while it is in use, to be replaced";
+        assert!(what.starts_with(start), "{what}");
+        assert_eq!((lost.waits_for.len(), lost.work.seconds_left), (1, None));
+    }
+}
+
+/// Others bring what was on it, in a time that is known.
+#[test]
+fn the_time_until_a_missing_device_is_made_good_is_told() {
+    let inventory = two_of(Membership::InSync);
+    let reports = |seconds_left| {
+        let missing = Device {
+            state: DeviceState::Missing,
+            is_absent: true,
+            used_bytes: 30 * MIB,
+            bytes_per_second: MIB,
+            seconds_left,
+            ..device(0)
+        };
+        Reports::of([serves(1, &[0, 1]), with_device(3, missing), idle(3)])
+    };
+    let known = protection_of(&inventory, &reports(Some(30)));
+    assert!(!known.protected && known.waits_for.is_empty(), "{known:?}");
+    assert_eq!(
+        (known.work.bytes, known.work.seconds_left),
+        (30 * MIB, Some(30))
+    );
+    let unknown = protection_of(&inventory, &reports(None));
+    assert_eq!(
+        (unknown.waits_for.len(), unknown.work.seconds_left),
+        (1, None)
+    );
+}
+
 /// A node with empty devices lacks everything, whatever the mark of the one before says.
 #[test]
 fn an_emptied_node_is_copied_in_full() {
