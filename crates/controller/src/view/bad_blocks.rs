@@ -18,16 +18,20 @@ pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
     let (node, name) = (record.node, record.name.as_str());
     let known = known(inventory, reports, node);
     let mended = reports.mending(node);
-    let devices = reports.devices(node).iter();
-    let devices: Vec<&Device> = devices.filter(|device| device.bad_blocks > 0).collect();
+    let devices = || reports.devices(node).iter();
+    let gone = devices().filter(|device| device.is_absent && device.used_bytes > 0);
+    let gone: Vec<String> = gone.map(called).collect();
+    let devices = devices().filter(|device| device.bad_blocks > 0 && !device.is_absent);
+    let devices: Vec<&Device> = devices.collect();
+    let places = || places(&devices, &gone);
     let what = match (known, mended) {
         (0, None) => return None,
         (0, Some(mended)) => format!("{} on it {}", blocks(mended.blocks), were(mended)),
-        (known, None) => format!("{} known to be bad on it{}", are(known), places(&devices)),
+        (known, None) => format!("{} known to be bad on it{}", are(known), places()),
         (known, Some(mended)) => format!(
             "{} known to be bad on it{}; {} more {}",
             are(known),
-            places(&devices),
+            places(),
             mended.blocks,
             were(mended)
         ),
@@ -41,7 +45,11 @@ pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
             _ => found.health,
         },
         waits_for: (known > 0).then(|| wait(from_others)).into_iter().collect(),
-        remedies: remedies(name, &devices),
+        // With a device that is absent it is told what helps.
+        remedies: match devices.is_empty() && !gone.is_empty() {
+            true => Vec::new(),
+            false => remedies(name, &devices),
+        },
         ..found
     })
 }
@@ -75,7 +83,12 @@ fn were(mended: Mending) -> String {
     )
 }
 
-fn places(devices: &[&Device]) -> String {
+/// Where they are: what was on a device that is `gone` is bad until others have brought it.
+fn places(devices: &[&Device], gone: &[String]) -> String {
+    if devices.is_empty() && !gone.is_empty() {
+        let are = if gone.len() == 1 { "is" } else { "are" };
+        return format!(" (they were on {}, which {are} absent)", listed(gone));
+    }
     let one = |device: &&Device| format!("{} on {}", device.bad_blocks, called(device));
     let places: Vec<String> = devices.iter().map(one).collect();
     if places.is_empty() {

@@ -690,6 +690,18 @@ fn the_time_until_a_missing_device_is_made_good_is_told() {
         (known.work.bytes, known.work.seconds_left),
         (30 * MIB, Some(30))
     );
+    // It is not said to be failing as well.
+    let nodes = explain(&inventory, &reports(Some(30))).nodes;
+    let findings = nodes.iter().flat_map(|node| &node.findings);
+    let bad: Vec<&Finding> = findings
+        .filter(|it| it.kind == FindingKind::BadBlocks)
+        .collect();
+    let what =
+        "3 blocks are known to be bad on it (they were on device 1 (/dev/sdb), which is absent)";
+    assert_eq!(
+        (bad.len(), &*bad[0].what, &bad[0].remedies[..]),
+        (1, what, &[][..])
+    );
     let unknown = protection_of(&inventory, &reports(None));
     assert_eq!(
         (unknown.waits_for.len(), unknown.work.seconds_left),
