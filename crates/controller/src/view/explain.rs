@@ -60,12 +60,18 @@ pub(super) fn explained(
 /// What a node knows by itself, where the metadata cannot be read, and why.
 pub(crate) fn unreached(report: &LocalReport, problem: &Problem) -> Explanation {
     let serving = report.slices.iter().filter(|slice| slice.serving).count();
+    let own = if report.open {
+        format!(
+            "this node holds {} and serves {}, which goes on as long as their other copies are there",
+            Count::of(report.slices.len(), "replica"),
+            Count::of(serving, "slice")
+        )
+    } else {
+        "the devices of this node are not open yet, or have failed: it serves nothing until they are open".to_owned()
+    };
     let what = format!(
-        "{}: it is not known how the other nodes are; this node holds {} and serves {}, which goes on as long as their other \
-         copies are there",
-        problem.detail,
-        Count::of(report.slices.len(), "replica"),
-        Count::of(serving, "slice")
+        "{}: it is not known how the other nodes are; {own}",
+        problem.detail
     );
     let finding = Finding {
         waits_for: vec![wait("the metadata of the cluster")],

@@ -35,12 +35,12 @@ pub(crate) fn what(
     let who = match (holders.len(), needed) {
         (1, _) => format!("only {} was in sync in {epochs}", names(inventory, &nodes)),
         (all, needed) => format!(
-            "of {}, which were in sync in {epochs}, {} has to be there",
+            "of {}, which were in sync in {epochs}, {} to be there",
             names(inventory, &nodes),
-            if needed == all {
-                "every one".to_owned()
-            } else {
-                needed.to_string()
+            match needed {
+                1 => "1 has".to_owned(),
+                needed if needed == all => "every one has".to_owned(),
+                needed => format!("{needed} have"),
             }
         ),
     };

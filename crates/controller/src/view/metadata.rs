@@ -40,7 +40,8 @@ enum Who<'a> {
 #[derive(Debug)]
 struct Member<'a> {
     who: Who<'a>,
-    is_reached: bool,
+    /// Who found it well, when each looked last.
+    reached: Vec<NodeId>,
     /// Who does not find it well, and how each does.
     missed: Vec<(NodeId, MemberState)>,
 }
@@ -49,16 +50,20 @@ impl<'a> Member<'a> {
     fn new(who: Who<'a>) -> Self {
         Self {
             who,
-            is_reached: false,
+            reached: Vec::new(),
             missed: Vec::new(),
         }
     }
 
     fn hear(&mut self, node: NodeId, state: MemberState) {
         match state {
-            MemberState::Answers => self.is_reached = true,
+            MemberState::Answers => self.reached.push(node),
             state => self.missed.push((node, state)),
         }
+    }
+
+    fn is_reached(&self) -> bool {
+        !self.reached.is_empty()
     }
 
     /// Whether it counts for a majority.
@@ -139,7 +144,7 @@ impl<'a> View<'a> {
 
     fn counts(&self) -> MemberCounts {
         let voters = self.members.iter().filter(|member| member.votes());
-        let up = voters.clone().filter(|member| member.is_reached).count();
+        let up = voters.clone().filter(|member| member.is_reached()).count();
         let counted = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         MemberCounts {
             total: counted(voters.count()),
@@ -223,14 +228,14 @@ pub(super) fn counts(reports: &Reports) -> Option<MemberCounts> {
 pub(super) fn findings(reports: &Reports, name: impl Fn(NodeId) -> String) -> Vec<Finding> {
     let view = View::new(reports);
     let away = view.members.iter();
-    let away = away.filter(|member| member.votes() && !member.is_reached);
+    let away = away.filter(|member| member.votes() && !member.is_reached());
     let away: Vec<&Member<'_>> = away.collect();
     let mut findings = Vec::new();
     if !away.is_empty() {
         findings.push(lost(&away, &view));
     }
     let partly = view.members.iter();
-    let partly = partly.filter(|member| member.is_reached && !member.missed.is_empty());
+    let partly = partly.filter(|member| member.is_reached() && !member.missed.is_empty());
     findings.extend(partly.map(|member| cut_off(member, &name)));
     let strangers = view.strangers.iter();
     findings.extend(strangers.map(|(endpoint, it)| no_member(endpoint, it, &name)));
@@ -299,6 +304,13 @@ fn cut_off(member: &Member<'_>, name: &impl Fn(NodeId) -> String) -> Finding {
     let nodes: Vec<String> = member.missed.iter().map(|(node, _)| name(*node)).collect();
     let states = member.missed.iter().map(|(_, state)| *state);
     let (nodes, words) = (listed(&nodes), words(states.min()));
+    let others: Vec<String> = member.reached.iter().map(|node| name(*node)).collect();
+    // Each looks in its own time: one that has just died was well a moment ago.
+    let when = match others.len() {
+        1 => "when it last looked",
+        _ => "when they last looked",
+    };
+    let others = listed(&others);
     Finding {
         waits_for: vec![wait(format!("{nodes} to reach {who}"))],
         remedies: vec![remedy(format!(
@@ -306,7 +318,7 @@ fn cut_off(member: &Member<'_>, name: &impl Fn(NodeId) -> String) -> Finding {
         ))],
         ..finding(
             FindingKind::MetadataMember,
-            format!("from {nodes}, the member of etcd {who} {words}; other nodes reach it"),
+            format!("from {nodes}, the member of etcd {who} {words}; {others} reached it {when}"),
         )
     }
 }

@@ -350,6 +350,21 @@ fn a_slice_that_nobody_serves_names_who_is_needed_and_what_keeps_them() {
         "not served: of n1 and n2, which were in sync in epoch 5, 1 has to be there; n1 is down; n2 is \
          down"
     );
+    let three = [1, 2, 3].map(|node| (node, Membership::InSync));
+    let of_three = |needed| {
+        let mut slice = slice_record(0, &three);
+        slice.copies_min = needed;
+        let none = Reports::of([]);
+        only(&super::inventory(vec![slice]), &none).what
+    };
+    let who = "not served: of n1, n2 and n3, which were in sync in epoch 5, ";
+    for (needed, have) in [(1, "1 has"), (2, "2 have"), (3, "every one has")] {
+        let told = of_three(needed);
+        assert!(
+            told.starts_with(&format!("{who}{have} to be there;")),
+            "{told}"
+        );
+    }
     let expected = [("n1 to come back", None), ("n2 to come back", None)];
     assert_eq!(waits(&finding), expected);
     let what: Vec<_> = finding.remedies.iter().map(|it| it.what.as_str()).collect();
@@ -776,6 +791,16 @@ fn a_node_alone_says_what_it_knows() {
         finding.what
     );
     assert_eq!(finding.remedies[0].what, "start it");
+    // It does not know yet what it has.
+    let starting = LocalReport {
+        open: false,
+        slices: Vec::new(),
+        ..report
+    };
+    let what = &unreached(&starting, &problem).nodes[0].findings[0].what;
+    let expected = "nobody answers: it is not known how the other nodes are; the devices of this node are not open yet, or have \
+                    failed: it serves nothing until they are open";
+    assert_eq!(what, expected);
 }
 
 /// It does not come by itself, and what is missing is said.

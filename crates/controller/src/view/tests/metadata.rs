@@ -146,7 +146,7 @@ fn a_member_that_some_nodes_reach_is_told_with_those_that_do_not() {
     assert_eq!(
         said(&status),
         [
-            "warning: metadata: from n1 and n3, the member of etcd n2 at n2:1 does not answer; other nodes reach it"
+            "warning: metadata: from n1 and n3, the member of etcd n2 at n2:1 does not answer; n2 reached it when it last looked"
         ]
     );
     assert!(
