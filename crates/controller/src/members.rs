@@ -9,6 +9,7 @@ use holdfast_model::record::SettingsRecord;
 
 use crate::reports::Reports;
 use crate::trust::Change;
+use crate::view::last;
 use crate::{ATTEMPT_PAUSE, ATTEMPTS_MAX, Controller, problem, steering, view};
 
 impl Controller {
@@ -73,7 +74,15 @@ impl Controller {
             }
             let sight = steering::sight(inventory, reports, |_| None);
             let planned = order(inventory, &sight, node, what, site);
-            planned.map_err(|refusal| refused(name, what, &refusal))
+            planned.map_err(|refusal| {
+                let problem = refused(name, what, &refusal);
+                let is_held = matches!(refusal, Refusal::Holds { .. });
+                let last = is_held.then(|| last::hint(inventory, reports, node, name));
+                match last.flatten() {
+                    Some(hint) => problem.hint(hint),
+                    None => problem,
+                }
+            })
         };
         let change = match what {
             Order::Remove => Change::Removal(name),

@@ -30,7 +30,7 @@ mod device_findings;
 mod drain;
 mod explain;
 mod holders;
-mod last;
+pub(crate) mod last;
 mod metadata;
 mod node_findings;
 mod prospect;
@@ -271,7 +271,9 @@ fn to_move(reports: &Reports, leaving: &[&SliceRecord], missing: &[Missing]) -> 
         let left = left.get(&slice.slice).copied().unwrap_or(used);
         bytes_left = bytes_left.saturating_add(left);
     }
-    to_move.seconds_left = work::seconds(bytes_left, to_move.bytes_per_second);
+    // What nobody serves there is nothing to copy from, however little it is known to hold.
+    let all_move = leaving.iter().all(|slice| server(reports, slice).is_some());
+    to_move.seconds_left = work::seconds(bytes_left, to_move.bytes_per_second).filter(|_| all_move);
     to_move
 }
 

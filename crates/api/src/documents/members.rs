@@ -47,7 +47,8 @@ pub struct ToMove {
     /// Bytes in a second that are copied of them to other nodes.
     #[serde(default)]
     pub bytes_per_second: u64,
-    /// Seconds until all of it is elsewhere, at this rate; null if nothing is being copied.
+    /// Seconds until all of it is elsewhere, at this rate; null if nothing is being copied, or some of it cannot be, for nobody
+    /// serves it.
     #[serde(default)]
     pub seconds_left: Option<u64>,
 }

@@ -16,12 +16,14 @@ use holdfast_model::record::SliceRecord;
 
 use super::device_findings::quantity;
 use super::explain::{add_node, remedy, wait};
-use super::{server, slice_used_bytes};
+use super::{last, name, server, slice_used_bytes};
 use crate::reports::Reports;
 
 /// Why a slice cannot leave a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Obstacle {
+    /// Nothing on the node is relied on, and no other node that is there has a good copy.
+    LastCopy,
     /// Nobody serves it: there is nothing to copy from, and the copy here may be the last good one.
     NotServed,
     /// Every node that is up and takes replicas has one of it, or there is none.
@@ -73,6 +75,11 @@ pub(crate) fn obstacles(
     }
     let waits = found.iter().map(|(obstacle, stuck)| told(*obstacle, stuck));
     let mut remedies: Vec<Remedy> = Vec::new();
+    if found.contains_key(&Obstacle::LastCopy) {
+        let volumes = last::volumes(inventory, reports, node);
+        remedies.push(last::bring_back(&name(inventory, node), &volumes));
+        remedies.push(last::give_up());
+    }
     for remedy in found.keys().flat_map(|obstacle| done_about(*obstacle)) {
         if !remedies.contains(&remedy) {
             remedies.push(remedy);
@@ -89,6 +96,10 @@ fn obstacle(
     node: NodeId,
 ) -> Option<(Obstacle, u64)> {
     if server(reports, record).is_none() {
+        let is_last = reports.absence(node).is_some() && last::is_on(reports, record, node);
+        if is_last {
+            return Some((Obstacle::LastCopy, 0));
+        }
         return Some((Obstacle::NotServed, 0));
     }
     let wish = inventory.wishes.get(&record.slice);
@@ -129,6 +140,10 @@ fn told(obstacle: Obstacle, stuck: &Stuck) -> Wait {
         _ => format!("{slices} slices, as slice {index} of {volume}"),
     };
     wait(match obstacle {
+        Obstacle::LastCopy => format!(
+            "{it}, which cannot move: this node has a good copy, no other node that is there has one, and there is nothing to copy \
+             from until this node is back"
+        ),
         Obstacle::NotServed => format!(
             "{it}, to be served again: there is nothing to copy from, and the copy here may be the last \
              good one"
@@ -146,6 +161,8 @@ fn told(obstacle: Obstacle, stuck: &Stuck) -> Wait {
 
 fn done_about(obstacle: Obstacle) -> Vec<Remedy> {
     match obstacle {
+        // That names the volumes.
+        Obstacle::LastCopy => Vec::new(),
         Obstacle::NotServed => vec![remedy(
             "bring back what the volumes wait for, which is told with them; the node has to stay until then",
         )],

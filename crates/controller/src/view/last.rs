@@ -54,6 +54,34 @@ pub(super) fn warning(node: &str, volumes: &[String]) -> String {
     )
 }
 
+/// What is left if it cannot be brought back.
+pub(super) fn give_up() -> Remedy {
+    Remedy {
+        what: "if its devices are gone for good, delete the volume, and bring it back from a backup of the hosts: ALL ITS DATA IS \
+               LOST with that, older copies on other nodes too"
+            .to_owned(),
+        command: Some("holdfast volume delete NAME".to_owned()),
+    }
+}
+
+/// Why a node cannot be removed, nor drained before it is back; nothing if that is not so.
+pub(crate) fn hint(
+    inventory: &Inventory,
+    reports: &Reports,
+    node: NodeId,
+    name: &str,
+) -> Option<String> {
+    let volumes = volumes(inventory, reports, node);
+    let is_so = reports.absence(node).is_some() && !volumes.is_empty();
+    is_so.then(|| {
+        format!(
+            "{}: bring it back with its devices, then drain it; if these are gone for good, delete what is lost (`holdfast volume \
+             delete`): older copies are served by nobody",
+            words(name, &volumes)
+        )
+    })
+}
+
 /// What is said of a node in whose place no other one is to be, nor blank devices.
 pub(super) fn bring_back(node: &str, volumes: &[String]) -> Remedy {
     remedy(format!(

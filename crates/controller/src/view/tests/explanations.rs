@@ -865,6 +865,40 @@ fn a_drain_that_cannot_go_on_says_why() {
     let served = "2 slices, as slice 0 of demo, to be served again: there is nothing to copy from, and the \
                   copy here may be the last good one";
     assert_eq!(waits(&not_served), [moves, (served, None)]);
+    let to_move =
+        |inventory: &Inventory, reports: &Reports| nodes(inventory, reports).nodes[1].to_move;
+    let reports = Reports::of([serves(1, &[0, 1]), idle(2), idle(3)]);
+    assert_eq!(to_move(&inventory, &reports).slices, 2);
+
+    // It is dead, and nobody else has what it had.
+    let mut inventory =
+        super::inventory(vec![slice_record(0, &[(2, Membership::InSync), (1, AWAY)])]);
+    stands(&mut inventory, 2, Wanted::Draining);
+    let reports = Reports::of([idle(1), idle(3)]);
+    let dead = {
+        let nodes = explain(&inventory, &reports).nodes;
+        let node = nodes.into_iter().find(|it| it.node == "n2");
+        node.expect("n2 is being drained").findings.remove(0)
+    };
+    let stays = "slice 0 of demo, which cannot move: this node has a good copy, no other node that is there has one, and there is \
+                 nothing to copy from until this node is back";
+    assert_eq!(waits(&dead)[1], (stays, None));
+    assert!(
+        dead.remedies[0]
+            .what
+            .starts_with("bring n2 back with its devices")
+    );
+    assert_eq!(commands(&dead)[0], "holdfast volume delete NAME");
+    // Nobody says that it takes a second.
+    let left = to_move(&inventory, &reports);
+    assert_eq!((left.slices, left.bytes, left.seconds_left), (1, 0, None));
+    let hint = |reports: &Reports| last::hint(&inventory, reports, NodeId(2), "n2");
+    let told = hint(&reports).expect("it has the last copy");
+    assert!(
+        told.contains("bring it back with its devices, then drain it"),
+        "{told}"
+    );
+    assert_eq!(hint(&Reports::of([idle(1), serves(2, &[0])])), None);
 }
 
 /// There is one metadata: whoever says that it is full, the cluster is told once.
