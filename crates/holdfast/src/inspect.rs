@@ -55,9 +55,9 @@ use self::store::StoreLook;
                   JSON value, tell."
 )]
 pub(crate) struct InspectArguments {
-    /// Devices: files or block devices, or copies of them. A node's directory, or its node.toml,
-    /// stands for all of the node's devices. Before them may stand what to look at, if not at
-    /// everything; layout alone prints the sizes and offsets of all structures
+    /// Devices: files or block devices, or copies of them. A node's node.toml, or the directory of a
+    /// node that has run, stands for all of the node's devices. Before them may stand what to look
+    /// at, if not at everything; layout alone prints the sizes and offsets of all structures
     #[arg(required = true, value_name = "PATH")]
     words: Vec<PathBuf>,
     /// Where the pages of this slice are, for example v1/0

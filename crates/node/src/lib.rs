@@ -41,7 +41,7 @@ pub use devices::DeviceDesk;
 pub use error::NodeError;
 pub use member::SEEN_FILE;
 pub use metrics::Metrics;
-pub use paths::{DEVICES_FILE, device_paths};
+pub use paths::{DEVICES_FILE, device_paths, noted_device_paths};
 pub use run::{LOG_FILE, run};
 pub use services::{ApiParts, connect};
 pub use stalls::{Ledger, STALLS_FILE};

@@ -327,6 +327,28 @@ pub fn device_paths(
     chosen.into_iter().map(|device| device.path).collect()
 }
 
+/// The same without a configuration: what the node noted when it last had its devices open. Those that its store
+/// is used without only where `is_there` says so. None where it never noted them.
+#[must_use]
+pub fn noted_device_paths(directory: &Path, is_there: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let paths = Paths::read(directory);
+    let had = paths.known().into_values();
+    let had =
+        had.filter(|place| !paths.content.absent.contains(&place.path) || is_there(&place.path));
+    let had = had.map(|place| DeviceConfig {
+        path: place.path,
+        file_bytes: None,
+        preallocate: false,
+        tier: place.tier,
+    });
+    let had: Vec<_> = had.collect();
+    if had.is_empty() {
+        return Vec::new();
+    }
+    let chosen = paths.choose(&had, is_there);
+    chosen.into_iter().map(|device| device.path).collect()
+}
+
 /// Whether two paths lead to the same device.
 fn is_same(one: &Path, other: &Path) -> bool {
     one == other
@@ -444,6 +466,34 @@ mod tests {
         assert!(paths.is_only(&b, &toml[1..2]) && !paths.is_only(&b, &toml));
         paths.note(&all).unwrap();
         assert_eq!(Paths::read(directory.path()).needed(&toml), []);
+    }
+
+    #[test]
+    fn a_directory_alone_knows_where_the_devices_are() {
+        let directory = tempfile::tempdir().unwrap();
+        let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| directory.path().join(name));
+        let noted_now = || noted_device_paths(directory.path(), Path::exists);
+        assert!(noted_now().is_empty(), "it never ran");
+        for path in [&a, &b] {
+            fs::write(path, b"").unwrap();
+        }
+        let mut paths = Paths::read(directory.path());
+        paths.note(&[noted(0, &a), noted(1, &b)]).unwrap();
+        assert_eq!(noted_now(), [a.clone(), b.clone()]);
+        // One is replaced, and the store is used without another.
+        paths.begin(place(&c), 7).unwrap();
+        let absent = Noted {
+            is_absent: true,
+            ..noted(3, &d)
+        };
+        paths.note(&[noted(0, &a), noted(2, &c), absent]).unwrap();
+        assert_eq!(
+            noted_now(),
+            [a.clone(), c.clone()],
+            "the one that is needed is missed"
+        );
+        fs::write(&d, b"").unwrap();
+        assert_eq!(noted_now(), [a, c, d]);
     }
 
     #[test]
