@@ -83,6 +83,9 @@ pub enum RecoverError {
     /// No such node was found.
     #[error("no report tells of a node {0}")]
     NoNode(String),
+    /// A node is to be given up of which there is a report.
+    #[error("node {0} is to be given up as lost, and there is a report of it")]
+    NotLost(String),
     /// Two volumes have the same name.
     #[error(
         "volumes {first} and {second} are both called {name}: the first was deleted, most likely"
@@ -158,6 +161,10 @@ pub fn recover(reports: &[NodeReport], decisions: &Decisions) -> Result<Recovery
     let mut doubts = Vec::new();
     let mut documents = Documents::gather(reports, &mut doubts);
     let lost = documents.named_nodes(&decisions.lost)?;
+    // What only it has would be thrown away, although it is here.
+    if let Some(report) = reports.iter().find(|report| lost.contains(&report.node)) {
+        return Err(RecoverError::NotLost(documents.node_name(report.node)));
+    }
     let missing: BTreeSet<NodeId> = documents
         .members()
         .filter(|node| !lost.contains(node) && reports.iter().all(|it| it.node != *node))

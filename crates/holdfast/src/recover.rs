@@ -35,7 +35,7 @@ const UNANSWERED: &str = "start etcd: where `etcd.members` names them, nodes and
 pub(crate) enum RecoverCommand {
     /// Read a node's devices, while the node does not run, and print its report
     Read {
-        /// The node's node.toml, its directory, or all of its devices
+        /// The node's node.toml, its directory if it has run, or all of its devices
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<PathBuf>,
     },
@@ -116,6 +116,10 @@ fn plan(arguments: &PlanArguments) -> Result<Recovery, Failure> {
             RecoverError::NoVolume(_) | RecoverError::NoNode(_) => {
                 "without --without and --lost all volumes and nodes are shown".to_owned()
             }
+            RecoverError::NotLost(node) => format!(
+                "leave out one of the two: --lost {node}, so that what it has is used; or the file with its report, \
+                 and what it alone has is given up"
+            ),
             RecoverError::SameName { first, .. } => {
                 format!("leave one of them out, for example with --without {first}")
             }

@@ -270,6 +270,9 @@ fn what_a_lost_node_may_have_is_given_up_by_an_operator_only() {
         assert!(made.recovery.as_ref().unwrap().gaps[0].discards);
         assert_eq!(in_sync(&recovery, 0), [2]);
     }
+    // Not one that is heard: what it alone has is here.
+    let heard_too = recover(&reports, &decisions(&[], &["n1"]));
+    assert_eq!(heard_too, Err(RecoverError::NotLost("node1".to_string())));
     let unknown = recover(&heard, &decisions(&[], &["node7"]));
     assert_eq!(unknown, Err(RecoverError::NoNode("node7".to_string())));
 }
