@@ -6,8 +6,8 @@ mod support;
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
-    FindingKind, LocalReport, NodeChange, NodeOrder, NodeStanding, Rejected, Room, SettingsChange,
-    VolumeCreate,
+    FindingKind, Health, LocalReport, NodeChange, NodeOrder, NodeStanding, Rejected, Room,
+    SettingsChange, VolumeCreate,
 };
 use holdfast_api::{Api, ProblemKind};
 use holdfast_controller::Controller;
@@ -77,6 +77,32 @@ async fn leader(store: &Embedded, before: Option<&LeaderRecord>) -> LeaderRecord
         assert!(Instant::now() < deadline, "nobody steers");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+/// What was founded and has no node yet serves nobody.
+#[tokio::test]
+async fn a_cluster_without_a_node_is_not_healthy() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let status = controller.status().await.unwrap();
+    assert_eq!(status.health, Health::Unavailable);
+    assert!(!status.protection.protected);
+    let told = status
+        .alerts
+        .iter()
+        .any(|it| it.detail.contains("no node has registered yet"));
+    assert!(told, "{status:?}");
+    let waits = controller.explain().await.unwrap().protection.waits_for;
+    assert!(
+        waits[0].what.contains("none has registered yet"),
+        "{waits:?}"
+    );
+    let _node = node(1, &store).await;
+    assert_ne!(
+        controller.status().await.unwrap().health,
+        Health::Unavailable
+    );
 }
 
 #[tokio::test]
