@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use holdfast_api::documents::{LocalCluster, LocalMetadata, LocalNode, Status};
+use holdfast_api::documents::{Explanation, LocalCluster, LocalMetadata, LocalNode, Status};
 use holdfast_api::{ApiClient, ClientError, Problem, ProblemKind};
 use serde::Serialize;
 
@@ -134,7 +134,16 @@ pub(crate) async fn explain(global: &Global, output: &Output) -> Result<(), Fail
         }
         text
     })?;
-    Ok(())
+    told_of(&explanation)
+}
+
+/// What one node knows by itself is not how the cluster is: the command fails, as it does without --explain.
+fn told_of(explanation: &Explanation) -> Result<(), Failure> {
+    if explanation.revision > 0 {
+        return Ok(());
+    }
+    let what = "the metadata cannot be read: this is what nodes know by themselves";
+    Err(Failure::new(what).told_on_stdout())
 }
 
 fn text(status: &Status) -> String {
@@ -254,6 +263,15 @@ mod tests {
             both.ends_with("on the nodes that are up, and are not to go"),
             "{both}"
         );
+    }
+
+    #[test]
+    fn an_explanation_without_the_metadata_is_a_failure() {
+        let mut explanation = Explanation::default();
+        let failure = told_of(&explanation).unwrap_err();
+        assert!(failure.is_told_on_stdout() && !failure.is_told());
+        explanation.revision = 7;
+        told_of(&explanation).unwrap();
     }
 
     #[test]
