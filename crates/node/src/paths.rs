@@ -479,7 +479,7 @@ mod tests {
         }
         let mut paths = Paths::read(directory.path());
         paths.note(&[noted(0, &a), noted(1, &b)]).unwrap();
-        assert_eq!(noted_now(), [a.clone(), b.clone()]);
+        assert_eq!(noted_now(), [a.clone(), b]);
         // One is replaced, and the store is used without another.
         paths.begin(place(&c), 7).unwrap();
         let absent = Noted {

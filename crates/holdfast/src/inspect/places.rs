@@ -210,7 +210,7 @@ mod tests {
         fs::write(node.join(DEVICES_FILE), &noted).unwrap();
         for named in [&config, &etc, &node] {
             let found = devices(named).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(found, [new.clone()], "{}", named.display());
+            assert_eq!(found, std::slice::from_ref(&new), "{}", named.display());
         }
         // A copy without a configuration is not taken for the original.
         let copy = folder.path().join("copy");
