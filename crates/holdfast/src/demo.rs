@@ -17,6 +17,7 @@ mod claim;
 mod file;
 mod layout;
 mod node;
+mod patience;
 mod ports;
 mod process;
 mod run;

@@ -45,8 +45,9 @@ const CONSENT_FILE: &str = "new";
 const OF_THE_BEGINNING: [&str; 2] = ["--initial-cluster=", "--initial-cluster-state="];
 /// The file that names the process.
 const PID_FILE: &str = "etcd.pid";
-/// What etcd says, and what it said before that.
-const LOG_FILE: &str = "etcd.log";
+/// What etcd says, in its directory.
+pub const LOG_FILE: &str = "etcd.log";
+/// What it said before that.
 const LOG_FILE_OLD: &str = "etcd.log.old";
 /// Bytes of the log at which it begins anew. etcd is told to say only what is wrong.
 const LOG_BYTES_MAX: u64 = 8 << 20;

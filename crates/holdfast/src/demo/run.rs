@@ -19,6 +19,7 @@ use super::claim::Claim;
 use super::file::{DemoFile, DemoVolume};
 use super::layout::{Layout, NODES_MAX, url};
 use super::node::{DemoProcess, NodeEvent, running};
+use super::patience::Patience;
 use super::services::Services;
 use super::settings::{Settings, default_directory, settle, volume_default};
 use super::signals::Signals;
@@ -66,7 +67,13 @@ pub(crate) async fn run(options: &DemoOptions, output: Output) -> Result<(), Fai
     let file = settings.layout.file_path();
     DemoFile::remove(&file).map_err(|error| unwritable(&file, &error))?;
     let services = Services::start(&settings.layout, cluster).await?;
-    if let Err(failure) = check_volumes(&services.controller(), &settings.volumes).await {
+    if let Err(failure) = check_volumes(
+        &services.controller(),
+        &settings.volumes,
+        &services.patience(),
+    )
+    .await
+    {
         services.leave_to(any_runs(&settings.layout)?);
         return Err(failure);
     }
@@ -155,8 +162,9 @@ impl Demo {
     /// Brings everything up, and watches it. Returns why that ended; never well.
     async fn serve(&mut self, signals: &mut Signals) -> Result<std::convert::Infallible, Ended> {
         let controller = self.services.controller().serve_within(Duration::ZERO);
+        let patience = self.services.patience();
         {
-            let ready = prepare(&controller, &self.settings, self.output);
+            let ready = prepare(&controller, &self.settings, self.output, &patience);
             tokio::pin!(ready);
             loop {
                 tokio::select! {
@@ -171,7 +179,10 @@ impl Demo {
                 }
             }
         }
-        let mut file = self.file(demo_volumes(&controller).await?);
+        let reading = patience.wait("to list the volumes", async || {
+            controller.volume_records().await
+        });
+        let mut file = self.file(demo_volumes(reading.await?));
         self.write(&file).map_err(Ended::Broken)?;
         self.has_result = true;
         self.output
@@ -184,7 +195,9 @@ impl Demo {
                     self.tell(place, &event);
                     None
                 }
-                found = async { look.tick().await; demo_volumes(&controller).await } => found.ok(),
+                found = async { look.tick().await; controller.volume_records().await } => {
+                    found.ok().map(demo_volumes)
+                }
                 () = signals.next() => return Err(Ended::Stopped),
                 error = self.services.failed() => return Err(broken(&error)),
             };
@@ -274,7 +287,7 @@ impl Demo {
 }
 
 /// The volumes, as the file names them.
-async fn demo_volumes(controller: &Controller) -> Result<Vec<DemoVolume>, Failure> {
+fn demo_volumes(records: Vec<VolumeRecord>) -> Vec<DemoVolume> {
     let volume = |volume: VolumeRecord| DemoVolume {
         name: volume.name,
         target: volume.target,
@@ -282,8 +295,7 @@ async fn demo_volumes(controller: &Controller) -> Result<Vec<DemoVolume>, Failur
         bytes: volume.bytes,
         policy: volume.policy,
     };
-    let records = controller.volume_records().await?;
-    Ok(records.into_iter().map(volume).collect())
+    records.into_iter().map(volume).collect()
 }
 
 /// The next thing that happens to a node. May be cancelled.
@@ -326,8 +338,13 @@ fn any_runs(layout: &Layout) -> Result<bool, Failure> {
 }
 
 /// Whether the volumes that are there already are those that are wanted.
-async fn check_volumes(controller: &Controller, wanted: &[VolumeSpec]) -> Result<(), Failure> {
-    let there = controller.volumes().await?.volumes;
+async fn check_volumes(
+    controller: &Controller,
+    wanted: &[VolumeSpec],
+    patience: &Patience,
+) -> Result<(), Failure> {
+    let reading = patience.wait("to list the volumes", async || controller.volumes().await);
+    let there = reading.await?.volumes;
     for spec in wanted {
         let Some(found) = there.iter().find(|found| found.name == spec.name.as_str()) else {
             continue;
@@ -391,9 +408,10 @@ async fn prepare(
     controller: &Controller,
     settings: &Settings,
     output: Output,
+    patience: &Patience,
 ) -> Result<(), Failure> {
     let mut talk = Instant::now() + WAITING_TALK;
-    let mut patience = |what: &str| {
+    let mut tell = |what: &str| {
         if Instant::now() >= talk {
             output.talk(&format!("waiting still: {what}"));
             talk = Instant::now() + WAITING_TALK;
@@ -402,7 +420,8 @@ async fn prepare(
     let wanted: Vec<NodeId> = settings.layout.nodes().collect();
     loop {
         let begun = Instant::now();
-        let nodes = controller.nodes().await?.nodes;
+        let listed = patience.wait("to list the nodes", async || controller.nodes().await);
+        let nodes = listed.await?.nodes;
         let is_up = |node: &&NodeId| {
             let mut up = nodes.iter().filter(|it| it.state == NodeState::Up);
             up.any(|it| it.node == node.0)
@@ -411,26 +430,20 @@ async fn prepare(
         if up == wanted.len() {
             break;
         }
-        patience(&format!("{up} of {} nodes are up", wanted.len()));
+        tell(&format!("{up} of {} nodes are up", wanted.len()));
         rest_after(begun).await;
     }
-    controller.admit(&wanted).await?;
-    let mut volumes = settings.volumes.clone();
-    if volumes.is_empty() && controller.is_new().await? {
-        // An earlier first start was cut short before its volumes were made.
-        volumes.push(volume_default());
-    }
-    for VolumeSpec { name, size, policy } in volumes {
-        let request = VolumeCreate {
-            name: name.to_string(),
-            bytes: size.bytes(),
-            policy,
-        };
-        controller.create_volume(request).await?;
-    }
+    let admitting = patience.wait("to admit the nodes", async || {
+        controller.admit(&wanted).await
+    });
+    admitting.await?;
+    make_volumes(controller, settings, patience).await?;
     loop {
         let begun = Instant::now();
-        let unserved = controller.unserved(&wanted).await?;
+        let looking = patience.wait("to look at the volumes", async || {
+            controller.unserved(&wanted).await
+        });
+        let unserved = looking.await?;
         let Some((volume, node)) = unserved.first() else {
             return Ok(());
         };
@@ -440,11 +453,38 @@ async fn prepare(
         } else {
             String::new()
         };
-        patience(&format!(
+        tell(&format!(
             "volume {volume} is not served at {node}{more}; {node}'s log tells why"
         ));
         rest_after(begun).await;
     }
+}
+
+/// Makes the volumes that are wanted, or one where there have never been any.
+async fn make_volumes(
+    controller: &Controller,
+    settings: &Settings,
+    patience: &Patience,
+) -> Result<(), Failure> {
+    let mut volumes = settings.volumes.clone();
+    let asking = patience.wait("to list the volumes", async || controller.is_new().await);
+    if volumes.is_empty() && asking.await? {
+        // An earlier first start was cut short before its volumes were made.
+        volumes.push(volume_default());
+    }
+    for VolumeSpec { name, size, policy } in volumes {
+        let request = VolumeCreate {
+            name: name.to_string(),
+            bytes: size.bytes(),
+            policy,
+        };
+        // One that is there already, and is so, is nothing new.
+        let making = patience.wait("to make a volume", async || {
+            controller.create_volume(request.clone()).await
+        });
+        making.await?;
+    }
+    Ok(())
 }
 
 async fn rest_after(begun: Instant) {

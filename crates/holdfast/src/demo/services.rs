@@ -12,11 +12,12 @@ use holdfast_metadata::etcd::EtcdConfig;
 use holdfast_metadata::server::{self as metadata_server, Door};
 use holdfast_metadata::{Embedded, HistoryLimits, Session, Store};
 use holdfast_model::ClusterId;
-use holdfast_node::etcd::{Plan, Supervisor};
+use holdfast_node::etcd::{LOG_FILE, Plan, Supervisor};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::layout::{Layout, MetadataKind};
+use super::patience::Patience;
 use super::ports;
 use crate::failure::Failure;
 
@@ -30,6 +31,7 @@ const ETCD_POLL: Duration = Duration::from_millis(50);
 pub(crate) struct Services {
     store: Keeper,
     cluster: ClusterId,
+    patience: Patience,
     _servers: JoinSet<Infallible>,
 }
 
@@ -62,11 +64,15 @@ impl Services {
             MetadataKind::Etcd => start_etcd(layout, cluster).await?,
         };
         let controller = Controller::new(cluster, store.session(), None);
-        controller.found().await?;
+        let is_etcd = layout.metadata_kind() == MetadataKind::Etcd;
+        let patience = Patience::new(is_etcd.then(|| layout.etcd_directory().join(LOG_FILE)));
+        let founding = patience.wait("to make the cluster", async || controller.found().await);
+        founding.await?;
         servers.spawn(api_server::serve(api, router(Arc::new(controller))));
         Ok(Self {
             store,
             cluster,
+            patience,
             _servers: servers,
         })
     }
@@ -74,6 +80,11 @@ impl Services {
     /// A control plane for the parent itself.
     pub(crate) fn controller(&self) -> Controller {
         Controller::new(self.cluster, self.store.session(), None)
+    }
+
+    /// How its metadata is waited for.
+    pub(crate) fn patience(&self) -> Patience {
+        self.patience.clone()
     }
 
     /// Waits until the metadata has failed for good, if it ever does. An etcd that ends is started again.
