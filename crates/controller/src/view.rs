@@ -7,10 +7,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::documents::{
-    AbsentReplica, Alert, Explanation, Health, Joining, LocalJoining, LocalMetadata, LocalSlice,
-    Node, NodeCounts, NodeDetails, NodeList, NodeSlice, NodeStanding, NodeState, Protection,
-    ReplicaRole, Resync, Room, Severity, Slice, Status, SyncWork, ToMove, Volume, VolumeCounts,
-    VolumeList, VolumeSummary, Wait,
+    AbsentReplica, Alert, Health, Joining, LocalJoining, LocalMetadata, LocalSlice, Node,
+    NodeCounts, NodeDetails, NodeList, NodeSlice, NodeStanding, NodeState, ReplicaRole, Resync,
+    Room, Severity, Slice, Status, SyncWork, ToMove, Volume, VolumeCounts, VolumeList,
+    VolumeSummary,
 };
 use holdfast_control::{Inventory, Part};
 use holdfast_model::record::{
@@ -41,36 +41,14 @@ mod work;
 
 use work::{Missing, MissingState};
 
-pub(crate) use explain::unreached;
-
-/// Why the cluster is not healthy.
-pub(crate) fn explain(inventory: &Inventory, reports: &Reports) -> Explanation {
-    let mut explanation = explain::explain(inventory, reports);
-    if let Some(missing) = without_nodes(inventory) {
-        explanation.protection = missing;
-    }
-    explanation
-}
-
-/// As long as no node has registered, nothing is protected, whatever there is.
-fn without_nodes(inventory: &Inventory) -> Option<Protection> {
-    let first = Wait {
-        what: "the first node of the cluster: none has registered yet".to_owned(),
-        seconds_left: None,
-    };
-    inventory.nodes.is_empty().then(|| Protection {
-        waits_for: vec![first],
-        ..Protection::default()
-    })
-}
+pub(crate) use explain::{explain, unreached};
 
 pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
     let assessed = assessed::all(inventory, reports);
-    let mut explanation = explain::explained(inventory, reports, &assessed);
+    let explanation = explain::explained(inventory, reports, &assessed);
     let mut health = alerts::health(&explanation);
     let mut alerts = alerts::of(&explanation, reports);
-    if let Some(missing) = without_nodes(inventory) {
-        explanation.protection = missing;
+    if inventory.nodes.is_empty() {
         health = Health::Unavailable;
         alerts.push(Alert {
             severity: Severity::Error,

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_api::documents::{Device, Health, Protection, Wait};
+use holdfast_api::documents::{Device, Health, Protection, SyncWork, Wait};
 use holdfast_control::{Inventory, Part};
 use holdfast_model::NodeId;
 use holdfast_model::record::NodeStanding;
@@ -26,6 +26,14 @@ type Waits = BTreeMap<String, BTreeSet<Wait>>;
 
 /// How far it is.
 pub(super) fn of(inventory: &Inventory, reports: &Reports, volumes: &[Assessed<'_>]) -> Protection {
+    if inventory.nodes.is_empty() {
+        // Nothing is protected, whatever there is.
+        let first = wait("the first node of the cluster: none has registered yet");
+        return Protection {
+            waits_for: vec![first],
+            ..Protection::default()
+        };
+    }
     let mut protection = Protection {
         protected: true,
         ..Protection::default()
@@ -63,15 +71,7 @@ pub(super) fn of(inventory: &Inventory, reports: &Reports, volumes: &[Assessed<'
         }
     }
     protection.work = work::sum(reports, missing);
-    for device in mending.iter().flat_map(|node| lacking(reports, *node)) {
-        let work = &mut protection.work;
-        work.bytes = work.bytes.saturating_add(device.used_bytes);
-        work.bytes_per_second = work
-            .bytes_per_second
-            .saturating_add(device.bytes_per_second);
-        let both = work.seconds_left.zip(device.seconds_left);
-        work.seconds_left = both.map(|(one, other)| one.max(other));
-    }
+    add_filling(reports, &mending, &mut protection.work);
     let mut waits: Vec<Wait> = waits.into_iter().map(told_once).collect();
     if !volumes.is_empty() {
         waits.extend(detached(inventory, reports));
@@ -88,6 +88,18 @@ pub(super) fn of(inventory: &Inventory, reports: &Reports, volumes: &[Assessed<'
     waits.sort();
     protection.waits_for = waits;
     protection
+}
+
+/// What others bring to these nodes that was on absent devices is to be copied as well.
+fn add_filling(reports: &Reports, nodes: &BTreeSet<NodeId>, work: &mut SyncWork) {
+    for device in nodes.iter().flat_map(|node| lacking(reports, *node)) {
+        work.bytes = work.bytes.saturating_add(device.used_bytes);
+        work.bytes_per_second = work
+            .bytes_per_second
+            .saturating_add(device.bytes_per_second);
+        let both = work.seconds_left.zip(device.seconds_left);
+        work.seconds_left = both.map(|(one, other)| one.max(other));
+    }
 }
 
 /// Whether what a cause waits for comes by itself, in a time that can be told from what is to be copied.

@@ -526,29 +526,9 @@ fn bad_blocks_are_mended_or_have_to_be_written() {
 fn bad_blocks_of_a_node_are_told_while_they_are_mended() {
     let inventory = two_of(Membership::InSync);
     let second = |bad_blocks, mending| {
-        let slices = vec![LocalSlice {
-            bad_blocks,
-            ..local_slice(0, 5, false, 1)
-        }];
-        let device = Device {
-            number: 1,
-            path: "/dev/sdb".to_owned(),
-            tier: DeviceTier::Flash,
-            state: DeviceState::InUse,
-            journal: false,
-            journal_room: false,
-            is_absent: false,
-            bytes: 1 << 30,
-            used_bytes: MIB,
-            bytes_per_second: 0,
-            seconds_left: None,
-            bad_blocks,
-            detached: None,
-        };
         let report = LocalReport {
             mending,
-            devices: vec![device],
-            ..roomy(local(2, slices))
+            ..with_device(bad_blocks, device(bad_blocks))
         };
         Reports::of([serves(1, &[0, 1]), report, idle(3)])
     };
