@@ -320,19 +320,20 @@ impl Cluster {
 
     /// What the nodes say whose devices are open, those that another one reaches, and that follow the metadata with it.
     pub(super) fn reports(&self, from: NodeId) -> BTreeMap<NodeId, NodeStatus> {
-        let own = self.nodes[&from].process.as_ref();
-        let strangers = own.map_or_else(Vec::new, |own| own.engine.status().strangers);
         let nodes = self.nodes.values().filter_map(|node| {
             let process = node.process.as_ref()?;
             let (from, to) = (Place::Node(from), Place::Node(node.id));
             let reaches = from == to || self.network.passes_both_ways(from, to);
             let answers = reaches && !process.freeze.is_frozen();
-            let status = answers.then(|| process.engine.status())?;
-            let takes_part =
-                status.open && status.astray.is_none() && !strangers.contains(&node.id);
-            takes_part.then_some((node.id, status))
+            answers.then(|| (node.id, process.engine.status()))
         });
-        nodes.collect()
+        let mut reports: BTreeMap<_, _> = nodes.collect();
+        let own = reports.get(&from);
+        let strangers = own.map_or_else(Vec::new, |own| own.strangers.clone());
+        reports.retain(|node, status| {
+            status.open && status.astray.is_none() && !strangers.contains(node)
+        });
+        reports
     }
 
     /// What one node's controller sees of the others, which it remembers so from `before`.
