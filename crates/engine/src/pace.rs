@@ -15,10 +15,11 @@
 //! asks nobody once it needs the room.
 //!
 //! Invariants:
-//! - over any second that hosts want something, destage may begin at least the floor's bytes, and other work
+//! - over any second that hosts want something, destage may begin at least the floor's bytes in whole pages, and other work
 //!   as many, less those of the pauses;
 //! - whoever was told to wait is told when to ask again.
 
+use holdfast_model::PAGE_SIZE;
 use holdfast_model::record::SettingsRecord;
 use holdfast_stdx::{Duration, Instant};
 
@@ -40,8 +41,6 @@ const QUIET_AFTER: Duration = Duration::from_millis(200);
 const BURSTS_PER_SECOND: u64 = 50;
 /// Work waits for so long at least before it asks again.
 const WAIT_MIN: Duration = Duration::from_millis(1);
-/// What an operation costs beside its bytes: a seek, a flush shared, a message.
-const OPERATION_BYTES: u64 = 16 << 10;
 /// More than any machine does.
 const RATE_MAX: u64 = 1 << 36;
 /// A command counts as taking at most so many times what is usual: one that was stuck says nothing of
@@ -90,6 +89,26 @@ pub(crate) enum Work {
 
 const WORKS: usize = 2;
 
+impl Work {
+    /// What an operation costs beside its bytes. A round of destage shares its flushes. To copy a few blocks of a page, which is reads,
+    /// writes and messages, takes almost as much of the processors as to copy all of it (decision 0025).
+    const fn operation_bytes(self) -> u64 {
+        match self {
+            Self::Destage => 16 << 10,
+            Self::Other => 96 << 10,
+        }
+    }
+
+    /// What operations cost of the rate: their bytes if each is of a whole page, and more if they are smaller.
+    fn cost(self, operations: u64, bytes: u64) -> u64 {
+        const PAGE: u64 = PAGE_SIZE as u64;
+        let each = self.operation_bytes();
+        let bytes = bytes.saturating_add(operations.saturating_mul(each));
+        let cost = u128::from(bytes) * u128::from(PAGE) / u128::from(PAGE + each);
+        u64::try_from(cost).unwrap_or(u64::MAX)
+    }
+}
+
 /// Commands of one class in an interval.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
@@ -126,7 +145,7 @@ impl Budget {
         }
     }
 
-    /// Adds what `rate` has given since the last time, up to a burst.
+    /// Adds what `rate` has given since the last time, up to two bursts: whoever is told late loses nothing of one.
     fn fill(&mut self, now: Instant, rate: u64) {
         let nanos = now.since(self.filled).as_nanos();
         let earned = u128::from(rate) * nanos / 1_000_000_000;
@@ -135,7 +154,7 @@ impl Budget {
         }
         self.filled = now;
         let earned = i64::try_from(earned).unwrap_or(i64::MAX);
-        self.bytes = self.bytes.saturating_add(earned).min(burst(rate));
+        self.bytes = self.bytes.saturating_add(earned).min(2 * burst(rate));
     }
 
     /// Whether something may begin.
@@ -265,8 +284,7 @@ impl Pace {
     /// Work of so many bytes, in so many operations, begins.
     pub(crate) fn began(&mut self, now: Instant, work: Work, operations: u64, bytes: u64) {
         self.last_work = Some(now);
-        let cost = bytes.saturating_add(operations.saturating_mul(OPERATION_BYTES));
-        self.budgets[work as usize].spend(cost, self.rate);
+        self.budgets[work as usize].spend(work.cost(operations, bytes), self.rate);
     }
 
     /// When whoever had to wait is to ask again.

@@ -150,8 +150,18 @@ fn work_begins_in_bursts() {
         }
         bursts.extend((burst > 0).then_some(burst));
     }
-    let each = BOUNDS.floor / BURSTS_PER_SECOND / (BLOCK + OPERATION_BYTES);
+    let each = BOUNDS.floor / BURSTS_PER_SECOND / Work::Other.cost(1, BLOCK);
     assert!(bursts.iter().all(|burst| *burst >= each), "{bursts:?}");
+}
+
+/// The floor is told in whole pages: those cost their bytes. A block by itself costs more than a quarter of one.
+#[test]
+fn small_operations_are_dear() {
+    for work in [Work::Destage, Work::Other] {
+        assert_eq!(work.cost(7, 7 * PAGE), 7 * PAGE, "{work:?}");
+    }
+    let block = Work::Other.cost(1, 4 << 10);
+    assert!((PAGE / 4..PAGE / 3).contains(&block), "{block}");
 }
 
 #[test]
@@ -178,7 +188,7 @@ fn the_floor_is_kept_however_slow_commands_are() {
     machine.wants = true;
     machine.run(20 * SECOND);
     let floor = BOUNDS.floor * 20;
-    // Small commands are dear beside their bytes, and there are pauses.
+    // There are pauses.
     assert!(machine.done > floor * 85 / 100, "{}", machine.done / MIB);
     assert!(machine.done < floor * 120 / 100, "{}", machine.done / MIB);
     assert_eq!(machine.pace.rate(machine.now), Some(BOUNDS.floor));
