@@ -207,7 +207,7 @@ pub(crate) struct SettingsArguments {
     #[arg(long, value_name = "PERCENT")]
     pub(crate) background_slowdown: Option<u32>,
     /// How much a node does in the background each second however slow hosts' commands are, for example
-    /// 16MiB
+    /// 16MiB; a piece of a page of 256 KiB counts for more than its bytes
     #[arg(long, value_name = "SIZE", value_parser = byte_size)]
     pub(crate) background_floor: Option<u64>,
     /// After how long a volume is scrubbed again by itself, for example 7d; never with 0s
