@@ -388,7 +388,7 @@ impl Engine {
                 self.looked_for_bookmark(*asked, *vouch, *is_there);
             }
             Change::Bookmark(node) => self.look_at_stranger(*node),
-            Change::Denials => self.decide_soon(),
+            Change::Denials => self.decide(),
             Change::Node(node) => self.node_changed(*node),
             Change::Volume => self.volumes_changed(),
             Change::Slice { slice, fresh } => self.slice_changed(*slice, *fresh),

@@ -42,6 +42,8 @@ impl Engine {
                 self.world.peers.down(peer);
                 if is_known {
                     self.peer_down(peer);
+                } else {
+                    self.vouching_link_lost(peer);
                 }
                 self.world
                     .peers
@@ -51,7 +53,7 @@ impl Engine {
             PeerEvent::Down { peer, link } => {
                 if self.world.peers.is_stranger(peer, link) {
                     self.world.peers.down(peer);
-                    self.vouching.link_lost(peer);
+                    self.vouching_link_lost(peer);
                 } else if self.world.peers.current(peer, link).is_some() {
                     self.world.peers.down(peer);
                     self.world.notices.push(Notice::PeerDown(peer));
@@ -84,7 +86,9 @@ impl Engine {
 
     fn hear_stranger(&mut self, peer: NodeId, link: LinkId, message: Message) {
         match message {
-            Message::Vouch(_) | Message::Vouched(_) => self.handle_message(peer, link, message),
+            Message::Vouch(_) | Message::Vouched(_) | Message::Camp(_) => {
+                self.handle_message(peer, link, message);
+            }
             message => {
                 if let Some(message) = self.world.peers.hold(peer, message) {
                     // It is heard rather than forgotten.
@@ -124,7 +128,7 @@ impl Engine {
             });
         }
         self.parts.link_lost(self.world.now, peer);
-        self.vouching.link_lost(peer);
+        self.vouching_link_lost(peer);
         self.give_up_fetches(peer);
         self.give_up_verifies(peer);
     }
@@ -144,6 +148,7 @@ impl Engine {
             Message::Correct(correct) => self.handle_correct(peer, correct),
             Message::Vouch(vouch) => self.handle_vouch(peer, vouch),
             Message::Vouched(vouched) => self.handle_vouched(peer, vouched),
+            Message::Camp(camp) => self.handle_camp(peer, camp),
             message => {
                 if let Some(slice) = slice_of(&message) {
                     self.with_replica(slice, |replica, context| {
@@ -189,6 +194,7 @@ fn slice_of(message: &Message) -> Option<SliceId> {
         | Message::Verified(_)
         | Message::Correct(_)
         | Message::Vouch(_)
-        | Message::Vouched(_) => None,
+        | Message::Vouched(_)
+        | Message::Camp(_) => None,
     }
 }

@@ -144,7 +144,7 @@ impl Engine {
             open: true,
             registered: self.world.cluster.is_ready(),
             peers: self.world.peers.nodes().collect(),
-            strangers: self.vouching.strangers().into_iter().collect(),
+            strangers: self.vouching.strangers(),
             usage: store.usage(),
             background_rate: self.world.pace.rate(self.world.now),
             bytes_moved: self.world.bytes_moved,

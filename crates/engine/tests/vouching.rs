@@ -8,7 +8,7 @@ use holdfast_model::record::{
 };
 use holdfast_model::{Epoch, Policy};
 use holdfast_stdx::Duration;
-use holdfast_wire::{Message, Query, Vouch, Vouched, WIRE_VERSION};
+use holdfast_wire::{Message, Query, Stance, Vouch, Vouched, WIRE_VERSION};
 
 use bench::{Bench, PEER, first_record, record_of_peer, store_of};
 use holdfast_model::record::SliceRecord;
@@ -48,21 +48,28 @@ fn answers(bench: &mut Bench, bookmark: Bookmark, is_there: bool, age: Duration)
     bench.receive(Message::from(vouched));
 }
 
-/// What the node says of the peer's bookmark, over a new link.
-fn says(bench: &mut Bench) -> Vec<bool> {
+/// What the node says of the peer's bookmark at last, over a new link, and of those who follow the same with it.
+fn says(bench: &mut Bench) -> (bool, Stance) {
     bench.disconnect();
     bench.connect_as(WIRE_VERSION);
     bench.sent.clear();
     let bookmark = THEIRS;
     bench.receive(Message::from(Vouch { bookmark }));
-    let said = bench.sent.iter().filter_map(|message| match message {
+    let said = bench.sent.iter().rev().find_map(|message| match message {
         Message::Vouched(vouched) => {
             assert_eq!(vouched.bookmark, bookmark);
             Some(vouched.is_there)
         }
         _ => None,
     });
-    said.collect()
+    let stance = bench.sent.iter().rev().find_map(|message| match message {
+        Message::Camp(camp) => Some(camp.stance),
+        _ => None,
+    });
+    (
+        said.expect("it answers"),
+        stance.expect("it says who follows the same"),
+    )
 }
 
 fn leaves(bench: &mut Bench, bookmark: Bookmark) {
@@ -169,7 +176,7 @@ fn a_denial_stands_until_the_peer_finds_the_bookmark() {
         assert_eq!(bench.engine.status().astray, disowned);
     }
     leaves(&mut bench, THEIRS);
-    assert_eq!(says(&mut bench), [true]);
+    assert!(says(&mut bench).0);
     answers(&mut bench, own, true, MINUTE);
     bench.pass(1000);
     assert_eq!(bench.engine.status().astray, None);
@@ -192,26 +199,33 @@ fn whoever_has_followed_for_longer_is_not_put_off_by_one_who_comes() {
 #[test]
 fn a_bookmark_is_found_if_it_or_a_later_one_of_its_use_is_there() {
     let mut bench = new();
-    assert_eq!(says(&mut bench), [false]);
+    assert!(!says(&mut bench).0);
     for (number, is_there) in [(2, false), (3, true), (4, true)] {
         leaves(&mut bench, Bookmark { number, ..THEIRS });
-        assert_eq!(says(&mut bench), [is_there]);
+        assert_eq!(says(&mut bench).0, is_there);
     }
     let use_id = THEIRS.use_id + 1;
     leaves(&mut bench, Bookmark { use_id, ..THEIRS });
-    assert_eq!(says(&mut bench), [false]);
+    assert!(!says(&mut bench).0);
 }
 
+/// Whoever goes on by that has to know, also after it was started again.
 #[test]
-fn whoever_is_disowned_denies_nobody_who_was_there_before() {
+fn whoever_does_not_go_on_says_so_and_why() {
     let mut bench = new();
     let own = asked(&mut bench)[0];
+    assert_eq!(
+        says(&mut bench),
+        (false, Stance::Undecided),
+        "it has just come"
+    );
     answers(&mut bench, own, false, MINUTE);
-    assert_eq!(says(&mut bench), [false], "neither is to go on");
+    assert_eq!(says(&mut bench), (false, Stance::Undecided));
     answers(&mut bench, own, false, 2 * MINUTE);
-    assert!(says(&mut bench).is_empty());
+    assert_eq!(says(&mut bench), (false, Stance::Yields));
     leaves(&mut bench, THEIRS);
-    assert_eq!(says(&mut bench), [true]);
+    answers(&mut bench, own, true, 2 * MINUTE);
+    assert_eq!(says(&mut bench), (true, Stance::Sure));
 }
 
 /// What it says of slices may mean something else. Where nobody can tell it takes part, after a while.
@@ -256,7 +270,7 @@ fn a_peer_that_is_not_found_follows_another_copy_though_it_finds_this_node() {
     let own = asked(&mut bench)[0];
     answers(&mut bench, own, true, 9 * MINUTE);
     assert_eq!(bench.engine.status().astray, None);
-    assert_eq!(says(&mut bench), [false]);
+    assert!(!says(&mut bench).0);
     answers(&mut bench, own, true, 9 * MINUTE);
     let disowned = Some(Astray::Disowned(PEER));
     assert_eq!(bench.engine.status().astray, disowned);

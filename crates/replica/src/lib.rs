@@ -305,7 +305,8 @@ impl Replica {
             | Message::Verified(_)
             | Message::Correct(_)
             | Message::Vouch(_)
-            | Message::Vouched(_) => unreachable!("these are the engine's"),
+            | Message::Vouched(_)
+            | Message::Camp(_) => unreachable!("these are the engine's"),
         }
         self.maintain(context);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_engine::{Condition, DeviceStatus, MendedBlocks, ReplicaView, Stall};
+use holdfast_engine::{Astray, Condition, DeviceStatus, MendedBlocks, ReplicaView, Stall};
 use holdfast_model::record::{
     IntentRecord, Membership, Record, ScrubFindings, ScrubRecord, SliceRecord, WishRecord,
 };
@@ -325,6 +325,13 @@ impl Cluster {
     /// What this node does is not held against the invariants; or what every node does is.
     pub fn leave_out(&mut self, node: Option<NodeId>) {
         self.invariants.leave_out(node);
+    }
+
+    /// Why a node does not follow the metadata, if it runs and does not.
+    #[must_use]
+    pub fn astray(&self, node: NodeId) -> Option<Astray> {
+        let process = self.nodes[&node].process.as_ref();
+        process.and_then(|process| process.engine.status().astray)
     }
 
     /// What the engines told of.

@@ -29,7 +29,8 @@ use crate::message::Message;
 /// - Version 3: so are those that are in sync.
 /// - Version 4: in-sync secondaries copy to replicas that join.
 /// - Version 5: nodes find out whether they follow the same metadata.
-pub const WIRE_VERSION: u16 = 5;
+/// - Version 6: those of whom some do not say how many follow it with them, and whether they go on.
+pub const WIRE_VERSION: u16 = 6;
 /// The oldest version that this code speaks.
 pub const WIRE_VERSION_MIN: u16 = 1;
 /// Bytes of a frame's header.

@@ -30,6 +30,16 @@ fn data() -> Bytes {
     Bytes::from(bytes)
 }
 
+fn camp(stance: Stance, rival: Option<NodeId>) -> Camp {
+    Camp {
+        followers: 513,
+        counts_receiver: rival.is_some(),
+        goes_on: rival.is_none(),
+        stance,
+        rival,
+    }
+}
+
 fn contents() -> Vec<Content> {
     let Change::Write {
         data, checksums, ..
@@ -275,6 +285,10 @@ fn every_message() -> Vec<Message> {
             age: Duration::from_secs(1),
         }
         .into(),
+        camp(Stance::Sure, None).into(),
+        camp(Stance::Undecided, Some(NodeId(7))).into(),
+        camp(Stance::Yields, Some(NodeId(7))).into(),
+        camp(Stance::Told, Some(NodeId(7))).into(),
         Fetch {
             slice,
             epoch,
@@ -536,6 +550,7 @@ fn only_what_is_new_needs_a_new_version() {
             Message::Verify(_) | Message::Verified(_) | Message::Correct(_) => 3,
             Message::Supply(_) | Message::Supplied(_) => 4,
             Message::Vouch(_) | Message::Vouched(_) => 5,
+            Message::Camp(_) => 6,
             _ => 1,
         };
         assert_eq!(needed, since, "{message:?}");

@@ -22,9 +22,9 @@ pub use frame::{
 };
 pub use hello::{Hello, Lane};
 pub use message::{
-    Begin, BlockContent, BlockDigest, Claim, Commit, Content, Copied, Copy, Correct, Digest,
+    Begin, BlockContent, BlockDigest, Camp, Claim, Commit, Content, Copied, Copy, Correct, Digest,
     Digests, EndTasks, Fetch, Fetched, Forward, ForwardKind, Forwarded, Grant, HandOver, Heartbeat,
     Holdings, JoinRequest, Message, OutcomeCode, Prepare, Prepared, Query, QueryReply, Refusal,
-    Refused, Reserve, Reserved, Resign, Role, Settle, Supplied, Supply, SupplyOutcome, TasksEnded,
-    Verified, Verify, Vouch, Vouched,
+    Refused, Reserve, Reserved, Resign, Role, Settle, Stance, Supplied, Supply, SupplyOutcome,
+    TasksEnded, Verified, Verify, Vouch, Vouched,
 };

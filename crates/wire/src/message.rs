@@ -15,7 +15,7 @@ use body::{Body, Payload};
 pub use compare::{BlockDigest, Correct, Digest, Digests, Holdings, Verified, Verify};
 pub use content::{BlockContent, Content};
 pub use supply::{Supplied, Supply, SupplyOutcome};
-pub use vouch::{Vouch, Vouched};
+pub use vouch::{Camp, Stance, Vouch, Vouched};
 
 use crate::WireError;
 use crate::codec::{Reader, Writer};
@@ -507,6 +507,8 @@ messages! {
     31 Vouch,
     /// It is, or not.
     32 Vouched,
+    /// So many follow it with the sender, who goes on or does not.
+    33 Camp,
 }
 
 impl Message {
@@ -535,6 +537,7 @@ impl Message {
             Self::Verify(_) | Self::Verified(_) | Self::Correct(_) => 3,
             Self::Supply(_) | Self::Supplied(_) => 4,
             Self::Vouch(_) | Self::Vouched(_) => 5,
+            Self::Camp(_) => 6,
             _ => 1,
         }
     }

@@ -120,7 +120,7 @@ impl Cluster {
     /// Which other nodes say that this is not what they have followed, and count.
     pub(crate) fn deniers(&self) -> impl Iterator<Item = NodeId> {
         let is_told_so = self.is_told_to_overrule();
-        let own = self.registration.as_ref().map(Registration::node);
+        let own = self.own_node();
         let said = self.denials.iter().filter(move |(node, (denial, _))| {
             // While it is not believed all that is known is what was read at once.
             let is_known = self.nodes.get(node).map(|it| it.store) == Some(denial.store);
@@ -128,6 +128,11 @@ impl Cluster {
             !is_told_so && own != Some(**node) && !denial.overruled && is_part
         });
         said.map(|(node, _)| *node)
+    }
+
+    /// This node, once it is registered.
+    pub(crate) fn own_node(&self) -> Option<NodeId> {
+        self.registration.as_ref().map(Registration::node)
     }
 
     /// How many nodes are part of the cluster.
@@ -148,7 +153,7 @@ impl Cluster {
 
     /// This node goes on with the metadata although others deny it, and so does whoever comes to it from now on.
     pub(crate) fn overrule_denials(&mut self) {
-        let own = self.registration.as_ref().map(Registration::node);
+        let own = self.own_node();
         let mut said = self.denials.values();
         let standing = said.find(|(it, _)| !it.overruled && own != Some(it.node));
         let mut purposes = self.requests.values();

@@ -8,7 +8,7 @@
 
 mod other_stores;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_control::Inventory;
@@ -18,7 +18,7 @@ use holdfast_metadata::{ClientId, HistoryLimits, Machine};
 use holdfast_model::metadata::{
     MetadataAnswer, MetadataError, MetadataRequest, MetadataToken, Revision, Selector,
 };
-use holdfast_model::record::SliceRecord;
+use holdfast_model::record::{Record, SliceRecord};
 use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 
@@ -60,7 +60,7 @@ pub(super) struct Agreement {
     outdated_since: Option<Instant>,
     /// The right one, while another is in its place.
     right: Option<Machine>,
-    /// A copy of the store that a node takes for it. What happens there is nobody's business.
+    /// A copy of the store that some nodes take for it. What happens there is nobody's business.
     fork: Option<Fork>,
     /// How often another one was put in its place.
     replaced: u64,
@@ -68,10 +68,10 @@ pub(super) struct Agreement {
     inventory: Option<((u64, Revision), Arc<Inventory>)>,
 }
 
-/// A copy of the store that goes on by itself, with one node.
+/// A copy of the store that goes on by itself, with these nodes.
 #[derive(Debug)]
 struct Fork {
-    node: NodeId,
+    nodes: BTreeSet<NodeId>,
     machine: Machine,
 }
 
@@ -170,6 +170,21 @@ impl Agreement {
         self.catalog.slices()
     }
 
+    /// The slices' records in the copy, if there is one.
+    pub(super) fn copied_slices(&mut self) -> Vec<SliceRecord> {
+        let keys = self.catalog.slices().map(|it| SliceRecord::key(it.slice));
+        let keys: Vec<String> = keys.collect();
+        let Some(fork) = &mut self.fork else {
+            return Vec::new();
+        };
+        let found = keys
+            .iter()
+            .filter_map(|key| boot::get(&mut fork.machine, key));
+        found
+            .filter_map(|it| SliceRecord::decode(&it).ok())
+            .collect()
+    }
+
     /// Sets a key before anybody looks.
     pub(super) fn put(&mut self, key: String, value: Bytes) {
         boot::put(&mut self.machine, key, value, &mut Output::default());
@@ -178,7 +193,7 @@ impl Agreement {
     /// The store that a process reaches, and whether it is the right one.
     fn machine_of(&mut self, process: ProcessId) -> (&mut Machine, bool) {
         match &mut self.fork {
-            Some(fork) if fork.node == process.node => (&mut fork.machine, false),
+            Some(fork) if fork.nodes.contains(&process.node) => (&mut fork.machine, false),
             _ => (&mut self.machine, true),
         }
     }

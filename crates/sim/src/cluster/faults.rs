@@ -82,9 +82,9 @@ pub enum Fault {
     DamageMetadata(Damage),
     /// The metadata is as it was before it was rolled back, emptied, or damaged.
     RestoreMetadata,
-    /// A node finds a copy of the metadata in its place, which goes on by itself.
+    /// A node finds a copy of the metadata in its place, which goes on by itself: the one that others have found, if any has.
     ForkMetadata(NodeId),
-    /// It finds the right one again.
+    /// All of them find the right one again.
     JoinMetadata,
     /// An operator says that a node takes its own place at its next start: what it holds counts for nothing.
     TakeOver(NodeId),

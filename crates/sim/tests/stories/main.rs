@@ -1,6 +1,7 @@
 //! Stories with a known beginning: what happens to a cluster when one thing goes wrong.
 
 mod absences;
+mod camps;
 mod devices;
 mod links;
 mod metadata;

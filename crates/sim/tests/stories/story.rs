@@ -180,6 +180,12 @@ impl Story {
         records.iter().map(|record| record.epoch).collect()
     }
 
+    /// What the copy of the metadata says that some nodes follow.
+    pub(crate) fn copied_epochs(&mut self) -> Vec<Epoch> {
+        let records = self.run.cluster.copied_records();
+        records.iter().map(|record| record.epoch).collect()
+    }
+
     /// Everything is as it should be.
     pub(crate) fn ends_well(mut self) {
         self.busy(false);

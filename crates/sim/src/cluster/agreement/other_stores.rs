@@ -1,10 +1,12 @@
 //! Other stores in the place of the metadata: backups, empty and damaged ones, and one that goes on by itself.
 
+use std::collections::BTreeSet;
+
 use holdfast_control::METADATA_PREFIX;
 use holdfast_metadata::{HistoryLimits, Machine};
 use holdfast_model::NodeId;
 use holdfast_model::metadata::{Operation, Selector, Transaction};
-use holdfast_model::record::{NODES_PREFIX, SLICES_PREFIX, VOLUMES_PREFIX};
+use holdfast_model::record::{NODES_PREFIX, SLICES_PREFIX, SliceRecord, VOLUMES_PREFIX};
 use holdfast_stdx::{Duration, Instant};
 
 use super::{Agreement, Broken, Fork};
@@ -100,23 +102,37 @@ impl Cluster {
         Ok(before)
     }
 
-    /// A node finds a copy of the metadata in its place, which goes on by itself.
+    /// A node finds a copy of the metadata in its place, which goes on by itself: the one that others have found, if any has.
     pub(in crate::cluster) fn fork_metadata(&mut self, node: NodeId) -> Result<(), Failure> {
         let broken = self.leave_metadata(node)?;
-        let mut machine = self.agreement.machine.clone();
-        for session in self.agreement.sessions.values() {
-            machine.disconnect(session.client);
-        }
-        self.agreement.fork = Some(Fork { node, machine });
+        let agreement = &mut self.agreement;
+        let (right, sessions) = (&agreement.machine, &agreement.sessions);
+        let fork = agreement.fork.get_or_insert_with(|| {
+            let mut machine = right.clone();
+            for session in sessions.values() {
+                machine.disconnect(session.client);
+            }
+            let nodes = BTreeSet::new();
+            Fork { nodes, machine }
+        });
+        fork.nodes.insert(node);
         self.resume_or_end(broken)
     }
 
-    /// It finds the right one again.
+    /// The slices' records in the copy.
+    pub fn copied_records(&mut self) -> Vec<SliceRecord> {
+        self.agreement.copied_slices()
+    }
+
+    /// They find the right one again.
     pub(in crate::cluster) fn join_metadata(&mut self) -> Result<bool, Failure> {
-        let Some(node) = self.agreement.fork.as_ref().map(|fork| fork.node) else {
+        let Some(nodes) = self.agreement.fork.as_ref().map(|fork| fork.nodes.clone()) else {
             return Ok(false);
         };
-        let broken = self.leave_metadata(node)?;
+        let mut broken = Vec::new();
+        for node in nodes {
+            broken.extend(self.leave_metadata(node)?);
+        }
         self.agreement.fork = None;
         self.resume_or_end(broken)?;
         Ok(true)
