@@ -81,6 +81,17 @@ pub enum NodeError {
         /// The device.
         path: PathBuf,
     },
+    /// What is configured holds no store, and this device, which is not configured any more, was one of the node's.
+    #[error(
+        "there is nothing of this node on the devices of its configuration, and {}, which was one of its devices, is not among \
+         them\n\n\
+         hint: write its path into the configuration again, or the one under which it is to be found now; if what was on it \
+         is given up, and the node is to begin with blank devices, remove devices.toml from its directory", path.display()
+    )]
+    NotGiven {
+        /// The device.
+        path: PathBuf,
+    },
     /// A device is shorter than it was.
     #[error(
         "{} {how}\n\n\
@@ -223,6 +234,7 @@ mod tests {
             (NodeError::DeviceLost { path: path() }, true),
             (NodeError::NeededDeviceFailed { path: path() }, true),
             (NodeError::NotThere { path: path() }, true),
+            (NodeError::NotGiven { path: path() }, false),
             (store(OpenError::DeviceFailed { disk: DiskId(0) }), true),
             (devices(OpenErrorReason::Os { action, errno }), true),
             // An error in the file.

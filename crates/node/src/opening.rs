@@ -7,7 +7,7 @@
 //! Invariants:
 //! - a file that was one of the node's devices is never made anew: what was on it may come back;
 //! - a device that another process holds is not left out: the node does not start;
-//! - where one was left out no store is created;
+//! - where one was left out, or is not configured any more, no store is created, and no file made;
 //! - what the configuration says of a device, and the device does not follow, is told: it is not changed by a start;
 //! - where the store cannot do without one, its user is told why it could not be opened;
 //! - whenever a device comes that was waited for, the others that are missing are waited for before they are left out:
@@ -60,6 +60,11 @@ pub(crate) fn open(config: &NodeConfig, paths: &mut Paths) -> Result<Opened, Nod
     let mut left_out = not_there.map(|path| NodeError::NotThere {
         path: path.to_owned(),
     });
+    if left_out.is_none() {
+        // What is given in its place may be a mistake: nothing is made, or formatted, for that.
+        let not_given = paths.not_given(&found);
+        left_out = not_given.map(|path| NodeError::NotGiven { path });
+    }
     for path in paths.take_failed() {
         if found.len() > 1 && found.iter().any(|device| device.path == path) {
             tracing::error!(
@@ -72,7 +77,8 @@ pub(crate) fn open(config: &NodeConfig, paths: &mut Paths) -> Result<Opened, Nod
     }
     leave_out_cut(paths, &mut found, &mut left_out)?;
     let disks = loop {
-        match open_disks(config, paths, &found) {
+        let may_make = !matches!(left_out, Some(NodeError::NotGiven { .. }));
+        match open_disks(config, paths, &found, may_make) {
             Ok(disks) => break disks,
             Err(error) => {
                 let place = left_out_by(&error, paths, &found).ok_or(error)?;
@@ -347,11 +353,14 @@ fn open_disks(
     config: &NodeConfig,
     paths: &Paths,
     found: &[DeviceConfig],
+    may_make: bool,
 ) -> Result<Disks, StartError> {
     let spec = |device: &DeviceConfig| DeviceSpec {
         path: device.path.clone(),
         file: {
-            let bytes = device.file_bytes.filter(|_| !paths.has(&device.path));
+            let bytes = device
+                .file_bytes
+                .filter(|_| may_make && !paths.has(&device.path));
             bytes.map(|size| FileSpec {
                 size,
                 preallocate: device.preallocate,
@@ -583,6 +592,45 @@ mod tests {
         fs::remove_file(directory.path().join(DEVICES_FILE)).unwrap();
         drop(open(&config, &mut Paths::read(directory.path())).unwrap());
         assert!(file.exists());
+    }
+
+    /// A path that is written wrong is no order to begin with a blank device.
+    #[test]
+    fn a_device_that_is_not_given_any_more_is_not_replaced_by_another_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = config(directory.path());
+        let file = config.devices[0].path.clone();
+        let mut paths = Paths::read(directory.path());
+        drop(open(&config, &mut paths).unwrap());
+        let place = Place {
+            path: file.clone(),
+            tier: Tier::Flash,
+        };
+        let noted = Noted {
+            number: 0,
+            place,
+            is_absent: false,
+        };
+        paths.note(&[noted]).unwrap();
+        let other = directory.path().join("other");
+        config.devices[0].path.clone_from(&other);
+        let told = |opened: Result<Opened, NodeError>| match opened {
+            Ok(opened) => opened.left_out.map(|error| error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        let text = told(open(&config, &mut Paths::read(directory.path()))).unwrap();
+        for part in [file.to_str().unwrap(), "is not among them", "devices.toml"] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(!other.exists(), "no file is made");
+        // One that is there is opened, and no store made on it: it may be the former one under another name.
+        make(&other);
+        let text = told(open(&config, &mut Paths::read(directory.path()))).unwrap();
+        assert!(text.contains("is not among them"), "{text}");
+        // What was on it is given up.
+        fs::remove_file(directory.path().join(DEVICES_FILE)).unwrap();
+        let opened = open(&config, &mut Paths::read(directory.path()));
+        assert_eq!(told(opened), None);
     }
 
     /// What was behind its end may come back, and nobody else has it as it was: nothing is formatted, or opened without it.

@@ -167,6 +167,15 @@ impl Paths {
             .collect()
     }
 
+    /// A device with which the node last ran, and that is not among these.
+    pub(crate) fn not_given(&self, chosen: &[DeviceConfig]) -> Option<PathBuf> {
+        let is_chosen = |path: &Path| chosen.iter().any(|device| is_same(&device.path, path));
+        let had = self.awaited().into_iter();
+        let mut not_given =
+            had.filter(|path| !is_chosen(path) && !self.later().any(|it| it == path));
+        not_given.next()
+    }
+
     /// Whether a device is one of the store's, or was when that was last noted.
     pub(crate) fn has(&self, path: &Path) -> bool {
         let numbered = self.content.numbers.values().map(|place| &*place.path);
