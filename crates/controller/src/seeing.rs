@@ -81,8 +81,18 @@ impl Controller {
     }
 
     /// The same for whoever only reads.
+    ///
+    /// # Errors
+    /// The metadata cannot be read; or there are no nodes in it, and the one in this process knows that it is not what it has followed: what
+    /// there is of the cluster is not known then.
     pub(crate) async fn view(&self) -> Result<Arc<Seen>, Problem> {
-        self.looks.shared(self.read_all()).await
+        let seen = self.looks.shared(self.read_all()).await?;
+        match self.report() {
+            Some(own) if seen.0.nodes.is_empty() && own.metadata == LocalMetadata::Behind => {
+                Err(problem::not_believed(&own.name, own.astray.as_ref()))
+            }
+            _ => Ok(seen),
+        }
     }
 
     pub(crate) async fn read_all(&self) -> Result<Seen, Problem> {

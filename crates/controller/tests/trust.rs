@@ -165,6 +165,34 @@ async fn nothing_is_changed_through_a_node_that_does_not_follow_the_metadata() {
     steering.abort();
 }
 
+/// An empty etcd is in the place of the one that a node has followed, and somebody has made the cluster's document in it: that no node has
+/// registered yet, as it says, is not so.
+#[tokio::test]
+async fn metadata_without_nodes_that_a_node_does_not_believe_is_not_told_as_a_new_cluster() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let alone = controller(&store).await;
+    let status = alone.status().await.unwrap();
+    assert!(status.alerts[0].detail.contains("start the nodes"));
+    let (_report, told) = watch::channel(LocalReport {
+        metadata: LocalMetadata::Behind,
+        astray: Some(Astray {
+            why: "it is at revision 2, and was at 69 before".to_owned(),
+            remedies: vec!["`holdfast recover`".to_owned()],
+        }),
+        ..well()
+    });
+    let asked = Controller::new(CLUSTER, store.session(), Some(told));
+    let problem = asked.status().await.unwrap_err();
+    assert_eq!(problem.kind, ProblemKind::Unavailable);
+    assert!(problem.detail.contains("was at 69 before"), "{problem}");
+    let explanation = asked.explain().await.unwrap();
+    let finding = &explanation.nodes[0].findings[0];
+    assert!(finding.what.contains("was at 69 before"), "{finding:?}");
+    let remedies = format!("{:?}", finding.remedies);
+    assert!(remedies.contains("holdfast recover"), "{remedies}");
+}
+
 /// Its place was taken, or it was refused: what it is told of the cluster is true, and nobody means it by an order.
 #[tokio::test]
 async fn nothing_is_changed_through_a_node_that_is_not_registered_but_what_it_advises() {
