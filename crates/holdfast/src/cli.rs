@@ -330,7 +330,8 @@ pub(crate) struct VolumeCreateArguments {
     /// Its size, for example 4GiB: a multiple of 4KiB, 64TiB at most
     #[arg(value_parser = size)]
     pub(crate) size: VolumeSize,
-    /// How many copies it has, each on a node of its own: none (1), mirror2, mirror3 or mirror4
+    /// How many copies it has, each on a node of its own: none (1), mirror2, mirror3 or mirror4. The last two go on as
+    /// long as two copies are left
     #[arg(long, default_value_t = Policy::Mirror2)]
     pub(crate) policy: Policy,
 }

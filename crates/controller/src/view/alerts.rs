@@ -14,9 +14,8 @@ use crate::reports::Reports;
 /// full, it is less.
 pub(super) const fn weight(kind: FindingKind) -> Health {
     match kind {
-        FindingKind::NotServed => Health::Unavailable,
-        FindingKind::WritesWait
-        | FindingKind::NodeDown
+        FindingKind::NotServed | FindingKind::WritesWait => Health::Unavailable,
+        FindingKind::NodeDown
         | FindingKind::NodeSilent
         | FindingKind::Syncing
         | FindingKind::BadBlocks

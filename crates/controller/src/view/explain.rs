@@ -185,8 +185,9 @@ fn what(inventory: &Inventory, volume: &VolumeRecord, cause: &Cause, group: &Gro
     match cause {
         Cause::NotServed { needed, holders } => holders::what(inventory, *needed, holders, group),
         Cause::WritesWait { lost } => format!(
-            "no write is done: without {} fewer copies would be left than {policy} writes to",
-            names(inventory, lost)
+            "nothing is written, nor read: without {} fewer copies would be left than the {} that {policy} writes to at least",
+            names(inventory, lost),
+            policy.copies_min()
         ),
         Cause::BadBlocks { on, .. } => {
             let blocks = Count::of(group.bad_blocks, "block");

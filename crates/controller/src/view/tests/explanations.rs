@@ -492,8 +492,9 @@ fn writes_that_wait_are_told() {
     assert_eq!(findings[0].kind, FindingKind::WritesWait);
     assert_eq!(
         findings[0].what,
-        "no write is done: without n2 and n3 fewer copies would be left than mirror3 writes to"
+        "nothing is written, nor read: without n2 and n3 fewer copies would be left than the 2 that mirror3 writes to at least"
     );
+    assert_eq!(status(&inventory, &reports).health, Health::Unavailable);
     let kinds: Vec<_> = findings[1..].iter().map(|one| one.kind).collect();
     assert_eq!(kinds, [FindingKind::NodeSilent, FindingKind::NodeSilent]);
 }
