@@ -133,7 +133,8 @@ pub(crate) const fn take_over_words(is_used: bool) -> &'static str {
     if is_used {
         "`take-over` was used: without it this node could not have registered. The file is removed"
     } else {
-        "`take-over` was not needed: nothing stood in the way of this node. The file is removed"
+        "`take-over` was not needed to register: nothing stood in the way of this node. Until it is stopped it goes on where others \
+         follow another copy of the metadata, and do not go on themselves. The file is removed"
     }
 }
 
