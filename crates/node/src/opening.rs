@@ -76,6 +76,9 @@ pub(crate) fn open(config: &NodeConfig, paths: &mut Paths) -> Result<Opened, Nod
         }
     }
     leave_out_cut(paths, &mut found, &mut left_out)?;
+    if let Some(error) = left_out.take_if(|_| found.is_empty()) {
+        return Err(error);
+    }
     let disks = loop {
         let may_make = !matches!(left_out, Some(NodeError::NotGiven { .. }));
         match open_disks(config, paths, &found, may_make) {
@@ -631,6 +634,38 @@ mod tests {
         fs::remove_file(directory.path().join(DEVICES_FILE)).unwrap();
         let opened = open(&config, &mut Paths::read(directory.path()));
         assert_eq!(told(opened), None);
+    }
+
+    /// The one that the configuration names has left the store, and the one in its place is not there.
+    #[test]
+    fn the_only_device_is_waited_for_also_where_it_came_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = config(directory.path());
+        let later = directory.path().join("later");
+        make(&later);
+        let place = |path: &Path| Place {
+            path: path.to_owned(),
+            tier: Tier::Flash,
+        };
+        let mut paths = Paths::read(directory.path());
+        drop(open(&config, &mut paths).unwrap());
+        paths.begin(place(&later), 7).unwrap();
+        let noted = [&config.devices[0].path, &later].map(|path| Noted {
+            number: u16::from(*path == later),
+            place: place(path),
+            is_absent: false,
+        });
+        paths.note(&noted).unwrap();
+        paths.note(&noted[1..]).unwrap();
+        let opened = open(&config, &mut Paths::read(directory.path())).unwrap();
+        assert_eq!(opened.found.len(), 1, "the first has left");
+        drop(opened);
+        fs::remove_file(&later).unwrap();
+        let mut paths = Paths::read(directory.path());
+        let error = open(&config, &mut paths).map(drop).unwrap_err();
+        assert!(matches!(&error, NodeError::NotThere { path } if *path == later));
+        await_lacking(error, &config, &mut paths).unwrap();
+        assert_eq!(paths.needed(&config.devices), [(later, Lack::Missing)]);
     }
 
     /// What was behind its end may come back, and nobody else has it as it was: nothing is formatted, or opened without it.
