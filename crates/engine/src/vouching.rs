@@ -17,7 +17,7 @@
 
 mod camps;
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use holdfast_model::NodeId;
@@ -60,6 +60,8 @@ pub(crate) struct Vouching {
     stands: Option<Instant>,
     /// Who has yet to answer the newest question.
     open: BTreeSet<NodeId>,
+    /// What others have asked for last, over the links that there are.
+    asked_for: BTreeMap<NodeId, Bookmark>,
     asked: Option<Instant>,
 }
 
@@ -105,6 +107,7 @@ impl Engine {
     /// A link is gone, a stranger's or not.
     pub(crate) fn vouching_link_lost(&mut self, peer: NodeId) {
         self.vouching.open.remove(&peer);
+        self.vouching.asked_for.remove(&peer);
         self.vouching.camps.link_lost(peer);
         self.decide();
     }
@@ -171,6 +174,12 @@ impl Engine {
         };
         let asked = Asked { peer, link };
         self.world.peers.stranger_asks(peer, vouch);
+        let before = self.vouching.asked_for.insert(peer, vouch.bookmark);
+        if before.is_some_and(|before| before != vouch.bookmark) {
+            // It has yet to look for this node's bookmark in what it has reached.
+            self.vouching.camps.reached_anew(self.world.now, peer);
+            self.ask_to_vouch(peer);
+        }
         if self.world.cluster.has_seen_bookmark(peer, vouch.bookmark) {
             self.looked_for_bookmark(asked, vouch, true);
             return;

@@ -230,6 +230,14 @@ impl Camps {
         known.looked_for.get_or_insert(now);
     }
 
+    /// A peer has reached what it follows over another connection: that may be another copy, which was not gone on with for as long.
+    pub(super) fn reached_anew(&mut self, now: Instant, peer: NodeId) {
+        let known = self.known(now, peer);
+        if !known.is_other() {
+            (known.age, known.at) = (Duration::ZERO, now);
+        }
+    }
+
     /// It was.
     pub(super) fn found(&mut self, now: Instant, peer: NodeId, is_found: bool) {
         let known = self.known(now, peer);
@@ -366,10 +374,12 @@ impl Camps {
         let rival = self.on(Side::Other, now).next().map(|(node, _)| node);
         let mut weight = direct;
         if self.told_by(facts).is_none() {
-            let yields = self.fellow_that(Stance::Yields, now);
-            let unsure = self.fellow_that(Stance::Undecided, now);
-            let unsure = unsure.filter(|_| 2 * followers <= facts.members);
-            // Whoever gives way takes along those on its side.
+            let (yielding, yields) = self.fellows_that(Stance::Yields, now);
+            let (_, unsure) = self.fellows_that(Stance::Undecided, now);
+            let are_most = |followers: usize| 2 * followers > facts.members;
+            let yields = yields.filter(|_| !are_most(followers - yielding));
+            let unsure = unsure.filter(|_| !are_most(followers));
+            // Whoever gives way takes along those on its side, unless they are most without it.
             if let (Some(rival), Some(_)) = (rival, yields) {
                 direct = Weight::Others(Astray::Disowned(rival));
                 weight = direct;
@@ -390,11 +400,12 @@ impl Camps {
         }
     }
 
-    /// One on this side that makes this of the others, and knows who is on its side.
-    fn fellow_that(&self, stance: Stance, now: Instant) -> Option<(NodeId, Camp)> {
+    /// How many on this side make this of the others, and know who is on their side; and one of them.
+    fn fellows_that(&self, stance: Stance, now: Instant) -> (usize, Option<(NodeId, Camp)>) {
         let same = self.on(Side::Same, now);
-        let mut camps = same.filter_map(|(node, known)| Some((node, known.camp?)));
-        camps.find(|(_, camp)| camp.counts_receiver && camp.stance == stance)
+        let camps = same.filter_map(|(node, known)| Some((node, known.camp?)));
+        let mut camps = camps.filter(|(_, camp)| camp.counts_receiver && camp.stance == stance);
+        (camps.clone().count(), camps.next())
     }
 
     /// The lowest node on this side that an operator has told to go on.
@@ -497,7 +508,9 @@ impl Camps {
             return None;
         }
         let are_most = 2 * others.clone().count() > facts.members;
-        let is_older = |known: &Known| age + SENIORITY < known.age(facts.now);
+        // Who did not go on, and is not heard, has done nothing that would be lost.
+        let may_go_on = |known: &Known| !known.stands || known.camp.is_some();
+        let is_older = |known: &Known| age + SENIORITY < known.age(facts.now) && may_go_on(known);
         let before = others.filter(|(_, known)| are_most || is_older(known));
         let mut before: BTreeSet<_> = before.map(|(node, _)| node).collect();
         let node = before.first().copied()?;

@@ -527,3 +527,35 @@ fn two_copies_are_never_gone_on_with() {
         "nobody goes on {stuck} times of {looks}"
     );
 }
+
+/// It was alone with a copy for long. One of the others reaches its metadata anew.
+#[test]
+fn who_does_not_go_on_and_is_off_is_not_given_way_to() {
+    let at = |minutes: u32| Instant::ZERO + minutes * MINUTE;
+    let mut camps = heard(&[(false, 9 * MINUTE), (true, 9 * MINUTE)]);
+    let of = |minutes, age| facts(at(minutes), age, 3);
+    camps.hear_camp(at(0), NodeId(1), camp(1, Stance::Yields));
+    assert_eq!(camps.judge(&of(0, 9 * MINUTE)).weight, Weight::Same);
+    camps.link_lost(NodeId(1));
+    assert_eq!(camps.judge(&of(1, 10 * MINUTE)).weight, Weight::Same);
+    camps.begin_anew(at(1));
+    camps.judge(&of(1, Duration::ZERO));
+    camps.found(at(1), NodeId(2), true);
+    camps.hear(at(1), NodeId(2), true, 10 * MINUTE);
+    assert_eq!(
+        camps.judge(&of(1, Duration::ZERO)).weight,
+        Weight::Same,
+        "two of three follow it, and nobody else goes on"
+    );
+}
+
+/// Three of five are most without it.
+#[test]
+fn those_who_are_most_are_not_taken_along_by_one_who_gives_way() {
+    let (yes, no) = ((true, 9 * MINUTE), (false, 9 * MINUTE));
+    let mut camps = heard(&[no, yes, yes, yes]);
+    let five = facts(Instant::ZERO, 9 * MINUTE, 5);
+    assert_eq!(camps.judge(&five).weight, Weight::Same);
+    camps.hear_camp(Instant::ZERO, NodeId(2), camp(4, Stance::Yields));
+    assert_eq!(camps.judge(&five).weight, Weight::Same);
+}

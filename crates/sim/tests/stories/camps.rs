@@ -126,6 +126,7 @@ fn who_has_given_way_does_so_though_most_are_with_it_later() {
         story.part(Place::Node(primary), Place::Node(third));
         story.wait(3 * SECOND);
         story.now(Fault::ForkMetadata(secondary));
+        story.wait(3 * SECOND);
         story.now(Fault::ForkMetadata(third));
         story.wait(10 * SECOND);
         let on = going_on(&story, &[primary, secondary, third]);
