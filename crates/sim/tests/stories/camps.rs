@@ -351,3 +351,73 @@ fn anything(story: &mut Story, prng: &mut Prng) {
         }
     }
 }
+
+/// A cluster of three nodes or more: one, and the rest.
+fn one_and_the_rest(seed: u64, seconds: u32) -> (Story, NodeId, Vec<NodeId>) {
+    let mut story = Story::with(seed, Policy::Mirror2, |plan| {
+        plan.cluster.nodes = if seed.is_multiple_of(2) { 3 } else { 5 };
+        plan.cluster.hosts.truncate(2);
+    });
+    story.busy(true);
+    story.wait(seconds * SECOND);
+    let one = story.secondary();
+    let mut rest = story.run.cluster.node_ids();
+    rest.retain(|node| *node != one);
+    (story, one, rest)
+}
+
+/// These reach the metadata over another connection.
+fn reach_anew(story: &mut Story, nodes: &[NodeId]) {
+    for node in nodes {
+        story.part(Place::Metadata, Place::Node(*node));
+    }
+    story.wait(3 * SECOND);
+    for node in nodes {
+        story.rejoin(Place::Metadata, Place::Node(*node));
+    }
+}
+
+/// It was alone with a copy for longer than the others have been on their connections, then found out, and is off.
+#[test]
+fn a_stranger_that_is_off_stops_nobody() {
+    for seed in 0..SEEDS {
+        let (mut story, stranger, rest) = one_and_the_rest(seed, 72);
+        for node in &rest {
+            story.part(Place::Node(*node), Place::Node(stranger));
+        }
+        story.wait(3 * SECOND);
+        story.now(Fault::ForkMetadata(stranger));
+        story.wait(81 * SECOND);
+        for node in &rest {
+            story.rejoin(Place::Node(*node), Place::Node(stranger));
+        }
+        story.wait(5 * SECOND);
+        assert_eq!(going_on(&story, &rest), rest, "seed {seed}: at first");
+        story.now(Fault::Kill(stranger));
+        story.wait(5 * SECOND);
+        let anew = if seed < 3 { 1 } else { rest.len() };
+        reach_anew(&mut story, &rest[..anew]);
+        story.wait(30 * SECOND);
+        assert_eq!(going_on(&story, &rest), rest, "seed {seed}");
+    }
+}
+
+/// Some, or all, of the others have reached the metadata anew just before; one of them does not hear it, or all do.
+#[test]
+fn one_that_comes_to_a_copy_stops_nobody() {
+    for seed in 0..2 * SEEDS {
+        let (mut story, stranger, rest) = one_and_the_rest(seed, 100);
+        let anew = [1, rest.len() - 1, rest.len()][usize::try_from(seed % 3).expect("it is small")];
+        reach_anew(&mut story, &rest[..anew]);
+        story.wait(5 * SECOND);
+        if seed % 3 == 1 {
+            let last = rest[rest.len() - 1];
+            story.part(Place::Node(stranger), Place::Node(last));
+            story.wait(SECOND);
+        }
+        story.now(Fault::ForkMetadata(stranger));
+        story.wait(70 * SECOND);
+        assert_eq!(going_on(&story, &rest), rest, "seed {seed}");
+        assert!(going_on(&story, &[stranger]).is_empty(), "seed {seed}");
+    }
+}
