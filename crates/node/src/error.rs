@@ -83,14 +83,15 @@ pub enum NodeError {
     },
     /// What is configured holds no store, and this device, which is not configured any more, was one of the node's.
     #[error(
-        "there is nothing of this node on the devices of its configuration, and {}, which was one of its devices, is not among \
-         them\n\n\
+        "there is nothing of this node on {given}, and {}, which was one of its devices, is not in its configuration\n\n\
          hint: write its path into the configuration again, or the one under which it is to be found now; if what was on it \
          is given up, and the node is to begin with blank devices, remove devices.toml from its directory", path.display()
     )]
     NotGiven {
         /// The device.
         path: PathBuf,
+        /// What is configured.
+        given: String,
     },
     /// A device is shorter than it was.
     #[error(
@@ -234,7 +235,13 @@ mod tests {
             (NodeError::DeviceLost { path: path() }, true),
             (NodeError::NeededDeviceFailed { path: path() }, true),
             (NodeError::NotThere { path: path() }, true),
-            (NodeError::NotGiven { path: path() }, false),
+            (
+                NodeError::NotGiven {
+                    path: path(),
+                    given: "/dev/sdc".to_owned(),
+                },
+                false,
+            ),
             (store(OpenError::DeviceFailed { disk: DiskId(0) }), true),
             (devices(OpenErrorReason::Os { action, errno }), true),
             // An error in the file.

@@ -60,11 +60,7 @@ pub(crate) fn open(config: &NodeConfig, paths: &mut Paths) -> Result<Opened, Nod
     let mut left_out = not_there.map(|path| NodeError::NotThere {
         path: path.to_owned(),
     });
-    if left_out.is_none() {
-        // What is given in its place may be a mistake: nothing is made, or formatted, for that.
-        let not_given = paths.not_given(&found);
-        left_out = not_given.map(|path| NodeError::NotGiven { path });
-    }
+    left_out = left_out.or_else(|| not_given(paths, &found));
     for path in paths.take_failed() {
         if found.len() > 1 && found.iter().any(|device| device.path == path) {
             tracing::error!(
@@ -104,6 +100,15 @@ pub(crate) fn open(config: &NodeConfig, paths: &mut Paths) -> Result<Opened, Nod
         found,
         left_out,
     })
+}
+
+/// A device of the node's that is not configured any more. What is given in its place may be a mistake: nothing is made, or formatted, for
+/// that.
+fn not_given(paths: &Paths, found: &[DeviceConfig]) -> Option<NodeError> {
+    let path = paths.not_given(found)?;
+    let given = found.iter().map(|device| device.path.display().to_string());
+    let given = given.collect::<Vec<_>>().join(", ");
+    Some(NodeError::NotGiven { path, given })
 }
 
 /// Leaves out the devices that were cut short. What is behind their ends is not blank, and nothing but themselves has it.
@@ -622,14 +627,18 @@ mod tests {
             Err(error) => Some(error.to_string()),
         };
         let text = told(open(&config, &mut Paths::read(directory.path()))).unwrap();
-        for part in [file.to_str().unwrap(), "is not among them", "devices.toml"] {
+        for part in [
+            file.to_str().unwrap(),
+            "is not in its configuration",
+            "devices.toml",
+        ] {
             assert!(text.contains(part), "{text}");
         }
         assert!(!other.exists(), "no file is made");
         // One that is there is opened, and no store made on it: it may be the former one under another name.
         make(&other);
         let text = told(open(&config, &mut Paths::read(directory.path()))).unwrap();
-        assert!(text.contains("is not among them"), "{text}");
+        assert!(text.contains("is not in its configuration"), "{text}");
         // What was on it is given up.
         fs::remove_file(directory.path().join(DEVICES_FILE)).unwrap();
         let opened = open(&config, &mut Paths::read(directory.path()));
