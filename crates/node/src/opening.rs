@@ -451,6 +451,18 @@ mod tests {
         fs::write(path, vec![0; 1 << 20]).unwrap();
     }
 
+    /// A device with which the node last ran.
+    fn noted(number: u16, path: &Path) -> Noted {
+        Noted {
+            number,
+            place: Place {
+                path: path.to_owned(),
+                tier: Tier::Flash,
+            },
+            is_absent: false,
+        }
+    }
+
     /// Who asks meanwhile is told what it is that the node waits for.
     #[tokio::test(start_paused = true)]
     async fn a_device_that_is_not_there_is_waited_for_and_that_is_told() {
@@ -576,16 +588,7 @@ mod tests {
         let mut paths = Paths::read(directory.path());
         drop(open(&config, &mut paths).unwrap());
         assert!(file.exists(), "the first start makes it");
-        let place = Place {
-            path: file.clone(),
-            tier: Tier::Flash,
-        };
-        let noted = Noted {
-            number: 0,
-            place,
-            is_absent: false,
-        };
-        paths.note(&[noted]).unwrap();
+        paths.note(&[noted(0, &file)]).unwrap();
         fs::remove_file(&file).unwrap();
         let mut paths = Paths::read(directory.path());
         assert_eq!(paths.awaited(), std::slice::from_ref(&file));
@@ -610,16 +613,7 @@ mod tests {
         let file = config.devices[0].path.clone();
         let mut paths = Paths::read(directory.path());
         drop(open(&config, &mut paths).unwrap());
-        let place = Place {
-            path: file.clone(),
-            tier: Tier::Flash,
-        };
-        let noted = Noted {
-            number: 0,
-            place,
-            is_absent: false,
-        };
-        paths.note(&[noted]).unwrap();
+        paths.note(&[noted(0, &file)]).unwrap();
         let other = directory.path().join("other");
         config.devices[0].path.clone_from(&other);
         let told = |opened: Result<Opened, NodeError>| match opened {
@@ -652,20 +646,12 @@ mod tests {
         let config = config(directory.path());
         let later = directory.path().join("later");
         make(&later);
-        let place = |path: &Path| Place {
-            path: path.to_owned(),
-            tier: Tier::Flash,
-        };
         let mut paths = Paths::read(directory.path());
         drop(open(&config, &mut paths).unwrap());
-        paths.begin(place(&later), 7).unwrap();
-        let noted = [&config.devices[0].path, &later].map(|path| Noted {
-            number: u16::from(*path == later),
-            place: place(path),
-            is_absent: false,
-        });
-        paths.note(&noted).unwrap();
-        paths.note(&noted[1..]).unwrap();
+        paths.begin(noted(1, &later).place, 7).unwrap();
+        let both = [noted(0, &config.devices[0].path), noted(1, &later)];
+        paths.note(&both).unwrap();
+        paths.note(&both[1..]).unwrap();
         let opened = open(&config, &mut Paths::read(directory.path())).unwrap();
         assert_eq!(opened.found.len(), 1, "the first has left");
         drop(opened);
@@ -683,21 +669,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut config = config(directory.path());
         let [first, second] = ["first", "second"].map(|name| directory.path().join(name));
-        let noted = |(number, path): (u16, &PathBuf)| Noted {
-            number,
-            place: Place {
-                path: path.clone(),
-                tier: Tier::Flash,
-            },
-            is_absent: false,
-        };
         // It never was the node's: the store says that it is too small.
         fs::write(&first, "short").unwrap();
         let mut paths = Paths::read(directory.path());
         let error = open(&config, &mut paths).map(drop).unwrap_err();
         assert!(matches!(error, NodeError::Devices(_)), "{error}");
 
-        paths.note(&[noted((0, &first))]).unwrap();
+        paths.note(&[noted(0, &first)]).unwrap();
         let error = open(&config, &mut paths).map(drop).unwrap_err();
         assert!(matches!(error, NodeError::CutShort { .. }), "{error}");
         assert!(error.is_of_a_device());
@@ -715,7 +693,10 @@ mod tests {
             ..config.devices[0].clone()
         });
         let mut paths = Paths::read(directory.path());
-        let both: Vec<_> = (0..).zip([&first, &second]).map(noted).collect();
+        let both: Vec<_> = (0..)
+            .zip([&first, &second])
+            .map(|(number, path)| noted(number, path))
+            .collect();
         paths.note(&both).unwrap();
         let opened = open(&config, &mut paths).unwrap();
         assert_eq!(opened.found, config.devices[1..]);

@@ -23,7 +23,7 @@ use holdfast_wire::{Camp, Stance};
 use crate::Astray;
 
 /// Of two camps whose times differ by less neither has come later.
-pub(super) const SENIORITY: Duration = Duration::from_secs(60);
+const SENIORITY: Duration = Duration::from_secs(60);
 /// For how long what was known of a node goes on to count while it is looked for something newer of it.
 const LOOKS_WITHIN: Duration = Duration::from_secs(1);
 
@@ -165,7 +165,7 @@ impl Weight {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Judgement {
     /// By what this node has heard itself.
-    pub(super) direct: Weight,
+    direct: Weight,
     /// And by what others on its side have heard.
     pub(super) weight: Weight,
     /// It goes on because an operator has told it to, and would not otherwise.
@@ -337,6 +337,11 @@ impl Camps {
         })
     }
 
+    /// How many are known to be on this side, this node included.
+    fn followers(&self, now: Instant) -> usize {
+        1 + self.on(Side::Same, now).count()
+    }
+
     /// For how long what this node follows was gone on with, by whoever does: all who follow the same are as old as the oldest of them.
     pub(super) fn age(&self, facts: &Facts) -> Duration {
         let same = self.on(Side::Same, facts.now);
@@ -353,7 +358,7 @@ impl Camps {
 
     /// Whether what is said in the metadata counts no more: most nodes follow it, or half of them do that had done so for long.
     pub(super) fn overrules(&self, facts: &Facts) -> bool {
-        let with = 1 + self.on(Side::Same, facts.now).count();
+        let with = self.followers(facts.now);
         match (2 * with).cmp(&facts.members) {
             Ordering::Less => false,
             Ordering::Equal => self.are_late(facts),
@@ -370,7 +375,7 @@ impl Camps {
         };
         let is_needed = facts.is_told && self.clone().judge_directly(&untold) != Weight::Same;
         let mut direct = self.judge_directly(facts);
-        let followers = 1 + self.on(Side::Same, now).count();
+        let followers = self.followers(now);
         let rival = self.on(Side::Other, now).next().map(|(node, _)| node);
         let mut weight = direct;
         if self.told_by(facts).is_none() {
@@ -429,7 +434,7 @@ impl Camps {
         if let Some(weight) = self.judge_by_word(facts) {
             return weight;
         }
-        let with = 1 + self.on(Side::Same, now).count();
+        let with = self.followers(now);
         if 2 * with > facts.members {
             return Weight::Same;
         }
