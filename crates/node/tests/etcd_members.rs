@@ -308,6 +308,21 @@ fn two_begin_when_an_operator_says_so_and_the_third_joins_later() {
     });
 }
 
+/// One began before the others did: because it saw first that nobody has anything, or was told so.
+#[test]
+fn one_that_has_begun_alone_takes_the_others_along() {
+    each_release(|mut three| {
+        three.start(1);
+        three.waits_for(1, "n2 and n3");
+        fs::write(three.directory(1).join("new"), "").unwrap();
+        wait("one begins", || three.supervisor(1).pid().is_some());
+        three.start(2);
+        three.waits_for(2, "waits for n3:");
+        three.start(3);
+        three.wait_until_whole();
+    });
+}
+
 #[test]
 fn a_waiting_member_says_so_at_its_port() {
     let mut three = Three::new(None);

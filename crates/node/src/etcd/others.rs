@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! - nothing is sent that changes anything;
-//! - every question has an end, and every answer a size.
+//! - every question has an end, and every answer a size;
+//! - an answer ends where it says so: whoever gave it may leave the connection open.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -110,10 +111,13 @@ impl From<Known> for EtcdMember {
 
 /// Whom a member that runs knows, by itself.
 async fn known_members(peer: SocketAddr) -> Option<Vec<EtcdMember>> {
-    // In HTTP's first version, in which the answer ends with the connection.
+    // In HTTP's first version, which knows no answer in pieces. Where it ends is read from the list: etcd leaves
+    // the connection open, at times.
     let request = format!("GET /members HTTP/1.0\r\nHost: {peer}\r\n\r\n");
-    read_members(&exchange(peer, request.as_bytes()).await?)
+    exchange(peer, request.as_bytes(), read_members).await
 }
+
+/// The members in an answer, once all of it is there.
 
 fn read_members(answer: &[u8]) -> Option<Vec<EtcdMember>> {
     let text = std::str::from_utf8(answer).ok()?;
@@ -128,26 +132,66 @@ fn read_members(answer: &[u8]) -> Option<Vec<EtcdMember>> {
 
 /// What is said to whoever says nothing.
 async fn said(client: SocketAddr) -> Option<String> {
-    String::from_utf8(exchange(client, b"").await?).ok()
+    exchange(client, b"", read_line).await
 }
 
-async fn exchange(address: SocketAddr, request: &[u8]) -> Option<Vec<u8>> {
+fn read_line(answer: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(answer).ok()?;
+    text.ends_with('\n').then(|| text.to_owned())
+}
+
+/// Sends a request, and reads until `read` finds the whole answer.
+async fn exchange<T>(
+    address: SocketAddr,
+    request: &[u8],
+    read: impl Fn(&[u8]) -> Option<T>,
+) -> Option<T> {
     let exchange = async {
-        let mut stream = TcpStream::connect(address).await?;
-        stream.write_all(request).await?;
+        let mut stream = TcpStream::connect(address).await.ok()?;
+        stream.write_all(request).await.ok()?;
+        let mut stream = stream.take(ANSWER_BYTES_MAX);
         let mut answer = Vec::new();
-        stream
-            .take(ANSWER_BYTES_MAX)
-            .read_to_end(&mut answer)
-            .await?;
-        std::io::Result::Ok(answer)
+        while stream.read_buf(&mut answer).await.ok()? > 0 {
+            if let Some(found) = read(&answer) {
+                return Some(found);
+            }
+        }
+        None
     };
-    timeout(PATIENCE, exchange).await.ok()?.ok()
+    timeout(PATIENCE, exchange).await.ok()?
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// etcd 3.4 leaves a connection open after what it has answered there; newer ones do so at times.
+    #[tokio::test]
+    async fn a_member_that_leaves_the_connection_open_is_heard() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let answers = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 512];
+            let count = stream.read(&mut request).await.unwrap();
+            assert!(request[..count].starts_with(b"GET /members "));
+            let pieces = [
+                "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n",
+                r#"[{"id":7,"peerURLs":["http://192.0.2.1:2380"],"#,
+                "\"name\":\"n1\"}]\n",
+            ];
+            for piece in pieces {
+                stream.write_all(piece.as_bytes()).await.unwrap();
+                sleep(Duration::from_millis(20)).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        let members = tokio::select! {
+            members = known_members(address) => members.unwrap(),
+            () = answers => unreachable!("it leaves the connection open"),
+        };
+        assert_eq!(members[0].name, "n1");
+    }
 
     #[test]
     fn a_list_of_members_is_read() {
