@@ -345,3 +345,54 @@ fn space_is_taken_of_a_file_that_is_made_only() {
     config.devices[0].file_bytes = Some(1 << 30);
     assert_eq!(config.check(), Ok(()));
 }
+
+/// The keys that a section may have, as whoever misspells one is told.
+fn keys<T: DeserializeOwned>(section: &str) -> Vec<String> {
+    let (head, prefix) = match section {
+        "" => (String::new(), String::new()),
+        "devices" => ("[[devices]]".to_owned(), "devices.".to_owned()),
+        section => (format!("[{section}]"), format!("{section}.")),
+    };
+    let Err(error) = toml::from_str::<T>(&format!("{head}\nmisspelt = 1\n")) else {
+        panic!("no key is called so");
+    };
+    let error = error.message().to_owned();
+    let (_, expected) = error
+        .split_once("expected")
+        .expect("it says which there are");
+    let keys = expected.split('`').skip(1).step_by(2);
+    keys.map(|key| format!("{prefix}{key}")).collect()
+}
+
+#[test]
+fn the_document_has_all_keys_and_no_others() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let text = fs::read_to_string(path).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with("| `"));
+    let names = rows.flat_map(|row| {
+        let column = row.split('|').nth(1).unwrap_or_default();
+        column.split('`').skip(1).step_by(2)
+    });
+    let mut told: Vec<String> = names.map(str::to_owned).collect();
+    let sections = [
+        "portal", "peers", "api", "metadata", "etcd", "devices", "log",
+    ];
+    let mut known = keys::<NodeConfig>("");
+    known.retain(|key| !sections.contains(&key.as_str()));
+    known.extend(
+        sections
+            .iter()
+            .flat_map(|section| keys::<NodeConfig>(section)),
+    );
+    told.sort();
+    known.sort();
+    assert_eq!(told, known);
+    // A witness's are some of them.
+    for key in keys::<witness::WitnessConfig>("") {
+        let named = format!("`{key}`");
+        assert!(
+            text.contains(&named) || text.contains(&format!("`[{key}]`")),
+            "{key}"
+        );
+    }
+}
