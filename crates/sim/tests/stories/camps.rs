@@ -1,6 +1,7 @@
 //! Several nodes come to a copy of the metadata that goes on by itself: of those who follow it and those who follow the right one, one side goes on
 //! at most, whatever happens to nodes and links.
 
+use holdfast_engine::Astray;
 use holdfast_model::{NodeId, Policy};
 use holdfast_sim::cluster::Fault;
 use holdfast_sim::network::Place;
@@ -11,7 +12,7 @@ use crate::story::{SECOND, SEEDS, Story};
 /// Four nodes, of which two come to a copy.
 struct Camps {
     story: Story,
-    /// Those with the right metadata, and those with the copy. The primary of a slice, and its secondary, come first.
+    /// Those with the right metadata, and those with the copy; unless others are chosen the primary of a slice, and its secondary, come first.
     right: [NodeId; 2],
     copy: [NodeId; 2],
 }
@@ -19,16 +20,25 @@ struct Camps {
 impl Camps {
     /// The copy is there once the cluster has run for so many seconds.
     fn new(seed: u64, seconds: u32) -> Self {
+        Self::of(seed, seconds, [1, 3])
+    }
+
+    /// The same, and these come to it: of the primary of a slice, its secondary, and the two that have the other slice.
+    fn of(seed: u64, seconds: u32, places: [usize; 2]) -> Self {
         let mut story = Story::with(seed, Policy::Mirror2, |plan| plan.cluster.nodes = 4);
         story.busy(true);
         story.wait((2 + seconds) * SECOND);
         let (primary, secondary) = (story.primary(), story.secondary());
         let mut rest = story.run.cluster.node_ids();
         rest.retain(|node| ![primary, secondary].contains(node));
+        let nodes = [primary, secondary, rest[0], rest[1]];
+        let mut right = nodes.to_vec();
+        let copy = places.map(|place| nodes[place]);
+        right.retain(|node| !copy.contains(node));
         Self {
             story,
-            right: [primary, rest[0]],
-            copy: [secondary, rest[1]],
+            right: [right[0], right[1]],
+            copy,
         }
     }
 
@@ -419,5 +429,62 @@ fn one_that_comes_to_a_copy_stops_nobody() {
         story.wait(70 * SECOND);
         assert_eq!(going_on(&story, &rest), rest, "seed {seed}");
         assert!(going_on(&story, &[stranger]).is_empty(), "seed {seed}");
+    }
+}
+
+/// Neither camp was there before the other: all stop, whichever is started again, reaches its metadata anew, or does not reach another one for a
+/// while, and stay so until they follow the same again.
+#[test]
+fn two_camps_of_which_neither_knows_better_both_stop() {
+    for seed in 0..3 * SEEDS {
+        // The copy has the secondary and another one, the primary and another one, the secondary and the one that the others leave out.
+        let places = [[1, 2], [0, 2], [1, 3]][(seed % 3) as usize];
+        let mut camps = Camps::of(seed, 0, places);
+        let nodes = camps.story.run.cluster.node_ids();
+        let copied = camps.story.epochs();
+        camps.fork();
+        camps.story.wait(5 * SECOND);
+        let epochs = camps.story.epochs();
+        for round in 0..4 {
+            let all_stop = nodes.iter().all(|node| {
+                let astray = camps.story.run.cluster.astray(*node);
+                matches!(astray, Some(Astray::Disowned(_)))
+            });
+            assert!(all_stop, "seed {seed}, round {round}");
+            assert_eq!(camps.story.epochs(), epochs, "seed {seed}, round {round}");
+            // Nobody has led by the copy.
+            assert_eq!(
+                camps.story.copied_epochs(),
+                copied,
+                "seed {seed}, round {round}"
+            );
+            let at = (seed / 3) as usize + round;
+            let (node, next) = (nodes[at % 4], nodes[(at + 1 + round % 3) % 4]);
+            if at % 3 == 0 {
+                camps.story.wait(70 * SECOND);
+                start_again(&mut camps.story, node);
+            } else {
+                let other = match at % 3 {
+                    1 => Place::Metadata,
+                    _ => Place::Node(next),
+                };
+                camps.story.part(Place::Node(node), other);
+                camps.story.wait(12 * SECOND);
+                camps.story.rejoin(Place::Node(node), other);
+            }
+            camps.story.wait(10 * SECOND);
+        }
+        let Camps {
+            mut story, copy, ..
+        } = camps;
+        for node in copy {
+            story.now(Fault::Kill(node));
+        }
+        story.now(Fault::JoinMetadata);
+        story.wait(SECOND);
+        for node in copy {
+            story.begins_anew(node);
+        }
+        story.ends_well();
     }
 }
