@@ -17,7 +17,7 @@
 
 mod camps;
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use holdfast_model::NodeId;
@@ -58,8 +58,8 @@ pub(crate) struct Vouching {
     stood: Duration,
     /// Since when it does not.
     stands: Option<Instant>,
-    /// Who has yet to answer the newest question.
-    open: BTreeSet<NodeId>,
+    /// Who has yet to answer the newest question, and when that was asked.
+    open: BTreeMap<NodeId, Instant>,
     /// What others have asked for last, over the links that there are.
     asked_for: BTreeMap<NodeId, Bookmark>,
     asked: Option<Instant>,
@@ -77,6 +77,12 @@ impl Vouching {
     fn stood(&self, now: Instant) -> Duration {
         let stands = self.stands.map_or(Duration::ZERO, |since| now.since(since));
         self.stood + stands
+    }
+
+    /// Whether somebody may still answer what was just asked.
+    fn awaits(&self, now: Instant) -> bool {
+        let mut asked = self.open.values();
+        asked.any(|asked| now.since(*asked) < ROUND)
     }
 
     /// Who follows another copy of the metadata, as far as is known: by what they say, or because they are not found in this one.
@@ -161,7 +167,7 @@ impl Engine {
         if let Some((bookmark, _)) = self.world.cluster.bookmark(now)
             && self.asks_to_vouch(peer)
         {
-            self.vouching.open.insert(peer);
+            self.vouching.open.insert(peer, now);
             self.vouching.asked.get_or_insert(now);
             self.world.peers.say(peer, Vouch { bookmark }.into());
         }
@@ -198,8 +204,8 @@ impl Engine {
         if self.world.peers.link_of(peer) != Some(link) {
             return;
         }
-        self.vouching.camps.found(self.world.now, peer, is_there);
-        self.decide();
+        let has_changed = self.vouching.camps.found(self.world.now, peer, is_there);
+        self.heard(peer, has_changed);
         if !is_there {
             self.world.peers.estrange(peer);
         }
@@ -247,13 +253,22 @@ impl Engine {
         }
         let Vouched { is_there, age, .. } = vouched;
         self.vouching.open.remove(&peer);
-        self.vouching.camps.hear(now, peer, is_there, age);
-        self.decide();
+        let has_changed = self.vouching.camps.hear(now, peer, is_there, age);
+        self.heard(peer, has_changed);
         if is_there {
             self.look_at_stranger(peer);
         } else {
             self.world.peers.estrange(peer);
         }
+    }
+
+    /// Something is known of a peer that was not before. What it said of its camp counts no more if it is on another side by that: the answer to a
+    /// question has it again.
+    fn heard(&mut self, peer: NodeId, has_changed: bool) {
+        if has_changed {
+            self.ask_to_vouch(peer);
+        }
+        self.decide();
     }
 
     /// Another node says who follows the same with it.
@@ -287,6 +302,7 @@ impl Engine {
             followed: cluster.followed_for(now),
             members: cluster.member_count(),
             is_told: cluster.is_told_to_overrule(),
+            awaits: self.vouching.awaits(now),
         }
     }
 

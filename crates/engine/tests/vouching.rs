@@ -279,6 +279,23 @@ fn a_peer_that_is_not_found_follows_another_copy_though_it_finds_this_node() {
 }
 
 /// The question was lost, or nothing answered there.
+/// What it has said of its camp, before it was known to be on this side, does not count any more.
+#[test]
+fn whoever_has_changed_sides_is_asked_again() {
+    let mut bench = new();
+    let own = asked(&mut bench)[0];
+    answers(&mut bench, own, false, MINUTE);
+    leaves(&mut bench, THEIRS);
+    bench.disconnect();
+    bench.connect_as(WIRE_VERSION);
+    bench.receive(Message::from(Vouch { bookmark: THEIRS }));
+    asked(&mut bench);
+    answers(&mut bench, own, true, MINUTE);
+    assert_eq!(asked(&mut bench), [own]);
+    answers(&mut bench, own, true, MINUTE);
+    assert_eq!(asked(&mut bench), []);
+}
+
 #[test]
 fn who_has_not_answered_is_asked_again() {
     let mut bench = new();

@@ -60,7 +60,9 @@ pub(crate) fn open(config: &NodeConfig, paths: &mut Paths) -> Result<Opened, Nod
     let mut left_out = not_there.map(|path| NodeError::NotThere {
         path: path.to_owned(),
     });
-    left_out = left_out.or_else(|| not_given(paths, &found));
+    let not_given = not_given(paths, &found);
+    let may_make = not_given.is_none();
+    left_out = left_out.or(not_given);
     for path in paths.take_failed() {
         if found.len() > 1 && found.iter().any(|device| device.path == path) {
             tracing::error!(
@@ -76,7 +78,6 @@ pub(crate) fn open(config: &NodeConfig, paths: &mut Paths) -> Result<Opened, Nod
         return Err(error);
     }
     let disks = loop {
-        let may_make = !matches!(left_out, Some(NodeError::NotGiven { .. }));
         match open_disks(config, paths, &found, may_make) {
             Ok(disks) => break disks,
             Err(error) => {

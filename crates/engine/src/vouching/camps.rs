@@ -138,6 +138,8 @@ pub(super) struct Facts {
     pub(super) members: usize,
     /// An operator has told it to go on.
     pub(super) is_told: bool,
+    /// Others have yet to answer what was just asked.
+    pub(super) awaits: bool,
 }
 
 /// Which side is to go on.
@@ -209,11 +211,13 @@ impl Camps {
         self.known.entry(peer).or_insert_with(|| Known::new(now))
     }
 
-    /// A peer has looked for the newest bookmark, in what was followed for so long; for no time if it does not go on.
-    pub(super) fn hear(&mut self, now: Instant, peer: NodeId, finds: bool, age: Duration) {
+    /// A peer has looked for the newest bookmark, in what was followed for so long; for no time if it does not go on. Whether it has changed
+    /// sides: then it has to say again who is with it.
+    pub(super) fn hear(&mut self, now: Instant, peer: NodeId, finds: bool, age: Duration) -> bool {
         let known = self.known(now, peer);
         known.finds = Some(finds);
-        if known.has_changed_side(now) {
+        let has_changed = known.has_changed_side(now);
+        if has_changed {
             known.forget(now);
         }
         if known.camp.is_none() {
@@ -222,6 +226,7 @@ impl Camps {
         // That it has reached the same over another connection since makes it no younger.
         (known.age, known.at) = (known.age(now).max(age), now);
         self.settle(now, peer);
+        has_changed
     }
 
     /// It is looked for a peer's bookmark.
@@ -238,14 +243,16 @@ impl Camps {
         }
     }
 
-    /// It was.
-    pub(super) fn found(&mut self, now: Instant, peer: NodeId, is_found: bool) {
+    /// It was. Whether the peer has changed sides.
+    pub(super) fn found(&mut self, now: Instant, peer: NodeId, is_found: bool) -> bool {
         let known = self.known(now, peer);
         (known.is_found, known.looked_for) = (Some(is_found), None);
-        if known.has_changed_side(now) {
+        let has_changed = known.has_changed_side(now);
+        if has_changed {
             known.forget(now);
         }
         self.settle(now, peer);
+        has_changed
     }
 
     /// Nobody gives way to one who follows the same.
@@ -513,14 +520,17 @@ impl Camps {
             return None;
         }
         let are_most = 2 * others.clone().count() > facts.members;
-        // Who did not go on, and is not heard, has done nothing that would be lost.
-        let may_go_on = |known: &Known| !known.stands || known.camp.is_some();
-        let is_older = |known: &Known| age + SENIORITY < known.age(facts.now) && may_go_on(known);
+        // Who does not go on does nothing that would be lost.
+        let is_older = |known: &Known| age + SENIORITY < known.age(facts.now) && !known.stands;
         let before = others.filter(|(_, known)| are_most || is_older(known));
         let mut before: BTreeSet<_> = before.map(|(node, _)| node).collect();
-        let node = before.first().copied()?;
+        let why = Astray::Disowned(before.first().copied()?);
+        if facts.awaits && !are_most {
+            // They may say that this side was there before, or is more than half of all.
+            return Some(Weight::Undecided(why));
+        }
         self.yielded.append(&mut before);
-        Some(Weight::Others(Astray::Disowned(node)))
+        Some(Weight::Others(why))
     }
 
     /// Whether all have come later, or give way.

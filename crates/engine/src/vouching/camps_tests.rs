@@ -16,6 +16,7 @@ fn facts(now: Instant, age: Duration, members: usize) -> Facts {
         followed: age,
         members,
         is_told: false,
+        awaits: false,
     }
 }
 
@@ -547,6 +548,67 @@ fn who_does_not_go_on_and_is_off_is_not_given_way_to() {
         Weight::Same,
         "two of three follow it, and nobody else goes on"
     );
+}
+
+/// The same, and it is heard: it cannot tell.
+#[test]
+fn who_does_not_go_on_is_not_given_way_to() {
+    let at = |minutes: u32| Instant::ZERO + minutes * MINUTE;
+    let mut camps = heard(&[(false, 30 * MINUTE), (true, 5 * MINUTE)]);
+    // A fourth is off.
+    let of = |age| facts(at(1), age, 4);
+    camps.hear_camp(at(0), NodeId(1), camp(1, Stance::Undecided));
+    assert_eq!(camps.judge(&of(5 * MINUTE)).weight, Weight::Same);
+    camps.begin_anew(at(1));
+    assert_eq!(
+        camps.judge(&of(Duration::ZERO)).weight,
+        Weight::Undecided(ONE),
+        "it has yet to find the others"
+    );
+    camps.found(at(1), NodeId(2), true);
+    camps.hear(at(1), NodeId(2), true, 5 * MINUTE);
+    let judgement = camps.judge(&of(Duration::ZERO));
+    assert_eq!(judgement.weight, Weight::Same);
+    assert_eq!(judgement.camp(false).stance, Stance::Sure);
+}
+
+/// It went on when it was heard last. Whoever has just reached the metadata anew has yet to hear how many are on its side.
+#[test]
+fn nobody_gives_way_before_the_others_have_answered() {
+    let mut camps = heard(&[(false, 30 * MINUTE), (true, 5 * MINUTE), (true, 5 * MINUTE)]);
+    camps.link_lost(NodeId(1));
+    let now = Instant::ZERO + MINUTE;
+    let asks = Facts {
+        awaits: true,
+        ..facts(now, Duration::ZERO, 4)
+    };
+    camps.begin_anew(now);
+    assert_eq!(camps.judge(&asks).weight, Weight::Undecided(ONE));
+    for node in [NodeId(2), NodeId(3)] {
+        camps.found(now, node, true);
+        camps.hear(now, node, true, 5 * MINUTE);
+    }
+    assert_eq!(camps.judge(&asks).weight, Weight::Same);
+    // They do not answer in time.
+    camps.begin_anew(now);
+    let alone = Facts {
+        awaits: false,
+        ..asks
+    };
+    assert_eq!(camps.judge(&alone).weight, Weight::Others(ONE));
+}
+
+/// What it says of its camp comes before what shows that it is on this side.
+#[test]
+fn whoever_has_changed_sides_has_to_say_again_who_is_with_it() {
+    let now = Instant::ZERO;
+    let mut camps = heard(&[(false, MINUTE)]);
+    camps.link_lost(NodeId(1));
+    assert!(!camps.found(now, NodeId(1), true));
+    camps.hear_camp(now, NodeId(1), camp(3, Stance::Yields));
+    assert!(camps.hear(now, NodeId(1), true, MINUTE));
+    assert!(!camps.hear(now, NodeId(1), true, MINUTE));
+    assert!(camps.found(now, NodeId(1), false));
 }
 
 /// Three of five are most without it.

@@ -118,7 +118,6 @@ async fn known_members(peer: SocketAddr) -> Option<Vec<EtcdMember>> {
 }
 
 /// The members in an answer, once all of it is there.
-
 fn read_members(answer: &[u8]) -> Option<Vec<EtcdMember>> {
     let text = std::str::from_utf8(answer).ok()?;
     let (head, body) = text.split_once("\r\n\r\n")?;

@@ -412,6 +412,37 @@ fn a_stranger_that_is_off_stops_nobody() {
     }
 }
 
+/// It was alone with a copy for long, and cannot tell. Two of the three others reach the metadata anew, one or both of them, before it meets them
+/// and after that; the third is off.
+#[test]
+fn a_stranger_that_cannot_tell_stops_nobody() {
+    for seed in 0..2 * SEEDS {
+        let mut camps = Camps::of(seed, 3, [1, 3]);
+        let [stranger, off] = camps.copy;
+        let right = camps.right;
+        for node in right.into_iter().chain([off]) {
+            camps.part(node, stranger);
+        }
+        camps.story.wait(3 * SECOND);
+        camps.story.now(Fault::ForkMetadata(stranger));
+        camps.story.wait(100 * SECOND);
+        camps.story.now(Fault::Kill(off));
+        reach_anew(&mut camps.story, &right);
+        camps.story.wait(5 * SECOND);
+        for node in right {
+            let ends = [node, stranger].map(Place::Node);
+            camps.story.rejoin(ends[0], ends[1]);
+        }
+        camps.story.wait(5 * SECOND);
+        let on = [right.to_vec(), vec![]];
+        assert_eq!(camps.going_on(), on, "seed {seed}: at first");
+        let anew = 1 + usize::try_from(seed % 2).expect("it is less than 2");
+        reach_anew(&mut camps.story, &right[..anew]);
+        camps.story.wait(10 * SECOND);
+        assert_eq!(camps.going_on(), on, "seed {seed}");
+    }
+}
+
 /// Some, or all, of the others have reached the metadata anew just before; one of them does not hear it, or all do.
 #[test]
 fn one_that_comes_to_a_copy_stops_nobody() {
