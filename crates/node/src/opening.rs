@@ -640,6 +640,30 @@ mod tests {
         assert_eq!(told(opened), None);
     }
 
+    /// Nor where another device is missing at the same time.
+    #[test]
+    fn no_file_is_made_at_a_path_written_wrong() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = config(directory.path());
+        let later = directory.path().join("later");
+        make(&later);
+        let mut paths = Paths::read(directory.path());
+        drop(open(&config, &mut paths).unwrap());
+        paths.begin(noted(1, &later).place, 7).unwrap();
+        let both = [noted(0, &config.devices[0].path), noted(1, &later)];
+        paths.note(&both).unwrap();
+        fs::remove_file(&later).unwrap();
+        let other = directory.path().join("other");
+        config.devices[0].path.clone_from(&other);
+        let opened = open(&config, &mut Paths::read(directory.path()));
+        let error = match opened {
+            Ok(opened) => opened.left_out.unwrap(),
+            Err(error) => error,
+        };
+        assert!(matches!(error, NodeError::NotThere { .. }), "{error}");
+        assert!(!other.exists());
+    }
+
     /// The one that the configuration names has left the store, and the one in its place is not there.
     #[test]
     fn the_only_device_is_waited_for_also_where_it_came_later() {
