@@ -272,6 +272,12 @@ impl Notes {
         Some((slice, note))
     }
 
+    /// How many notes are on their way out.
+    pub(crate) fn going(&self) -> usize {
+        let changed = self.changed.iter();
+        self.going.len() + changed.filter(|(_, note)| note.is_none()).count()
+    }
+
     /// A note is gone.
     pub(crate) fn gone(&mut self, slice: SliceId) {
         self.going.remove(&slice);
@@ -498,7 +504,9 @@ mod tests {
             changes(&mut notes),
             [(place(), false), (cluster_place(), true)]
         );
+        assert_eq!(notes.going(), 1);
         notes.gone(place());
+        assert_eq!(notes.going(), 0);
         assert_eq!(
             changes(&mut notes),
             [(place(), true), (cluster_place(), true)]

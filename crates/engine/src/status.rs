@@ -30,6 +30,8 @@ pub struct NodeStatus {
     pub strangers: Vec<NodeId>,
     /// What the store holds.
     pub usage: Usage,
+    /// Notes of what is not in the metadata any more, which the store has yet to drop.
+    pub notes_going: usize,
     /// Bytes a second that background work is held to; none while it is held to nothing.
     pub background_rate: Option<u64>,
     /// Bytes that replicas led from here have copied to joining ones since the start.
@@ -146,6 +148,7 @@ impl Engine {
             peers: self.world.peers.nodes().collect(),
             strangers: self.vouching.strangers(),
             usage: store.usage(),
+            notes_going: self.world.cluster.notes.going(),
             background_rate: self.world.pace.rate(self.world.now),
             bytes_moved: self.world.bytes_moved,
             brought: {

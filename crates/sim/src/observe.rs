@@ -456,6 +456,9 @@ impl Cluster {
             ));
         }
         let status = self.nodes[&node].process.as_ref()?.engine.status();
+        if status.notes_going > 0 {
+            return Some(format!("{node} has notes of what is gone"));
+        }
         let named: u64 = status.replicas.iter().map(|replica| replica.pages).sum();
         let used = status.usage.pages_used;
         (used > named).then(|| format!("{node} has {used} pages, and {named} are of replicas"))
