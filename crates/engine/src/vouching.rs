@@ -232,7 +232,10 @@ impl Engine {
         let speaks = self.speaks(peer, CAMP_SINCE);
         let age = match cluster.is_disowned() && !speaks {
             true => Duration::ZERO,
-            false => self.vouching.camps.age(&self.facts()).max(AGE_MIN),
+            false => {
+                let age = self.vouching.camps.age_against(&self.facts(), peer);
+                age.max(AGE_MIN)
+            }
         };
         self.say_camp(peer);
         let bookmark = vouch.bookmark;

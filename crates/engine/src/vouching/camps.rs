@@ -46,6 +46,9 @@ struct Known {
     /// For how long its camp had gone on with what it follows, at most, and when that was.
     age: Duration,
     at: Instant,
+    /// For how long this side had gone on with what it follows when that was reached anew, if this one was on the other side by then: it
+    /// is the same, as far as that one is concerned, or a copy of it.
+    ours: Duration,
     /// It does not go on with it, as it has said last.
     stands: bool,
     /// On which side it was known to be last.
@@ -66,6 +69,7 @@ impl Known {
             looked_for: None,
             age: Duration::ZERO,
             at: now,
+            ours: Duration::ZERO,
             stands: false,
             side: None,
             goes_on: false,
@@ -111,6 +115,7 @@ impl Known {
     /// What it has said is of what it, or this node, has followed before.
     fn forget(&mut self, now: Instant) {
         (self.age, self.at) = (Duration::ZERO, now);
+        self.ours = Duration::ZERO;
         (self.goes_on, self.stands) = (false, false);
         (self.camp, self.gives_way) = (None, false);
     }
@@ -204,6 +209,8 @@ pub(super) struct Camps {
     denials: BTreeMap<NodeId, Instant>,
     /// To whom this node has given way.
     yielded: BTreeSet<NodeId>,
+    /// For how long this side had gone on with what it follows when that was judged last.
+    lasted: Duration,
 }
 
 impl Camps {
@@ -288,10 +295,13 @@ impl Camps {
             known.finds = known.finds.filter(|finds| !finds);
             known.is_found = known.is_found.filter(|is_found| !is_found);
             known.looked_for = None;
-            if !known.is_other() {
+            if known.is_other() {
+                known.ours = known.ours.max(self.lasted);
+            } else {
                 (known.side, known.age, known.at) = (None, Duration::ZERO, now);
             }
         }
+        self.lasted = Duration::ZERO;
     }
 
     /// These say it in the metadata.
@@ -356,6 +366,13 @@ impl Camps {
         ages.fold(facts.age, Duration::max)
     }
 
+    /// The same, as it counts against a peer.
+    pub(super) fn age_against(&self, facts: &Facts, peer: NodeId) -> Duration {
+        let known = self.known.get(&peer);
+        let ours = known.map_or(Duration::ZERO, |known| known.ours);
+        self.age(facts).max(ours)
+    }
+
     /// Whether all denials have come to metadata that had been followed for long.
     fn are_late(&self, facts: &Facts) -> bool {
         let age = self.age(facts).max(facts.followed);
@@ -382,6 +399,7 @@ impl Camps {
         };
         let is_needed = facts.is_told && self.clone().judge_directly(&untold) != Weight::Same;
         let mut direct = self.judge_directly(facts);
+        self.lasted = self.age(facts);
         let followers = self.followers(now);
         let rival = self.on(Side::Other, now).next().map(|(node, _)| node);
         let mut weight = direct;
@@ -393,10 +411,15 @@ impl Camps {
             let unsure = unsure.filter(|_| !are_most(followers));
             // Whoever gives way takes along those on its side, unless they are most without it.
             if let (Some(rival), Some(_)) = (rival, yields) {
-                direct = Weight::Others(Astray::Disowned(rival));
+                let why = Astray::Disowned(rival);
+                direct = if facts.awaits {
+                    Weight::Undecided(why)
+                } else {
+                    let others: Vec<_> = self.others().collect();
+                    self.yielded.extend(others);
+                    Weight::Others(why)
+                };
                 weight = direct;
-                let others: Vec<_> = self.others().collect();
-                self.yielded.extend(others);
             }
             // Whom one on this side hears is on the other side for all: more of them may be there than are known here.
             if let (Weight::Same, Some((node, camp))) = (direct, yields.or(unsure)) {
@@ -513,7 +536,6 @@ impl Camps {
 
     /// Who has come later gives way, also those who are not most.
     fn give_way(&mut self, facts: &Facts) -> Option<Weight> {
-        let age = self.age(facts);
         let others = self.on(Side::Other, facts.now);
         // Where one gives way the others on its side will.
         if others.clone().any(|(_, known)| known.gives_way) {
@@ -521,8 +543,11 @@ impl Camps {
         }
         let are_most = 2 * others.clone().count() > facts.members;
         // Who does not go on does nothing that would be lost.
-        let is_older = |known: &Known| age + SENIORITY < known.age(facts.now) && !known.stands;
-        let before = others.filter(|(_, known)| are_most || is_older(known));
+        let is_older = |node: NodeId, known: &Known| {
+            let age = self.age_against(facts, node);
+            age + SENIORITY < known.age(facts.now) && !known.stands
+        };
+        let before = others.filter(|(node, known)| are_most || is_older(*node, known));
         let mut before: BTreeSet<_> = before.map(|(node, _)| node).collect();
         let why = Astray::Disowned(before.first().copied()?);
         if facts.awaits && !are_most {
@@ -535,10 +560,11 @@ impl Camps {
 
     /// Whether all have come later, or give way.
     fn are_all_later(&self, facts: &Facts) -> bool {
-        let age = self.age(facts);
+        let is_later = |node: NodeId, known: &Known| {
+            known.age(facts.now) + SENIORITY < self.age_against(facts, node)
+        };
         let mut others = self.on(Side::Other, facts.now);
-        others.all(|(_, known)| known.gives_way || known.age(facts.now) + SENIORITY < age)
-            && self.are_late(facts)
+        others.all(|(node, known)| known.gives_way || is_later(node, known)) && self.are_late(facts)
     }
 }
 

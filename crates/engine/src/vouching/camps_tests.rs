@@ -330,6 +330,8 @@ struct Member {
     is_up: bool,
     camps: Camps,
     said: Option<Camp>,
+    /// Who has yet to answer what it has just asked.
+    asked: BTreeSet<usize>,
 }
 
 impl World {
@@ -341,6 +343,7 @@ impl World {
             is_up: true,
             camps: Camps::default(),
             said: None,
+            asked: BTreeSet::new(),
         };
         Self {
             now,
@@ -354,6 +357,7 @@ impl World {
         Facts {
             own: Some(number(node)),
             is_told: self.nodes[node].is_told,
+            awaits: !self.nodes[node].asked.is_empty(),
             ..facts(self.now, age, self.nodes.len())
         }
     }
@@ -393,14 +397,31 @@ impl World {
             counts_receiver,
             ..camp
         });
-        let age = self.nodes[from].camps.age(&facts);
+        let age = self.nodes[from].camps.age_against(&facts, number(to));
         let age = age.max(Duration::from_secs(1));
         let camps = &mut self.nodes[to].camps;
         camp.into_iter()
             .for_each(|camp| camps.hear_camp(now, peer, camp));
         camps.found(now, peer, is_same);
         camps.hear(now, peer, is_same, age);
+        self.nodes[to].asked.remove(&from);
         self.decide(to);
+    }
+
+    /// It has reached something over another connection: the other copy, or the same.
+    fn reach(&mut self, node: usize, copy: bool) {
+        let now = self.now;
+        let links = self.links().into_iter();
+        let asked = links.filter(|(to, _)| *to == node).map(|(_, from)| from);
+        let asked: BTreeSet<usize> = asked.collect();
+        for peer in &asked {
+            let camps = &mut self.nodes[*peer].camps;
+            camps.reached_anew(now, number(node));
+            camps.looks(now, number(node));
+        }
+        let member = &mut self.nodes[node];
+        (member.copy, member.age, member.asked) = (copy, Duration::ZERO, asked);
+        member.camps.begin_anew(now);
     }
 
     /// Until nobody has anything new to say, in any order.
@@ -418,8 +439,59 @@ impl World {
         }
     }
 
+    /// Something happens to a node; who has been told to go on by that.
+    fn step(&mut self, prng: &mut Prng) -> Option<usize> {
+        let count = self.nodes.len();
+        let pick = |prng: &mut Prng| usize::try_from(prng.below(count as u64)).unwrap();
+        let node = pick(prng);
+        match prng.below(8) {
+            // To another copy, all of a sudden or by a start.
+            0 => self.reach(node, !self.nodes[node].copy),
+            1 => {
+                self.nodes[node].copy ^= true;
+                self.start(node);
+            }
+            2 => self.start(node),
+            3 if self.cut.is_empty() => {
+                self.nodes[node].is_up ^= true;
+                if self.nodes[node].is_up {
+                    self.start(node);
+                }
+                self.lose_links(node);
+            }
+            4 if self.nodes.iter().all(|it| it.is_up) => {
+                let other = pick(prng);
+                let pair = (node.min(other), node.max(other));
+                let had = core::mem::take(&mut self.cut);
+                for (a, b) in had.iter().copied().chain([pair]).filter(|(a, b)| a != b) {
+                    self.nodes[a].camps.link_lost(number(b));
+                    self.nodes[b].camps.link_lost(number(a));
+                }
+                if !had.contains(&pair) && pair.0 != pair.1 && count > 2 {
+                    self.cut.insert(pair);
+                }
+            }
+            5 if self.cut.is_empty() && self.nodes.iter().all(|it| !it.is_told) => {
+                self.nodes[node].is_told = true;
+                return Some(node);
+            }
+            _ => self.pass(Duration::from_secs(prng.below(300))),
+        }
+        None
+    }
+
+    /// It is started again, and has forgotten everything.
+    fn start(&mut self, node: usize) {
+        let member = &mut self.nodes[node];
+        (member.age, member.is_told) = (Duration::ZERO, false);
+        (member.camps, member.asked) = Default::default();
+        self.lose_links(node);
+    }
+
     fn lose_links(&mut self, node: usize) {
+        self.nodes[node].asked.clear();
         for other in 0..self.nodes.len() {
+            self.nodes[other].asked.remove(&node);
             self.nodes[node].camps.link_lost(number(other));
             self.nodes[other].camps.link_lost(number(node));
         }
@@ -451,53 +523,7 @@ fn two_copies_are_never_gone_on_with() {
         let mut world = World::new(count, Instant::ZERO + 99 * MINUTE);
         let mut told = vec![];
         for _ in 0..24 {
-            let pick = |prng: &mut Prng| usize::try_from(prng.below(count as u64)).unwrap();
-            let node = pick(&mut prng);
-            let what = prng.below(8);
-            match what {
-                // To another copy, all of a sudden or by a start.
-                0 | 1 => {
-                    let now = world.now;
-                    let member = &mut world.nodes[node];
-                    (member.copy, member.age) = (!member.copy, Duration::ZERO);
-                    if what == 0 {
-                        member.camps.begin_anew(now);
-                    } else {
-                        (member.camps, member.is_told) = (Camps::default(), false);
-                        world.lose_links(node);
-                    }
-                }
-                2 => {
-                    world.nodes[node].age = Duration::ZERO;
-                    (world.nodes[node].camps, world.nodes[node].is_told) = Default::default();
-                    world.lose_links(node);
-                }
-                3 if world.cut.is_empty() => {
-                    world.nodes[node].is_up ^= true;
-                    if world.nodes[node].is_up {
-                        world.nodes[node].age = Duration::ZERO;
-                        (world.nodes[node].camps, world.nodes[node].is_told) = Default::default();
-                    }
-                    world.lose_links(node);
-                }
-                4 if world.nodes.iter().all(|it| it.is_up) => {
-                    let other = pick(&mut prng);
-                    let pair = (node.min(other), node.max(other));
-                    let had = core::mem::take(&mut world.cut);
-                    for (a, b) in had.iter().copied().chain([pair]).filter(|(a, b)| a != b) {
-                        world.nodes[a].camps.link_lost(number(b));
-                        world.nodes[b].camps.link_lost(number(a));
-                    }
-                    if !had.contains(&pair) && pair.0 != pair.1 && count > 2 {
-                        world.cut.insert(pair);
-                    }
-                }
-                5 if world.cut.is_empty() && world.nodes.iter().all(|it| !it.is_told) => {
-                    world.nodes[node].is_told = true;
-                    told.push(node);
-                }
-                _ => world.pass(Duration::from_secs(prng.below(300))),
-            }
+            told.extend(world.step(&mut prng));
             world.settle(&mut prng);
             let [one, other] = world.going_on();
             assert!(
@@ -527,6 +553,62 @@ fn two_copies_are_never_gone_on_with() {
         stuck * 100 < looks,
         "nobody goes on {stuck} times of {looks}"
     );
+}
+
+/// Who goes on does so still, whoever has reached what it follows over another connection, however old the others are, and whoever is off.
+#[test]
+fn whoever_reaches_the_same_anew_is_where_it_was() {
+    let (mut looks, mut stopped) = (0, 0);
+    for seed in 0..4000 {
+        let mut prng = Prng::from_seed(seed ^ 0xa4e3);
+        let count = 2 + usize::try_from(prng.below(4)).unwrap();
+        let mut world = World::new(count, Instant::ZERO + 99 * MINUTE);
+        for _ in 0..24 {
+            // Whoever was told, and waits for its turn, may find it.
+            if world.step(&mut prng).is_some() {
+                break;
+            }
+            world.settle(&mut prng);
+            let before = world.going_on();
+            for node in 0..count {
+                if prng.chance(1, 2) && world.nodes[node].is_up {
+                    world.reach(node, world.nodes[node].copy);
+                }
+            }
+            world.settle(&mut prng);
+            let after = world.going_on();
+            let goes_on = |copy: usize| before[copy].iter().all(|node| after[copy].contains(node));
+            let do_all = goes_on(0) && goes_on(1);
+            (looks, stopped) = (looks + 1, stopped + u32::from(!do_all));
+            assert!(
+                do_all || !world.cut.is_empty(),
+                "seed {seed}: {before:?} went on, {after:?} do"
+            );
+        }
+    }
+    // Where a link is cut, those who do not hear enough of their camp stop.
+    assert!(stopped * 1000 < looks, "{stopped} times of {looks}");
+}
+
+/// It was there before the copy was; that it has reached it over another connection since makes it no younger for whoever is on the other side. It
+/// does for those who were on this one.
+#[test]
+fn who_reaches_the_same_anew_is_no_younger_for_strangers() {
+    let at = |minutes: u32| Instant::ZERO + minutes * MINUTE;
+    let mut camps = heard(&[(false, MINUTE), (true, 9 * MINUTE)]);
+    let of = |minutes, age| facts(at(minutes), age, 4);
+    assert_eq!(camps.judge(&of(0, 9 * MINUTE)).weight, Weight::Same);
+    camps.link_lost(NodeId(2));
+    camps.begin_anew(at(1));
+    let now = of(1, Duration::ZERO);
+    assert_eq!(camps.judge(&now).weight, Weight::Same, "it is alone");
+    assert_eq!(camps.age_against(&now, NodeId(1)), 9 * MINUTE);
+    assert_eq!(camps.age_against(&now, NodeId(2)), Duration::ZERO);
+    // It is in a copy now, where the other one was left behind.
+    camps.found(at(1), NodeId(2), false);
+    camps.hear(at(1), NodeId(2), false, 10 * MINUTE);
+    let two = Weight::Others(Astray::Disowned(NodeId(2)));
+    assert_eq!(camps.judge(&now).weight, two);
 }
 
 /// It was alone with a copy for long. One of the others reaches its metadata anew.
