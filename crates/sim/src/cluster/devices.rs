@@ -152,13 +152,17 @@ impl Cluster {
 
     /// Whether every slice has an in-sync replica elsewhere, on the devices that it had then; and nothing
     /// that a dead process has asked of the metadata is on its way still, for that may take the others out, whether the node
-    /// itself has asked for it or another one that was to leave. Nor is a volume being made, to which the node may belong.
+    /// itself has asked for it or another one that was to leave. Nor is a volume being made, to which the node may belong. Those that it runs beside,
+    /// and does not hear, do not count: it may be about to take them out.
     pub(super) fn is_spare(&self, node: NodeId) -> bool {
+        let process = self.nodes[&node].process.as_ref();
+        let peers = process.map(|process| process.engine.status().peers);
+        let hears = |other: &NodeId| peers.as_ref().is_none_or(|peers| peers.contains(other));
         !self.agreement.is_haunted()
             && !self.guests.is_making()
             && self.slices().all(|record| {
                 let mut others = record.in_sync().filter(|it| *it != node);
-                others.any(|other| self.is_whole(other, record))
+                others.any(|other| hears(&other) && self.is_whole(other, record))
             })
     }
 
