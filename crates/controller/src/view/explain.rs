@@ -189,10 +189,14 @@ fn what(inventory: &Inventory, volume: &VolumeRecord, cause: &Cause, group: &Gro
             names(inventory, lost),
             policy.copies_min()
         ),
-        Cause::BadBlocks { on, .. } => {
+        Cause::BadBlocks { on, is_mended } => {
             let blocks = Count::of(group.bad_blocks, "block");
+            let others = match (is_mended, on.len()) {
+                (false, 1) => ", and no other copy that is there has what was in them",
+                _ => "",
+            };
             format!(
-                "{blocks} {} known to be bad on {}",
+                "{blocks} {} known to be bad on {}{others}",
                 blocks.choose("is", "are"),
                 names(inventory, on)
             )
@@ -363,10 +367,18 @@ fn remedies(inventory: &Inventory, reports: &Reports, cause: &Cause, group: &Gro
         Cause::Syncing { .. } => Vec::new(),
         Cause::BadBlocks {
             is_mended: false, ..
-        } => vec![remedy(
-            "start nodes that are down and may have the blocks; else write them anew from the hosts: \
-             reading one of them is a MEDIUM ERROR with its address until then",
-        )],
+        } => {
+            let mut remedies = Vec::new();
+            let mut nodes = inventory.nodes.keys();
+            if nodes.any(|node| reports.absence(*node).is_some()) {
+                remedies.push(remedy("start nodes that are down and may have the blocks"));
+            }
+            remedies.push(remedy(
+                "if nobody else has them, what was in them is LOST: write them anew from the hosts, from a backup if need be. Reading \
+                 one of them is a MEDIUM ERROR with its address until then",
+            ));
+            remedies
+        }
         Cause::Silent { node, absence } => helps(*node, absence),
         // It is there, and what it lacks is mended with it.
         Cause::Down { node, absence, .. } if *absence != Absence::Down => helps(*node, absence),

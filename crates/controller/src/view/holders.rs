@@ -9,7 +9,7 @@ use super::causes::{Group, Holder};
 use super::explain::{
     has_nothing, may_lead, metadata_remedies, metadata_words, names, remedy, wait,
 };
-use super::{absence, last, name};
+use super::{absence, device_findings, last, name};
 use crate::reports::{Absence, Reports};
 
 /// Whether a node says that it has lost what it held of a slice.
@@ -147,6 +147,9 @@ pub(crate) fn waits_for(
                         names(inventory, &others)
                     ),
                     ReplicaCondition::Proposes => format!("the metadata to answer {node}"),
+                    ReplicaCondition::Lacks => {
+                        format!("what {node} lacks: from another copy, or from the device that is absent")
+                    }
                     _ => format!("{node} to lead{when}"),
                 }
             }
@@ -199,9 +202,50 @@ pub(crate) fn remedies(
             Holder::Unready | Holder::Follows | Holder::Says(_) => {}
         }
     }
+    let lacks = |holder: &Holder| matches!(holder, Holder::Says(says) if says.what == ReplicaCondition::Lacks);
+    let mut able = holders.iter().filter(|(_, holder)| may_lead(holder));
+    let lacking: Vec<NodeId> = able
+        .clone()
+        .filter(|(_, holder)| lacks(holder))
+        .map(|(node, _)| *node)
+        .collect();
+    if able.all(|(_, holder)| lacks(holder)) {
+        for node in &lacking {
+            remedies.extend(made_good(inventory, reports, *node));
+        }
+    }
     if !holders.iter().any(|(_, holder)| may_lead(holder)) {
         let nodes: Vec<NodeId> = holders.iter().map(|(node, _)| *node).collect();
         remedies.push(lost(inventory, &nodes, group));
+    }
+    remedies
+}
+
+/// What helps a node that lacks what was on a device, where no other copy can bring it.
+fn made_good(inventory: &Inventory, reports: &Reports, node: NodeId) -> Vec<Remedy> {
+    let devices = reports.devices(node).iter();
+    let absent = devices.filter(|device| device.is_absent && device.used_bytes > 0);
+    let node = name(inventory, node);
+    let mut remedies = Vec::new();
+    for device in absent.clone() {
+        let called = device_findings::called(device);
+        remedies.push(remedy(format!(
+            "put {called} back into {node}, and start {node} again"
+        )));
+        remedies.push(Remedy {
+            what: format!(
+                "if {called} is gone for good: give up what only it had, which is LOST with that, and start {node} again"
+            ),
+            command: Some(format!(
+                "holdfast device remove {node} {} --give-up",
+                device.number
+            )),
+        });
+    }
+    if absent.count() == 0 {
+        remedies.push(remedy(format!(
+            "start {node} again: it leads with what it has then, if what it lacks was given up"
+        )));
     }
     remedies
 }

@@ -522,6 +522,67 @@ fn bad_blocks_are_mended_or_have_to_be_written() {
     assert!(!protection_of(&inventory, &reports).waits_for.is_empty());
 }
 
+/// Of the only copy nobody else has them.
+#[test]
+fn bad_blocks_of_the_only_copy_are_told_as_lost() {
+    let inventory = inventory(vec![slice_record(0, &[(1, Membership::InSync)])]);
+    let mut first = serves(1, &[0]);
+    first.slices[0].bad_blocks = 2;
+    let reports = |others: &[LocalReport]| Reports::of([&[first.clone()], others].concat());
+    let told = |reports: &Reports| {
+        let findings = explain(&inventory, reports).volumes.remove(0).findings;
+        let bad = |one: &Finding| one.kind == FindingKind::BadBlocks;
+        findings.into_iter().find(bad).expect("they are told")
+    };
+    let finding = told(&reports(&[idle(2), idle(3)]));
+    assert_eq!(
+        finding.what,
+        "2 blocks are known to be bad on n1, and no other copy that is there has what was in them"
+    );
+    let [lost] = &finding.remedies[..] else {
+        panic!("no node is down: {:?}", finding.remedies);
+    };
+    assert!(lost.what.contains("LOST"), "{lost:?}");
+    let finding = told(&reports(&[idle(2)]));
+    assert!(finding.remedies[0].what.starts_with("start nodes"));
+}
+
+/// It does not lead in a moment, and something has to be done.
+#[test]
+fn the_only_copy_that_lacks_what_was_on_a_device_waits_for_it() {
+    let inventory = inventory(vec![slice_record(0, &[(2, Membership::InSync)])]);
+    let absent = Device {
+        state: DeviceState::Missing,
+        is_absent: true,
+        ..device(0)
+    };
+    let told = |devices| {
+        let second = LocalReport {
+            devices,
+            ..says(2, 0, ReplicaCondition::Lacks, &[])
+        };
+        let reports = Reports::of([idle(1), second, idle(3)]);
+        let findings = explain(&inventory, &reports).volumes.remove(0).findings;
+        let stands = |one: &Finding| one.kind == FindingKind::NotServed;
+        findings.into_iter().find(stands).expect("it is told")
+    };
+    let finding = told(vec![absent]);
+    let waits = waits(&finding);
+    assert!(waits[0].0.starts_with("what n2 lacks"), "{waits:?}");
+    let commands = finding.remedies.iter().map(|one| one.command.as_deref());
+    let commands: Vec<_> = commands.collect();
+    assert_eq!(
+        commands,
+        [None, Some("holdfast device remove n2 1 --give-up")]
+    );
+    assert!(finding.remedies[1].what.contains("LOST"));
+    // It was given up.
+    let [again] = &told(vec![]).remedies[..] else {
+        panic!("one thing helps");
+    };
+    assert!(again.what.starts_with("start n2 again"), "{again:?}");
+}
+
 /// Each of them is mended in a moment, and hardly any look finds one that is bad.
 #[test]
 fn bad_blocks_of_a_node_are_told_while_they_are_mended() {
