@@ -157,7 +157,9 @@ fn open_file(spec: &DeviceSpec, extra: OFlags, direct: bool) -> Result<Device, O
     if let Some(file) = spec.file
         && size_of(&descriptor)? == 0
     {
-        let sized = give_size(&descriptor, file).and_then(|()| sync_name(&spec.path));
+        let sized = must_be_of_use(file.size, spec.size_min)
+            .and_then(|()| give_size(&descriptor, file))
+            .and_then(|()| sync_name(&spec.path));
         if let Err(reason) = sized {
             if extra.contains(OFlags::CREATE) {
                 // Ours, locked, and empty: nothing is lost with it.
@@ -223,6 +225,13 @@ fn refused(action: &'static str, errno: Errno) -> OpenErrorReason {
 fn size_of(descriptor: &OwnedFd) -> Result<u64, OpenErrorReason> {
     rustix::fs::seek(descriptor, SeekFrom::End(0))
         .map_err(|errno| OpenErrorReason::os("ask for the size", errno))
+}
+
+fn must_be_of_use(size: u64, minimum: u64) -> Result<(), OpenErrorReason> {
+    if size < minimum {
+        return Err(OpenErrorReason::TooSmall { size, minimum });
+    }
+    Ok(())
 }
 
 fn give_size(descriptor: &OwnedFd, file: FileSpec) -> Result<(), OpenErrorReason> {
@@ -301,10 +310,7 @@ fn finish(
     }
     let sector = alignment.map_or(SECTOR_MIN, |alignment| alignment.offset);
     let size = size_of(&descriptor)? / u64::from(sector) * u64::from(sector);
-    let minimum = spec.size_min.max(u64::from(sector));
-    if size < minimum {
-        return Err(OpenErrorReason::TooSmall { size, minimum });
-    }
+    must_be_of_use(size, spec.size_min.max(u64::from(sector)))?;
     let geometry = Geometry {
         size,
         sector,

@@ -153,6 +153,23 @@ fn what_is_too_small_is_refused() {
     ));
 }
 
+/// It would keep its size, whatever is asked for next.
+#[test]
+fn a_file_that_would_be_too_small_is_not_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("disk");
+    let spec = DeviceSpec {
+        size_min: 4096,
+        ..DeviceSpec::file(&path, 1000)
+    };
+    let too_small = OpenErrorReason::TooSmall {
+        size: 1000,
+        minimum: 4096,
+    };
+    assert_eq!(reason(spec), too_small);
+    assert!(!path.exists());
+}
+
 #[test]
 fn a_file_that_has_no_room_is_refused_and_does_not_stay() {
     let directory = tempfile::tempdir().unwrap();
