@@ -397,9 +397,9 @@ impl Orders {
     ) {
         let pending = self.pending.remove(&number);
         let Pending { answer, disk } = pending.expect("what is answered was ordered");
-        if let (Err(refused), Some(disk)) = (&result, disk) {
-            tracing::warn!("the device is not added: {refused}");
-            disks.release(disk);
+        if let Err(refused) = &result {
+            tracing::warn!("what was ordered of the devices is not done: {refused}");
+            disk.into_iter().for_each(|disk| disks.release(disk));
         }
         self.done.push((answer, result));
     }
