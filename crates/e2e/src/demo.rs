@@ -144,6 +144,17 @@ impl Demo {
     /// # Errors
     /// It runs already, does not start, or does not serve in time.
     pub fn start_again(&mut self) -> Result<Duration> {
+        let start = Instant::now();
+        self.begin_again()?;
+        self.wait_until_ready()?;
+        Ok(start.elapsed())
+    }
+
+    /// Starts the demo on its directory, and does not wait for it.
+    ///
+    /// # Errors
+    /// It runs already, or does not start.
+    pub fn begin_again(&mut self) -> Result<()> {
         ensure!(self.parent.is_none(), "the demo runs already");
         let log = File::options()
             .create(true)
@@ -163,10 +174,8 @@ impl Demo {
             .stdout(log.try_clone()?)
             .stderr(log)
             .process_group(0);
-        let start = Instant::now();
         self.parent = Some(command.spawn().context("start the demo")?);
-        self.wait_until_ready()?;
-        Ok(start.elapsed())
+        Ok(())
     }
 
     /// Has the next start be one of another binary; without one, of the one under test.
@@ -195,7 +204,11 @@ impl Demo {
         arguments
     }
 
-    fn wait_until_ready(&mut self) -> Result<()> {
+    /// Waits until the demo serves everything, and has said so.
+    ///
+    /// # Errors
+    /// It ends, or does not serve in time.
+    pub fn wait_until_ready(&mut self) -> Result<()> {
         let path = self.path("demo.json");
         let parent = self.parent.as_mut().context("the demo was started")?;
         wait_until("every volume serves", READY_PATIENCE, || {

@@ -1,7 +1,8 @@
 //! The contract of the command line that is about processes: who starts, adopts and stops whom.
 
 use std::fs;
-use std::process::Command;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use holdfast_e2e::cli::{FAILED, USAGE, fails, json};
@@ -95,6 +96,45 @@ fn a_second_signal_ends_what_does_not_stop() {
         let took = demo.start_again()?;
         ensure!(took <= READY_WITHIN, "serving took {took:?}");
         Host::open(demo, "demo")?.verify(&mut ledger)
+    });
+}
+
+/// Its device is not there. The others serve, whatever becomes of that one, and it is said which it is.
+#[test]
+fn a_node_that_is_waited_for_may_end_and_be_started_again() {
+    scenario(DemoOptions::default(), |demo| {
+        let mut ledger = written(demo)?;
+        let node = demo.node_names().remove(0);
+        let command = demo.file().node(&node)?.command.clone();
+        demo.stop()?;
+        let device = demo.path(format!("{node}/device"));
+        let away = demo.scratch("device-away");
+        fs::rename(&device, &away)?;
+        let before = fs::read_to_string(demo.scratch("demo.log"))?.len();
+        demo.begin_again()?;
+        let log = demo.scratch("demo.log");
+        let says = |what: &str| {
+            wait_until(&format!("the demo says: {what}"), READY_WITHIN * 6, || {
+                Ok(fs::read_to_string(&log)?[before..].contains(what))
+            })
+        };
+        says(&format!("2 of 3 nodes are up; {node} is not"))?;
+        let pid = fs::read_to_string(demo.path(format!("{node}/node.pid")))?;
+        let killed = Command::new("kill").args(["-KILL", pid.trim()]).status()?;
+        ensure!(killed.success(), "it runs");
+        says(&format!("node {node} was ended by signal 9"))?;
+        fs::rename(&away, &device)?;
+        let mut child = Command::new(&command[0])
+            .args(&command[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()?;
+        demo.wait_until_ready()?;
+        Host::open(demo, "demo")?.verify(&mut ledger)?;
+        demo.stop()?;
+        child.wait()?;
+        Ok(())
     });
 }
 

@@ -1,5 +1,6 @@
 //! The demo from its start to its end.
 
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::path::Path;
 use std::pin::Pin;
@@ -90,6 +91,7 @@ pub(crate) async fn run(options: &DemoOptions, output: Output) -> Result<(), Fai
         settings,
         services,
         output,
+        was_here: kept.is_some() && nodes == nodes_before,
         has_result: false,
     };
     let ended = match demo.begin(cluster, &program) {
@@ -113,6 +115,8 @@ struct Demo {
     services: Services,
     nodes: Vec<DemoProcess>,
     output: Output,
+    /// All its nodes have been here before: what the others have is not given up for one that ends.
+    was_here: bool,
     /// It has served everything, and said so on stdout.
     has_result: bool,
 }
@@ -166,13 +170,22 @@ impl Demo {
         {
             let ready = prepare(&controller, &self.settings, self.output, &patience);
             tokio::pin!(ready);
+            let mut ended = BTreeSet::new();
             loop {
                 tokio::select! {
                     done = &mut ready => break done?,
                     (place, event) = next_event(&mut self.nodes) => {
-                        if let NodeEvent::Ended { how } = event {
-                            return Err(too_early(&self.nodes[place], &how).into());
+                        let NodeEvent::Ended { how } = &event else {
+                            ended.remove(&place);
+                            self.tell(place, &event);
+                            continue;
+                        };
+                        ended.insert(place);
+                        let failure = too_early(&self.nodes[place], how);
+                        if !self.was_here || ended.len() == self.nodes.len() {
+                            return Err(failure.into());
                         }
+                        self.output.talk(&failure.to_string());
                     }
                     () = signals.next() => return Err(Ended::Stopped),
                     error = self.services.failed() => return Err(broken(&error)),
@@ -426,11 +439,14 @@ async fn prepare(
             let mut up = nodes.iter().filter(|it| it.state == NodeState::Up);
             up.any(|it| it.node == node.0)
         };
-        let up = wanted.iter().filter(is_up).count();
-        if up == wanted.len() {
+        let (up, down): (Vec<NodeId>, Vec<NodeId>) = wanted.iter().partition(is_up);
+        let Some(first) = down.first() else {
             break;
-        }
-        tell(&format!("{up} of {} nodes are up", wanted.len()));
+        };
+        let (up, all, first) = (up.len(), wanted.len(), Layout::node_name(*first));
+        tell(&format!(
+            "{up} of {all} nodes are up; {first} is not, its log tells why"
+        ));
         rest_after(begun).await;
     }
     let admitting = patience.wait("to admit the nodes", async || {
@@ -496,10 +512,12 @@ fn too_early(node: &DemoProcess, how: &str) -> Failure {
     let words = node.last_words();
     let words = words.strip_prefix("error: ").unwrap_or(&words);
     let separator = if words.is_empty() { "" } else { ": " };
+    let command = node.document().command.join(" ");
     Failure::new(format!(
         "node {} {how} before it served{separator}{words}",
         node.name()
     ))
+    .hint(format!("start it again with {command}"))
 }
 
 fn broken(error: &dyn std::error::Error) -> Ended {
