@@ -32,6 +32,7 @@ impl Cluster {
     pub(super) fn device_fault(&mut self, node: NodeId, fault: Fault) -> bool {
         let now = self.now;
         let is_spare = self.is_spare(node);
+        let is_known_spare = self.is_spare_unknowing(node);
         let state = self.node(node);
         let is_off = state.process.is_none();
         match fault {
@@ -68,8 +69,8 @@ impl Cluster {
             Fault::RollBackJournal(_) if is_off && is_spare => return state.roll_back_journal(),
             Fault::SwapDisks(_, other) => return self.swap_disks(node, other),
             Fault::Lie(_) => state.disks.iter_mut().for_each(SimDisk::lie),
-            Fault::Rot(_) if is_spare => state.disks.iter_mut().for_each(rot),
-            Fault::RotTable(_) if is_spare => state.disks.iter_mut().for_each(rot_table),
+            Fault::Rot(_) if is_known_spare => state.disks.iter_mut().for_each(rot),
+            Fault::RotTable(_) if is_known_spare => state.disks.iter_mut().for_each(rot_table),
             Fault::RotTableCopy(_) => state.disks.iter_mut().for_each(rot_second_copies),
             Fault::RotJournal(_) if is_off && is_spare => {
                 state.disks.iter_mut().for_each(rot_journal);
@@ -81,9 +82,9 @@ impl Cluster {
             Fault::RotJournalInUse(_) => state.disks.iter_mut().for_each(rot_journal),
             Fault::RotForGood(_) => state.disks.iter_mut().for_each(rot),
             Fault::RotPagesForGood(_) => state.disks.iter_mut().for_each(rot_pages),
-            Fault::RotPages(_) if is_spare => state.disks.iter_mut().for_each(rot_pages),
+            Fault::RotPages(_) if is_known_spare => state.disks.iter_mut().for_each(rot_pages),
             Fault::Alter(_) if is_off && is_spare => state.disks.iter_mut().for_each(alter),
-            Fault::LoseWrites(_) if is_spare => state.disks.iter_mut().for_each(lose_writes),
+            Fault::LoseWrites(_) if is_known_spare => state.disks.iter_mut().for_each(lose_writes),
             _ => return false,
         }
         true
@@ -152,17 +153,25 @@ impl Cluster {
 
     /// Whether every slice has an in-sync replica elsewhere, on the devices that it had then; and nothing
     /// that a dead process has asked of the metadata is on its way still, for that may take the others out, whether the node
-    /// itself has asked for it or another one that was to leave. Nor is a volume being made, to which the node may belong. Those that it runs beside,
-    /// and does not hear, do not count: it may be about to take them out.
+    /// itself has asked for it or another one that was to leave. Nor is a volume being made, to which the node may belong.
     pub(super) fn is_spare(&self, node: NodeId) -> bool {
+        self.is_spare_beside(node, |_| true)
+    }
+
+    /// The same, of a node that does not know what it loses: those whom it does not hear do not count, for it may be about to take them out.
+    fn is_spare_unknowing(&self, node: NodeId) -> bool {
         let process = self.nodes[&node].process.as_ref();
         let peers = process.map(|process| process.engine.status().peers);
-        let hears = |other: &NodeId| peers.as_ref().is_none_or(|peers| peers.contains(other));
+        let hears = |other| peers.as_ref().is_none_or(|peers| peers.contains(&other));
+        self.is_spare_beside(node, hears)
+    }
+
+    fn is_spare_beside(&self, node: NodeId, counts: impl Fn(NodeId) -> bool) -> bool {
         !self.agreement.is_haunted()
             && !self.guests.is_making()
             && self.slices().all(|record| {
                 let mut others = record.in_sync().filter(|it| *it != node);
-                others.any(|other| hears(&other) && self.is_whole(other, record))
+                others.any(|other| counts(other) && self.is_whole(other, record))
             })
     }
 
