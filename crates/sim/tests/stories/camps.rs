@@ -491,7 +491,7 @@ fn two_camps_of_which_neither_knows_better_both_stop() {
             );
             let at = (seed / 3) as usize + round;
             let (node, next) = (nodes[at % 4], nodes[(at + 1 + round % 3) % 4]);
-            if at % 3 == 0 {
+            if at.is_multiple_of(3) {
                 camps.story.wait(70 * SECOND);
                 start_again(&mut camps.story, node);
             } else {
