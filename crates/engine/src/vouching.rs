@@ -134,7 +134,7 @@ impl Engine {
             } = self;
             let nodes = &world.cluster.nodes;
             vouching.camps.retain(|node| nodes.contains_key(&node));
-            vouching.open.clear();
+            vouching.open.retain(|_, asked| now.since(*asked) < ROUND);
             if world.cluster.bookmark(now).is_none() {
                 // Nobody can say anything of what this node has not left anything in.
                 world.cluster.disown(now, None);
@@ -167,7 +167,7 @@ impl Engine {
         if let Some((bookmark, _)) = self.world.cluster.bookmark(now)
             && self.asks_to_vouch(peer)
         {
-            self.vouching.open.insert(peer, now);
+            self.vouching.open.entry(peer).or_insert(now);
             self.vouching.asked.get_or_insert(now);
             self.world.peers.say(peer, Vouch { bookmark }.into());
         }

@@ -299,6 +299,7 @@ impl Camps {
                 known.ours = known.ours.max(self.lasted);
             } else {
                 (known.side, known.age, known.at) = (None, Duration::ZERO, now);
+                known.ours = Duration::ZERO;
             }
         }
         self.lasted = Duration::ZERO;
@@ -369,6 +370,8 @@ impl Camps {
     /// The same, as it counts against a peer.
     pub(super) fn age_against(&self, facts: &Facts, peer: NodeId) -> Duration {
         let known = self.known.get(&peer);
+        // Once its bookmark is there, what is followed is its copy, or will be known to be the same.
+        let known = known.filter(|known| known.is_found == Some(false));
         let ours = known.map_or(Duration::ZERO, |known| known.ours);
         self.age(facts).max(ours)
     }
@@ -399,7 +402,8 @@ impl Camps {
         };
         let is_needed = facts.is_told && self.clone().judge_directly(&untold) != Weight::Same;
         let mut direct = self.judge_directly(facts);
-        self.lasted = self.age(facts);
+        // That it was reached anew may be known before that is done which follows from it.
+        self.lasted = self.lasted.max(self.age(facts));
         let followers = self.followers(now);
         let rival = self.on(Side::Other, now).next().map(|(node, _)| node);
         let mut weight = direct;

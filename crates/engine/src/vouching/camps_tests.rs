@@ -611,6 +611,32 @@ fn who_reaches_the_same_anew_is_no_younger_for_strangers() {
     assert_eq!(camps.judge(&now).weight, two);
 }
 
+/// What counted against a stranger from before does so while it is one in what was reached only.
+#[test]
+fn whoever_comes_to_strangers_is_young_there() {
+    let at = |minutes: u32| Instant::ZERO + minutes * MINUTE;
+    let now = facts(at(1), Duration::ZERO, 4);
+    let one = NodeId(1);
+    let reached_anew = || {
+        let mut camps = heard(&[(false, MINUTE)]);
+        camps.judge(&facts(at(0), 9 * MINUTE, 4));
+        // What follows from reaching it may come before it is known.
+        camps.judge(&now);
+        camps.begin_anew(at(1));
+        assert_eq!(camps.age_against(&now, one), 9 * MINUTE);
+        camps
+    };
+    let mut camps = reached_anew();
+    camps.found(at(1), one, true);
+    assert_eq!(camps.age_against(&now, one), Duration::ZERO);
+    // It finds this one as well, over another link, and is left behind in a copy.
+    camps.link_lost(one);
+    camps.hear(at(1), one, true, MINUTE);
+    camps.begin_anew(at(1));
+    camps.found(at(1), one, false);
+    assert_eq!(camps.age_against(&now, one), Duration::ZERO);
+}
+
 /// It was alone with a copy for long. One of the others reaches its metadata anew.
 #[test]
 fn who_does_not_go_on_and_is_off_is_not_given_way_to() {
