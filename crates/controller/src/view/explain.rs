@@ -370,7 +370,7 @@ fn remedies(inventory: &Inventory, reports: &Reports, cause: &Cause, group: &Gro
         } => {
             let mut remedies = Vec::new();
             let mut nodes = inventory.nodes.keys();
-            if nodes.any(|node| reports.absence(*node).is_some()) {
+            if nodes.any(|node| reports.absence(*node) == Some(Absence::Down)) {
                 remedies.push(remedy("start nodes that are down and may have the blocks"));
             }
             remedies.push(remedy(

@@ -1,6 +1,8 @@
 //! Why nobody serves a slice, in words: what is the matter with each replica that might.
 
-use holdfast_api::documents::{LocalCondition, LocalMetadata, Remedy, ReplicaCondition, Wait};
+use holdfast_api::documents::{
+    Device, LocalCondition, LocalMetadata, Remedy, ReplicaCondition, Wait,
+};
 use holdfast_control::Inventory;
 use holdfast_model::NodeId;
 use holdfast_model::record::SliceRecord;
@@ -125,8 +127,8 @@ pub(crate) fn waits_for(
         true => "",
         false => ", in a moment",
     };
-    let waits = holders.iter().filter_map(|(node, holder)| {
-        let node = name(inventory, *node);
+    let waits = holders.iter().filter_map(|(id, holder)| {
+        let node = name(inventory, *id);
         let what = match holder {
             Holder::Absent(absence) => absence::waits_for(absence, &node),
             Holder::Astray(..) => format!("{node} to follow the metadata again"),
@@ -147,9 +149,7 @@ pub(crate) fn waits_for(
                         names(inventory, &others)
                     ),
                     ReplicaCondition::Proposes => format!("the metadata to answer {node}"),
-                    ReplicaCondition::Lacks => {
-                        format!("what {node} lacks: from another copy, or from the device that is absent")
-                    }
+                    ReplicaCondition::Lacks => lacking(reports, *id, &node, holders.len() == 1),
                     _ => format!("{node} to lead{when}"),
                 }
             }
@@ -163,6 +163,25 @@ pub(crate) fn waits_for(
         return vec![wait(format!("the devices of {nodes} as they were"))];
     }
     waits
+}
+
+/// What a node waits for that lacks what was on a device.
+fn lacking(reports: &Reports, id: NodeId, node: &str, is_only: bool) -> String {
+    match (is_only, absent(reports, id).next()) {
+        (true, None) => format!("{node} to be started again"),
+        (true, Some(_)) => {
+            format!("the device that is absent to be there again when {node} starts")
+        }
+        (false, _) => {
+            format!("what {node} lacks: from another copy, or from the device that is absent")
+        }
+    }
+}
+
+/// The absent devices of a node on which there was something.
+fn absent(reports: &Reports, node: NodeId) -> impl Iterator<Item = &Device> {
+    let devices = reports.devices(node).iter();
+    devices.filter(|device| device.is_absent && device.used_bytes > 0)
 }
 
 /// What an operator may do.
@@ -223,11 +242,10 @@ pub(crate) fn remedies(
 
 /// What helps a node that lacks what was on a device, where no other copy can bring it.
 fn made_good(inventory: &Inventory, reports: &Reports, node: NodeId) -> Vec<Remedy> {
-    let devices = reports.devices(node).iter();
-    let absent = devices.filter(|device| device.is_absent && device.used_bytes > 0);
+    let absent: Vec<&Device> = absent(reports, node).collect();
     let node = name(inventory, node);
     let mut remedies = Vec::new();
-    for device in absent.clone() {
+    for device in &absent {
         let called = device_findings::called(device);
         remedies.push(remedy(format!(
             "put {called} back into {node}, and start {node} again"
@@ -242,7 +260,7 @@ fn made_good(inventory: &Inventory, reports: &Reports, node: NodeId) -> Vec<Reme
             )),
         });
     }
-    if absent.count() == 0 {
+    if absent.is_empty() {
         remedies.push(remedy(format!(
             "start {node} again: it leads with what it has then, if what it lacks was given up"
         )));

@@ -567,8 +567,11 @@ fn the_only_copy_that_lacks_what_was_on_a_device_waits_for_it() {
         findings.into_iter().find(stands).expect("it is told")
     };
     let finding = told(vec![absent]);
-    let waits = waits(&finding);
-    assert!(waits[0].0.starts_with("what n2 lacks"), "{waits:?}");
+    let told_of = waits(&finding);
+    assert!(
+        told_of[0].0.starts_with("the device that is absent"),
+        "{told_of:?}"
+    );
     let commands = finding.remedies.iter().map(|one| one.command.as_deref());
     let commands: Vec<_> = commands.collect();
     assert_eq!(
@@ -577,7 +580,9 @@ fn the_only_copy_that_lacks_what_was_on_a_device_waits_for_it() {
     );
     assert!(finding.remedies[1].what.contains("LOST"));
     // It was given up.
-    let [again] = &told(vec![]).remedies[..] else {
+    let given_up = told(vec![]);
+    assert_eq!(waits(&given_up), [("n2 to be started again", None)]);
+    let [again] = &given_up.remedies[..] else {
         panic!("one thing helps");
     };
     assert!(again.what.starts_with("start n2 again"), "{again:?}");
