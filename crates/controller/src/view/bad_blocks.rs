@@ -8,7 +8,7 @@ use holdfast_control::Inventory;
 use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
 
-use super::device_findings::called;
+use super::device_findings::{called, lacking};
 use super::explain::{listed, remedy, wait};
 use super::node_findings::{command, finding};
 use crate::reports::Reports;
@@ -18,10 +18,9 @@ pub(crate) fn of(inventory: &Inventory, reports: &Reports, record: &NodeRecord) 
     let (node, name) = (record.node, record.name.as_str());
     let known = known(inventory, reports, node);
     let mended = reports.mending(node);
-    let devices = || reports.devices(node).iter();
-    let gone = devices().filter(|device| device.is_absent && device.used_bytes > 0);
-    let gone: Vec<String> = gone.map(called).collect();
-    let devices = devices().filter(|device| device.bad_blocks > 0 && !device.is_absent);
+    let gone: Vec<String> = lacking(reports, node).map(called).collect();
+    let devices = reports.devices(node).iter();
+    let devices = devices.filter(|device| device.bad_blocks > 0 && !device.is_absent);
     let devices: Vec<&Device> = devices.collect();
     let places = || places(&devices, &gone);
     let what = match (known, mended) {

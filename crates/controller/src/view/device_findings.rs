@@ -2,6 +2,7 @@
 //! it is started again, and those that are drained.
 
 use holdfast_api::documents::{Detached, Device, DeviceState, Finding, FindingKind, Remedy, Wait};
+use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
 
 use super::explain::{remedy, wait};
@@ -38,6 +39,12 @@ pub(super) fn called(device: &Device) -> String {
         return format!("device {}", device.number);
     }
     format!("device {} ({})", device.number, device.path)
+}
+
+/// The absent devices of a node of which something is lacking.
+pub(super) fn lacking(reports: &Reports, node: NodeId) -> impl Iterator<Item = &Device> {
+    let devices = reports.devices(node).iter();
+    devices.filter(|device| device.is_absent && device.used_bytes > 0)
 }
 
 fn how(device: &Device) -> &'static str {

@@ -8,10 +8,11 @@ use holdfast_model::NodeId;
 use holdfast_model::record::SliceRecord;
 
 use super::causes::{Group, Holder};
+use super::device_findings::{called, lacking};
 use super::explain::{
     has_nothing, may_lead, metadata_remedies, metadata_words, names, remedy, wait,
 };
-use super::{absence, device_findings, last, name};
+use super::{absence, last, name};
 use crate::reports::{Absence, Reports};
 
 /// Whether a node says that it has lost what it held of a slice.
@@ -149,7 +150,7 @@ pub(crate) fn waits_for(
                         names(inventory, &others)
                     ),
                     ReplicaCondition::Proposes => format!("the metadata to answer {node}"),
-                    ReplicaCondition::Lacks => lacking(reports, *id, &node, holders.len() == 1),
+                    ReplicaCondition::Lacks => what_lacks(reports, *id, &node, holders.len() == 1),
                     _ => format!("{node} to lead{when}"),
                 }
             }
@@ -166,8 +167,8 @@ pub(crate) fn waits_for(
 }
 
 /// What a node waits for that lacks what was on a device.
-fn lacking(reports: &Reports, id: NodeId, node: &str, is_only: bool) -> String {
-    match (is_only, absent(reports, id).next()) {
+fn what_lacks(reports: &Reports, id: NodeId, node: &str, is_only: bool) -> String {
+    match (is_only, lacking(reports, id).next()) {
         (true, None) => format!("{node} to be started again"),
         (true, Some(_)) => {
             format!("the device that is absent to be there again when {node} starts")
@@ -176,12 +177,6 @@ fn lacking(reports: &Reports, id: NodeId, node: &str, is_only: bool) -> String {
             format!("what {node} lacks: from another copy, or from the device that is absent")
         }
     }
-}
-
-/// The absent devices of a node on which there was something.
-fn absent(reports: &Reports, node: NodeId) -> impl Iterator<Item = &Device> {
-    let devices = reports.devices(node).iter();
-    devices.filter(|device| device.is_absent && device.used_bytes > 0)
 }
 
 /// What an operator may do.
@@ -222,18 +217,13 @@ pub(crate) fn remedies(
         }
     }
     let lacks = |holder: &Holder| matches!(holder, Holder::Says(says) if says.what == ReplicaCondition::Lacks);
-    let mut able = holders.iter().filter(|(_, holder)| may_lead(holder));
-    let lacking: Vec<NodeId> = able
-        .clone()
-        .filter(|(_, holder)| lacks(holder))
-        .map(|(node, _)| *node)
-        .collect();
-    if able.all(|(_, holder)| lacks(holder)) {
-        for node in &lacking {
+    let able = holders.iter().filter(|(_, holder)| may_lead(holder));
+    if able.clone().all(|(_, holder)| lacks(holder)) {
+        for (node, _) in able.clone() {
             remedies.extend(made_good(inventory, reports, *node));
         }
     }
-    if !holders.iter().any(|(_, holder)| may_lead(holder)) {
+    if able.count() == 0 {
         let nodes: Vec<NodeId> = holders.iter().map(|(node, _)| *node).collect();
         remedies.push(lost(inventory, &nodes, group));
     }
@@ -242,11 +232,11 @@ pub(crate) fn remedies(
 
 /// What helps a node that lacks what was on a device, where no other copy can bring it.
 fn made_good(inventory: &Inventory, reports: &Reports, node: NodeId) -> Vec<Remedy> {
-    let absent: Vec<&Device> = absent(reports, node).collect();
+    let absent: Vec<&Device> = lacking(reports, node).collect();
     let node = name(inventory, node);
     let mut remedies = Vec::new();
     for device in &absent {
-        let called = device_findings::called(device);
+        let called = called(device);
         remedies.push(remedy(format!(
             "put {called} back into {node}, and start {node} again"
         )));

@@ -7,14 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_api::documents::{Device, Health, Protection, SyncWork, Wait};
+use holdfast_api::documents::{Health, Protection, SyncWork, Wait};
 use holdfast_control::{Inventory, Part};
 use holdfast_model::NodeId;
 use holdfast_model::record::NodeStanding;
 
 use super::assessed::Assessed;
 use super::causes::{Cause, Past};
-use super::device_findings::called;
+use super::device_findings::{called, lacking};
 use super::explain::{wait, waits_for};
 use super::prospect::Prospect;
 use super::work::{self, Missing};
@@ -132,12 +132,6 @@ fn told_once((first, all): (String, BTreeSet<Wait>)) -> Wait {
         (Some(one), None) => one,
         _ => wait(first),
     }
-}
-
-/// The absent devices of a node of which something is lacking.
-fn lacking(reports: &Reports, node: NodeId) -> impl Iterator<Item = &Device> {
-    let devices = reports.devices(node).iter();
-    devices.filter(|device| device.is_absent && device.used_bytes > 0)
 }
 
 /// Whether what is bad on a node is what others bring that was on absent devices, in a time that can be told.
