@@ -640,18 +640,24 @@ mod tests {
         assert_eq!(told(opened), None);
     }
 
+    /// A node that was started with its only device, and was given another one, which is told as well.
+    fn with_another(directory: &Path, config: &NodeConfig) -> (Paths, PathBuf) {
+        let later = directory.join("later");
+        make(&later);
+        let mut paths = Paths::read(directory);
+        drop(open(config, &mut paths).unwrap());
+        paths.begin(noted(1, &later).place, 7).unwrap();
+        let both = [noted(0, &config.devices[0].path), noted(1, &later)];
+        paths.note(&both).unwrap();
+        (paths, later)
+    }
+
     /// Nor where another device is missing at the same time.
     #[test]
     fn no_file_is_made_at_a_path_written_wrong() {
         let directory = tempfile::tempdir().unwrap();
         let mut config = config(directory.path());
-        let later = directory.path().join("later");
-        make(&later);
-        let mut paths = Paths::read(directory.path());
-        drop(open(&config, &mut paths).unwrap());
-        paths.begin(noted(1, &later).place, 7).unwrap();
-        let both = [noted(0, &config.devices[0].path), noted(1, &later)];
-        paths.note(&both).unwrap();
+        let (_, later) = with_another(directory.path(), &config);
         fs::remove_file(&later).unwrap();
         let other = directory.path().join("other");
         config.devices[0].path.clone_from(&other);
@@ -669,14 +675,8 @@ mod tests {
     fn the_only_device_is_waited_for_also_where_it_came_later() {
         let directory = tempfile::tempdir().unwrap();
         let config = config(directory.path());
-        let later = directory.path().join("later");
-        make(&later);
-        let mut paths = Paths::read(directory.path());
-        drop(open(&config, &mut paths).unwrap());
-        paths.begin(noted(1, &later).place, 7).unwrap();
-        let both = [noted(0, &config.devices[0].path), noted(1, &later)];
-        paths.note(&both).unwrap();
-        paths.note(&both[1..]).unwrap();
+        let (mut paths, later) = with_another(directory.path(), &config);
+        paths.note(&[noted(1, &later)]).unwrap();
         let opened = open(&config, &mut Paths::read(directory.path())).unwrap();
         assert_eq!(opened.found.len(), 1, "the first has left");
         drop(opened);
