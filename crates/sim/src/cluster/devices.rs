@@ -32,7 +32,7 @@ impl Cluster {
     pub(super) fn device_fault(&mut self, node: NodeId, fault: Fault) -> bool {
         let now = self.now;
         let is_spare = self.is_spare(node);
-        let is_known_spare = self.is_spare_unknowing(node);
+        let is_spare_unknowing = self.is_spare_unknowing(node);
         let state = self.node(node);
         let is_off = state.process.is_none();
         match fault {
@@ -69,8 +69,8 @@ impl Cluster {
             Fault::RollBackJournal(_) if is_off && is_spare => return state.roll_back_journal(),
             Fault::SwapDisks(_, other) => return self.swap_disks(node, other),
             Fault::Lie(_) => state.disks.iter_mut().for_each(SimDisk::lie),
-            Fault::Rot(_) if is_known_spare => state.disks.iter_mut().for_each(rot),
-            Fault::RotTable(_) if is_known_spare => state.disks.iter_mut().for_each(rot_table),
+            Fault::Rot(_) if is_spare_unknowing => state.disks.iter_mut().for_each(rot),
+            Fault::RotTable(_) if is_spare_unknowing => state.disks.iter_mut().for_each(rot_table),
             Fault::RotTableCopy(_) => state.disks.iter_mut().for_each(rot_second_copies),
             Fault::RotJournal(_) if is_off && is_spare => {
                 state.disks.iter_mut().for_each(rot_journal);
@@ -82,9 +82,11 @@ impl Cluster {
             Fault::RotJournalInUse(_) => state.disks.iter_mut().for_each(rot_journal),
             Fault::RotForGood(_) => state.disks.iter_mut().for_each(rot),
             Fault::RotPagesForGood(_) => state.disks.iter_mut().for_each(rot_pages),
-            Fault::RotPages(_) if is_known_spare => state.disks.iter_mut().for_each(rot_pages),
+            Fault::RotPages(_) if is_spare_unknowing => state.disks.iter_mut().for_each(rot_pages),
             Fault::Alter(_) if is_off && is_spare => state.disks.iter_mut().for_each(alter),
-            Fault::LoseWrites(_) if is_known_spare => state.disks.iter_mut().for_each(lose_writes),
+            Fault::LoseWrites(_) if is_spare_unknowing => {
+                state.disks.iter_mut().for_each(lose_writes);
+            }
             _ => return false,
         }
         true
