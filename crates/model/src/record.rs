@@ -16,10 +16,15 @@ use crate::{
     ClusterId, Epoch, Incarnation, NodeId, Policy, SLICE_SIZE, Sequence, SliceId, StoreId, VolumeId,
 };
 
+mod access;
 mod deleted;
 mod node;
 mod scrub;
 
+pub use access::{
+    ACCESS_PREFIX, AccessNexus, AccessRecord, Isid, LastChange, Registration, Reservation,
+    ReservationKind,
+};
 pub use deleted::{DELETED_KEY, DeletedRecord};
 pub use node::{
     BOOKMARKS_PREFIX, Bookmark, BookmarkRecord, DENIALS_PREFIX, DenialRecord, INTENTS_PREFIX,
@@ -483,6 +488,7 @@ macro_rules! record {
 }
 
 record!(
+    AccessRecord,
     ClusterRecord,
     DeletedRecord,
     NodeRecord,
