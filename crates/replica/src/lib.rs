@@ -19,6 +19,7 @@ mod condition;
 mod conduct;
 mod context;
 pub mod digest;
+mod fence;
 mod follow;
 mod hand_over;
 mod joiner;
@@ -47,6 +48,7 @@ use candidate::Candidate;
 pub use condition::Condition;
 use conduct::Conduct;
 pub use context::{Contents, Context, Milestone, NotInstalled, Peer, Token};
+use fence::Fenced;
 use joiner::Joiner;
 use marks::{Marks, Window};
 pub use obstacle::{Obstacle, Seeming, TELLING};
@@ -183,6 +185,7 @@ pub struct Replica {
     no_room: Option<NoRoom>,
     /// The operator wants the node to stop.
     stopping: bool,
+    fenced: Fenced,
     nonce: u64,
 }
 
@@ -217,6 +220,7 @@ impl Replica {
             lacks: found.lacks,
             no_room: None,
             stopping: false,
+            fenced: Fenced::default(),
             nonce: 0,
         };
         for (command, sequence) in &found.commands {
@@ -306,7 +310,9 @@ impl Replica {
             | Message::Correct(_)
             | Message::Vouch(_)
             | Message::Vouched(_)
-            | Message::Camp(_) => unreachable!("these are the engine's"),
+            | Message::Camp(_)
+            | Message::Enforce(_)
+            | Message::Enforced(_) => unreachable!("these are the engine's"),
         }
         self.maintain(context);
     }

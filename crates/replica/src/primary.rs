@@ -24,7 +24,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_model::record::{Membership, SliceRecord};
-use holdfast_model::{Change as EntryChange, CommandId, Entry, Epoch, Fence, NodeId, Sequence};
+use holdfast_model::{Change as EntryChange, CommandId, Entry, Epoch, NodeId, Sequence};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::{Commit, OutcomeCode, Resign};
 
@@ -299,7 +299,7 @@ impl Replica {
         let entry = Entry {
             epoch: primary.epoch,
             sequence: prepared.next(),
-            fence: Fence::ZERO,
+            fence: self.fenced.fence,
             command,
             change,
         };

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use holdfast_model::metadata::Revision;
 use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, CommandId, ENTRY_BYTES_MAX, Epoch, Fence, Incarnation,
     Sequence, SliceId, StoreId, VolumeId,
@@ -155,7 +156,11 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn fence(&mut self) -> Result<Fence, WireError> {
-        self.u64().map(Fence)
+        self.counter().map(Fence)
+    }
+
+    pub(crate) fn revision(&mut self) -> Result<Revision, WireError> {
+        self.counter().map(Revision)
     }
 
     pub(crate) fn incarnation(&mut self) -> Result<Incarnation, WireError> {

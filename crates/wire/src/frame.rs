@@ -30,7 +30,8 @@ use crate::message::Message;
 /// - Version 4: in-sync secondaries copy to replicas that join.
 /// - Version 5: nodes find out whether they follow the same metadata.
 /// - Version 6: those of whom some do not say how many follow it with them, and whether they go on.
-pub const WIRE_VERSION: u16 = 6;
+/// - Version 7: who has lost the right to write to a volume is fenced off.
+pub const WIRE_VERSION: u16 = 7;
 /// The oldest version that this code speaks.
 pub const WIRE_VERSION_MIN: u16 = 1;
 /// Bytes of a frame's header.

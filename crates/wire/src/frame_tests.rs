@@ -2,6 +2,7 @@
 
 use alloc::vec;
 
+use holdfast_model::metadata::Revision;
 use holdfast_model::record::Bookmark;
 use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, ClusterId, CommandId, Entry, Epoch, Fence,
@@ -86,6 +87,7 @@ fn forward(kind: ForwardKind) -> Forward {
         command: COMMAND,
         heartbeat: Instant::from_nanos(4),
         repeated: true,
+        fence: Fence::ZERO,
         kind,
     }
 }
@@ -96,6 +98,17 @@ fn forwarded(outcome: OutcomeCode, contents: Vec<Content>) -> Forwarded {
         command: COMMAND,
         outcome,
         contents,
+    }
+}
+
+fn enforce() -> Enforce {
+    Enforce {
+        number: 5,
+        origin: NodeId(1),
+        to: NodeId(3),
+        volume: SLICE.volume,
+        revision: Revision(77),
+        record: Bytes::from_static(b"{}"),
     }
 }
 
@@ -247,6 +260,23 @@ fn every_message() -> Vec<Message> {
         .into(),
         forward(ForwardKind::Clear(range)).into(),
         forward(ForwardKind::Read(range)).into(),
+        Forward {
+            repeated: false,
+            fence: Fence(4),
+            ..forward(ForwardKind::Read(range))
+        }
+        .into(),
+        enforce().into(),
+        Enforced {
+            number,
+            origin: NodeId(1),
+            from: NodeId(3),
+            volume: slice.volume,
+            fence: Fence(4),
+            led: vec![(0, epoch), (2, Epoch(1))],
+        }
+        .into(),
+        forwarded(OutcomeCode::Fenced, Vec::new()).into(),
         forwarded(OutcomeCode::Done, contents()).into(),
         forwarded(OutcomeCode::NotPrimary, Vec::new()).into(),
         forwarded(OutcomeCode::Expired, Vec::new()).into(),
@@ -551,6 +581,9 @@ fn only_what_is_new_needs_a_new_version() {
             Message::Supply(_) | Message::Supplied(_) => 4,
             Message::Vouch(_) | Message::Vouched(_) => 5,
             Message::Camp(_) => 6,
+            Message::Enforce(_) | Message::Enforced(_) => 7,
+            Message::Forward(forward) if forward.fence != Fence::ZERO => 7,
+            Message::Forwarded(forwarded) if forwarded.outcome == OutcomeCode::Fenced => 7,
             _ => 1,
         };
         assert_eq!(needed, since, "{message:?}");

@@ -23,8 +23,8 @@ pub use frame::{
 pub use hello::{Hello, Lane};
 pub use message::{
     Begin, BlockContent, BlockDigest, Camp, Claim, Commit, Content, Copied, Copy, Correct, Digest,
-    Digests, EndTasks, Fetch, Fetched, Forward, ForwardKind, Forwarded, Grant, HandOver, Heartbeat,
-    Holdings, JoinRequest, Message, OutcomeCode, Prepare, Prepared, Query, QueryReply, Refusal,
-    Refused, Reserve, Reserved, Resign, Role, Settle, Stance, Supplied, Supply, SupplyOutcome,
-    TasksEnded, Verified, Verify, Vouch, Vouched,
+    Digests, EndTasks, Enforce, Enforced, Fetch, Fetched, Forward, ForwardKind, Forwarded, Grant,
+    HandOver, Heartbeat, Holdings, JoinRequest, Message, OutcomeCode, Prepare, Prepared, Query,
+    QueryReply, Refusal, Refused, Reserve, Reserved, Resign, Role, Settle, Stance, Supplied,
+    Supply, SupplyOutcome, TasksEnded, Verified, Verify, Vouch, Vouched,
 };

@@ -1,5 +1,6 @@
 //! What nodes say to each other. The order in which it may be said is `docs/replication.md`.
 
+mod access;
 mod body;
 mod compare;
 mod content;
@@ -8,9 +9,12 @@ mod vouch;
 
 use alloc::vec::Vec;
 
-use holdfast_model::{BlockRange, CommandId, Entry, Epoch, Sequence, SliceId, StoreId, VolumeId};
+use holdfast_model::{
+    BlockRange, CommandId, Entry, Epoch, Fence, Sequence, SliceId, StoreId, VolumeId,
+};
 use holdfast_stdx::{Bytes, Instant};
 
+pub use access::{Enforce, Enforced};
 use body::{Body, Payload};
 pub use compare::{BlockDigest, Correct, Digest, Digests, Holdings, Verified, Verify};
 pub use content::{BlockContent, Content};
@@ -300,6 +304,8 @@ pub struct Forward {
     pub heartbeat: Instant,
     /// Somebody may have been asked before, who has not said how it ended.
     pub repeated: bool,
+    /// By which access to the volume it is permitted: by a newer one it may not be.
+    pub fence: Fence,
     /// What to do.
     pub kind: ForwardKind,
 }
@@ -324,6 +330,8 @@ pub enum OutcomeCode {
     /// It was numbered, and the receiver leads no more: whether it is committed is for the next
     /// primary to say, under the same id.
     Deposed,
+    /// The receiver knows of a newer access to the volume than the sender went by: not done. Since version 7.
+    Fenced,
 }
 
 /// A forward's end.
@@ -509,6 +517,10 @@ messages! {
     32 Vouched,
     /// So many follow it with the sender, who goes on or does not.
     33 Camp,
+    /// Go by this access to a volume.
+    34 Enforce,
+    /// The sender does.
+    35 Enforced,
 }
 
 impl Message {
@@ -538,6 +550,13 @@ impl Message {
             Self::Supply(_) | Self::Supplied(_) => 4,
             Self::Vouch(_) | Self::Vouched(_) => 5,
             Self::Camp(_) => 6,
+            Self::Enforce(_)
+            | Self::Enforced(_)
+            | Self::Forwarded(Forwarded {
+                outcome: OutcomeCode::Fenced,
+                ..
+            }) => 7,
+            Self::Forward(forward) if forward.fence.0 > 0 => 7,
             _ => 1,
         }
     }

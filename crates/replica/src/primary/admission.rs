@@ -11,8 +11,8 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_model::{
-    BLOCK_SIZE, BlockIndex, BlockRange, Change, CommandId, ENTRY_BYTES_MAX, NodeId, PageIndex,
-    SLICE_SIZE,
+    BLOCK_SIZE, BlockIndex, BlockRange, Change, CommandId, ENTRY_BYTES_MAX, Fence, NodeId,
+    PageIndex, SLICE_SIZE,
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_wire::{BlockContent, OutcomeCode, Reserve, Reserved};
@@ -36,6 +36,8 @@ pub struct Operation {
     pub expires: Instant,
     /// It may have been numbered before.
     pub repeated: bool,
+    /// By which access to the volume it is permitted.
+    pub fence: Fence,
     /// What to change.
     pub kind: WriteKind,
 }
@@ -262,6 +264,9 @@ impl Replica {
         }
         if context.now() > operation.expires {
             return Some(OutcomeCode::Expired);
+        }
+        if operation.fence < self.fenced.fence {
+            return Some(OutcomeCode::Fenced);
         }
         let full = primary.admission.bytes + operation.kind.bytes() > ADMITTED_BYTES_MAX
             || primary.admission.commands.len() >= COMMANDS_MAX

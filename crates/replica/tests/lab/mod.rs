@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use holdfast_model::record::{Membership, Record, ReplicaRecord, SliceRecord, WishRecord};
 use holdfast_model::{
-    BLOCK_SIZE, CommandId, Epoch, Incarnation, NodeId, SliceId, StoreId, VolumeId,
+    BLOCK_SIZE, CommandId, Epoch, Fence, Incarnation, NodeId, SliceId, StoreId, VolumeId,
 };
 use holdfast_replica::timing::HEARTBEAT;
 use holdfast_replica::{Me, Operation, Proposed, Replica, WriteKind};
@@ -46,6 +46,8 @@ pub(crate) struct Lab {
     copies_held: Vec<(NodeId, NodeId, Message)>,
     /// The node that hears nothing from the metadata, though it is heard there.
     pub(crate) deaf: Option<NodeId>,
+    /// By which access to the volume commands are permitted.
+    pub(crate) fence: Fence,
     messages: VecDeque<(NodeId, NodeId, Message)>,
     next_command: u64,
 }
@@ -121,6 +123,7 @@ impl Lab {
             asked_to_copy: BTreeMap::new(),
             copies_held: Vec::new(),
             deaf: None,
+            fence: Fence::ZERO,
             messages: VecDeque::new(),
             next_command: 0,
         };
@@ -330,6 +333,7 @@ impl Lab {
             command,
             expires: self.now + Duration::from_secs(1),
             repeated: false,
+            fence: self.fence,
             kind: WriteKind::Clear(holdfast_model::BlockRange::new(block, count)),
         };
         self.act(node(number), |replica, context| {
@@ -715,6 +719,7 @@ impl Lab {
             command,
             expires: self.now + Duration::from_secs(1),
             repeated: false,
+            fence: self.fence,
             kind: WriteKind::Write {
                 offset: u64::from(block) * BLOCK_SIZE as u64,
                 data: Bytes::from(vec![value; count as usize * BLOCK_SIZE]),

@@ -2,6 +2,7 @@
 //!
 //! Invariant: `write` and `read` of a message are each other's inverse.
 
+mod access;
 mod catch_up;
 mod compare;
 mod forward;

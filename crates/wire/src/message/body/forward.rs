@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use holdfast_model::{SLICE_SIZE, VolumeId};
+use holdfast_model::{Fence, SLICE_SIZE, VolumeId};
 use holdfast_stdx::Bytes;
 
 use super::{Body, Payload, read_bool, read_contents, write_contents};
@@ -10,12 +10,21 @@ use crate::WireError;
 use crate::codec::{Reader, Writer};
 use crate::message::{EndTasks, Forward, ForwardKind, Forwarded, OutcomeCode, Settle, TasksEnded};
 
+/// Flags of a forward.
+const REPEATED: u8 = 1;
+/// The fence follows; without it that is zero, as in versions before 7.
+const FENCED: u8 = 2;
+
 impl Body for Forward {
     fn write(&self, body: &mut Writer, payload: &mut Vec<Bytes>) {
         body.slice(self.slice);
         body.command(self.command);
         body.instant(self.heartbeat);
-        body.u8(u8::from(self.repeated));
+        let is_fenced = self.fence > Fence::ZERO;
+        body.u8(u8::from(self.repeated) * REPEATED | u8::from(is_fenced) * FENCED);
+        if is_fenced {
+            body.u64(self.fence.0);
+        }
         match &self.kind {
             ForwardKind::Write { offset, data } => {
                 body.u8(0);
@@ -36,7 +45,14 @@ impl Body for Forward {
 
     fn read(body: &mut Reader<'_>, payload: &mut Payload) -> Result<Self, WireError> {
         let (slice, command, heartbeat) = (body.slice()?, body.command()?, body.instant()?);
-        let repeated = read_bool(body)?;
+        let flags = body.u8()?;
+        if flags & !(REPEATED | FENCED) != 0 {
+            return Err(WireError::Malformed);
+        }
+        let fence = match flags & FENCED {
+            0 => Fence::ZERO,
+            _ => body.fence()?,
+        };
         let kind = match body.u8()? {
             0 => {
                 let (offset, length) = (body.u64()?, body.u32()? as usize);
@@ -57,7 +73,8 @@ impl Body for Forward {
             slice,
             command,
             heartbeat,
-            repeated,
+            repeated: flags & REPEATED != 0,
+            fence,
             kind,
         })
     }
@@ -76,6 +93,7 @@ impl Body for Forwarded {
             OutcomeCode::Busy => 5,
             OutcomeCode::MediumError => 6,
             OutcomeCode::Deposed => 7,
+            OutcomeCode::Fenced => 8,
         });
         write_contents(&self.contents, body, payload);
     }
@@ -91,6 +109,7 @@ impl Body for Forwarded {
             5 => OutcomeCode::Busy,
             6 => OutcomeCode::MediumError,
             7 => OutcomeCode::Deposed,
+            8 => OutcomeCode::Fenced,
             _ => return Err(WireError::Malformed),
         };
         let contents = read_contents(body, payload)?;
