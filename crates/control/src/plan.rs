@@ -31,8 +31,9 @@ use holdfast_model::metadata::{
     Compare, Operation, Revision, Selector, TRANSACTION_OPERATIONS_MAX, Transaction,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, DELETED_KEY, DeletedRecord, IntentRecord, MakingRecord, NameRecord,
-    NodeRecord, ScrubRecord, ScrubbedRecord, SliceRecord, VolumeRecord, WishRecord,
+    AccessRecord, CLUSTER_KEY, ClusterRecord, DELETED_KEY, DeletedRecord, IntentRecord,
+    MakingRecord, NameRecord, NodeRecord, ScrubRecord, ScrubbedRecord, SliceRecord, VolumeRecord,
+    WishRecord,
 };
 use holdfast_model::{Epoch, Incarnation, NodeId, Policy, SliceId, VolumeId};
 use holdfast_stdx::Count;
@@ -250,6 +251,7 @@ pub fn delete(inventory: &Inventory, name: &VolumeName) -> Result<Plan, PlanErro
             Operation::Delete(Selector::Key(NameRecord::key(&volume.name))),
             delete_slices(volume.volume),
             Operation::Delete(Selector::Prefix(WishRecord::prefix(volume.volume))),
+            Operation::Delete(Selector::Key(AccessRecord::key(volume.volume))),
             Operation::Delete(Selector::Key(ScrubRecord::key(volume.volume))),
             Operation::Delete(Selector::Prefix(ScrubbedRecord::prefix(volume.volume))),
         ],

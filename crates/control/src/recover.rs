@@ -15,11 +15,11 @@ use alloc::vec::Vec;
 
 use holdfast_model::metadata::{Operation, Selector, Transaction};
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, DELETED_KEY, IntentRecord, MACHINES_PREFIX, NameRecord, NodeRecord,
-    SETTINGS_KEY, SettingsRecord, SliceRecord, VolumeRecord,
+    AccessRecord, CLUSTER_KEY, ClusterRecord, DELETED_KEY, IntentRecord, MACHINES_PREFIX,
+    NameRecord, NodeRecord, SETTINGS_KEY, SettingsRecord, SliceRecord, VolumeRecord,
 };
 use holdfast_model::report::{NodeReport, NoteDocument};
-use holdfast_model::{ClusterId, Epoch, NodeId, SliceId, StoreId, VolumeId};
+use holdfast_model::{ClusterId, Epoch, Fence, NodeId, SliceId, StoreId, VolumeId};
 
 use crate::volume::{VolumeName, VolumeSize};
 use crate::writing::{absent, put};
@@ -38,6 +38,8 @@ pub const METADATA_PREFIX: &str = "/holdfast/";
 /// New numbers begin so far, at least, behind those that are known of: further than any that was given out
 /// and is not known of, as a slice's epoch or a node's start changes a few times a second at most.
 pub(crate) const STEP: u64 = 1_000_000_000;
+/// More changes of the access to a volume than there are between two losses of the metadata: 1,000 a second for over a month.
+const FENCES_PER_RECOVERY: u64 = 1 << 32;
 /// No number that counts something gets as far as this.
 const NUMBER_MAX: u64 = 1 << 62;
 /// Records in a transaction: fewer than its operations may be, and small enough together.
@@ -277,6 +279,8 @@ impl Recovery {
             };
             puts.push(put(NameRecord::key(&volume.name), &name));
             puts.push(put(VolumeRecord::key(volume.volume), volume));
+            let access = self.access_of(volume.volume);
+            puts.push(put(AccessRecord::key(volume.volume), &access));
         }
         let nodes = self.nodes.values();
         puts.extend(nodes.map(|it| put(NodeRecord::key(it.node), it)));
@@ -304,6 +308,14 @@ impl Recovery {
             failure: Vec::new(),
         });
         clear.into_iter().chain(steps).collect()
+    }
+
+    /// Nobody is registered: what was is not noted anywhere. Everything that was let in before is fenced off.
+    fn access_of(&self, volume: VolumeId) -> AccessRecord {
+        AccessRecord {
+            fence: Fence(self.cluster.recoveries * FENCES_PER_RECOVERY),
+            ..AccessRecord::open(volume)
+        }
     }
 
     /// The slices of a volume, in their order.

@@ -610,6 +610,7 @@ fn the_cluster_comes_last_and_nothing_is_replaced_unasked() {
     assert_eq!(
         names,
         [
+            "/holdfast/access/0000000000000001",
             "/holdfast/cluster",
             "/holdfast/names/data",
             "/holdfast/nodes/00001",
@@ -619,6 +620,12 @@ fn the_cluster_comes_last_and_nothing_is_replaced_unasked() {
             "/holdfast/volumes/0000000000000001",
         ]
     );
+    let access = recovery.access_of(VolumeId(1));
+    let fenced_off = AccessRecord {
+        fence: Fence(1 << 32),
+        ..AccessRecord::open(VolumeId(1))
+    };
+    assert_eq!(access, fenced_off, "what was let in before is not written");
     assert_eq!(keys[CLUSTER_KEY], transactions.len() - 1);
     let guard = Compare::ModRevision {
         key: CLUSTER_KEY.to_string(),
