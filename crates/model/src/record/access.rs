@@ -5,6 +5,7 @@
 //!
 //! Invariants:
 //! - an I_T nexus is registered once, and registrations are in the order of their nexuses;
+//! - nobody is registered while a nexus has the unit by RESERVE;
 //! - the fence rises with every change that takes anybody's right away, and never falls.
 
 use alloc::format;
@@ -188,8 +189,8 @@ impl AccessRecord {
             .binary_search_by(|known| known.nexus.cmp(nexus))
     }
 
-    /// Whether what was read is well formed: registrations in order, none twice, no key zero, and a holder who is
-    /// registered.
+    /// Whether what was read is well formed: registrations in order, none twice, no key zero, a holder who is
+    /// registered, and nobody registered beside a RESERVE.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let ordered = self
@@ -208,7 +209,8 @@ impl AccessRecord {
                 .as_ref()
                 .is_some_and(|holder| self.registration(holder).is_some()),
         };
-        ordered && has_keys && is_held
+        let excludes = self.reserved.is_none() || self.registrations.is_empty();
+        ordered && has_keys && is_held && excludes
     }
 }
 
@@ -351,6 +353,9 @@ mod tests {
         let mut held_by_nobody = record();
         held_by_nobody.registrations.remove(1);
         assert!(!held_by_nobody.is_sound());
+        let mut reserved_twice = record();
+        reserved_twice.reserved = Some(nexus("iqn.a", 1));
+        assert!(!reserved_twice.is_sound());
     }
 
     /// Six hosts with sixteen sessions each are 96 nexuses; a thousand fit as well.
