@@ -11,10 +11,12 @@
 mod block;
 mod fields;
 mod primary;
+mod reservation;
 
 use self::fields::Fields;
 use crate::geometry::BlockSpan;
 use crate::operation_codes::{self, Operation};
+use crate::reservation::{InAction, OutAction};
 use crate::{Geometry, Sense};
 
 /// Bytes of the longest CDB known here.
@@ -134,6 +136,24 @@ pub enum Command {
         /// UNMAP.
         unmap: bool,
     },
+    /// PERSISTENT RESERVE IN.
+    PersistentReserveIn {
+        /// SERVICE ACTION.
+        action: InAction,
+        /// ALLOCATION LENGTH.
+        allocation_length: u32,
+    },
+    /// PERSISTENT RESERVE OUT.
+    PersistentReserveOut {
+        /// SERVICE ACTION.
+        action: OutAction,
+        /// PARAMETER LIST LENGTH.
+        parameter_list_length: u32,
+    },
+    /// RESERVE (6), (10).
+    Reserve,
+    /// RELEASE (6), (10).
+    Release,
 }
 
 /// What MODE SENSE asks for.
@@ -224,6 +244,7 @@ impl Cdb {
         match row.operation {
             Operation::Primary(operation) => primary::parse(operation, &fields),
             Operation::Block(operation) => block::parse(operation, &fields, geometry),
+            Operation::Reservation(operation) => reservation::parse(operation, &fields),
         }
     }
 
@@ -246,9 +267,14 @@ impl Cdb {
     pub fn direction(&self) -> Direction {
         use Command as C;
         match self.command {
-            Err(_) | Ok(C::TestUnitReady | C::StartUnit | C::SynchronizeCache { .. }) => {
-                Direction::None
-            }
+            Err(_)
+            | Ok(
+                C::TestUnitReady
+                | C::StartUnit
+                | C::SynchronizeCache { .. }
+                | C::Reserve
+                | C::Release,
+            ) => Direction::None,
             Ok(
                 C::RequestSense { .. }
                 | C::Inquiry { .. }
@@ -258,14 +284,19 @@ impl Cdb {
                 | C::ReadCapacity10
                 | C::ReadCapacity16 { .. }
                 | C::LbaStatus { .. }
-                | C::Read { .. },
+                | C::Read { .. }
+                | C::PersistentReserveIn { .. },
             ) => Direction::In,
-            Ok(C::Write { .. } | C::Verify { .. } | C::Unmap { .. } | C::WriteSame { .. }) => {
-                match self.data_out_length() {
-                    0 => Direction::None,
-                    _ => Direction::Out,
-                }
-            }
+            Ok(
+                C::Write { .. }
+                | C::Verify { .. }
+                | C::Unmap { .. }
+                | C::WriteSame { .. }
+                | C::PersistentReserveOut { .. },
+            ) => match self.data_out_length() {
+                0 => Direction::None,
+                _ => Direction::Out,
+            },
         }
     }
 
@@ -284,6 +315,10 @@ impl Cdb {
             Ok(Command::WriteSame { with_data, .. }) => u64::from(with_data) * self.block_bytes,
             Ok(Command::Unmap {
                 parameter_list_length,
+            }) => u64::from(parameter_list_length),
+            Ok(Command::PersistentReserveOut {
+                parameter_list_length,
+                ..
             }) => u64::from(parameter_list_length),
             _ => 0,
         };

@@ -3,7 +3,8 @@
 //!
 //! The way of a command: [`Cdb::parse`] reads the CDB as soon as it arrives and says
 //! how much Data-Out it wants; when that is here, [`LogicalUnit::begin`] answers it or names a
-//! [`MediumOperation`]; when that is done, [`Continuation::complete`] makes the answer.
+//! [`MediumOperation`]; when that is done, [`Continuation::complete`] makes the answer. What is about
+//! reservations becomes an [`AccessRequest`], and is decided on the record that all nodes share.
 //!
 //! It refuses to execute anything on a medium, to order tasks (that is the transport's and the
 //! engine's), and to keep anything that would grow with what initiators send.
@@ -30,6 +31,7 @@ pub mod nexus;
 mod operation_codes;
 mod report_luns;
 mod report_operation_codes;
+pub mod reservation;
 pub mod sense;
 pub mod steps;
 pub mod task;
@@ -41,6 +43,7 @@ pub use geometry::{BlockLength, ByteRange, Geometry};
 pub use logical_unit::{Identity, LogicalUnit, Request};
 pub use medium::{Extent, MediumData, MediumError, MediumOperation};
 pub use nexus::{Nexus, UnitAttention};
+pub use reservation::{AccessRequest, Decision, Need};
 pub use sense::{AdditionalSense, FieldPointer, Sense, SenseKey};
 pub use steps::{Continuation, Outcome};
 pub use task::{Lun, Response, Status, TaskAttribute};

@@ -1,4 +1,5 @@
-//! The limits that hosts are told in the Block Limits VPD page, and that are held against them.
+//! The limits that hosts are told in the Block Limits VPD page, or by sense data, and that are held
+//! against them.
 
 use holdfast_model::{BLOCK_SIZE, PAGE_SIZE};
 
@@ -25,3 +26,9 @@ pub const COMPARE_STEP_BYTES: u64 = 1 << 20;
 pub const FILL_STEP_BYTES: u64 = 8 << 20;
 /// Descriptors in one answer to GET LBA STATUS: hosts ask again from where it ends.
 pub const LBA_STATUS_DESCRIPTORS_MAX: u32 = 256;
+/// I_T nexuses registered for persistent reservations on a unit: ten times what six hosts with
+/// sixteen sessions each need. More get INSUFFICIENT REGISTRATION RESOURCES (SPC-4 5.12.7).
+pub const REGISTRATIONS_MAX: usize = 1 << 10;
+/// PARAMETER LIST LENGTH of PERSISTENT RESERVE OUT, in bytes: more than thirty TransportIDs of the
+/// greatest length. What is longer gets PARAMETER LIST LENGTH ERROR (SPC-4 6.16.2).
+pub const RESERVATION_LIST_BYTES_MAX: u32 = 8 << 10;

@@ -6,6 +6,7 @@
 //! Invariants:
 //! - a pending unit attention is told before a command is begun, save the three that SAM-5 5.14
 //!   exempts;
+//! - what a reservation forbids ends before the medium is touched;
 //! - what the CDB says was checked when it was read; what the Data-Out says is checked here, all of
 //!   it before any of it is done.
 
@@ -13,12 +14,14 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use holdfast_model::record::{AccessNexus, AccessRecord};
 use holdfast_model::{ClusterId, VolumeId};
 use holdfast_stdx::Bytes;
 
 use crate::cdb::{Cdb, Command, Direction, Verification};
 use crate::geometry::BlockSpan;
 use crate::nexus::{Nexus, UnitAttention};
+use crate::reservation::{self, AccessRequest, Need};
 use crate::sense::{AdditionalSense, Sense, SenseKey};
 use crate::steps::{Comparison, Outcome, Steps};
 use crate::{
@@ -84,6 +87,10 @@ pub struct Request<'a> {
     pub data_in_expected: u64,
     /// The units of the target that the initiator may see, for REPORT LUNS.
     pub luns: &'a [Lun],
+    /// Who may do what with the unit, as this node knows it.
+    pub access: &'a AccessRecord,
+    /// Which nexus sent the command.
+    pub port: &'a AccessNexus,
 }
 
 impl LogicalUnit {
@@ -125,6 +132,8 @@ impl LogicalUnit {
             data_out_expected,
             data_in_expected,
             luns,
+            access,
+            port,
         } = request;
         let steps = Steps {
             geometry: self.geometry,
@@ -136,6 +145,10 @@ impl LogicalUnit {
             steps.data_out_length.min(data_out_expected),
             "all the Data-Out has arrived that the initiator means to send"
         );
+        let is_forbidden = !reservation::permits(access, port, Need::of(&cdb));
+        if is_forbidden && !nexus.awaits_reset() {
+            return steps.conflict();
+        }
         if !exempt_from_unit_attention(cdb.operation_code())
             && let Some(attention) = nexus.take()
         {
@@ -161,6 +174,7 @@ impl LogicalUnit {
             Ok(command) if direction == Direction::In && data_out_expected > 0 => {
                 match self.execute(command, nexus, luns, data) {
                     Outcome::Done(response) => Outcome::Done(response.moved(0)),
+                    Outcome::Access(request) => Outcome::Access(request.misdirected()),
                     medium @ Outcome::Medium(..) => medium,
                 }
             }
@@ -201,6 +215,14 @@ impl LogicalUnit {
             Command::ReadCapacity10 => Ok(capacity::respond_10(self.geometry)),
             Command::ReadCapacity16 { allocation_length } => {
                 Ok(capacity::respond_16(self.geometry, allocation_length))
+            }
+            access @ (Command::PersistentReserveIn { .. }
+            | Command::PersistentReserveOut { .. }
+            | Command::Reserve
+            | Command::Release) => {
+                let steps = data.steps;
+                let request = AccessRequest::read(access, &data::join(data.out));
+                return request.map_or_else(|sense| steps.refuse(sense), Outcome::Access);
             }
             medium => return self.execute_on_medium(medium, data),
         };

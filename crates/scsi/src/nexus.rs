@@ -29,6 +29,12 @@ pub enum UnitAttention {
     InquiryDataChanged,
     /// REPORT LUNS now answers otherwise.
     ReportedLunsChanged,
+    /// Another initiator cleared all registrations, and the reservation.
+    ReservationsPreempted,
+    /// A reservation that admitted the initiator is gone, or became one of another type.
+    ReservationsReleased,
+    /// Another initiator ended the registration.
+    RegistrationsPreempted,
 }
 
 impl UnitAttention {
@@ -44,6 +50,9 @@ impl UnitAttention {
             Self::ModeParametersChanged => AdditionalSense::MODE_PARAMETERS_CHANGED,
             Self::InquiryDataChanged => AdditionalSense::INQUIRY_DATA_HAS_CHANGED,
             Self::ReportedLunsChanged => AdditionalSense::REPORTED_LUNS_DATA_HAS_CHANGED,
+            Self::ReservationsPreempted => AdditionalSense::RESERVATIONS_PREEMPTED,
+            Self::ReservationsReleased => AdditionalSense::RESERVATIONS_RELEASED,
+            Self::RegistrationsPreempted => AdditionalSense::REGISTRATIONS_PREEMPTED,
         };
         Sense::new(SenseKey::UnitAttention, additional)
     }
@@ -102,6 +111,13 @@ impl Nexus {
     #[must_use]
     pub fn pending(&self) -> &[UnitAttention] {
         &self.pending
+    }
+
+    /// Whether what is to be told next is that of a reset, or of a lost nexus: they go before a
+    /// RESERVATION CONFLICT, all others after it (SAM-5 5.3.3, Status precedence).
+    pub(crate) fn awaits_reset(&self) -> bool {
+        let first = self.pending.first();
+        first.is_some_and(|attention| attention.reset_rank() > 0)
     }
 
     /// Takes the condition that is to be told next: telling it ends it.

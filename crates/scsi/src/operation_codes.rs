@@ -30,6 +30,8 @@ pub(crate) enum Operation {
     Primary(PrimaryOperation),
     /// SBC.
     Block(BlockOperation),
+    /// Who may do what: of SPC, and of SPC-2.
+    Reservation(ReservationOperation),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +58,17 @@ pub(crate) enum BlockOperation {
     ReadCapacity10,
     ReadCapacity16,
     StartStopUnit,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReservationOperation {
+    ReadKeys,
+    ReadReservation,
+    ReportCapabilities,
+    ReadFullStatus,
+    Out,
+    Reserve,
+    Release,
 }
 
 /// Where a CDB has its address and its number of blocks (SPC-4, Fixed length CDB formats).
@@ -101,6 +114,29 @@ const fn block(
         tolerated_flags: 0,
         operation: Operation::Block(operation),
     }
+}
+
+const fn reservation(
+    operation_code: u8,
+    usage: &'static [u8],
+    operation: ReservationOperation,
+) -> OperationCode {
+    OperationCode {
+        operation_code,
+        service_action: None,
+        usage,
+        tolerated_flags: 0,
+        operation: Operation::Reservation(operation),
+    }
+}
+
+const fn persistent_in(service_action: u16, operation: ReservationOperation) -> OperationCode {
+    reservation(0x5E, &PERSISTENT_IN, operation).with_service_action(service_action)
+}
+
+const fn persistent_out(service_action: u16) -> OperationCode {
+    reservation(0x5F, &PERSISTENT_OUT, ReservationOperation::Out)
+        .with_service_action(service_action)
 }
 
 impl OperationCode {
@@ -183,9 +219,16 @@ const REPORT_LUNS: [u8; 12] = [0xFF, 0, 0xFF, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0
 const REPORT_CODES: [u8; 12] = [
     0xFF, 0, 0x87, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0,
 ];
+const PERSISTENT_IN: [u8; 10] = [0xFF, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0];
+/// SCOPE and TYPE too, which service actions that have no use for them do not look at.
+const PERSISTENT_OUT: [u8; 10] = [0xFF, 0, 0xFF, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0];
+/// Neither third parties nor extents.
+const RESERVE_6: [u8; 6] = [0xFF, 0, 0, 0, 0, 0];
+const RESERVE_10: [u8; 10] = [0xFF, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// All commands, ascending.
 pub(crate) const OPERATION_CODES: &[OperationCode] = {
+    use self::ReservationOperation as R;
     use self::{BlockOperation as B, Layout as L, PrimaryOperation as P};
     &[
         primary(0x00, &[0xFF, 0, 0, 0, 0, 0], P::TestUnitReady),
@@ -193,6 +236,8 @@ pub(crate) const OPERATION_CODES: &[OperationCode] = {
         block(0x08, &TRANSFER_6, B::Read(L::Six)),
         block(0x0A, &TRANSFER_6, B::Write(L::Six)),
         primary(0x12, &[0xFF, 0x01, 0xFF, 0xFF, 0xFF, 0], P::Inquiry),
+        reservation(0x16, &RESERVE_6, R::Reserve),
+        reservation(0x17, &RESERVE_6, R::Release),
         primary(0x1A, &MODE_SENSE_6, P::ModeSense6),
         block(0x1B, &START_STOP, B::StartStopUnit),
         block(0x25, &[0xFF, 0, 0, 0, 0, 0, 0, 0, 0, 0], B::ReadCapacity10),
@@ -203,7 +248,21 @@ pub(crate) const OPERATION_CODES: &[OperationCode] = {
         block(0x35, &SYNCHRONIZE_10, B::SynchronizeCache(L::Ten)).tolerating(SYNC_NV),
         block(0x41, &WRITE_SAME_10, B::WriteSame(L::Ten)),
         block(0x42, &UNMAP, B::Unmap),
+        reservation(0x56, &RESERVE_10, R::Reserve),
+        reservation(0x57, &RESERVE_10, R::Release),
         primary(0x5A, &MODE_SENSE_10, P::ModeSense10),
+        persistent_in(0x00, R::ReadKeys),
+        persistent_in(0x01, R::ReadReservation),
+        persistent_in(0x02, R::ReportCapabilities),
+        persistent_in(0x03, R::ReadFullStatus),
+        persistent_out(0x00),
+        persistent_out(0x01),
+        persistent_out(0x02),
+        persistent_out(0x03),
+        persistent_out(0x04),
+        persistent_out(0x05),
+        persistent_out(0x06),
+        persistent_out(0x07),
         block(0x88, &TRANSFER_16, B::Read(L::Sixteen)).tolerating(FUA_NV),
         block(0x8A, &TRANSFER_16, B::Write(L::Sixteen)).tolerating(FUA_NV),
         block(0x8E, &VERIFY_16, B::WriteAndVerify(L::Sixteen)),

@@ -52,11 +52,15 @@ impl AdditionalSense {
     pub const INVALID_FIELD_IN_CDB: Self = Self(0x2400);
     pub const LOGICAL_UNIT_NOT_SUPPORTED: Self = Self(0x2500);
     pub const INVALID_FIELD_IN_PARAMETER_LIST: Self = Self(0x2600);
+    pub const INVALID_RELEASE_OF_PERSISTENT_RESERVATION: Self = Self(0x2604);
     pub const SPACE_ALLOCATION_FAILED_WRITE_PROTECT: Self = Self(0x2707);
     pub const POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED: Self = Self(0x2900);
     pub const BUS_DEVICE_RESET_FUNCTION_OCCURRED: Self = Self(0x2903);
     pub const I_T_NEXUS_LOSS_OCCURRED: Self = Self(0x2907);
     pub const MODE_PARAMETERS_CHANGED: Self = Self(0x2A01);
+    pub const RESERVATIONS_PREEMPTED: Self = Self(0x2A03);
+    pub const RESERVATIONS_RELEASED: Self = Self(0x2A04);
+    pub const REGISTRATIONS_PREEMPTED: Self = Self(0x2A05);
     pub const CAPACITY_DATA_HAS_CHANGED: Self = Self(0x2A09);
     pub const COMMANDS_CLEARED_BY_ANOTHER_INITIATOR: Self = Self(0x2F00);
     pub const SAVING_PARAMETERS_NOT_SUPPORTED: Self = Self(0x3900);
@@ -64,6 +68,7 @@ impl AdditionalSense {
     pub const REPORTED_LUNS_DATA_HAS_CHANGED: Self = Self(0x3F0E);
     pub const INTERNAL_TARGET_FAILURE: Self = Self(0x4400);
     pub const PROTOCOL_SERVICE_CRC_ERROR: Self = Self(0x4705);
+    pub const INSUFFICIENT_REGISTRATION_RESOURCES: Self = Self(0x5504);
 
     /// The code.
     #[must_use]

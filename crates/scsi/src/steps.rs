@@ -14,8 +14,8 @@ use holdfast_stdx::Bytes;
 use crate::data::{self, Mismatch};
 use crate::limits::{COMPARE_STEP_BYTES, FILL_STEP_BYTES};
 use crate::{
-    AdditionalSense, ByteRange, Geometry, MediumData, MediumError, MediumOperation, Response,
-    Sense, SenseKey, lba_status,
+    AccessRequest, AdditionalSense, ByteRange, Geometry, MediumData, MediumError, MediumOperation,
+    Response, Sense, SenseKey, Status, lba_status,
 };
 
 /// Where a command stands.
@@ -25,6 +25,8 @@ pub enum Outcome {
     Done(Response),
     /// This has to be done; the continuation takes what comes of it.
     Medium(MediumOperation, Continuation),
+    /// It is about who may do what: it has to be decided on the newest record of that.
+    Access(AccessRequest),
 }
 
 /// A command that waits for the medium.
@@ -156,6 +158,11 @@ impl Steps {
 
     pub(crate) fn refuse(self, sense: Sense) -> Outcome {
         Outcome::Done(Response::check_condition(sense).moved(self.data_out_length))
+    }
+
+    pub(crate) fn conflict(self) -> Outcome {
+        let response = Response::bare(Status::ReservationConflict);
+        Outcome::Done(response.moved(self.data_out_length))
     }
 
     fn with(self, operation: MediumOperation, next: Next) -> Outcome {

@@ -3,11 +3,12 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use holdfast_model::{ClusterId, VolumeId};
+use holdfast_model::record::{AccessNexus, AccessRecord, Isid};
+use holdfast_model::{ClusterId, NodeId, VolumeId};
 use holdfast_stdx::Bytes;
 
 use crate::{
-    AdditionalSense, BlockLength, ByteRange, Cdb, Direction, Extent, Geometry, Identity,
+    AdditionalSense, BlockLength, ByteRange, Cdb, Decision, Direction, Extent, Geometry, Identity,
     LogicalUnit, Lun, MediumData, MediumError, MediumOperation, Nexus, Outcome, Request, Response,
     Sense, SenseKey, Status,
 };
@@ -30,6 +31,22 @@ pub(super) struct Bench {
     pub(super) failure: Option<MediumError>,
     /// How much Data-In the initiator takes from now on.
     pub(super) data_in_expected: u64,
+    /// Who may do what, as all nodes know it.
+    pub(super) access: AccessRecord,
+    /// Which nexus commands come through.
+    pub(super) port: AccessNexus,
+}
+
+/// The target ports of the bench.
+pub(super) const PORTS: [NodeId; 2] = [NodeId(3), NodeId(7)];
+
+/// A nexus of the bench's initiator of that number.
+pub(super) fn port(initiator: u8, port: NodeId) -> AccessNexus {
+    AccessNexus {
+        initiator: alloc::format!("iqn.2026-11.example:host-{initiator}"),
+        isid: Isid([0x80, 0, 0, 0, 0, initiator]),
+        port,
+    }
 }
 
 impl Bench {
@@ -56,6 +73,8 @@ impl Bench {
             operations: Vec::new(),
             failure: None,
             data_in_expected: u64::MAX,
+            access: AccessRecord::open(VolumeId(7)),
+            port: port(1, PORTS[0]),
         }
     }
 
@@ -74,6 +93,18 @@ impl Bench {
                     let result = self.execute(&operation);
                     self.operations.push(operation);
                     outcome = continuation.complete(result);
+                }
+                Outcome::Access(request) => {
+                    let response = match request.decide(&self.access, &self.port, &PORTS) {
+                        Decision::Answer(response) => response,
+                        Decision::Change {
+                            record, response, ..
+                        } => {
+                            self.access = record;
+                            response
+                        }
+                    };
+                    return self.checked(cdb, data, response);
                 }
             }
         }
@@ -98,6 +129,8 @@ impl Bench {
             data_out_expected: data.len() as u64,
             data_in_expected,
             luns: &[Lun::from_number(0), Lun::from_number(300)],
+            access: &self.access,
+            port: &self.port,
         };
         self.unit.begin(&mut self.nexus, request)
     }

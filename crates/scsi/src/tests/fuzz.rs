@@ -30,6 +30,10 @@ fn cdb(prng: &mut Prng) -> [u8; 16] {
     }
     cdb[0] = row.operation_code;
     cdb[1] |= row.service_action.unwrap_or_default() as u8;
+    // Of most lengths nothing can come.
+    if row.operation_code == 0x5F && prng.chance(3, 4) {
+        cdb[5..9].copy_from_slice(&24_u32.to_be_bytes());
+    }
     if prng.chance(1, 16) {
         cdb[prng.below(16) as usize] ^= 1 << prng.below(8);
     }

@@ -14,6 +14,7 @@ fn example(row: &OperationCode) -> Vec<u8> {
     match row.operation_code {
         0x1A | 0x5A => cdb[2] = 0x3F,
         0x1B => cdb[4] = 0x01,
+        0x5F => (cdb[2], cdb[8]) = (0x01, 24),
         _ => {}
     }
     cdb
@@ -126,6 +127,8 @@ fn used_bits_make_a_difference() {
         (0x35 | 0x91, 1) => 0x02,
         (0x1B, 1) => 0x01,
         (0x1B, 4) => 0x04,
+        // SCOPE and TYPE of REGISTER, CLEAR and the like.
+        (0x5F, 2) if matches!(row.service_action, Some(0 | 3 | 6 | 7)) => 0xFF,
         // Ignored where all commands are asked for, as here.
         (0xA3, 3..=5) => 0xFF,
         _ => 0x00,
@@ -239,9 +242,9 @@ fn one_command_is_reported() {
         [0x28, 0x18, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0xFF, 0xFF, 0]
     );
     for (option, operation_code, action) in [
-        (1, 0x5F, 0),
-        (2, 0x5F, 1),
-        (3, 0x5F, 0),
+        (1, 0x55, 0),
+        (2, 0x5F, 8),
+        (3, 0x5F, 8),
         (2, 0x9E, 0x11),
         (3, 0x9E, 0x11),
         (3, 0x28, 1),

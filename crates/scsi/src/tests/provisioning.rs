@@ -252,6 +252,7 @@ fn steps(bench: &mut Bench, cdb: &[u8], sent: &[u8]) -> Vec<MediumOperation> {
                 assert_eq!(response.status, Status::Good);
                 return operations;
             }
+            Outcome::Access(request) => panic!("{request:?} needs no medium"),
             Outcome::Medium(operation, continuation) => {
                 operations.push(operation);
                 outcome = continuation.complete(Ok(MediumData::None));
