@@ -37,3 +37,6 @@ pub(crate) use kind::of_code as kind_of_code;
 
 #[cfg(doc)]
 use holdfast_model::record::AccessRecord;
+
+#[cfg(test)]
+mod tests;
