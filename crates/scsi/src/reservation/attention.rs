@@ -38,13 +38,13 @@ pub fn attentions(
             .then_some(UnitAttention::ReservationsReleased);
     }
     match action {
-        // SPC-4 5.12.11.2.8.
+        // SPC-4 5.12.11, Clearing.
         Some(CLEAR) => Some(UnitAttention::ReservationsPreempted),
         // ALL_TG_PT: as if each port had been told itself.
         Some(REGISTER | REGISTER_AND_IGNORE) if is_same_port(last.map(|it| &it.nexus), nexus) => {
             None
         }
-        // SPC-4 5.12.11.2.5 and 5.12.11.2.6.
+        // SPC-4 5.12.11, Preempting and Removing registrations.
         _ => Some(UnitAttention::RegistrationsPreempted),
     }
 }
@@ -54,8 +54,9 @@ fn is_same_port(one: Option<&AccessNexus>, other: &AccessNexus) -> bool {
 }
 
 /// Those who stay registered are told that a reservation which admitted them is gone, whether it
-/// was released or its holder unregistered (SPC-4 5.12.11.2.2 and 5.12.11.2.3), and that PREEMPT
-/// made any reservation one of another type (SPC-4 5.12.11.2.5).
+/// was released or its holder unregistered (SPC-4 5.12.11, Releasing and Unregistering), and that
+/// PREEMPT made any reservation one of another type (SPC-4 5.12.11, Preempting persistent
+/// reservations).
 fn is_to_know_of_release(old: &AccessRecord, new: &AccessRecord, action: Option<u8>) -> bool {
     let Some(before) = old.reservation.as_ref().map(|it| it.kind) else {
         return false;

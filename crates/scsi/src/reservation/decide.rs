@@ -162,7 +162,7 @@ fn reserve(record: &AccessRecord, nexus: &AccessNexus, out: &Out, kind: Reservat
     }
 }
 
-/// RELEASE (SPC-4 5.12.11.2.2).
+/// RELEASE (SPC-4 5.12.11, Releasing).
 fn release(record: &AccessRecord, nexus: &AccessNexus, out: &Out, kind: ReservationKind) -> Ruling {
     check_key(record, nexus, out.key)?;
     match &record.reservation {
@@ -182,7 +182,7 @@ fn release(record: &AccessRecord, nexus: &AccessNexus, out: &Out, kind: Reservat
     }
 }
 
-/// CLEAR (SPC-4 5.12.11.2.8).
+/// CLEAR (SPC-4 5.12.11, Clearing).
 fn clear(record: &AccessRecord, nexus: &AccessNexus, out: &Out) -> Ruling {
     check_key(record, nexus, out.key)?;
     changed(AccessRecord {
@@ -219,7 +219,7 @@ pub(super) fn reservation(kind: ReservationKind, nexus: &AccessNexus) -> Reserva
     Reservation { kind, holder }
 }
 
-/// Releases the reservation if nobody is left who holds it (SPC-4 5.12.11.2.3).
+/// Releases the reservation if nobody is left who holds it (SPC-4 5.12.11, Unregistering).
 pub(super) fn release_if_unheld(record: &mut AccessRecord) {
     let is_held = match &record.reservation {
         None => return,

@@ -31,7 +31,7 @@ pub(super) fn release(record: &AccessRecord, nexus: &AccessNexus) -> Ruling {
             reserved: None,
             ..record.clone()
         }),
-        // SPC-2 7.18: of what another one has, or nobody, it is no error.
+        // SPC-2, RELEASE: of what another one has, or nobody, it is no error.
         false => Ok(None),
     }
 }

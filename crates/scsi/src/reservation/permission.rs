@@ -5,8 +5,8 @@ use holdfast_model::record::{AccessNexus, AccessRecord};
 use super::kind;
 use crate::cdb::{Cdb, Command};
 
-/// What a command has to be permitted, by the tables of SPC-4 5.12.1 (Commands that are allowed in
-/// the presence of various reservations) and SBC-3 4.17 (Reservations).
+/// What a command has to be permitted, by the tables of SPC-4 5.12.1 and SBC-3 (Commands that are
+/// allowed in the presence of various reservations).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// Nothing: it is done whoever has reserved what. Commands about reservations are among these,
@@ -28,8 +28,8 @@ impl Need {
             return Self::Nothing;
         };
         match command {
-            // READ CAPACITY is let through by RESERVE too (SBC, 4.2.3): a host that finds a disk
-            // which another one has reserved still has to learn how large it is.
+            // READ CAPACITY is let through by RESERVE too (SBC, Reservations): a host that finds a
+            // disk which another one has reserved still has to learn how large it is.
             Command::RequestSense { .. }
             | Command::Inquiry { .. }
             | Command::ReportLuns { .. }
@@ -40,7 +40,7 @@ impl Need {
             | Command::Reserve
             | Command::Release => Self::Nothing,
             // START STOP UNIT with START and without POWER CONDITION is allowed, and no other one
-            // is known here (SBC-3 4.17).
+            // is known here (SBC-3, Reservations).
             Command::TestUnitReady | Command::StartUnit => Self::Unreserved,
             // ALLOW COMMANDS 011b says this of the first two.
             Command::ModeSense(_)
@@ -111,18 +111,13 @@ pub fn takes_away(old: &AccessRecord, new: &AccessRecord) -> bool {
     if new.reservation.is_none() && new.reserved.is_none() {
         return false;
     }
-    // Those whom neither names are all alike.
-    let named = old
-        .registrations
-        .iter()
-        .chain(&new.registrations)
-        .map(|registration| &registration.nexus)
-        .chain(&old.reserved)
-        .chain(&new.reserved);
-    let mut concerned = named.map(Some).chain([None]);
+    // Whom the old one does not name are all alike, and the new one gives none of them less than a
+    // stranger.
+    let named = old.registrations.iter().map(|known| &known.nexus);
+    let mut concerned = named.chain(&old.reserved).map(Some).chain([None]);
     concerned.any(|nexus| {
-        [Need::Read, Need::Write]
-            .into_iter()
-            .any(|need| permits_somebody(old, nexus, need) && !permits_somebody(new, nexus, need))
+        let loses =
+            |need| permits_somebody(old, nexus, need) && !permits_somebody(new, nexus, need);
+        loses(Need::Read) || loses(Need::Write)
     })
 }

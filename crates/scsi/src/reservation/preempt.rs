@@ -1,4 +1,4 @@
-//! PREEMPT, PREEMPT AND ABORT (SPC-4 5.12.11.2.4 to 5.12.11.2.7).
+//! PREEMPT, PREEMPT AND ABORT (SPC-4 5.12.11, Preempting).
 
 use holdfast_model::record::{AccessNexus, AccessRecord, ReservationKind};
 

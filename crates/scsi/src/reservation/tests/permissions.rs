@@ -56,7 +56,7 @@ fn an_old_reserve_forbids_all_but_a_few() {
     assert!(permits(&record, &a2(), Need::Nothing));
 }
 
-/// Each command that is known, by SPC-4 5.12.1, SBC-3 4.17 and SPC-2 5.5.1.
+/// Each command that is known, by SPC-4 5.12.1, SBC-3 and SPC-2 5.5.1.
 #[test]
 fn what_commands_need() {
     let geometry = Geometry::new(1 << 20, BlockLength::Emulated512);

@@ -25,7 +25,7 @@ fn aborted(action: u8, nexuses: &[AccessNexus]) -> Vec<AccessNexus> {
     }
 }
 
-/// SPC-4 5.12.11.2.5.
+/// SPC-4 5.12.11, Preempting persistent reservations.
 #[test]
 fn the_holder_is_preempted() {
     for action in both() {
@@ -77,7 +77,7 @@ fn who_takes_over_stays() {
     }
 }
 
-/// SPC-4 5.12.11.2.6: nobody holds anything, or another one does.
+/// SPC-4 5.12.11, Removing registrations: nobody holds anything, or another one does.
 #[test]
 fn registrations_are_removed() {
     for action in both() {
@@ -137,7 +137,7 @@ fn who_removes_registrations_may_remove_its_own() {
     assert_eq!(world.kind(), None);
 }
 
-/// SPC-4 5.12.11.2.4: what all hold is preempted with the key zero.
+/// SPC-4 5.12.11, Preempting: what all hold is preempted with the key zero.
 #[test]
 fn all_who_hold_it_are_preempted() {
     for action in both() {

@@ -95,7 +95,7 @@ fn the_holder_keeps_what_it_holds_under_a_new_key() {
     }
 }
 
-/// SPC-4 5.12.11.2.3.
+/// SPC-4 5.12.11, Unregistering.
 #[test]
 fn what_becomes_of_a_reservation_whose_holder_unregisters() {
     use Kind::*;

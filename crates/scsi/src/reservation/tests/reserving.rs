@@ -59,7 +59,7 @@ fn reserving_twice() {
     }
 }
 
-/// SPC-4 5.12.11.2.2.
+/// SPC-4 5.12.11, Releasing.
 #[test]
 fn releasing() {
     for held in KINDS {
@@ -103,7 +103,7 @@ fn releasing() {
     }
 }
 
-/// SPC-4 5.12.11.2.8.
+/// SPC-4 5.12.11, Clearing.
 #[test]
 fn clearing() {
     for held in [None].into_iter().chain(KINDS.map(Some)) {
@@ -161,7 +161,7 @@ const RELEASE_6: [u8; 6] = [0x17, 0, 0, 0, 0, 0];
 const RESERVE_10: [u8; 10] = [0x56, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const RELEASE_10: [u8; 10] = [0x57, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// SPC-2 7.18 and 7.21.
+/// SPC-2, RESERVE and RELEASE.
 #[test]
 fn reserving_as_of_old() {
     for (reserve, release) in [
