@@ -21,6 +21,7 @@ use holdfast_model::{NodeId, SliceId, VolumeId};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::{EndTasks, TasksEnded};
 
+use crate::access::Cause;
 use crate::engine::Engine;
 use crate::event::LinkId;
 use crate::portal::{EndedFor, Wide};
@@ -56,6 +57,8 @@ struct Clearing {
     unheard: BTreeSet<NodeId>,
     /// The slices' primaries are asked once nothing more is numbered.
     barriers: Option<Barriers>,
+    /// What somebody has by RESERVE has not ended yet.
+    releasing: bool,
     settled: bool,
 }
 
@@ -79,6 +82,13 @@ impl Clearings {
         {
             barriers.under_way -= 1;
             clearing.settled &= settled;
+        }
+    }
+
+    /// What somebody had by RESERVE has ended, or cannot be ended.
+    pub(crate) fn released(&mut self, number: u64) {
+        if let Some(clearing) = self.clearings.get_mut(&number) {
+            clearing.releasing = false;
         }
     }
 
@@ -128,9 +138,10 @@ impl Clearings {
             return Vec::new();
         }
         let is_over = |clearing: &Clearing| {
-            clearing.barriers.is_some_and(|barriers| {
+            let are_asked = clearing.barriers.is_some_and(|barriers| {
                 barriers.under_way == 0 && (barriers.next.is_none() || !clearing.settled)
-            })
+            });
+            are_asked && !clearing.releasing
         };
         let clearings = core::mem::take(&mut self.clearings);
         let (over, rest): (BTreeMap<_, _>, BTreeMap<_, _>) =
@@ -152,6 +163,8 @@ impl Engine {
         for volume in volumes {
             self.clearings.next_number += 1;
             let number = self.clearings.next_number;
+            // Every node was told of it before the RESERVE was answered.
+            let releasing = wide.reset && self.volumes.access(volume).reserved.is_some();
             let clearing = Clearing {
                 request: wide.request,
                 volume,
@@ -159,11 +172,15 @@ impl Engine {
                 begun: now,
                 unheard: unheard.clone(),
                 barriers: None,
+                releasing,
                 settled: !self.may_have_left_commands(),
             };
             self.clearings.clearings.insert(number, clearing);
             for node in &unheard {
                 self.ask_to_end(*node, number);
+            }
+            if releasing {
+                self.begin_order(volume, Cause::Reset(number));
             }
         }
     }

@@ -21,9 +21,9 @@ use holdfast_model::metadata::{
     OperationResult, Revision, Selector, Transaction, TransactionOutcome, WatchEvent,
 };
 use holdfast_model::record::{
-    Bookmark, CLUSTER_KEY, DELETED_KEY, DeletedRecord, DenialRecord, IntentRecord, NodeRecord,
-    NodeStanding, Record, ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord, VolumeRecord,
-    WishRecord,
+    AccessRecord, Bookmark, CLUSTER_KEY, DELETED_KEY, DeletedRecord, DenialRecord, IntentRecord,
+    NodeRecord, NodeStanding, Record, ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord,
+    VolumeRecord, WishRecord,
 };
 use holdfast_model::{ClusterId, Epoch, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_replica::Proposed;
@@ -36,6 +36,7 @@ use crate::registration::Registration;
 use crate::vouching::Asked;
 use crate::{Astray, Notice};
 
+mod access;
 mod believed;
 mod bookmark;
 mod denials;
@@ -47,6 +48,7 @@ mod lacking;
 mod processes;
 mod standing;
 
+pub(crate) use access::Swapped;
 use bookmark::Bookmarks;
 use key::Key;
 use lacking::pairs;
@@ -84,6 +86,10 @@ enum Purpose {
     Propose(SliceId, Bytes),
     /// To say that a slice's part of a scrub is done.
     SayScrubbed(ScrubbedRecord),
+    /// To know who may do what with a volume, for this order.
+    ReadAccess(VolumeId, u64),
+    /// To replace that by this.
+    SwapAccess(VolumeId, u64, Bytes),
 }
 
 /// What changed in the view.
@@ -121,6 +127,12 @@ pub(crate) enum Change {
     Scrub,
     /// What was said of a slice's part in one is kept, or has to be said again.
     SaidScrubbed(SliceId),
+    /// Who may do what with a volume.
+    Access(VolumeId),
+    /// That was read, for an order, or could not be.
+    AccessRead(u64, bool),
+    /// What became of its replacement.
+    AccessSwapped(u64, Swapped),
     /// Something that people should read.
     Tell(Notice),
 }
@@ -138,6 +150,7 @@ pub(crate) struct Cluster {
     intents: BTreeMap<NodeId, IntentRecord>,
     pub(crate) settings: SettingsRecord,
     pub(crate) scrubs: BTreeMap<VolumeId, ScrubRecord>,
+    access: BTreeMap<VolumeId, (AccessRecord, Revision)>,
     /// The bookmarks of all nodes.
     left: BTreeMap<NodeId, Bookmark>,
     /// What nodes say that have not followed this, and since when.
@@ -302,7 +315,8 @@ impl Cluster {
             let range = Operation::Range(Selector::Key(SliceRecord::key(slice)));
             let others = [CLUSTER_KEY, DELETED_KEY];
             let others = others.map(|key| Operation::Range(Selector::Key(key.into())));
-            let ranges = [range].into_iter().chain(others).collect();
+            let access = Self::range_of_access(slice.volume);
+            let ranges = [range, access].into_iter().chain(others).collect();
             self.transact(Purpose::Refresh(slice), vec![], ranges);
         }
     }
@@ -340,7 +354,9 @@ impl Cluster {
             return;
         };
         let put = Operation::put(SliceRecord::key(slice), value.clone());
-        self.transact(Purpose::Propose(slice, value), vec![compare], vec![put]);
+        // Whoever leads from now on knows who may write.
+        let operations = vec![put, Self::range_of_access(slice.volume)];
+        self.transact(Purpose::Propose(slice, value), vec![compare], operations);
     }
 
     /// The scrub that a slice's part is to be done of, if there is one.
@@ -425,6 +441,12 @@ impl Cluster {
                 }
                 self.changes.push_back(Change::SaidScrubbed(record.slice));
             }
+            (Purpose::ReadAccess(volume, number), answer) => {
+                self.access_read(volume, number, &answer);
+            }
+            (Purpose::SwapAccess(volume, number, value), answer) => {
+                self.access_swapped(volume, number, value, &answer);
+            }
             (Purpose::Refresh(_) | Purpose::Propose(..) | Purpose::Watch | Purpose::Deny, _) => {}
         }
     }
@@ -482,6 +504,7 @@ impl Cluster {
         if let Some(pair) = pairs(outcome).find(|pair| pair.key == DELETED_KEY) {
             self.put(pair, false);
         }
+        self.found_access(slice.volume, outcome);
         match outcome.results.first() {
             Some(OperationResult::Range(found)) => match found.first() {
                 Some(pair) => drop(self.put(pair, true)),
@@ -500,6 +523,7 @@ impl Cluster {
                 .push_back(Change::Proposed(slice, Proposed::Rejected));
             return;
         }
+        self.proposed_with_access(slice.volume, outcome);
         let pair = KeyValue {
             key: SliceRecord::key(slice),
             value,

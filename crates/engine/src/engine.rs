@@ -17,6 +17,7 @@ use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{Recovered, StoreEvent};
 
 use crate::Notice;
+use crate::access::Access;
 use crate::clearing::Clearings;
 use crate::cluster::{Change, Cluster};
 use crate::config::EngineConfig;
@@ -65,6 +66,7 @@ pub struct Engine {
     pub(crate) parts: Parts,
     pub(crate) vouching: Vouching,
     pub(crate) clearings: Clearings,
+    pub(crate) access: Access,
     pub(crate) repairs: Repairs,
     pub(crate) mending: Mending,
     pub(crate) scrubs: Scrubs,
@@ -117,6 +119,7 @@ impl Engine {
             parts,
             vouching: Vouching::default(),
             clearings: Clearings::default(),
+            access: Access::default(),
             repairs: Repairs::default(),
             mending: Mending::default(),
             scrubs: Scrubs::default(),
@@ -197,6 +200,7 @@ impl Engine {
             self.vouching.next_timeout(),
             self.world.peers.next_overdue(),
             self.clearings.next_timeout(),
+            self.access.next_timeout(),
             self.repairs.next_timeout(),
             self.timers.first().map(|(due, _)| *due),
             self.world.takeovers.next_timeout(),
@@ -323,6 +327,10 @@ impl Engine {
                 busy = true;
                 self.begin_part(part);
             }
+            for (volume, cause) in self.portal.take_orders() {
+                busy = true;
+                self.begin_order(volume, cause);
+            }
             for wide in self.portal.take_wide() {
                 busy = true;
                 self.begin_clearing(&wide);
@@ -332,6 +340,7 @@ impl Engine {
                 self.tasks_ended(wanted_by, settled);
             }
             busy |= self.consider_clearings();
+            busy |= self.consider_orders();
             for (slice, command, outcome) in core::mem::take(&mut self.world.finished) {
                 busy = true;
                 self.command_finished(slice, command, outcome, Vec::new());
@@ -397,6 +406,9 @@ impl Engine {
             Change::Settings => self.settings_changed(),
             Change::Scrub => self.scrubs.look_soon(),
             Change::SaidScrubbed(slice) => self.said_done(*slice),
+            Change::Access(volume) => self.access_changed(*volume),
+            Change::AccessRead(number, is_read) => self.access_read(*number, *is_read),
+            Change::AccessSwapped(number, swapped) => self.access_swapped(*number, *swapped),
             Change::Tell(notice) => self.world.notices.push(notice.clone()),
             Change::Proposed(slice, proposed) => {
                 self.with_replica(*slice, |replica, context| {
@@ -425,6 +437,7 @@ impl Engine {
         }
         self.forget_replica(slice);
         self.retry_parts_of(slice);
+        self.look_at_enforcing(slice.volume);
     }
 
     /// Tells a replica what is wished of its slice.

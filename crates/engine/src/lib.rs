@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+mod access;
 mod astray;
 mod background;
 mod clearing;

@@ -96,7 +96,8 @@ impl Engine {
             slice,
             world: &mut self.world,
         };
-        let replica = Replica::new(me, slice, &found, &mut context);
+        let mut replica = Replica::new(me, slice, &found, &mut context);
+        replica.raise_fence(&mut context, self.volumes.fence(slice.volume));
         self.replicas.insert(slice, replica);
     }
 

@@ -149,6 +149,8 @@ impl Engine {
             Message::Vouch(vouch) => self.handle_vouch(peer, vouch),
             Message::Vouched(vouched) => self.handle_vouched(peer, vouched),
             Message::Camp(camp) => self.handle_camp(peer, camp),
+            Message::Enforce(question) => self.handle_enforce(peer, question),
+            Message::Enforced(answer) => self.handle_enforced(answer),
             message => {
                 if let Some(slice) = slice_of(&message) {
                     self.with_replica(slice, |replica, context| {
@@ -195,6 +197,8 @@ fn slice_of(message: &Message) -> Option<SliceId> {
         | Message::Correct(_)
         | Message::Vouch(_)
         | Message::Vouched(_)
-        | Message::Camp(_) => None,
+        | Message::Camp(_)
+        | Message::Enforce(_)
+        | Message::Enforced(_) => None,
     }
 }

@@ -70,6 +70,11 @@ impl Notes {
         notes
     }
 
+    /// Up to which revision everything has been told.
+    pub(crate) fn through(&self) -> Revision {
+        self.through
+    }
+
     /// When the metadata was as the notes say.
     pub(crate) fn noted(&self) -> NotedAt {
         self.noted

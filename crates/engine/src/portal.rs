@@ -7,6 +7,7 @@
 //!   aborted;
 //! - an abort, and the end of a session, is confirmed when every command concerned is over.
 
+mod access;
 mod ending;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,13 +18,16 @@ use holdfast_iscsi::target::{
     TargetDirectory, TargetEvent, TargetOutput, TaskId,
 };
 use holdfast_iscsi::{IscsiName, Nexus as IscsiNexus, PortalGroupTag};
+use holdfast_model::record::AccessNexus;
 use holdfast_model::{NodeId, SliceId, VolumeId};
+use holdfast_scsi::reservation::Need;
 use holdfast_scsi::{
     Cdb, Continuation, MediumData, MediumError, MediumOperation, Nexus, Outcome, Request,
     UnitAttention, respond_absent,
 };
 use holdfast_stdx::Instant;
 
+use crate::access::Cause;
 use crate::event::{ConnectionId, PortalCommand, PortalEvent};
 use crate::operation::{Operation, Piece};
 use crate::part::PartKind;
@@ -36,6 +40,9 @@ pub(crate) use ending::{EndedFor, Wide};
 #[derive(Debug)]
 struct Session {
     nexus: IscsiNexus,
+    /// The same, as reservations know it.
+    access: AccessNexus,
+    opened: Instant,
     units: BTreeMap<u16, Nexus>,
     closed: bool,
 }
@@ -48,11 +55,26 @@ struct Task {
     /// The volume's size when the command arrived.
     volume_bytes: u64,
     arrived: Instant,
-    continuation: Continuation,
-    operation: Operation,
+    /// What it has to be permitted.
+    need: Need,
+    work: Work,
     aborted: bool,
+    /// The access to the volume does not permit it any more.
+    forbidden: bool,
     /// Every part that has ended is known to be committed or refused for good.
     settled: bool,
+}
+
+/// What is done for a command.
+#[derive(Debug)]
+enum Work {
+    /// Something on the medium, and what then.
+    Medium {
+        continuation: Continuation,
+        operation: Operation,
+    },
+    /// Something about the access to the volume.
+    Access,
 }
 
 /// What the portal wants done by slices.
@@ -77,6 +99,7 @@ pub(crate) struct Portal {
     paused: BTreeSet<ConnectionId>,
     new_parts: Vec<NewPart>,
     dropped: Vec<TaskId>,
+    orders: Vec<(VolumeId, Cause)>,
     commands: VecDeque<PortalCommand>,
     pub(crate) stalls: Stalls,
 }
@@ -97,6 +120,7 @@ impl Portal {
             paused: BTreeSet::new(),
             new_parts: Vec::new(),
             dropped: Vec::new(),
+            orders: Vec::new(),
             commands: VecDeque::new(),
             stalls: Stalls::default(),
         }
@@ -227,8 +251,11 @@ impl Portal {
             return;
         };
         found.settled &= settled;
-        found.operation.end_piece(place, result);
-        if found.operation.is_over() {
+        let Work::Medium { operation, .. } = &mut found.work else {
+            return;
+        };
+        operation.end_piece(place, result);
+        if operation.is_over() {
             self.operation_over(now, task);
             self.settle(now, volumes);
         }
@@ -240,26 +267,39 @@ impl Portal {
             self.task_over(now, id, &task);
             return;
         }
-        let operation = core::mem::take(&mut task.operation);
+        let Work::Medium {
+            continuation,
+            operation,
+        } = core::mem::replace(&mut task.work, Work::Access)
+        else {
+            unreachable!("it has an operation")
+        };
         let result = operation.result();
         let left = left(&result);
-        match task.continuation.complete(result) {
-            Outcome::Done(response) => {
-                self.stalls.end(now, task.volume, task.session, left);
-                self.target.respond(now, id, response, &mut self.out);
-            }
+        let was_refused = task.forbidden && result.is_err();
+        let (response, left) = match continuation.complete(result) {
+            _ if was_refused => (access::conflict(), Left::Refused),
+            Outcome::Done(response) => (response, left),
+            Outcome::Medium(..) if task.forbidden => (access::conflict(), Left::Refused),
             Outcome::Medium(operation, continuation) => {
-                let task = Task {
-                    continuation,
-                    ..task
-                };
-                self.begin(now, id, task, operation);
+                self.begin(now, id, task, operation, continuation);
+                return;
             }
-        }
+            Outcome::Access(_) => unreachable!("what needs the medium is not about access"),
+        };
+        self.stalls.end(now, task.volume, task.session, left);
+        self.target.respond(now, id, response, &mut self.out);
     }
 
     /// Cuts an operation into parts.
-    fn begin(&mut self, now: Instant, id: TaskId, task: Task, operation: MediumOperation) {
+    fn begin(
+        &mut self,
+        now: Instant,
+        id: TaskId,
+        task: Task,
+        operation: MediumOperation,
+        continuation: Continuation,
+    ) {
         let (operation, pieces) = Operation::cut(task.volume, task.volume_bytes, operation);
         for (place, Piece { slice, kind }) in pieces.into_iter().enumerate() {
             let arrived = task.arrived;
@@ -272,7 +312,11 @@ impl Portal {
             });
         }
         let over = operation.is_over();
-        self.tasks.insert(id, Task { operation, ..task });
+        let work = Work::Medium {
+            continuation,
+            operation,
+        };
+        self.tasks.insert(id, Task { work, ..task });
         if over {
             self.operation_over(now, id);
         }
@@ -284,13 +328,18 @@ impl Portal {
             match event {
                 TargetEvent::SessionOpened { session, nexus } => {
                     let opened = Session {
+                        access: self.access_nexus(&nexus),
+                        opened: now,
                         nexus,
                         units: BTreeMap::new(),
                         closed: false,
                     };
                     self.sessions.insert(session, opened);
                 }
-                TargetEvent::SessionClosed { session, .. } => self.close_session(now, session),
+                TargetEvent::SessionClosed { session, .. } => {
+                    self.release_reserved(volumes, session);
+                    self.close_session(now, session);
+                }
                 TargetEvent::Command(command) => self.handle_command(now, volumes, command),
                 TargetEvent::TaskManagement(request) => self.manage(now, volumes, &request),
             }
@@ -347,33 +396,49 @@ impl Portal {
             .units
             .entry(number)
             .or_insert_with(|| Nexus::new(node.0));
+        let cdb = Cdb::parse(&request.cdb, volume.unit.geometry());
+        let need = Need::of(&cdb);
         let asked = Request {
-            cdb: Cdb::parse(&request.cdb, volume.unit.geometry()),
+            cdb,
             data_out: request.data_out,
             data_out_expected: u64::from(request.expected_out),
             data_in_expected: u64::from(request.expected_in),
             luns: &luns,
+            access: volumes.access(volume.id),
+            port: &session.access,
         };
-        match volume.unit.begin(nexus, asked) {
+        let outcome = volume.unit.begin(nexus, asked);
+        let task = Task {
+            session: request.session,
+            volume: volume.id,
+            volume_bytes: volume.unit.geometry().bytes(),
+            arrived: request.arrived,
+            need,
+            work: Work::Access,
+            aborted: false,
+            forbidden: false,
+            settled: true,
+        };
+        match outcome {
             Outcome::Done(response) => {
                 self.target
                     .respond(now, request.task, response, &mut self.out);
             }
             Outcome::Medium(operation, continuation) => {
-                let task = Task {
-                    session: request.session,
-                    volume: volume.id,
-                    volume_bytes: volume.unit.geometry().bytes(),
-                    arrived: request.arrived,
-                    continuation,
-                    operation: Operation::default(),
-                    aborted: false,
-                    settled: true,
-                };
                 let initiator = &session.nexus.initiator;
                 self.stalls
                     .begin(now, volume.id, request.session, initiator);
-                self.begin(now, request.task, task, operation);
+                self.begin(now, request.task, task, operation, continuation);
+            }
+            Outcome::Access(asked) => {
+                let cause = Cause::Command {
+                    task: request.task,
+                    nexus: session.access.clone(),
+                    request: asked,
+                    since: session.opened,
+                };
+                self.tasks.insert(request.task, task);
+                self.orders.push((volume.id, cause));
             }
         }
     }

@@ -4,8 +4,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use holdfast_iscsi::target::{Portal as TargetPortal, PortalAddress, TargetDirectory, TargetEntry};
 use holdfast_iscsi::{IscsiName, PortalGroupTag};
-use holdfast_model::record::{NodeRecord, VolumeRecord};
-use holdfast_model::{ClusterId, NodeId, VolumeId};
+use holdfast_model::record::{AccessRecord, NodeRecord, VolumeRecord};
+use holdfast_model::{ClusterId, Fence, NodeId, VolumeId};
 use holdfast_scsi::logical_unit::Identity;
 use holdfast_scsi::{BlockLength, Geometry, LogicalUnit, Lun};
 
@@ -30,9 +30,29 @@ pub(crate) struct Updated {
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
     units: BTreeMap<(IscsiName, u16), Volume>,
+    access: BTreeMap<VolumeId, AccessRecord>,
 }
 
+/// That of all volumes on which nobody has ever registered; whose it is does not matter.
+static OPEN: AccessRecord = AccessRecord::open(VolumeId(0));
+
 impl Volumes {
+    /// Who may do what with a volume, as far as it is known here.
+    pub(crate) fn access(&self, volume: VolumeId) -> &AccessRecord {
+        self.access.get(&volume).unwrap_or(&OPEN)
+    }
+
+    /// How often somebody has lost a right, as far as it is known here.
+    pub(crate) fn fence(&self, volume: VolumeId) -> Fence {
+        self.access(volume).fence
+    }
+
+    /// Takes note of it; says how it was before.
+    pub(crate) fn set_access(&mut self, volume: VolumeId, record: AccessRecord) -> AccessRecord {
+        let before = self.access.insert(volume, record);
+        before.unwrap_or_else(|| AccessRecord::open(volume))
+    }
+
     /// The units of a target.
     pub(crate) fn luns(&self, target: &IscsiName) -> alloc::vec::Vec<Lun> {
         self.units

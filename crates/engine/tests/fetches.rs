@@ -30,6 +30,7 @@ fn leader() -> Bench {
         },
         heartbeat: bench.heard(),
         repeated: false,
+        fence: holdfast_model::Fence::ZERO,
         kind: ForwardKind::Write {
             offset: 0,
             data: Bytes::from(vec![7; 4096]),

@@ -12,6 +12,17 @@ use holdfast_wire::OutcomeCode;
 
 use crate::{Context, Replica, Role};
 
+/// Whether a replica still has something that it numbered under a fence older than it goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FenceState {
+    /// It does not lead: it numbers nothing.
+    Follows,
+    /// It leads, and something is not committed.
+    Draining,
+    /// It leads in this epoch, and everything is.
+    Clear(Epoch),
+}
+
 /// What a replica goes by.
 #[derive(Debug, Default)]
 pub(crate) struct Fenced {
@@ -33,12 +44,15 @@ impl Replica {
         self.maintain(context);
     }
 
-    /// The epoch in which this replica leads, if everything that it has numbered under an older fence is committed.
-    pub fn goes_by_fence(&self, context: &dyn Context) -> Option<Epoch> {
+    /// Whether what it numbered under older fences is over.
+    pub fn fence_state(&self, context: &dyn Context) -> FenceState {
         let Role::Primary(primary) = &self.role else {
-            return None;
+            return FenceState::Follows;
         };
-        let is_drained = primary.is_serving() && context.committed() >= self.fenced.through;
-        is_drained.then_some(primary.epoch)
+        if primary.is_serving() && context.committed() >= self.fenced.through {
+            FenceState::Clear(primary.epoch)
+        } else {
+            FenceState::Draining
+        }
     }
 }

@@ -48,6 +48,7 @@ use candidate::Candidate;
 pub use condition::Condition;
 use conduct::Conduct;
 pub use context::{Contents, Context, Milestone, NotInstalled, Peer, Token};
+pub use fence::FenceState;
 use fence::Fenced;
 use joiner::Joiner;
 use marks::{Marks, Window};

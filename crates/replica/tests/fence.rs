@@ -3,6 +3,7 @@
 mod lab;
 
 use holdfast_model::{Epoch, Fence};
+use holdfast_replica::FenceState;
 use holdfast_stdx::Duration;
 use holdfast_wire::OutcomeCode;
 
@@ -14,13 +15,16 @@ fn raise(lab: &mut Lab, number: u16, fence: u64) {
     });
 }
 
-/// The epoch in which a node says that it goes by its fence.
+/// The epoch in which a node says that it leads, and goes by its fence.
 fn goes_by(lab: &mut Lab, number: u16) -> Option<Epoch> {
-    let mut epoch = None;
+    let mut state = FenceState::Follows;
     lab.act(node(number), |replica, context| {
-        epoch = replica.goes_by_fence(context);
+        state = replica.fence_state(context);
     });
-    epoch
+    match state {
+        FenceState::Clear(epoch) => Some(epoch),
+        FenceState::Follows | FenceState::Draining => None,
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use holdfast_replica::Proposed;
 use holdfast_stdx::{Duration, Instant};
 
 use super::lacking::pairs;
-use super::{Change, Cluster, Purpose, RETRY};
+use super::{Change, Cluster, Purpose, RETRY, Swapped};
 use crate::{Astray, Notice};
 
 /// Between two attempts to read everything after a while in which what answers was not believed: only somebody who brings the right metadata back ends that, and
@@ -65,12 +65,18 @@ impl Cluster {
             }
             Purpose::Refresh(slice) => self.look_for_slice(*slice, outcome),
             Purpose::Introduce => {}
+            // It may be of another copy.
+            Purpose::ReadAccess(..) if self.is_to_be_recognised() => {
+                return self.past.follow_in_vain(outcome.revision, at);
+            }
+            Purpose::ReadAccess(..) => {}
             // Whoever is told by others that it follows a copy can see all the same whom it finds in it.
             Purpose::Vouch(..) => return self.past.follow_in_vain(outcome.revision, at),
             Purpose::Take
             | Purpose::Register
             | Purpose::Propose(..)
             | Purpose::SayScrubbed(_)
+            | Purpose::SwapAccess(..)
             | Purpose::Leave(_)
             | Purpose::Deny
             | Purpose::Watch => {
@@ -107,6 +113,14 @@ impl Cluster {
             Purpose::SayScrubbed(record) => {
                 let said = Change::SaidScrubbed(record.slice);
                 self.changes.push_back(said);
+            }
+            Purpose::ReadAccess(_, number) => {
+                let change = Change::AccessRead(*number, false);
+                self.changes.push_back(change);
+            }
+            Purpose::SwapAccess(_, number, _) => {
+                let change = Change::AccessSwapped(*number, Swapped::Unknown);
+                self.changes.push_back(change);
             }
             Purpose::Leave(_) | Purpose::Renew => {
                 self.bookmarks.give_up();

@@ -29,8 +29,9 @@ impl Cluster {
         let scrubbed = self.scrubbed.keys().copied().map(Key::Scrubbed);
         let all = nodes.chain(volumes).chain(slices).chain(wishes);
         let left = self.left.keys().copied().map(Key::Bookmark);
+        let access = self.access.keys().copied().map(Key::Access);
         let all = all.chain(left).chain(intents).chain(scrubs).chain(scrubbed);
-        all.chain([Key::Settings]).collect()
+        all.chain(access).chain([Key::Settings]).collect()
     }
 
     /// Takes a key as it stands into the view.
@@ -85,6 +86,7 @@ impl Cluster {
             Key::Scrubbed(slice) => ScrubbedRecord::decode(&pair.value).map(|record| {
                 self.scrubbed.insert(slice, record.round);
             }),
+            Key::Access(volume) => self.put_access(volume, &pair.value, pair.mod_revision),
         };
         match readable {
             Ok(()) => self.unreadable.remove(&pair.key),
@@ -152,6 +154,7 @@ impl Cluster {
             Key::Scrubbed(slice) => {
                 self.scrubbed.remove(&slice);
             }
+            Key::Access(volume) => self.forget_access(volume),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What the metadata's keys name.
 
 use holdfast_model::record::{
-    BOOKMARKS_PREFIX, DELETED_KEY, INTENTS_PREFIX, NODES_PREFIX, SCRUBBED_PREFIX, SCRUBS_PREFIX,
-    SETTINGS_KEY, SLICES_PREFIX, VOLUMES_PREFIX, WISHES_PREFIX,
+    ACCESS_PREFIX, BOOKMARKS_PREFIX, DELETED_KEY, INTENTS_PREFIX, NODES_PREFIX, SCRUBBED_PREFIX,
+    SCRUBS_PREFIX, SETTINGS_KEY, SLICES_PREFIX, VOLUMES_PREFIX, WISHES_PREFIX,
 };
 use holdfast_model::report::NotePlace;
 use holdfast_model::{NodeId, SliceId, VolumeId};
@@ -20,6 +20,7 @@ pub(super) enum Key {
     Scrub(VolumeId),
     Scrubbed(SliceId),
     Bookmark(NodeId),
+    Access(VolumeId),
 }
 
 impl Key {
@@ -35,14 +36,19 @@ impl Key {
             | Self::Deleted
             | Self::Scrub(_)
             | Self::Scrubbed(_)
-            | Self::Bookmark(_) => None,
+            | Self::Bookmark(_)
+            | Self::Access(_) => None,
         }
     }
 
-    /// Whether it says which data there is, and who has it.
+    /// Whether it says which data there is, who has it, and who may change it.
     pub(super) fn tells_of_data(self) -> bool {
         match self {
-            Self::Volume(_) | Self::Slice(_) | Self::Deleted | Self::Intent(_) => true,
+            Self::Volume(_)
+            | Self::Slice(_)
+            | Self::Deleted
+            | Self::Intent(_)
+            | Self::Access(_) => true,
             Self::Node(_)
             | Self::Wish(_)
             | Self::Settings
@@ -79,6 +85,9 @@ impl Key {
         }
         if let Some(volume) = key.strip_prefix(VOLUMES_PREFIX) {
             return volume_of(volume).map(Self::Volume);
+        }
+        if let Some(volume) = key.strip_prefix(ACCESS_PREFIX) {
+            return volume_of(volume).map(Self::Access);
         }
         if let Some(volume) = key.strip_prefix(SCRUBS_PREFIX) {
             return volume_of(volume).map(Self::Scrub);

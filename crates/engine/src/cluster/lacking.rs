@@ -207,7 +207,7 @@ impl Cluster {
 
     fn lost(&self, key: Key, told: &Told) -> Option<Lost> {
         match key {
-            Key::Volume(volume) => self.lost_volume(volume, told),
+            Key::Volume(volume) | Key::Access(volume) => self.lost_volume(volume, told),
             // Of one that was never there, because its making was cut short, nobody has written anything.
             Key::Slice(SliceId { volume, .. })
                 if self.volumes.contains_key(&volume) || told.volumes.contains(&volume) =>

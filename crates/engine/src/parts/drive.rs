@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use holdfast_iscsi::target::TaskId;
-use holdfast_model::{BlockRange, CommandId, NodeId, SliceId};
+use holdfast_model::{BlockRange, CommandId, Fence, NodeId, SliceId, VolumeId};
 use holdfast_replica::Operation;
 use holdfast_replica::timing::LIFETIME;
 use holdfast_scsi::MediumError;
@@ -100,6 +100,16 @@ impl Engine {
         }
     }
 
+    /// The access to a volume is known anew: parts that were refused because of that are permitted, or are dropped by now.
+    pub(crate) fn retry_fenced_parts(&mut self, volume: VolumeId) {
+        let is_waiting = |part: &Part| {
+            part.slice.volume == volume && matches!(part.whereabouts, Whereabouts::Waiting { .. })
+        };
+        for command in self.parts.which(is_waiting) {
+            self.drive(command);
+        }
+    }
+
     /// Gives up the parts of an aborted task: reads, and what nobody can have numbered, end now.
     pub(crate) fn drop_task(&mut self, task: TaskId) {
         for command in self.parts.of_task(task) {
@@ -145,10 +155,13 @@ impl Engine {
         }
         let (slice, kind, arrived) = (part.slice, part.kind.clone(), part.arrived);
         let repeated = part.in_doubt;
+        let fence = self.volumes.fence(slice.volume);
         if self.try_here(command, slice, &kind, arrived, repeated) {
             return;
         }
-        match self.link_to_primary(slice).zip(kind.forward()) {
+        let link = self.link_to_primary(slice);
+        let link = link.filter(|(node, ..)| fence == Fence::ZERO || self.knows_fences(*node));
+        match link.zip(kind.forward()) {
             Some(((node, link, heartbeat), kind)) => {
                 self.parts.place(command, Whereabouts::There { node, link });
                 let forward = Forward {
@@ -156,6 +169,7 @@ impl Engine {
                     command,
                     heartbeat,
                     repeated,
+                    fence,
                     kind,
                 };
                 self.world.peers.send(node, forward.into());
@@ -254,12 +268,14 @@ impl Engine {
         };
         self.parts.place(command, Whereabouts::Here);
         let expires = arrived + LIFETIME;
+        let fence = self.volumes.fence(slice.volume);
         self.submit(
             slice,
             Operation {
                 command,
                 expires,
                 repeated,
+                fence,
                 kind,
             },
         );

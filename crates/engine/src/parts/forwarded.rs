@@ -19,6 +19,7 @@ impl Engine {
             command,
             heartbeat,
             repeated,
+            fence,
             kind,
         } = forward;
         let bytes = match &kind {
@@ -38,7 +39,9 @@ impl Engine {
         }
         let kind = match kind {
             ForwardKind::Read(range) => {
-                if self.leads(slice) && self.may_read_here(slice, range) {
+                if fence < self.volumes.fence(slice.volume) {
+                    self.command_finished(slice, command, OutcomeCode::Fenced, Vec::new());
+                } else if self.leads(slice) && self.may_read_here(slice, range) {
                     self.read_part(command, slice, range);
                 } else {
                     self.command_finished(slice, command, OutcomeCode::NotPrimary, Vec::new());
@@ -54,6 +57,7 @@ impl Engine {
                 command,
                 expires,
                 repeated,
+                fence,
                 kind,
             },
         );
@@ -80,6 +84,10 @@ impl Engine {
         outcome: OutcomeCode,
         contents: Vec<Content>,
     ) {
+        let outcome = match outcome {
+            OutcomeCode::Fenced if !self.knows_fences(peer) => OutcomeCode::NotReady,
+            outcome => outcome,
+        };
         let forwarded = Forwarded {
             slice,
             command,

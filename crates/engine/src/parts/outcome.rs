@@ -52,6 +52,10 @@ impl Engine {
                 }
                 return;
             }
+            OutcomeCode::Fenced => {
+                self.part_fenced(command);
+                return;
+            }
             OutcomeCode::NoSpace => MediumError::NoSpace,
             OutcomeCode::Busy => MediumError::Busy,
             OutcomeCode::MediumError => MediumError::Lost {
@@ -60,6 +64,18 @@ impl Engine {
         };
         self.parts.note_served(slice);
         self.refuse_part(command, error);
+    }
+
+    /// Who has the part knows of a newer access to the volume. It waits until that is known here: then it is permitted,
+    /// or its command ends.
+    fn part_fenced(&mut self, command: CommandId) {
+        let now = self.world.now;
+        let Some(part) = self.parts.parts.get_mut(&command) else {
+            return;
+        };
+        let (volume, retry) = (part.slice.volume, now + part.next_delay());
+        self.parts.place(command, Whereabouts::Waiting { retry });
+        self.world.cluster.refresh_access(volume);
     }
 
     /// Whoever had the part has not numbered it, and will not.

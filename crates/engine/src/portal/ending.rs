@@ -18,7 +18,7 @@ use holdfast_model::{NodeId, VolumeId};
 use holdfast_scsi::UnitAttention;
 use holdfast_stdx::Instant;
 
-use super::{Portal, Session, Task};
+use super::{Portal, Session, Task, Work};
 use crate::event::LinkId;
 use crate::stall::Left;
 use crate::volume::Volumes;
@@ -245,14 +245,17 @@ impl Portal {
     }
 
     /// Aborts a task; false if there is none any more.
-    fn abort(&mut self, now: Instant, id: TaskId) -> bool {
+    pub(super) fn abort(&mut self, now: Instant, id: TaskId) -> bool {
         let Some(task) = self.tasks.get_mut(&id) else {
             return false;
         };
         if !core::mem::replace(&mut task.aborted, true) {
             self.dropped.push(id);
-            self.stalls
-                .end(now, task.volume, task.session, Left::Refused);
+            // Of orders no time is kept.
+            if matches!(task.work, Work::Medium { .. }) {
+                self.stalls
+                    .end(now, task.volume, task.session, Left::Refused);
+            }
         }
         true
     }

@@ -197,6 +197,7 @@ pub(crate) fn data_message(number: u64, length: usize) -> Message {
         },
         heartbeat: Instant::ZERO,
         repeated: false,
+        fence: holdfast_model::Fence::ZERO,
         kind: ForwardKind::Write {
             offset: 0,
             data: Bytes::from(data),

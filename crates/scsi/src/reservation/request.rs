@@ -13,7 +13,7 @@ use holdfast_model::record::{Isid, ReservationKind};
 use super::transport_id::TransportId;
 use super::{kind, parameters, repeat};
 use crate::cdb::Command;
-use crate::{AdditionalSense, Sense};
+use crate::{AdditionalSense, Response, Sense};
 
 /// SERVICE ACTION of PERSISTENT RESERVE IN (SPC-4 6.15.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,6 +193,12 @@ impl AccessRequest {
     pub(crate) fn misdirected(mut self) -> Self {
         self.is_misdirected = true;
         self
+    }
+
+    /// The answer to one that was done before.
+    #[must_use]
+    pub fn done(&self) -> Response {
+        Response::good_out(self.data_out_length)
     }
 
     /// It only reads: deciding it changes nothing.

@@ -1,0 +1,265 @@
+//! A new access to a volume is enforced: everybody goes by it.
+//!
+//! What has to be waited for if somebody has lost a right: every node that is in sync in a slice of the volume has said that
+//! it goes by the new state, for it may serve reads, and may come to lead; and the primary of each slice has said, in the
+//! epoch that is on record, that everything it numbered before is committed. Who came to lead after the change has read
+//! the new state together with becoming primary. Others may have served reads until their leases ended.
+//!
+//! A node that cannot be reached is asked through others. One that nobody reaches leads no more once its leases have ended, and
+//! another takes its place; if none can, the order ends as not ready, and the change stands: it is enforced when somebody leads.
+//!
+//! Invariants:
+//! - the list of primaries is not older than the change;
+//! - a primary's word counts for the epoch for which it was given, and no other.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use holdfast_model::metadata::Revision;
+use holdfast_model::record::{AccessRecord, Record};
+use holdfast_model::{Epoch, Fence, NodeId, SliceId, VolumeId};
+use holdfast_replica::timing::{DRIFT, LEASE};
+use holdfast_stdx::{Bytes, Duration, Instant};
+use holdfast_wire::{Enforce, Enforced};
+
+use super::{Order, Stage};
+use crate::engine::Engine;
+
+/// The version of the protocol that knows of fences.
+pub(crate) const FENCES_SINCE: u16 = 7;
+/// How long nobody's right being lost may take to be told to all.
+const TOLD_WITHIN: Duration = Duration::from_millis(250);
+/// When somebody who has answered, and not said enough, is asked again.
+const AGAIN: Duration = Duration::from_millis(10);
+/// When somebody who has not answered is asked again, this time through others as well.
+const ROUND: Duration = Duration::from_millis(250);
+
+/// What a node has been asked, and has said.
+#[derive(Debug)]
+struct Asked {
+    at: Instant,
+    /// The slices that it leads, and in which epochs, as it said last.
+    led: Option<BTreeMap<u32, Epoch>>,
+}
+
+/// How far it is.
+#[derive(Debug)]
+pub(super) struct Enforcing {
+    volume: VolumeId,
+    fence: Fence,
+    /// The record.
+    value: Bytes,
+    revision: Revision,
+    /// Somebody has lost a right by it.
+    takes: bool,
+    begun: Instant,
+    asked: BTreeMap<NodeId, Asked>,
+    /// When it is looked at again.
+    pub(super) due: Instant,
+}
+
+impl Enforcing {
+    pub(super) fn new(
+        now: Instant,
+        record: &AccessRecord,
+        revision: Revision,
+        takes: bool,
+    ) -> Self {
+        Self {
+            value: record.encode(),
+            volume: record.volume,
+            fence: record.fence,
+            revision,
+            takes,
+            begun: now,
+            asked: BTreeMap::new(),
+            due: now,
+        }
+    }
+
+    fn has_answered(&self, node: NodeId) -> bool {
+        let asked = self.asked.get(&node);
+        asked.is_some_and(|asked| asked.led.is_some())
+    }
+
+    /// Whether a node leads a slice in this epoch, or a later one, and goes by the new state.
+    fn leads(&self, node: NodeId, index: u32, epoch: Epoch) -> bool {
+        let asked = self.asked.get(&node);
+        let led = asked.and_then(|asked| asked.led.as_ref());
+        led.and_then(|led| led.get(&index))
+            .is_some_and(|led| *led >= epoch)
+    }
+}
+
+impl Engine {
+    /// Finds out whether everybody goes by it, and asks those who have not said so.
+    pub(super) fn pursue_enforcing(&mut self, number: u64) {
+        let now = self.world.now;
+        let Some(missing) = self.missing(number) else {
+            // What has happened since the change is not known yet.
+            if let Some(enforcing) = self.enforcing(number) {
+                enforcing.due = now + AGAIN;
+            }
+            return;
+        };
+        if missing.is_empty() {
+            let order = self.order(number);
+            let proposed = order.proposed.take().expect("it has been done");
+            self.end_order(number, Some(proposed.response));
+            return;
+        }
+        for node in missing {
+            self.ask_to_enforce(number, node);
+        }
+    }
+
+    fn enforcing(&mut self, number: u64) -> Option<&mut Enforcing> {
+        match self.access.orders.get_mut(&number)? {
+            Order {
+                stage: Stage::Enforcing(enforcing),
+                ..
+            } => Some(enforcing),
+            _ => None,
+        }
+    }
+
+    /// Who has not said yet what is needed; none if that is not known.
+    fn missing(&self, number: u64) -> Option<BTreeSet<NodeId>> {
+        let Order {
+            volume,
+            stage: Stage::Enforcing(enforcing),
+            ..
+        } = self.access.orders.get(&number)?
+        else {
+            return None;
+        };
+        let now = self.world.now;
+        let elapsed = now.since(enforcing.begun);
+        let mut missing = BTreeSet::new();
+        // Whoever is in sync nowhere may have been until a moment ago, and have a read lease.
+        let leases_over = enforcing.takes && elapsed > LEASE + DRIFT;
+        let told = !enforcing.takes && elapsed > TOLD_WITHIN;
+        for node in self.neighbours() {
+            let is_there = enforcing.takes || self.world.peers.link(node).is_some();
+            if is_there && !leases_over && !told && !enforcing.has_answered(node) {
+                missing.insert(node);
+            }
+        }
+        if !enforcing.has_answered(self.config.node) {
+            missing.insert(self.config.node);
+        }
+        if !enforcing.takes {
+            return Some(missing);
+        }
+        let cluster = &self.world.cluster;
+        if !cluster.is_known_through(enforcing.revision) {
+            return None;
+        }
+        for (slice, record) in self.slices_on_record(*volume) {
+            let silent = record
+                .in_sync()
+                .filter(|node| !enforcing.has_answered(*node));
+            missing.extend(silent);
+            if !enforcing.leads(record.primary, slice.index, record.epoch) {
+                missing.insert(record.primary);
+            }
+        }
+        Some(missing)
+    }
+
+    fn slices_on_record(
+        &self,
+        volume: VolumeId,
+    ) -> impl Iterator<Item = (SliceId, &holdfast_model::record::SliceRecord)> {
+        let slices = self
+            .world
+            .cluster
+            .slices
+            .range(SliceId { volume, index: 0 }..);
+        slices
+            .take_while(move |(slice, _)| slice.volume == volume)
+            .map(|(slice, (record, _))| (*slice, record))
+    }
+
+    /// Asks a node, unless it was asked a moment ago.
+    fn ask_to_enforce(&mut self, number: u64, to: NodeId) {
+        let (now, origin) = (self.world.now, self.config.node);
+        let Some(enforcing) = self.enforcing(number) else {
+            return;
+        };
+        let before = enforcing.asked.get(&to);
+        let pause = match before {
+            None => Duration::ZERO,
+            Some(Asked { led: Some(_), .. }) => AGAIN,
+            Some(Asked { led: None, .. }) => ROUND,
+        };
+        let due = before.map_or(now, |asked| asked.at + pause);
+        if now < due {
+            enforcing.due = if enforcing.due <= now {
+                due
+            } else {
+                enforcing.due.min(due)
+            };
+            return;
+        }
+        let is_first = before.is_none();
+        let led = enforcing.asked.remove(&to).and_then(|asked| asked.led);
+        enforcing.asked.insert(to, Asked { at: now, led });
+        enforcing.due = if enforcing.due <= now {
+            now + ROUND
+        } else {
+            enforcing.due.min(now + ROUND)
+        };
+        let question = Enforce {
+            number,
+            origin,
+            to,
+            volume: enforcing.volume,
+            revision: enforcing.revision,
+            record: enforcing.value.clone(),
+        };
+        if to == origin {
+            self.ask_oneself(&question);
+            return;
+        }
+        let is_linked = self.knows_fences(to);
+        if is_linked {
+            self.world.peers.send(to, question.clone().into());
+        }
+        if !is_linked || !is_first {
+            let others = self.world.peers.nodes().filter(|it| *it != to);
+            let others: Vec<NodeId> = others.filter(|it| self.knows_fences(*it)).collect();
+            for through in others {
+                self.world.peers.send(through, question.clone().into());
+            }
+        }
+    }
+
+    /// Whether a node has a link, and speaks of fences.
+    pub(crate) fn knows_fences(&self, node: NodeId) -> bool {
+        let link = self.world.peers.link(node);
+        link.is_some_and(|link| link.peer.version >= FENCES_SINCE)
+    }
+
+    /// A node has said that it goes by a new state, and where it leads.
+    pub(crate) fn enforced(&mut self, answer: Enforced) {
+        if let Some(enforcing) = self.enforcing(answer.number)
+            && enforcing.volume == answer.volume
+            && enforcing.fence <= answer.fence
+            && let Some(asked) = enforcing.asked.get_mut(&answer.from)
+        {
+            asked.led = Some(answer.led.into_iter().collect());
+            self.pursue_enforcing(answer.number);
+        }
+    }
+
+    /// A slice's record is another: somebody else may have to be asked.
+    pub(crate) fn look_at_enforcing(&mut self, volume: VolumeId) {
+        let orders = self.access.orders.iter_mut();
+        for (_, order) in orders.filter(|(_, order)| order.volume == volume) {
+            if let Stage::Enforcing(enforcing) = &mut order.stage {
+                enforcing.due = self.world.now;
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Access to volumes, as sessions meet it: commands about reservations become orders, and what is under way is held against a
+//! new state as soon as that is known.
+//!
+//! Invariants:
+//! - from then on nothing is begun, or sent on, that the new state does not permit;
+//! - a command that may not go on ends with RESERVATION CONFLICT when everything of it is over, and with what it has done
+//!   if all of it was done;
+//! - what a nexus is to be told is known to its session before the command that is the reason is answered.
+
+use alloc::vec::Vec;
+
+use holdfast_iscsi::target::{SessionId, TaskId};
+use holdfast_model::VolumeId;
+use holdfast_model::record::{AccessNexus, AccessRecord, Isid};
+use holdfast_scsi::reservation::{self, OutAction};
+use holdfast_scsi::{Response, Status};
+use holdfast_stdx::Instant;
+
+use super::{Portal, Session, Task, Work};
+use crate::access::Cause;
+use crate::volume::Volumes;
+
+/// PREEMPT AND ABORT, among the actions that change the access.
+const PREEMPT_AND_ABORT: u8 = OutAction::PreemptAndAbort(None).code();
+
+/// The answer to a command that a reservation forbids.
+pub(super) fn conflict() -> Response {
+    Response::bare(Status::ReservationConflict)
+}
+
+impl Portal {
+    pub(crate) fn take_orders(&mut self) -> Vec<(VolumeId, Cause)> {
+        core::mem::take(&mut self.orders)
+    }
+
+    /// The name of a session's nexus, as reservations know it.
+    pub(super) fn access_nexus(&self, nexus: &holdfast_iscsi::Nexus) -> AccessNexus {
+        AccessNexus {
+            initiator: nexus.initiator.as_str().into(),
+            isid: Isid(nexus.isid.0),
+            port: self.node,
+        }
+    }
+
+    /// An order of a command is over.
+    pub(crate) fn answer(
+        &mut self,
+        now: Instant,
+        volumes: &Volumes,
+        id: TaskId,
+        response: Response,
+    ) {
+        let Some(task) = self.tasks.remove(&id) else {
+            return;
+        };
+        assert!(matches!(task.work, Work::Access), "it was an order");
+        if task.aborted {
+            self.task_over(now, id, &task);
+        } else {
+            self.target.respond(now, id, response, &mut self.out);
+        }
+        self.settle(now, volumes);
+    }
+
+    /// The commands of a nexus at a unit are aborted, but for the one that wants it so, which preempts its own sender.
+    pub(crate) fn abort_fellows(&mut self, now: Instant, id: TaskId) {
+        let Some(Task {
+            session, volume, ..
+        }) = self.tasks.get(&id)
+        else {
+            return;
+        };
+        let (session, volume) = (*session, *volume);
+        let fellows = self.tasks.iter().filter(|(other, task)| {
+            **other != id && task.session == session && task.volume == volume
+        });
+        let fellows: Vec<TaskId> = fellows.map(|(other, _)| *other).collect();
+        for fellow in fellows {
+            self.abort(now, fellow);
+        }
+    }
+
+    /// What a session had by RESERVE ends with it (SPC-2 5.5.1).
+    pub(super) fn release_reserved(&mut self, volumes: &Volumes, session: SessionId) {
+        let Some(session) = self.sessions.get(&session) else {
+            return;
+        };
+        for volume in volumes.of(&session.nexus.target, None) {
+            if volumes.access(volume).reserved.as_ref() == Some(&session.access) {
+                let cause = Cause::NexusLost(session.access.clone());
+                self.orders.push((volume, cause));
+            }
+        }
+    }
+
+    /// The access to a volume is another than before.
+    pub(crate) fn access_changed(
+        &mut self,
+        now: Instant,
+        volumes: &Volumes,
+        volume: VolumeId,
+        before: &AccessRecord,
+    ) {
+        let Some((target, unit)) = volumes.place_of(volume) else {
+            return;
+        };
+        let after = volumes.access(volume);
+        let mut preempted = Vec::new();
+        let is_of = |session: &Session| session.nexus.target == *target && !session.closed;
+        let sessions = self.sessions.iter_mut();
+        for (id, session) in sessions.filter(|(_, session)| is_of(session)) {
+            let attention = reservation::attentions(before, after, &session.access);
+            if let (Some(attention), Some(nexus)) = (attention, session.units.get_mut(&unit)) {
+                nexus.raise(attention);
+            }
+            if is_preempted(before, after, &session.access) {
+                preempted.push(*id);
+            }
+        }
+        let tasks = self.tasks.iter().filter(|(_, task)| task.volume == volume);
+        let tasks: Vec<TaskId> = tasks.map(|(id, _)| *id).collect();
+        for id in tasks {
+            let task = &self.tasks[&id];
+            if !matches!(task.work, Work::Medium { .. }) {
+                continue;
+            }
+            if preempted.contains(&task.session) {
+                self.abort(now, id);
+                continue;
+            }
+            let nexus = self.sessions.get(&task.session).map(|it| &it.access);
+            let may = nexus.is_some_and(|nexus| reservation::permits(after, nexus, task.need));
+            if !may && !task.aborted && !task.forbidden {
+                self.dropped.push(id);
+                let task = self.tasks.get_mut(&id).expect("it was just there");
+                task.forbidden = true;
+            }
+        }
+    }
+}
+
+/// Whether PREEMPT AND ABORT has taken a nexus' registration: its commands are aborted, and not answered (SPC-4 5.12.11.2.6).
+fn is_preempted(before: &AccessRecord, after: &AccessRecord, nexus: &AccessNexus) -> bool {
+    let last = after.last.as_ref();
+    last.is_some_and(|last| last.action == Some(PREEMPT_AND_ABORT) && last.nexus != *nexus)
+        && before.registration(nexus).is_some()
+        && after.registration(nexus).is_none()
+}
