@@ -336,6 +336,7 @@ pub const POINTS: &[(&str, &[&str])] = &[
             "busy",
             "medium error",
             "deposed",
+            "fenced",
         ],
     ),
     (
@@ -376,6 +377,8 @@ pub const POINTS: &[(&str, &[&str])] = &[
             "waits for growth",
             "no such target",
             "another volume",
+            "reservation conflict",
+            "fenced another off",
         ],
     ),
 ];

@@ -3,6 +3,7 @@
 //! Invariant: an attempt ends once; one that its host has given up and repeated ends when the next
 //! attempt is sent: what it was to do must be done by then, or never.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::content::Value;
@@ -66,6 +67,8 @@ pub struct Attempt {
     pub sent: Order,
     /// How it ended.
     pub ended: Ended,
+    /// Its host has lost the right to write by then: it was applied before that, or never.
+    pub fenced: Option<Order>,
 }
 
 /// Names an attempt.
@@ -86,6 +89,8 @@ pub struct History {
     attempts: Vec<Attempt>,
     order: Order,
     news: Vec<News>,
+    /// Hosts that have no right to write, and since when.
+    fenced: BTreeMap<usize, Order>,
 }
 
 impl History {
@@ -104,6 +109,7 @@ impl History {
             asked,
             sent,
             ended: Ended::No,
+            fenced: self.fenced.get(&host).copied(),
         });
         let attempt = AttemptId(self.attempts.len() - 1);
         self.news.push(News::Sent(attempt));
@@ -126,6 +132,21 @@ impl History {
         assert!(*ended == Ended::No, "an attempt ends once");
         *ended = Ended::GivenUp(order);
         self.news.push(News::GivenUp(attempt));
+    }
+
+    /// A host has lost the right to write: what it has sent is over, and what it sends must be refused.
+    pub fn fence(&mut self, host: usize) {
+        let order = self.next();
+        self.fenced.insert(host, order);
+        let attempts = self.attempts.iter_mut();
+        for attempt in attempts.filter(|attempt| attempt.host == host) {
+            attempt.fenced.get_or_insert(order);
+        }
+    }
+
+    /// It may have the right again.
+    pub fn unfence(&mut self, host: usize) {
+        self.fenced.remove(&host);
     }
 
     /// What has happened since this was last asked.

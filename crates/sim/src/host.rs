@@ -12,6 +12,7 @@ mod guest;
 mod path;
 mod plan;
 mod reset;
+mod rival;
 mod work;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 use self::path::{Path, State};
 pub use self::plan::{HostCounts, HostPlan};
 use self::reset::RESET;
+use self::rival::Rival;
+pub use self::rival::Rivalry;
 use self::work::{Answer, Work, judge};
 use crate::cluster::ClusterPlan;
 use crate::content::{SECTOR_SIZE, Value};
@@ -50,6 +53,27 @@ pub(crate) enum Act {
     ResetSent,
     /// It was answered: every command that had arrived anywhere before is over.
     ResetDone,
+    /// A registration is on its way.
+    Registers,
+    /// It was answered, or given up.
+    Registered {
+        in_doubt: bool,
+    },
+    /// The host begins to take the volume from another one.
+    Takes {
+        of: usize,
+    },
+    /// The other one is registered no more; `reserved`: and this one holds the reservation.
+    Taken {
+        of: usize,
+        reserved: bool,
+    },
+    /// That was refused, or given up.
+    NotTaken {
+        in_doubt: bool,
+    },
+    /// All reservations are to end.
+    Clears,
 }
 
 /// What a host wants done, in order.
@@ -105,6 +129,8 @@ pub(crate) struct Host {
     end_before_growth: Option<u64>,
     /// What its volume is, if that is looked at after every login.
     guest: Option<guest::Identity>,
+    /// The others that take the volume from it, if there are any.
+    rival: Option<Rival>,
     /// New commands are begun.
     pub(crate) busy: bool,
     pub(crate) counts: HostCounts,
@@ -143,6 +169,7 @@ impl Host {
             next_reset: Instant::ZERO,
             resetting: None,
             guest: None,
+            rival: Rival::new(index, cluster, &mut prng),
             busy: false,
             end_before_growth: None,
             counts: HostCounts::default(),
@@ -214,7 +241,7 @@ impl Host {
         let reset = self
             .resets_at()
             .filter(|_| self.busy && self.paths_up() > 0);
-        let own = issue.into_iter().chain(reset);
+        let own = issue.into_iter().chain(reset).chain(self.rival_at());
         own.chain(paths).chain(operations).min()
     }
 
@@ -231,6 +258,9 @@ impl Host {
         }
         if self.busy && self.resets_at().is_some_and(|due| due <= now) {
             self.reset_unit(now, history, acts);
+        }
+        for (path, said) in self.act_as_rival(now, acts) {
+            self.take(now, path, said, history, acts);
         }
         self.send(now, history, acts);
     }
@@ -358,6 +388,7 @@ impl Host {
             }
             self.paths[path].close(now, acts);
             self.path_lost(now, path);
+            self.rival_lost(path, acts);
         }
     }
 
@@ -444,6 +475,15 @@ impl Host {
                 InitiatorEvent::Completed { tag, completion } if tag == guest::IDENTIFY => {
                     self.identified(now, path, &completion, acts);
                 }
+                InitiatorEvent::Completed {
+                    tag: tag @ (rival::REGISTER | rival::TAKE | rival::CLEAR),
+                    completion,
+                } => {
+                    let said = self.rival_answered(now, path, tag, &completion, acts);
+                    if let Some((path, said)) = said {
+                        self.take(now, path, said, history, acts);
+                    }
+                }
                 InitiatorEvent::Completed { tag, completion } => {
                     self.completed(now, path, tag.0, &completion, history, acts);
                 }
@@ -463,6 +503,7 @@ impl Host {
                     self.note_end(path, &reason);
                     self.paths[path].ended(now);
                     self.path_lost(now, path);
+                    self.rival_lost(path, acts);
                 }
                 InitiatorEvent::Rejected { reason } => {
                     acts.complaint = Some(format!("the target rejected a PDU: {reason}"));
@@ -470,6 +511,9 @@ impl Host {
                 InitiatorEvent::LoggedIn { .. } => {
                     let asks = self.logged_in(path);
                     self.take(now, path, asks, history, acts);
+                    if let Some((path, said)) = self.register(path, acts) {
+                        self.take(now, path, said, history, acts);
+                    }
                 }
                 InitiatorEvent::Targets(_)
                 | InitiatorEvent::Pong
@@ -554,6 +598,12 @@ impl Host {
                 operation.retry = now + LATER;
                 self.not_there(now, path, acts);
             }
+            Answer::Conflict if self.rival.is_some() => {
+                self.counts.conflicts += 1;
+                operation.retry = now + LATER;
+                self.is_fenced(now, path);
+            }
+            Answer::Conflict => acts.complaint = Some("nobody has reserved it".into()),
             Answer::NoUnit => acts.complaint = Some("there is no such unit".into()),
             Answer::Wrong(what) => acts.complaint = Some(what),
         }

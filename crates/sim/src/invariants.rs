@@ -5,6 +5,7 @@ mod device_orders;
 mod late_writes;
 mod one_primary;
 mod records;
+mod rights;
 mod room;
 mod settled;
 mod starts;
@@ -20,6 +21,7 @@ use self::commits_agree::CommitsAgree;
 use self::device_orders::DeviceOrders;
 pub(crate) use self::device_orders::{Facts, Ordered};
 use self::one_primary::OnePrimary;
+use self::rights::Rights;
 use self::room::InSyncHasRoom;
 use self::starts::Starts;
 use self::volumes::Volumes;
@@ -36,6 +38,7 @@ pub(crate) struct Invariants {
     commits_agree: CommitsAgree,
     device_orders: DeviceOrders,
     in_sync_has_room: InSyncHasRoom,
+    pub(crate) rights: Rights,
     starts: Starts,
     volumes: Volumes,
 }

@@ -214,6 +214,8 @@ impl Cluster {
             sum.beyond_end += host.counts.beyond_end;
             sum.no_target += host.counts.no_target;
             sum.other_volume += host.counts.other_volume;
+            sum.conflicts += host.counts.conflicts;
+            sum.taken += host.counts.taken;
         }
         sum
     }
@@ -240,6 +242,8 @@ impl Cluster {
             ("waits for growth", counts.beyond_end),
             ("no such target", counts.no_target),
             ("another volume", counts.other_volume),
+            ("reservation conflict", counts.conflicts),
+            ("fenced another off", counts.taken),
         ] {
             coverage.add("host", point, count);
         }

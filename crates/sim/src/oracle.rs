@@ -49,6 +49,7 @@ enum Effect {
 pub fn check(attempts: &[Attempt]) -> Result<(), Failure> {
     let mut blocks: BTreeMap<(usize, u64), Vec<Step>> = BTreeMap::new();
     for (number, attempt) in attempts.iter().enumerate() {
+        check_right(number, attempt)?;
         for (block, step) in steps(number, attempt) {
             blocks
                 .entry((attempt.sectors.volume, block))
@@ -63,6 +64,19 @@ pub fn check(attempts: &[Attempt]) -> Result<(), Failure> {
                 volume, block, &steps, stuck, attempts,
             )));
         }
+    }
+    Ok(())
+}
+
+/// Whether what was done was done by somebody who may.
+fn check_right(number: usize, attempt: &Attempt) -> Result<(), Failure> {
+    let was_done = matches!(attempt.ended, Ended::Done(..));
+    let is_forbidden = attempt.fenced.is_some_and(|fenced| fenced < attempt.sent);
+    if was_done && is_forbidden && attempt.asked != Asked::Read {
+        let host = attempt.host;
+        return Err(Failure::History(format!(
+            "attempt {number} of h{host} was done, though the host had lost the right to write before it was sent"
+        )));
     }
     Ok(())
 }
@@ -99,6 +113,11 @@ fn steps(number: usize, attempt: &Attempt) -> Vec<(u64, Step)> {
         Ended::GivenUp(order) => (*order, true),
         Ended::No => (Order::MAX, true),
     };
+    let fenced = attempt.fenced.filter(|_| attempt.asked != Asked::Read);
+    if fenced.is_some_and(|fenced| fenced < attempt.sent) {
+        return Vec::new();
+    }
+    let end = fenced.map_or(end, |fenced| end.min(fenced));
     let mut steps = Vec::new();
     let mut sector = first;
     while sector < first + count {

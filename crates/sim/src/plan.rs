@@ -16,6 +16,7 @@ mod headers;
 mod journals;
 mod mix;
 mod operators;
+mod rivals;
 mod settings;
 mod shape;
 mod sites;
@@ -133,6 +134,8 @@ impl RunPlan {
         plan.add_guests(profile, weather, &mut Prng::from_seed(own));
         let own = own ^ GUESTS ^ HEADERS;
         plan.add_lost_headers(weather, &mut Prng::from_seed(own));
+        let own = own ^ HEADERS ^ RIVALS;
+        plan.add_rivals(weather, &mut Prng::from_seed(own));
         plan
     }
 
@@ -225,5 +228,7 @@ const SCRUBS: u64 = 0x005C_4BB5;
 const GUESTS: u64 = 0x006C_E500;
 /// The same for segments of journals that lack their headers.
 const HEADERS: u64 = 0x004E_ADE4;
+/// The same for hosts that take their volume from each other.
+const RIVALS: u64 = 0x0041_7A15;
 /// Episodes of a long run for each that a short one has.
 const LONG_TIMES: u64 = 6;

@@ -168,6 +168,7 @@ impl Watch {
                     OutcomeCode::Busy => "busy",
                     OutcomeCode::MediumError => "medium error",
                     OutcomeCode::Deposed => "deposed",
+                    OutcomeCode::Fenced => "fenced",
                 };
                 self.coverage.reach("forward", point);
             }

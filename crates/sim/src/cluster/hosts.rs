@@ -82,6 +82,12 @@ impl Cluster {
                         self.line(Place::Host(host as u16), format_args!("has reset the unit"));
                         self.invariants.reset_done(host);
                     }
+                    Act::Registers
+                    | Act::Registered { .. }
+                    | Act::Takes { .. }
+                    | Act::Taken { .. }
+                    | Act::NotTaken { .. }
+                    | Act::Clears => self.rival_acts(host, &wanted),
                     Act::Close(connection) => {
                         let place = Place::Host(host as u16);
                         self.line(place, format_args!("closes {connection:?}"));
@@ -92,6 +98,38 @@ impl Cluster {
         }
         self.set_host_timer(host);
         Ok(())
+    }
+
+    /// A host takes its volume from another one, or loses it.
+    fn rival_acts(&mut self, host: usize, act: &Act) {
+        let now = self.now;
+        let volume = self.plan.hosts[host].volume;
+        self.line(Place::Host(host as u16), format_args!("{act:?}"));
+        let rights = &mut self.invariants.rights;
+        match *act {
+            Act::Registers => {
+                rights.registers(host, volume);
+                self.history.unfence(host);
+            }
+            Act::Registered { in_doubt } => rights.registered(now, host, volume, in_doubt),
+            Act::Takes { of } => rights.takes(now, host, volume, of),
+            Act::Taken { of, reserved } => {
+                if rights.taken(host, volume, reserved) {
+                    self.history.fence(of);
+                    self.hosts[host].counts.taken += 1;
+                }
+            }
+            Act::NotTaken { in_doubt } => rights.not_taken(now, host, volume, in_doubt),
+            Act::Clears => {
+                rights.ends(volume);
+                for host in 0..self.plan.hosts.len() {
+                    if self.plan.hosts[host].volume == volume {
+                        self.history.unfence(host);
+                    }
+                }
+            }
+            _ => unreachable!("rivals do nothing else"),
+        }
     }
 
     /// Tells of what has happened to the hosts' commands.

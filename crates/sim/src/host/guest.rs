@@ -85,6 +85,7 @@ impl Host {
         self.paths[path].absent = Some(Absent::OtherVolume);
         self.paths[path].close(now, acts);
         self.path_lost(now, path);
+        self.rival_lost(path, acts);
     }
 
     /// A session has ended, or was refused.

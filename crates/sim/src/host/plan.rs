@@ -2,6 +2,8 @@
 
 use holdfast_stdx::{Duration, Prng};
 
+use super::Rivalry;
+
 /// What a host is like.
 #[derive(Clone, Debug)]
 pub struct HostPlan {
@@ -25,6 +27,8 @@ pub struct HostPlan {
     pub resets: Option<Duration>,
     /// Whether it may be told that there is no room.
     pub may_lack_room: bool,
+    /// How it and the other hosts of its volume take that from each other, if they do.
+    pub rivalry: Option<Rivalry>,
 }
 
 impl HostPlan {
@@ -48,6 +52,7 @@ impl HostPlan {
                 .chance(1, 6)
                 .then(|| Duration::from_millis(prng.between(1500, 6000))),
             may_lack_room: false,
+            rivalry: None,
         }
     }
 }
@@ -63,6 +68,10 @@ pub struct HostCounts {
     pub medium_errors: u64,
     /// Answers that there is no room.
     pub no_space: u64,
+    /// Answers that another host has taken the volume.
+    pub conflicts: u64,
+    /// Times that it has taken the volume from another one, for certain.
+    pub taken: u64,
     /// Resets of the unit that were done.
     pub resets: u64,
     /// Resets of the unit that were refused, for nobody could tell whether all was over.

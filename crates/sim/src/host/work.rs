@@ -98,6 +98,8 @@ pub(crate) enum Answer {
     BeyondEnd,
     /// The target has no such unit.
     NoUnit,
+    /// Another host has taken the volume.
+    Conflict,
     /// What no target of ours should say.
     Wrong(String),
 }
@@ -108,6 +110,7 @@ pub(crate) fn judge(work: Work, sectors: Sectors, completion: &Completion) -> An
         0x00 => good(work, sectors, completion),
         // BUSY and TASK SET FULL.
         0x08 | 0x28 => Answer::Later,
+        0x18 => Answer::Conflict,
         0x02 => match sense_key(&completion.sense) {
             Some((0x2 | 0xB, _)) => Answer::Later,
             Some((0x6, _)) => Answer::Attention,
@@ -150,7 +153,7 @@ fn good(work: Work, sectors: Sectors, completion: &Completion) -> Answer {
 }
 
 /// Sense key and additional sense code of either format (SPC-4 4.5).
-fn sense_key(sense: &[u8]) -> Option<(u8, u16)> {
+pub(super) fn sense_key(sense: &[u8]) -> Option<(u8, u16)> {
     let code = |at: usize| Some(u16::from_be_bytes([*sense.get(at)?, *sense.get(at + 1)?]));
     match sense.first()? & 0x7F {
         0x70 | 0x71 => Some((sense.get(2)? & 0xF, code(12)?)),
