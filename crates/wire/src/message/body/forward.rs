@@ -21,7 +21,8 @@ impl Body for Forward {
         body.command(self.command);
         body.instant(self.heartbeat);
         let is_fenced = self.fence > Fence::ZERO;
-        body.u8(u8::from(self.repeated) * REPEATED | u8::from(is_fenced) * FENCED);
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        body.u8(flag(self.repeated, REPEATED) | flag(is_fenced, FENCED));
         if is_fenced {
             body.u64(self.fence.0);
         }
