@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - the pieces cover the operation, none twice;
-//! - the first error that a piece meets is the operation's.
+//! - the first error that a piece meets is the operation's;
+//! - a block that is bad is an error where its contents are wanted, and takes space where only that is asked.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -36,6 +37,7 @@ enum Purpose {
 /// What of a piece's blocks the operation is about.
 #[derive(Clone, Copy, Debug)]
 struct Window {
+    slice: SliceId,
     skip: usize,
     length: usize,
 }
@@ -106,7 +108,11 @@ impl Operation {
         let mut pieces = Vec::new();
         for (slice, offset, length) in part::pieces(volume, range) {
             let (blocks, skip) = part::covering(offset, length);
-            windows.push(Window { skip, length });
+            windows.push(Window {
+                slice,
+                skip,
+                length,
+            });
             pieces.push(Piece {
                 slice,
                 kind: PartKind::Read(blocks),
@@ -126,9 +132,19 @@ impl Operation {
     pub(crate) fn end_piece(&mut self, place: usize, result: Result<Vec<Content>, MediumError>) {
         assert!(self.outstanding > 0, "a piece ends once");
         self.outstanding -= 1;
-        match result {
+        match result.and_then(|contents| self.judge(place, contents)) {
             Ok(contents) => self.found[place] = Some(contents),
             Err(error) => self.failed = self.failed.or(Some(error)),
+        }
+    }
+
+    /// The contents, if what of them is wanted is there.
+    fn judge(&self, place: usize, contents: Vec<Content>) -> Result<Vec<Content>, MediumError> {
+        let wants_contents = !matches!(self.purpose, Purpose::Extents { .. });
+        let window = self.windows.get(place).filter(|_| wants_contents);
+        match window.and_then(|window| first_bad(window.slice, &contents)) {
+            Some(offset) => Err(MediumError::Lost { offset }),
+            None => Ok(contents),
         }
     }
 
@@ -163,7 +179,7 @@ impl Operation {
 }
 
 /// The offset in the volume of the first bad block among a piece's contents.
-pub(crate) fn first_bad(slice: SliceId, contents: &[Content]) -> Option<u64> {
+fn first_bad(slice: SliceId, contents: &[Content]) -> Option<u64> {
     let bad = contents
         .iter()
         .find(|content| content.content == BlockContent::Bad)?;
@@ -293,6 +309,56 @@ mod tests {
             },
         ];
         assert_eq!(extents, expected);
+    }
+
+    fn bad(start: u32, count: u32) -> Content {
+        Content {
+            range: BlockRange::new(start, count),
+            content: BlockContent::Bad,
+        }
+    }
+
+    /// Whoever asks what takes space does not ask what is there.
+    #[test]
+    fn a_bad_block_takes_space_and_is_no_error_where_only_that_is_asked() {
+        let status = MediumOperation::BlockStatus {
+            offset: 0,
+            extent_count_max: 8,
+        };
+        let (mut operation, _) = Operation::cut(VOLUME, BYTES, status);
+        operation.end_piece(
+            0,
+            Ok(vec![zero(0, 1), bad(1, 1), data(2, 1, 1), zero(3, 253)]),
+        );
+        let Ok(MediumData::Extents(extents)) = operation.result() else {
+            panic!("it was found")
+        };
+        let extent = |blocks: u64, mapped| Extent {
+            length: blocks * 4096,
+            mapped,
+        };
+        assert_eq!(
+            extents,
+            [extent(1, false), extent(2, true), extent(253, false)]
+        );
+    }
+
+    #[test]
+    fn a_bad_block_is_an_error_where_its_contents_are_wanted() {
+        let range = ByteRange {
+            offset: SLICE_SIZE,
+            length: 3 * 4096,
+        };
+        let read = MediumOperation::Read {
+            range,
+            force_unit_access: false,
+        };
+        for wanted in [read, MediumOperation::Verify { range }] {
+            let (mut operation, _) = Operation::cut(VOLUME, BYTES, wanted);
+            operation.end_piece(0, Ok(vec![data(0, 1, 1), bad(1, 1), zero(2, 1)]));
+            let offset = SLICE_SIZE + 4096;
+            assert_eq!(operation.result(), Err(MediumError::Lost { offset }));
+        }
     }
 
     #[test]

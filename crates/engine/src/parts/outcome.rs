@@ -7,7 +7,6 @@ use holdfast_scsi::MediumError;
 use holdfast_wire::{Content, OutcomeCode};
 
 use crate::engine::Engine;
-use crate::operation::first_bad;
 use crate::part::{Owner, Part, PartKind, Whereabouts};
 
 impl Engine {
@@ -23,14 +22,11 @@ impl Engine {
             return;
         };
         let error = match outcome {
-            OutcomeCode::Done => match first_bad(slice, &contents) {
-                Some(offset) => MediumError::Lost { offset },
-                None => {
-                    self.parts.note_served(slice);
-                    self.end_part(command, self.checked(command, contents), true);
-                    return;
-                }
-            },
+            OutcomeCode::Done => {
+                self.parts.note_served(slice);
+                self.end_part(command, self.checked(command, contents), true);
+                return;
+            }
             OutcomeCode::Expired => {
                 if part.given_up.is_some() {
                     // Only who holds the lease can tell.
