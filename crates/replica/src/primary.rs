@@ -19,6 +19,7 @@ mod member;
 mod settle;
 mod sources;
 mod wish;
+mod write_kind;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -29,11 +30,12 @@ use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::{Commit, OutcomeCode, Resign};
 
 use admission::Admission;
-pub use admission::{Operation, WriteKind};
+pub use admission::Operation;
 pub use catch_up::Progress;
 use change::Offer;
 pub(crate) use change::{Change, Kind};
 use member::Member;
+pub use write_kind::WriteKind;
 
 use crate::conduct::Fault;
 use crate::state::{Standing, State};

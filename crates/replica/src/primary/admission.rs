@@ -11,12 +11,12 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_model::{
-    BLOCK_SIZE, BlockIndex, BlockRange, Change, CommandId, ENTRY_BYTES_MAX, Fence, NodeId,
-    PageIndex, SLICE_SIZE,
+    BLOCK_SIZE, BlockIndex, BlockRange, Change, CommandId, Fence, NodeId, PageIndex,
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_wire::{BlockContent, OutcomeCode, Reserve, Reserved};
 
+use super::write_kind::{WriteKind, edges_of, whole_blocks};
 use crate::timing::REPEATED_MAX;
 use crate::{Contents, Context, Replica, Role, Token};
 
@@ -40,50 +40,6 @@ pub struct Operation {
     pub fence: Fence,
     /// What to change.
     pub kind: WriteKind,
-}
-
-/// A change.
-#[derive(Clone, Debug)]
-pub enum WriteKind {
-    /// New bytes: whole sectors, perhaps parts of blocks. Covers at most [`ENTRY_BYTES_MAX`] of
-    /// blocks.
-    Write {
-        /// Offset in the slice, in bytes.
-        offset: u64,
-        /// The bytes.
-        data: Bytes,
-    },
-    /// Zeros in whole blocks.
-    Clear(BlockRange),
-}
-
-impl WriteKind {
-    /// The blocks that it touches; `None` if it is empty, leaves the slice or touches too many.
-    #[must_use]
-    pub fn range(&self) -> Option<BlockRange> {
-        match self {
-            Self::Clear(range) => Some(*range),
-            Self::Write { offset, data } => {
-                let end = offset.checked_add(data.len() as u64)?;
-                if data.is_empty() || end > SLICE_SIZE {
-                    return None;
-                }
-                let first = offset / BLOCK_SIZE as u64;
-                let count = end.div_ceil(BLOCK_SIZE as u64) - first;
-                if count > (ENTRY_BYTES_MAX / BLOCK_SIZE) as u64 {
-                    return None;
-                }
-                BlockRange::checked(first as u32, count as u32)
-            }
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Write { data, .. } => data.len(),
-            Self::Clear(_) => 0,
-        }
-    }
 }
 
 /// A write of which some replicas have not yet said that there is room.
@@ -567,35 +523,6 @@ impl Replica {
     }
 }
 
-/// The blocks of which a change writes only a part.
-fn edges_of(kind: &WriteKind, range: BlockRange) -> BTreeSet<BlockIndex> {
-    let WriteKind::Write { offset, data } = kind else {
-        return BTreeSet::new();
-    };
-    let end = offset + data.len() as u64;
-    let cut = |position: u64| !position.is_multiple_of(BLOCK_SIZE as u64);
-    let first = cut(*offset).then_some(BlockIndex(range.start()));
-    let last = cut(end).then_some(BlockIndex(range.end() - 1));
-    first.into_iter().chain(last).collect()
-}
-
-/// The write, with its first and last block completed from what they held.
-fn whole_blocks(offset: u64, data: &Bytes, edges: &BTreeMap<BlockIndex, Bytes>) -> Change {
-    let first = BlockIndex((offset / BLOCK_SIZE as u64) as u32);
-    if edges.is_empty() {
-        return Change::write(first, data.clone());
-    }
-    let lead = (offset % BLOCK_SIZE as u64) as usize;
-    let bytes = (lead + data.len()).next_multiple_of(BLOCK_SIZE);
-    let mut whole = alloc::vec![0; bytes];
-    for (block, content) in edges {
-        let at = (block.0 - first.0) as usize * BLOCK_SIZE;
-        whole[at..at + BLOCK_SIZE].copy_from_slice(content);
-    }
-    whole[lead..lead + data.len()].copy_from_slice(data);
-    Change::write(first, Bytes::from(whole))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -603,51 +530,5 @@ mod tests {
     #[test]
     fn the_checksum_of_zeros_is_right() {
         assert_eq!(holdfast_stdx::crc32c(&[0; BLOCK_SIZE]), ZERO_BLOCK_CHECKSUM);
-    }
-
-    #[test]
-    fn blocks_are_completed_around_the_write() {
-        let data = Bytes::from(alloc::vec![7; 5000]);
-        let kind = WriteKind::Write {
-            offset: 4096 + 512,
-            data: data.clone(),
-        };
-        let range = kind.range().expect("it lies in the slice");
-        assert_eq!(range, BlockRange::new(1, 2));
-        let edges: Vec<_> = edges_of(&kind, range).into_iter().collect();
-        assert_eq!(edges, [BlockIndex(1), BlockIndex(2)]);
-        let held = edges
-            .iter()
-            .map(|edge| (*edge, Bytes::from(alloc::vec![1; BLOCK_SIZE])));
-        let Change::Write {
-            start,
-            data,
-            checksums,
-        } = whole_blocks(4096 + 512, &data, &held.collect())
-        else {
-            panic!("a write stays a write")
-        };
-        assert_eq!((start, checksums.len()), (BlockIndex(1), 2));
-        assert!(data[..512].iter().all(|byte| *byte == 1));
-        assert!(data[512..5512].iter().all(|byte| *byte == 7));
-        assert!(data[5512..].iter().all(|byte| *byte == 1));
-    }
-
-    #[test]
-    fn writes_that_leave_the_slice_have_no_range() {
-        let data = Bytes::from_static(&[0; 512]);
-        let beyond = WriteKind::Write {
-            offset: SLICE_SIZE - 511,
-            data: data.clone(),
-        };
-        assert_eq!(beyond.range(), None);
-        assert_eq!(
-            WriteKind::Write {
-                offset: u64::MAX,
-                data
-            }
-            .range(),
-            None
-        );
     }
 }
