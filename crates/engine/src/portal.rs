@@ -296,7 +296,7 @@ impl Portal {
         &mut self,
         now: Instant,
         id: TaskId,
-        task: Task,
+        mut task: Task,
         operation: MediumOperation,
         continuation: Continuation,
     ) {
@@ -312,11 +312,11 @@ impl Portal {
             });
         }
         let over = operation.is_over();
-        let work = Work::Medium {
+        task.work = Work::Medium {
             continuation,
             operation,
         };
-        self.tasks.insert(id, Task { work, ..task });
+        self.tasks.insert(id, task);
         if over {
             self.operation_over(now, id);
         }

@@ -67,9 +67,9 @@ pub(crate) struct Primary {
     unfinished: VecDeque<(Sequence, Instant)>,
     /// Numbered, since when, and not committed.
     pending: VecDeque<(Sequence, CommandId, Instant)>,
-    /// Commands that are given up and were not numbered: told so when everything up to the sequence
-    /// is committed.
-    settling: VecDeque<(Sequence, CommandId)>,
+    /// Commands that have no number and get none, given up or mismatched: told so when everything up to
+    /// the sequence is committed.
+    settling: VecDeque<(Sequence, CommandId, OutcomeCode)>,
     /// Before this, a replica that was left out may still serve reads: nothing commits.
     commit_gate: Instant,
     pub(crate) change: Option<Change>,
@@ -381,11 +381,11 @@ impl Replica {
                 context.finish(command, OutcomeCode::Done);
             }
         }
-        while let Some((sequence, command)) = primary.settling.front().copied()
+        while let Some((sequence, command, outcome)) = primary.settling.front().copied()
             && sequence <= through
         {
             primary.settling.pop_front();
-            context.finish(command, OutcomeCode::Expired);
+            context.finish(command, outcome);
         }
         let stable = self.lowest_stable(context);
         self.window.advance(stable);
@@ -491,7 +491,7 @@ impl Replica {
                     context.finish(command, OutcomeCode::Deposed);
                 }
             }
-            for (_, command) in primary.settling.drain(..) {
+            for (_, command, _) in primary.settling.drain(..) {
                 context.finish(command, OutcomeCode::NotPrimary);
             }
             self.refuse_admitted(context, OutcomeCode::NotPrimary);

@@ -169,6 +169,8 @@ impl Watch {
                     OutcomeCode::MediumError => "medium error",
                     OutcomeCode::Deposed => "deposed",
                     OutcomeCode::Fenced => "fenced",
+                    // No host here compares.
+                    OutcomeCode::Miscompare { .. } => return,
                 };
                 self.coverage.reach("forward", point);
             }

@@ -30,7 +30,7 @@ use crate::message::Message;
 /// - Version 4: in-sync secondaries copy to replicas that join.
 /// - Version 5: nodes find out whether they follow the same metadata.
 /// - Version 6: those of whom some do not say how many follow it with them, and whether they go on.
-/// - Version 7: who has lost the right to write to a volume is fenced off.
+/// - Version 7: who has lost the right to write to a volume is fenced off; a command may compare, or set bits, where it writes.
 pub const WIRE_VERSION: u16 = 7;
 /// The oldest version that this code speaks.
 pub const WIRE_VERSION_MIN: u16 = 1;
@@ -200,6 +200,7 @@ pub fn encode(message: &Message) -> Vec<Bytes> {
     let checksum = if message.payload_has_checksums() {
         0
     } else {
+        assert!(payload.len() <= 1, "a checksum covers all of the payload");
         payload.first().map_or(0, |bytes| crc32c(bytes))
     };
     let kind = (message.version(), message.opcode());

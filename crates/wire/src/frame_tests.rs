@@ -277,6 +277,18 @@ fn every_message() -> Vec<Message> {
         }
         .into(),
         forwarded(OutcomeCode::Fenced, Vec::new()).into(),
+        forward(ForwardKind::CompareAndWrite {
+            offset: 1536,
+            expected: data().slice(..512),
+            data: data().slice(512..1024),
+        })
+        .into(),
+        forward(ForwardKind::Or {
+            offset: 512,
+            data: data(),
+        })
+        .into(),
+        forwarded(OutcomeCode::Miscompare { position: 511 }, Vec::new()).into(),
         forwarded(OutcomeCode::Done, contents()).into(),
         forwarded(OutcomeCode::NotPrimary, Vec::new()).into(),
         forwarded(OutcomeCode::Expired, Vec::new()).into(),
@@ -583,10 +595,88 @@ fn only_what_is_new_needs_a_new_version() {
             Message::Camp(_) => 6,
             Message::Enforce(_) | Message::Enforced(_) => 7,
             Message::Forward(forward) if forward.fence != Fence::ZERO => 7,
-            Message::Forwarded(forwarded) if forwarded.outcome == OutcomeCode::Fenced => 7,
+            Message::Forward(forward) => match forward.kind {
+                ForwardKind::CompareAndWrite { .. } | ForwardKind::Or { .. } => 7,
+                _ => 1,
+            },
+            Message::Forwarded(forwarded) => match forwarded.outcome {
+                OutcomeCode::Miscompare { .. } | OutcomeCode::Fenced => 7,
+                _ => 1,
+            },
             _ => 1,
         };
         assert_eq!(needed, since, "{message:?}");
+    }
+}
+
+/// Version 7, as it was released.
+#[test]
+fn comparisons_are_written_as_they_are_for_ever() {
+    let head = |kind: u8| {
+        let mut body = vec![3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
+        body.extend([2, 0, 5, 0, 0, 0, 0, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0]);
+        body.extend([4, 0, 0, 0, 0, 0, 0, 0, 1, kind]);
+        body
+    };
+    let place = |length: u8| [0, 2, 0, 0, 0, 0, 0, 0, length, 0, 0, 0];
+    let compare = ForwardKind::CompareAndWrite {
+        offset: 512,
+        expected: Bytes::from_static(b"old"),
+        data: Bytes::from_static(b"new"),
+    };
+    let parts = encode(&forward(compare).into());
+    assert_eq!(parts[0][4..8], [7, 0, 15, 0]);
+    let expected = [&head(3)[..], &place(3)].concat();
+    assert_eq!(parts[1], expected);
+    assert_eq!(parts[2], "oldnew");
+
+    let or = ForwardKind::Or {
+        offset: 512,
+        data: Bytes::from_static(b"bits"),
+    };
+    let parts = encode(&forward(or).into());
+    assert_eq!(parts[0][4..8], [7, 0, 15, 0]);
+    let expected = [&head(4)[..], &place(4)].concat();
+    assert_eq!(parts[1], expected);
+    assert_eq!(parts[2], "bits");
+
+    let miscompare = OutcomeCode::Miscompare { position: 258 };
+    let parts = encode(&forwarded(miscompare, Vec::new()).into());
+    assert_eq!(parts[0][4..8], [7, 0, 16, 0]);
+    assert_eq!(parts[1][30..], [9, 2, 1, 0, 0, 0, 0, 0, 0]);
+}
+
+/// More than a block is not compared, and nothing beyond the slice.
+#[test]
+fn comparisons_have_limits() {
+    let compare = |offset, length| {
+        let bytes = Bytes::from(vec![1; length]);
+        let kind = ForwardKind::CompareAndWrite {
+            offset,
+            expected: bytes.clone(),
+            data: bytes,
+        };
+        read(&joined(&encode(&forward(kind).into())))
+    };
+    let or = |offset, length| {
+        let data = Bytes::from(vec![1; length]);
+        read(&joined(&encode(
+            &forward(ForwardKind::Or { offset, data }).into(),
+        )))
+    };
+    let last = holdfast_model::SLICE_SIZE - 512;
+    assert!(compare(512, BLOCK_SIZE).is_ok());
+    assert!(compare(last, 512).is_ok());
+    assert!(or(last, 512).is_ok());
+    for wrong in [
+        compare(0, BLOCK_SIZE + 1),
+        compare(0, 0),
+        compare(last, 513),
+        compare(u64::MAX, 1),
+        or(0, 0),
+        or(last, 513),
+    ] {
+        assert_eq!(wrong, Err(WireError::Malformed));
     }
 }
 

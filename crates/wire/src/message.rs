@@ -290,6 +290,33 @@ pub enum ForwardKind {
     Clear(BlockRange),
     /// Reads whole blocks.
     Read(BlockRange),
+    /// Writes bytes at an offset within the slice if they are what is expected. Since version 7.
+    CompareAndWrite {
+        /// Offset in the slice, in bytes.
+        offset: u64,
+        /// What is to be there: at most a block's worth.
+        expected: Bytes,
+        /// As many bytes.
+        data: Bytes,
+    },
+    /// Sets the bits that are set in bytes at an offset within the slice. Since version 7.
+    Or {
+        /// Offset in the slice, in bytes.
+        offset: u64,
+        /// The bytes.
+        data: Bytes,
+    },
+}
+
+impl ForwardKind {
+    /// The version of the protocol that a peer must speak to be asked this.
+    #[must_use]
+    pub const fn version(&self) -> u16 {
+        match self {
+            Self::Write { .. } | Self::Clear(_) | Self::Read(_) => 1,
+            Self::CompareAndWrite { .. } | Self::Or { .. } => 7,
+        }
+    }
 }
 
 /// A command, or a part of one, on its way to the slice's primary.
@@ -332,6 +359,12 @@ pub enum OutcomeCode {
     Deposed,
     /// The receiver knows of a newer access to the volume than the sender went by: not done. Since version 7.
     Fenced,
+    /// What was expected is not there: not done. What was compared with is committed. Since version 7,
+    /// and only said to who has asked for a comparison.
+    Miscompare {
+        /// Bytes before the first that differs, counted from the command's offset.
+        position: u32,
+    },
 }
 
 /// A forward's end.
@@ -550,13 +583,13 @@ impl Message {
             Self::Supply(_) | Self::Supplied(_) => 4,
             Self::Vouch(_) | Self::Vouched(_) => 5,
             Self::Camp(_) => 6,
-            Self::Enforce(_)
-            | Self::Enforced(_)
-            | Self::Forwarded(Forwarded {
-                outcome: OutcomeCode::Fenced,
+            Self::Enforce(_) | Self::Enforced(_) => 7,
+            Self::Forward(forward) if forward.fence.0 > 0 => 7,
+            Self::Forward(forward) => forward.kind.version(),
+            Self::Forwarded(Forwarded {
+                outcome: OutcomeCode::Miscompare { .. } | OutcomeCode::Fenced,
                 ..
             }) => 7,
-            Self::Forward(forward) if forward.fence.0 > 0 => 7,
             _ => 1,
         }
     }

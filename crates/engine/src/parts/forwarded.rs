@@ -25,6 +25,10 @@ impl Engine {
         let bytes = match &kind {
             ForwardKind::Read(range) => range.bytes(),
             ForwardKind::Write { data, .. } => data.len() as u64,
+            // And what is read for it.
+            ForwardKind::CompareAndWrite { data, .. } | ForwardKind::Or { data, .. } => {
+                2 * data.len() as u64
+            }
             ForwardKind::Clear(_) => 0,
         };
         if !self.parts.forwards.take(command, (peer, link), bytes) {
@@ -50,6 +54,16 @@ impl Engine {
             }
             ForwardKind::Write { offset, data } => WriteKind::Write { offset, data },
             ForwardKind::Clear(range) => WriteKind::Clear(range),
+            ForwardKind::CompareAndWrite {
+                offset,
+                expected,
+                data,
+            } => WriteKind::CompareAndWrite {
+                offset,
+                expected,
+                data,
+            },
+            ForwardKind::Or { offset, data } => WriteKind::Or { offset, data },
         };
         self.submit(
             slice,

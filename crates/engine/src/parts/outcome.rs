@@ -54,6 +54,8 @@ impl Engine {
             }
             OutcomeCode::NoSpace => MediumError::NoSpace,
             OutcomeCode::Busy => MediumError::Busy,
+            // Nobody here asks for comparisons.
+            OutcomeCode::Miscompare { .. } => MediumError::Internal,
             OutcomeCode::MediumError => MediumError::Lost {
                 offset: offset_of(part),
             },

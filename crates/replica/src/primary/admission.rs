@@ -4,8 +4,9 @@
 //! Invariants:
 //! - a command is numbered once at most, and not after its lifetime;
 //! - space is reserved at every in-sync replica before a write is numbered;
-//! - between reading the rest of a partly written block and numbering it, nothing else that
-//!   touches the block is numbered.
+//! - between reading a block of which a part stays, is compared or is added to, and numbering it, nothing
+//!   else that touches the block is numbered;
+//! - what is found not to be as expected is told when what it was compared with is committed.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -14,9 +15,9 @@ use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, CommandId, Fence, NodeId, PageIndex,
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
-use holdfast_wire::{BlockContent, OutcomeCode, Reserve, Reserved};
+use holdfast_wire::{BlockContent, Content, OutcomeCode, Reserve, Reserved};
 
-use super::write_kind::{WriteKind, edges_of, whole_blocks};
+use super::write_kind::WriteKind;
 use crate::timing::REPEATED_MAX;
 use crate::{Contents, Context, Replica, Role, Token};
 
@@ -50,13 +51,32 @@ struct Reserving {
     waiting: BTreeSet<NodeId>,
 }
 
-/// A write of which the first or the last block is being read.
+/// A write of which some blocks are being read.
 #[derive(Debug)]
 struct Partial {
     operation: Operation,
     range: BlockRange,
-    reading: BTreeMap<Token, BlockIndex>,
-    edges: BTreeMap<BlockIndex, Bytes>,
+    reading: BTreeMap<Token, BlockRange>,
+    held: BTreeMap<BlockIndex, Bytes>,
+}
+
+impl Partial {
+    /// Takes the contents of blocks; false if one of them cannot be read.
+    fn hold(&mut self, wanted: BlockRange, contents: &Contents) -> bool {
+        static ZEROS: [u8; BLOCK_SIZE] = [0; BLOCK_SIZE];
+        for Content { range, content } in contents {
+            for (index, block) in range.blocks().enumerate() {
+                let at = index * BLOCK_SIZE;
+                let bytes = match content {
+                    BlockContent::Data { data, .. } => data.slice(at..at + BLOCK_SIZE),
+                    BlockContent::Zero => Bytes::from_static(&ZEROS),
+                    BlockContent::Bad => return false,
+                };
+                self.held.insert(block, bytes);
+            }
+        }
+        wanted.blocks().all(|block| self.held.contains_key(&block))
+    }
 }
 
 /// Commands on their way to their numbers.
@@ -158,7 +178,7 @@ impl Admission {
         true
     }
 
-    fn leave(&mut self, operation: &Operation) {
+    pub(super) fn leave(&mut self, operation: &Operation) {
         self.commands.remove(&operation.command);
         self.bytes -= operation.kind.bytes();
     }
@@ -183,7 +203,7 @@ impl Replica {
         let Role::Primary(primary) = &mut self.role else {
             unreachable!("others refuse")
         };
-        if !primary.admission.commands.insert(command) {
+        if primary.is_mismatched(command) || !primary.admission.commands.insert(command) {
             return;
         }
         primary.admission.bytes += operation.kind.bytes();
@@ -374,31 +394,31 @@ impl Replica {
         self.complete_blocks(context, operation, range);
     }
 
-    /// Reads the blocks of which only a part is written; if there are none, numbers the change.
+    /// Reads the blocks that the change needs; if there are none, numbers it.
     fn complete_blocks(
         &mut self,
         context: &mut dyn Context,
         operation: Operation,
         range: BlockRange,
     ) {
-        let edges = edges_of(&operation.kind, range);
-        if edges.is_empty() {
+        let needs = operation.kind.needs(range);
+        if needs.is_empty() {
             self.number_operation(context, &operation, &BTreeMap::new());
             return;
         }
-        let reading = edges
+        let reading = needs
             .into_iter()
-            .map(|block| (context.read_prepared(BlockRange::single(block)), block))
+            .map(|blocks| (context.read_prepared(blocks), blocks))
             .collect();
         let Role::Primary(primary) = &mut self.role else {
             return;
         };
-        let edges = BTreeMap::new();
+        let held = BTreeMap::new();
         primary.admission.partials.push(Partial {
             operation,
             range,
             reading,
-            edges,
+            held,
         });
     }
 
@@ -422,25 +442,17 @@ impl Replica {
             .iter()
             .position(|partial| partial.reading.contains_key(&token));
         let Some(place) = place else { return };
-        let block = partials[place]
+        let blocks = partials[place]
             .reading
             .remove(&token)
             .expect("it was found by it");
-        let data = match contents.first().map(|first| &first.content) {
-            Some(BlockContent::Data { data, .. }) => Some(data.clone()),
-            Some(BlockContent::Zero) => Some(Bytes::from_static(&[0; BLOCK_SIZE])),
-            Some(BlockContent::Bad) | None => None,
-        };
-        let readable = data.is_some();
-        if let Some(data) = data {
-            partials[place].edges.insert(block, data);
-            if !partials[place].reading.is_empty() {
-                return;
-            }
+        let readable = partials[place].hold(blocks, contents);
+        if readable && !partials[place].reading.is_empty() {
+            return;
         }
         let partial = partials.remove(place);
         if readable {
-            self.number_operation(context, &partial.operation, &partial.edges);
+            self.number_operation(context, &partial.operation, &partial.held);
         } else {
             self.end(context, &partial.operation, OutcomeCode::MediumError);
         }
@@ -471,15 +483,18 @@ impl Replica {
         &mut self,
         context: &mut dyn Context,
         operation: &Operation,
-        edges: &BTreeMap<BlockIndex, Bytes>,
+        held: &BTreeMap<BlockIndex, Bytes>,
     ) {
         if context.now() > operation.expires {
             self.end(context, operation, OutcomeCode::Expired);
             return;
         }
-        let change = match &operation.kind {
-            WriteKind::Clear(range) => Change::Clear(*range),
-            WriteKind::Write { offset, data } => whole_blocks(*offset, data, edges),
+        let change = match operation.kind.change(held) {
+            Ok(change) => change,
+            Err(mismatch) => {
+                self.end_mismatched(context, operation, mismatch);
+                return;
+            }
         };
         let has_room = match &change {
             Change::Write { .. } => change.range().is_some_and(|range| context.reserve(range)),

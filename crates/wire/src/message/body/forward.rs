@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use holdfast_model::{Fence, SLICE_SIZE, VolumeId};
+use holdfast_model::{BLOCK_SIZE, Fence, SLICE_SIZE, VolumeId};
 use holdfast_stdx::Bytes;
 
 use super::{Body, Payload, read_bool, read_contents, write_contents};
@@ -29,8 +29,7 @@ impl Body for Forward {
         match &self.kind {
             ForwardKind::Write { offset, data } => {
                 body.u8(0);
-                body.u64(*offset);
-                body.u32(data.len() as u32);
+                write_place(body, *offset, data);
                 payload.push(data.clone());
             }
             ForwardKind::Clear(range) => {
@@ -40,6 +39,25 @@ impl Body for Forward {
             ForwardKind::Read(range) => {
                 body.u8(2);
                 body.range(*range);
+            }
+            ForwardKind::CompareAndWrite {
+                offset,
+                expected,
+                data,
+            } => {
+                assert!(
+                    expected.len() == data.len(),
+                    "as much is compared as is written"
+                );
+                body.u8(3);
+                write_place(body, *offset, data);
+                // In one piece, as the frame's checksum covers it.
+                payload.push(Bytes::from([&expected[..], data].concat()));
+            }
+            ForwardKind::Or { offset, data } => {
+                body.u8(4);
+                write_place(body, *offset, data);
+                payload.push(data.clone());
             }
         }
     }
@@ -56,18 +74,28 @@ impl Body for Forward {
         };
         let kind = match body.u8()? {
             0 => {
-                let (offset, length) = (body.u64()?, body.u32()? as usize);
+                let (offset, length) = read_place(body)?;
                 let data = payload.take(length)?;
-                let end = offset
-                    .checked_add(length as u64)
-                    .ok_or(WireError::Malformed)?;
-                if length == 0 || end > SLICE_SIZE {
-                    return Err(WireError::Malformed);
-                }
                 ForwardKind::Write { offset, data }
             }
             1 => ForwardKind::Clear(body.range()?),
             2 => ForwardKind::Read(body.part()?),
+            3 => {
+                let (offset, length) = read_place(body)?;
+                if length > BLOCK_SIZE {
+                    return Err(WireError::Malformed);
+                }
+                ForwardKind::CompareAndWrite {
+                    offset,
+                    expected: payload.take(length)?,
+                    data: payload.take(length)?,
+                }
+            }
+            4 => {
+                let (offset, length) = read_place(body)?;
+                let data = payload.take(length)?;
+                ForwardKind::Or { offset, data }
+            }
             _ => return Err(WireError::Malformed),
         };
         Ok(Self {
@@ -79,6 +107,23 @@ impl Body for Forward {
             kind,
         })
     }
+}
+
+fn write_place(body: &mut Writer, offset: u64, data: &Bytes) {
+    body.u64(offset);
+    body.u32(data.len() as u32);
+}
+
+/// Where bytes are to go, within the slice, and how many; not none.
+fn read_place(body: &mut Reader<'_>) -> Result<(u64, usize), WireError> {
+    let (offset, length) = (body.u64()?, body.u32()?);
+    let end = offset
+        .checked_add(u64::from(length))
+        .ok_or(WireError::Malformed)?;
+    if length == 0 || end > SLICE_SIZE {
+        return Err(WireError::Malformed);
+    }
+    Ok((offset, length as usize))
 }
 
 impl Body for Forwarded {
@@ -95,7 +140,11 @@ impl Body for Forwarded {
             OutcomeCode::MediumError => 6,
             OutcomeCode::Deposed => 7,
             OutcomeCode::Fenced => 8,
+            OutcomeCode::Miscompare { .. } => 9,
         });
+        if let OutcomeCode::Miscompare { position } = self.outcome {
+            body.u32(position);
+        }
         write_contents(&self.contents, body, payload);
     }
 
@@ -111,6 +160,9 @@ impl Body for Forwarded {
             6 => OutcomeCode::MediumError,
             7 => OutcomeCode::Deposed,
             8 => OutcomeCode::Fenced,
+            9 => OutcomeCode::Miscompare {
+                position: body.u32()?,
+            },
             _ => return Err(WireError::Malformed),
         };
         let contents = read_contents(body, payload)?;
