@@ -28,6 +28,7 @@ use crate::cluster::Swapped;
 use crate::engine::Engine;
 use asked::Question;
 use enforcing::Enforcing;
+pub(crate) use enforcing::FENCES_SINCE;
 
 /// How long an order may take: as long as an abort or a reset.
 const ORDER_MAX: Duration = crate::clearing::ENDING_MAX;

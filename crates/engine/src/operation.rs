@@ -77,6 +77,23 @@ impl Operation {
             MediumOperation::Write { offset, data, .. } => {
                 Self::of_writes(part::write_parts(volume, offset, data))
             }
+            // One part is one entry, and one read.
+            MediumOperation::WriteAtomic { offset, data } => {
+                let parts = part::write_parts(volume, offset, data);
+                assert!(
+                    parts.len() == 1,
+                    "an atomic write crosses no border of parts"
+                );
+                Self::of_writes(parts)
+            }
+            MediumOperation::CompareAndWrite {
+                offset,
+                expected,
+                data,
+            } => Self::of_writes(vec![part::compare_part(volume, offset, expected, data)]),
+            MediumOperation::Or { offset, data } => {
+                Self::of_writes(part::or_parts(volume, offset, data))
+            }
             MediumOperation::Clear { ranges } => {
                 let parts = ranges.into_iter();
                 Self::of_writes(
@@ -380,6 +397,34 @@ mod tests {
             mapped: true,
         };
         assert_eq!(extents, [expected]);
+    }
+
+    #[test]
+    fn what_is_done_in_one_step_is_one_part() {
+        let entry = ENTRY_BYTES_MAX as u64;
+        for (offset, length) in [(SLICE_SIZE - entry, ENTRY_BYTES_MAX), (entry, BLOCK_SIZE)] {
+            let data = vec![Bytes::from(vec![1; length])];
+            let write = MediumOperation::WriteAtomic { offset, data };
+            let (_, pieces) = Operation::cut(VOLUME, BYTES, write);
+            assert_eq!(pieces.len(), 1);
+        }
+        // Also where other writes are cut, and over two blocks.
+        let compare = MediumOperation::CompareAndWrite {
+            offset: SLICE_SIZE + entry - 512,
+            expected: Bytes::from(vec![1; BLOCK_SIZE]),
+            data: Bytes::from(vec![2; BLOCK_SIZE]),
+        };
+        let (mut operation, pieces) = Operation::cut(VOLUME, BYTES, compare);
+        let [Piece { slice, kind }] = &pieces[..] else {
+            panic!("{pieces:?}")
+        };
+        assert_eq!(slice.index, 1);
+        let kind = kind.write().expect("it is one");
+        let blocks = kind.range().expect("it lies in the slice");
+        assert_eq!(blocks, BlockRange::new(255, 2));
+        operation.end_piece(0, Err(MediumError::Miscompare { position: 7 }));
+        let found = Err(MediumError::Miscompare { position: 7 });
+        assert_eq!(operation.result(), found);
     }
 
     #[test]

@@ -38,6 +38,14 @@ pub(crate) enum PartKind {
     Clear(BlockRange),
     /// Whole blocks are read.
     Read(BlockRange),
+    /// Bytes are written, if what they replace is as expected.
+    CompareAndWrite {
+        offset: u64,
+        expected: Bytes,
+        data: Bytes,
+    },
+    /// Bits are set.
+    Or { offset: u64, data: Bytes },
     /// Nothing: all that anybody has sent the slice's primary is to be over.
     Barrier,
 }
@@ -56,6 +64,19 @@ impl PartKind {
             }),
             Self::Clear(range) => Some(ForwardKind::Clear(*range)),
             Self::Read(range) => Some(ForwardKind::Read(*range)),
+            Self::CompareAndWrite {
+                offset,
+                expected,
+                data,
+            } => Some(ForwardKind::CompareAndWrite {
+                offset: *offset,
+                expected: expected.clone(),
+                data: data.clone(),
+            }),
+            Self::Or { offset, data } => Some(ForwardKind::Or {
+                offset: *offset,
+                data: data.clone(),
+            }),
             Self::Barrier => None,
         }
     }
@@ -67,6 +88,19 @@ impl PartKind {
                 data: data.clone(),
             }),
             Self::Clear(range) => Some(WriteKind::Clear(*range)),
+            Self::CompareAndWrite {
+                offset,
+                expected,
+                data,
+            } => Some(WriteKind::CompareAndWrite {
+                offset: *offset,
+                expected: expected.clone(),
+                data: data.clone(),
+            }),
+            Self::Or { offset, data } => Some(WriteKind::Or {
+                offset: *offset,
+                data: data.clone(),
+            }),
             Self::Read(_) | Self::Barrier => None,
         }
     }
@@ -214,22 +248,63 @@ pub(crate) fn write_parts(
     offset: u64,
     data: Vec<Bytes>,
 ) -> Vec<(SliceId, PartKind)> {
+    data_parts(volume, offset, data, |offset, data| PartKind::Write {
+        offset,
+        data,
+    })
+}
+
+/// The parts of setting bits.
+pub(crate) fn or_parts(
+    volume: VolumeId,
+    offset: u64,
+    data: Vec<Bytes>,
+) -> Vec<(SliceId, PartKind)> {
+    data_parts(volume, offset, data, |offset, data| PartKind::Or {
+        offset,
+        data,
+    })
+}
+
+fn data_parts(
+    volume: VolumeId,
+    offset: u64,
+    data: Vec<Bytes>,
+    kind: impl Fn(u64, Bytes) -> PartKind,
+) -> Vec<(SliceId, PartKind)> {
     let length = data.iter().map(|part| part.len() as u64).sum();
     let mut source = Source {
         parts: data.into_iter(),
         current: Bytes::new(),
     };
     pieces(volume, ByteRange { offset, length })
-        .map(|(slice, offset, length)| {
-            (
-                slice,
-                PartKind::Write {
-                    offset,
-                    data: source.take(length),
-                },
-            )
-        })
+        .map(|(slice, offset, length)| (slice, kind(offset, source.take(length))))
         .collect()
+}
+
+/// The one part of a comparison: it is not cut where other parts are, since the few blocks that it
+/// touches are one entry wherever they lie in the slice.
+pub(crate) fn compare_part(
+    volume: VolumeId,
+    offset: u64,
+    expected: Bytes,
+    data: Bytes,
+) -> (SliceId, PartKind) {
+    let within = offset % SLICE_SIZE;
+    assert!(
+        within + data.len() as u64 <= SLICE_SIZE,
+        "what is compared is of one slice"
+    );
+    let slice = SliceId {
+        volume,
+        index: (offset / SLICE_SIZE) as u32,
+    };
+    let kind = PartKind::CompareAndWrite {
+        offset: within,
+        expected,
+        data,
+    };
+    (slice, kind)
 }
 
 /// The parts of clearing a range: whole blocks where there are, zeros written at the edges.

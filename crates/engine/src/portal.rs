@@ -23,7 +23,7 @@ use holdfast_model::{NodeId, SliceId, VolumeId};
 use holdfast_scsi::reservation::Need;
 use holdfast_scsi::{
     Cdb, Continuation, MediumData, MediumError, MediumOperation, Nexus, Outcome, Request,
-    UnitAttention, respond_absent,
+    Surroundings, UnitAttention, respond_absent,
 };
 use holdfast_stdx::Instant;
 
@@ -286,6 +286,7 @@ impl Portal {
                 return;
             }
             Outcome::Access(_) => unreachable!("what needs the medium is not about access"),
+            Outcome::PortGroups(_) => unreachable!("the medium is not asked for groups"),
         };
         self.stalls.end(now, task.volume, task.session, left);
         self.target.respond(now, id, response, &mut self.out);
@@ -406,6 +407,11 @@ impl Portal {
             luns: &luns,
             access: volumes.access(volume.id),
             port: &session.access,
+            // Every port serves every unit, and hosts are told of no groups yet.
+            surroundings: Surroundings {
+                target: session.nexus.target.as_str(),
+                ..Surroundings::default()
+            },
         };
         let outcome = volume.unit.begin(nexus, asked);
         let task = Task {
@@ -423,6 +429,10 @@ impl Portal {
             Outcome::Done(response) => {
                 self.target
                     .respond(now, request.task, response, &mut self.out);
+            }
+            Outcome::PortGroups(wanted) => {
+                self.target
+                    .respond(now, request.task, wanted.failed(), &mut self.out);
             }
             Outcome::Medium(operation, continuation) => {
                 let initiator = &session.nexus.initiator;
@@ -447,7 +457,7 @@ impl Portal {
 /// What an operation's end is to whoever waited for it.
 fn left(result: &Result<MediumData, MediumError>) -> Left {
     match result {
-        Ok(_) => Left::Served,
+        Ok(_) | Err(MediumError::Miscompare { .. }) => Left::Served,
         Err(MediumError::NotReady | MediumError::Busy | MediumError::Aborted) => Left::Refused,
         Err(
             MediumError::Lost { .. }

@@ -154,6 +154,69 @@ pub enum Command {
     Reserve,
     /// RELEASE (6), (10).
     Release,
+    /// COMPARE AND WRITE. The blocks lie in one slice.
+    CompareAndWrite {
+        /// The blocks.
+        span: BlockSpan,
+    },
+    /// ORWRITE (16).
+    OrWrite {
+        /// The blocks.
+        span: BlockSpan,
+    },
+    /// WRITE ATOMIC (16). The blocks lie in what becomes one entry of a slice's log.
+    WriteAtomic {
+        /// The blocks.
+        span: BlockSpan,
+    },
+    /// PRE-FETCH (10), (16).
+    Prefetch {
+        /// The blocks.
+        span: BlockSpan,
+    },
+    /// MODE SELECT (6), (10).
+    ModeSelect {
+        /// The header is that of the 10-byte command.
+        ten: bool,
+        /// PF.
+        page_format: bool,
+        /// PARAMETER LIST LENGTH.
+        parameter_list_length: u16,
+    },
+    /// LOG SENSE.
+    LogSense(LogSense),
+    /// REPORT TARGET PORT GROUPS.
+    ReportPortGroups {
+        /// The extended header is wanted.
+        extended: bool,
+        /// ALLOCATION LENGTH.
+        allocation_length: u32,
+    },
+    /// SET TARGET PORT GROUPS.
+    SetPortGroups {
+        /// PARAMETER LIST LENGTH.
+        parameter_list_length: u32,
+    },
+    /// REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS.
+    ReportTaskFunctions {
+        /// REPD: with timeouts.
+        extended: bool,
+        /// ALLOCATION LENGTH.
+        allocation_length: u32,
+    },
+}
+
+/// What LOG SENSE asks for. PC makes no difference: no page has thresholds or defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSense {
+    /// PAGE CODE.
+    pub page: u8,
+    /// SUBPAGE CODE.
+    pub subpage: u8,
+    /// PARAMETER POINTER: nothing below it.
+    pub parameter_pointer: u16,
+    /// ALLOCATION LENGTH.
+    pub allocation_length: u32,
 }
 
 /// What MODE SENSE asks for.
@@ -272,6 +335,7 @@ impl Cdb {
                 C::TestUnitReady
                 | C::StartUnit
                 | C::SynchronizeCache { .. }
+                | C::Prefetch { .. }
                 | C::Reserve
                 | C::Release,
             ) => Direction::None,
@@ -284,6 +348,9 @@ impl Cdb {
                 | C::ReadCapacity10
                 | C::ReadCapacity16 { .. }
                 | C::LbaStatus { .. }
+                | C::LogSense(_)
+                | C::ReportPortGroups { .. }
+                | C::ReportTaskFunctions { .. }
                 | C::Read { .. }
                 | C::PersistentReserveIn { .. },
             ) => Direction::In,
@@ -292,7 +359,12 @@ impl Cdb {
                 | C::Verify { .. }
                 | C::Unmap { .. }
                 | C::WriteSame { .. }
-                | C::PersistentReserveOut { .. },
+                | C::PersistentReserveOut { .. }
+                | C::CompareAndWrite { .. }
+                | C::OrWrite { .. }
+                | C::WriteAtomic { .. }
+                | C::ModeSelect { .. }
+                | C::SetPortGroups { .. },
             ) => match self.data_out_length() {
                 0 => Direction::None,
                 _ => Direction::Out,
@@ -306,7 +378,13 @@ impl Cdb {
     #[must_use]
     pub fn data_out_length(&self) -> u64 {
         let length = match self.command {
-            Ok(Command::Write { span, .. }) => span.count * self.block_bytes,
+            Ok(
+                Command::Write { span, .. }
+                | Command::OrWrite { span }
+                | Command::WriteAtomic { span },
+            ) => span.count * self.block_bytes,
+            // What is compared, then what is written.
+            Ok(Command::CompareAndWrite { span }) => 2 * span.count * self.block_bytes,
             Ok(Command::Verify { span, verification }) => match verification {
                 Verification::Medium => 0,
                 Verification::Compare => span.count * self.block_bytes,
@@ -319,6 +397,13 @@ impl Cdb {
             Ok(Command::PersistentReserveOut {
                 parameter_list_length,
                 ..
+            }) => u64::from(parameter_list_length),
+            Ok(Command::ModeSelect {
+                parameter_list_length,
+                ..
+            }) => u64::from(parameter_list_length),
+            Ok(Command::SetPortGroups {
+                parameter_list_length,
             }) => u64::from(parameter_list_length),
             _ => 0,
         };

@@ -47,6 +47,15 @@ pub struct ByteRange {
     pub length: u64,
 }
 
+impl ByteRange {
+    /// Whether it has bytes on both sides of a multiple of `step`.
+    #[must_use]
+    pub const fn crosses(self, step: u64) -> bool {
+        assert!(step > 0, "a border comes every so many bytes");
+        self.offset % step + self.length > step
+    }
+}
+
 /// Logical blocks of a unit, from `first`; possibly none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSpan {

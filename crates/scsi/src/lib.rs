@@ -16,6 +16,7 @@
 extern crate alloc;
 
 mod absent;
+pub mod alua;
 mod capacity;
 pub mod cdb;
 mod data;
@@ -24,9 +25,11 @@ pub mod geometry;
 pub mod inquiry;
 mod lba_status;
 pub mod limits;
+mod log;
 pub mod logical_unit;
 pub mod medium;
 mod mode;
+mod mode_select;
 pub mod nexus;
 mod operation_codes;
 mod report_luns;
@@ -34,10 +37,13 @@ mod report_operation_codes;
 pub mod reservation;
 pub mod sense;
 pub mod steps;
+pub mod surroundings;
 pub mod task;
+mod task_functions;
 mod unmap;
 
 pub use absent::respond_absent;
+pub use alua::{AccessState, StatusCode, TargetPortGroup, WantedStates};
 pub use cdb::{Cdb, Command, Direction};
 pub use geometry::{BlockLength, ByteRange, Geometry};
 pub use logical_unit::{Identity, LogicalUnit, Request};
@@ -46,6 +52,7 @@ pub use nexus::{Nexus, UnitAttention};
 pub use reservation::{AccessRequest, Decision, Need};
 pub use sense::{AdditionalSense, FieldPointer, Sense, SenseKey};
 pub use steps::{Continuation, Outcome};
+pub use surroundings::{Provisioning, Surroundings};
 pub use task::{Lun, Response, Status, TaskAttribute};
 
 #[cfg(test)]

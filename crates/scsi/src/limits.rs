@@ -1,7 +1,7 @@
 //! The limits that hosts are told in the Block Limits VPD page, or by sense data, and that are held
 //! against them.
 
-use holdfast_model::{BLOCK_SIZE, PAGE_SIZE};
+use holdfast_model::{BLOCK_SIZE, ENTRY_BYTES_MAX, PAGE_SIZE, SLICE_SIZE};
 
 /// MAXIMUM TRANSFER LENGTH: bytes of data in one command. Bounds what a node holds for a command;
 /// above what Linux (1 MiB by the optimum below) and Windows (256 KiB) send.
@@ -32,3 +32,22 @@ pub const REGISTRATIONS_MAX: usize = 1 << 10;
 /// PARAMETER LIST LENGTH of PERSISTENT RESERVE OUT, in bytes: more than thirty TransportIDs of the
 /// greatest length. What is longer gets PARAMETER LIST LENGTH ERROR (SPC-4 6.16.2).
 pub const RESERVATION_LIST_BYTES_MAX: u32 = 8 << 10;
+/// MAXIMUM COMPARE AND WRITE LENGTH: a physical block. Hosts lock with one logical block.
+pub const COMPARE_AND_WRITE_BYTES_MAX: u64 = BLOCK_SIZE as u64;
+/// MAXIMUM ATOMIC TRANSFER LENGTH: what one entry of a slice's log holds.
+pub const ATOMIC_BYTES_MAX: u64 = ENTRY_BYTES_MAX as u64;
+/// ATOMIC ALIGNMENT and ATOMIC TRANSFER LENGTH GRANULARITY.
+pub const ATOMIC_GRANULARITY_BYTES: u64 = BLOCK_SIZE as u64;
+/// Bytes of the parameter list of SET TARGET PORT GROUPS: far more groups than a target has ports.
+pub const PORT_GROUP_LIST_BYTES_MAX: u32 = 4 + 4 * 1024;
+/// What LBA mapping resources are counted in (SBC-3, THRESHOLD EXPONENT): coarse enough for 32 bits.
+pub const THRESHOLD_SET_BYTES: u64 = 1 << 20;
+
+const _: () = assert!(
+    ATOMIC_BYTES_MAX.is_power_of_two(),
+    "what is aligned to its own length does not cross it"
+);
+const _: () = assert!(
+    SLICE_SIZE.is_multiple_of(ATOMIC_BYTES_MAX),
+    "what does not cross it does not cross a slice"
+);

@@ -25,8 +25,9 @@ use crate::reservation::{self, AccessRequest, Need};
 use crate::sense::{AdditionalSense, Sense, SenseKey};
 use crate::steps::{Comparison, Outcome, Steps};
 use crate::{
-    Geometry, Lun, Response, capacity, data, data_in, inquiry, mode, report_luns,
-    report_operation_codes, unmap,
+    Geometry, Lun, Response, Surroundings, TargetPortGroup, alua, capacity, data, data_in, inquiry,
+    log, mode, mode_select, operation_codes, report_luns, report_operation_codes, task_functions,
+    unmap,
 };
 
 /// Who a unit is, for ever: the same through every port, node, move and upgrade.
@@ -91,6 +92,8 @@ pub struct Request<'a> {
     pub access: &'a AccessRecord,
     /// Which nexus sent the command.
     pub port: &'a AccessNexus,
+    /// What else an answer may tell of.
+    pub surroundings: Surroundings<'a>,
 }
 
 impl LogicalUnit {
@@ -134,7 +137,9 @@ impl LogicalUnit {
             luns,
             access,
             port,
+            surroundings,
         } = request;
+        let around = Around { luns, surroundings };
         let steps = Steps {
             geometry: self.geometry,
             data_out_length: cdb.data_out_length(),
@@ -161,6 +166,10 @@ impl LogicalUnit {
             in_expected: data_in_expected,
             steps,
         };
+        let group = surroundings.group_of(nexus.relative_target_port());
+        if let Some(sense) = group.and_then(|group| alua::refusal(group.state, &cdb)) {
+            return steps.refuse(sense);
+        }
         match cdb.command() {
             Err(sense) => steps.refuse(sense),
             // Its data was to be sent, and none will come: what is not done is not GOOD. That R and
@@ -172,17 +181,25 @@ impl LogicalUnit {
             // The reverse changes nothing, so that it is done, as the conformance suite of libiscsi
             // wants it (Read10Invalid); that nothing was moved, the residual count tells.
             Ok(command) if direction == Direction::In && data_out_expected > 0 => {
-                match self.execute(command, nexus, luns, data) {
+                match self.execute(command, nexus, &around, data) {
                     Outcome::Done(response) => Outcome::Done(response.moved(0)),
                     Outcome::Access(request) => Outcome::Access(request.misdirected()),
-                    medium @ Outcome::Medium(..) => medium,
+                    other => other,
                 }
             }
-            Ok(command) => self.execute(command, nexus, luns, data),
+            Ok(command) => self.execute(command, nexus, &around, data),
         }
     }
 
-    fn execute(&self, command: Command, nexus: &mut Nexus, luns: &[Lun], data: Data) -> Outcome {
+    fn execute(
+        &self,
+        command: Command,
+        nexus: &mut Nexus,
+        around: &Around<'_>,
+        data: Data,
+    ) -> Outcome {
+        let Around { luns, surroundings } = around;
+        let groups = surroundings.groups;
         let response = match command {
             Command::TestUnitReady | Command::StartUnit => Ok(Response::good()),
             Command::RequestSense {
@@ -195,11 +212,32 @@ impl LogicalUnit {
             } => inquiry::respond(
                 &self.identity,
                 self.geometry,
-                nexus,
+                (nexus, surroundings),
                 page,
                 allocation_length,
             ),
-            Command::ModeSense(mode_sense) => mode::respond(self.geometry, mode_sense),
+            Command::ModeSense(mode_sense) => {
+                mode::respond(self.geometry, surroundings, mode_sense)
+            }
+            Command::LogSense(log_sense) => log::respond(surroundings.provisioning, log_sense),
+            Command::ReportTaskFunctions {
+                extended,
+                allocation_length,
+            } => Ok(task_functions::respond(extended, allocation_length)),
+            // Without groups there is no such command (SPC-4, TPGS 00b).
+            Command::ReportPortGroups { .. } | Command::SetPortGroups { .. }
+                if groups.is_empty() =>
+            {
+                return data.steps.refuse(operation_codes::UNKNOWN_SERVICE_ACTION);
+            }
+            Command::ReportPortGroups {
+                extended,
+                allocation_length,
+            } => Ok(alua::report(groups, extended, allocation_length)),
+            Command::SetPortGroups { .. } => return set_port_groups(groups, data),
+            Command::ModeSelect {
+                ten, page_format, ..
+            } => return self.mode_select((ten, page_format), surroundings, data),
             Command::ReportLuns {
                 select,
                 allocation_length,
@@ -211,7 +249,10 @@ impl LogicalUnit {
                 subject,
                 timeouts,
                 allocation_length,
-            } => report_operation_codes::respond(subject, timeouts, allocation_length),
+            } => {
+                let has_groups = !groups.is_empty();
+                report_operation_codes::respond(subject, timeouts, has_groups, allocation_length)
+            }
             Command::ReadCapacity10 => Ok(capacity::respond_10(self.geometry)),
             Command::ReadCapacity16 { allocation_length } => {
                 Ok(capacity::respond_16(self.geometry, allocation_length))
@@ -233,10 +274,31 @@ impl LogicalUnit {
         let steps = data.steps;
         let range = |span| self.geometry.byte_range(span);
         match command {
-            Command::Read { span, .. } | Command::Verify { span, .. } if span.count == 0 => {
+            Command::Read { span, .. }
+            | Command::Verify { span, .. }
+            | Command::CompareAndWrite { span }
+                if span.count == 0 =>
+            {
                 // Not an error (SBC-3, TRANSFER LENGTH).
                 steps.good()
             }
+            // SBC-3, PRE-FETCH (10): GOOD tells that there is no room in a cache for them. There is
+            // none that hosts could fill.
+            Command::Prefetch { .. } => steps.good(),
+            Command::CompareAndWrite { span } => match data.exact() {
+                Ok(parts) => steps.compare_and_write(range(span).offset, parts),
+                Err(sense) => steps.refuse(sense),
+            },
+            Command::WriteAtomic { span } => match data.complete() {
+                Ok(parts) if parts.is_empty() => steps.good(),
+                Ok(parts) => steps.write_atomic(range(span).offset, parts),
+                Err(sense) => steps.refuse(sense),
+            },
+            Command::OrWrite { span } => match data.whole_blocks() {
+                Ok(parts) if parts.is_empty() => steps.good(),
+                Ok(parts) => steps.or(range(span).offset, parts),
+                Err(sense) => steps.refuse(sense),
+            },
             Command::Read {
                 span,
                 force_unit_access,
@@ -275,6 +337,23 @@ impl LogicalUnit {
                 steps.lba_status(offset, allocation_length)
             }
             other => panic!("{other:?} does not need the medium"),
+        }
+    }
+
+    fn mode_select(
+        &self,
+        (ten, page_format): (bool, bool),
+        surroundings: &Surroundings<'_>,
+        data: Data,
+    ) -> Outcome {
+        let steps = data.steps;
+        let checked = data.complete().and_then(|list| {
+            let list = data::join(list);
+            mode_select::check(&list, (ten, page_format), self.geometry, surroundings)
+        });
+        match checked {
+            Ok(()) => steps.good(),
+            Err(sense) => steps.refuse(sense),
         }
     }
 
@@ -320,6 +399,25 @@ impl LogicalUnit {
             false => steps.fill(range, block),
         }
     }
+}
+
+/// Takes what a host wants of target port groups; nothing is not an error (SPC-4).
+fn set_port_groups(groups: &[TargetPortGroup], data: Data) -> Outcome {
+    let steps = data.steps;
+    let wanted = data
+        .complete()
+        .and_then(|list| alua::wanted(groups, &data::join(list)));
+    match wanted {
+        Ok(Some(wanted)) => Outcome::PortGroups(wanted),
+        Ok(None) => steps.good(),
+        Err(sense) => steps.refuse(sense),
+    }
+}
+
+/// What a command's answer may tell of beside the unit.
+struct Around<'a> {
+    luns: &'a [Lun],
+    surroundings: Surroundings<'a>,
 }
 
 /// The data of a command: Data-Out, as much as the CDB wants or the initiator meant to send, and

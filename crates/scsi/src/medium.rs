@@ -30,6 +30,34 @@ pub enum MediumOperation {
         /// FUA was asked for.
         force_unit_access: bool,
     },
+    /// Make `data` the content, on stable storage, in one step: whoever reads, and whatever fails,
+    /// finds all of it or none. It crosses no multiple of
+    /// [`ATOMIC_BYTES_MAX`](crate::limits::ATOMIC_BYTES_MAX).
+    WriteAtomic {
+        /// The first byte's place.
+        offset: u64,
+        /// The content, in order; not empty.
+        data: Vec<Bytes>,
+    },
+    /// Make `data` the content, on stable storage, if the content is `expected`, and return
+    /// [`MediumError::Miscompare`] otherwise: in one step, before or after whatever else is asked
+    /// of these bytes through any port. They lie in one slice.
+    CompareAndWrite {
+        /// The first byte's place.
+        offset: u64,
+        /// What is to be there; not empty.
+        expected: Bytes,
+        /// As many bytes.
+        data: Bytes,
+    },
+    /// Set the bits that are set in `data`, on stable storage. No bit that is set meanwhile by
+    /// another such operation is lost.
+    Or {
+        /// The first byte's place.
+        offset: u64,
+        /// The bits, in order; not empty.
+        data: Vec<Bytes>,
+    },
     /// Check that these bytes can be read.
     Verify {
         /// Which.
@@ -91,6 +119,11 @@ pub enum MediumError {
         /// The first byte's place.
         offset: u64,
     },
+    /// A [`MediumOperation::CompareAndWrite`] found something else, and has written nothing.
+    Miscompare {
+        /// Bytes before the first that differs, counted from the operation's.
+        position: u64,
+    },
     /// The data cannot be written.
     Write,
     /// No space is left for what is not yet allocated.
@@ -116,6 +149,10 @@ impl MediumError {
                 SenseKey::MediumError,
                 AdditionalSense::UNRECOVERED_READ_ERROR,
             ),
+            Self::Miscompare { .. } => (
+                SenseKey::Miscompare,
+                AdditionalSense::MISCOMPARE_DURING_VERIFY_OPERATION,
+            ),
             Self::Write => (SenseKey::MediumError, AdditionalSense::WRITE_ERROR),
             // SBC-3, Thin provisioned logical units: the condition that hosts know for a full pool.
             Self::NoSpace => (
@@ -129,9 +166,12 @@ impl MediumError {
             ),
         };
         let mut sense = Sense::new(key, additional);
-        if let Self::Lost { offset } = self {
+        match self {
             // SBC-3, Sense data: the address of the block with the unrecovered error.
-            sense = sense.with_information(geometry.block_at(offset));
+            Self::Lost { offset } => sense = sense.with_information(geometry.block_at(offset)),
+            // SBC-3, COMPARE AND WRITE: where in the Data-Out the first byte is that differs.
+            Self::Miscompare { position } => sense = sense.with_information(position),
+            _ => {}
         }
         Response::check_condition(sense)
     }

@@ -35,6 +35,10 @@ pub enum UnitAttention {
     ReservationsReleased,
     /// Another initiator ended the registration.
     RegistrationsPreempted,
+    /// REPORT TARGET PORT GROUPS now answers otherwise.
+    AccessStateChanged,
+    /// What is left of the space beneath has fallen to the threshold.
+    SoftThresholdReached,
 }
 
 impl UnitAttention {
@@ -53,6 +57,8 @@ impl UnitAttention {
             Self::ReservationsPreempted => AdditionalSense::RESERVATIONS_PREEMPTED,
             Self::ReservationsReleased => AdditionalSense::RESERVATIONS_RELEASED,
             Self::RegistrationsPreempted => AdditionalSense::REGISTRATIONS_PREEMPTED,
+            Self::AccessStateChanged => AdditionalSense::ASYMMETRIC_ACCESS_STATE_CHANGED,
+            Self::SoftThresholdReached => AdditionalSense::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED,
         };
         Sense::new(SenseKey::UnitAttention, additional)
     }

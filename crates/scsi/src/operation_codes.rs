@@ -43,6 +43,12 @@ pub(crate) enum PrimaryOperation {
     ModeSense10,
     ReportLuns,
     ReportOperationCodes,
+    ModeSelect6,
+    ModeSelect10,
+    LogSense,
+    ReportPortGroups,
+    SetPortGroups,
+    ReportTaskFunctions,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +64,10 @@ pub(crate) enum BlockOperation {
     ReadCapacity10,
     ReadCapacity16,
     StartStopUnit,
+    CompareAndWrite,
+    OrWrite,
+    WriteAtomic,
+    Prefetch(Layout),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +92,9 @@ pub(crate) enum Layout {
 
 /// SERVICE ACTION, in the second byte of the CDBs that have one.
 pub(crate) const SERVICE_ACTION_MASK: u8 = 0x1F;
+
+/// How a command is refused that no unit has under that service action (SPC-4, Service action).
+pub(crate) const UNKNOWN_SERVICE_ACTION: Sense = Sense::invalid_cdb_field(1, Some(4));
 
 /// FUA_NV (byte 1, bit 1; obsolete since SBC-3).
 const FUA_NV: u8 = 0x02;
@@ -152,6 +165,17 @@ impl OperationCode {
     const fn tolerating(mut self, flags: u8) -> Self {
         self.tolerated_flags = flags;
         self
+    }
+
+    /// Whether a unit has it that is in target port groups, or is in none.
+    pub(crate) const fn is_had(&self, has_groups: bool) -> bool {
+        let is_of_groups = matches!(
+            self.operation,
+            Operation::Primary(
+                PrimaryOperation::ReportPortGroups | PrimaryOperation::SetPortGroups
+            )
+        );
+        has_groups || !is_of_groups
     }
 
     /// CDB USAGE DATA as hosts are shown it.
@@ -226,6 +250,38 @@ const PERSISTENT_OUT: [u8; 10] = [0xFF, 0, 0xFF, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0
 const RESERVE_6: [u8; 6] = [0xFF, 0, 0, 0, 0, 0];
 const RESERVE_10: [u8; 10] = [0xFF, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
+/// IMMED; and a group number, of which nothing is made: there is nothing to be counted by it.
+const PREFETCH_10: [u8; 10] = [0xFF, 0x02, 0xFF, 0xFF, 0xFF, 0xFF, 0x1F, 0xFF, 0xFF, 0];
+const PREFETCH_16: [u8; 16] = {
+    let mut usage = sixteen(0x02);
+    usage[14] = 0x1F;
+    usage
+};
+/// DPO and FUA; one byte of blocks.
+const COMPARE_AND_WRITE: [u8; 16] = {
+    let mut usage = sixteen(0x18);
+    usage[10] = 0;
+    usage[11] = 0;
+    usage[12] = 0;
+    usage
+};
+/// DPO and FUA; no ATOMIC BOUNDARY, and two bytes of blocks.
+const WRITE_ATOMIC: [u8; 16] = {
+    let mut usage = sixteen(0x18);
+    usage[10] = 0;
+    usage[11] = 0;
+    usage
+};
+/// PF; not SP, for nothing is saved.
+const MODE_SELECT_6: [u8; 6] = [0xFF, 0x10, 0, 0, 0xFF, 0];
+const MODE_SELECT_10: [u8; 10] = [0xFF, 0x10, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0];
+const LOG_SENSE: [u8; 10] = [0xFF, 0, 0xFF, 0xFF, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0];
+/// PARAMETER DATA FORMAT.
+const REPORT_GROUPS: [u8; 12] = [0xFF, 0xE0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0];
+const SET_GROUPS: [u8; 12] = [0xFF, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0];
+/// REPD.
+const REPORT_FUNCTIONS: [u8; 12] = [0xFF, 0, 0x80, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0];
+
 /// All commands, ascending.
 pub(crate) const OPERATION_CODES: &[OperationCode] = {
     use self::ReservationOperation as R;
@@ -236,6 +292,7 @@ pub(crate) const OPERATION_CODES: &[OperationCode] = {
         block(0x08, &TRANSFER_6, B::Read(L::Six)),
         block(0x0A, &TRANSFER_6, B::Write(L::Six)),
         primary(0x12, &[0xFF, 0x01, 0xFF, 0xFF, 0xFF, 0], P::Inquiry),
+        primary(0x15, &MODE_SELECT_6, P::ModeSelect6),
         reservation(0x16, &RESERVE_6, R::Reserve),
         reservation(0x17, &RESERVE_6, R::Release),
         primary(0x1A, &MODE_SENSE_6, P::ModeSense6),
@@ -245,9 +302,12 @@ pub(crate) const OPERATION_CODES: &[OperationCode] = {
         block(0x2A, &TRANSFER_10, B::Write(L::Ten)).tolerating(FUA_NV),
         block(0x2E, &VERIFY_10, B::WriteAndVerify(L::Ten)),
         block(0x2F, &VERIFY_10, B::Verify(L::Ten)),
+        block(0x34, &PREFETCH_10, B::Prefetch(L::Ten)),
         block(0x35, &SYNCHRONIZE_10, B::SynchronizeCache(L::Ten)).tolerating(SYNC_NV),
         block(0x41, &WRITE_SAME_10, B::WriteSame(L::Ten)),
         block(0x42, &UNMAP, B::Unmap),
+        primary(0x4D, &LOG_SENSE, P::LogSense),
+        primary(0x55, &MODE_SELECT_10, P::ModeSelect10),
         reservation(0x56, &RESERVE_10, R::Reserve),
         reservation(0x57, &RESERVE_10, R::Release),
         primary(0x5A, &MODE_SENSE_10, P::ModeSense10),
@@ -264,15 +324,22 @@ pub(crate) const OPERATION_CODES: &[OperationCode] = {
         persistent_out(0x06),
         persistent_out(0x07),
         block(0x88, &TRANSFER_16, B::Read(L::Sixteen)).tolerating(FUA_NV),
+        block(0x89, &COMPARE_AND_WRITE, B::CompareAndWrite).tolerating(FUA_NV),
         block(0x8A, &TRANSFER_16, B::Write(L::Sixteen)).tolerating(FUA_NV),
+        block(0x8B, &TRANSFER_16, B::OrWrite).tolerating(FUA_NV),
         block(0x8E, &VERIFY_16, B::WriteAndVerify(L::Sixteen)),
         block(0x8F, &VERIFY_16, B::Verify(L::Sixteen)),
+        block(0x90, &PREFETCH_16, B::Prefetch(L::Sixteen)),
         block(0x91, &SYNCHRONIZE_16, B::SynchronizeCache(L::Sixteen)).tolerating(SYNC_NV),
         block(0x93, &WRITE_SAME_16, B::WriteSame(L::Sixteen)),
+        block(0x9C, &WRITE_ATOMIC, B::WriteAtomic),
         block(0x9E, &READ_CAPACITY_16, B::ReadCapacity16).with_service_action(0x10),
         block(0x9E, &LBA_STATUS, B::LbaStatus).with_service_action(0x12),
         primary(0xA0, &REPORT_LUNS, P::ReportLuns),
+        primary(0xA3, &REPORT_GROUPS, P::ReportPortGroups).with_service_action(0x0A),
         primary(0xA3, &REPORT_CODES, P::ReportOperationCodes).with_service_action(0x0C),
+        primary(0xA3, &REPORT_FUNCTIONS, P::ReportTaskFunctions).with_service_action(0x0D),
+        primary(0xA4, &SET_GROUPS, P::SetPortGroups).with_service_action(0x0A),
         block(0xA8, &TRANSFER_12, B::Read(L::Twelve)).tolerating(FUA_NV),
         block(0xAA, &TRANSFER_12, B::Write(L::Twelve)).tolerating(FUA_NV),
         block(0xAE, &VERIFY_12, B::WriteAndVerify(L::Twelve)),
@@ -306,7 +373,7 @@ pub(crate) fn find(bytes: &[u8]) -> Result<&'static OperationCode, Sense> {
         known = true;
     }
     if known {
-        return Err(Sense::invalid_cdb_field(1, Some(4)));
+        return Err(UNKNOWN_SERVICE_ACTION);
     }
     Err(Sense::illegal_request(
         AdditionalSense::INVALID_COMMAND_OPERATION_CODE,

@@ -19,11 +19,15 @@ const SUPPORTED: u8 = 0b011;
 pub(crate) fn respond(
     subject: OperationCodeSubject,
     timeouts: bool,
+    has_groups: bool,
     allocation_length: u32,
 ) -> Result<Response, Sense> {
     let data = match subject {
-        OperationCodeSubject::All => all_commands(timeouts),
-        subject => one_command(find(subject)?, timeouts),
+        OperationCodeSubject::All => all_commands(timeouts, has_groups),
+        subject => {
+            let row = find(subject)?.filter(|row| row.is_had(has_groups));
+            one_command(row, timeouts)
+        }
     };
     Ok(data_in::respond(&data, allocation_length))
 }
@@ -59,9 +63,9 @@ fn find(subject: OperationCodeSubject) -> Result<Option<&'static OperationCode>,
     }
 }
 
-fn all_commands(timeouts: bool) -> Vec<u8> {
+fn all_commands(timeouts: bool, has_groups: bool) -> Vec<u8> {
     let mut data = alloc::vec![0; 4];
-    for row in OPERATION_CODES {
+    for row in OPERATION_CODES.iter().filter(|row| row.is_had(has_groups)) {
         data.extend([row.operation_code, 0x00]);
         data.extend(row.service_action.unwrap_or_default().to_be_bytes());
         // CTDP, SERVACTV.

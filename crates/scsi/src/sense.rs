@@ -40,6 +40,10 @@ pub struct AdditionalSense(pub u16);
 impl AdditionalSense {
     pub const NONE: Self = Self(0x0000);
     pub const LOGICAL_UNIT_NOT_READY_BECOMING_READY: Self = Self(0x0401);
+    pub const LOGICAL_UNIT_NOT_ACCESSIBLE_ASYMMETRIC_ACCESS_STATE_TRANSITION: Self = Self(0x040A);
+    pub const LOGICAL_UNIT_NOT_ACCESSIBLE_TARGET_PORT_IN_STANDBY_STATE: Self = Self(0x040B);
+    pub const LOGICAL_UNIT_NOT_ACCESSIBLE_TARGET_PORT_IN_UNAVAILABLE_STATE: Self = Self(0x040C);
+    pub const LOGICAL_UNIT_NOT_READY_OFFLINE: Self = Self(0x0412);
     pub const WRITE_ERROR: Self = Self(0x0C00);
     pub const WRITE_ERROR_UNEXPECTED_UNSOLICITED_DATA: Self = Self(0x0C0C);
     pub const WRITE_ERROR_NOT_ENOUGH_UNSOLICITED_DATA: Self = Self(0x0C0D);
@@ -61,14 +65,17 @@ impl AdditionalSense {
     pub const RESERVATIONS_PREEMPTED: Self = Self(0x2A03);
     pub const RESERVATIONS_RELEASED: Self = Self(0x2A04);
     pub const REGISTRATIONS_PREEMPTED: Self = Self(0x2A05);
+    pub const ASYMMETRIC_ACCESS_STATE_CHANGED: Self = Self(0x2A06);
     pub const CAPACITY_DATA_HAS_CHANGED: Self = Self(0x2A09);
     pub const COMMANDS_CLEARED_BY_ANOTHER_INITIATOR: Self = Self(0x2F00);
+    pub const THIN_PROVISIONING_SOFT_THRESHOLD_REACHED: Self = Self(0x3807);
     pub const SAVING_PARAMETERS_NOT_SUPPORTED: Self = Self(0x3900);
     pub const INQUIRY_DATA_HAS_CHANGED: Self = Self(0x3F03);
     pub const REPORTED_LUNS_DATA_HAS_CHANGED: Self = Self(0x3F0E);
     pub const INTERNAL_TARGET_FAILURE: Self = Self(0x4400);
     pub const PROTOCOL_SERVICE_CRC_ERROR: Self = Self(0x4705);
     pub const INSUFFICIENT_REGISTRATION_RESOURCES: Self = Self(0x5504);
+    pub const SET_TARGET_PORT_GROUPS_COMMAND_FAILED: Self = Self(0x670A);
 
     /// The code.
     #[must_use]

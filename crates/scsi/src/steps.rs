@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 
 use holdfast_stdx::Bytes;
 
+use crate::alua::WantedStates;
 use crate::data::{self, Mismatch};
 use crate::limits::{COMPARE_STEP_BYTES, FILL_STEP_BYTES};
 use crate::{
@@ -27,6 +28,8 @@ pub enum Outcome {
     Medium(MediumOperation, Continuation),
     /// It is about who may do what: it has to be decided on the newest record of that.
     Access(AccessRequest),
+    /// Target port groups are wanted in other states; whoever decides that answers.
+    PortGroups(WantedStates),
 }
 
 /// A command that waits for the medium.
@@ -261,6 +264,29 @@ impl Steps {
             force_unit_access: true,
         };
         self.with(operation, next)
+    }
+
+    pub(crate) fn write_atomic(self, offset: u64, data: Vec<Bytes>) -> Outcome {
+        self.with(MediumOperation::WriteAtomic { offset, data }, Next::Answer)
+    }
+
+    /// The first half of the data is what is expected, the other what is written (SBC-3, COMPARE AND
+    /// WRITE).
+    pub(crate) fn compare_and_write(self, offset: u64, mut data: Vec<Bytes>) -> Outcome {
+        let half = data::length(&data) / 2;
+        let expected = data::join(data::split_front(&mut data, half));
+        let data = data::join(data);
+        assert_eq!(expected.len(), data.len(), "both are of the same blocks");
+        let operation = MediumOperation::CompareAndWrite {
+            offset,
+            expected,
+            data,
+        };
+        self.with(operation, Next::Answer)
+    }
+
+    pub(crate) fn or(self, offset: u64, data: Vec<Bytes>) -> Outcome {
+        self.with(MediumOperation::Or { offset, data }, Next::Answer)
     }
 
     pub(crate) fn synchronize_cache(self, range: ByteRange) -> Outcome {

@@ -11,6 +11,7 @@ use holdfast_stdx::Instant;
 use holdfast_store::View;
 use holdfast_wire::{Forward, OutcomeCode, Settle};
 
+use crate::access::FENCES_SINCE;
 use crate::clearing::ENDING_MAX;
 use crate::engine::Engine;
 use crate::event::LinkId;
@@ -159,9 +160,18 @@ impl Engine {
         if self.try_here(command, slice, &kind, arrived, repeated) {
             return;
         }
-        let link = self.link_to_primary(slice);
-        let link = link.filter(|(node, ..)| fence == Fence::ZERO || self.knows_fences(*node));
-        match link.zip(kind.forward()) {
+        // A primary of an older version cannot be asked everything: what it cannot do waits, and is given
+        // up as busy. It is made newer, or another leads, before long.
+        let asked = self.link_to_primary(slice).zip(kind.forward());
+        let asked = asked.filter(|((node, ..), kind)| {
+            let link = self.world.peers.link(*node);
+            let needed = match fence {
+                Fence::ZERO => kind.version(),
+                _ => kind.version().max(FENCES_SINCE),
+            };
+            link.is_some_and(|link| link.peer.version >= needed)
+        });
+        match asked {
             Some(((node, link, heartbeat), kind)) => {
                 self.parts.place(command, Whereabouts::There { node, link });
                 let forward = Forward {

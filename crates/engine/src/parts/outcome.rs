@@ -54,8 +54,17 @@ impl Engine {
             }
             OutcomeCode::NoSpace => MediumError::NoSpace,
             OutcomeCode::Busy => MediumError::Busy,
-            // Nobody here asks for comparisons.
-            OutcomeCode::Miscompare { .. } => MediumError::Internal,
+            // A peer could say anything.
+            OutcomeCode::Miscompare { position } => match &part.kind {
+                PartKind::CompareAndWrite { expected, .. }
+                    if (position as usize) < expected.len() =>
+                {
+                    MediumError::Miscompare {
+                        position: u64::from(position),
+                    }
+                }
+                _ => MediumError::Internal,
+            },
             OutcomeCode::MediumError => MediumError::Lost {
                 offset: offset_of(part),
             },
@@ -159,7 +168,9 @@ impl Engine {
 /// Where in the volume a part begins, in bytes.
 fn offset_of(part: &Part) -> u64 {
     let within = match &part.kind {
-        PartKind::Write { offset, .. } => *offset,
+        PartKind::Write { offset, .. }
+        | PartKind::CompareAndWrite { offset, .. }
+        | PartKind::Or { offset, .. } => *offset,
         PartKind::Clear(range) | PartKind::Read(range) => {
             u64::from(range.start()) * BLOCK_SIZE as u64
         }

@@ -1,10 +1,15 @@
 //! CDBs of SBC-3: what disks know. Addresses and lengths are held against the unit's size and
 //! limits here.
 
+use holdfast_model::SLICE_SIZE;
+
 use super::fields::Fields;
 use super::{Command, Verification};
 use crate::geometry::BlockSpan;
-use crate::limits::{TRANSFER_BYTES_MAX, WRITE_SAME_BLOCKS_MAX};
+use crate::limits::{
+    ATOMIC_BYTES_MAX, ATOMIC_GRANULARITY_BYTES, COMPARE_AND_WRITE_BYTES_MAX, TRANSFER_BYTES_MAX,
+    WRITE_SAME_BLOCKS_MAX,
+};
 use crate::operation_codes::{BlockOperation, Layout};
 use crate::{Geometry, Sense};
 
@@ -44,6 +49,14 @@ pub(super) fn parse(
             allocation_length: fields.u32(10),
         }),
         BlockOperation::StartStopUnit => start_stop_unit(fields),
+        BlockOperation::CompareAndWrite => compare_and_write(fields, geometry),
+        BlockOperation::OrWrite => Ok(Command::OrWrite {
+            span: transfer(Layout::Sixteen, fields, geometry)?,
+        }),
+        BlockOperation::WriteAtomic => write_atomic(fields, geometry),
+        BlockOperation::Prefetch(layout) => Ok(Command::Prefetch {
+            span: span_or_rest(layout, fields, geometry)?,
+        }),
     }
 }
 
@@ -144,6 +157,42 @@ fn write_same(layout: Layout, fields: &Fields, geometry: Geometry) -> Result<Com
         with_data,
         unmap: fields.bit(1, 3),
     })
+}
+
+/// What is compared and written is of one slice, because only a slice's primary can do that in one
+/// step. Blocks that straddle two slices are refused; no host that aligns what it locks asks that.
+fn compare_and_write(fields: &Fields, geometry: Geometry) -> Result<Command, Sense> {
+    let span = geometry.span(fields.number(2, 8), fields.number(13, 1))?;
+    let range = geometry.byte_range(span);
+    // SBC-3, Block Limits VPD page, MAXIMUM COMPARE AND WRITE LENGTH.
+    if range.length > COMPARE_AND_WRITE_BYTES_MAX {
+        return Err(Sense::invalid_cdb_field(13, None));
+    }
+    if range.crosses(SLICE_SIZE) {
+        return Err(Sense::invalid_cdb_field(2, None));
+    }
+    Ok(Command::CompareAndWrite { span })
+}
+
+/// SBC-4, Atomic write operations: the limits of the Block Limits VPD page, and one that it has no
+/// field for. What is written becomes one entry of a slice's log, and is read back as one piece:
+/// both end where [`ATOMIC_BYTES_MAX`] does. Whoever writes powers of two at multiples of their
+/// own length (as Linux requires it of its users) never crosses that. An ATOMIC ALIGNMENT of as
+/// much would say it too, and would take from hosts all that is shorter.
+fn write_atomic(fields: &Fields, geometry: Geometry) -> Result<Command, Sense> {
+    let span = geometry.span(fields.number(2, 8), fields.number(12, 2))?;
+    let range = geometry.byte_range(span);
+    if range.length == 0 {
+        return Ok(Command::WriteAtomic { span });
+    }
+    let fits = |bytes: u64| bytes.is_multiple_of(ATOMIC_GRANULARITY_BYTES);
+    if range.length > ATOMIC_BYTES_MAX || !fits(range.length) {
+        return Err(Sense::invalid_cdb_field(12, None));
+    }
+    if !fits(range.offset) || range.crosses(ATOMIC_BYTES_MAX) {
+        return Err(Sense::invalid_cdb_field(2, None));
+    }
+    Ok(Command::WriteAtomic { span })
 }
 
 /// A unit that several hosts share is not stopped by one of them: START it may say (SBC-3, START

@@ -1,8 +1,9 @@
 //! CDBs of SPC-4: what every kind of device knows.
 
 use super::fields::Fields;
-use super::{Command, ModeSense, OperationCodeSubject, PageControl};
+use super::{Command, LogSense, ModeSense, OperationCodeSubject, PageControl};
 use crate::Sense;
+use crate::limits::PORT_GROUP_LIST_BYTES_MAX;
 use crate::operation_codes::PrimaryOperation;
 
 pub(super) fn parse(operation: PrimaryOperation, fields: &Fields) -> Result<Command, Sense> {
@@ -25,6 +26,28 @@ pub(super) fn parse(operation: PrimaryOperation, fields: &Fields) -> Result<Comm
             allocation_length: fields.u32(6),
         }),
         PrimaryOperation::ReportOperationCodes => report_operation_codes(fields),
+        PrimaryOperation::ModeSelect6 => Ok(Command::ModeSelect {
+            ten: false,
+            page_format: fields.bit(1, 4),
+            parameter_list_length: u16::from(fields.byte(4)),
+        }),
+        PrimaryOperation::ModeSelect10 => Ok(Command::ModeSelect {
+            ten: true,
+            page_format: fields.bit(1, 4),
+            parameter_list_length: fields.u16(7),
+        }),
+        PrimaryOperation::LogSense => Ok(Command::LogSense(LogSense {
+            page: fields.byte(2) & 0x3F,
+            subpage: fields.byte(3),
+            parameter_pointer: fields.u16(5),
+            allocation_length: u32::from(fields.u16(7)),
+        })),
+        PrimaryOperation::ReportPortGroups => report_port_groups(fields),
+        PrimaryOperation::SetPortGroups => set_port_groups(fields),
+        PrimaryOperation::ReportTaskFunctions => Ok(Command::ReportTaskFunctions {
+            extended: fields.bit(2, 7),
+            allocation_length: fields.u32(6),
+        }),
     }
 }
 
@@ -80,5 +103,31 @@ fn report_operation_codes(fields: &Fields) -> Result<Command, Sense> {
         subject,
         timeouts: fields.bit(2, 7),
         allocation_length: fields.u32(6),
+    })
+}
+
+fn report_port_groups(fields: &Fields) -> Result<Command, Sense> {
+    let extended = match fields.byte(1) >> 5 {
+        0 => false,
+        1 => true,
+        // SPC-4, PARAMETER DATA FORMAT: the others are reserved.
+        _ => return Err(Sense::invalid_cdb_field(1, Some(7))),
+    };
+    Ok(Command::ReportPortGroups {
+        extended,
+        allocation_length: fields.u32(6),
+    })
+}
+
+fn set_port_groups(fields: &Fields) -> Result<Command, Sense> {
+    let parameter_list_length = fields.u32(6);
+    // SPC-4, SET TARGET PORT GROUPS: a length that the list cannot have is an invalid field of the
+    // CDB. No list is not an error.
+    if parameter_list_length > PORT_GROUP_LIST_BYTES_MAX || !parameter_list_length.is_multiple_of(4)
+    {
+        return Err(Sense::invalid_cdb_field(6, None));
+    }
+    Ok(Command::SetPortGroups {
+        parameter_list_length,
     })
 }

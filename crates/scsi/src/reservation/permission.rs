@@ -35,20 +35,31 @@ impl Need {
             | Command::ReportLuns { .. }
             | Command::ReadCapacity10
             | Command::ReadCapacity16 { .. }
+            // LOG SENSE is let through by all types.
+            | Command::LogSense(_)
             | Command::PersistentReserveIn { .. }
             | Command::PersistentReserveOut { .. }
             | Command::Reserve
             | Command::Release => Self::Nothing,
             // START STOP UNIT with START and without POWER CONDITION is allowed, and no other one
             // is known here (SBC-3, Reservations).
-            Command::TestUnitReady | Command::StartUnit => Self::Unreserved,
+            Command::TestUnitReady
+            | Command::StartUnit
+            | Command::ReportPortGroups { .. } => Self::Unreserved,
             // ALLOW COMMANDS 011b says this of the first two.
             Command::ModeSense(_)
             | Command::ReportOperationCodes { .. }
+            | Command::ReportTaskFunctions { .. }
             | Command::LbaStatus { .. }
+            | Command::Prefetch { .. }
             | Command::Read { .. }
             | Command::Verify { .. } => Self::Read,
             Command::Write { .. }
+            | Command::CompareAndWrite { .. }
+            | Command::OrWrite { .. }
+            | Command::WriteAtomic { .. }
+            | Command::ModeSelect { .. }
+            | Command::SetPortGroups { .. }
             | Command::SynchronizeCache { .. }
             | Command::Unmap { .. }
             | Command::WriteSame { .. } => Self::Write,

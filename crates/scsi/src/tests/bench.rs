@@ -8,9 +8,10 @@ use holdfast_model::{ClusterId, NodeId, VolumeId};
 use holdfast_stdx::Bytes;
 
 use crate::{
-    AdditionalSense, BlockLength, ByteRange, Cdb, Decision, Direction, Extent, Geometry, Identity,
-    LogicalUnit, Lun, MediumData, MediumError, MediumOperation, Nexus, Outcome, Request, Response,
-    Sense, SenseKey, Status,
+    AccessState, AdditionalSense, BlockLength, ByteRange, Cdb, Decision, Direction, Extent,
+    Geometry, Identity, LogicalUnit, Lun, MediumData, MediumError, MediumOperation, Nexus, Outcome,
+    Provisioning, Request, Response, Sense, SenseKey, Status, StatusCode, Surroundings,
+    TargetPortGroup, WantedStates, limits,
 };
 
 pub(super) const IDENTITY: Identity = Identity::of_volume(ClusterId(0xABC), VolumeId(7));
@@ -35,6 +36,11 @@ pub(super) struct Bench {
     pub(super) access: AccessRecord,
     /// Which nexus commands come through.
     pub(super) port: AccessNexus,
+    /// What is around the unit: the port is in the first of two groups.
+    pub(super) groups: Vec<TargetPortGroup>,
+    pub(super) provisioning: Option<Provisioning>,
+    /// What was wanted of the groups, in order.
+    pub(super) wanted: Vec<WantedStates>,
 }
 
 /// The target ports of the bench.
@@ -47,6 +53,23 @@ pub(super) fn port(initiator: u8, port: NodeId) -> AccessNexus {
         isid: Isid([0x80, 0, 0, 0, 0, initiator]),
         port,
     }
+}
+
+pub(super) const TARGET: &str = "iqn.2026-11.io.holdfast:test";
+
+/// The group of the port that commands come through, and another.
+fn groups() -> Vec<TargetPortGroup> {
+    let group = |group, state| TargetPortGroup {
+        group,
+        state,
+        preferred: group == 3,
+        status: StatusCode::Implicit,
+        ports: vec![group],
+    };
+    vec![
+        group(3, AccessState::ActiveOptimized),
+        group(4, AccessState::ActiveNonOptimized),
+    ]
 }
 
 impl Bench {
@@ -75,6 +98,9 @@ impl Bench {
             data_in_expected: u64::MAX,
             access: AccessRecord::open(VolumeId(7)),
             port: port(1, PORTS[0]),
+            groups: groups(),
+            provisioning: None,
+            wanted: Vec::new(),
         }
     }
 
@@ -106,6 +132,13 @@ impl Bench {
                     };
                     return self.checked(cdb, data, response);
                 }
+                Outcome::PortGroups(wanted) => {
+                    self.wanted.push(wanted.clone());
+                    outcome = Outcome::Done(match self.failure {
+                        Some(_) => wanted.failed(),
+                        None => wanted.granted(),
+                    });
+                }
             }
         }
     }
@@ -131,6 +164,11 @@ impl Bench {
             luns: &[Lun::from_number(0), Lun::from_number(300)],
             access: &self.access,
             port: &self.port,
+            surroundings: Surroundings {
+                target: TARGET,
+                groups: &self.groups,
+                provisioning: self.provisioning,
+            },
         };
         self.unit.begin(&mut self.nexus, request)
     }
@@ -170,6 +208,35 @@ impl Bench {
             MediumOperation::Write { offset, data, .. } => {
                 let data = data.concat();
                 self.overwrite(*offset, &data, true);
+                Ok(MediumData::None)
+            }
+            MediumOperation::WriteAtomic { offset, data } => {
+                let data = data.concat();
+                let border = |at: u64| at / limits::ATOMIC_BYTES_MAX;
+                assert_eq!(border(*offset), border(offset + data.len() as u64 - 1));
+                self.overwrite(*offset, &data, true);
+                Ok(MediumData::None)
+            }
+            MediumOperation::CompareAndWrite {
+                offset,
+                expected,
+                data,
+            } => {
+                let found = &self.content[*offset as usize..][..expected.len()];
+                let mut pairs = found.iter().zip(expected);
+                if let Some(place) = pairs.position(|(found, wanted)| found != wanted) {
+                    return Err(MediumError::Miscompare {
+                        position: place as u64,
+                    });
+                }
+                self.overwrite(*offset, data, true);
+                Ok(MediumData::None)
+            }
+            MediumOperation::Or { offset, data } => {
+                let data = data.concat();
+                let found = self.content[*offset as usize..][..data.len()].iter();
+                let ored: Vec<u8> = found.zip(&data).map(|(a, b)| a | b).collect();
+                self.overwrite(*offset, &ored, true);
                 Ok(MediumData::None)
             }
             MediumOperation::Verify { range } | MediumOperation::SynchronizeCache { range } => {

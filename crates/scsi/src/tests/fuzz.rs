@@ -74,7 +74,9 @@ fn whatever_initiators_send() {
         MediumError::Aborted,
         MediumError::Internal,
     ];
-    const ATTENTIONS: [UnitAttention; 4] = [
+    const ATTENTIONS: [UnitAttention; 6] = [
+        UnitAttention::AccessStateChanged,
+        UnitAttention::SoftThresholdReached,
         UnitAttention::Reset,
         UnitAttention::CommandsCleared,
         UnitAttention::CapacityChanged,
@@ -98,6 +100,7 @@ fn whatever_initiators_send() {
                 good[usize::from(cdb[0])] += 1;
             }
             bench.operations.clear();
+            bench.wanted.clear();
             let (fixed, descriptor) = response.sense.map_or((18, 8), |sense: Sense| {
                 (sense.encode_fixed().len(), sense.encode_descriptor().len())
             });

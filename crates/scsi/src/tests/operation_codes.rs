@@ -115,7 +115,7 @@ fn the_usage_bitmap_is_what_the_parser_reads() {
     }
 }
 
-/// Bits that may be set are read, or asked for what a unit does anyway: DPO; IMMED; NO_FLUSH.
+/// Bits that may be set are read, or asked for what a unit does anyway: DPO; FUA; IMMED; NO_FLUSH.
 /// All others change what is understood.
 #[test]
 fn used_bits_make_a_difference() {
@@ -124,7 +124,11 @@ fn used_bits_make_a_difference() {
     let hints = |row: &OperationCode, byte: usize| match (row.operation_code, byte) {
         (0x28 | 0xA8 | 0x88 | 0x2A | 0xAA | 0x8A, 1) => 0x10,
         (0x2E | 0xAE | 0x8E | 0x2F | 0xAF | 0x8F, 1) => 0x10,
-        (0x35 | 0x91, 1) => 0x02,
+        (0x35 | 0x91 | 0x34 | 0x90, 1) => 0x02,
+        // DPO and FUA; groups; PC.
+        (0x89 | 0x8B | 0x9C, 1) => 0x18,
+        (0x34, 6) | (0x90, 14) => 0x1F,
+        (0x4D, 2) => 0xC0,
         (0x1B, 1) => 0x01,
         (0x1B, 4) => 0x04,
         // SCOPE and TYPE of REGISTER, CLEAR and the like.
@@ -242,7 +246,7 @@ fn one_command_is_reported() {
         [0x28, 0x18, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0xFF, 0xFF, 0]
     );
     for (option, operation_code, action) in [
-        (1, 0x55, 0),
+        (1, 0x4C, 0),
         (2, 0x5F, 8),
         (3, 0x5F, 8),
         (2, 0x9E, 0x11),

@@ -5,7 +5,8 @@ use alloc::vec;
 
 use super::bench::{Bench, UNIT_BLOCKS, assert_good, assert_illegal, data, sense, sixteen, ten};
 use crate::{
-    AdditionalSense, BlockLength, FieldPointer, SenseKey, UnitAttention, inquiry, respond_absent,
+    AdditionalSense, BlockLength, Cdb, FieldPointer, Outcome, Request, SenseKey, Surroundings,
+    UnitAttention, inquiry, respond_absent,
 };
 
 fn inquire(page: u8) -> [u8; 6] {
@@ -17,7 +18,7 @@ fn standard_inquiry() {
     let mut bench = Bench::new();
     let answer = data(&bench.run(&[0x12, 0, 0, 1, 4, 0]));
     assert_eq!(answer.len(), 96);
-    assert_eq!(answer[..8], [0x00, 0x00, 0x06, 0x12, 91, 0x00, 0x10, 0x02]);
+    assert_eq!(answer[..8], [0x00, 0x00, 0x06, 0x12, 91, 0x30, 0x10, 0x02]);
     assert_eq!(&answer[8..36], b"HOLDFASTVIRTUAL DISK    0001");
     assert_eq!(
         answer[58..74],
@@ -35,7 +36,11 @@ fn standard_inquiry() {
 fn every_page_that_is_listed_is_answered_and_no_other() {
     let mut bench = Bench::new();
     let listed = data(&bench.run(&inquire(0x00)));
-    assert_eq!(listed, [0, 0, 0, 6, 0x00, 0x80, 0x83, 0xB0, 0xB1, 0xB2]);
+    assert_eq!(listed[..4], [0, 0, 0, 9]);
+    assert_eq!(
+        listed[4..],
+        [0x00, 0x80, 0x83, 0x86, 0x87, 0x88, 0xB0, 0xB1, 0xB2]
+    );
     for page in 0..=255 {
         let response = bench.run(&inquire(page));
         if listed[4..].contains(&page) {
@@ -66,14 +71,37 @@ fn identification() {
     assert_eq!(&page[4..], serial.as_bytes());
 
     let page = data(&bench.run(&inquire(0x83)));
-    let mut expected = vec![0x00, 0x83, 0x00, 20 + 44 + 8];
+    let mut expected = vec![0x00, 0x83, 0x00, 20 + 44 + 8 + 8 + 44 + 36];
     expected.extend([0x01, 0x03, 0x00, 16]);
     expected.extend(naa);
     expected.extend([0x02, 0x01, 0x00, 40]);
     expected.extend(inquiry::VENDOR.bytes());
     expected.extend(serial.bytes());
     expected.extend([0x51, 0x94, 0x00, 4, 0, 0, 0, 3]);
+    let of_nobody = expected.len();
+    expected.extend([0x51, 0x95, 0x00, 4, 0, 0, 0, 3]);
+    expected.extend([0x53, 0x98, 0x00, 40]);
+    expected.extend(b"iqn.2026-11.io.holdfast:test,t,0x0003\0\0\0");
+    expected.extend([0x53, 0xA8, 0x00, 32]);
+    expected.extend(b"iqn.2026-11.io.holdfast:test\0\0\0\0");
     assert_eq!(page, expected);
+
+    // Without a name and without groups.
+    let request = Request {
+        cdb: Cdb::parse(&inquire(0x83), bench.unit.geometry()),
+        data_out: vec![],
+        data_out_expected: 0,
+        data_in_expected: 255,
+        luns: &[],
+        access: &bench.access,
+        port: &bench.port,
+        surroundings: Surroundings::default(),
+    };
+    let Outcome::Done(response) = bench.unit.begin(&mut bench.nexus, request) else {
+        panic!("INQUIRY needs no medium")
+    };
+    expected[3] = 20 + 44 + 8;
+    assert_eq!(data(&response), expected[..of_nobody]);
 }
 
 #[test]
@@ -87,8 +115,9 @@ fn limits_in_both_block_lengths() {
         assert_eq!(page.len(), 0x40);
         let long = |at: usize| u32::from_be_bytes(page[at..at + 4].try_into().unwrap());
         assert_eq!(page[4], 0, "WSNZ");
-        assert_eq!(page[5], 0, "MAXIMUM COMPARE AND WRITE LENGTH");
-        assert_eq!(long(4), granularity);
+        let compared = (4096 / block_length.bytes()) as u8;
+        assert_eq!(page[5], compared, "MAXIMUM COMPARE AND WRITE LENGTH");
+        assert_eq!(long(4) & 0xFFFF, granularity);
         assert_eq!(long(8), transfer);
         assert_eq!(long(12), optimal);
         assert_eq!(long(20), 1 << 20, "MAXIMUM UNMAP LBA COUNT");
@@ -96,7 +125,10 @@ fn limits_in_both_block_lengths() {
         assert_eq!(long(28), unmap);
         assert_eq!(long(32), 0x8000_0000, "UGAVALID");
         assert_eq!(page[36..44], (1_u64 << 15).to_be_bytes());
-        assert!(page[44..].iter().all(|byte| *byte == 0));
+        assert_eq!(long(44), optimal, "MAXIMUM ATOMIC TRANSFER LENGTH");
+        assert_eq!(long(48), granularity, "ATOMIC ALIGNMENT");
+        assert_eq!(long(52), granularity, "ATOMIC TRANSFER LENGTH GRANULARITY");
+        assert!(page[56..].iter().all(|byte| *byte == 0));
     }
     let mut bench = Bench::new();
     let page = data(&bench.run(&inquire(0xB1)));
@@ -168,39 +200,59 @@ fn units_are_reported() {
     );
 }
 
+const RECOVERY: [u8; 12] = [0x01, 0x0A, 0xC0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const CACHING: [u8; 20] = [
     0x08, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 ];
 const CONTROL: [u8; 12] = [0x0A, 0x0A, 0x02, 0x10, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0];
+const EXTENSION: [u8; 32] = {
+    let mut page = [0; 32];
+    page[0] = 0x4A;
+    page[1] = 0x01;
+    page[3] = 0x1C;
+    page[4] = 0x01;
+    page
+};
 const EXCEPTIONS: [u8; 12] = [0x1C, 0x0A, 0x08, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 #[test]
 fn mode_pages_by_themselves_and_all() {
     let mut bench = Bench::new();
-    for (page, expected) in [(0x08, &CACHING[..]), (0x0A, &CONTROL), (0x1C, &EXCEPTIONS)] {
-        for subpage in [0x00, 0xFF] {
-            let answer = data(&bench.run(&[0x1A, 0x08, page, subpage, 255, 0]));
-            assert_eq!(answer[..4], [3 + expected.len() as u8, 0, 0x10, 0]);
-            assert_eq!(&answer[4..], expected);
-        }
+    for (page, subpage, expected) in [
+        (0x01, 0x00, RECOVERY.to_vec()),
+        (0x01, 0xFF, RECOVERY.to_vec()),
+        (0x08, 0x00, CACHING.to_vec()),
+        (0x0A, 0x00, CONTROL.to_vec()),
+        (0x0A, 0x01, EXTENSION.to_vec()),
+        (0x0A, 0xFF, [&CONTROL[..], &EXTENSION].concat()),
+        (0x1C, 0x00, EXCEPTIONS.to_vec()),
+    ] {
+        let answer = data(&bench.run(&[0x1A, 0x08, page, subpage, 255, 0]));
+        assert_eq!(answer[..4], [3 + expected.len() as u8, 0, 0x10, 0]);
+        assert_eq!(&answer[4..], expected);
     }
-    let all = [&CACHING[..], &CONTROL, &EXCEPTIONS].concat();
+    let all = [&RECOVERY[..], &CACHING, &CONTROL, &EXCEPTIONS].concat();
+    let all_subpages = [&RECOVERY[..], &CACHING, &CONTROL, &EXTENSION, &EXCEPTIONS].concat();
     // With a block descriptor in the header's wake.
     let answer = data(&bench.run(&[0x1A, 0x00, 0x3F, 0, 255, 0]));
-    assert_eq!(answer[..4], [3 + 8 + 44, 0, 0x10, 8]);
+    assert_eq!(answer[..4], [3 + 8 + 56, 0, 0x10, 8]);
     assert_eq!(answer[4..12], [0, 0, 8, 0, 0, 0, 2, 0]);
     assert_eq!(answer[12..], all);
     let cut = data(&bench.run(&[0x1A, 0x00, 0x3F, 0, 4, 0]));
     assert_eq!(cut, answer[..4]);
     // Defaults are what they are; nothing can be changed; nothing is saved.
     let defaults = data(&bench.run(&[0x1A, 0x08, 0x80 | 0x3F, 0xFF, 255, 0]));
-    assert_eq!(defaults[4..], all);
+    assert_eq!(defaults[4..], all_subpages);
     let changeable = data(&bench.run(&[0x1A, 0x08, 0x40 | 0x0A, 0, 255, 0]));
     assert_eq!(changeable[4..], [0x0A, 0x0A, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     assert_illegal(
         &bench.run(&[0x1A, 0x08, 0xC0 | 0x3F, 0, 255, 0]),
         AdditionalSense::SAVING_PARAMETERS_NOT_SUPPORTED,
     );
+    // Access that is symmetric does not change by itself.
+    bench.groups.clear();
+    let answer = data(&bench.run(&[0x1A, 0x08, 0x0A, 0x01, 255, 0]));
+    assert_eq!(answer[8], 0);
 }
 
 #[test]
@@ -225,7 +277,7 @@ fn mode_pages_that_are_not_there() {
     let mut bench = Bench::new();
     let field = |response| sense(&response).field;
     assert_eq!(
-        field(bench.run(&[0x1A, 0, 0x01, 0, 255, 0])),
+        field(bench.run(&[0x1A, 0, 0x02, 0, 255, 0])),
         Some(FieldPointer {
             in_cdb: true,
             byte: 2,
@@ -233,7 +285,7 @@ fn mode_pages_that_are_not_there() {
         })
     );
     assert_eq!(
-        field(bench.run(&[0x1A, 0, 0x0A, 1, 255, 0])),
+        field(bench.run(&[0x1A, 0, 0x0A, 2, 255, 0])),
         Some(FieldPointer {
             in_cdb: true,
             byte: 3,

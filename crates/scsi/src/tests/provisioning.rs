@@ -248,6 +248,7 @@ fn steps(bench: &mut Bench, cdb: &[u8], sent: &[u8]) -> Vec<MediumOperation> {
     let mut outcome = bench.begin(cdb, sent);
     loop {
         match outcome {
+            Outcome::PortGroups(wanted) => panic!("{wanted:?} is asked of nobody here"),
             Outcome::Done(response) => {
                 assert_eq!(response.status, Status::Good);
                 return operations;

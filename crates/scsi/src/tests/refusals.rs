@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use holdfast_stdx::Bytes;
 
 use super::bench::{Bench, assert_illegal, sense, sixteen, ten, twelve};
-use crate::{AdditionalSense, Cdb, FieldPointer, Outcome, Request};
+use crate::{AdditionalSense, Cdb, FieldPointer, Outcome, Request, Surroundings};
 
 fn assert_refused(cdb: &[u8], byte: u16, bit: Option<u8>) {
     let mut bench = Bench::new();
@@ -31,7 +31,7 @@ fn protection_information() {
         for code in [0xA8, 0xAA, 0xAE, 0xAF] {
             assert_refused(&twelve(code, flags, 0, 1), 1, Some(7));
         }
-        for code in [0x88, 0x8A, 0x8E, 0x8F, 0x93] {
+        for code in [0x88, 0x89, 0x8A, 0x8B, 0x8E, 0x8F, 0x93, 0x9C] {
             assert_refused(&sixteen(code, flags, 0, 1), 1, Some(7));
         }
     }
@@ -64,8 +64,8 @@ fn old_ways() {
 #[test]
 fn commands_of_later_issues_are_unknown() {
     let mut bench = Bench::new();
-    // COMPARE AND WRITE, EXTENDED COPY, MODE SELECT, FORMAT, SANITIZE.
-    for code in [0x89, 0x83, 0x84, 0x15, 0x55, 0x04, 0x48] {
+    // EXTENDED COPY, FORMAT, SANITIZE.
+    for code in [0x83, 0x84, 0x04, 0x48] {
         let mut cdb = [0; 16];
         cdb[0] = code;
         assert_illegal(
@@ -73,9 +73,9 @@ fn commands_of_later_issues_are_unknown() {
             AdditionalSense::INVALID_COMMAND_OPERATION_CODE,
         );
     }
-    // REPORT TARGET PORT GROUPS: the operation code is known, this service action is not.
+    // REPORT IDENTIFYING INFORMATION: the operation code is known, this service action is not.
     let mut cdb = [0; 16];
-    cdb[..2].copy_from_slice(&[0xA3, 0x0A]);
+    cdb[..2].copy_from_slice(&[0xA3, 0x05]);
     assert_illegal(&bench.run(&cdb), AdditionalSense::INVALID_FIELD_IN_CDB);
 }
 
@@ -95,6 +95,7 @@ fn misdirected(cdb: &[u8], data_out_expected: u64, data_in_expected: u64) -> Out
         luns: &[],
         access: &bench.access,
         port: &bench.port,
+        surroundings: Surroundings::default(),
     };
     bench.unit.begin(&mut bench.nexus, request)
 }

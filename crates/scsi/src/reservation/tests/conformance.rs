@@ -13,7 +13,7 @@ use super::bench::*;
 use crate::reservation::{attentions, kind};
 use crate::{
     AdditionalSense, BlockLength, Cdb, Decision, Geometry, Identity, LogicalUnit, Nexus, Outcome,
-    Request, Response, Status, UnitAttention,
+    Request, Response, Status, Surroundings, UnitAttention,
 };
 
 /// A unit that two hosts see, each through a nexus of its own.
@@ -63,11 +63,13 @@ impl Target {
             luns: &[],
             access: &self.record,
             port,
+            surroundings: Surroundings::default(),
         };
         let request = match self.unit.begin(nexus, request) {
             Outcome::Done(response) => return response,
             Outcome::Medium(..) => return Response::good(),
             Outcome::Access(request) => request,
+            Outcome::PortGroups(_) => panic!("nobody asks for groups"),
         };
         match request.decide(&self.record, port, &PORTS) {
             Decision::Answer(response) => response,
@@ -317,6 +319,7 @@ fn keys_that_nobody_takes() {
         luns: &[],
         access: &target.record,
         port: &port,
+        surroundings: Surroundings::default(),
     };
     let Outcome::Access(request) = target.unit.begin(&mut nexus, request) else {
         panic!("it is for who has the record");
