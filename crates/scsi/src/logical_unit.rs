@@ -20,6 +20,7 @@ use holdfast_stdx::Bytes;
 
 use crate::cdb::{Cdb, Command, Direction, Verification};
 use crate::geometry::BlockSpan;
+use crate::limits::COMPARE_AND_WRITE_BYTES_MAX;
 use crate::nexus::{Nexus, UnitAttention};
 use crate::reservation::{self, AccessRequest, Need};
 use crate::sense::{AdditionalSense, Sense, SenseKey};
@@ -274,12 +275,16 @@ impl LogicalUnit {
         let steps = data.steps;
         let range = |span| self.geometry.byte_range(span);
         match command {
-            Command::Read { span, .. }
-            | Command::Verify { span, .. }
-            | Command::CompareAndWrite { span }
-                if span.count == 0 =>
-            {
+            Command::Read { span, .. } | Command::Verify { span, .. } if span.count == 0 => {
                 // Not an error (SBC-3, TRANSFER LENGTH).
+                steps.good()
+            }
+            // The same; but whoever means to send more than any such command takes has asked for more
+            // blocks than the one byte of their number holds, and must not take GOOD for their comparison.
+            Command::CompareAndWrite { span } if span.count == 0 => {
+                if data.out_expected > 2 * COMPARE_AND_WRITE_BYTES_MAX {
+                    return steps.refuse(Sense::invalid_cdb_field(13, None));
+                }
                 steps.good()
             }
             // SBC-3, PRE-FETCH (10): GOOD tells that there is no room in a cache for them. There is

@@ -78,6 +78,9 @@ fn comparing_nothing_writes_nothing() {
     let mut bench = Bench::new();
     // As the conformance suite of libiscsi does it, with data for half a block (CompareAndWrite.DpoFua).
     assert_good(&bench.send(&compare_and_write(0, 0), &[1; 512]));
+    // Of 256 blocks the number is zero (CompareAndWrite.Simple).
+    assert_good(&bench.send(&compare_and_write(0, 0), &[1; 8192]));
+    assert_field(&bench.send(&compare_and_write(0, 0), &[1; 8193]), 13);
     assert!(bench.operations.is_empty());
 }
 
