@@ -75,12 +75,21 @@ fn contradicts_standard(test: &TestResult) -> bool {
 /// # Errors
 /// It cannot be run, does not end, ends with a crash, or prints what is not understood.
 pub fn run(suite: &str, url: &str) -> Result<Outcome> {
+    run_through(suite, &[url])
+}
+
+/// The same, on a volume that has several ways to it.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_through(suite: &str, urls: &[&str]) -> Result<Outcome> {
+    let url = urls.join(" ");
     let start = Instant::now();
     let output = Command::new("timeout")
         .arg(SUITE_PATIENCE.as_secs().to_string())
         .args(["iscsi-test-cu", "--dataloss", "-t"])
         .arg(format!("ALL.{suite}"))
-        .arg(url)
+        .args(urls)
         .output()
         .context("run iscsi-test-cu: is libiscsi-bin installed? (`make test` does it)")?;
     ensure!(

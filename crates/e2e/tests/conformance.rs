@@ -6,7 +6,7 @@ use holdfast_e2e::image::url;
 use holdfast_e2e::{DemoOptions, scenario};
 
 /// The suites that this target is meant to pass.
-const SUITES: [&str; 24] = [
+const SUITES: [&str; 33] = [
     "TestUnitReady",
     "Inquiry",
     "Mandatory",
@@ -19,12 +19,21 @@ const SUITES: [&str; 24] = [
     "Write10",
     "Write12",
     "Write16",
+    "WriteVerify10",
+    "WriteVerify12",
+    "WriteVerify16",
     "Verify10",
+    "Verify12",
     "Verify16",
     "WriteSame10",
     "WriteSame16",
     "Unmap",
     "GetLBAStatus",
+    "CompareAndWrite",
+    "OrWrite",
+    "WriteAtomic16",
+    "Prefetch10",
+    "Prefetch16",
     "ModeSense6",
     "ReportSupportedOpcodes",
     "iSCSIcmdsn",
@@ -34,6 +43,11 @@ const SUITES: [&str; 24] = [
 ];
 /// Software write protection is not a feature of this target.
 const MAY_SKIP: [&str; 1] = ["ModeSense6.Control-SWP"];
+/// Those that use two ways at once.
+const SUITES_OF_TWO_PATHS: [&str; 2] = ["MultipathIO.Simple", "MultipathIO.CompareAndWriteAsync"];
+/// One that wants the block behind those that it clears to hold zeros, and leaves it with something else: it is
+/// run once, on a volume that is new.
+const SUITE_OF_A_NEW_VOLUME: &str = "MultipathIO.CompareAndWrite";
 
 #[test]
 fn every_node_passes_the_suites() {
@@ -46,6 +60,35 @@ fn every_node_passes_the_suites() {
             for suite in SUITES {
                 complaints.extend(complaints_of(suite, &url, &node.name)?);
             }
+        }
+        let count = complaints.len();
+        ensure!(count == 0, "{count} tests:\n{}", complaints.join("\n"));
+        Ok(())
+    });
+}
+
+/// Of hosts that compare at the same moment, through different nodes, one wins.
+#[test]
+fn all_nodes_are_ways_to_one_disk() {
+    scenario(DemoOptions::default(), |demo| {
+        let file = demo.file();
+        let volume = file.volume("demo")?;
+        let nodes = file.nodes.iter();
+        let urls: Vec<String> = nodes
+            .map(|node| url(node.portal, &volume.target, volume.lun))
+            .collect();
+        let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+        let mut runs = vec![(SUITE_OF_A_NEW_VOLUME, [urls[0], urls[1]])];
+        for (first, one) in urls.iter().enumerate() {
+            for other in &urls[first + 1..] {
+                runs.extend(SUITES_OF_TWO_PATHS.map(|suite| (suite, [*one, *other])));
+            }
+        }
+        let mut complaints = Vec::new();
+        for (suite, paths) in runs {
+            let outcome = conformance::run_through(suite, &paths)?;
+            let found = outcome.complaints(&[]).into_iter();
+            complaints.extend(found.map(|test| format!("{paths:?}: {test}")));
         }
         let count = complaints.len();
         ensure!(count == 0, "{count} tests:\n{}", complaints.join("\n"));
