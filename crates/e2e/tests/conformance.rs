@@ -43,6 +43,18 @@ const SUITES: [&str; 33] = [
 ];
 /// Software write protection is not a feature of this target.
 const MAY_SKIP: [&str; 1] = ["ModeSense6.Control-SWP"];
+/// What is reserved through one node is reserved on all: these have two initiators, and run through one node, and through every
+/// two.
+const SUITES_OF_RESERVATIONS: [&str; 8] = [
+    "PrinReadKeys",
+    "PrinServiceactionRange",
+    "PrinReportCapabilities",
+    "ProutRegister",
+    "ProutReserve",
+    "ProutClear",
+    "ProutPreempt",
+    "Reserve6",
+];
 /// Those that use two ways at once.
 const SUITES_OF_TWO_PATHS: [&str; 2] = ["MultipathIO.Simple", "MultipathIO.CompareAndWriteAsync"];
 /// One that wants the block behind those that it clears to hold zeros, and leaves it with something else: it is
@@ -57,7 +69,7 @@ fn every_node_passes_the_suites() {
         let mut complaints = Vec::new();
         for node in &file.nodes {
             let url = url(node.portal, &volume.target, volume.lun);
-            for suite in SUITES {
+            for suite in SUITES.into_iter().chain(SUITES_OF_RESERVATIONS) {
                 complaints.extend(complaints_of(suite, &url, &node.name)?);
             }
         }
@@ -81,7 +93,10 @@ fn all_nodes_are_ways_to_one_disk() {
         let mut runs = vec![(SUITE_OF_A_NEW_VOLUME, [urls[0], urls[1]])];
         for (first, one) in urls.iter().enumerate() {
             for other in &urls[first + 1..] {
-                runs.extend(SUITES_OF_TWO_PATHS.map(|suite| (suite, [*one, *other])));
+                let suites = SUITES_OF_TWO_PATHS
+                    .into_iter()
+                    .chain(SUITES_OF_RESERVATIONS);
+                runs.extend(suites.map(|suite| (suite, [*one, *other])));
             }
         }
         let mut complaints = Vec::new();

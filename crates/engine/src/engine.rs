@@ -29,6 +29,7 @@ use crate::notes::bookmark_place;
 use crate::pace::{Bounds, Class, Pace};
 use crate::parts::Parts;
 use crate::peers::Peers;
+use crate::port_groups::PortGroups;
 use crate::portal::Portal;
 use crate::repair::Repairs;
 use crate::scrub::Scrubs;
@@ -67,6 +68,7 @@ pub struct Engine {
     pub(crate) vouching: Vouching,
     pub(crate) clearings: Clearings,
     pub(crate) access: Access,
+    pub(crate) port_groups: PortGroups,
     pub(crate) repairs: Repairs,
     pub(crate) mending: Mending,
     pub(crate) scrubs: Scrubs,
@@ -120,6 +122,7 @@ impl Engine {
             vouching: Vouching::default(),
             clearings: Clearings::default(),
             access: Access::default(),
+            port_groups: PortGroups::default(),
             repairs: Repairs::default(),
             mending: Mending::default(),
             scrubs: Scrubs::default(),
@@ -176,6 +179,7 @@ impl Engine {
         self.work_on();
         self.vouch_on();
         self.look_at_parts();
+        self.look_at_port_groups();
         self.read_again();
         self.mend();
         self.scrub();
@@ -201,6 +205,7 @@ impl Engine {
             self.world.peers.next_overdue(),
             self.clearings.next_timeout(),
             self.access.next_timeout(),
+            self.port_groups.next_timeout(),
             self.repairs.next_timeout(),
             self.timers.first().map(|(due, _)| *due),
             self.world.takeovers.next_timeout(),
@@ -438,6 +443,7 @@ impl Engine {
         self.forget_replica(slice);
         self.retry_parts_of(slice);
         self.look_at_enforcing(slice.volume);
+        self.note_port_groups(slice.volume);
     }
 
     /// Tells a replica what is wished of its slice.

@@ -35,6 +35,7 @@ mod part;
 mod parts;
 mod past;
 mod peers;
+mod port_groups;
 mod portal;
 mod registration;
 mod rejection;

@@ -112,6 +112,7 @@ impl Engine {
             });
         }
         self.retry_all_parts();
+        self.note_all_port_groups();
         self.ask_to_end_again(peer);
         self.mending.look_soon();
         for message in held {
@@ -128,6 +129,7 @@ impl Engine {
             });
         }
         self.parts.link_lost(self.world.now, peer);
+        self.note_all_port_groups();
         self.vouching_link_lost(peer);
         self.give_up_fetches(peer);
         self.give_up_verifies(peer);

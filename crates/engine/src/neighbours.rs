@@ -26,6 +26,7 @@ impl Engine {
     pub(crate) fn node_changed(&mut self, node: NodeId) {
         self.directory_changed();
         self.keep_link(node);
+        self.note_all_port_groups();
         self.consider_former(node);
         if node == self.config.node {
             self.consider_successor();
@@ -98,6 +99,7 @@ impl Engine {
     pub(crate) fn volumes_changed(&mut self) {
         let volumes = &self.world.cluster.volumes;
         let updated = self.volumes.update(self.config.cluster, volumes);
+        self.note_all_port_groups();
         self.portal.raise_grown(&updated.grown);
         if !updated.replaced.is_empty() {
             let mut directory = self.directory();

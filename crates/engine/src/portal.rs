@@ -407,9 +407,9 @@ impl Portal {
             luns: &luns,
             access: volumes.access(volume.id),
             port: &session.access,
-            // Every port serves every unit, and hosts are told of no groups yet.
             surroundings: Surroundings {
                 target: session.nexus.target.as_str(),
+                groups: volumes.groups(volume.id),
                 ..Surroundings::default()
             },
         };
@@ -430,6 +430,7 @@ impl Portal {
                 self.target
                     .respond(now, request.task, response, &mut self.out);
             }
+            // Who is the short way follows from where the replicas are.
             Outcome::PortGroups(wanted) => {
                 self.target
                     .respond(now, request.task, wanted.failed(), &mut self.out);

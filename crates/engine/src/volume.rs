@@ -1,13 +1,14 @@
 //! Volumes as hosts see them, made from their records.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
 use holdfast_iscsi::target::{Portal as TargetPortal, PortalAddress, TargetDirectory, TargetEntry};
 use holdfast_iscsi::{IscsiName, PortalGroupTag};
 use holdfast_model::record::{AccessRecord, NodeRecord, VolumeRecord};
 use holdfast_model::{ClusterId, Fence, NodeId, VolumeId};
 use holdfast_scsi::logical_unit::Identity;
-use holdfast_scsi::{BlockLength, Geometry, LogicalUnit, Lun};
+use holdfast_scsi::{BlockLength, Geometry, LogicalUnit, Lun, TargetPortGroup};
 
 /// A volume that is served.
 #[derive(Debug)]
@@ -31,6 +32,7 @@ pub(crate) struct Updated {
 pub(crate) struct Volumes {
     units: BTreeMap<(IscsiName, u16), Volume>,
     access: BTreeMap<VolumeId, AccessRecord>,
+    groups: BTreeMap<VolumeId, Vec<TargetPortGroup>>,
 }
 
 /// That of all volumes on which nobody has ever registered; whose it is does not matter.
@@ -47,6 +49,20 @@ impl Volumes {
         self.access(volume).fence
     }
 
+    /// The target port groups, as hosts are told; none before it is known.
+    pub(crate) fn groups(&self, volume: VolumeId) -> &[TargetPortGroup] {
+        self.groups.get(&volume).map_or(&[], Vec::as_slice)
+    }
+
+    /// They are others.
+    pub(crate) fn set_groups(&mut self, volume: VolumeId, groups: Vec<TargetPortGroup>) {
+        if groups.is_empty() {
+            self.groups.remove(&volume);
+        } else {
+            self.groups.insert(volume, groups);
+        }
+    }
+
     /// Takes note of it; says how it was before.
     pub(crate) fn set_access(&mut self, volume: VolumeId, record: AccessRecord) -> AccessRecord {
         let before = self.access.insert(volume, record);
@@ -54,7 +70,7 @@ impl Volumes {
     }
 
     /// The units of a target.
-    pub(crate) fn luns(&self, target: &IscsiName) -> alloc::vec::Vec<Lun> {
+    pub(crate) fn luns(&self, target: &IscsiName) -> Vec<Lun> {
         self.units
             .range((target.clone(), 0)..=(target.clone(), u16::MAX))
             .map(|(_, volume)| volume.lun)
@@ -67,7 +83,7 @@ impl Volumes {
     }
 
     /// The volumes behind a target's units, or behind one of them.
-    pub(crate) fn of(&self, target: &IscsiName, unit: Option<u16>) -> alloc::vec::Vec<VolumeId> {
+    pub(crate) fn of(&self, target: &IscsiName, unit: Option<u16>) -> Vec<VolumeId> {
         self.units
             .iter()
             .filter(|((of, number), _)| of == target && unit.is_none_or(|unit| unit == *number))
@@ -116,7 +132,7 @@ impl Volumes {
 
     /// Every target with the portals of every node.
     pub(crate) fn directory(&self, nodes: &BTreeMap<NodeId, NodeRecord>) -> TargetDirectory {
-        let portals: alloc::vec::Vec<TargetPortal> = nodes
+        let portals: Vec<TargetPortal> = nodes
             .values()
             .filter_map(|node| {
                 let address = PortalAddress::parse(&node.portal).ok()?;

@@ -30,8 +30,9 @@ const _: () = assert!(REVISION.len() == 4, "the field has four bytes");
 const DISK: u8 = 0x00;
 const NO_UNIT: u8 = 0x7F;
 
-/// TPGS 11b: states change by themselves, and a host may say what it wants (SPC-4).
-const TPGS: u8 = 0x30;
+/// TPGS 01b: states change by themselves (SPC-4). That a host may say what it wants is not told: one that could
+/// would, each time that it comes to use another path, and give the path up where that fails.
+const TPGS: u8 = 0x10;
 
 /// The one descriptor of the Mode Page Policy page (SPC-4): all pages are shared by all.
 const MODE_PAGES_SHARED: [u8; 4] = [0x3F, 0xFF, 0x00, 0x00];

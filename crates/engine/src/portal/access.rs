@@ -13,7 +13,7 @@ use holdfast_iscsi::target::{SessionId, TaskId};
 use holdfast_model::VolumeId;
 use holdfast_model::record::{AccessNexus, AccessRecord, Isid};
 use holdfast_scsi::reservation::{self, OutAction};
-use holdfast_scsi::{Response, Status};
+use holdfast_scsi::{Response, Status, UnitAttention};
 use holdfast_stdx::Instant;
 
 use super::{Portal, Session, Task, Work};
@@ -89,6 +89,19 @@ impl Portal {
             if volumes.access(volume).reserved.as_ref() == Some(&session.access) {
                 let cause = Cause::NexusLost(session.access.clone());
                 self.orders.push((volume, cause));
+            }
+        }
+    }
+
+    /// Other nodes than before are the short way to a volume (SPC-4 5.15.2.7).
+    pub(crate) fn raise_access_state(&mut self, volumes: &Volumes, volume: VolumeId) {
+        let Some((target, unit)) = volumes.place_of(volume) else {
+            return;
+        };
+        let sessions = self.sessions.values_mut();
+        for session in sessions.filter(|session| session.nexus.target == *target) {
+            if let Some(nexus) = session.units.get_mut(&unit) {
+                nexus.raise(UnitAttention::AccessStateChanged);
             }
         }
     }

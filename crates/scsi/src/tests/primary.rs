@@ -18,7 +18,7 @@ fn standard_inquiry() {
     let mut bench = Bench::new();
     let answer = data(&bench.run(&[0x12, 0, 0, 1, 4, 0]));
     assert_eq!(answer.len(), 96);
-    assert_eq!(answer[..8], [0x00, 0x00, 0x06, 0x12, 91, 0x30, 0x10, 0x02]);
+    assert_eq!(answer[..8], [0x00, 0x00, 0x06, 0x12, 91, 0x10, 0x10, 0x02]);
     assert_eq!(&answer[8..36], b"HOLDFASTVIRTUAL DISK    0001");
     assert_eq!(
         answer[58..74],

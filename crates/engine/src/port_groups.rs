@@ -1,0 +1,201 @@
+//! Asymmetric access (SPC-4 5.15.2): which nodes are the short way to a volume, as hosts are told.
+//!
+//! Each node is a target port group of its own, with one port. It is active/optimized where it holds in-sync replicas of at least
+//! half of the volume's slices: there reads are local, and writes are for every other slice. Else it is active/non-optimized, and
+//! takes the same commands. A node that has no link here is unavailable, as far as is known here: what it says itself counts for
+//! who reaches it. A slice that nobody serves changes nothing, nor does a primary that is being replaced.
+//!
+//! Invariants:
+//! - a group's number is its node's, and never changes;
+//! - hosts are told of a change once it has lasted for a while: states do not flap with every replica that comes or goes.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use holdfast_model::record::SliceRecord;
+use holdfast_model::{NodeId, SliceId, VolumeId};
+use holdfast_scsi::{AccessState, StatusCode, TargetPortGroup};
+use holdfast_stdx::{Duration, Instant};
+
+use crate::engine::Engine;
+
+/// How long after something has happened that may change states it is looked at them: what a restart, or a hand-over, changes for a
+/// moment nobody has to hear of.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
+
+/// The groups of every volume, as hosts are told.
+#[derive(Debug, Default)]
+pub(crate) struct PortGroups {
+    groups: BTreeMap<VolumeId, Vec<TargetPortGroup>>,
+    /// Volumes of which something has changed.
+    changed: BTreeSet<VolumeId>,
+    due: Option<Instant>,
+}
+
+impl PortGroups {
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Something has happened to a volume that may change states.
+    fn note(&mut self, now: Instant, volume: VolumeId) {
+        let due = match self.groups.contains_key(&volume) {
+            true => now + LOOK_AFTER,
+            // Until it is known, hosts are told of no groups at all.
+            false => now,
+        };
+        self.changed.insert(volume);
+        self.due = Some(self.due.map_or(due, |before| before.min(due)));
+    }
+}
+
+/// In how many slices of a volume each node is in sync, and would like to lead; and how many there are.
+#[derive(Default)]
+struct Holdings {
+    in_sync: BTreeMap<NodeId, usize>,
+    preferred: BTreeMap<NodeId, usize>,
+    slices: usize,
+}
+
+impl Holdings {
+    fn of<'a>(records: impl Iterator<Item = &'a SliceRecord>) -> Self {
+        let mut holdings = Self::default();
+        for record in records {
+            holdings.slices += 1;
+            *holdings.preferred.entry(record.preferred).or_default() += 1;
+            for node in record.in_sync() {
+                *holdings.in_sync.entry(node).or_default() += 1;
+            }
+        }
+        holdings
+    }
+
+    fn group(&self, node: NodeId, is_reached: bool) -> TargetPortGroup {
+        let in_sync = self.in_sync.get(&node).copied().unwrap_or(0);
+        let preferred = self.preferred.get(&node).copied().unwrap_or(0);
+        let state = if !is_reached {
+            AccessState::Unavailable
+        } else if 2 * in_sync >= self.slices {
+            AccessState::ActiveOptimized
+        } else {
+            AccessState::ActiveNonOptimized
+        };
+        TargetPortGroup {
+            group: node.0,
+            state,
+            preferred: self.slices > 0 && preferred == self.slices,
+            status: StatusCode::Implicit,
+            ports: vec![node.0],
+        }
+    }
+}
+
+impl Engine {
+    /// A slice's record is another, or a volume is.
+    pub(crate) fn note_port_groups(&mut self, volume: VolumeId) {
+        self.port_groups.note(self.world.now, volume);
+    }
+
+    /// Nodes have come or gone.
+    pub(crate) fn note_all_port_groups(&mut self) {
+        let now = self.world.now;
+        for volume in self.world.cluster.volumes.keys() {
+            self.port_groups.note(now, *volume);
+        }
+    }
+
+    /// Looks at the states of volumes of which something has changed, and tells hosts.
+    pub(crate) fn look_at_port_groups(&mut self) {
+        let now = self.world.now;
+        if self.port_groups.due.is_none_or(|due| due > now) {
+            return;
+        }
+        self.port_groups.due = None;
+        for volume in core::mem::take(&mut self.port_groups.changed) {
+            let groups = self.port_groups_now(volume);
+            let known = &mut self.port_groups.groups;
+            let Some(groups) = groups else {
+                known.remove(&volume);
+                self.volumes.set_groups(volume, Vec::new());
+                continue;
+            };
+            let before = known.insert(volume, groups.clone());
+            if before.as_ref() == Some(&groups) {
+                continue;
+            }
+            self.volumes.set_groups(volume, groups);
+            // At first nobody has been told anything.
+            if before.is_some() {
+                self.portal.raise_access_state(&self.volumes, volume);
+            }
+        }
+    }
+
+    fn port_groups_now(&self, volume: VolumeId) -> Option<Vec<TargetPortGroup>> {
+        let cluster = &self.world.cluster;
+        cluster.volumes.get(&volume)?;
+        let slices = cluster.slices.range(SliceId { volume, index: 0 }..);
+        let slices = slices.take_while(|(slice, _)| slice.volume == volume);
+        let holdings = Holdings::of(slices.map(|(_, (record, _))| record));
+        let nodes = cluster.nodes.keys().copied();
+        let nodes = nodes.filter(|node| cluster.belongs(*node));
+        let groups = nodes.map(|node| {
+            let is_reached = node == self.config.node || self.world.peers.link(node).is_some();
+            holdings.group(node, is_reached)
+        });
+        Some(groups.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_model::record::{Membership, ReplicaRecord};
+    use holdfast_model::{Epoch, Incarnation, StoreId};
+
+    use super::*;
+
+    fn record(index: u32, preferred: u16, in_sync: &[u16]) -> SliceRecord {
+        let replica = |node: &u16| ReplicaRecord {
+            node: NodeId(*node),
+            store: StoreId(1),
+            membership: Membership::InSync,
+        };
+        SliceRecord {
+            schema: 1,
+            slice: SliceId {
+                volume: VolumeId(1),
+                index,
+            },
+            epoch: Epoch(1),
+            primary: NodeId(in_sync[0]),
+            preferred: NodeId(preferred),
+            replicas: in_sync.iter().map(replica).collect(),
+            copies_min: 1,
+            bytes_moved: 0,
+            proposer: (NodeId(1), Incarnation(1)),
+            nonce: 0,
+            recovery: None,
+        }
+    }
+
+    #[test]
+    fn who_has_half_of_it_is_the_short_way() {
+        use AccessState::{ActiveNonOptimized, ActiveOptimized, Unavailable};
+        let records = [record(0, 1, &[1, 2]), record(1, 1, &[1, 3])];
+        let holdings = Holdings::of(records.iter());
+        for (node, is_reached, state, preferred) in [
+            (1, true, ActiveOptimized, true),
+            (2, true, ActiveOptimized, false),
+            (4, true, ActiveNonOptimized, false),
+            (2, false, Unavailable, false),
+        ] {
+            let group = holdings.group(NodeId(node), is_reached);
+            assert_eq!((group.state, group.preferred), (state, preferred), "{node}");
+            assert_eq!((group.group, group.ports), (node, vec![node]));
+        }
+        let records = [0, 1, 2].map(|index| record(index, 1, &[1, 2 + u16::from(index == 2)]));
+        let holdings = Holdings::of(records.iter());
+        assert_eq!(holdings.group(NodeId(3), true).state, ActiveNonOptimized);
+    }
+}
