@@ -548,6 +548,12 @@ impl Cluster {
         intent.is_some_and(|intent| intent.standing != NodeStanding::Active)
     }
 
+    /// Whether a node is about to be worked on.
+    pub(crate) fn is_in_maintenance(&self, node: NodeId) -> bool {
+        let intent = self.intents.get(&node);
+        intent.is_some_and(|intent| intent.standing == NodeStanding::Maintenance)
+    }
+
     /// Whether a slice's record names a node's replica.
     pub(crate) fn names(&self, slice: SliceId, node: NodeId) -> bool {
         let record = self.slices.get(&slice);

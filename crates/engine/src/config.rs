@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use holdfast_iscsi::chap::ChapSeed;
 use holdfast_iscsi::target::Limits;
 use holdfast_model::{ClusterId, MachineId, NodeId};
 use holdfast_stdx::Duration;
@@ -35,6 +36,8 @@ pub struct EngineConfig {
     pub store: StoreConfig,
     /// Limits of the portal.
     pub portal_limits: Limits,
+    /// What initiators are challenged with: drawn at random for this start.
+    pub portal_seed: ChapSeed,
     /// How long a command is held while nobody serves its slice, before it is refused as NOT
     /// READY.
     pub hold: Duration,

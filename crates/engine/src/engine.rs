@@ -110,7 +110,7 @@ impl Engine {
             held: BTreeSet::new(),
             held_last: None,
         };
-        let portal = Portal::new(config.node, config.portal_limits);
+        let portal = Portal::new(config.node, config.portal_limits, config.portal_seed);
         let parts = Parts::default();
         let mut engine = Self {
             config,

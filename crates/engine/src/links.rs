@@ -106,6 +106,7 @@ impl Engine {
             return;
         };
         self.world.notices.push(Notice::PeerUp(peer));
+        self.places_changed();
         for slice in self.slices() {
             self.with_replica(slice, |replica, context| {
                 replica.handle_peer_up(context, peer);
@@ -133,6 +134,7 @@ impl Engine {
         self.vouching_link_lost(peer);
         self.give_up_fetches(peer);
         self.give_up_verifies(peer);
+        self.places_changed();
     }
 
     fn handle_message(&mut self, peer: NodeId, link: LinkId, message: Message) {

@@ -9,11 +9,13 @@
 //! - nor does it have sessions of hosts: who clears a unit asks the nodes of the cluster, and what sat at
 //!   another one would land afterwards, were that admitted;
 //! - a process that is not the node of its number any more is not spoken to;
+//! - hosts of a node in maintenance are sent to nodes that are there, or stay;
 //! - a session is with the volume that its target had when it began: it ends when another one has that name.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use holdfast_iscsi::PortalGroupTag;
 use holdfast_iscsi::target::TargetDirectory;
 use holdfast_model::NodeId;
 use holdfast_model::record::NodeRecord;
@@ -62,6 +64,9 @@ impl Engine {
             self.keep_link(node);
         }
         self.directory_changed();
+        let is_away = self.world.cluster.is_in_maintenance(self.config.node);
+        let now = self.world.now;
+        self.portal.set_maintenance(now, &self.volumes, is_away);
         if !self.belongs() {
             self.portal.drop_all(self.world.now, &self.volumes);
             self.consider_removed();
@@ -124,6 +129,21 @@ impl Engine {
             .filter(|(node, _)| cluster.belongs(**node))
             .map(|(node, record)| (*node, record.clone()))
             .collect();
-        self.volumes.directory(&serving)
+        let mut directory = self.volumes.directory(&serving);
+        let own = self.config.node;
+        let others = serving.keys().filter(|node| **node != own);
+        let away = others.filter(|node| {
+            let is_there = self.world.peers.link(**node).is_some();
+            !is_there || cluster.is_in_maintenance(**node)
+        });
+        directory.away = away.map(|node| PortalGroupTag(node.0)).collect();
+        directory
+    }
+
+    /// A link to another node has come up, or is gone: hosts are sent to nodes that are there, or stay.
+    pub(crate) fn places_changed(&mut self) {
+        if self.world.cluster.is_in_maintenance(self.config.node) {
+            self.directory_changed();
+        }
     }
 }

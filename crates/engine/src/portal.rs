@@ -13,6 +13,7 @@ mod ending;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use holdfast_iscsi::chap::ChapSeed;
 use holdfast_iscsi::target::{
     self, Command as TargetRequest, SessionId, Target, TargetCommand, TargetConfig,
     TargetDirectory, TargetEvent, TargetOutput, TaskId,
@@ -22,7 +23,7 @@ use holdfast_model::record::AccessNexus;
 use holdfast_model::{NodeId, SliceId, VolumeId};
 use holdfast_scsi::reservation::Need;
 use holdfast_scsi::{
-    Cdb, Continuation, MediumData, MediumError, MediumOperation, Nexus, Outcome, Request,
+    Cdb, Continuation, Lun, MediumData, MediumError, MediumOperation, Nexus, Outcome, Request,
     Surroundings, UnitAttention, respond_absent,
 };
 use holdfast_stdx::Instant;
@@ -43,8 +44,30 @@ struct Session {
     /// The same, as reservations know it.
     access: AccessNexus,
     opened: Instant,
+    /// Units that its initiator sees.
+    seen: BTreeSet<u16>,
     units: BTreeMap<u16, Nexus>,
     closed: bool,
+}
+
+impl Session {
+    /// What its initiator does not see does not exist for it.
+    fn shows(&self, lun: Lun) -> bool {
+        lun.number()
+            .is_some_and(|number| self.seen.contains(&number))
+    }
+
+    /// Its initiator sees these units from now on. Of others it forgets everything: should it see one
+    /// again, that is new to it.
+    fn sees(&mut self, seen: BTreeSet<u16>) {
+        if self.seen != seen {
+            self.units.retain(|number, _| seen.contains(number));
+            for nexus in self.units.values_mut() {
+                nexus.raise(UnitAttention::ReportedLunsChanged);
+            }
+            self.seen = seen;
+        }
+    }
 }
 
 /// A command under way.
@@ -76,6 +99,9 @@ enum Work {
     /// Something about the access to the volume.
     Access,
 }
+/// How long hosts have to go elsewhere when their node's maintenance begins; after that they are shown
+/// the door. Hosts that take the hint do so at once; what they have under way is over in that time.
+const LOGOUT_SECONDS: u16 = 30;
 
 /// What the portal wants done by slices.
 #[derive(Debug)]
@@ -105,10 +131,11 @@ pub(crate) struct Portal {
 }
 
 impl Portal {
-    pub(crate) fn new(node: NodeId, limits: target::Limits) -> Self {
+    pub(crate) fn new(node: NodeId, limits: target::Limits, seed: ChapSeed) -> Self {
         let config = TargetConfig {
             group: PortalGroupTag(node.0),
             limits,
+            seed,
         };
         Self {
             node,
@@ -174,6 +201,16 @@ impl Portal {
         directory: TargetDirectory,
     ) {
         self.target.set_directory(now, directory, &mut self.out);
+        for (id, session) in self.sessions.iter_mut().filter(|(_, it)| !it.closed) {
+            session.sees(self.target.units_of(*id));
+        }
+        self.settle(now, volumes);
+    }
+
+    /// This node is in maintenance, or not any more: hosts are to be elsewhere meanwhile.
+    pub(crate) fn set_maintenance(&mut self, now: Instant, volumes: &Volumes, is_so: bool) {
+        let seconds = is_so.then_some(LOGOUT_SECONDS);
+        self.target.set_maintenance(now, seconds, &mut self.out);
         self.settle(now, volumes);
     }
 
@@ -332,6 +369,7 @@ impl Portal {
                         access: self.access_nexus(&nexus),
                         opened: now,
                         nexus,
+                        seen: self.target.units_of(session),
                         units: BTreeMap::new(),
                         closed: false,
                     };
@@ -381,8 +419,10 @@ impl Portal {
     fn handle_command(&mut self, now: Instant, volumes: &Volumes, request: TargetRequest) {
         let session = self.sessions.get_mut(&request.session);
         let session = session.expect("a command is of a session that was opened");
-        let luns = volumes.luns(&session.nexus.target);
-        let Some(volume) = volumes.unit(&session.nexus.target, request.lun) else {
+        let mut luns = volumes.luns(&session.nexus.target);
+        luns.retain(|lun| session.shows(*lun));
+        let volume = volumes.unit(&session.nexus.target, request.lun);
+        let Some(volume) = volume.filter(|_| session.shows(request.lun)) else {
             let response = respond_absent(&request.cdb, &luns);
             self.target
                 .respond(now, request.task, response, &mut self.out);

@@ -3,7 +3,9 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use holdfast_iscsi::target::{Portal as TargetPortal, PortalAddress, TargetDirectory, TargetEntry};
+use holdfast_iscsi::target::{
+    Portal as TargetPortal, PortalAddress, TargetDirectory, TargetEntry, UnitAccess,
+};
 use holdfast_iscsi::{IscsiName, PortalGroupTag};
 use holdfast_model::record::{AccessRecord, NodeRecord, VolumeRecord};
 use holdfast_model::{ClusterId, Fence, NodeId, VolumeId};
@@ -151,7 +153,7 @@ impl Volumes {
                     portals: portals.clone(),
                     ..TargetEntry::default()
                 });
-            entry.units.insert(*lun);
+            entry.units.insert(*lun, UnitAccess::Everybody);
         }
         directory
     }

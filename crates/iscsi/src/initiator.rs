@@ -13,6 +13,7 @@ mod discovery;
 mod event;
 mod login;
 mod management;
+mod proof;
 mod transfer;
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -22,8 +23,9 @@ use holdfast_scsi::{Lun, TaskAttribute};
 use holdfast_stdx::{Bytes, Instant};
 
 pub use self::event::{
-    CommandRequest, CommandTag, Completion, DiscoveredTarget, EndReason, InitiatorCommand,
-    InitiatorConfig, InitiatorEvent, InitiatorOutput, SessionKind, SubmitError,
+    CommandRequest, CommandTag, Completion, DiscoveredTarget, EndReason, InitiatorChap,
+    InitiatorCommand, InitiatorConfig, InitiatorEvent, InitiatorOutput, MutualChap, SessionKind,
+    SubmitError,
 };
 
 use self::login::LoginState;

@@ -17,6 +17,7 @@
 
 extern crate alloc;
 
+pub mod chap;
 pub mod identity;
 pub mod initiator;
 pub mod negotiation;
@@ -24,5 +25,6 @@ pub mod pdu;
 pub mod serial;
 pub mod target;
 
+pub use chap::{ChapAccount, ChapSecret};
 pub use identity::{ConnectionIdentifier, IscsiName, Isid, Nexus, PortalGroupTag, Tsih};
 pub use serial::SerialNumber;

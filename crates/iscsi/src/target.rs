@@ -15,6 +15,7 @@
 //!   in sum.
 
 mod answer;
+mod authentication;
 mod budget;
 mod command;
 mod connection;
@@ -27,19 +28,21 @@ mod login;
 mod logout;
 mod management;
 mod nexus;
+mod opening;
 mod session;
 mod task;
 mod text;
 mod timer;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use holdfast_scsi::Response;
 use holdfast_stdx::{Bytes, Instant};
 
 pub use self::directory::{
-    Portal, PortalAddress, PortalAddressError, TargetDirectory, TargetEntry,
+    InitiatorEntry, Portal, PortalAddress, PortalAddressError, TargetDirectory, TargetEntry,
+    UnitAccess,
 };
 pub use self::event::{
     CloseReason, Command, ConnectionId, EndedTasks, SessionId, TargetCommand, TargetEvent,
@@ -49,8 +52,10 @@ pub use self::event::{
 pub use self::limits::{Limits, NARROW_SEGMENT_MAX, NARROW_WINDOW_MAX, OUTPUT_MIN, WINDOW_MIN};
 
 use self::connection::{Connection, Flow, Phase};
+use self::directory::Admission;
 use self::nexus::Shared;
 
+use crate::chap::ChapSeed;
 use crate::{IscsiName, Nexus, PortalGroupTag};
 
 /// What a target is told once.
@@ -60,6 +65,8 @@ pub struct TargetConfig {
     pub group: PortalGroupTag,
     /// What initiators may make it hold.
     pub limits: Limits,
+    /// What CHAP's challenges are made of.
+    pub seed: ChapSeed,
 }
 
 /// A session, for people.
@@ -293,7 +300,9 @@ impl Target {
         }
     }
 
-    /// What there is to offer is now `directory`. Sessions of targets that are not in it end.
+    /// What there is to offer is now `directory`. Sessions of targets that are not in it end, and
+    /// those of initiators that see no unit of their target any more. Whether an initiator has to
+    /// prove who it is is asked at its next login.
     pub fn set_directory(
         &mut self,
         now: Instant,
@@ -301,19 +310,44 @@ impl Target {
         out: &mut TargetOutput,
     ) {
         self.shared.directory = directory;
-        let gone: Vec<ConnectionId> = self
-            .connections
-            .values()
-            .filter(|it| {
-                it.target()
-                    .is_some_and(|name| !self.shared.has_target(name))
-            })
-            .map(|it| it.wire.id)
-            .collect();
-        for connection in gone {
-            self.close(connection, CloseReason::TargetRemoved, out);
+        let directory = &self.shared.directory;
+        let gone = self.connections.values().filter_map(|connection| {
+            let nexus = connection.nexus()?;
+            let reason = match directory.admission(&nexus.target, &nexus.initiator) {
+                Admission::NoTarget => CloseReason::TargetRemoved,
+                Admission::Refused => CloseReason::AccessWithdrawn,
+                Admission::Admitted { .. } => return None,
+            };
+            Some((connection.wire.id, reason))
+        });
+        let gone: Vec<(ConnectionId, CloseReason)> = gone.collect();
+        for (connection, reason) in gone {
+            self.close(connection, reason, out);
+        }
+        self.ask_away(now, out);
+        self.settle(now, out);
+    }
+
+    /// The node is in maintenance, and sessions have so many seconds to go elsewhere; or it is not
+    /// any more. While it is, initiators are asked to log out (RFC 7143 11.9.1, event 1), those who
+    /// have not when their time is over are told that their session ends (event 3), and logins are
+    /// sent to portals of other nodes. Who could go nowhere else stays.
+    pub fn set_maintenance(&mut self, now: Instant, seconds: Option<u16>, out: &mut TargetOutput) {
+        if self.shared.maintenance != seconds {
+            self.shared.maintenance = seconds;
+            if seconds.is_none() {
+                self.let_stay();
+            }
+            self.ask_away(now, out);
         }
         self.settle(now, out);
+    }
+
+    /// The units of its target that the initiator of `session` sees; none once it has ended. To be
+    /// asked for again after each [`set_directory`](Self::set_directory).
+    #[must_use]
+    pub fn units_of(&self, session: SessionId) -> BTreeSet<u16> {
+        self.shared.units_of(session)
     }
 
     /// Closes every connection, whatever its state: for a node that finds it has stood still, before
@@ -363,6 +397,11 @@ impl Target {
 
     /// Closes from our side: the driver is told.
     fn close(&mut self, id: ConnectionId, reason: CloseReason, out: &mut TargetOutput) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && reason.is_told()
+        {
+            connection.announce_end(&mut self.shared, out);
+        }
         if self.remove(id, reason, out) {
             out.commands.push_back(TargetCommand::Close {
                 connection: id,

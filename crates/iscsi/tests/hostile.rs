@@ -348,6 +348,136 @@ fn connections_and_logins_are_bounded() {
     assert_eq!(world.target.next_timeout(), None);
 }
 
+/// A text of keys that belong into some login, and values that belong to some key.
+fn random_text(prng: &mut Prng, is_first: bool) -> String {
+    let mut text = if prng.chance(if is_first { 9 } else { 1 }, 10) {
+        String::from(common::WHO)
+    } else {
+        String::new()
+    };
+    let giant = format!("0x{}", "a5".repeat(1100));
+    for _ in 0..prng.below(3) {
+        // What has a place, most of the time.
+        if prng.chance(3, 4) {
+            let pairs = [
+                "AuthMethod=CHAP\0",
+                "CHAP_A=7,5\0",
+                "CHAP_N=host\0CHAP_R=0x00\0",
+                "CHAP_I=1\0CHAP_C=0x00\0",
+            ];
+            text.push_str(prng.choose::<&str>(&pairs));
+            continue;
+        }
+        let keys = [
+            "AuthMethod",
+            "AuthMethod",
+            "CHAP_A",
+            "CHAP_A",
+            "CHAP_I",
+            "CHAP_C",
+            "CHAP_N",
+            "CHAP_R",
+            "TargetName",
+            "SessionType",
+            "MaxBurstLength",
+            "X-other",
+            "",
+        ];
+        let values = [
+            "CHAP",
+            "CHAP",
+            "None,CHAP",
+            "None",
+            "5",
+            "7",
+            "5,7",
+            "0x00",
+            "0bAAEC",
+            "host",
+            "",
+            "256",
+            "-1",
+            "0x",
+            "0b=",
+            "Discovery",
+            "Normal",
+            "Reject",
+            &giant,
+        ];
+        let separator = *prng.choose(&["=", "=", "=", "=", "==", ""]);
+        let end = *prng.choose(&["\0", "\0", "\0", "\0\0", ""]);
+        text.push_str(prng.choose::<&str>(&keys));
+        text.push_str(separator);
+        text.push_str(prng.choose::<&str>(&values));
+        text.push_str(end);
+    }
+    text
+}
+
+/// Whoever says whatever in a login, in whatever order and stage: without the proof no session opens.
+#[test]
+fn random_logins_at_a_target_that_wants_a_proof() {
+    use holdfast_iscsi::chap::{ChapAccount, ChapSecret};
+    use holdfast_iscsi::pdu::{LoginStatus, Reply};
+    use holdfast_iscsi::target::{InitiatorEntry, UnitAccess};
+    let host = common::name("iqn.2026-11.example.host:a");
+    let mut directory = common::directory();
+    for entry in directory.targets.values_mut() {
+        entry.units = [(0, UnitAccess::Listed([host.clone()].into()))].into();
+    }
+    let secret = ChapSecret::new(b"what nobody guesses").unwrap();
+    let account = Some(ChapAccount {
+        name: "host".into(),
+        secret,
+    });
+    let known = InitiatorEntry {
+        mutual: account.clone(),
+        account,
+    };
+    directory.initiators.insert(host, known);
+    let (mut challenged, mut failed) = (0, 0);
+    for seed in 0..3000 {
+        let mut prng = Prng::from_seed(seed);
+        let mut world = World::with_limits(seed, tight());
+        world.set_directory(directory.clone());
+        let connection = world.connect_raw();
+        for turn in 0..1 + prng.below(8) {
+            let stages = [
+                LoginStage::SecurityNegotiation,
+                LoginStage::SecurityNegotiation,
+                LoginStage::SecurityNegotiation,
+                LoginStage::OperationalNegotiation,
+                LoginStage::FullFeature,
+            ];
+            let current = if prng.chance(3, 4) {
+                LoginStage::SecurityNegotiation
+            } else {
+                *prng.choose(&stages)
+            };
+            let next = prng.chance(1, 4).then(|| *prng.choose(&stages));
+            let mut request = login(current, next);
+            request.more = next.is_none() && prng.chance(1, 10);
+            let text = random_text(&mut prng, turn == 0);
+            world.send(connection, &Request::Login(request), text.as_bytes());
+            for (reply, text) in world.replies(connection) {
+                let Reply::Login(response) = reply else {
+                    panic!("a login is answered by a login response, not {reply:?}");
+                };
+                let text = String::from_utf8(text).unwrap();
+                challenged += u32::from(text.contains("CHAP_C=0x"));
+                failed += u32::from(response.status == LoginStatus::AuthenticationFailure);
+                assert!(
+                    !text.contains("CHAP_R=0x"),
+                    "nothing is proved to a stranger"
+                );
+            }
+            assert!(world.sessions.is_empty(), "seed {seed}");
+            assert!(world.held_max <= HELD_MAX);
+        }
+    }
+    assert!(challenged > 40 && failed > 100, "{challenged} {failed}");
+}
+
 #[test]
 fn a_target_that_sends_anything_does_not_harm_an_initiator() {
     for seed in 0..300 {

@@ -11,7 +11,7 @@ use holdfast_iscsi::pdu::{
     TargetTransferTag, TextRequest,
 };
 use holdfast_iscsi::target::{CloseReason, ConnectionId, Limits};
-use holdfast_iscsi::{Isid, SerialNumber, Tsih};
+use holdfast_iscsi::{ConnectionIdentifier, Isid, SerialNumber, Tsih};
 use holdfast_scsi::Lun;
 use holdfast_stdx::{Bytes, Duration};
 
@@ -351,12 +351,19 @@ fn keys_that_are_not_the_initiators() {
     let mut world = World::new(1);
     let connection = world.connect_raw();
     let request = login(OperationalNegotiation, Some(FullFeature));
-    let text = format!("{WHO}SendTargets=All\0TargetAddress=a:1,1\0CHAP_A=5\0AuthMethod=None\0");
+    let text = format!(
+        "{WHO}SendTargets=All\0TargetAddress=a:1,1\0CHAP_A=5\0AuthMethod=None\0\
+         X#NodeArchitecture=other\0"
+    );
     let (response, text) = ask(&mut world, connection, request, &text);
     assert_eq!(response.status, LoginStatus::Success);
     for refused in ["SendTargets", "TargetAddress", "CHAP_A", "AuthMethod"] {
         assert!(text.contains(&format!("{refused}=Reject\0")), "{text:?}");
     }
+    assert!(
+        !text.contains("NodeArchitecture"),
+        "a declaration: {text:?}"
+    );
 }
 
 #[test]
@@ -367,12 +374,61 @@ fn a_second_connection_for_a_session() {
     let (response, _) = ask(&mut world, connection, request, WHO);
     let again = LoginRequest {
         tsih: response.tsih,
+        connection: ConnectionIdentifier(2),
         ..request
     };
     let other = world.connect_raw();
     let (response, _) = ask(&mut world, other, again, WHO);
     assert_eq!(response.status, LoginStatus::TooManyConnections);
     assert_eq!(world.close_reason(connection), None, "the session goes on");
+}
+
+/// RFC 7143 6.3.4: the old connection ends with its commands, and the session goes on under its
+/// number.
+#[test]
+fn the_connection_of_a_session_is_reinstated() {
+    let mut world = World::new(1);
+    world.confirms_closings = false;
+    let request = login(OperationalNegotiation, Some(FullFeature));
+    let connection = world.connect_raw();
+    let (response, _) = ask(&mut world, connection, request, WHO);
+    let tsih = response.tsih;
+    let again = LoginRequest {
+        tsih,
+        command_number: SerialNumber(130),
+        ..request
+    };
+    // Whoever else knows the number gets nothing for it: another port, another target, discovery.
+    let elsewhere = WHO.replace("holdfast:demo", "holdfast:other");
+    let discovery = WHO.replace("Normal", "Discovery");
+    let port = LoginRequest {
+        isid: Isid([1; 6]),
+        ..again
+    };
+    for (request, text) in [(port, WHO), (again, &elsewhere), (again, &discovery)] {
+        let other = world.connect_raw();
+        let (response, _) = ask(&mut world, other, request, text);
+        assert_eq!(response.status, LoginStatus::SessionDoesNotExist, "{text}");
+        assert_eq!(world.close_reason(connection), None);
+    }
+    let other = world.connect_raw();
+    world.send(other, &Request::Login(again), WHO.as_bytes());
+    assert_eq!(
+        world.close_reason(connection),
+        Some(CloseReason::Reinstated)
+    );
+    assert!(
+        world.replies(other).is_empty(),
+        "not before the end of its commands"
+    );
+    let (session, _) = world.closings[0];
+    world.finish_session(session);
+    let (response, _) = answer(&mut world, other);
+    assert_eq!(response.status, LoginStatus::Success);
+    assert_eq!(response.tsih, tsih);
+    assert_eq!(response.sequence.expected_command, SerialNumber(130));
+    world.send(other, &nop(SerialNumber(130)), b"ping");
+    assert_eq!(world.reply(other).1, b"ping");
 }
 
 #[test]

@@ -7,8 +7,9 @@ mod common;
 use common::{Answers, World, cdb_10, lun};
 use holdfast_iscsi::SerialNumber;
 use holdfast_iscsi::pdu::{
-    CommandFlags, DataOut, InitiatorTaskTag, LogoutReason, LogoutRequest, NopOut, ReadyToTransfer,
-    Reply, Request, ScsiCommand, Snack, TargetTransferTag, TaskManagementRequest, TextRequest,
+    CommandFlags, DataOut, Framing, InitiatorTaskTag, LogoutReason, LogoutRequest, NopOut,
+    ReadyToTransfer, Reply, Request, ScsiCommand, Snack, TargetTransferTag, TaskManagementRequest,
+    TextRequest, frame,
 };
 use holdfast_iscsi::target::{CloseReason, ConnectionId, Limits};
 use holdfast_scsi::{Lun, TaskAttribute};
@@ -565,4 +566,95 @@ fn texts_that_contradict_themselves() {
         }
     }
     panic!("it is refused in the end");
+}
+
+/// With data digests: a PDU, its data's digest damaged if `damaged`.
+fn digested(request: &Request, data: &[u8], damaged: bool) -> Bytes {
+    let framing = Framing {
+        data_digest: true,
+        ..Framing::LOGIN
+    };
+    let mut parts = Vec::new();
+    frame(
+        request.encode(),
+        vec![Bytes::copy_from_slice(data)],
+        framing,
+        &mut parts,
+    );
+    let mut bytes = parts.concat();
+    if damaged {
+        *bytes.last_mut().unwrap() ^= 1;
+    }
+    Bytes::from(bytes)
+}
+
+const DIGESTED: Framing = Framing {
+    data_digest: true,
+    data_length_max: 1 << 20,
+    ..Framing::LOGIN
+};
+
+/// RFC 7143 7.8: the PDU is rejected, and the command fails when the rest of its data has come.
+#[test]
+fn data_out_that_comes_damaged_costs_its_command_only() {
+    let mut world = World::new(1);
+    let connection = world.raw_session("DataDigest=CRC32C\0ImmediateData=No\0InitialR2T=Yes\0");
+    for damaged in [0, 1] {
+        let number = 100 + damaged * 2;
+        let tag = 5 + damaged;
+        let command = Request::Command(write(tag, number, 2));
+        world.send_raw(connection, digested(&command, &[], false));
+        let ready = world.ready(connection);
+        let before = world.delivered;
+        for part in 0..2 {
+            let pdu = data(tag, ready.transfer_tag, part, part * 512, part == 1);
+            world.send_raw(connection, digested(&pdu, &[7; 512], part == damaged));
+        }
+        let replies = world.replies_in(connection, DIGESTED);
+        let [
+            (Reply::Reject(reject), header),
+            (Reply::Response(response), sense),
+        ] = &replies[..]
+        else {
+            panic!("a refusal, and then the command's answer: {replies:?}");
+        };
+        assert_eq!((reject.reason, header.len()), (0x02, 48));
+        assert_eq!(response.status, 0x02);
+        assert_eq!(sense[14..16], [0x47, 0x05], "protocol service CRC error");
+        assert_eq!(world.delivered, before, "nobody else saw it");
+        world.assert_alive(connection, number + 1);
+    }
+    assert!(world.disk.iter().all(|byte| *byte == 0));
+}
+
+/// A request whose number is not taken would leave a gap that nothing fills.
+#[test]
+fn a_command_whose_data_comes_damaged_ends_the_session() {
+    let mut world = World::new(1);
+    let connection = world.raw_session("DataDigest=CRC32C\0");
+    let command = Request::Command(write(5, 100, 1));
+    world.send_raw(connection, digested(&command, &[7; 512], true));
+    let replies = world.replies_in(connection, DIGESTED);
+    assert!(matches!(&replies[..], [(Reply::Reject(it), _)] if it.reason == 0x02));
+    let reason = world.close_reason(connection);
+    assert_eq!(reason, Some(CloseReason::DigestError));
+}
+
+#[test]
+fn a_header_that_comes_damaged_ends_the_session() {
+    let mut world = World::new(1);
+    let connection = world.raw_session("HeaderDigest=CRC32C\0");
+    let framing = Framing {
+        header_digest: true,
+        ..Framing::LOGIN
+    };
+    let mut parts = Vec::new();
+    let request = Request::Command(test_unit_ready(5, 100));
+    frame(request.encode(), Vec::new(), framing, &mut parts);
+    let mut bytes = parts.concat();
+    bytes[20] ^= 1;
+    world.send_raw(connection, Bytes::from(bytes));
+    assert_eq!(world.delivered, 0);
+    let reason = world.close_reason(connection);
+    assert_eq!(reason, Some(CloseReason::DigestError));
 }

@@ -10,6 +10,7 @@ use holdfast_api::Api;
 use holdfast_api::documents::AwaitedCause;
 use holdfast_disk::Disks;
 use holdfast_engine::{Engine, EngineConfig, HOLD, NodeStatus, Output, TAKEOVERS_MAX};
+use holdfast_iscsi::chap::ChapSeed;
 use holdfast_iscsi::target::Limits;
 use holdfast_model::{DiskId, StoreId};
 use holdfast_net::{Listener, Network, NetworkConfig};
@@ -267,6 +268,7 @@ fn engine_config(
         use_id: u64::from_ne_bytes(random()?).max(1),
         store: StoreConfig::default(),
         portal_limits: Limits::default(),
+        portal_seed: ChapSeed(random()?),
         hold: HOLD,
         takeovers_max: TAKEOVERS_MAX,
     })

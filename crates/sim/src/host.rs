@@ -517,6 +517,7 @@ impl Host {
                 }
                 InitiatorEvent::Targets(_)
                 | InitiatorEvent::Pong
+                | InitiatorEvent::Redirected { .. }
                 | InitiatorEvent::Async { .. } => {}
             }
         }

@@ -452,6 +452,7 @@ fn config() -> EngineConfig {
             ..StoreConfig::default()
         },
         portal_limits: holdfast_iscsi::target::Limits::default(),
+        portal_seed: holdfast_iscsi::chap::ChapSeed([3; 32]),
         hold: HOLD,
         takeovers_max: TAKEOVERS_MAX,
     }

@@ -3,11 +3,13 @@
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 use holdfast_scsi::{Lun, TaskAttribute};
 use holdfast_stdx::{Bytes, Duration};
 use thiserror::Error;
 
+use crate::chap::{ChapAccount, ChapAlgorithm};
 use crate::negotiation::Preferences;
 use crate::pdu::{LoginStatus, Residual};
 use crate::serial::SerialNumber;
@@ -37,6 +39,37 @@ pub struct InitiatorConfig {
     /// Whether ExpDataSN of a response is held against the PDUs that arrived (RFC 7143 11.4.8).
     /// There are targets that leave it zero.
     pub counts_data: bool,
+    /// How it proves who it is; it offers to do without as well. Without, it only does that.
+    pub chap: Option<InitiatorChap>,
+}
+
+/// What an initiator proves who it is with, and has the target prove.
+#[derive(Clone, Debug)]
+pub struct InitiatorChap {
+    /// Its own account.
+    pub account: ChapAccount,
+    /// The algorithms that it offers, the preferred one first.
+    pub algorithms: &'static [ChapAlgorithm],
+    /// What the target has to prove, if it has to.
+    pub mutual: Option<MutualChap>,
+}
+
+/// What a target has to prove.
+#[derive(Clone)]
+pub struct MutualChap {
+    /// By which account. The name is looked at too.
+    pub account: ChapAccount,
+    /// What it is challenged with: bytes that nobody can guess, new ones for each session.
+    pub challenge: [u8; 32],
+}
+
+impl fmt::Debug for MutualChap {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut mutual = formatter.debug_struct("MutualChap");
+        mutual
+            .field("account", &self.account)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What a session is for.
@@ -72,6 +105,7 @@ impl InitiatorConfig {
             ping_after: Duration::from_secs(5),
             ping_timeout: Duration::from_secs(5),
             counts_data: true,
+            chap: None,
         }
     }
 }
@@ -187,6 +221,11 @@ pub enum InitiatorEvent {
         /// Parameter 3.
         seconds: u16,
     },
+    /// The target is elsewhere for the time being; that the login was refused follows.
+    Redirected {
+        /// Where, as the target spells it (RFC 7143 13.8).
+        address: String,
+    },
     /// The target refused a PDU.
     Rejected {
         /// RFC 7143 11.17.1.
@@ -205,6 +244,10 @@ pub enum EndReason {
     /// The target refused the login.
     #[error("the login was refused: {0:?}")]
     LoginRefused(LoginStatus),
+    /// The target wanted a proof that this side does not have, or did not give one that was wanted,
+    /// or gave a wrong one.
+    #[error("the target did not prove who it is, or wants what this side cannot prove")]
+    NotAuthenticated,
     /// The target took too long.
     #[error("the target did not answer in time")]
     Timeout,

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use holdfast_stdx::{Bytes, Instant};
 
+use super::proof::Proof;
 use super::{
     CONNECTION, EndReason, Initiator, InitiatorEvent, InitiatorOutput, Phase, SessionKind,
 };
@@ -26,6 +27,7 @@ const TEXT_BYTES_MAX: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct LoginState {
     stage: LoginStage,
+    pub(super) proof: Proof,
     task_tag: InitiatorTaskTag,
     responses: u32,
     text: Vec<u8>,
@@ -35,6 +37,7 @@ impl LoginState {
     pub(super) const fn new() -> Self {
         Self {
             stage: LoginStage::SecurityNegotiation,
+            proof: Proof::Offered,
             task_tag: InitiatorTaskTag(0),
             responses: 0,
             text: Vec::new(),
@@ -57,7 +60,13 @@ impl Initiator {
                 put_pair(&mut text, Key::TargetName.name(), target.as_str());
             }
         }
-        put_pair(&mut text, Key::AuthMethod.name(), "None");
+        let methods = match &self.config.chap {
+            None => "None",
+            // A target that would do without would not prove itself either.
+            Some(chap) if chap.mutual.is_some() => "CHAP",
+            Some(_) => "CHAP,None",
+        };
+        put_pair(&mut text, Key::AuthMethod.name(), methods);
         self.send_login(text, out);
     }
 
@@ -69,11 +78,13 @@ impl Initiator {
             LoginStage::SecurityNegotiation => LoginStage::OperationalNegotiation,
             _ => LoginStage::FullFeature,
         };
+        // The stage is over when everything that proves something has been said.
+        let transit = login.proof.may_be_last();
         let request = Request::Login(LoginRequest {
-            transit: true,
+            transit,
             more: false,
             current: login.stage,
-            next: Some(next),
+            next: Some(next).filter(|_| transit),
             version_max: 0,
             version_min: 0,
             isid: self.config.isid,
@@ -94,6 +105,9 @@ impl Initiator {
         out: &mut InitiatorOutput,
     ) -> Result<(), EndReason> {
         if response.status != LoginStatus::Success {
+            if response.status == LoginStatus::TargetMovedTemporarily {
+                note_redirection(&data.into_bytes(), out);
+            }
             return Err(EndReason::LoginRefused(response.status));
         }
         let Phase::Login(login) = &mut self.phase else {
@@ -112,8 +126,18 @@ impl Initiator {
             return Ok(());
         }
         let text = core::mem::take(&mut login.text);
-        self.take_answers(&text)?;
+        let proof = self.take_answers(&text)?;
+        if let Some(text) = proof {
+            if response.next.is_some() {
+                return Err(EndReason::ProtocolError(
+                    "a stage that ends before its proof",
+                ));
+            }
+            self.send_login(text, out);
+            return Ok(());
+        }
         match response.next {
+            Some(_) if !self.is_proved() => return Err(EndReason::NotAuthenticated),
             None => self.send_login(String::new(), out),
             Some(LoginStage::FullFeature) => {
                 self.tsih = response.tsih;
@@ -131,19 +155,26 @@ impl Initiator {
         Ok(())
     }
 
-    fn take_answers(&mut self, text: &[u8]) -> Result<(), EndReason> {
+    /// Takes what the target says; the result is what it is told in turn, to prove something.
+    fn take_answers(&mut self, text: &[u8]) -> Result<Option<String>, EndReason> {
         let pairs =
             parse_text(text).map_err(|_| EndReason::ProtocolError("a text that is none"))?;
+        let proof = self.take_proof(&pairs)?;
         for pair in pairs {
             match Key::from_name(pair.key) {
-                Some(Key::AuthMethod) if pair.value != "None" => {
-                    return Err(EndReason::ProtocolError("a method that was not offered"));
-                }
                 Some(Key::TargetPortalGroupTag) => {
                     let tag = pair.value.parse();
                     let tag = tag.map_err(|_| EndReason::ProtocolError("no portal group tag"))?;
                     self.group = Some(PortalGroupTag(tag));
                 }
+                Some(
+                    Key::AuthMethod
+                    | Key::ChapAlgorithm
+                    | Key::ChapIdentifier
+                    | Key::ChapChallenge
+                    | Key::ChapName
+                    | Key::ChapResponse,
+                ) => {}
                 Some(key) => self
                     .parameters
                     .accept(key, pair.value, &self.config.preferences)
@@ -151,7 +182,7 @@ impl Initiator {
                 None => {}
             }
         }
-        Ok(())
+        Ok(proof)
     }
 
     fn finish_login(&mut self, now: Instant, out: &mut InitiatorOutput) {
@@ -167,6 +198,16 @@ impl Initiator {
             tsih: self.tsih,
             group: self.group,
         });
+    }
+}
+
+/// Tells the owner where the target is, if the refusal says so.
+fn note_redirection(text: &[u8], out: &mut InitiatorOutput) {
+    let pairs = parse_text(text).unwrap_or_default();
+    let address = pairs.iter().find(|it| it.key == Key::TargetAddress.name());
+    if let Some(address) = address {
+        let address = address.value.into();
+        out.events.push_back(InitiatorEvent::Redirected { address });
     }
 }
 

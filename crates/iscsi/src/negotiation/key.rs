@@ -101,4 +101,6 @@ keys! {
     IfMarkInt = "IFMarkInt",
     /// Obsolete, RFC 7143 13.25.
     OfMarkInt = "OFMarkInt",
+    /// What the other side runs on, for people: RFC 7143 13.26.
+    NodeArchitecture = "X#NodeArchitecture",
 }

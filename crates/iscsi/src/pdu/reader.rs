@@ -49,7 +49,7 @@ pub struct RawPdu {
     pub data: Payload,
 }
 
-/// Why the stream cannot be cut any more.
+/// Why there is no PDU. But for the last one, the stream cannot be cut any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
     /// The header's digest is wrong: nothing in it can be believed.
@@ -58,7 +58,8 @@ pub enum FrameError {
     /// The data segment is longer than this side said that it takes.
     #[error("the data segment is longer than was agreed")]
     DataTooLong(Header),
-    /// The data's digest is wrong. At ErrorRecoveryLevel 0 this ends the session (RFC 7143 7.8).
+    /// The data's digest is wrong. The header is whole, so that the next PDU can be told from this
+    /// one; what is to become of the session is the caller's to judge (RFC 7143 7.8).
     #[error("the data digest is wrong")]
     DataDigest(Header),
 }
@@ -146,7 +147,8 @@ impl PduReader {
     /// The next PDU, if all of it is here.
     ///
     /// # Errors
-    /// [`FrameError`], again and again, once the stream cannot be cut.
+    /// [`FrameError`], again and again, once the stream cannot be cut; [`FrameError::DataDigest`] once
+    /// for the PDU that it is about.
     pub fn next_pdu(&mut self) -> Result<Option<RawPdu>, FrameError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -155,6 +157,7 @@ impl PduReader {
         match result {
             Ok(Some(_)) => {}
             Ok(None) => self.compact(),
+            Err(FrameError::DataDigest(_)) => {}
             Err(error) => {
                 self.failed = Some(error);
                 self.chunks.clear();

@@ -9,18 +9,19 @@ use alloc::vec::Vec;
 
 use holdfast_stdx::{Bytes, Instant};
 
-use crate::IscsiName;
 use crate::pdu::{
     FrameError, Framing, Header, HeaderError, InitiatorTaskTag, LogoutRequest, NopIn, NopOut,
     Payload, PduReader, Reject, RejectReason, Reply, Request, TargetTransferTag,
     TaskManagementRequest, frame,
 };
 use crate::serial::SerialNumber;
-use crate::target::login::{Login, Opening};
+use crate::target::login::Login;
 use crate::target::logout::LoggingOut;
 use crate::target::nexus::Shared;
+use crate::target::opening::Opening;
 use crate::target::session::{Admission, Held, Session};
 use crate::target::{CloseReason, ConnectionId, SessionInfo, TargetCommand, TargetOutput};
+use crate::{IscsiName, Nexus};
 
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -169,12 +170,17 @@ impl Connection {
         self.pinged = None;
     }
 
-    /// The target that a session is about.
-    pub(super) fn target(&self) -> Option<&IscsiName> {
+    /// The nexus of a session that is not for discovery.
+    pub(super) fn nexus(&self) -> Option<&Nexus> {
         match &self.phase {
-            Phase::Full(session) => session.identity.as_ref().map(|it| &it.nexus.target),
+            Phase::Full(session) => session.identity.as_ref().map(|it| &it.nexus),
             _ => None,
         }
+    }
+
+    /// The target that a session is about.
+    pub(super) fn target(&self) -> Option<&IscsiName> {
+        self.nexus().map(|nexus| &nexus.target)
     }
 
     pub(super) fn info(&self) -> Option<SessionInfo> {
@@ -246,6 +252,9 @@ impl Connection {
         let pdu = match self.reader.next_pdu() {
             Ok(Some(pdu)) => pdu,
             Ok(None) => return Next::Flow(Flow::Wait),
+            Err(FrameError::DataDigest(header)) => {
+                return Next::Flow(self.lose_data(&header, shared, out));
+            }
             Err(error) => return Next::Flow(Flow::Close(self.fail(error, shared, out))),
         };
         let request = match (Request::parse(&pdu.header), &mut self.phase) {
@@ -300,11 +309,7 @@ impl Connection {
         out: &mut TargetOutput,
     ) -> CloseReason {
         match error {
-            FrameError::HeaderDigest => CloseReason::DigestError,
-            FrameError::DataDigest(header) => {
-                self.reject(&header, RejectReason::DataDigestError, shared, out);
-                CloseReason::DigestError
-            }
+            FrameError::HeaderDigest | FrameError::DataDigest(_) => CloseReason::DigestError,
             FrameError::DataTooLong(header) => {
                 match &self.phase {
                     Phase::Login(login) => {
@@ -315,6 +320,21 @@ impl Connection {
                 CloseReason::ProtocolError
             }
         }
+    }
+
+    /// The data of a PDU came damaged; its header did not. Of Data-Out it costs the command, which
+    /// fails when the rest of its data has come (RFC 7143 7.8); of a request that the window counts
+    /// it leaves a gap there that nothing fills at ErrorRecoveryLevel 0, so that the session ends.
+    fn lose_data(&mut self, header: &Header, shared: &mut Shared, out: &mut TargetOutput) -> Flow {
+        self.reject(header, RejectReason::DataDigestError, shared, out);
+        let (Ok(Request::DataOut(pdu)), Phase::Full(session)) =
+            (Request::parse(header), &mut self.phase)
+        else {
+            return Flow::Close(CloseReason::DigestError);
+        };
+        session.lose_data_out(&pdu, header.data_length());
+        self.pump(shared, out);
+        Flow::Continue
     }
 
     /// Refuses a PDU (RFC 7143 11.17); its header goes back as data.

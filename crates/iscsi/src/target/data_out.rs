@@ -13,6 +13,17 @@ use crate::target::task::{Collection, TaskState};
 
 impl Session {
     pub(super) fn handle_data_out(&mut self, pdu: &DataOut, data: Payload) {
+        let length = data.len();
+        self.take_data_out(pdu, Some(data), length);
+    }
+
+    /// A PDU came whose data, of `length` bytes, cannot be used: nothing of it counts but that no
+    /// more is to come where it says so.
+    pub(super) fn lose_data_out(&mut self, pdu: &DataOut, length: usize) {
+        self.take_data_out(pdu, None, length);
+    }
+
+    fn take_data_out(&mut self, pdu: &DataOut, data: Option<Payload>, length: usize) {
         let unsolicited_max = self.parameters.unsolicited_max();
         // Of a task that was aborted, or answered before its data came: thrown away
         // (RFC 7143 11.5.1).
@@ -23,22 +34,26 @@ impl Session {
         let TaskState::Collecting(collection) = &mut task.state else {
             return;
         };
+        let data = data.unwrap_or_else(|| {
+            collection.fail(DATA_LOST);
+            Payload::new()
+        });
+        let end = u64::from(pdu.offset) + length as u64;
         if pdu.transfer_tag.is_reserved() {
-            collection.take_unsolicited(pdu, data, limit);
+            collection.take_unsolicited(pdu, data, end, limit);
         } else {
-            collection.take_solicited(pdu, data);
+            collection.take_solicited(pdu, data, end);
         }
         self.finish_collection(pdu.task_tag);
     }
 }
 
 impl Collection {
-    fn take_unsolicited(&mut self, pdu: &DataOut, data: Payload, limit: u32) {
+    fn take_unsolicited(&mut self, pdu: &DataOut, data: Payload, end: u64, limit: u32) {
         let Some(next) = self.unsolicited else {
             self.fail(UNEXPECTED_DATA);
             return;
         };
-        let end = u64::from(pdu.offset) + data.len() as u64;
         if self.failure.is_none() {
             if !self.follows(pdu, next) {
                 self.fail(DATA_LOST);
@@ -53,7 +68,7 @@ impl Collection {
         self.unsolicited = if is_over { None } else { Some(next.next()) };
     }
 
-    fn take_solicited(&mut self, pdu: &DataOut, data: Payload) {
+    fn take_solicited(&mut self, pdu: &DataOut, data: Payload, end: u64) {
         // R2Ts are answered in order: DataSequenceInOrder is Yes (RFC 7143 13.19).
         let Some(burst) = self
             .bursts
@@ -66,7 +81,6 @@ impl Collection {
             return;
         };
         let (next, burst_end) = (burst.next, u64::from(burst.end));
-        let end = u64::from(pdu.offset) + data.len() as u64;
         if self.failure.is_none() {
             if !self.follows(pdu, next) {
                 self.fail(DATA_LOST);

@@ -86,8 +86,21 @@ pub enum CloseReason {
     ColdReset,
     /// The target is not offered any more.
     TargetRemoved,
+    /// The initiator may not use the target any more.
+    AccessWithdrawn,
     /// The owner ordered it: see [`Target::drop_all_sessions`](crate::target::Target::drop_all_sessions).
     Dropped,
+}
+
+impl CloseReason {
+    /// Whether the initiator is told that its session ends, before it does: where that is our wish,
+    /// and there is somebody to hear of it.
+    pub(super) const fn is_told(self) -> bool {
+        matches!(
+            self,
+            Self::LogoutTimeout | Self::TargetRemoved | Self::AccessWithdrawn
+        )
+    }
 }
 
 /// What the layer above must know.

@@ -1,18 +1,17 @@
 //! The login phase (RFC 7143 6.3): who the initiator is, which target it wants, and how the two
 //! will talk.
 //!
-//! It refuses whatever is not a login, and authentication other than "None": CHAP will have its
-//! place in [`Login::authenticate`].
+//! It refuses whatever is not a login; what follows one is in [`opening`](super::opening).
 //!
 //! Invariants:
 //! - a login is refused with a status that says why, before its connection is closed;
-//! - the last answer goes out when the nexus is free, not before.
+//! - who has to prove who he is does not leave the security stage before he has.
 
 use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use holdfast_stdx::{Bytes, Instant};
+use holdfast_stdx::Bytes;
 
 use crate::negotiation::{Answer, Key, Pair, Parameters, parse_text, put_pair};
 use crate::pdu::{
@@ -20,19 +19,21 @@ use crate::pdu::{
     Reply, Request, Sequence,
 };
 use crate::serial::SerialNumber;
-use crate::target::connection::{Flow, Phase, Wire};
+use crate::target::authentication::Authentication;
+use crate::target::connection::{Flow, Wire};
+use crate::target::directory::Admission;
 use crate::target::load::Allowance;
-use crate::target::nexus::{Claim, Shared};
-use crate::target::session::Session;
-use crate::target::{CloseReason, ConnectionId, Target, TargetEvent, TargetOutput};
-use crate::{ConnectionIdentifier, IscsiName, Isid, Nexus, PortalGroupTag, Tsih};
+use crate::target::nexus::Shared;
+use crate::target::opening::Opening;
+use crate::target::{CloseReason, PortalAddress, TargetOutput};
+use crate::{ConnectionIdentifier, IscsiName, Isid, Tsih};
 
 /// Requests of one login; two to four are usual.
 const REQUESTS_MAX: u32 = 32;
 /// Text of one answer: what every initiator takes before it says otherwise (RFC 7143 13.12).
 const ANSWER_BYTES_MAX: usize = Framing::LOGIN.data_length_max;
 /// The only version there is (RFC 7143 11.12.4).
-const VERSION: u8 = 0;
+pub(super) const VERSION: u8 = 0;
 /// Longest TargetAlias (RFC 7143 13.6).
 const ALIAS_LENGTH_MAX: usize = 255;
 
@@ -48,6 +49,9 @@ pub(super) struct Login {
     seen: BTreeSet<Key>,
     initiator: Option<IscsiName>,
     kind: Option<Kind>,
+    authentication: Authentication,
+    /// Where the target is for the time being, if it is not here.
+    moved_to: Option<PortalAddress>,
     parameters: Parameters,
     /// The target has said how long data segments may be that it takes.
     has_declared: bool,
@@ -57,70 +61,18 @@ pub(super) struct Login {
 
 /// What every request of a login repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Begun {
-    isid: Isid,
-    tsih: Tsih,
-    tag: InitiatorTaskTag,
-    connection: ConnectionIdentifier,
-    first: SerialNumber,
+pub(super) struct Begun {
+    pub(super) isid: Isid,
+    pub(super) tsih: Tsih,
+    pub(super) tag: InitiatorTaskTag,
+    pub(super) connection: ConnectionIdentifier,
+    pub(super) first: SerialNumber,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Discovery,
     Normal(IscsiName),
-}
-
-/// A login that is done but for its last answer.
-#[derive(Debug)]
-pub(super) struct Opening {
-    begun: Begun,
-    stage: LoginStage,
-    answer: String,
-    initiator: IscsiName,
-    kind: Kind,
-    parameters: Parameters,
-    has_declared: bool,
-    pub(super) allowance: Allowance,
-}
-
-impl Opening {
-    /// Whether the session would send data unasked although there is no room for it: its initiator
-    /// has not negotiated what it was to be told.
-    fn is_beyond_its_place(&self) -> bool {
-        let sends_unasked = self.parameters.immediate_data || !self.parameters.initial_r2t;
-        matches!(self.kind, Kind::Normal(_)) && !self.allowance.is_wide && sends_unasked
-    }
-
-    /// The nexus that the session will be on, if it is not for discovery.
-    pub(super) fn nexus(&self, group: PortalGroupTag) -> Option<Nexus> {
-        match &self.kind {
-            Kind::Discovery => None,
-            Kind::Normal(target) => Some(Nexus {
-                initiator: self.initiator.clone(),
-                isid: self.begun.isid,
-                target: target.clone(),
-                group,
-            }),
-        }
-    }
-
-    fn response(&self, status: LoginStatus, tsih: Tsih, sequence: Sequence) -> LoginResponse {
-        let is_success = status == LoginStatus::Success;
-        LoginResponse {
-            transit: is_success,
-            more: false,
-            current: self.stage,
-            next: is_success.then_some(LoginStage::FullFeature),
-            version_max: VERSION,
-            version_active: VERSION,
-            isid: self.begun.isid,
-            tsih,
-            task_tag: self.begun.tag,
-            sequence,
-            status,
-        }
-    }
 }
 
 impl Login {
@@ -148,8 +100,10 @@ impl Login {
                 Flow::Continue
             }
             Ok(Step::Answer(text)) => {
-                let response = self.response(&request, request.transit, Tsih::NEW, wire);
-                if let (true, Some(next)) = (request.transit, request.next) {
+                // A stage is left when both are ready to (RFC 7143 11.13.1).
+                let transit = request.transit && self.authentication.is_settled();
+                let response = self.response(&request, transit, Tsih::NEW, wire);
+                if let (true, Some(next)) = (transit, request.next) {
                     self.stage = Some(next);
                 }
                 wire.send(&Reply::Login(response), [Bytes::from(text)].into(), out);
@@ -191,7 +145,8 @@ impl Login {
     ) -> Flow {
         let mut response = self.response(request, false, Tsih::NEW, wire);
         response.status = status;
-        wire.send(&Reply::Login(response), Vec::new(), out);
+        let text = moved_text(self.moved_to.as_ref());
+        wire.send(&Reply::Login(response), [text].into(), out);
         Flow::Close(CloseReason::LoginRefused)
     }
 
@@ -247,6 +202,9 @@ impl Login {
         for pair in &pairs {
             self.answer_pair(request.current, *pair, &mut answer, shared)?;
         }
+        let challenges = &mut shared.challenges;
+        self.authentication.advance(&mut answer, challenges)?;
+        self.check_stage(request)?;
         if request.current == LoginStage::OperationalNegotiation && !self.has_declared {
             self.has_declared = true;
             let length = shared.limits().segment_max(self.allowance.is_wide);
@@ -256,7 +214,7 @@ impl Login {
         if answer.len() > ANSWER_BYTES_MAX {
             return Err(LoginStatus::InitiatorError);
         }
-        if request.next == Some(LoginStage::FullFeature) {
+        if request.next == Some(LoginStage::FullFeature) && self.authentication.is_settled() {
             return Ok(Step::Complete(answer));
         }
         Ok(Step::Answer(answer))
@@ -289,6 +247,16 @@ impl Login {
         }
     }
 
+    /// A proof has its place in the security stage: who goes past that, or wants to, without having
+    /// begun one is refused (RFC 7143 6.3.2).
+    fn check_stage(&self, request: &LoginRequest) -> Result<(), LoginStatus> {
+        let is_past = request.current != LoginStage::SecurityNegotiation;
+        if self.authentication.is_evaded() && (is_past || request.transit) {
+            return Err(LoginStatus::AuthenticationFailure);
+        }
+        Ok(())
+    }
+
     /// The keys that the first request must have (RFC 7143 6.3 and 13.4, 13.5, 13.21).
     fn identify(
         &mut self,
@@ -311,11 +279,8 @@ impl Login {
                 let name = value_of(Key::TargetName).ok_or(LoginStatus::MissingParameter)?;
                 // What is no name is no target's name.
                 let name = IscsiName::parse(name).map_err(|_| LoginStatus::NotFound)?;
-                let entry = shared
-                    .directory
-                    .targets
-                    .get(&name)
-                    .ok_or(LoginStatus::NotFound)?;
+                self.admit(&name, (&initiator, request.isid), shared)?;
+                let entry = &shared.directory.targets[&name];
                 if let Some(alias) = &entry.alias
                     && alias.len() <= ALIAS_LENGTH_MAX
                     && !alias.contains('\0')
@@ -329,23 +294,39 @@ impl Login {
             }
             _ => return Err(LoginStatus::SessionTypeNotSupported),
         };
-        if request.tsih != Tsih::NEW {
-            // MaxConnections is 1, so no session takes a second connection; nor is one reinstated
-            // in place of another at ErrorRecoveryLevel 0 (RFC 7143 6.3.4 says SHOULD).
-            return Err(
-                if shared.has_session(request.tsih, &initiator, request.isid) {
-                    LoginStatus::TooManyConnections
-                } else {
-                    LoginStatus::SessionDoesNotExist
-                },
-            );
+        if kind == Kind::Discovery {
+            // Names and addresses are no secrets; who offers a proof is taken at his word.
+            let entry = shared.directory.initiators.get(&initiator);
+            self.authentication.identify(entry.cloned(), false);
         }
+        check_tsih(request, &initiator, &kind, shared)?;
         self.initiator = Some(initiator);
         // Discovery has no commands, and its texts are short.
         if kind != Kind::Discovery {
             self.allowance = shared.load.take_place();
         }
         self.kind = Some(kind);
+        Ok(())
+    }
+
+    /// Whether the initiator may have a session with the target, and here.
+    fn admit(
+        &mut self,
+        target: &IscsiName,
+        who: (&IscsiName, Isid),
+        shared: &Shared,
+    ) -> Result<(), LoginStatus> {
+        let proved = match shared.directory.admission(target, who.0) {
+            Admission::NoTarget => return Err(LoginStatus::NotFound),
+            Admission::Refused => return Err(LoginStatus::AuthorizationFailure),
+            Admission::Admitted { proved } => proved,
+        };
+        if let Some(address) = shared.elsewhere(target, who) {
+            self.moved_to = Some(address.clone());
+            return Err(LoginStatus::TargetMovedTemporarily);
+        }
+        let entry = shared.directory.initiators.get(who.0);
+        self.authentication.identify(entry.cloned(), proved);
         Ok(())
     }
 
@@ -366,14 +347,30 @@ impl Login {
             return Err(LoginStatus::InitiatorError);
         }
         let result = match key {
-            Key::AuthMethod => self.authenticate(stage, pair.value)?,
-            // Declarations of the initiator; those that matter were read already.
-            Key::InitiatorName | Key::InitiatorAlias | Key::TargetName | Key::SessionType => {
+            Key::AuthMethod if stage == LoginStage::SecurityNegotiation => {
+                Answer::Value(self.authentication.choose(pair.value)?.into())
+            }
+            // Answered when the text has been read.
+            Key::ChapAlgorithm
+            | Key::ChapIdentifier
+            | Key::ChapChallenge
+            | Key::ChapName
+            | Key::ChapResponse
+                if stage == LoginStage::SecurityNegotiation
+                    && self.authentication.take_key(key, pair.value) =>
+            {
                 Answer::Nothing
             }
-            // Declarations of the target, keys of the full feature phase, and keys of a method
-            // that was not chosen.
-            Key::TargetAlias
+            // Declarations of the initiator; those that matter were read already.
+            Key::InitiatorName
+            | Key::InitiatorAlias
+            | Key::TargetName
+            | Key::SessionType
+            | Key::NodeArchitecture => Answer::Nothing,
+            // Declarations of the target, keys of the full feature phase, and keys of a stage that
+            // is over, or of a method that was not chosen.
+            Key::AuthMethod
+            | Key::TargetAlias
             | Key::TargetAddress
             | Key::TargetPortalGroupTag
             | Key::SendTargets
@@ -391,20 +388,8 @@ impl Login {
         Ok(())
     }
 
-    /// RFC 7143 12.1: the first method of the initiator's list that the target takes. That is
-    /// "None" as long as no initiator has a secret.
-    fn authenticate(&self, stage: LoginStage, offer: &str) -> Result<Answer, LoginStatus> {
-        if stage != LoginStage::SecurityNegotiation {
-            return Ok(Answer::Reject);
-        }
-        if offer.split(',').any(|method| method == "None") {
-            return Ok(Answer::Value("None".into()));
-        }
-        Err(LoginStatus::AuthenticationFailure)
-    }
-
     /// The login as it waits for its last answer.
-    fn into_opening(self) -> Opening {
+    pub(super) fn into_opening(self) -> Opening {
         let expect = "a login that is complete began, and said who it is";
         Opening {
             begun: self.begun.expect(expect),
@@ -412,11 +397,44 @@ impl Login {
             answer: String::from_utf8(self.text).expect("answers are text"),
             initiator: self.initiator.expect(expect),
             kind: self.kind.expect(expect),
+            is_proved: self.authentication.is_proved(),
             parameters: self.parameters,
             has_declared: self.has_declared,
             allowance: self.allowance,
         }
     }
+}
+
+/// A TSIH asks for a connection of a session that there is (RFC 7143 6.3.1): MaxConnections is 1, so
+/// that it can only be the one that the session has, reinstated (6.3.4).
+fn check_tsih(
+    request: &LoginRequest,
+    initiator: &IscsiName,
+    kind: &Kind,
+    shared: &Shared,
+) -> Result<(), LoginStatus> {
+    if request.tsih == Tsih::NEW {
+        return Ok(());
+    }
+    let target = match kind {
+        Kind::Discovery => None,
+        Kind::Normal(target) => Some(target),
+    };
+    match shared.find_session(request.tsih, (initiator, request.isid), target) {
+        None => Err(LoginStatus::SessionDoesNotExist),
+        Some(connection) if connection == request.connection && target.is_some() => Ok(()),
+        Some(_) => Err(LoginStatus::TooManyConnections),
+    }
+}
+
+/// The text of a refusal that says where the target is. With a redirection an address has no portal
+/// group tag (RFC 7143 13.8).
+pub(super) fn moved_text(address: Option<&PortalAddress>) -> Bytes {
+    let mut text = String::new();
+    if let Some(address) = address {
+        put_pair(&mut text, Key::TargetAddress.name(), &address.to_string());
+    }
+    Bytes::from(text)
 }
 
 enum Step {
@@ -429,7 +447,7 @@ enum Step {
 }
 
 /// Numbers of a login's answers: its requests are immediate, so nothing advances but StatSN.
-const fn login_sequence(wire: &mut Wire, first: SerialNumber) -> Sequence {
+pub(super) const fn login_sequence(wire: &mut Wire, first: SerialNumber) -> Sequence {
     Sequence {
         status: wire.take_status_number(true),
         expected_command: first,
@@ -444,126 +462,5 @@ pub(super) fn put_answer(text: &mut String, key: &str, answer: &Answer) {
         Answer::Nothing => {}
         Answer::Reject => put_pair(text, key, "Reject"),
         Answer::NotUnderstood => put_pair(text, key, "NotUnderstood"),
-    }
-}
-
-impl Target {
-    /// A login is complete: opens its session, or makes it wait for the nexus.
-    pub(super) fn open(&mut self, now: Instant, id: ConnectionId, out: &mut TargetOutput) {
-        let connection = self
-            .connections
-            .get_mut(&id)
-            .expect("it has just been handled");
-        if let Phase::Login(login) = &mut connection.phase {
-            let opening = core::mem::take(&mut **login).into_opening();
-            connection.phase = Phase::Opening(opening.into());
-        }
-        let Phase::Opening(opening) = &connection.phase else {
-            unreachable!("only a login opens a session");
-        };
-        let nexus = opening.nexus(self.shared.group());
-        let claim = match &nexus {
-            Some(nexus) => self.shared.claim(nexus, id),
-            None => Claim::Free,
-        };
-        match claim {
-            _ if opening.is_beyond_its_place() => {
-                self.refuse_opening(id, LoginStatus::OutOfResources, out);
-            }
-            // A session in place of another needs no more room than that had.
-            Claim::Free if self.shared.session_count() >= self.shared.limits().sessions_max => {
-                self.refuse_opening(id, LoginStatus::OutOfResources, out);
-            }
-            Claim::Free => self.finish_opening(now, id, nexus, out),
-            Claim::Taken { holder, displaced } => {
-                if let Some(displaced) = displaced {
-                    self.refuse_opening(displaced, LoginStatus::InitiatorError, out);
-                }
-                // Session reinstatement (RFC 7143 6.3.5): the old session ends first, with all of
-                // its commands.
-                if let Some(holder) = holder {
-                    self.close(holder, CloseReason::Reinstated, out);
-                }
-            }
-        }
-    }
-
-    fn refuse_opening(&mut self, id: ConnectionId, status: LoginStatus, out: &mut TargetOutput) {
-        if let Some(connection) = self.connections.get_mut(&id)
-            && let Phase::Opening(opening) = &connection.phase
-        {
-            let sequence = login_sequence(&mut connection.wire, opening.begun.first);
-            let response = opening.response(status, Tsih::NEW, sequence);
-            connection
-                .wire
-                .send(&Reply::Login(response), Vec::new(), out);
-            self.close(id, CloseReason::LoginRefused, out);
-        }
-    }
-
-    /// The last answer of a login.
-    fn finish_opening(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        nexus: Option<Nexus>,
-        out: &mut TargetOutput,
-    ) {
-        let connection = self
-            .connections
-            .get_mut(&id)
-            .expect("an opening has its connection");
-        let Phase::Opening(opening) = &mut connection.phase else {
-            unreachable!("only an opening is finished");
-        };
-        let begun = opening.begun;
-        let tsih = self.shared.take_tsih(&opening.initiator, begun.isid);
-        let identity = nexus.map(|nexus| self.shared.open_session(nexus, id));
-        if let Some(identity) = &identity {
-            out.events.push_back(TargetEvent::SessionOpened {
-                session: identity.session,
-                nexus: identity.nexus.clone(),
-            });
-        }
-        let parameters = opening.parameters;
-        let allowance = core::mem::take(&mut opening.allowance);
-        let agreed = (parameters, allowance);
-        let mut session = Session::new(identity, tsih, begun.connection, agreed, begun.first);
-        let sequence = session.sequence(&mut connection.wire, &mut self.shared, true);
-        let response = opening.response(LoginStatus::Success, tsih, sequence);
-        let text = Bytes::from(core::mem::take(&mut opening.answer));
-        connection
-            .wire
-            .send(&Reply::Login(response), [text].into(), out);
-        // What was negotiated holds from the next PDU on, both ways.
-        let declared = self.shared.limits().segment_max(allowance.is_wide) as usize;
-        let framing = Framing {
-            header_digest: parameters.header_digest,
-            data_digest: parameters.data_digest,
-            data_length_max: if opening.has_declared {
-                declared
-            } else {
-                Framing::LOGIN.data_length_max
-            },
-        };
-        connection.wire.framing = framing;
-        connection.reader.set_framing(framing);
-        connection.phase = Phase::Full(session.into());
-        connection.last_heard = now;
-        let deadline = connection.next_deadline(self.shared.limits());
-        self.shared.logins -= 1;
-        self.set_deadline(id, deadline);
-    }
-
-    /// The nexus that a login waits for is free.
-    pub(super) fn resume_opening(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        out: &mut TargetOutput,
-    ) {
-        self.open(now, id, out);
-        self.process(now, id, out);
-        self.note_input(id, out);
     }
 }

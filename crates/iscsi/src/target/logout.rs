@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - a logout that closes the session is answered when the layer above has confirmed that the
-//!   session's commands are over.
+//!   session's commands are over;
+//! - a session that ends at our wish is told of that before its connection is closed.
 
 use alloc::vec::Vec;
 
@@ -14,6 +15,7 @@ use crate::pdu::{
 };
 use crate::target::connection::{Connection, Phase};
 use crate::target::nexus::Shared;
+use crate::target::session::Identity;
 use crate::target::{CloseReason, ConnectionId, SessionId, Target, TargetOutput};
 
 /// A session that has ended and owes its initiator a goodbye.
@@ -69,6 +71,50 @@ impl Target {
                 self.set_deadline(id, Some(deadline));
             }
             None => self.say_goodbye(id, out),
+        }
+    }
+
+    /// Asks every initiator to log out that is to be elsewhere, and was not asked before.
+    pub(super) fn ask_away(&mut self, now: Instant, out: &mut TargetOutput) {
+        let Some(seconds) = self.shared.maintenance else {
+            return;
+        };
+        let mut asked = Vec::new();
+        for connection in self.connections.values_mut() {
+            let Phase::Full(session) = &mut connection.phase else {
+                continue;
+            };
+            let Some(Identity { nexus, .. }) = &session.identity else {
+                continue;
+            };
+            let who = (&nexus.initiator, nexus.isid);
+            let has_place = self.shared.elsewhere(&nexus.target, who).is_some();
+            if has_place && session.logout_deadline.is_none() {
+                session.is_asked_away = true;
+                connection.request_logout(now, seconds, &mut self.shared, out);
+                let deadline = connection.next_deadline(self.shared.limits());
+                asked.push((connection.wire.id, deadline));
+            }
+        }
+        for (id, deadline) in asked {
+            self.set_deadline(id, deadline);
+        }
+    }
+
+    /// Those who were asked to be elsewhere, and have not gone, may stay.
+    pub(super) fn let_stay(&mut self) {
+        let mut staying = Vec::new();
+        for connection in self.connections.values_mut() {
+            if let Phase::Full(session) = &mut connection.phase
+                && core::mem::take(&mut session.is_asked_away)
+            {
+                session.logout_deadline = None;
+                let deadline = connection.next_deadline(self.shared.limits());
+                staying.push((connection.wire.id, deadline));
+            }
+        }
+        for (id, deadline) in staying {
+            self.set_deadline(id, deadline);
         }
     }
 
@@ -129,6 +175,21 @@ impl Connection {
             event: AsyncEvent::LogoutRequested.code(),
             sequence: session.sequence(&mut self.wire, shared, true),
             parameters: [0, 0, seconds],
+        });
+        self.wire.send(&reply, Vec::new(), out);
+    }
+    /// Says that the session ends (RFC 7143 11.9.1: event 3, parameters 2 and 3 are Time2Wait and
+    /// Time2Retain). Nothing of it is kept.
+    pub(super) fn announce_end(&mut self, shared: &mut Shared, out: &mut TargetOutput) {
+        let Phase::Full(session) = &mut self.phase else {
+            return;
+        };
+        let time_to_wait = u16::try_from(session.parameters.time_to_wait);
+        let time_to_wait = time_to_wait.expect("Time2Wait is an hour at most");
+        let reply = Reply::Async(AsyncMessage {
+            event: AsyncEvent::SessionDropped.code(),
+            sequence: session.sequence(&mut self.wire, shared, true),
+            parameters: [0, time_to_wait, 0],
         });
         self.wire.send(&reply, Vec::new(), out);
     }

@@ -9,7 +9,6 @@ use alloc::vec::Vec;
 
 use holdfast_scsi::Lun;
 
-use crate::IscsiName;
 use crate::pdu::{
     InitiatorTaskTag, NopOut, Payload, RejectReason, Request, TargetTransferTag,
     TaskManagementCode, TaskManagementRequest, TaskManagementResponseCode as Code,
@@ -23,6 +22,7 @@ use crate::target::{
     CloseReason, ConnectionId, Target, TargetEvent, TargetOutput, TaskManagement,
     TaskManagementFunction as Function, TaskManagementId, TaskManagementOutcome,
 };
+use crate::{IscsiName, Nexus};
 
 impl Target {
     pub(super) fn manage(
@@ -84,7 +84,8 @@ impl Target {
             .identity
             .as_ref()
             .expect("discovery has no task management");
-        let target = identity.nexus.target.clone();
+        let nexus = identity.nexus.clone();
+        let target = &nexus.target;
         let mut aborted = Aborted::default();
         let function = match code {
             TaskManagementCode::AbortTask => {
@@ -105,14 +106,14 @@ impl Target {
             TaskManagementCode::ClearAca => return Err(Code::NotSupported),
             TaskManagementCode::TaskReassign => return Err(Code::ReassignmentNotSupported),
             TaskManagementCode::AbortTaskSet => {
-                self.shared.check_unit(&target, lun)?;
+                self.shared.check_unit(&nexus, lun)?;
                 let tasks = &mut self.shared.tasks;
                 session.abort(tasks, |task| task.is_for(lun), &mut aborted);
                 Function::AbortTaskSet(lun)
             }
             TaskManagementCode::ClearTaskSet | TaskManagementCode::LogicalUnitReset => {
-                self.shared.check_unit(&target, lun)?;
-                aborted = self.abort_on_target(&target, unit_of(lun));
+                self.shared.check_unit(&nexus, lun)?;
+                aborted = self.abort_on_target(target, unit_of(lun));
                 if code == TaskManagementCode::ClearTaskSet {
                     Function::ClearTaskSet(lun)
                 } else {
@@ -120,11 +121,13 @@ impl Target {
                 }
             }
             TaskManagementCode::TargetWarmReset => {
-                aborted = self.abort_on_target(&target, None);
+                self.shared.check_all_units(&nexus)?;
+                aborted = self.abort_on_target(target, None);
                 Function::TargetWarmReset
             }
             TaskManagementCode::TargetColdReset => {
-                aborted = self.abort_on_target(&target, None);
+                self.shared.check_all_units(&nexus)?;
+                aborted = self.abort_on_target(target, None);
                 Function::TargetColdReset
             }
         };
@@ -246,15 +249,26 @@ impl Target {
 }
 
 impl Shared {
-    fn check_unit(&self, target: &IscsiName, lun: Lun) -> Result<(), Code> {
-        let entry = self.directory.targets.get(target);
-        let known = entry
-            .zip(unit_of(lun))
-            .is_some_and(|(it, unit)| it.units.contains(&unit));
-        if known {
+    /// A unit that the initiator does not see does not exist.
+    fn check_unit(&self, nexus: &Nexus, lun: Lun) -> Result<(), Code> {
+        let unit = unit_of(lun).ok_or(Code::LunDoesNotExist)?;
+        let entry = self.directory.targets.get(&nexus.target);
+        if entry.is_some_and(|it| it.shows(unit, &nexus.initiator)) {
             Ok(())
         } else {
             Err(Code::LunDoesNotExist)
+        }
+    }
+
+    /// What concerns all units of a target is for those who see all of them (RFC 7143 11.5.1: resets
+    /// "may be subject to SCSI access controls").
+    fn check_all_units(&self, nexus: &Nexus) -> Result<(), Code> {
+        let entry = self.directory.targets.get(&nexus.target);
+        let mut units = entry.into_iter().flat_map(|it| it.units.values());
+        if units.all(|access| access.permits(&nexus.initiator)) {
+            Ok(())
+        } else {
+            Err(Code::AuthorizationFailed)
         }
     }
 }

@@ -9,18 +9,19 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use holdfast_stdx::Instant;
 
+use crate::chap::Challenges;
 use crate::negotiation::Preferences;
 use crate::pdu::InitiatorTaskTag;
 use crate::target::budget::Budget;
 use crate::target::load::{Allowance, Load};
-use crate::target::login::Opening;
+use crate::target::opening::Opening;
 use crate::target::session::{Identity, Session};
 use crate::target::task::TaskState;
 use crate::target::{
-    CloseReason, ConnectionId, Limits, SessionId, TargetConfig, TargetDirectory, TargetEvent,
-    TargetOutput, TaskId, TaskManagementFunction, TaskManagementId,
+    CloseReason, ConnectionId, Limits, PortalAddress, SessionId, TargetConfig, TargetDirectory,
+    TargetEvent, TargetOutput, TaskId, TaskManagementFunction, TaskManagementId,
 };
-use crate::{IscsiName, Isid, Nexus, PortalGroupTag, Tsih};
+use crate::{ConnectionIdentifier, IscsiName, Isid, Nexus, PortalGroupTag, Tsih};
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -34,6 +35,10 @@ pub(super) struct Shared {
     deadlines: BTreeSet<(Instant, ConnectionId)>,
     pub(super) budget: Budget,
     pub(super) load: Load,
+    pub(super) challenges: Challenges,
+    /// The node is in maintenance: sessions have so many seconds to go elsewhere, and new ones are
+    /// sent there.
+    pub(super) maintenance: Option<u16>,
     /// Connections that have not finished their login.
     pub(super) logins: usize,
     /// The time of the last event.
@@ -49,9 +54,12 @@ pub(super) struct Shared {
 pub(super) type DeliveredTasks = BTreeMap<TaskId, (ConnectionId, InitiatorTaskTag)>;
 
 #[derive(Debug)]
-struct TsihHolder {
-    initiator: IscsiName,
-    isid: Isid,
+pub(super) struct TsihHolder {
+    pub(super) initiator: IscsiName,
+    pub(super) isid: Isid,
+    /// `None` for a discovery session.
+    pub(super) target: Option<IscsiName>,
+    pub(super) connection: ConnectionIdentifier,
 }
 
 #[derive(Debug)]
@@ -89,6 +97,7 @@ pub(super) struct DrainEnd {
 impl Shared {
     pub(super) fn new(config: TargetConfig, directory: TargetDirectory) -> Self {
         let config_limits = config.limits;
+        let challenges = Challenges::new(config.seed);
         let budget = Budget::new(config_limits.total_bytes_max);
         Self {
             config,
@@ -101,6 +110,8 @@ impl Shared {
             deadlines: BTreeSet::new(),
             budget,
             load: Load::new(config_limits),
+            challenges,
+            maintenance: None,
             logins: 0,
             now: Instant::ZERO,
             session: 0,
@@ -118,8 +129,15 @@ impl Shared {
         self.config.group
     }
 
-    pub(super) fn has_target(&self, name: &IscsiName) -> bool {
-        self.directory.targets.contains_key(name)
+    /// Where an initiator is sent that wants a session with `target`, if not here: a node in
+    /// maintenance sends it away, unless there is no other.
+    pub(super) fn elsewhere(
+        &self,
+        target: &IscsiName,
+        who: (&IscsiName, Isid),
+    ) -> Option<&PortalAddress> {
+        self.maintenance?;
+        self.directory.elsewhere(target, self.group(), who)
     }
 
     /// What this side wants of a session, wide or narrow.
@@ -155,6 +173,17 @@ impl Shared {
         TaskManagementId(self.request)
     }
 
+    /// The units that the initiator of a session sees.
+    pub(super) fn units_of(&self, session: SessionId) -> BTreeSet<u16> {
+        let Some(nexus) = self.sessions.get(&session) else {
+            return BTreeSet::new();
+        };
+        let entry = self.directory.targets.get(&nexus.target);
+        let units = entry.into_iter().flat_map(|it| &it.units);
+        let seen = units.filter(|(_, access)| access.permits(&nexus.initiator));
+        seen.map(|(number, _)| *number).collect()
+    }
+
     /// The connection of a session that lives.
     pub(super) fn connection_of(&self, session: SessionId) -> Option<ConnectionId> {
         self.nexuses.get(self.sessions.get(&session)?)?.connection
@@ -166,32 +195,38 @@ impl Shared {
         self.tsihs.len() + draining.count()
     }
 
-    /// Whether `tsih` names a session of this initiator port.
-    pub(super) fn has_session(&self, tsih: Tsih, initiator: &IscsiName, isid: Isid) -> bool {
-        let holder = self.tsihs.get(&tsih);
-        holder.is_some_and(|it| it.initiator == *initiator && it.isid == isid)
+    /// The connection of the session that `tsih` names, if that is this initiator port's, and with
+    /// this target.
+    pub(super) fn find_session(
+        &self,
+        tsih: Tsih,
+        (initiator, isid): (&IscsiName, Isid),
+        target: Option<&IscsiName>,
+    ) -> Option<ConnectionIdentifier> {
+        let holder = self.tsihs.get(&tsih)?;
+        let is_it = holder.initiator == *initiator
+            && holder.isid == isid
+            && holder.target.as_ref() == target;
+        is_it.then_some(holder.connection)
     }
 
-    /// A TSIH that no session has.
-    pub(super) fn take_tsih(&mut self, initiator: &IscsiName, isid: Isid) -> Tsih {
+    /// A TSIH that no session has: `wanted`, if that is one, or any. `None` if another session has
+    /// the one that is wanted.
+    pub(super) fn take_tsih(&mut self, wanted: Tsih, holder: TsihHolder) -> Option<Tsih> {
         assert!(
             self.tsihs.len() < usize::from(u16::MAX),
             "sessions are bounded below this"
         );
-        loop {
-            self.tsih = self.tsih.wrapping_add(1);
-            let tsih = Tsih(self.tsih);
-            if tsih != Tsih::NEW && !self.tsihs.contains_key(&tsih) {
-                self.tsihs.insert(
-                    tsih,
-                    TsihHolder {
-                        initiator: initiator.clone(),
-                        isid,
-                    },
-                );
-                return tsih;
+        let mut tsih = wanted;
+        while tsih == Tsih::NEW || self.tsihs.contains_key(&tsih) {
+            if wanted != Tsih::NEW {
+                return None;
             }
+            self.tsih = self.tsih.wrapping_add(1);
+            tsih = Tsih(self.tsih);
         }
+        self.tsihs.insert(tsih, holder);
+        Some(tsih)
     }
 
     /// Asks for `nexus` on behalf of `connection`. If it is not free, the connection is noted as

@@ -19,7 +19,7 @@ use crate::target::nexus::{DeliveredTasks, Shared};
 use crate::target::task::{Task, TaskState};
 use crate::target::text::TextExchange;
 use crate::target::{SessionId, TaskId};
-use crate::{ConnectionIdentifier, Nexus, Tsih};
+use crate::{ConnectionIdentifier, IscsiName, Nexus, Tsih};
 
 /// Data of requests that came before their turn. On one connection nobody sends out of order
 /// (RFC 7143 4.2.2.1), so this is for stray ones.
@@ -27,7 +27,9 @@ const HELD_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Session {
-    /// Who it is; `None` for a discovery session, which the layer above does not know.
+    /// Whose it is.
+    pub(super) initiator: IscsiName,
+    /// Which one it is; `None` for a discovery session, which the layer above does not know.
     pub(super) identity: Option<Identity>,
     pub(super) tsih: Tsih,
     pub(super) cid: ConnectionIdentifier,
@@ -45,6 +47,8 @@ pub(super) struct Session {
     pub(super) text: Option<TextExchange>,
     /// When the connection is closed, if the initiator was asked to log out.
     pub(super) logout_deadline: Option<Instant>,
+    /// It was asked to because its node is in maintenance.
+    pub(super) is_asked_away: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -164,13 +168,14 @@ impl Window {
 
 impl Session {
     pub(super) fn new(
-        identity: Option<Identity>,
+        (initiator, identity): (IscsiName, Option<Identity>),
         tsih: Tsih,
         cid: ConnectionIdentifier,
         (parameters, allowance): (Parameters, Allowance),
         first: SerialNumber,
     ) -> Self {
         Self {
+            initiator,
             identity,
             tsih,
             cid,
@@ -185,6 +190,7 @@ impl Session {
             allowance,
             text: None,
             logout_deadline: None,
+            is_asked_away: false,
         }
     }
 

@@ -158,8 +158,8 @@ impl Session {
                 );
                 put_answer(answer, pair.key, &result);
             }
-            // A declaration (RFC 7143 13.7).
-            Some(Key::InitiatorAlias) => {}
+            // Declarations (RFC 7143 13.7, 13.26).
+            Some(Key::InitiatorAlias | Key::NodeArchitecture) => {}
             Some(_) => put_answer(answer, pair.key, &Answer::Reject),
         }
     }
@@ -171,7 +171,9 @@ impl Session {
         match (value, own) {
             ("All", None) => {
                 for (name, entry) in targets {
-                    put_target(answer, name, entry);
+                    if entry.is_for(&self.initiator) {
+                        put_target(answer, name, entry);
+                    }
                 }
             }
             // "All" must not be answered in a normal session, nothing but the session's own target
@@ -186,7 +188,8 @@ impl Session {
                     IscsiName::parse(text).ok()
                 };
                 let named = named.filter(|name| own.is_none_or(|own| own == name));
-                if let Some((name, entry)) = named.and_then(|name| targets.get_key_value(&name)) {
+                let found = named.and_then(|name| targets.get_key_value(&name));
+                if let Some((name, entry)) = found.filter(|it| it.1.is_for(&self.initiator)) {
                     put_target(answer, name, entry);
                 }
             }

@@ -7,8 +7,9 @@
     reason = "a harness for several test files"
 )]
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
+use holdfast_iscsi::chap::ChapSeed;
 use holdfast_iscsi::initiator::{
     CommandRequest, CommandTag, Completion, EndReason, Initiator, InitiatorCommand,
     InitiatorConfig, InitiatorEvent, InitiatorOutput, SessionKind,
@@ -20,7 +21,7 @@ use holdfast_iscsi::pdu::{
 use holdfast_iscsi::target::{
     CloseReason, Command, ConnectionId, Limits, Portal, PortalAddress, SessionId, Target,
     TargetCommand, TargetConfig, TargetDirectory, TargetEntry, TargetEvent, TargetOutput,
-    TaskManagement, TaskManagementOutcome,
+    TaskManagement, TaskManagementOutcome, UnitAccess,
 };
 use holdfast_iscsi::{
     ConnectionIdentifier, IscsiName, Isid, Nexus, PortalGroupTag, SerialNumber, Tsih,
@@ -47,7 +48,7 @@ pub fn directory() -> TargetDirectory {
     };
     let entry = |alias: &str| TargetEntry {
         alias: Some(alias.into()),
-        units: BTreeSet::from([0]),
+        units: BTreeMap::from([(0, UnitAccess::Everybody)]),
         portals: vec![portal("127.0.0.1:3260", 1), portal("[::1]:3261", 2)],
     };
     TargetDirectory {
@@ -55,6 +56,7 @@ pub fn directory() -> TargetDirectory {
             (name(TARGET), entry("demo")),
             (name("iqn.2026-11.example.holdfast:other"), entry("other")),
         ]),
+        ..TargetDirectory::default()
     }
 }
 
@@ -119,6 +121,7 @@ impl World {
         let config = TargetConfig {
             group: PortalGroupTag(1),
             limits,
+            seed: ChapSeed([7; 32]),
         };
         Self {
             now: Instant::from_nanos(1_000_000_000),
@@ -151,6 +154,10 @@ impl World {
             Isid([0x80, 0, 0, 0, 0, host]),
             SessionKind::Normal(name(TARGET)),
         )
+    }
+
+    pub fn set_directory(&mut self, directory: TargetDirectory) {
+        self.with_target(|target, now, out| target.set_directory(now, directory, out));
     }
 
     /// A connection without an initiator's machine: its bytes are the test's.
@@ -552,11 +559,20 @@ impl World {
 
     /// What came back on a raw connection since the last call.
     pub fn replies(&mut self, connection: ConnectionId) -> Vec<(Reply, Vec<u8>)> {
-        let bytes = std::mem::take(self.raw.get_mut(&connection).unwrap());
         let framing = Framing {
             data_length_max: 1 << 20,
             ..Framing::LOGIN
         };
+        self.replies_in(connection, framing)
+    }
+
+    /// The same, of a session with digests.
+    pub fn replies_in(
+        &mut self,
+        connection: ConnectionId,
+        framing: Framing,
+    ) -> Vec<(Reply, Vec<u8>)> {
+        let bytes = std::mem::take(self.raw.get_mut(&connection).unwrap());
         let mut reader = PduReader::new(framing);
         reader.push(Bytes::from(bytes));
         let mut replies = Vec::new();

@@ -280,6 +280,7 @@ impl Driver {
                     self.machine.log_out(self.clock.now(), &mut self.out);
                 }
                 InitiatorEvent::Pong
+                | InitiatorEvent::Redirected { .. }
                 | InitiatorEvent::Async { .. }
                 | InitiatorEvent::Rejected { .. } => {}
                 InitiatorEvent::Ended { reason: why } => reason = Some(why),

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use holdfast_engine::{Command, Engine, EngineConfig, Event, HOLD, LinkId, Machine, Output};
+use holdfast_iscsi::chap::ChapSeed;
 use holdfast_iscsi::target::Limits;
 use holdfast_model::{
     ClusterId, DiskId, ENTRY_BYTES_MAX, Incarnation, MachineId, NodeId, StoreId, Tier,
@@ -362,6 +363,10 @@ impl Node {
         // Where one was left out no store is made.
         let makes = self.bays.are_all_given();
         let nonce = self.prng.next_u64();
+        // Of its own: no other draw of the run depends on how many bytes that takes.
+        let mut seed = [0; 32];
+        Prng::from_seed(nonce).fill(&mut seed);
+        let portal_seed = ChapSeed(seed);
         let config = EngineConfig {
             cluster: CLUSTER,
             node: self.id,
@@ -384,6 +389,7 @@ impl Node {
             use_id: self.starts,
             store: self.plan.store,
             portal_limits: Limits::default(),
+            portal_seed,
             hold: self.plan.hold,
             takeovers_max: self.plan.takeovers_max,
         };

@@ -72,8 +72,10 @@ const PURE_EXTERNALS: &[&str] = &[
     "blake3",
     "bytes",
     "crc-fast",
+    "md-5",
     "serde",
     "serde_json",
+    "sha2",
     "thiserror",
     "zerocopy",
 ];
