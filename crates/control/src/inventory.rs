@@ -11,10 +11,11 @@ use holdfast_model::metadata::{
     KeyValue, Operation, OperationResult, Revision, Selector, Transaction, TransactionOutcome,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, DELETED_KEY, DeletedRecord, INTENTS_PREFIX, IntentRecord,
-    MAKINGS_PREFIX, MakingRecord, NAMES_PREFIX, NODES_PREFIX, NameRecord, NodeRecord, Record,
-    SCRUBBED_PREFIX, SCRUBS_PREFIX, SETTINGS_KEY, SLICES_PREFIX, ScrubRecord, ScrubbedRecord,
-    SettingsRecord, SliceRecord, VOLUMES_PREFIX, VolumeRecord, WISHES_PREFIX, WishRecord,
+    CLUSTER_KEY, ClusterRecord, DELETED_KEY, DeletedRecord, EXPORTS_PREFIX, ExportRecord,
+    INITIATORS_PREFIX, INTENTS_PREFIX, InitiatorRecord, IntentRecord, MAKINGS_PREFIX, MakingRecord,
+    NAMES_PREFIX, NODES_PREFIX, NameRecord, NodeRecord, Record, SCRUBBED_PREFIX, SCRUBS_PREFIX,
+    SETTINGS_KEY, SLICES_PREFIX, ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord,
+    VOLUMES_PREFIX, VolumeRecord, WISHES_PREFIX, WishRecord,
 };
 use holdfast_model::{NodeId, SliceId, VolumeId};
 
@@ -54,6 +55,10 @@ pub struct Inventory {
     pub wishes: BTreeMap<SliceId, Versioned<WishRecord>>,
     /// The scrubs of volumes.
     pub scrubs: BTreeMap<VolumeId, Versioned<ScrubRecord>>,
+    /// Initiators, by name.
+    pub initiators: BTreeMap<String, Versioned<InitiatorRecord>>,
+    /// Whom the volumes are for that are not for everybody.
+    pub exports: BTreeMap<VolumeId, Versioned<ExportRecord>>,
     /// What slices' parts in them found.
     pub scrubbed: BTreeMap<SliceId, ScrubbedRecord>,
 }
@@ -87,6 +92,8 @@ impl Inventory {
             WISHES_PREFIX,
             SCRUBS_PREFIX,
             SCRUBBED_PREFIX,
+            INITIATORS_PREFIX,
+            EXPORTS_PREFIX,
         ]
         .map(|prefix| Selector::Prefix(prefix.into()));
         let all = keys.into_iter().chain(prefixes);
@@ -120,7 +127,9 @@ impl Inventory {
             wishes,
             scrubs,
             scrubbed,
-        ] = <[_; 12]>::try_from(ranges).map_err(|_| InventoryError::Answer)?;
+            initiators,
+            exports,
+        ] = <[_; 14]>::try_from(ranges).map_err(|_| InventoryError::Answer)?;
         let cluster = cluster.first().ok_or(InventoryError::NoCluster)?;
         Ok(Self {
             revision: outcome.revision,
@@ -150,6 +159,12 @@ impl Inventory {
             })?,
             scrubs: read_all(&scrubs, |_, scrub: Versioned<ScrubRecord>| {
                 (scrub.record.volume, scrub)
+            })?,
+            initiators: read_all(&initiators, |_, one: Versioned<InitiatorRecord>| {
+                (one.record.name.clone(), one)
+            })?,
+            exports: read_all(&exports, |_, export: Versioned<ExportRecord>| {
+                (export.record.volume, export)
             })?,
             scrubbed: read_all(&scrubbed, |_, scrubbed: Versioned<ScrubbedRecord>| {
                 (scrubbed.record.slice, scrubbed.record)

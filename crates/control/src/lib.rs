@@ -15,6 +15,7 @@
 
 extern crate alloc;
 
+mod access;
 mod balance;
 mod inventory;
 #[cfg(test)]
@@ -27,14 +28,20 @@ mod repair;
 mod scrub;
 mod settings;
 mod steer;
+mod unit;
 mod volume;
 mod writing;
 
+pub use access::{
+    AccessError, AccessOrder, INITIATORS_MAX, SECRET_LENGTH_MAX, SECRET_LENGTH_MIN, change_access,
+    put_initiator, remove_initiator, volumes_of,
+};
 pub use inventory::{Inventory, InventoryError, Versioned};
 pub use members::{Order, Part, Refusal, SITE_LENGTH_MAX, Seen, Sight, admit_all, order};
 pub use placement::{Placement, TooFewNodes, on_more_sites};
 pub use plan::{
-    Plan, PlanError, SLICES_MAX, VOLUMES_MAX, clean_up, clear, create, delete, grow, without_record,
+    Plan, PlanError, SLICES_MAX, VOLUMES_MAX, clean_up, clear, create, create_at, delete, grow,
+    without_record,
 };
 pub use recover::{
     Decisions, Doubt, Fate, METADATA_PREFIX, PlannedSlice, RecoverError, Recovery, recover,
@@ -47,6 +54,7 @@ pub use settings::{
     SLOWDOWN_PERCENT_MAX, SLOWDOWN_PERCENT_MIN, SettingsError, change_settings,
 };
 pub use steer::{MOVES_PER_NODE, STEPS_MAX, TARGET_PATIENCE, steer};
+pub use unit::{IscsiNodeName, LUN_MAX, LunError, NodeNameError, UnitPlace};
 pub use volume::{
     NAME_LENGTH_MAX, NameError, SIZE_MAX, TARGET_PREFIX, VolumeName, VolumeSize, VolumeSizeError,
 };

@@ -31,16 +31,18 @@ use holdfast_model::metadata::{
     Compare, Operation, Revision, Selector, TRANSACTION_OPERATIONS_MAX, Transaction,
 };
 use holdfast_model::record::{
-    AccessRecord, CLUSTER_KEY, ClusterRecord, DELETED_KEY, DeletedRecord, IntentRecord,
-    MakingRecord, NameRecord, NodeRecord, ScrubRecord, ScrubbedRecord, SliceRecord, VolumeRecord,
-    WishRecord,
+    AccessRecord, CLUSTER_KEY, ClusterRecord, DELETED_KEY, DeletedRecord, ExportRecord,
+    IntentRecord, MakingRecord, NameRecord, NodeRecord, ScrubRecord, ScrubbedRecord, SliceRecord,
+    UnitRecord, VolumeRecord, WishRecord,
 };
 use holdfast_model::{Epoch, Incarnation, NodeId, Policy, SliceId, VolumeId};
 use holdfast_stdx::Count;
 
 use crate::members::{self, admit_all};
 use crate::writing::{absent, as_found, put, still_at, still_is};
-use crate::{Inventory, Placement, Seen, TooFewNodes, Versioned, VolumeName, VolumeSize};
+use crate::{
+    Inventory, Placement, Seen, TooFewNodes, UnitPlace, Versioned, VolumeName, VolumeSize,
+};
 
 /// Volumes of a cluster at most: every host sees all of them, and the nodes keep them in memory.
 pub const VOLUMES_MAX: usize = 1 << 10;
@@ -104,6 +106,15 @@ pub enum PlanError {
     /// The cluster has as many volumes, or slices, as it can have.
     #[error("the cluster has as many volumes as it can have")]
     Full,
+    /// There is a volume of that name, and its unit is another one.
+    #[error("there is a volume of that name, at another target or with another LUN")]
+    OtherPlace,
+    /// The unit is another volume's.
+    #[error("that LUN of the target is the one of volume {0}")]
+    UnitTaken(VolumeId),
+    /// The unit is the one that a volume has where nobody names one.
+    #[error("LUN 0 of that target is kept for the volume of its name")]
+    UnitKept,
 }
 
 /// Plans a new volume on nodes that are `seen`. There is nothing to do if it exists already, with the same size and
@@ -118,9 +129,30 @@ pub fn create(
     size: VolumeSize,
     policy: Policy,
 ) -> Result<Plan, PlanError> {
+    create_at(inventory, seen, name, size, policy, None)
+}
+
+/// The same, as a unit that the administrator names; without one it is the only unit of a target of its own.
+///
+/// # Errors
+/// [`PlanError`] if there is another volume of that name, or no room, or the unit is not to be had.
+pub fn create_at(
+    inventory: &Inventory,
+    seen: impl Fn(NodeId) -> Option<Seen>,
+    name: &VolumeName,
+    size: VolumeSize,
+    policy: Policy,
+    unit: Option<&UnitPlace>,
+) -> Result<Plan, PlanError> {
+    let own = UnitPlace::of_volume(name);
     if let Some(existing) = inventory.volume(name.as_str()) {
+        if unit.is_some_and(|unit| !unit.is_of(&existing.record)) {
+            return Err(PlanError::OtherPlace);
+        }
         return unchanged(&existing.record, size, policy);
     }
+    let unit = unit.unwrap_or(&own);
+    check_unit(inventory, unit, &own)?;
     if let Some(damaged) = damaged(inventory, name) {
         return Err(PlanError::Damaged(damaged.record.volume));
     }
@@ -135,22 +167,33 @@ pub fn create(
         name: name.as_str().into(),
         bytes: size.bytes(),
         policy,
-        target: name.target(),
-        lun: 0,
+        target: unit.target.as_str().into(),
+        lun: unit.lun,
     };
     let mut transactions = vec![take_name(inventory, *revision, &volume)];
     let name_key = NameRecord::key(&volume.name);
     let guard = still_is(name_key, &named(volume.volume));
     let slices = 0..size.slice_count();
     transactions.extend(make_slices(inventory, seen, &volume, slices, &guard)?);
-    transactions.push(Transaction {
+    let mut there = Transaction {
         compare: vec![guard, absent(VolumeRecord::key(volume.volume))],
         success: vec![
             put(VolumeRecord::key(volume.volume), &volume),
             made(volume.volume),
         ],
         failure: Vec::new(),
-    });
+    };
+    if *unit != own {
+        // Of two that are made at the same time one gets it.
+        let key = UnitRecord::key(&volume.target, volume.lun);
+        there.compare.push(absent(key.clone()));
+        let taken = UnitRecord {
+            schema: 1,
+            volume: volume.volume,
+        };
+        there.success.push(put(key, &taken));
+    }
+    transactions.push(there);
     Ok(Plan {
         transactions,
         volume,
@@ -254,6 +297,8 @@ pub fn delete(inventory: &Inventory, name: &VolumeName) -> Result<Plan, PlanErro
             Operation::Delete(Selector::Key(AccessRecord::key(volume.volume))),
             Operation::Delete(Selector::Key(ScrubRecord::key(volume.volume))),
             Operation::Delete(Selector::Prefix(ScrubbedRecord::prefix(volume.volume))),
+            Operation::Delete(Selector::Key(ExportRecord::key(volume.volume))),
+            Operation::Delete(Selector::Key(UnitRecord::key(&volume.target, volume.lun))),
         ],
         failure: Vec::new(),
     };
@@ -380,6 +425,19 @@ fn unchanged(existing: &VolumeRecord, size: VolumeSize, policy: Policy) -> Resul
         bytes: existing.bytes,
         policy: existing.policy,
     })
+}
+
+/// Whether a new volume can be this unit, where `own` is the one that it has if nobody names one. Those are kept for the
+/// volumes of their names, whether there are any or not.
+fn check_unit(inventory: &Inventory, unit: &UnitPlace, own: &UnitPlace) -> Result<(), PlanError> {
+    let mut volumes = inventory.volumes.values();
+    if let Some(taken) = volumes.find(|it| unit.is_of(&it.record)) {
+        return Err(PlanError::UnitTaken(taken.record.volume));
+    }
+    if unit != own && unit.is_kept() {
+        return Err(PlanError::UnitKept);
+    }
+    Ok(())
 }
 
 fn check_room(inventory: &Inventory, volumes: usize, slices: u32) -> Result<(), PlanError> {

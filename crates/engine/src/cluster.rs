@@ -21,9 +21,9 @@ use holdfast_model::metadata::{
     OperationResult, Revision, Selector, Transaction, TransactionOutcome, WatchEvent,
 };
 use holdfast_model::record::{
-    AccessRecord, Bookmark, CLUSTER_KEY, DELETED_KEY, DeletedRecord, DenialRecord, IntentRecord,
-    NodeRecord, NodeStanding, Record, ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord,
-    VolumeRecord, WishRecord,
+    AccessRecord, Bookmark, CLUSTER_KEY, DELETED_KEY, DeletedRecord, DenialRecord, ExportRecord,
+    InitiatorRecord, IntentRecord, NodeRecord, NodeStanding, Record, ScrubRecord, ScrubbedRecord,
+    SettingsRecord, SliceRecord, VolumeRecord, WishRecord,
 };
 use holdfast_model::{ClusterId, Epoch, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_replica::Proposed;
@@ -125,6 +125,8 @@ pub(crate) enum Change {
     Settings,
     /// A volume's scrubs.
     Scrub,
+    /// Who may use what.
+    Exports,
     /// What was said of a slice's part in one is kept, or has to be said again.
     SaidScrubbed(SliceId),
     /// Who may do what with a volume.
@@ -151,6 +153,10 @@ pub(crate) struct Cluster {
     pub(crate) settings: SettingsRecord,
     pub(crate) scrubs: BTreeMap<VolumeId, ScrubRecord>,
     access: BTreeMap<VolumeId, (AccessRecord, Revision)>,
+    /// Initiators by name.
+    pub(crate) initiators: BTreeMap<String, InitiatorRecord>,
+    /// The volumes that are not for everybody.
+    pub(crate) exports: BTreeMap<VolumeId, ExportRecord>,
     /// The bookmarks of all nodes.
     left: BTreeMap<NodeId, Bookmark>,
     /// What nodes say that have not followed this, and since when.

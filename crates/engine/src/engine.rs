@@ -410,6 +410,7 @@ impl Engine {
             Change::Intent => self.intents_changed(),
             Change::Settings => self.settings_changed(),
             Change::Scrub => self.scrubs.look_soon(),
+            Change::Exports => self.directory_changed(),
             Change::SaidScrubbed(slice) => self.said_done(*slice),
             Change::Access(volume) => self.access_changed(*volume),
             Change::AccessRead(number, is_read) => self.access_read(*number, *is_read),

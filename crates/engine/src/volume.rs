@@ -1,13 +1,16 @@
 //! Volumes as hosts see them, made from their records.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use holdfast_iscsi::target::{
-    Portal as TargetPortal, PortalAddress, TargetDirectory, TargetEntry, UnitAccess,
+    InitiatorEntry, Portal as TargetPortal, PortalAddress, TargetDirectory, TargetEntry, UnitAccess,
 };
-use holdfast_iscsi::{IscsiName, PortalGroupTag};
-use holdfast_model::record::{AccessRecord, NodeRecord, VolumeRecord};
+use holdfast_iscsi::{ChapAccount, ChapSecret, IscsiName, PortalGroupTag};
+use holdfast_model::record::{
+    AccessRecord, ChapRecord, ExportRecord, InitiatorRecord, NodeRecord, VolumeRecord,
+};
 use holdfast_model::{ClusterId, Fence, NodeId, VolumeId};
 use holdfast_scsi::logical_unit::Identity;
 use holdfast_scsi::{BlockLength, Geometry, LogicalUnit, Lun, TargetPortGroup};
@@ -132,8 +135,13 @@ impl Volumes {
         updated
     }
 
-    /// Every target with the portals of every node.
-    pub(crate) fn directory(&self, nodes: &BTreeMap<NodeId, NodeRecord>) -> TargetDirectory {
+    /// Every target with the portals of every node, and who may use which of its units.
+    pub(crate) fn directory(
+        &self,
+        nodes: &BTreeMap<NodeId, NodeRecord>,
+        exports: &BTreeMap<VolumeId, ExportRecord>,
+        initiators: &BTreeMap<String, InitiatorRecord>,
+    ) -> TargetDirectory {
         let portals: Vec<TargetPortal> = nodes
             .values()
             .filter_map(|node| {
@@ -144,8 +152,22 @@ impl Volumes {
                 })
             })
             .collect();
-        let mut directory = TargetDirectory::default();
-        for (target, lun) in self.units.keys() {
+        let initiators = initiators.values().filter_map(initiator);
+        let mut directory = TargetDirectory {
+            initiators: initiators.collect(),
+            ..TargetDirectory::default()
+        };
+        for ((target, lun), volume) in &self.units {
+            let access = match exports.get(&volume.id) {
+                None => UnitAccess::Everybody,
+                Some(export) => {
+                    let names = export.initiators.iter();
+                    let names = names.filter_map(|name| IscsiName::parse(name).ok());
+                    // Of whom nothing is known it is not known what he has to prove.
+                    let known = names.filter(|name| directory.initiators.contains_key(name));
+                    UnitAccess::Listed(known.collect())
+                }
+            };
             let entry = directory
                 .targets
                 .entry(target.clone())
@@ -153,10 +175,28 @@ impl Volumes {
                     portals: portals.clone(),
                     ..TargetEntry::default()
                 });
-            entry.units.insert(*lun, UnitAccess::Everybody);
+            entry.units.insert(*lun, access);
         }
         directory
     }
+}
+
+/// `None` if the record says what no initiator can be, or has a secret that is none: nobody is let in for want of it.
+fn initiator(record: &InitiatorRecord) -> Option<(IscsiName, InitiatorEntry)> {
+    let account = |chap: &ChapRecord| {
+        let secret = ChapSecret::new(chap.secret.0.as_bytes()).ok()?;
+        let name = chap.name.clone();
+        Some(ChapAccount { name, secret })
+    };
+    let entry = InitiatorEntry {
+        account: record
+            .chap
+            .as_ref()
+            .map(account)
+            .map_or(Some(None), |it| it.map(Some))?,
+        mutual: record.mutual.as_ref().and_then(account),
+    };
+    Some((IscsiName::parse(&record.name).ok()?, entry))
 }
 
 /// `None` if the record says what no volume can be.
@@ -182,6 +222,7 @@ mod tests {
     use alloc::string::ToString;
 
     use holdfast_model::Policy;
+    use holdfast_model::record::Secret;
 
     use super::*;
 
@@ -218,5 +259,64 @@ mod tests {
         };
         assert_eq!(update(&mut volumes, 2, 10), replaced);
         assert_eq!(update(&mut volumes, 2, 10), Updated::default());
+    }
+    fn initiator(name: &str, secret: Option<&str>) -> InitiatorRecord {
+        let chap = secret.map(|secret| ChapRecord {
+            name: "host".to_string(),
+            secret: Secret(secret.to_string()),
+        });
+        InitiatorRecord {
+            schema: 1,
+            name: name.to_string(),
+            chap: chap.clone(),
+            mutual: chap,
+        }
+    }
+
+    /// Volume 1 is for everybody, or for those who are listed; of them those count of whom enough is known.
+    #[test]
+    fn a_volume_is_for_whom_it_lists() {
+        let mut volumes = Volumes::default();
+        update(&mut volumes, 1, 8);
+        let nobody = BTreeMap::new();
+        let records = [
+            initiator("iqn.host:a", None),
+            initiator("iqn.host:b", Some("a secret of some length")),
+            initiator("iqn.host:c", Some("too short")),
+            initiator("no name", None),
+        ];
+        let known: BTreeMap<String, InitiatorRecord> = records
+            .iter()
+            .map(|record| (record.name.clone(), record.clone()))
+            .collect();
+        let access = |exports: &BTreeMap<VolumeId, ExportRecord>| {
+            let directory = volumes.directory(&BTreeMap::new(), exports, &known);
+            let target = IscsiName::parse(TARGET).unwrap();
+            let names: Vec<String> = directory
+                .initiators
+                .keys()
+                .map(|it| it.to_string())
+                .collect();
+            assert_eq!(names, ["iqn.host:a", "iqn.host:b"]);
+            directory.targets[&target].units[&0].clone()
+        };
+        assert_eq!(access(&nobody), UnitAccess::Everybody);
+        let other = ExportRecord::nobody(VolumeId(2));
+        let other = BTreeMap::from([(VolumeId(2), other)]);
+        assert_eq!(access(&other), UnitAccess::Everybody);
+        let mut export = ExportRecord::nobody(VolumeId(1));
+        let listed = BTreeMap::from([(VolumeId(1), export.clone())]);
+        assert_eq!(access(&listed), UnitAccess::Listed(BTreeSet::new()));
+        let names = [
+            "iqn.host:a",
+            "iqn.host:b",
+            "iqn.host:c",
+            "iqn.host:d",
+            "no name",
+        ];
+        export.initiators = names.map(String::from).into();
+        let listed = BTreeMap::from([(VolumeId(1), export)]);
+        let expected = ["iqn.host:a", "iqn.host:b"].map(|name| IscsiName::parse(name).unwrap());
+        assert_eq!(access(&listed), UnitAccess::Listed(expected.into()));
     }
 }

@@ -18,6 +18,7 @@ use crate::{
 
 mod access;
 mod deleted;
+mod export;
 mod node;
 mod scrub;
 
@@ -26,6 +27,10 @@ pub use access::{
     ReservationKind,
 };
 pub use deleted::{DELETED_KEY, DeletedRecord};
+pub use export::{
+    ChapRecord, EXPORTS_PREFIX, ExportRecord, INITIATORS_PREFIX, InitiatorRecord, Secret,
+    UNITS_PREFIX, UnitRecord,
+};
 pub use node::{
     BOOKMARKS_PREFIX, Bookmark, BookmarkRecord, DENIALS_PREFIX, DenialRecord, INTENTS_PREFIX,
     IntentRecord, MACHINES_PREFIX, MachineRecord, NODES_PREFIX, NodeRecord, NodeStanding,
@@ -491,6 +496,9 @@ record!(
     AccessRecord,
     ClusterRecord,
     DeletedRecord,
+    ExportRecord,
+    InitiatorRecord,
+    UnitRecord,
     NodeRecord,
     UseRecord,
     BookmarkRecord,

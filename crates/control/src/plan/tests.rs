@@ -2,18 +2,24 @@
 
 extern crate std;
 
+use std::format;
 use std::string::{String, ToString};
 
 use holdfast_metadata::{ClientId, HistoryLimits, Machine, Output};
 use holdfast_model::metadata::{
     MetadataAnswer, MetadataRequest, MetadataToken, TransactionOutcome,
 };
-use holdfast_model::record::{IntentRecord, Membership, NodeRecord, NodeStanding, Record};
+use holdfast_model::record::{
+    ChapRecord, InitiatorRecord, IntentRecord, Membership, NodeRecord, NodeStanding, Record, Secret,
+};
 use holdfast_model::{ClusterId, SLICE_SIZE, StoreId};
 use holdfast_stdx::Instant;
 
 use super::*;
-use crate::SIZE_MAX;
+use crate::{
+    AccessError, AccessOrder, IscsiNodeName, SIZE_MAX, change_access, put_initiator,
+    remove_initiator,
+};
 
 struct Store(Machine);
 
@@ -670,4 +676,186 @@ fn a_volume_whose_name_was_lost_is_not_made_again() {
     let deletion = delete(&store.inventory(), &named("demo")).unwrap();
     assert!(store.carry_out(&deletion));
     store.assert_tidy();
+}
+
+fn place(target: &str, lun: u16) -> UnitPlace {
+    let target = target.parse().unwrap();
+    UnitPlace { target, lun }
+}
+
+impl Store {
+    fn create_at(&mut self, name: &str, unit: &UnitPlace) -> Result<Plan, PlanError> {
+        let seen = |_| Some(Seen::with_room(1 << 40, 1 << 40));
+        let (name, bytes) = (named(name), size(4096));
+        create_at(
+            &self.inventory(),
+            seen,
+            &name,
+            bytes,
+            Policy::None,
+            Some(unit),
+        )
+    }
+
+    fn units(&mut self) -> usize {
+        let prefix = holdfast_model::record::UNITS_PREFIX;
+        let success = vec![Operation::Range(Selector::Prefix(prefix.into()))];
+        let outcome = self.transact(&Transaction {
+            success,
+            ..Transaction::default()
+        });
+        match &outcome.results[..] {
+            [holdfast_model::metadata::OperationResult::Range(found)] => found.len(),
+            other => panic!("what was asked for: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn volumes_are_the_units_that_the_administrator_names() {
+    let mut store = Store::with_nodes(1);
+    let shared = "iqn.2026-11.com.example:shared";
+    for lun in [0, 7] {
+        let plan = store
+            .create_at(&format!("v{lun}"), &place(shared, lun))
+            .unwrap();
+        assert_eq!(
+            (plan.volume.target.as_str(), plan.volume.lun),
+            (shared, lun)
+        );
+        assert!(store.carry_out(&plan));
+        store.assert_tidy();
+    }
+    assert_eq!(store.units(), 2);
+    // The same once more is nothing new; elsewhere is another one.
+    let again = store.create_at("v7", &place(shared, 7)).unwrap();
+    assert!(again.transactions.is_empty());
+    let other = store.create_at("v7", &place(shared, 8));
+    assert_eq!(other, Err(PlanError::OtherPlace));
+    let taken = store.create_at("new", &place(shared, 7));
+    assert_eq!(taken, Err(PlanError::UnitTaken(VolumeId(2))));
+    // A second unit beside the one that a volume has of its own; that one is kept for it, be it there or not.
+    let kept = "iqn.2026-11.io.holdfast:data";
+    let refused = store.create_at("new", &place(kept, 0));
+    assert_eq!(refused, Err(PlanError::UnitKept));
+    let beside = store.create_at("new", &place(kept, 1)).unwrap();
+    assert!(store.carry_out(&beside));
+    let own = store.create_at("data", &place(kept, 0)).unwrap();
+    assert!(store.carry_out(&own));
+    assert_eq!(store.units(), 3, "what is a volume's own needs no record");
+    // A unit is free when its volume is gone.
+    let plan = delete(&store.inventory(), &named("v7")).unwrap();
+    assert!(store.carry_out(&plan));
+    assert_eq!(store.units(), 2);
+    let plan = store.create_at("new2", &place(shared, 7)).unwrap();
+    assert!(store.carry_out(&plan));
+}
+
+#[test]
+fn of_two_volumes_that_are_made_at_the_same_time_one_gets_the_unit() {
+    let mut store = Store::with_nodes(1);
+    let unit = place("iqn.2026-11.com.example:shared", 3);
+    let one = store.create_at("one", &unit).unwrap();
+    let taken = one.transactions[0].clone();
+    assert!(store.transact(&taken).succeeded);
+    let other = store.create_at("other", &unit).unwrap();
+    assert!(store.carry_out(&other));
+    let rest = &one.transactions[1..];
+    let held: Vec<bool> = rest.iter().map(|it| store.transact(it).succeeded).collect();
+    assert_eq!(held.last(), Some(&false));
+    let again = store.create_at("one", &unit);
+    assert_eq!(again, Err(PlanError::UnitTaken(other.volume.volume)));
+}
+
+fn initiator(name: &str, secret: Option<&str>, mutual: Option<&str>) -> InitiatorRecord {
+    let chap = |secret: &str| ChapRecord {
+        name: "host".into(),
+        secret: Secret(secret.into()),
+    };
+    InitiatorRecord {
+        schema: 1,
+        name: name.into(),
+        chap: secret.map(chap),
+        mutual: mutual.map(chap),
+    }
+}
+
+const HOST: &str = "iqn.2026-11.com.example:host";
+
+#[test]
+fn initiators_are_put_on_record_and_forgotten() {
+    let mut store = Store::with_nodes(1);
+    let long = "x".repeat(256);
+    let good = "twelve bytes";
+    for (secret, mutual, error) in [
+        (Some("eleven byte"), None, AccessError::SecretLength),
+        (Some(&*long), None, AccessError::SecretLength),
+        (Some("twelve\nbytes"), None, AccessError::Letters),
+        (Some("zw\u{f6}lf Zeichen"), None, AccessError::Letters),
+        (None, Some(good), AccessError::MutualAlone),
+        (Some(good), Some(good), AccessError::SameSecret),
+        (Some(good), Some("short"), AccessError::SecretLength),
+    ] {
+        let record = initiator(HOST, secret, mutual);
+        let planned = put_initiator(&store.inventory(), &record);
+        assert_eq!(planned, Err(error), "{secret:?} {mutual:?}");
+    }
+    let record = initiator(HOST, Some(good), Some("thirteen bytes"));
+    let plan = put_initiator(&store.inventory(), &record).unwrap().unwrap();
+    assert!(store.transact(&plan).succeeded);
+    assert!(!store.transact(&plan).succeeded, "it is another one now");
+    assert_eq!(put_initiator(&store.inventory(), &record), Ok(None));
+    let other = initiator(HOST, None, None);
+    let plan = put_initiator(&store.inventory(), &other).unwrap().unwrap();
+    assert!(store.transact(&plan).succeeded);
+    let name = HOST.parse().unwrap();
+    let plan = remove_initiator(&store.inventory(), &name).unwrap();
+    assert!(store.transact(&plan).succeeded);
+    let none = remove_initiator(&store.inventory(), &name);
+    assert_eq!(none, Err(AccessError::NoSuchInitiator));
+}
+
+#[test]
+fn a_volume_is_for_whom_it_is_allowed() {
+    let mut store = Store::with_nodes(1);
+    let plan = store.create("data", 4096, Policy::None).unwrap();
+    assert!(store.carry_out(&plan));
+    let data = named("data");
+    let host: IscsiNodeName = HOST.parse().unwrap();
+    let allow = AccessOrder::Allow(host.clone());
+    let disallow = AccessOrder::Disallow(host.clone());
+    let unknown = change_access(&store.inventory(), &named("none"), &allow);
+    assert_eq!(unknown, Err(AccessError::NoSuchVolume));
+    let unknown = change_access(&store.inventory(), &data, &allow);
+    assert_eq!(unknown, Err(AccessError::NoSuchInitiator));
+    let open = change_access(&store.inventory(), &data, &disallow);
+    assert_eq!(open, Err(AccessError::IsOpen));
+    store.put(InitiatorRecord::key(HOST), &initiator(HOST, None, None));
+    // Who is allowed, and forgotten at the same time, is not both.
+    let before = store.inventory();
+    let allowed = change_access(&before, &data, &allow).unwrap().unwrap();
+    let removed = remove_initiator(&before, &host).unwrap();
+    assert!(store.transact(&allowed).succeeded);
+    assert!(!store.transact(&removed).succeeded);
+    let listed = remove_initiator(&store.inventory(), &host);
+    assert_eq!(listed, Err(AccessError::Listed(vec!["data".to_string()])));
+    assert_eq!(change_access(&store.inventory(), &data, &allow), Ok(None));
+    // Nobody is left, which is not everybody.
+    let plan = change_access(&store.inventory(), &data, &disallow);
+    assert!(store.transact(&plan.unwrap().unwrap()).succeeded);
+    let export = &store.inventory().exports[&VolumeId(1)].record;
+    assert_eq!(*export, ExportRecord::nobody(VolumeId(1)));
+    assert_eq!(
+        change_access(&store.inventory(), &data, &disallow),
+        Ok(None)
+    );
+    let plan = change_access(&store.inventory(), &data, &AccessOrder::Open);
+    assert!(store.transact(&plan.unwrap().unwrap()).succeeded);
+    assert!(store.inventory().exports.is_empty());
+    // What is kept for a volume goes with it.
+    let plan = change_access(&store.inventory(), &data, &allow).unwrap();
+    assert!(store.transact(&plan.unwrap()).succeeded);
+    let plan = delete(&store.inventory(), &data).unwrap();
+    assert!(store.carry_out(&plan));
+    assert!(store.inventory().exports.is_empty());
 }

@@ -282,6 +282,8 @@ impl Slices<'_> {
             intents: intents.collect(),
             wishes: BTreeMap::new(),
             scrubs: BTreeMap::new(),
+            initiators: BTreeMap::new(),
+            exports: BTreeMap::new(),
             scrubbed: BTreeMap::new(),
         }
     }

@@ -1,7 +1,8 @@
 //! The metadata's documents, as they come into the view and go.
 //!
 //! Invariants:
-//! - a document that cannot be read changes nothing in the view, and is told of once;
+//! - a document that cannot be read changes nothing in the view, and is told of once; but a volume is for nobody as long as
+//!   it cannot be read whom it is for;
 //! - that a volume was deleted while this node was off is concluded from nothing that may have another reason.
 
 use alloc::collections::BTreeSet;
@@ -9,8 +10,8 @@ use alloc::string::String;
 
 use holdfast_model::metadata::KeyValue;
 use holdfast_model::record::{
-    BookmarkRecord, DeletedRecord, IntentRecord, NodeRecord, Record, ScrubRecord, ScrubbedRecord,
-    SettingsRecord, SliceRecord, VolumeRecord, WishRecord,
+    BookmarkRecord, DeletedRecord, ExportRecord, InitiatorRecord, IntentRecord, NodeRecord, Record,
+    ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord, VolumeRecord, WishRecord,
 };
 
 use super::key::Key;
@@ -31,7 +32,10 @@ impl Cluster {
         let left = self.left.keys().copied().map(Key::Bookmark);
         let access = self.access.keys().copied().map(Key::Access);
         let all = all.chain(left).chain(intents).chain(scrubs).chain(scrubbed);
-        all.chain(access).chain([Key::Settings]).collect()
+        let initiators = self.initiators.keys().cloned().map(Key::Initiator);
+        let exports = self.exports.keys().copied().map(Key::Export);
+        let all = all.chain(initiators).chain(exports).chain(access);
+        all.chain([Key::Settings]).collect()
     }
 
     /// Takes a key as it stands into the view.
@@ -41,7 +45,7 @@ impl Cluster {
         if key.tells_of_data() {
             self.bookmarks.saw(pair.mod_revision);
         }
-        let readable = match key {
+        let readable = match key.clone() {
             Key::Node(node) => NodeRecord::decode(&pair.value).map(|record| {
                 if self.nodes.insert(node, record.clone()) != Some(record) {
                     self.changes.push_back(Change::Node(node));
@@ -87,6 +91,21 @@ impl Cluster {
                 self.scrubbed.insert(slice, record.round);
             }),
             Key::Access(volume) => self.put_access(volume, &pair.value, pair.mod_revision),
+            Key::Initiator(name) => InitiatorRecord::decode(&pair.value).map(|record| {
+                if self.initiators.insert(name, record.clone()) != Some(record) {
+                    self.changes.push_back(Change::Exports);
+                }
+            }),
+            Key::Export(volume) => {
+                let read = ExportRecord::decode(&pair.value);
+                // What cannot be read is no invitation: the volume is for nobody until it can be.
+                let record = read.as_ref().cloned();
+                let record = record.unwrap_or_else(|_| ExportRecord::nobody(volume));
+                if self.exports.insert(volume, record.clone()) != Some(record) {
+                    self.changes.push_back(Change::Exports);
+                }
+                read.map(|_| ())
+            }
         };
         match readable {
             Ok(()) => self.unreadable.remove(&pair.key),
@@ -155,6 +174,14 @@ impl Cluster {
                 self.scrubbed.remove(&slice);
             }
             Key::Access(volume) => self.forget_access(volume),
+            Key::Initiator(name) => {
+                self.initiators.remove(&name);
+                self.changes.push_back(Change::Exports);
+            }
+            Key::Export(volume) => {
+                self.exports.remove(&volume);
+                self.changes.push_back(Change::Exports);
+            }
         }
     }
 }

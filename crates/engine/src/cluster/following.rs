@@ -350,7 +350,7 @@ impl Cluster {
         }
         for key in gone {
             // What a watch has told of since is not in the list, and told of once more.
-            if self.may_go(key) {
+            if self.may_go(&key) {
                 self.delete(key);
             }
         }

@@ -1,14 +1,17 @@
 //! What the metadata's keys name.
 
+use alloc::string::String;
+
 use holdfast_model::record::{
-    ACCESS_PREFIX, BOOKMARKS_PREFIX, DELETED_KEY, INTENTS_PREFIX, NODES_PREFIX, SCRUBBED_PREFIX,
-    SCRUBS_PREFIX, SETTINGS_KEY, SLICES_PREFIX, VOLUMES_PREFIX, WISHES_PREFIX,
+    ACCESS_PREFIX, BOOKMARKS_PREFIX, DELETED_KEY, EXPORTS_PREFIX, INITIATORS_PREFIX,
+    INTENTS_PREFIX, NODES_PREFIX, SCRUBBED_PREFIX, SCRUBS_PREFIX, SETTINGS_KEY, SLICES_PREFIX,
+    VOLUMES_PREFIX, WISHES_PREFIX,
 };
 use holdfast_model::report::NotePlace;
 use holdfast_model::{NodeId, SliceId, VolumeId};
 
 /// What a key names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     Node(NodeId),
     Volume(VolumeId),
@@ -21,15 +24,17 @@ pub(super) enum Key {
     Scrubbed(SliceId),
     Bookmark(NodeId),
     Access(VolumeId),
+    Initiator(String),
+    Export(VolumeId),
 }
 
 impl Key {
     /// Where the node keeps a note of it, if it does.
-    pub(super) fn note(self) -> Option<NotePlace> {
+    pub(super) fn note(&self) -> Option<NotePlace> {
         match self {
-            Self::Node(node) => Some(NotePlace::Node(node)),
-            Self::Volume(volume) => Some(NotePlace::Volume(volume)),
-            Self::Intent(node) => Some(NotePlace::Intent(node)),
+            Self::Node(node) => Some(NotePlace::Node(*node)),
+            Self::Volume(volume) => Some(NotePlace::Volume(*volume)),
+            Self::Intent(node) => Some(NotePlace::Intent(*node)),
             Self::Settings => Some(NotePlace::Settings),
             Self::Slice(_)
             | Self::Wish(_)
@@ -37,12 +42,14 @@ impl Key {
             | Self::Scrub(_)
             | Self::Scrubbed(_)
             | Self::Bookmark(_)
-            | Self::Access(_) => None,
+            | Self::Access(_)
+            | Self::Initiator(_)
+            | Self::Export(_) => None,
         }
     }
 
     /// Whether it says which data there is, who has it, and who may change it.
-    pub(super) fn tells_of_data(self) -> bool {
+    pub(super) fn tells_of_data(&self) -> bool {
         match self {
             Self::Volume(_)
             | Self::Slice(_)
@@ -54,7 +61,9 @@ impl Key {
             | Self::Settings
             | Self::Scrub(_)
             | Self::Scrubbed(_)
-            | Self::Bookmark(_) => false,
+            | Self::Bookmark(_)
+            | Self::Initiator(_)
+            | Self::Export(_) => false,
         }
     }
 
@@ -91,6 +100,12 @@ impl Key {
         }
         if let Some(volume) = key.strip_prefix(SCRUBS_PREFIX) {
             return volume_of(volume).map(Self::Scrub);
+        }
+        if let Some(name) = key.strip_prefix(INITIATORS_PREFIX) {
+            return Some(Self::Initiator(name.into()));
+        }
+        if let Some(volume) = key.strip_prefix(EXPORTS_PREFIX) {
+            return volume_of(volume).map(Self::Export);
         }
         if let Some(slice) = key.strip_prefix(SCRUBBED_PREFIX) {
             return slice_of(slice).map(Self::Scrubbed);

@@ -196,17 +196,17 @@ impl Cluster {
     }
 
     /// Whether a document that is not there is to go from the view.
-    pub(super) fn may_go(&self, key: Key) -> bool {
+    pub(super) fn may_go(&self, key: &Key) -> bool {
         self.lost(key, &Told::default()).is_none()
     }
 
     /// What is lost with the first of these keys that goes without a word.
     fn first_lost(&self, gone: impl IntoIterator<Item = Key>, told: &Told) -> Option<Lost> {
-        gone.into_iter().find_map(|key| self.lost(key, told))
+        gone.into_iter().find_map(|key| self.lost(&key, told))
     }
 
-    fn lost(&self, key: Key, told: &Told) -> Option<Lost> {
-        match key {
+    fn lost(&self, key: &Key, told: &Told) -> Option<Lost> {
+        match *key {
             Key::Volume(volume) | Key::Access(volume) => self.lost_volume(volume, told),
             // Of one that was never there, because its making was cut short, nobody has written anything.
             Key::Slice(SliceId { volume, .. })
