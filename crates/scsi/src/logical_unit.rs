@@ -279,21 +279,10 @@ impl LogicalUnit {
                 // Not an error (SBC-3, TRANSFER LENGTH).
                 steps.good()
             }
-            // The same; but whoever means to send more than any such command takes has asked for more
-            // blocks than the one byte of their number holds, and must not take GOOD for their comparison.
-            Command::CompareAndWrite { span } if span.count == 0 => {
-                if data.out_expected > 2 * COMPARE_AND_WRITE_BYTES_MAX {
-                    return steps.refuse(Sense::invalid_cdb_field(13, None));
-                }
-                steps.good()
-            }
             // SBC-3, PRE-FETCH (10): GOOD tells that there is no room in a cache for them. There is
             // none that hosts could fill.
             Command::Prefetch { .. } => steps.good(),
-            Command::CompareAndWrite { span } => match data.exact() {
-                Ok(parts) => steps.compare_and_write(range(span).offset, parts),
-                Err(sense) => steps.refuse(sense),
-            },
+            Command::CompareAndWrite { span } => self.compare_and_write(span, data),
             Command::WriteAtomic { span } => match data.complete() {
                 Ok(parts) if parts.is_empty() => steps.good(),
                 Ok(parts) => steps.write_atomic(range(span).offset, parts),
@@ -342,6 +331,24 @@ impl LogicalUnit {
                 steps.lba_status(offset, allocation_length)
             }
             other => panic!("{other:?} does not need the medium"),
+        }
+    }
+
+    fn compare_and_write(&self, span: BlockSpan, data: Data) -> Outcome {
+        let steps = data.steps;
+        // No blocks are not an error (SBC-3, COMPARE AND WRITE). But whoever means to send more than any
+        // such command takes has asked for more blocks than the one byte of their number holds, and must not
+        // take GOOD for their comparison.
+        if span.count == 0 {
+            return match data.out_expected > 2 * COMPARE_AND_WRITE_BYTES_MAX {
+                true => steps.refuse(Sense::invalid_cdb_field(13, None)),
+                false => steps.good(),
+            };
+        }
+        let offset = self.geometry.byte_range(span).offset;
+        match data.exact() {
+            Ok(parts) => steps.compare_and_write(offset, parts),
+            Err(sense) => steps.refuse(sense),
         }
     }
 
