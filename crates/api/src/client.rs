@@ -20,9 +20,10 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::documents::{
-    Created, DeviceChange, DeviceList, Explanation, LocalCluster, LocalReport, LocalStalls, Node,
-    NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status,
-    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    AccessChange, Created, DeviceChange, DeviceList, Explanation, Initiator, InitiatorList,
+    InitiatorPut, LocalCluster, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList,
+    Settings, SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
+    VolumeGrow, VolumeList,
 };
 use crate::{Problem, ProblemKind};
 
@@ -306,6 +307,52 @@ impl ApiClient {
     pub async fn scrub_volume(&self, name: &str) -> Result<Volume, ClientError> {
         let path = format!("{}/scrub", volume_path(name));
         self.change(Method::POST, &path, None::<&()>, document)
+            .await
+    }
+
+    /// Changes whom a volume is for.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn change_access(
+        &self,
+        name: &str,
+        change: &AccessChange,
+    ) -> Result<Volume, ClientError> {
+        let path = format!("{}/access", volume_path(name));
+        self.change(Method::PATCH, &path, Some(change), document)
+            .await
+    }
+
+    /// The initiators that are on record.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn initiators(&self) -> Result<InitiatorList, ClientError> {
+        self.read("/initiators").await
+    }
+
+    /// Puts an initiator on record.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn put_initiator(
+        &self,
+        name: &str,
+        request: &InitiatorPut,
+    ) -> Result<Initiator, ClientError> {
+        let path = path_of("initiators", name);
+        self.change(Method::PUT, &path, Some(request), document)
+            .await
+    }
+
+    /// Forgets an initiator.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn remove_initiator(&self, name: &str) -> Result<(), ClientError> {
+        let path = path_of("initiators", name);
+        self.change(Method::DELETE, &path, None::<&()>, nothing)
             .await
     }
 

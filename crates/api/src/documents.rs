@@ -10,6 +10,7 @@ use holdfast_model::Policy;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+mod access;
 mod devices;
 mod local;
 mod members;
@@ -18,6 +19,7 @@ mod protection;
 mod scrub;
 mod stalls;
 
+pub use access::{AccessChange, ChapAccount, Initiator, InitiatorList, InitiatorPut, VolumeAccess};
 pub use devices::{Detached, Device, DeviceChange, DeviceList, DeviceState, DeviceTier};
 pub use local::{
     Astray, AwaitedCause, JournalScrubs, LocalJoining, LocalReport, LocalScrub, LocalSlice,
@@ -340,6 +342,9 @@ pub struct Volume {
     /// What was found when all of it was read.
     #[serde(default)]
     pub scrub: Scrub,
+    /// Whom it is for; null from a version that does not tell.
+    #[serde(default)]
+    pub access: Option<VolumeAccess>,
 }
 
 /// A slice of a volume: 4 GiB, or what is left at the end.
@@ -417,6 +422,12 @@ pub struct VolumeCreate {
     /// Its protection.
     #[schema(value_type = PolicyName)]
     pub policy: Policy,
+    /// The iSCSI name of the target that it is to be a unit of; without, one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// Its logical unit number there, 0 to 255; without, 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lun: Option<u16>,
 }
 
 /// What came of the wish for a volume.
@@ -468,6 +479,7 @@ mod tests {
     fn a_volume_looks_as_it_is_documented() {
         let volume = Volume {
             name: "demo".to_owned(),
+            access: None,
             bytes: 4 << 30,
             used_bytes: Some(262_144),
             policy: Policy::Mirror2,

@@ -22,9 +22,10 @@ pub use problem::{Problem, ProblemKind};
 pub use router::{openapi, router};
 
 use documents::{
-    Created, DeviceChange, DeviceList, Explanation, LocalCluster, LocalReport, LocalStalls, Node,
-    NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status,
-    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    AccessChange, Created, DeviceChange, DeviceList, Explanation, Initiator, InitiatorList,
+    InitiatorPut, LocalCluster, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList,
+    Settings, SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
+    VolumeGrow, VolumeList,
 };
 
 /// What answers.
@@ -102,6 +103,26 @@ pub trait Api: Send + Sync + 'static {
         name: &str,
         how: VolumeDelete,
     ) -> impl Future<Output = Result<(), Problem>> + Send;
+
+    /// The initiators that are on record, by name.
+    fn initiators(&self) -> impl Future<Output = Result<InitiatorList, Problem>> + Send;
+
+    /// Puts an initiator on record, or what is on record of it anew.
+    fn put_initiator(
+        &self,
+        name: &str,
+        request: InitiatorPut,
+    ) -> impl Future<Output = Result<Initiator, Problem>> + Send;
+
+    /// Forgets an initiator; [`ProblemKind::Refused`] while volumes list it.
+    fn remove_initiator(&self, name: &str) -> impl Future<Output = Result<(), Problem>> + Send;
+
+    /// Changes whom a volume is for. That is in effect at once, for sessions that there are as well.
+    fn change_access(
+        &self,
+        name: &str,
+        change: AccessChange,
+    ) -> impl Future<Output = Result<Volume, Problem>> + Send;
 
     /// Begins to read all of a volume and to compare its replicas, unless that is under way.
     fn scrub_volume(&self, name: &str) -> impl Future<Output = Result<Volume, Problem>> + Send;

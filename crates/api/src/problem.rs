@@ -19,6 +19,9 @@ pub enum ProblemKind {
     /// There is no volume of that name.
     #[serde(rename = "urn:holdfast:problem:no-such-volume")]
     NoSuchVolume,
+    /// There is no initiator of that name.
+    #[serde(rename = "urn:holdfast:problem:no-such-initiator")]
+    NoSuchInitiator,
     /// There is no node of that name.
     #[serde(rename = "urn:holdfast:problem:no-such-node")]
     NoSuchNode,
@@ -77,9 +80,11 @@ impl ProblemKind {
     const fn status(self) -> StatusCode {
         match self {
             Self::Invalid => StatusCode::BAD_REQUEST,
-            Self::NoSuchVolume | Self::NoSuchNode | Self::NoNode | Self::NoSuchResource => {
-                StatusCode::NOT_FOUND
-            }
+            Self::NoSuchVolume
+            | Self::NoSuchInitiator
+            | Self::NoSuchNode
+            | Self::NoNode
+            | Self::NoSuchResource => StatusCode::NOT_FOUND,
             Self::NoSuchMethod => StatusCode::METHOD_NOT_ALLOWED,
             Self::Refused
             | Self::VolumeExists
@@ -100,6 +105,7 @@ impl ProblemKind {
             Self::Invalid => "the request is not valid",
             Self::NoSuchVolume => "no such volume",
             Self::NoSuchNode => "no such node",
+            Self::NoSuchInitiator => "no such initiator",
             Self::Refused => "refused",
             Self::VolumeExists => "the volume exists",
             Self::VolumeInUse => "the volume is in use",

@@ -1,11 +1,13 @@
 //! The resources and their methods.
 
+mod access;
+
 use std::sync::Arc;
 
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::StatusCode;
-use axum::routing::{get, post};
+use axum::routing::{get, patch, post, put};
 use axum::{Json, Router};
 use utoipa::OpenApi;
 
@@ -42,6 +44,10 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         grow_volume,
         delete_volume,
         scrub_volume,
+        access::change_access,
+        access::initiators,
+        access::put_initiator,
+        access::remove_initiator,
         stalls,
         volume_stalls,
         local,
@@ -87,7 +93,13 @@ pub fn router<A: Api>(api: Arc<A>) -> Router {
                 .delete(delete_volume::<A>),
         )
         .route("/volumes/{name}/scrub", post(scrub_volume::<A>))
+        .route("/volumes/{name}/access", patch(access::change_access::<A>))
         .route("/volumes/{name}/stalls", get(volume_stalls::<A>))
+        .route("/initiators", get(access::initiators::<A>))
+        .route(
+            "/initiators/{name}",
+            put(access::put_initiator::<A>).delete(access::remove_initiator::<A>),
+        )
         .route("/stalls", get(stalls::<A>))
         .route("/local", get(local::<A>))
         .route("/local/cluster", get(local_cluster::<A>))

@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 
 use holdfast_api::client::{ApiUrl, Failure};
 use holdfast_api::documents::{
-    Created, DeviceChange, DeviceList, DeviceTier, Explanation, Health, LocalCluster, LocalReport,
-    LocalStalls, Node, NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState,
-    Resync, Scrub, Settings, SettingsChange, StallList, StallQuery, Status, SyncWork, ToMove,
-    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    AccessChange, ChapAccount, Created, DeviceChange, DeviceList, DeviceTier, Explanation, Health,
+    Initiator, InitiatorList, InitiatorPut, LocalCluster, LocalReport, LocalStalls, Node,
+    NodeChange, NodeDetails, NodeList, NodeOrder, NodeStanding, NodeState, Resync, Scrub, Settings,
+    SettingsChange, StallList, StallQuery, Status, SyncWork, ToMove, Volume, VolumeCreate,
+    VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, ApiClient, ClientError, Problem, ProblemKind, openapi, router, server};
 use holdfast_model::Policy;
+use holdfast_model::record::Secret;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -81,6 +83,7 @@ impl Remembering {
             slices: Vec::new(),
             resync: Resync::default(),
             scrub: Scrub::default(),
+            access: None,
         }
     }
 }
@@ -168,6 +171,32 @@ impl Api for Remembering {
     async fn grow_volume(&self, name: &str, request: VolumeGrow) -> Result<Volume, Problem> {
         self.ask(format!("grow {name} {}", request.bytes))?;
         Ok(Self::volume_of(name, request.bytes))
+    }
+
+    async fn initiators(&self) -> Result<InitiatorList, Problem> {
+        self.ask("initiators".to_owned())?;
+        Ok(InitiatorList {
+            initiators: Vec::new(),
+        })
+    }
+
+    async fn put_initiator(&self, name: &str, request: InitiatorPut) -> Result<Initiator, Problem> {
+        self.ask(format!("put {name} {request:?}"))?;
+        Ok(Initiator {
+            name: name.to_owned(),
+            chap_name: request.chap.map(|chap| chap.name),
+            mutual_name: request.mutual.map(|chap| chap.name),
+            volumes: Vec::new(),
+        })
+    }
+
+    async fn remove_initiator(&self, name: &str) -> Result<(), Problem> {
+        self.ask(format!("remove {name}"))
+    }
+
+    async fn change_access(&self, name: &str, change: AccessChange) -> Result<Volume, Problem> {
+        self.ask(format!("access {name} {change:?}"))?;
+        Ok(Self::volume_of(name, 4096))
     }
 
     async fn delete_volume(&self, name: &str, how: VolumeDelete) -> Result<(), Problem> {
@@ -296,6 +325,8 @@ async fn every_method_reaches_the_implementation() {
         name: "demo".to_owned(),
         bytes: 4096,
         policy: Policy::Mirror2,
+        target: None,
+        lun: None,
     };
     let created = client.create_volume(&request).await.unwrap();
     assert_eq!((created.volume.bytes, created.is_new), (4096, true));
@@ -316,6 +347,27 @@ async fn every_method_reaches_the_implementation() {
     delete(false).await.unwrap();
     delete(true).await.unwrap();
     client.scrub_volume("demo").await.unwrap();
+    let secret = "what nobody is told";
+    let chap = ChapAccount {
+        name: "host".to_owned(),
+        secret: Secret(secret.to_owned()),
+    };
+    let put = InitiatorPut {
+        chap: Some(chap),
+        mutual: None,
+    };
+    let initiator = client.put_initiator("iqn.a:b", &put).await.unwrap();
+    assert_eq!(initiator.chap_name.as_deref(), Some("host"));
+    assert!(!serde_json::to_string(&initiator).unwrap().contains(secret));
+    client.initiators().await.unwrap();
+    client.remove_initiator("iqn.a:b").await.unwrap();
+    for change in [
+        AccessChange::Allow("iqn.a:b".to_owned()),
+        AccessChange::Disallow("iqn.a:b".to_owned()),
+        AccessChange::Open(true),
+    ] {
+        client.change_access("demo", &change).await.unwrap();
+    }
     client.local().await.unwrap();
     client.local_cluster().await.unwrap();
     let query = StallQuery {
@@ -336,9 +388,12 @@ async fn every_method_reaches_the_implementation() {
     assert_eq!(
         asked,
         "status\nexplain\nnodes\nvolumes\nvolume a/b ?\n\
-         create VolumeCreate { name: \"demo\", bytes: 4096, policy: Mirror2 }\n\
-         create VolumeCreate { name: \"there\", bytes: 4096, policy: Mirror2 }\n\
-         grow demo 8192\ndelete demo\ndelete demo by force\nscrub demo\nlocal\nlocal cluster\n\
+         create VolumeCreate { name: \"demo\", bytes: 4096, policy: Mirror2, target: None, lun: None }\n\
+         create VolumeCreate { name: \"there\", bytes: 4096, policy: Mirror2, target: None, lun: None }\n\
+         grow demo 8192\ndelete demo\ndelete demo by force\nscrub demo\n\
+         put iqn.a:b InitiatorPut { chap: Some(ChapAccount { name: \"host\", secret: Secret(..) }), mutual: None }\n\
+         initiators\nremove iqn.a:b\n\
+         access demo Allow(\"iqn.a:b\")\naccess demo Disallow(\"iqn.a:b\")\naccess demo Open(true)\nlocal\nlocal cluster\n\
          stalls None 7 true\nstalls Some(\"demo\") 7 true\nlocal stalls since 9"
     );
 }

@@ -152,7 +152,7 @@ pub fn create_at(
         return unchanged(&existing.record, size, policy);
     }
     let unit = unit.unwrap_or(&own);
-    check_unit(inventory, unit, &own)?;
+    unit.check(inventory, &own)?;
     if let Some(damaged) = damaged(inventory, name) {
         return Err(PlanError::Damaged(damaged.record.volume));
     }
@@ -425,19 +425,6 @@ fn unchanged(existing: &VolumeRecord, size: VolumeSize, policy: Policy) -> Resul
         bytes: existing.bytes,
         policy: existing.policy,
     })
-}
-
-/// Whether a new volume can be this unit, where `own` is the one that it has if nobody names one. Those are kept for the
-/// volumes of their names, whether there are any or not.
-fn check_unit(inventory: &Inventory, unit: &UnitPlace, own: &UnitPlace) -> Result<(), PlanError> {
-    let mut volumes = inventory.volumes.values();
-    if let Some(taken) = volumes.find(|it| unit.is_of(&it.record)) {
-        return Err(PlanError::UnitTaken(taken.record.volume));
-    }
-    if unit != own && unit.is_kept() {
-        return Err(PlanError::UnitKept);
-    }
-    Ok(())
 }
 
 fn check_room(inventory: &Inventory, volumes: usize, slices: u32) -> Result<(), PlanError> {

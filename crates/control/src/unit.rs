@@ -12,7 +12,7 @@ use core::str::FromStr;
 
 use holdfast_model::record::VolumeRecord;
 
-use crate::{TARGET_PREFIX, VolumeName};
+use crate::{Inventory, PlanError, TARGET_PREFIX, VolumeName};
 
 /// Bytes in an iSCSI name at most (RFC 7143 4.2.7.1).
 const NODE_NAME_LENGTH_MAX: usize = 223;
@@ -151,6 +151,19 @@ impl UnitPlace {
     pub(crate) fn is_kept(&self) -> bool {
         let name = self.target.0.strip_prefix(TARGET_PREFIX);
         self.lun == 0 && name.is_some_and(|name| name.to_owned().parse::<VolumeName>().is_ok())
+    }
+
+    /// Whether a new volume can be this unit, where `own` is the one that it has if nobody names one. Those are kept for the
+    /// volumes of their names, whether there are any or not.
+    pub(crate) fn check(&self, inventory: &Inventory, own: &Self) -> Result<(), PlanError> {
+        let mut volumes = inventory.volumes.values();
+        if let Some(taken) = volumes.find(|it| self.is_of(&it.record)) {
+            return Err(PlanError::UnitTaken(taken.record.volume));
+        }
+        if self != own && self.is_kept() {
+            return Err(PlanError::UnitKept);
+        }
+        Ok(())
     }
 
     pub(crate) fn is_of(&self, volume: &VolumeRecord) -> bool {

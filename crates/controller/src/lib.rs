@@ -8,6 +8,7 @@
 //! answers is read when it is asked.
 #![forbid(unsafe_code)]
 
+mod access;
 mod desk;
 mod devices;
 mod founding;
@@ -30,9 +31,10 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    Created, DeviceChange, DeviceList, Explanation, Health, LocalCluster, LocalReport, LocalStall,
-    LocalStalls, Node, NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList,
-    StallQuery, Status, Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
+    AccessChange, Created, DeviceChange, DeviceList, Explanation, Health, Initiator, InitiatorList,
+    InitiatorPut, LocalCluster, LocalReport, LocalStall, LocalStalls, Node, NodeChange,
+    NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status, Volume,
+    VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use holdfast_api::{Api, Problem, ProblemKind};
 use holdfast_control::{Inventory, PlanError, VolumeName, VolumeSize};
@@ -464,9 +466,11 @@ impl Api for Controller {
     async fn create_volume(&self, request: VolumeCreate) -> Result<Created, Problem> {
         let name: VolumeName = request.name.parse().map_err(problem::name)?;
         let size = VolumeSize::new(request.bytes).map_err(problem::size)?;
+        let unit = problem::unit(&name, request.target.as_deref(), request.lun)?;
         let make = |inventory: &Inventory, reports: &Reports| {
             let seen = |node| reports.seen(node);
-            let plan = holdfast_control::create(inventory, seen, &name, size, request.policy);
+            let (unit, policy) = (unit.as_ref(), request.policy);
+            let plan = holdfast_control::create_at(inventory, seen, &name, size, policy, unit);
             plan.map(|plan| plan.transactions)
         };
         let is_new = self.carry_out(make, &name).await?;
@@ -515,6 +519,22 @@ impl Api for Controller {
         self.carry_out(make, &name).await?;
         tracing::info!(%name, "deleted a volume");
         Ok(())
+    }
+
+    async fn initiators(&self) -> Result<InitiatorList, Problem> {
+        self.list_initiators().await
+    }
+
+    async fn put_initiator(&self, name: &str, request: InitiatorPut) -> Result<Initiator, Problem> {
+        self.record_initiator(name, request).await
+    }
+
+    async fn remove_initiator(&self, name: &str) -> Result<(), Problem> {
+        self.forget_initiator(name).await
+    }
+
+    async fn change_access(&self, name: &str, change: AccessChange) -> Result<Volume, Problem> {
+        self.order_access(name, change).await
     }
 
     async fn scrub_volume(&self, name: &str) -> Result<Volume, Problem> {

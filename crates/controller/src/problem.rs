@@ -2,7 +2,9 @@
 
 use holdfast_api::documents::{Astray, LocalMetadata, LocalReport, Rejected};
 use holdfast_api::{Problem, ProblemKind};
-use holdfast_control::{NameError, PlanError, VolumeName, VolumeSizeError};
+use holdfast_control::{
+    IscsiNodeName, NameError, PlanError, UnitPlace, VolumeName, VolumeSizeError,
+};
 use holdfast_model::ByteSize;
 use holdfast_model::metadata::MetadataError;
 use holdfast_stdx::Count;
@@ -226,6 +228,20 @@ pub(crate) fn size(error: VolumeSizeError) -> Problem {
     Problem::new(ProblemKind::Invalid, error).hint(hint)
 }
 
+/// The unit that a request names, if it names one.
+pub(crate) fn unit(
+    name: &VolumeName,
+    target: Option<&str>,
+    lun: Option<u16>,
+) -> Result<Option<UnitPlace>, Problem> {
+    let target = target.map(str::parse::<IscsiNodeName>).transpose();
+    let target = target.map_err(|error| {
+        Problem::new(ProblemKind::Invalid, error)
+            .hint("without one the volume has a target of its own")
+    })?;
+    UnitPlace::wanted(name, target, lun).map_err(|error| Problem::new(ProblemKind::Invalid, error))
+}
+
 pub(crate) fn plan(name: &VolumeName, error: PlanError) -> Problem {
     match error {
         PlanError::NoSuchVolume => Problem::new(
@@ -263,6 +279,11 @@ pub(crate) fn plan(name: &VolumeName, error: PlanError) -> Problem {
         }
         PlanError::TooFewUp { .. } => Problem::new(ProblemKind::TooFewNodes, error)
             .hint("start the nodes that are down: `holdfast node list` tells which"),
+        PlanError::OtherPlace => Problem::new(ProblemKind::VolumeExists, error)
+            .hint("choose another name: a volume's target and LUN never change"),
+        PlanError::UnitTaken(_) | PlanError::UnitKept => {
+            Problem::new(ProblemKind::VolumeExists, error).hint("choose another LUN (`--lun`)")
+        }
         PlanError::Full => {
             Problem::new(ProblemKind::ClusterFull, error).hint("delete volumes that are not needed")
         }

@@ -495,6 +495,8 @@ mod tests {
             intents: BTreeMap::new(),
             wishes: BTreeMap::new(),
             scrubs: BTreeMap::new(),
+            initiators: BTreeMap::new(),
+            exports: BTreeMap::new(),
             scrubbed: BTreeMap::new(),
         }
     }

@@ -336,6 +336,7 @@ pub(crate) fn volume(inventory: &Inventory, reports: &Reports, record: &VolumeRe
             work: volume_work(inventory, reports, record),
         },
         scrub: scrub::of(inventory, reports, record, unix_seconds()),
+        access: Some(crate::access::of(inventory, record)),
     }
 }
 

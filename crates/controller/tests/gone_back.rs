@@ -83,6 +83,8 @@ async fn nothing_is_changed_in_metadata_that_has_gone_back() {
         name: "a".to_owned(),
         bytes: 4 << 30,
         policy: Policy::None,
+        target: None,
+        lun: None,
     };
     assert!(controller.create_volume(request).await.is_err());
     steering.abort();

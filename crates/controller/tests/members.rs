@@ -46,6 +46,8 @@ fn wanted(name: &str, policy: Policy) -> VolumeCreate {
         name: name.to_owned(),
         bytes: 4 << 30,
         policy,
+        target: None,
+        lun: None,
     }
 }
 

@@ -65,6 +65,8 @@ fn volume(name: &str) -> VolumeCreate {
         name: name.to_owned(),
         bytes: 4 << 30,
         policy: Policy::Mirror2,
+        target: None,
+        lun: None,
     }
 }
 

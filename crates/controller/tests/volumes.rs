@@ -32,6 +32,8 @@ fn wanted(name: &str, bytes: u64, policy: Policy) -> VolumeCreate {
         name: name.to_owned(),
         bytes,
         policy,
+        target: None,
+        lun: None,
     }
 }
 

@@ -7,10 +7,11 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use holdfast_api::client::{ApiUrl, UrlError};
 use holdfast_api::documents::{STALLS_DEFAULT, STALLS_MAX};
-use holdfast_control::{VolumeName, VolumeSize};
+use holdfast_control::{IscsiNodeName, LUN_MAX, VolumeName, VolumeSize};
 use holdfast_model::{ByteSize, Policy};
 
 use crate::commands::device::DeviceCommand;
+use crate::commands::initiator::InitiatorCommand;
 use crate::demo::DemoOptions;
 use crate::inspect::InspectArguments;
 use crate::recover::RecoverCommand;
@@ -97,6 +98,13 @@ pub(crate) enum Command {
     Volume {
         #[command(subcommand)]
         command: VolumeCommand,
+    },
+    /// List the initiators that are on record, put one there, and forget one
+    ///
+    /// An initiator is a host, by its iSCSI name. A volume that is not open is for those that `volume allow` names.
+    Initiator {
+        #[command(subcommand)]
+        command: InitiatorCommand,
     },
     /// List the times in which commands waited and none was done, and why
     Stalls(StallArguments),
@@ -308,6 +316,27 @@ pub(crate) enum VolumeCommand {
         #[arg(long)]
         wait: bool,
     },
+    /// Let an initiator use a volume, and nobody else who is not allowed
+    ///
+    /// Sessions of others with a volume that was open until now end at once. What LUN it has does not change.
+    Allow {
+        /// The volume's name
+        volume: VolumeName,
+        /// The initiator's iSCSI name
+        initiator: IscsiNodeName,
+    },
+    /// Take a volume from an initiator: its sessions end at once
+    Disallow {
+        /// The volume's name
+        volume: VolumeName,
+        /// The initiator's iSCSI name
+        initiator: IscsiNodeName,
+    },
+    /// Open a volume to everybody, as new volumes are
+    Open {
+        /// The volume's name
+        volume: VolumeName,
+    },
     /// Delete a volume with ALL ITS DATA; refused while hosts have sessions with it
     ///
     /// At a terminal it asks first; elsewhere it wants `--yes`.
@@ -334,6 +363,12 @@ pub(crate) struct VolumeCreateArguments {
     /// long as two copies are left
     #[arg(long, default_value_t = Policy::Mirror2)]
     pub(crate) policy: Policy,
+    /// The iSCSI name of the target that it is to be a unit of, which may have others [default: one of its own]
+    #[arg(long, value_name = "IQN")]
+    pub(crate) target: Option<IscsiNodeName>,
+    /// Its logical unit number there, 0 to 255 [default: 0]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(0..=i64::from(LUN_MAX)))]
+    pub(crate) lun: Option<u16>,
 }
 
 #[derive(Args, Debug)]

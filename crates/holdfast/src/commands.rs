@@ -4,6 +4,7 @@ mod confirm;
 pub(crate) mod device;
 mod drain;
 mod found;
+pub(crate) mod initiator;
 pub(crate) mod node;
 mod protection;
 mod scrub;

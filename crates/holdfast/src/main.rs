@@ -50,6 +50,9 @@ fn main() -> ExitCode {
         Command::Volume { command } => {
             within_runtime(commands::volume::run(&global, &output, command))
         }
+        Command::Initiator { command } => {
+            within_runtime(commands::initiator::run(&global, &output, command))
+        }
         Command::Inspect(arguments) => inspect::run(&arguments, &output),
         Command::Recover { command } => recover::run(&output, &command),
     };

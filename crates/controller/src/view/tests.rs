@@ -101,6 +101,8 @@ fn inventory(slices: Vec<SliceRecord>) -> Inventory {
         intents: BTreeMap::new(),
         wishes: BTreeMap::new(),
         scrubs: BTreeMap::new(),
+        initiators: BTreeMap::new(),
+        exports: BTreeMap::new(),
         scrubbed: BTreeMap::new(),
     }
 }

@@ -94,6 +94,26 @@ impl Api for Reporter {
     async fn delete_volume(&self, _: &str, _: VolumeDelete) -> Result<(), Problem> {
         elsewhere()
     }
+    async fn initiators(&self) -> Result<holdfast_api::documents::InitiatorList, Problem> {
+        elsewhere()
+    }
+    async fn put_initiator(
+        &self,
+        _: &str,
+        _: holdfast_api::documents::InitiatorPut,
+    ) -> Result<holdfast_api::documents::Initiator, Problem> {
+        elsewhere()
+    }
+    async fn remove_initiator(&self, _: &str) -> Result<(), Problem> {
+        elsewhere()
+    }
+    async fn change_access(
+        &self,
+        _: &str,
+        _: holdfast_api::documents::AccessChange,
+    ) -> Result<Volume, Problem> {
+        elsewhere()
+    }
     async fn scrub_volume(&self, _: &str) -> Result<Volume, Problem> {
         elsewhere()
     }

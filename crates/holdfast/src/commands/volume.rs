@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use holdfast_api::documents::{
-    AbsentReplica, Created, Joining, NodeState, Slice, SyncWork, Volume, VolumeCreate,
-    VolumeDelete, VolumeGrow, VolumeList, VolumeSummary,
+    AbsentReplica, AccessChange, Created, Joining, NodeState, Slice, SyncWork, Volume,
+    VolumeAccess, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList, VolumeSummary,
 };
 use holdfast_api::{ApiClient, ClientError};
 use holdfast_control::VolumeName;
@@ -46,6 +46,8 @@ pub(crate) async fn run(
                 name: create.name.to_string(),
                 bytes: create.size.bytes(),
                 policy: create.policy,
+                target: create.target.map(|target| target.to_string()),
+                lun: create.lun,
             };
             let creating = client.create_volume(&request);
             let Created { volume, is_new } = patiently(output, creating).await?;
@@ -69,6 +71,17 @@ pub(crate) async fn run(
             show_changed(&client, output, &volume).await?;
             warn_of_promises(&client, output).await;
         }
+        VolumeCommand::Allow { volume, initiator } => {
+            let change = AccessChange::Allow(initiator.to_string());
+            change_access(&client, output, &volume, &change).await?;
+        }
+        VolumeCommand::Disallow { volume, initiator } => {
+            let change = AccessChange::Disallow(initiator.to_string());
+            change_access(&client, output, &volume, &change).await?;
+        }
+        VolumeCommand::Open { volume } => {
+            change_access(&client, output, &volume, &AccessChange::Open(true)).await?;
+        }
         VolumeCommand::Scrub { name, wait } => scrub::run(&client, output, &name, wait).await?,
         VolumeCommand::Delete { name, yes, force } => {
             if !yes {
@@ -78,6 +91,29 @@ pub(crate) async fn run(
         }
     }
     Ok(())
+}
+
+async fn change_access(
+    client: &ApiClient,
+    output: &Output,
+    name: &VolumeName,
+    change: &AccessChange,
+) -> Result<(), Failure> {
+    let volume = client.change_access(name.as_str(), change).await?;
+    show_changed(client, output, &volume).await
+}
+
+/// Whom a volume is for.
+fn access_text(access: Option<&VolumeAccess>) -> String {
+    let Some(VolumeAccess { open, initiators }) = access else {
+        return String::new();
+    };
+    let whom = match initiators.as_slice() {
+        _ if *open => "everybody".to_owned(),
+        [] => "nobody".to_owned(),
+        some => some.join("\n          "),
+    };
+    format!("access    {whom}\n")
 }
 
 async fn delete(
@@ -211,6 +247,7 @@ fn volume_head(volume: &Volume, summary: Option<&VolumeSummary>) -> String {
         bytes(volume.resync.bytes_moved),
         left(&volume.resync.work),
     ));
+    text.push_str(&access_text(volume.access.as_ref()));
     text + &scrub::text(&volume.scrub, volume.slices.len())
 }
 
@@ -330,6 +367,21 @@ mod tests {
     }
 
     #[test]
+    fn whom_a_volume_is_for() {
+        let text = |open, initiators: &[&str]| {
+            let initiators = initiators.iter().map(|it| (*it).to_owned()).collect();
+            access_text(Some(&VolumeAccess { open, initiators }))
+        };
+        assert_eq!(access_text(None), "");
+        assert_eq!(text(true, &[]), "access    everybody\n");
+        assert_eq!(text(false, &[]), "access    nobody\n");
+        assert_eq!(
+            text(false, &["iqn.a", "iqn.b"]),
+            "access    iqn.a\n          iqn.b\n"
+        );
+    }
+
+    #[test]
     fn slices_that_are_alike_share_a_line() {
         let joining = vec![Joining {
             node: "n3".to_owned(),
@@ -368,6 +420,7 @@ mod tests {
                 },
             },
             scrub: Scrub::default(),
+            access: None,
         };
         let head = volume_head(&volume, None);
         let slices = slices_text(&volume, &BTreeMap::from([("n2", "down".to_owned())]));

@@ -493,6 +493,8 @@ async fn make_volumes(
             name: name.to_string(),
             bytes: size.bytes(),
             policy,
+            target: None,
+            lun: None,
         };
         // One that is there already, and is so, is nothing new.
         let making = patience.wait("to make a volume", async || {

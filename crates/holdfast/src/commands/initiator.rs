@@ -1,0 +1,149 @@
+//! `holdfast initiator`. Secrets come from files, so that no other user of the machine sees them in a command line.
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use holdfast_api::documents::{ChapAccount, Initiator, InitiatorPut};
+use holdfast_control::IscsiNodeName;
+use holdfast_model::record::Secret;
+use serde::Serialize;
+
+use super::client;
+use crate::cli::Global;
+use crate::failure::Failure;
+use crate::output::{Output, table};
+
+/// Under which name targets prove who they are, if nobody says otherwise.
+const MUTUAL_NAME: &str = "holdfast";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum InitiatorCommand {
+    /// List the initiators: what they prove who they are by, and the volumes that are for them
+    List,
+    /// Put an initiator on record, or what is on record of it anew
+    ///
+    /// With a secret its name alone is not believed where a volume is for it (CHAP). What changes is in effect at its next login.
+    Add(InitiatorAddArguments),
+    /// Forget an initiator; refused while volumes are for it
+    Remove {
+        /// Its iSCSI name
+        name: IscsiNodeName,
+    },
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct InitiatorAddArguments {
+    /// Its iSCSI name, for example iqn.1993-08.org.debian:01:2d4f1a
+    name: IscsiNodeName,
+    /// The CHAP name that it says [default: its iSCSI name]
+    #[arg(long, value_name = "NAME", requires = "chap_secret_file")]
+    chap_name: Option<String>,
+    /// The file with the secret that it proves itself by, of 12 to 255 letters (Windows takes 16 at most)
+    #[arg(long, value_name = "FILE")]
+    chap_secret_file: Option<PathBuf>,
+    /// The CHAP name that targets say to it [default: holdfast]
+    #[arg(long, value_name = "NAME", requires = "mutual_secret_file")]
+    mutual_name: Option<String>,
+    /// The file with the secret that targets prove themselves to it by: another one
+    #[arg(long, value_name = "FILE", requires = "chap_secret_file")]
+    mutual_secret_file: Option<PathBuf>,
+}
+
+/// What `initiator remove` says to programs.
+#[derive(Serialize)]
+struct Removed<'a> {
+    removed: &'a str,
+}
+
+pub(crate) async fn run(
+    global: &Global,
+    output: &Output,
+    command: InitiatorCommand,
+) -> Result<(), Failure> {
+    let client = client(global);
+    match command {
+        InitiatorCommand::List => {
+            let list = client.initiators().await?;
+            output.result(&list, || text(&list.initiators))?;
+        }
+        InitiatorCommand::Add(add) => {
+            let request = request(&add)?;
+            let initiator = client.put_initiator(add.name.as_str(), &request).await?;
+            output.result(&initiator, || text(std::slice::from_ref(&initiator)))?;
+        }
+        InitiatorCommand::Remove { name } => {
+            client.remove_initiator(name.as_str()).await?;
+            let removed = Removed {
+                removed: name.as_str(),
+            };
+            output.result(&removed, || format!("removed {name}\n"))?;
+        }
+    }
+    Ok(())
+}
+
+fn request(add: &InitiatorAddArguments) -> Result<InitiatorPut, Failure> {
+    let account = |name: Option<&String>, default: &str, file: Option<&PathBuf>| {
+        let account = |file: &PathBuf| {
+            Ok::<_, Failure>(ChapAccount {
+                name: name.map_or(default, String::as_str).to_owned(),
+                secret: read_secret(file)?,
+            })
+        };
+        file.map(account).transpose()
+    };
+    let own = add.name.as_str();
+    Ok(InitiatorPut {
+        chap: account(add.chap_name.as_ref(), own, add.chap_secret_file.as_ref())?,
+        mutual: account(
+            add.mutual_name.as_ref(),
+            MUTUAL_NAME,
+            add.mutual_secret_file.as_ref(),
+        )?,
+    })
+}
+
+/// What is in a file, without the line break that editors put at its end.
+fn read_secret(file: &Path) -> Result<Secret, Failure> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::new(format!("read the secret in {}: {error}", file.display())))?;
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    let text = text.strip_suffix('\r').unwrap_or(text);
+    Ok(Secret(text.to_owned()))
+}
+
+fn text(initiators: &[Initiator]) -> String {
+    let rows: Vec<_> = initiators
+        .iter()
+        .map(|initiator| {
+            let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
+            [
+                initiator.name.clone(),
+                name(&initiator.chap_name),
+                name(&initiator.mutual_name),
+                initiator.volumes.join(" "),
+            ]
+        })
+        .collect();
+    table(["INITIATOR", "CHAP NAME", "MUTUAL NAME", "VOLUMES"], &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_what_is_in_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("secret");
+        for text in [
+            "a secret of a host",
+            "a secret of a host\n",
+            "a secret of a host\r\n",
+        ] {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(read_secret(&file).unwrap().0, "a secret of a host");
+        }
+        assert!(read_secret(&directory.path().join("none")).is_err());
+    }
+}
