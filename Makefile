@@ -15,10 +15,12 @@ TEST_PACKAGES := libiscsi-bin qemu-utils qemu-block-extra tgt e2fsprogs mount pr
   etcd-server etcd-client
 # The present etcd is built from its Go modules, by whichever Go there is.
 TEST_PACKAGES += $(if $(shell command -v go),,golang-go ca-certificates)
+# What real Linux hosts need, in machines that are emulated, beside that: not a part of `make test`.
+GUEST_PACKAGES := qemu-system-x86 mmdebstrap
 # Options for the demo: make demo ARGS="--nodes 5"
 ARGS ?=
 
-.PHONY: help demo test setup-demo setup-test cargo
+.PHONY: help demo test setup-demo setup-test setup-guest cargo
 
 help:
 	@echo 'make demo    install what is missing, build, run a three-node cluster here'
@@ -42,6 +44,9 @@ setup-demo:
 
 setup-test:
 	@$(call install,$(BUILD_PACKAGES) $(TEST_PACKAGES))
+
+setup-guest:
+	@$(call install,$(BUILD_PACKAGES) $(TEST_PACKAGES) $(GUEST_PACKAGES))
 
 # Installs those of the packages that are missing. Nothing is started: while packages are unpacked
 # a policy says so, unless the machine has a policy of its own. Nor at the next start of the machine,

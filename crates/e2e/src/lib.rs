@@ -16,6 +16,7 @@ pub mod damage;
 pub mod demo;
 pub mod demo_file;
 pub mod golden;
+pub mod guest;
 pub mod host;
 pub mod image;
 pub mod machines;

@@ -144,7 +144,9 @@ impl Machines {
         Ok(())
     }
 
-    fn scratch(&self) -> &Path {
+    /// The directory that goes with the machines.
+    #[must_use]
+    pub fn scratch(&self) -> &Path {
         let scratch = self.scratch.as_ref();
         scratch.expect("it is there until the end").path()
     }

@@ -26,6 +26,8 @@ const CABLE: &str = "eth0";
 const HOSTS: u8 = 100;
 /// A hardware address that nobody has.
 const NOBODY: &str = "02:00:00:00:ff:ff";
+/// The last byte of the address before that of the first guest.
+const GUESTS: u8 = 200;
 /// What a slow cable holds back before it loses frames, and what it lets through in one go.
 const SLOW_LATENCY: &str = "400ms";
 const SLOW_BURST: &str = "32k";
@@ -116,6 +118,27 @@ impl Network {
         command
     }
 
+    /// A cable for a guest, counted from 1: the switch's end of it is a device of the kernel's that the guest's
+    /// machine opens by its name, by a program that runs [at the switch](Self::command_at_switch). Nothing is cut
+    /// for guests: they and machines find each other as usual.
+    ///
+    /// # Errors
+    /// What `ip` says; there may be no `/dev/net/tun`.
+    pub fn connect_guest(&self, guest: u8) -> Result<String> {
+        let name = guest_name(guest);
+        ip(&format!("-n {SWITCH} tuntap add dev {name} mode tap"))?;
+        ip(&format!("-n {SWITCH} link set {name} up master bridge0"))?;
+        Ok(name)
+    }
+
+    /// A program that will run where the switch is.
+    #[must_use]
+    pub fn command_at_switch(&self, program: &Path) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", SWITCH]).arg(program);
+        command
+    }
+
     /// From now on nothing that `from` sends arrives at `to`.
     ///
     /// # Errors
@@ -188,6 +211,24 @@ impl Drop for Network {
 #[must_use]
 pub fn address(party: Party) -> IpAddr {
     Ipv4Addr::new(10, 77, 0, number(party)).into()
+}
+
+/// What a guest is called, counted from 1, and its cable.
+#[must_use]
+pub fn guest_name(guest: u8) -> String {
+    format!("g{guest}")
+}
+
+/// A guest's address.
+#[must_use]
+pub fn guest_address(guest: u8) -> IpAddr {
+    Ipv4Addr::new(10, 77, 0, GUESTS + guest).into()
+}
+
+/// A guest's hardware address.
+#[must_use]
+pub fn guest_hardware(guest: u8) -> String {
+    format!("02:00:00:00:00:{:02x}", GUESTS + guest)
 }
 
 fn number(party: Party) -> u8 {

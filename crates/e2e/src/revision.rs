@@ -74,7 +74,7 @@ fn git(arguments: &[&str]) -> Result<String> {
 }
 
 /// The build directory of this program, which is TARGET/PROFILE/examples/NAME, or as deep in it.
-fn build_directory() -> Result<PathBuf> {
+pub(crate) fn build_directory() -> Result<PathBuf> {
     let program = std::env::current_exe().context("find this program")?;
     let target = program.ancestors().nth(3).map(Path::to_owned);
     target.context("find the build directory")
