@@ -10,9 +10,11 @@
 //! - each step of a scenario tells on its own what came of it.
 
 pub mod agent;
+pub mod failover;
 pub mod image;
 pub mod initiator;
 pub mod initramfs;
 pub mod machine;
 pub mod multipath;
 pub mod steps;
+pub mod tgt;
