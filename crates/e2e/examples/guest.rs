@@ -3,6 +3,7 @@
 //!
 //! - `multipath`: one host set up as `docs/hosts.md` recommends, and a cluster of three nodes;
 //! - `multipath-plain`: the same host as Debian's packages come, for comparison: how long it waits for a lost node;
+//! - `reservations-tgt`: what `multipath` does with reservations, on tgt: the steps themselves are put to the test;
 //! - `failover`: two hosts with PostgreSQL on one volume of a cluster of three nodes;
 //! - `failover-tgt`: the same two on tgt, for comparison.
 //!
@@ -19,7 +20,7 @@ use holdfast_e2e::world;
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [scenario] = &arguments[..] else {
-        bail!("usage: guest multipath|multipath-plain|failover|failover-tgt");
+        bail!("usage: guest multipath|multipath-plain|reservations-tgt|failover|failover-tgt");
     };
     // Packages come from outside, where there is a network.
     let image = image::build()?;
@@ -38,6 +39,7 @@ fn main() -> Result<()> {
         "multipath-plain" => {
             on_network(|machines| multipath::run(machines, &image, Settings::AsTheyCome));
         }
+        "reservations-tgt" => multipath::run_on_tgt(&image)?,
         "failover" => on_network(|machines| failover::run(machines, &image)),
         "failover-tgt" => failover::run_on_tgt(&image)?,
         other => bail!("{other} is no scenario"),

@@ -93,10 +93,10 @@ pub fn run(machines: &mut Machines, image: &Image) -> Result<()> {
 pub fn run_on_tgt(image: &Image) -> Result<()> {
     let network = Network::new(1)?;
     let scratch = TempDir::with_prefix("holdfast-e2e-")?;
-    let _tgt = Tgt::start(&network, scratch.path(), VOLUME_BYTES)?;
+    let _tgt = Tgt::start(&network, scratch.path(), VOLUME_BYTES, 1)?;
     let storage = Storage {
         target: tgt::TARGET.to_owned(),
-        portal: tgt::portal(),
+        portal: tgt::portal(0),
         paths: 1,
         // It has no PREEMPT AND ABORT (1.0.85): what it had begun of the lost host's commands may still be done.
         preempt: "--preempt",

@@ -8,15 +8,18 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::Signal;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::image::Image;
 use super::initiator::{self, Disk, Map, Settings};
 use super::machine::Guest;
 use super::steps::Steps;
+use super::tgt::{self, Tgt};
 use crate::cli;
 use crate::machines::{Machines, name};
-use crate::network::{Party, address};
+use crate::network::{Network, Party, address};
 use crate::process::wait_with;
 
 /// How many nodes there are.
@@ -49,15 +52,42 @@ const OTHER_KEY: &str = "0x5eed0002";
 /// WRITE EXCLUSIVE – REGISTRANTS ONLY (SPC-4, 5.9.2).
 const TYPE: u8 = 5;
 
-/// What happens to a node under load.
+/// Bytes of tgt's volume.
+const TGT_BYTES: u64 = 1 << 30;
+
+/// What happens to a node under load: to the one that leads the volume then, but for one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// Nothing, to know what the load itself waits for.
     Nothing,
     /// SIGKILL: its connections are reset.
-    Kill(usize),
+    KillPrimary,
+    /// The same for one that does not lead.
+    KillOther,
+    /// SIGSTOP: its connections stay, and nothing answers.
+    Freeze,
     /// Its cable is pulled: nobody is told.
-    Unplug(usize),
+    Unplug,
+}
+
+impl Fault {
+    fn happen(self, machines: &mut Machines, place: usize) -> Result<()> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::KillPrimary | Self::KillOther => machines.kill(place),
+            Self::Freeze => machines.signal(place, Signal::STOP),
+            Self::Unplug => machines.network()?.unplug(Party::Machine(place)),
+        }
+    }
+
+    fn mend(self, machines: &mut Machines, place: usize) -> Result<()> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::KillPrimary | Self::KillOther => machines.start(place),
+            Self::Freeze => machines.signal(place, Signal::CONT),
+            Self::Unplug => machines.network()?.plug(Party::Machine(place)),
+        }
+    }
 }
 
 /// The scenario, with a cluster of its own. It prints what came of each step.
@@ -77,6 +107,31 @@ pub fn run(machines: &mut Machines, image: &Image, settings: Settings) -> Result
     };
     scenario.take(image, &scratch)?;
     scenario.steps.finish()
+}
+
+/// The steps with reservations on tgt, through as many portals: what they want of a target is what another one
+/// does.
+///
+/// # Errors
+/// A step failed.
+pub fn run_on_tgt(image: &Image) -> Result<()> {
+    let network = Network::new(1)?;
+    let scratch = TempDir::with_prefix("holdfast-e2e-")?;
+    let _tgt = Tgt::start(&network, scratch.path(), TGT_BYTES, NODES as u16)?;
+    network.connect_guest(1)?;
+    let guest = &mut Guest::start(&network, image, 1, scratch.path())?;
+    initiator::set_up(guest, Settings::Recommended, "")?;
+    // Each of tgt's portals tells of itself only.
+    for portal in tgt::portals(NODES as u16) {
+        initiator::discover(guest, portal)?;
+    }
+    initiator::log_in(guest, tgt::TARGET)?;
+    let map = initiator::one_map(guest, NODES)?;
+    let disks = initiator::disks(guest, tgt::TARGET)?;
+    let mut steps = Steps::default();
+    steps.take("sg_persist", || sg_persist(guest, &disks));
+    steps.take("mpathpersist", || mpathpersist(guest, &map, &disks));
+    steps.finish()
 }
 
 /// Makes a volume, and gives the name of its target.
@@ -128,16 +183,14 @@ impl Scenario<'_> {
             steps.take("mpathpersist", || mpathpersist(guest, &map, &disks));
         }
         steps.take("ext4", || make_file_system(guest, &map));
-        let primary = primary(machines)?;
-        let other = (primary + 1) % NODES;
-        let faults = [
-            ("no fault", Fault::Nothing),
-            ("SIGKILL of the primary", Fault::Kill(primary)),
-            ("SIGKILL of another node", Fault::Kill(other)),
-            ("the primary's cable pulled", Fault::Unplug(primary)),
-        ];
-        for (what, fault) in faults {
-            steps.take(&format!("fio with verify, {what}"), || {
+        for fault in [
+            Fault::Nothing,
+            Fault::KillPrimary,
+            Fault::KillOther,
+            Fault::Freeze,
+            Fault::Unplug,
+        ] {
+            steps.take(&format!("fio with verify, {fault:?}"), || {
                 under_fault(guest, machines, fault, *settings)
             });
         }
@@ -248,8 +301,11 @@ fn sg_persist(guest: &mut Guest, disks: &[Disk]) -> Result<((), String)> {
     ));
     guest.run(&cleared)?;
     checked?;
+    // The others are told first that their registrations are gone: RESERVATIONS PREEMPTED (SPC-4, CLEAR service action).
     let left = guest.run(&format!(
-        "sg_persist --no-inquiry --in --read-keys /dev/{other}"
+        "for path in {paths}; do sg_turs /dev/$path; done >/dev/null 2>&1\n\
+         sg_persist --no-inquiry --in --read-keys /dev/{other}",
+        paths = devices(disks)
     ))?;
     ensure!(!left.contains("0x5eed"), "keys are left: {left}");
     let line = reserved.lines().find(|line| line.contains("type:"));
@@ -266,7 +322,7 @@ fn mpathpersist(guest: &mut Guest, map: &Map, disks: &[Disk]) -> Result<((), Str
         "defaults {\n\treservation_key file\n}\n",
     )?;
     guest.run("multipathd reconfigure")?;
-    initiator::one_map(guest, NODES)?;
+    initiator::one_map(guest, disks.len())?;
     let registered = guest.run(&format!(
         "set -e\n\
          mpathpersist --out --register --param-sark={KEY} {device}\n\
@@ -334,6 +390,11 @@ fn under_fault(
     fault: Fault,
     settings: Settings,
 ) -> Result<((), String)> {
+    let primary = primary(machines)?;
+    let place = match fault {
+        Fault::KillOther => (primary + 1) % NODES,
+        _ => primary,
+    };
     guest.start_job(
         "fio",
         &format!(
@@ -344,18 +405,10 @@ fn under_fault(
         ),
     )?;
     sleep(BEFORE);
-    match fault {
-        Fault::Nothing => (),
-        Fault::Kill(place) => machines.kill(place)?,
-        Fault::Unplug(place) => machines.network()?.unplug(Party::Machine(place))?,
-    }
+    fault.happen(machines, place)?;
     let ended = guest.wait_for_job("fio", LOAD_PATIENCE);
     let without = initiator::maps(guest).map(|maps| maps.iter().map(Map::ready).sum::<usize>());
-    match fault {
-        Fault::Nothing => (),
-        Fault::Kill(place) => machines.start(place)?,
-        Fault::Unplug(place) => machines.network()?.plug(Party::Machine(place))?,
-    }
+    fault.mend(machines, place)?;
     let ended = ended?;
     ensure!(
         ended.code == 0,
@@ -370,8 +423,8 @@ fn under_fault(
     let (expected, stall_max) = match (fault, settings) {
         (Fault::Nothing, _) => (NODES, STALL_MAX),
         (_, Settings::AsTheyCome) => (NODES - 1, Duration::from_secs(LOAD_SECONDS)),
-        (Fault::Kill(_), Settings::Recommended) => (NODES - 1, STALL_MAX),
-        (Fault::Unplug(_), Settings::Recommended) => (NODES - 1, SILENT_STALL_MAX),
+        (Fault::KillPrimary | Fault::KillOther, Settings::Recommended) => (NODES - 1, STALL_MAX),
+        (Fault::Freeze | Fault::Unplug, Settings::Recommended) => (NODES - 1, SILENT_STALL_MAX),
     };
     let without = without?;
     ensure!(

@@ -17,7 +17,7 @@ use crate::process::wait_until;
 
 /// Its only target.
 pub const TARGET: &str = "iqn.2026-11.io.holdfast.e2e:tgt";
-/// Its port.
+/// Its first port; further ones are those after it.
 const PORT: u16 = 3260;
 
 /// A tgtd with one volume, at the first machine of a network.
@@ -28,11 +28,11 @@ pub struct Tgt {
 }
 
 impl Tgt {
-    /// Starts one with a new file of `bytes` bytes in `scratch`.
+    /// Starts one with a new file of `bytes` bytes in `scratch`, and so many portals.
     ///
     /// # Errors
     /// tgt is missing (`make setup-test`), or does not start.
-    pub fn start(network: &Network, scratch: &Path, bytes: u64) -> Result<Self> {
+    pub fn start(network: &Network, scratch: &Path, bytes: u64, portals: u16) -> Result<Self> {
         let file = scratch.join("tgt.volume");
         File::create(&file)?.set_len(bytes)?;
         let socket = scratch.join("tgtd");
@@ -40,7 +40,7 @@ impl Tgt {
         let process = network
             .command(Party::Machine(0), Path::new("tgtd"))
             .args(["-f", "--iscsi"])
-            .arg(format!("portal={}", portal()))
+            .arg(format!("portal={}", portal(0)))
             .env("TGT_IPC_SOCKET", &socket)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -59,6 +59,9 @@ impl Tgt {
         tgt.admin(&format!(
             "--op new --mode logicalunit --tid 1 --lun 1 -b {file}"
         ))?;
+        for portal in self::portals(portals).skip(1) {
+            tgt.admin(&format!("--op new --mode portal --param portal={portal}"))?;
+        }
         tgt.admin("--op bind --mode target --tid 1 -I ALL")?;
         Ok(tgt)
     }
@@ -83,8 +86,13 @@ impl Drop for Tgt {
     }
 }
 
-/// Its portal.
+/// One of its portals, counted from 0.
 #[must_use]
-pub fn portal() -> SocketAddr {
-    SocketAddr::new(address(Party::Machine(0)), PORT)
+pub fn portal(index: u16) -> SocketAddr {
+    SocketAddr::new(address(Party::Machine(0)), PORT + index)
+}
+
+/// So many portals of it.
+pub fn portals(count: u16) -> impl Iterator<Item = SocketAddr> {
+    (0..count).map(portal)
 }
