@@ -5,6 +5,8 @@
 //!   what answered says that it has no such thing, or is no Holdfast; reads go on from whoever cannot answer them;
 //! - where nobody has answered, or who has was not the only one that was asked, the error says what each did.
 
+mod access;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -20,10 +22,9 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::documents::{
-    AccessChange, Created, DeviceChange, DeviceList, Explanation, Initiator, InitiatorList,
-    InitiatorPut, LocalCluster, LocalReport, LocalStalls, Node, NodeChange, NodeDetails, NodeList,
-    Settings, SettingsChange, StallList, StallQuery, Status, Volume, VolumeCreate, VolumeDelete,
-    VolumeGrow, VolumeList,
+    Created, DeviceChange, DeviceList, Explanation, LocalCluster, LocalReport, LocalStalls, Node,
+    NodeChange, NodeDetails, NodeList, Settings, SettingsChange, StallList, StallQuery, Status,
+    Volume, VolumeCreate, VolumeDelete, VolumeGrow, VolumeList,
 };
 use crate::{Problem, ProblemKind};
 
@@ -307,52 +308,6 @@ impl ApiClient {
     pub async fn scrub_volume(&self, name: &str) -> Result<Volume, ClientError> {
         let path = format!("{}/scrub", volume_path(name));
         self.change(Method::POST, &path, None::<&()>, document)
-            .await
-    }
-
-    /// Changes whom a volume is for.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn change_access(
-        &self,
-        name: &str,
-        change: &AccessChange,
-    ) -> Result<Volume, ClientError> {
-        let path = format!("{}/access", volume_path(name));
-        self.change(Method::PATCH, &path, Some(change), document)
-            .await
-    }
-
-    /// The initiators that are on record.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn initiators(&self) -> Result<InitiatorList, ClientError> {
-        self.read("/initiators").await
-    }
-
-    /// Puts an initiator on record.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn put_initiator(
-        &self,
-        name: &str,
-        request: &InitiatorPut,
-    ) -> Result<Initiator, ClientError> {
-        let path = path_of("initiators", name);
-        self.change(Method::PUT, &path, Some(request), document)
-            .await
-    }
-
-    /// Forgets an initiator.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn remove_initiator(&self, name: &str) -> Result<(), ClientError> {
-        let path = path_of("initiators", name);
-        self.change(Method::DELETE, &path, None::<&()>, nothing)
             .await
     }
 

@@ -8,10 +8,12 @@
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 
+use holdfast_model::VolumeId;
 use holdfast_model::metadata::KeyValue;
 use holdfast_model::record::{
     BookmarkRecord, DeletedRecord, ExportRecord, InitiatorRecord, IntentRecord, NodeRecord, Record,
-    ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord, VolumeRecord, WishRecord,
+    RecordError, ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord, VolumeRecord,
+    WishRecord,
 };
 
 use super::key::Key;
@@ -96,22 +98,24 @@ impl Cluster {
                     self.changes.push_back(Change::Exports);
                 }
             }),
-            Key::Export(volume) => {
-                let read = ExportRecord::decode(&pair.value);
-                // What cannot be read is no invitation: the volume is for nobody until it can be.
-                let record = read.as_ref().cloned();
-                let record = record.unwrap_or_else(|_| ExportRecord::nobody(volume));
-                if self.exports.insert(volume, record.clone()) != Some(record) {
-                    self.changes.push_back(Change::Exports);
-                }
-                read.map(|_| ())
-            }
+            Key::Export(volume) => self.put_export(volume, &pair.value),
         };
         match readable {
             Ok(()) => self.unreadable.remove(&pair.key),
             Err(_) => self.pass_over(pair.key.clone()),
         };
         Some(key)
+    }
+
+    /// What cannot be read is no invitation: the volume is for nobody until it can be.
+    fn put_export(&mut self, volume: VolumeId, value: &[u8]) -> Result<(), RecordError> {
+        let read = ExportRecord::decode(value);
+        let record = read.as_ref().cloned();
+        let record = record.unwrap_or_else(|_| ExportRecord::nobody(volume));
+        if self.exports.insert(volume, record.clone()) != Some(record) {
+            self.changes.push_back(Change::Exports);
+        }
+        read.map(|_| ())
     }
 
     /// A document cannot be read.

@@ -7,8 +7,8 @@
 
 use alloc::string::{String, ToString};
 
-use super::{EndReason, Initiator, Phase};
-use crate::chap::{ChapAlgorithm, ChapSum, hexadecimal, parse_binary};
+use super::{EndReason, Initiator, MutualChap, Phase};
+use crate::chap::{ChapAccount, ChapAlgorithm, ChapSum, hexadecimal, parse_binary};
 use crate::negotiation::{Key, Pair, parse_number, put_pair};
 
 /// How far the proof has come.
@@ -33,6 +33,53 @@ impl Proof {
     pub(super) const fn may_be_last(self) -> bool {
         !matches!(self, Self::Chosen)
     }
+}
+
+/// Wants a proof of the target too; the result is the identifier that goes with it: another one than the target's, so that not
+/// even the sums are alike.
+fn put_challenge(
+    text: &mut String,
+    mutual: &MutualChap,
+    theirs: &ChapSum<'_>,
+) -> Result<u8, EndReason> {
+    if theirs.challenge == mutual.challenge {
+        return Err(EndReason::NotAuthenticated);
+    }
+    let ours = theirs.identifier.wrapping_add(1);
+    put_pair(text, Key::ChapIdentifier.name(), &ours.to_string());
+    let challenge = hexadecimal(&mutual.challenge);
+    put_pair(text, Key::ChapChallenge.name(), &challenge);
+    Ok(ours)
+}
+
+/// Whether what the target says of its name, and the response, is right.
+fn judge(
+    account: &ChapAccount,
+    sum: &ChapSum<'_>,
+    (name, response): (Option<&str>, Option<&str>),
+) -> Result<Proof, EndReason> {
+    let response = response.and_then(parse_binary).unwrap_or_default();
+    if account.proves(sum, name.unwrap_or_default(), &response) {
+        Ok(Proof::Over)
+    } else {
+        Err(EndReason::NotAuthenticated)
+    }
+}
+
+/// The one of these that the target has chosen.
+fn find(algorithms: &[ChapAlgorithm], code: &str) -> Option<ChapAlgorithm> {
+    let mut algorithms = algorithms.iter().copied();
+    algorithms.find(|it| parse_number(code) == Some(it.code()))
+}
+
+fn identifier(text: Option<&str>) -> Option<u8> {
+    text.and_then(parse_number)?.try_into().ok()
+}
+
+/// The algorithms that are offered, as CHAP_A has them.
+fn codes(algorithms: &[ChapAlgorithm]) -> String {
+    let codes = algorithms.iter().map(|it| it.code().to_string());
+    codes.collect::<alloc::vec::Vec<_>>().join(",")
 }
 
 impl Initiator {
@@ -70,9 +117,11 @@ impl Initiator {
             Proof::Offered => match (value_of(Key::AuthMethod), chap) {
                 (None, _) => return Ok(None),
                 (Some("CHAP"), Some(chap)) => {
-                    let codes = chap.algorithms.iter().map(|it| it.code().to_string());
-                    let codes = codes.collect::<alloc::vec::Vec<_>>().join(",");
-                    put_pair(&mut text, Key::ChapAlgorithm.name(), &codes);
+                    put_pair(
+                        &mut text,
+                        Key::ChapAlgorithm.name(),
+                        &codes(chap.algorithms),
+                    );
                     login.proof = Proof::Chosen;
                 }
                 (Some("None"), chap) if chap.is_none_or(|chap| chap.mutual.is_none()) => {
@@ -84,14 +133,11 @@ impl Initiator {
             Proof::Chosen => {
                 let chap = chap.expect("CHAP is chosen by who has an account");
                 let code = value_of(Key::ChapAlgorithm).ok_or(WRONG)?;
-                let mut algorithms = chap.algorithms.iter();
-                let algorithm = algorithms.find(|it| parse_number(code) == Some(it.code()));
-                let algorithm = *algorithm.ok_or(WRONG)?;
-                let identifier = value_of(Key::ChapIdentifier).and_then(parse_number);
-                let identifier = identifier.and_then(|it| u8::try_from(it).ok());
-                let identifier = identifier.ok_or(WRONG)?;
-                let challenge = value_of(Key::ChapChallenge).and_then(parse_binary);
-                let challenge = challenge.ok_or(WRONG)?;
+                let algorithm = find(chap.algorithms, code).ok_or(WRONG)?;
+                let identifier = identifier(value_of(Key::ChapIdentifier)).ok_or(WRONG)?;
+                let challenge = value_of(Key::ChapChallenge)
+                    .and_then(parse_binary)
+                    .ok_or(WRONG)?;
                 let sum = ChapSum {
                     algorithm,
                     identifier,
@@ -102,32 +148,21 @@ impl Initiator {
                 put_pair(&mut text, Key::ChapResponse.name(), &hexadecimal(&response));
                 login.proof = Proof::Over;
                 if let Some(mutual) = &chap.mutual {
-                    if challenge == mutual.challenge {
-                        return Err(EndReason::NotAuthenticated);
-                    }
-                    // Another one than the target's, so that not even the sums are alike.
-                    let ours = identifier.wrapping_add(1);
-                    put_pair(&mut text, Key::ChapIdentifier.name(), &ours.to_string());
-                    let challenge = hexadecimal(&mutual.challenge);
-                    put_pair(&mut text, Key::ChapChallenge.name(), &challenge);
+                    let ours = put_challenge(&mut text, mutual, &sum)?;
                     login.proof = Proof::Responded(algorithm, ours);
                 }
             }
             Proof::Responded(algorithm, identifier) => {
-                let mutual = chap.and_then(|chap| chap.mutual.as_ref());
-                let mutual = mutual.expect("a response is wanted by who can judge it");
+                let mutual = chap
+                    .and_then(|it| it.mutual.as_ref())
+                    .expect("a response is wanted by who can judge it");
                 let sum = ChapSum {
                     algorithm,
                     identifier,
                     challenge: &mutual.challenge,
                 };
-                let name = value_of(Key::ChapName).unwrap_or_default();
-                let response = value_of(Key::ChapResponse).and_then(parse_binary);
-                let response = response.unwrap_or_default();
-                if !mutual.account.proves(&sum, name, &response) {
-                    return Err(EndReason::NotAuthenticated);
-                }
-                login.proof = Proof::Over;
+                let said = (value_of(Key::ChapName), value_of(Key::ChapResponse));
+                login.proof = judge(&mutual.account, &sum, said)?;
                 return Ok(None);
             }
         }
