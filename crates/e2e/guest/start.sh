@@ -23,7 +23,7 @@ done
 hostname "$name"
 echo "InitiatorName=iqn.2026-11.io.holdfast.e2e:$name" >/etc/iscsi/initiatorname.iscsi
 
-modprobe -a virtio_net virtio_console iscsi_tcp sd_mod sg dm_multipath dm_service_time scsi_dh_alua softdog
+modprobe -a virtio_net virtio_console iscsi_tcp sd_mod sg dm_multipath dm_service_time scsi_dh_alua
 ip link set lo up
 ip address add "$address" dev eth0
 ip link set eth0 up

@@ -14,13 +14,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use tempfile::TempDir;
 
 use super::image::Image;
 use super::initiator::{self, Disk, Map, Settings};
 use super::machine::Guest;
 use super::steps::Steps;
-use super::tgt::{self, Tgt};
+use super::tgt;
 use crate::machines::Machines;
 use crate::network::{Network, guest_address};
 
@@ -91,9 +90,6 @@ pub fn run(machines: &mut Machines, image: &Image) -> Result<()> {
 /// # Errors
 /// A step failed.
 pub fn run_on_tgt(image: &Image) -> Result<()> {
-    let network = Network::new(1)?;
-    let scratch = TempDir::with_prefix("holdfast-e2e-")?;
-    let _tgt = Tgt::start(&network, scratch.path(), VOLUME_BYTES, 1)?;
     let storage = Storage {
         target: tgt::TARGET.to_owned(),
         portal: tgt::portal(0),
@@ -101,7 +97,9 @@ pub fn run_on_tgt(image: &Image) -> Result<()> {
         // It has no PREEMPT AND ABORT (1.0.85): what it had begun of the lost host's commands may still be done.
         preempt: "--preempt",
     };
-    take(&network, image, scratch.path(), &storage)
+    tgt::on_tgt(VOLUME_BYTES, 1, |network, scratch| {
+        take(network, image, scratch, &storage)
+    })
 }
 
 fn take(network: &Network, image: &Image, scratch: &Path, storage: &Storage) -> Result<()> {

@@ -21,7 +21,7 @@ use super::initramfs::Initramfs;
 use crate::revision;
 
 /// What is installed beside what every Debian has. The kernel comes without an initial file system of its own.
-const PACKAGES: [&str; 18] = [
+const PACKAGES: [&str; 17] = [
     "linux-image-amd64",
     "busybox-static",
     "mount",
@@ -39,7 +39,6 @@ const PACKAGES: [&str; 18] = [
     "fence-agents",
     "postgresql",
     "postgresql-client",
-    "psmisc",
 ];
 /// What no guest has the machine for, or that nobody reads there.
 const LEFT_OUT: [&str; 16] = [

@@ -10,13 +10,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::Signal;
 use serde_json::Value;
-use tempfile::TempDir;
 
 use super::image::Image;
 use super::initiator::{self, Disk, Map, Settings};
 use super::machine::Guest;
 use super::steps::Steps;
-use super::tgt::{self, Tgt};
+use super::tgt;
 use crate::cli;
 use crate::machines::{Machines, name};
 use crate::network::{Network, Party, address};
@@ -115,11 +114,14 @@ pub fn run(machines: &mut Machines, image: &Image, settings: Settings) -> Result
 /// # Errors
 /// A step failed.
 pub fn run_on_tgt(image: &Image) -> Result<()> {
-    let network = Network::new(1)?;
-    let scratch = TempDir::with_prefix("holdfast-e2e-")?;
-    let _tgt = Tgt::start(&network, scratch.path(), TGT_BYTES, NODES as u16)?;
+    tgt::on_tgt(TGT_BYTES, NODES as u16, |network, scratch| {
+        reservations(network, image, scratch)
+    })
+}
+
+fn reservations(network: &Network, image: &Image, scratch: &Path) -> Result<()> {
     network.connect_guest(1)?;
-    let guest = &mut Guest::start(&network, image, 1, scratch.path())?;
+    let guest = &mut Guest::start(network, image, 1, scratch)?;
     initiator::set_up(guest, Settings::Recommended, "")?;
     // Each of tgt's portals tells of itself only.
     for portal in tgt::portals(NODES as u16) {

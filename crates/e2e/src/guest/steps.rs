@@ -74,10 +74,13 @@ mod tests {
     fn a_step_that_failed_is_not_forgotten() {
         let mut steps = Steps::default();
         assert_eq!(steps.take("first", || Ok((1, String::new()))), Some(1));
-        assert_eq!(steps.take::<()>("second", || bail!("no")), None);
+        assert_eq!(
+            steps.take::<()>("one that fails on purpose", || bail!("as it should")),
+            None
+        );
         assert_eq!(steps.take("third", || Ok((3, String::new()))), Some(3));
         let told = steps.finish().unwrap_err().to_string();
-        assert_eq!(told, "1 of 3 steps failed: second");
+        assert_eq!(told, "1 of 3 steps failed: one that fails on purpose");
         assert!(Steps::default().finish().is_err());
     }
 }

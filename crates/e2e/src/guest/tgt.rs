@@ -2,7 +2,7 @@
 //! done here to be compared with.
 //!
 //! Invariants:
-//! - when a [`Tgt`] is dropped it has ended.
+//! - when a scenario is over, tgt has ended.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
 
 use super::machine::PATIENCE;
 use crate::network::{Network, Party, address};
@@ -22,7 +23,7 @@ const PORT: u16 = 3260;
 
 /// A tgtd with one volume, at the first machine of a network.
 #[derive(Debug)]
-pub struct Tgt {
+struct Tgt {
     process: Child,
     socket: PathBuf,
 }
@@ -32,7 +33,7 @@ impl Tgt {
     ///
     /// # Errors
     /// tgt is missing (`make setup-test`), or does not start.
-    pub fn start(network: &Network, scratch: &Path, bytes: u64, portals: u16) -> Result<Self> {
+    fn start(network: &Network, scratch: &Path, bytes: u64, portals: u16) -> Result<Self> {
         let file = scratch.join("tgt.volume");
         File::create(&file)?.set_len(bytes)?;
         let socket = scratch.join("tgtd");
@@ -84,6 +85,26 @@ impl Drop for Tgt {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Runs a scenario on a tgtd with so many bytes and portals, on a network and with a directory of its own. If it fails, that
+/// is kept.
+///
+/// # Errors
+/// What it says.
+pub fn on_tgt(
+    bytes: u64,
+    portals: u16,
+    scenario: impl FnOnce(&Network, &Path) -> Result<()>,
+) -> Result<()> {
+    let network = Network::new(1)?;
+    let mut scratch = TempDir::with_prefix("holdfast-e2e-")?;
+    let tgt = Tgt::start(&network, scratch.path(), bytes, portals)?;
+    let result = scenario(&network, scratch.path());
+    drop(tgt);
+    let path = scratch.path().display().to_string();
+    scratch.disable_cleanup(result.is_err());
+    result.with_context(|| format!("what is left of it is kept: {path}"))
 }
 
 /// One of its portals, counted from 0.
