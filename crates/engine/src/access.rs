@@ -415,5 +415,17 @@ impl Engine {
             });
         }
         self.retry_fenced_parts(volume);
+        self.end_lost_reserve(volume);
+    }
+
+    /// What a nexus of this node has by RESERVE ends where there is no session of it: an earlier process may have had one, or
+    /// it ended while the command was on its way.
+    fn end_lost_reserve(&mut self, volume: VolumeId) {
+        let reserved = self.volumes.access(volume).reserved.as_ref();
+        let own = reserved.filter(|nexus| nexus.port == self.config.node);
+        let lost = own.filter(|nexus| !self.portal.has_nexus(&self.volumes, volume, nexus));
+        if let Some(nexus) = lost.cloned() {
+            self.begin_order(volume, Cause::NexusLost(nexus));
+        }
     }
 }

@@ -42,6 +42,18 @@ impl Portal {
         }
     }
 
+    /// Whether there is a session of a nexus with a volume's target.
+    pub(crate) fn has_nexus(
+        &self,
+        volumes: &Volumes,
+        volume: VolumeId,
+        nexus: &AccessNexus,
+    ) -> bool {
+        let target = volumes.place_of(volume).map(|(target, _)| target);
+        let mut sessions = self.sessions.values().filter(|session| !session.closed);
+        sessions.any(|it| it.access == *nexus && Some(&it.nexus.target) == target)
+    }
+
     /// An order of a command is over.
     pub(crate) fn answer(
         &mut self,
