@@ -85,6 +85,13 @@ struct Proposed {
     aborts_own: bool,
 }
 
+/// What becomes of the record by an order; nothing, or this, and what is answered then.
+struct Ruling {
+    changed: Option<AccessRecord>,
+    response: Response,
+    aborts_own: bool,
+}
+
 #[derive(Debug)]
 struct Order {
     volume: VolumeId,
@@ -235,38 +242,11 @@ impl Engine {
             self.end_order(number, Some(not_ready()));
             return;
         }
-        let now = self.world.now;
-        let ports = self.target_ports();
-        let mut aborts_own = false;
-        let (changed, response) = match &self.order(number).cause {
-            Cause::Command {
-                nexus,
-                request,
-                since,
-                ..
-            } => {
-                let is_new = now.since(*since) <= REPEATED_WITHIN;
-                if is_new && reservation::is_repeat(&record, nexus, request) {
-                    (Some(record.clone()), request.done())
-                } else {
-                    match request.decide(&record, nexus, &ports) {
-                        Decision::Answer(response) => (None, response),
-                        Decision::Change {
-                            record,
-                            abort,
-                            response,
-                        } => {
-                            aborts_own = abort.contains(nexus);
-                            (Some(record), response)
-                        }
-                    }
-                }
-            }
-            Cause::NexusLost(nexus) => {
-                (reservation::on_nexus_loss(&record, nexus), Response::good())
-            }
-            Cause::Reset(_) => (reservation::on_reset(&record), Response::good()),
-        };
+        let Ruling {
+            changed,
+            response,
+            aborts_own,
+        } = self.ruling(number, &record);
         match changed {
             None => {
                 self.leave_queue(number);
@@ -294,6 +274,50 @@ impl Engine {
                 });
                 self.world.cluster.swap_access(&changed, number);
             }
+        }
+    }
+
+    /// What an order makes of a record.
+    fn ruling(&self, number: u64, record: &AccessRecord) -> Ruling {
+        let now = self.world.now;
+        let only = |changed: Option<AccessRecord>| Ruling {
+            changed,
+            response: Response::good(),
+            aborts_own: false,
+        };
+        match &self.access.orders[&number].cause {
+            Cause::Command {
+                nexus,
+                request,
+                since,
+                ..
+            } => {
+                let is_new = now.since(*since) <= REPEATED_WITHIN;
+                if is_new && reservation::is_repeat(record, nexus, request) {
+                    let response = request.done();
+                    return Ruling {
+                        response,
+                        ..only(Some(record.clone()))
+                    };
+                }
+                match request.decide(record, nexus, &self.target_ports()) {
+                    Decision::Answer(response) => Ruling {
+                        response,
+                        ..only(None)
+                    },
+                    Decision::Change {
+                        record,
+                        abort,
+                        response,
+                    } => Ruling {
+                        response,
+                        aborts_own: abort.contains(nexus),
+                        ..only(Some(record))
+                    },
+                }
+            }
+            Cause::NexusLost(nexus) => only(reservation::on_nexus_loss(record, nexus)),
+            Cause::Reset(_) => only(reservation::on_reset(record)),
         }
     }
 

@@ -465,31 +465,32 @@ impl Portal {
             forbidden: false,
             settled: true,
         };
+        self.go_on(now, request.task, task, outcome);
+    }
+
+    /// A command has been begun.
+    fn go_on(&mut self, now: Instant, id: TaskId, task: Task, outcome: Outcome) {
+        let session = &self.sessions[&task.session];
         match outcome {
-            Outcome::Done(response) => {
-                self.target
-                    .respond(now, request.task, response, &mut self.out);
-            }
+            Outcome::Done(response) => self.target.respond(now, id, response, &mut self.out),
             // Who is the short way follows from where the replicas are.
             Outcome::PortGroups(wanted) => {
-                self.target
-                    .respond(now, request.task, wanted.failed(), &mut self.out);
+                self.target.respond(now, id, wanted.failed(), &mut self.out);
             }
             Outcome::Medium(operation, continuation) => {
                 let initiator = &session.nexus.initiator;
-                self.stalls
-                    .begin(now, volume.id, request.session, initiator);
-                self.begin(now, request.task, task, operation, continuation);
+                self.stalls.begin(now, task.volume, task.session, initiator);
+                self.begin(now, id, task, operation, continuation);
             }
-            Outcome::Access(asked) => {
+            Outcome::Access(request) => {
                 let cause = Cause::Command {
-                    task: request.task,
+                    task: id,
                     nexus: session.access.clone(),
-                    request: asked,
+                    request,
                     since: session.opened,
                 };
-                self.tasks.insert(request.task, task);
-                self.orders.push((volume.id, cause));
+                self.orders.push((task.volume, cause));
+                self.tasks.insert(id, task);
             }
         }
     }

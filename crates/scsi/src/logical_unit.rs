@@ -225,17 +225,9 @@ impl LogicalUnit {
                 extended,
                 allocation_length,
             } => Ok(task_functions::respond(extended, allocation_length)),
-            // Without groups there is no such command (SPC-4, TPGS 00b).
-            Command::ReportPortGroups { .. } | Command::SetPortGroups { .. }
-                if groups.is_empty() =>
-            {
-                return data.steps.refuse(operation_codes::UNKNOWN_SERVICE_ACTION);
+            Command::ReportPortGroups { .. } | Command::SetPortGroups { .. } => {
+                return port_groups(command, groups, data);
             }
-            Command::ReportPortGroups {
-                extended,
-                allocation_length,
-            } => Ok(alua::report(groups, extended, allocation_length)),
-            Command::SetPortGroups { .. } => return set_port_groups(groups, data),
             Command::ModeSelect {
                 ten, page_format, ..
             } => return self.mode_select((ten, page_format), surroundings, data),
@@ -262,9 +254,7 @@ impl LogicalUnit {
             | Command::PersistentReserveOut { .. }
             | Command::Reserve
             | Command::Release) => {
-                let steps = data.steps;
-                let request = AccessRequest::read(access, &data::join(data.out));
-                return request.map_or_else(|sense| steps.refuse(sense), Outcome::Access);
+                return ask_for_access(access, data);
             }
             medium => return self.execute_on_medium(medium, data),
         };
@@ -410,6 +400,25 @@ impl LogicalUnit {
             true => steps.clear(vec![range]),
             false => steps.fill(range, block),
         }
+    }
+}
+
+/// What is about reservations is for whoever has the record of them.
+fn ask_for_access(command: Command, data: Data) -> Outcome {
+    let steps = data.steps;
+    let request = AccessRequest::read(command, &data::join(data.out));
+    request.map_or_else(|sense| steps.refuse(sense), Outcome::Access)
+}
+
+/// The commands of target port groups. Without groups there are none (SPC-4, TPGS 00b).
+fn port_groups(command: Command, groups: &[TargetPortGroup], data: Data) -> Outcome {
+    match command {
+        _ if groups.is_empty() => data.steps.refuse(operation_codes::UNKNOWN_SERVICE_ACTION),
+        Command::ReportPortGroups {
+            extended,
+            allocation_length,
+        } => Outcome::Done(alua::report(groups, extended, allocation_length)),
+        _ => set_port_groups(groups, data),
     }
 }
 

@@ -8,6 +8,7 @@
 //!
 //! Invariant: a command is under way on one path at a time, as far as the host can know.
 
+mod acts;
 mod guest;
 mod path;
 mod plan;
@@ -24,6 +25,7 @@ use holdfast_iscsi::initiator::{
 use holdfast_model::NodeId;
 use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 
+pub(crate) use self::acts::{Act, Acts};
 use self::path::{Path, State};
 pub use self::plan::{HostCounts, HostPlan};
 use self::reset::RESET;
@@ -39,50 +41,6 @@ use crate::schedule::Appointment;
 const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Before a command is tried again that was refused for now.
 const LATER: Duration = Duration::from_millis(60);
-
-/// What a host wants done.
-#[derive(Debug)]
-pub(crate) enum Act {
-    Connect {
-        path: usize,
-        node: NodeId,
-    },
-    Send(ConnectionId, Vec<Bytes>),
-    Close(ConnectionId),
-    /// A reset of the unit is on its way.
-    ResetSent,
-    /// It was answered: every command that had arrived anywhere before is over.
-    ResetDone,
-    /// A registration is on its way.
-    Registers,
-    /// It was answered, or given up.
-    Registered {
-        in_doubt: bool,
-    },
-    /// The host begins to take the volume from another one.
-    Takes {
-        of: usize,
-    },
-    /// The other one is registered no more; `reserved`: and this one holds the reservation.
-    Taken {
-        of: usize,
-        reserved: bool,
-    },
-    /// That was refused, or given up.
-    NotTaken {
-        in_doubt: bool,
-    },
-    /// All reservations are to end.
-    Clears,
-}
-
-/// What a host wants done, in order.
-#[derive(Debug, Default)]
-pub(crate) struct Acts {
-    pub(crate) acts: Vec<Act>,
-    /// What it was told and should not have been.
-    pub(crate) complaint: Option<String>,
-}
 
 /// Something that a host wants of its volume, until it has it.
 #[derive(Debug)]

@@ -13,6 +13,7 @@ fn attempt(sent: Order, asked: Asked, first: u64, count: u64, ended: Ended) -> A
         asked,
         sent,
         ended,
+        fenced: None,
     }
 }
 
@@ -51,6 +52,32 @@ fn what_was_read_is_not_unread() {
         read(6, 7, 7)
     ]));
     assert!(!holds(&[open, read(2, 3, 7), read(4, 5, 0)]));
+}
+
+fn fenced(attempt: Attempt, order: Order) -> Attempt {
+    Attempt {
+        fenced: Some(order),
+        ..attempt
+    }
+}
+
+#[test]
+fn what_was_fenced_off_was_there_before_or_never_is() {
+    let open = fenced(write(1, 7, Ended::No), 3);
+    assert!(holds(&[open.clone(), read(4, 5, 0), read(6, 7, 0)]));
+    assert!(holds(&[open.clone(), read(4, 5, 7)]));
+    assert!(
+        !holds(&[open, read(4, 5, 0), read(6, 7, 7)]),
+        "it lands later"
+    );
+    let late = fenced(write(1, 7, done(8)), 3);
+    assert!(!holds(&[late.clone(), read(4, 5, 0)]), "it was done");
+    assert!(holds(&[late, read(4, 5, 7)]));
+    // Sent without the right.
+    let forbidden = |ended| fenced(write(4, 7, ended), 3);
+    assert!(holds(&[forbidden(Ended::No), read(5, 6, 0)]));
+    assert!(!holds(&[forbidden(Ended::GivenUp(6)), read(7, 8, 7)]));
+    assert!(!holds(&[forbidden(done(5))]), "acknowledged");
 }
 
 #[test]
