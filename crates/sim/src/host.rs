@@ -469,7 +469,7 @@ impl Host {
                 InitiatorEvent::LoggedIn { .. } => {
                     let asks = self.logged_in(path);
                     self.take(now, path, asks, history, acts);
-                    if let Some((path, said)) = self.register(path, acts) {
+                    if let Some((path, said)) = self.register(now, path, acts) {
                         self.take(now, path, said, history, acts);
                     }
                 }

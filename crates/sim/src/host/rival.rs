@@ -63,6 +63,8 @@ pub(super) struct Rival {
     taking: Option<Taking>,
     /// Paths on which a registration is under way.
     registering: BTreeSet<usize>,
+    /// Since when a path has been asked something about reservations, by tag: a reset may have aborted it.
+    asked: BTreeMap<(usize, u64), Instant>,
     /// When paths register again.
     register_at: BTreeMap<usize, Instant>,
     /// Somebody has the volume reserved, and everything comes to its end.
@@ -83,6 +85,7 @@ impl Rival {
             next: Instant::ZERO + Duration::from_millis(prng.between(1, 2000)),
             taking: None,
             registering: BTreeSet::new(),
+            asked: BTreeMap::new(),
             register_at: BTreeMap::new(),
             ends: false,
             clearing: None,
@@ -135,11 +138,9 @@ impl Host {
         let up = |path: &usize| self.paths[*path].is_up() && !rival.registering.contains(path);
         let registers = rival.register_at.iter().filter(|(path, _)| up(path));
         let registers = registers.map(|(_, at)| *at);
-        takes
-            .then_some(rival.next)
-            .into_iter()
-            .chain(registers)
-            .min()
+        let asked = rival.asked.values().map(|since| *since + self.plan.timeout);
+        let own = takes.then_some(rival.next).into_iter();
+        own.chain(registers).chain(asked).min()
     }
 
     /// Takes the volume, or registers, if it is time.
@@ -152,13 +153,14 @@ impl Host {
         if self.rival_at().is_none_or(|due| due > now) {
             return said;
         }
+        self.give_up_asking(now, acts);
         let Some(rival) = &self.rival else {
             return said;
         };
         let due = rival.register_at.iter().filter(|(_, at)| **at <= now);
         let due: Vec<usize> = due.map(|(path, _)| *path).collect();
         for path in due {
-            said.extend(self.register(path, acts));
+            said.extend(self.register(now, path, acts));
         }
         let Some(rival) = &self.rival else {
             return said;
@@ -169,9 +171,28 @@ impl Host {
         said
     }
 
+    /// What is not answered for as long as a command may take is given up, with its session.
+    fn give_up_asking(&mut self, now: Instant, acts: &mut Acts) {
+        let Some(rival) = &self.rival else {
+            return;
+        };
+        let timeout = self.plan.timeout;
+        let late = rival
+            .asked
+            .iter()
+            .filter(|(_, since)| **since + timeout <= now);
+        let late: BTreeSet<usize> = late.map(|((path, _), _)| *path).collect();
+        for path in late {
+            self.paths[path].close(now, acts);
+            self.path_lost(now, path);
+            self.rival_lost(path, acts);
+        }
+    }
+
     /// A path registers, if it can.
     pub(super) fn register(
         &mut self,
+        now: Instant,
         path: usize,
         acts: &mut Acts,
     ) -> Option<(usize, InitiatorOutput)> {
@@ -187,6 +208,7 @@ impl Host {
         }
         rival.register_at.remove(&path);
         rival.registering.insert(path);
+        rival.asked.insert((path, REGISTER.0), now);
         acts.acts.push(Act::Registers);
         Some((path, out))
     }
@@ -206,10 +228,15 @@ impl Host {
         let rival = self.rival.as_mut()?;
         rival.next = next;
         let of = *self.prng.choose(&rival.others);
-        self.send_taking(Taking { path, of, action }, acts)
+        self.send_taking(now, Taking { path, of, action }, acts)
     }
 
-    fn send_taking(&mut self, taking: Taking, acts: &mut Acts) -> Option<(usize, InitiatorOutput)> {
+    fn send_taking(
+        &mut self,
+        now: Instant,
+        taking: Taking,
+        acts: &mut Acts,
+    ) -> Option<(usize, InitiatorOutput)> {
         let (key, Taking { path, of, action }) = (key_of(self.index), taking);
         let rival = self.rival.as_mut()?;
         let action_key = match action {
@@ -223,6 +250,7 @@ impl Host {
             return None;
         }
         rival.taking = Some(taking);
+        rival.asked.insert((path, TAKE.0), now);
         if action != Action::Reserve {
             acts.acts.push(Act::Takes { of });
         }
@@ -254,6 +282,9 @@ impl Host {
         acts: &mut Acts,
     ) -> Option<(usize, InitiatorOutput)> {
         let answer = judge(completion);
+        if let Some(rival) = &mut self.rival {
+            rival.asked.remove(&(path, tag.0));
+        }
         if let Answer::Wrong(what) = answer {
             acts.complaint = Some(what);
             return None;
@@ -290,6 +321,7 @@ impl Host {
                 let request = reserve_out(Action::Clear, 0, key, 0);
                 if self.paths[path].submit(CLEAR, request, &mut out) {
                     rival.clearing = Some(path);
+                    rival.asked.insert((path, CLEAR.0), now);
                     acts.acts.push(Act::Clears);
                     return Some((path, out));
                 }
@@ -323,7 +355,7 @@ impl Host {
             (Answer::Again(pause), action) if busy && *pause == Duration::ZERO => {
                 let again = Taking { action, ..taking };
                 acts.acts.push(Act::NotTaken { in_doubt: false });
-                self.send_taking(again, acts)
+                self.send_taking(now, again, acts)
             }
             (Answer::Done, Action::Reserve) => {
                 acts.acts.push(Act::Taken {
@@ -337,7 +369,7 @@ impl Host {
                     of: taking.of,
                     reserved: false,
                 });
-                self.send_taking(reserve, acts)
+                self.send_taking(now, reserve, acts)
             }
             // There was nothing to be taken from it, or this path is not registered.
             (Answer::Conflict, action) => {
@@ -346,7 +378,7 @@ impl Host {
                     rival.register_at.entry(path).or_insert(now);
                     return None;
                 }
-                self.send_taking(reserve, acts)
+                self.send_taking(now, reserve, acts)
             }
             (Answer::Again(_) | Answer::Wrong(_), _) => {
                 acts.acts.push(Act::NotTaken { in_doubt: true });
@@ -368,5 +400,6 @@ impl Host {
         }
         rival.clearing.take_if(|over| *over == path);
         rival.register_at.remove(&path);
+        rival.asked.retain(|(of, _), _| *of != path);
     }
 }
