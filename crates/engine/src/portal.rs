@@ -169,7 +169,8 @@ impl Portal {
     }
 
     pub(crate) fn is_aborted(&self, task: TaskId) -> bool {
-        self.tasks.get(&task).is_some_and(|task| task.aborted)
+        let task = self.tasks.get(&task);
+        task.is_some_and(|task| task.aborted || task.forbidden)
     }
 
     pub(crate) fn take_commands(&mut self) -> impl Iterator<Item = PortalCommand> {

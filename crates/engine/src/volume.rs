@@ -70,7 +70,11 @@ impl Volumes {
 
     /// Takes note of it; says how it was before.
     pub(crate) fn set_access(&mut self, volume: VolumeId, record: AccessRecord) -> AccessRecord {
-        let before = self.access.insert(volume, record);
+        let before = match record.changes {
+            // Nobody has ever registered, or the volume is deleted.
+            0 if record.fence == Fence::ZERO => self.access.remove(&volume),
+            _ => self.access.insert(volume, record),
+        };
         before.unwrap_or_else(|| AccessRecord::open(volume))
     }
 

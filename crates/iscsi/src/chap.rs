@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! - a secret is never printed, and has the length that [`ChapSecret::new`] demands;
-//! - two challenges of one [`Challenges`] never are the same, and nobody who has seen all of them
+//! - two challenges of one `Challenges` never are the same, and nobody who has seen all of them
 //!   can tell the next;
 //! - whether a response is right is found out in a time that depends on its length only.
 
