@@ -32,6 +32,8 @@ pub struct Rivalry {
     pub kind: u8,
     /// Between two times that a host takes it, on average.
     pub every: Duration,
+    /// How long a host that has lost it goes on without registering again, at most.
+    pub registers_after: Duration,
 }
 
 /// Service actions of PERSISTENT RESERVE OUT (SPC-4 6.16.2).
@@ -263,10 +265,10 @@ impl Host {
         let Some(rival) = &mut self.rival else {
             return;
         };
-        let mean = rival.rivalry.every.as_nanos() as u64;
+        let most = rival.rivalry.registers_after.as_nanos() as u64;
         rival.ends = !self.busy;
         let pause = match self.busy {
-            true => Duration::from_nanos(self.prng.below(mean) + 1),
+            true => Duration::from_nanos(self.prng.below(most) + 1),
             false => LATER,
         };
         rival.register_at.entry(path).or_insert(now + pause);

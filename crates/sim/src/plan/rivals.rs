@@ -34,9 +34,14 @@ impl RunPlan {
         }
         let kind = *prng.choose(KINDS);
         let every = Duration::from_millis(prng.between(150, 1200));
+        let registers_after = Duration::from_millis(prng.between(100, 1200));
         let hosts = self.cluster.hosts.iter_mut();
         for host in hosts.filter(|host| host.volume == volume) {
-            host.rivalry = Some(Rivalry { kind, every });
+            host.rivalry = Some(Rivalry {
+                kind,
+                every,
+                registers_after,
+            });
         }
     }
 }

@@ -7,6 +7,7 @@ mod links;
 mod metadata;
 mod processes;
 mod recovery;
+mod rights;
 mod room;
 mod scrubs;
 mod settings;
