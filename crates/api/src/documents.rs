@@ -524,7 +524,7 @@ mod tests {
                 }),
             },
         };
-        let text = r#"{"name":"demo","bytes":4294967296,"used_bytes":262144,"policy":"mirror2","health":"degraded","slices":[{"index":0,"epoch":3,"primary":"n1","served":true,"in_sync":["n1"],"joining":[{"node":"n2","bytes_done":1,"bytes_total":2,"bytes_per_second":1,"seconds_left":1}],"absent":[{"node":"n3","bytes_lacking":null}]}],"resync":{"bytes_moved":4096,"work":{"replicas":1,"bytes":1,"bytes_per_second":1,"seconds_left":1}},"scrub":{"running":null,"last":{"round":2,"began_seconds":3,"ended_seconds":4,"findings":{"bytes_read":4096,"bad_blocks":0,"differing_blocks":0,"doubtful_blocks":0,"unmended_blocks":0,"skipped_blocks":0}}}}"#;
+        let text = r#"{"name":"demo","bytes":4294967296,"used_bytes":262144,"policy":"mirror2","health":"degraded","slices":[{"index":0,"epoch":3,"primary":"n1","served":true,"in_sync":["n1"],"joining":[{"node":"n2","bytes_done":1,"bytes_total":2,"bytes_per_second":1,"seconds_left":1}],"absent":[{"node":"n3","bytes_lacking":null}]}],"resync":{"bytes_moved":4096,"work":{"replicas":1,"bytes":1,"bytes_per_second":1,"seconds_left":1}},"scrub":{"running":null,"last":{"round":2,"began_seconds":3,"ended_seconds":4,"findings":{"bytes_read":4096,"bad_blocks":0,"differing_blocks":0,"doubtful_blocks":0,"unmended_blocks":0,"skipped_blocks":0}}},"access":null}"#;
         assert_eq!(serde_json::to_string(&volume).unwrap(), text);
         assert_eq!(serde_json::from_str::<Volume>(text).unwrap(), volume);
         // As nodes said it before they told rates.

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use holdfast_iscsi::target::TaskId;
 use holdfast_model::metadata::Revision;
 use holdfast_model::record::{AccessNexus, AccessRecord};
-use holdfast_model::{NodeId, VolumeId};
+use holdfast_model::{Fence, NodeId, VolumeId};
 use holdfast_scsi::reservation::{self, AccessRequest, Decision};
 use holdfast_scsi::{AdditionalSense, Response, Sense, SenseKey, Status};
 use holdfast_stdx::{Duration, Instant};
@@ -28,12 +28,13 @@ use crate::cluster::Swapped;
 use crate::engine::Engine;
 use asked::Question;
 use enforcing::Enforcing;
-pub(crate) use enforcing::FENCES_SINCE;
 
 /// How long an order may take: as long as an abort or a reset.
 const ORDER_MAX: Duration = crate::clearing::ENDING_MAX;
 /// Between two attempts to read the record where the metadata does not answer.
 const RETRY: Duration = Duration::from_millis(100);
+/// Before it is read again because somebody else has replaced it: orders of other nodes come as fast as the metadata lets them.
+const AGAIN: Duration = Duration::from_millis(1);
 /// How many orders may wait for one volume: several for each session that a volume has. Beyond it the unit is busy.
 const ORDERS_MAX: usize = 4096;
 /// How long after a session began a command of it may be one that its initiator repeats because it has lost another path:
@@ -121,6 +122,8 @@ pub(crate) struct Access {
     /// Those that have not replaced the record yet, or need not.
     queues: BTreeMap<VolumeId, VecDeque<u64>>,
     questions: Vec<Question>,
+    /// By which fence everybody goes, of each volume, as orders of this node have seen to. By a later one somebody may not.
+    enforced: BTreeMap<VolumeId, Fence>,
     next_number: u64,
 }
 
@@ -248,9 +251,19 @@ impl Engine {
             aborts_own,
         } = self.ruling(number, &record);
         match changed {
-            None => {
+            // What was taken away before may not be enforced: by whoever did so, it may be, in vain.
+            None if record.fence <= self.enforced_fence(volume) => {
                 self.leave_queue(number);
                 self.end_order(number, Some(response));
+            }
+            None => {
+                self.order(number).proposed = Some(Proposed {
+                    record,
+                    response,
+                    takes: true,
+                    aborts_own,
+                });
+                self.replaced(number, revision);
             }
             // Nothing is to be changed once more: it is only enforced.
             Some(changed) if changed == record => {
@@ -263,7 +276,12 @@ impl Engine {
                 self.replaced(number, revision);
             }
             Some(changed) => {
-                let takes = changed.fence > record.fence;
+                let takes = changed.fence > self.enforced_fence(volume);
+                if takes && self.has_older_neighbours() {
+                    self.leave_queue(number);
+                    self.end_order(number, Some(not_ready()));
+                    return;
+                }
                 let order = self.order(number);
                 order.stage = Stage::Swapping;
                 order.proposed = Some(Proposed {
@@ -321,6 +339,18 @@ impl Engine {
         }
     }
 
+    fn enforced_fence(&self, volume: VolumeId) -> Fence {
+        let known = self.access.enforced.get(&volume);
+        known.copied().unwrap_or(Fence::ZERO)
+    }
+
+    /// Whether a node that has a link does not know of fences: it would go on as before.
+    fn has_older_neighbours(&self) -> bool {
+        let linked = |node: &NodeId| self.world.peers.link(*node).is_some();
+        let mut neighbours = self.neighbours().filter(linked);
+        neighbours.any(|node| !self.knows_fences(node))
+    }
+
     /// The ports of the target: one on each node, ascending.
     fn target_ports(&self) -> Vec<NodeId> {
         let cluster = &self.world.cluster;
@@ -339,7 +369,10 @@ impl Engine {
         }
         match swapped {
             Swapped::Done(revision) => self.replaced(number, revision),
-            Swapped::Rejected => self.decide_order(number),
+            Swapped::Rejected => {
+                let retry = self.world.now + AGAIN;
+                self.order(number).stage = Stage::Waiting { retry };
+            }
             Swapped::Unknown => order.stage = Stage::Waiting { retry },
         }
     }
@@ -426,6 +459,10 @@ impl Engine {
         let before = self.volumes.set_access(volume, record);
         self.portal
             .access_changed(now, &self.volumes, volume, &before);
+        // Before anything is sent by the new state: what is not permitted by it is given up.
+        for task in self.portal.take_dropped() {
+            self.drop_task(task);
+        }
         let first = holdfast_model::SliceId { volume, index: 0 };
         let slices: Vec<_> = self
             .replicas

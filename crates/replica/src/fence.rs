@@ -12,6 +12,9 @@ use holdfast_wire::OutcomeCode;
 
 use crate::{Context, Replica, Role};
 
+/// The version of the protocol that knows of fences.
+pub const FENCES_SINCE: u16 = 7;
+
 /// Whether a replica still has something that it numbered under a fence older than it goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceState {
@@ -44,12 +47,29 @@ impl Replica {
         self.maintain(context);
     }
 
+    /// Whoever begins the epoch goes by this fence. Where it is newer than what this node knows of, nothing is read or numbered
+    /// here before it does.
+    pub(crate) fn hear_of_fence(&mut self, context: &dyn Context, fence: Fence) {
+        if fence > self.fenced.fence {
+            let (_, through) = context.prepared();
+            self.fenced = Fenced { fence, through };
+        }
+    }
+
+    /// The fence that it goes by.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.fenced.fence
+    }
+
     /// Whether what it numbered under older fences is over.
     pub fn fence_state(&self, context: &dyn Context) -> FenceState {
         let Role::Primary(primary) = &self.role else {
             return FenceState::Follows;
         };
-        if primary.is_serving() && context.committed() >= self.fenced.through {
+        // Entries that were prepared then, and given up since, are waited for no more.
+        let through = self.fenced.through.min(context.prepared().1);
+        if primary.is_serving() && context.committed() >= through {
             FenceState::Clear(primary.epoch)
         } else {
             FenceState::Draining

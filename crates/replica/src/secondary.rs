@@ -158,6 +158,7 @@ impl Replica {
             self.refuse(context, peer, begin.epoch, Refusal::NotThatReplica);
             return;
         }
+        self.hear_of_fence(context, begin.fence);
         // Before anything is looked at, or noted: the store does nothing for the slice until then.
         if self.is_dropping() {
             self.step_down(context);

@@ -217,7 +217,7 @@ impl Host {
         if self.busy && self.resets_at().is_some_and(|due| due <= now) {
             self.reset_unit(now, history, acts);
         }
-        for (path, said) in self.act_as_rival(now, acts) {
+        for (path, said) in self.act_as_rival(now, history, acts) {
             self.take(now, path, said, history, acts);
         }
         self.send(now, history, acts);
@@ -469,7 +469,7 @@ impl Host {
                 InitiatorEvent::LoggedIn { .. } => {
                     let asks = self.logged_in(path);
                     self.take(now, path, asks, history, acts);
-                    if let Some((path, said)) = self.register(now, path, acts) {
+                    if let Some((path, said)) = self.register(now, path, history, acts) {
                         self.take(now, path, said, history, acts);
                     }
                 }

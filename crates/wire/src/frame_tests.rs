@@ -122,6 +122,7 @@ fn begin(role: Role) -> Begin {
         stable: Sequence(5),
         sync: Epoch(6),
         record: Bytes::from_static(b"{}"),
+        fence: Fence::ZERO,
     }
 }
 
@@ -267,6 +268,11 @@ fn every_message() -> Vec<Message> {
         }
         .into(),
         enforce().into(),
+        Begin {
+            fence: Fence(4),
+            ..begin(Role::InSync)
+        }
+        .into(),
         Enforced {
             number,
             origin: NodeId(1),
@@ -587,6 +593,7 @@ fn only_what_is_new_needs_a_new_version() {
     for message in every_message() {
         let needed = encode(&message)[0][4];
         let since = match &message {
+            Message::Begin(begin) if begin.fence != Fence::ZERO => 7,
             Message::Begin(begin) if begin.role == Role::JoiningCompared => 2,
             Message::Holdings(_) | Message::Digest(_) | Message::Digests(_) => 2,
             Message::Verify(_) | Message::Verified(_) | Message::Correct(_) => 3,

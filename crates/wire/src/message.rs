@@ -10,7 +10,7 @@ mod vouch;
 
 use alloc::vec::Vec;
 
-use holdfast_model::{BlockRange, Entry, Epoch, Sequence, SliceId, StoreId};
+use holdfast_model::{BlockRange, Entry, Epoch, Fence, Sequence, SliceId, StoreId};
 use holdfast_stdx::{Bytes, Instant};
 
 pub use access::{Enforce, Enforced};
@@ -97,6 +97,8 @@ pub struct Begin {
     pub sync: Epoch,
     /// The slice's record, as the metadata has it.
     pub record: Bytes,
+    /// The fence by which the primary goes.
+    pub fence: Fence,
 }
 
 /// An entry to be appended.
@@ -437,6 +439,7 @@ impl Message {
     #[must_use]
     pub const fn version(&self) -> u16 {
         match self {
+            Self::Begin(begin) if begin.fence.0 > 0 => 7,
             Self::Begin(Begin {
                 role: Role::JoiningCompared,
                 ..

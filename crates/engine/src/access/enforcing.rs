@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 use holdfast_model::metadata::Revision;
 use holdfast_model::record::{AccessRecord, Record};
 use holdfast_model::{Epoch, Fence, NodeId, SliceId, VolumeId};
+use holdfast_replica::FENCES_SINCE;
 use holdfast_replica::timing::{DRIFT, LEASE};
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_wire::{Enforce, Enforced};
@@ -25,12 +26,10 @@ use holdfast_wire::{Enforce, Enforced};
 use super::{Order, Stage};
 use crate::engine::Engine;
 
-/// The version of the protocol that knows of fences.
-pub(crate) const FENCES_SINCE: u16 = 7;
 /// How long nobody's right being lost may take to be told to all.
 const TOLD_WITHIN: Duration = Duration::from_millis(250);
 /// When somebody who has answered, and not said enough, is asked again.
-const AGAIN: Duration = Duration::from_millis(10);
+const AGAIN: Duration = Duration::from_millis(20);
 /// When somebody who has not answered is asked again, this time through others as well.
 const ROUND: Duration = Duration::from_millis(250);
 
@@ -54,6 +53,8 @@ pub(super) struct Enforcing {
     takes: bool,
     begun: Instant,
     asked: BTreeMap<NodeId, Asked>,
+    /// Since when nodes that have not answered have been seen to be in sync nowhere.
+    out_since: BTreeMap<NodeId, Instant>,
     /// When it is looked at again.
     pub(super) due: Instant,
 }
@@ -73,6 +74,7 @@ impl Enforcing {
             takes,
             begun: now,
             asked: BTreeMap::new(),
+            out_since: BTreeMap::new(),
             due: now,
         }
     }
@@ -95,6 +97,7 @@ impl Engine {
     /// Finds out whether everybody goes by it, and asks those who have not said so.
     pub(super) fn pursue_enforcing(&mut self, number: u64) {
         let now = self.world.now;
+        self.note_who_is_out(number);
         let Some(missing) = self.missing(number) else {
             // What has happened since the change is not known yet.
             if let Some(enforcing) = self.enforcing(number) {
@@ -104,12 +107,39 @@ impl Engine {
         };
         if missing.is_empty() {
             let order = self.order(number);
+            let volume = order.volume;
             let proposed = order.proposed.take().expect("it has been done");
+            if proposed.takes {
+                let known = self.access.enforced.entry(volume).or_default();
+                *known = proposed.record.fence.max(*known);
+            }
             self.end_order(number, Some(proposed.response));
             return;
         }
         for node in missing {
             self.ask_to_enforce(number, node);
+        }
+    }
+
+    /// Notes who is in sync in no slice of the volume.
+    fn note_who_is_out(&mut self, number: u64) {
+        let now = self.world.now;
+        let Some(order) = self.access.orders.get(&number) else {
+            return;
+        };
+        let records = self.slices_on_record(order.volume);
+        let in_sync: BTreeSet<NodeId> = records.flat_map(|(_, it)| it.in_sync()).collect();
+        let out: Vec<NodeId> = self
+            .neighbours()
+            .filter(|it| !in_sync.contains(it))
+            .collect();
+        if let Some(enforcing) = self.enforcing(number) {
+            enforcing
+                .out_since
+                .retain(|node, _| !in_sync.contains(node));
+            for node in out {
+                enforcing.out_since.entry(node).or_insert(now);
+            }
         }
     }
 
@@ -137,11 +167,14 @@ impl Engine {
         let elapsed = now.since(enforcing.begun);
         let mut missing = BTreeSet::new();
         // Whoever is in sync nowhere may have been until a moment ago, and have a read lease.
-        let leases_over = enforcing.takes && elapsed > LEASE + DRIFT;
+        let leases_over = |node: &NodeId| {
+            let since = enforcing.out_since.get(node);
+            enforcing.takes && since.is_some_and(|since| now.since(*since) > LEASE + DRIFT)
+        };
         let told = !enforcing.takes && elapsed > TOLD_WITHIN;
         for node in self.neighbours() {
             let is_there = enforcing.takes || self.world.peers.link(node).is_some();
-            if is_there && !leases_over && !told && !enforcing.has_answered(node) {
+            if is_there && !leases_over(&node) && !told && !enforcing.has_answered(node) {
                 missing.insert(node);
             }
         }
@@ -153,6 +186,11 @@ impl Engine {
         }
         let cluster = &self.world.cluster;
         if !cluster.is_known_through(enforcing.revision) {
+            return None;
+        }
+        let volume_record = cluster.volumes.get(volume);
+        let expected = volume_record.map_or(0, holdfast_model::record::VolumeRecord::slice_count);
+        if self.slices_on_record(*volume).count() < expected as usize {
             return None;
         }
         for (slice, record) in self.slices_on_record(*volume) {
@@ -202,7 +240,7 @@ impl Engine {
             };
             return;
         }
-        let is_first = before.is_none();
+        let is_silent = before.is_some_and(|asked| asked.led.is_none());
         let led = enforcing.asked.remove(&to).and_then(|asked| asked.led);
         enforcing.asked.insert(to, Asked { at: now, led });
         enforcing.due = if enforcing.due <= now {
@@ -226,7 +264,7 @@ impl Engine {
         if is_linked {
             self.world.peers.send(to, question.clone().into());
         }
-        if !is_linked || !is_first {
+        if !is_linked || is_silent {
             let others = self.world.peers.nodes().filter(|it| *it != to);
             let others: Vec<NodeId> = others.filter(|it| self.knows_fences(*it)).collect();
             for through in others {

@@ -4,14 +4,13 @@ use alloc::vec::Vec;
 
 use holdfast_iscsi::target::TaskId;
 use holdfast_model::{BlockRange, CommandId, Fence, NodeId, SliceId, VolumeId};
-use holdfast_replica::Operation;
 use holdfast_replica::timing::LIFETIME;
+use holdfast_replica::{FENCES_SINCE, Operation};
 use holdfast_scsi::MediumError;
 use holdfast_stdx::Instant;
 use holdfast_store::View;
 use holdfast_wire::{Forward, OutcomeCode, Settle};
 
-use crate::access::FENCES_SINCE;
 use crate::clearing::ENDING_MAX;
 use crate::engine::Engine;
 use crate::event::LinkId;
@@ -139,6 +138,13 @@ impl Engine {
             return;
         };
         let age = now.since(part.arrived);
+        // What its command may not do any more is sent to nobody, whatever comes first.
+        if let Owner::Task { task, .. } = part.owner
+            && part.given_up.is_none()
+            && self.portal.is_aborted(task)
+        {
+            part.given_up = Some(MediumError::Aborted);
+        }
         if now >= part.held_until {
             let settled = part.is_settled();
             self.end_part(command, Err(MediumError::NotReady), settled);
@@ -212,6 +218,10 @@ impl Engine {
             return;
         };
         let (slice, settled) = (part.slice, part.is_settled());
+        let replica = self.replicas.get(&slice);
+        if replica.is_some_and(|replica| replica.fence() > self.volumes.fence(slice.volume)) {
+            self.world.cluster.refresh_access(slice.volume);
+        }
         let stopped_for = self.parts.note_stopped(now, slice);
         if stopped_for >= self.config.hold && settled {
             self.end_part(command, Err(MediumError::NotReady), settled);
@@ -322,6 +332,8 @@ impl Engine {
         };
         self.is_alive()
             && replica.may_read(self.world.now)
+            // Else it has yet to be heard here who may read.
+            && replica.fence() <= self.volumes.fence(slice.volume)
             && (replica.leads().is_some() || !self.world.storage.store().is_dirty(slice, range))
     }
 

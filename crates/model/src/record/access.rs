@@ -17,6 +17,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::is_zero;
 use crate::{Fence, Incarnation, NodeId, VolumeId};
 
+/// What is counted one by one gets nowhere near.
+const COUNTER_MAX: u64 = 1 << 62;
+
 /// Where the access to volumes is.
 pub const ACCESS_PREFIX: &str = "/holdfast/access/";
 
@@ -210,7 +213,8 @@ impl AccessRecord {
                 .is_some_and(|holder| self.registration(holder).is_some()),
         };
         let excludes = self.reserved.is_none() || self.registrations.is_empty();
-        ordered && has_keys && is_held && excludes
+        let is_counted = self.fence.0 <= COUNTER_MAX && self.changes <= COUNTER_MAX;
+        ordered && has_keys && is_held && excludes && is_counted
     }
 }
 

@@ -5,7 +5,7 @@
 //! - what it acknowledged in an earlier epoch, or over an earlier link, does not count.
 
 use holdfast_model::record::{Record, SliceRecord};
-use holdfast_model::{Entry, Epoch, Incarnation, NodeId, Sequence, StoreId};
+use holdfast_model::{Entry, Epoch, Fence, Incarnation, NodeId, Sequence, StoreId};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::{Begin, Prepare, Prepared, Refusal, Refused, Role as BeginRole};
 
@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 
 use super::catch_up::{CatchUp, prepare_catch_up};
 use super::change::Sync;
+use crate::fence::FENCES_SINCE;
 use crate::hand_over::lease_end;
 use crate::marks::Marks;
 use crate::timing::{LINK_DOWN, SILENT, SILENT_FOR_READS};
@@ -361,7 +362,11 @@ impl Replica {
             .as_ref()
             .map(SliceRecord::encode)
             .expect("a primary has one");
-        let slice = self.slice;
+        let (slice, fence) = (self.slice, self.fence());
+        // Whoever does not know of fences would go on as if nobody had lost anything: it takes no part any more.
+        if fence > Fence::ZERO && peer.version < FENCES_SINCE {
+            return;
+        }
         let Role::Primary(primary) = &mut self.role else {
             return;
         };
@@ -403,6 +408,7 @@ impl Replica {
             stable,
             sync,
             record,
+            fence,
         };
         context.send(node, begin.into());
         if member.is_joining() {

@@ -97,7 +97,7 @@ impl AccessRequest {
         match ruling {
             Ok(None) => Decision::Answer(Response::good_out(length)),
             Ok(Some(change)) => Decision::Change {
-                record: self.stamp(record, nexus, change.record),
+                record: self.stamp(record, nexus, &change.abort, change.record),
                 abort: change.abort,
                 response: Response::good_out(length),
             },
@@ -111,7 +111,13 @@ impl AccessRequest {
     }
 
     /// Counts the change, and says whose it is.
-    fn stamp(&self, old: &AccessRecord, nexus: &AccessNexus, new: AccessRecord) -> AccessRecord {
+    fn stamp(
+        &self,
+        old: &AccessRecord,
+        nexus: &AccessNexus,
+        aborted: &[AccessNexus],
+        new: AccessRecord,
+    ) -> AccessRecord {
         let out = match &self.action {
             Action::Out(out) => Some(out.action),
             _ => None,
@@ -128,7 +134,9 @@ impl AccessRequest {
         if out.is_some_and(OutAction::is_counted) {
             new.generation = old.generation.wrapping_add(1);
         }
-        if takes_away(old, &new) {
+        // Commands that are aborted may be on their way, whether or not a reservation comes of it.
+        let aborts_others = aborted.iter().any(|other| other != nexus);
+        if takes_away(old, &new) || aborts_others {
             new.fence = old.fence.next();
         }
         assert!(new.is_sound(), "a decision keeps the record sound");

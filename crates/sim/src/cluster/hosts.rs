@@ -107,10 +107,7 @@ impl Cluster {
         self.line(Place::Host(host as u16), format_args!("{act:?}"));
         let rights = &mut self.invariants.rights;
         match *act {
-            Act::Registers => {
-                rights.registers(host, volume);
-                self.history.unfence(host);
-            }
+            Act::Registers => rights.registers(host, volume),
             Act::Registered { in_doubt } => rights.registered(now, host, volume, in_doubt),
             Act::Takes { of } => rights.takes(now, host, volume, of),
             Act::Taken { of, reserved } => {

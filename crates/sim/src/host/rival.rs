@@ -15,6 +15,7 @@ use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 use super::work::{sense_key, unit};
 use super::{Act, Acts, Host};
 use crate::cluster::ClusterPlan;
+use crate::history::History;
 
 /// What a host calls its registrations.
 pub(super) const REGISTER: CommandTag = CommandTag(u64::MAX - 2);
@@ -149,6 +150,7 @@ impl Host {
     pub(super) fn act_as_rival(
         &mut self,
         now: Instant,
+        history: &mut History,
         acts: &mut Acts,
     ) -> Vec<(usize, InitiatorOutput)> {
         let mut said = Vec::new();
@@ -162,7 +164,7 @@ impl Host {
         let due = rival.register_at.iter().filter(|(_, at)| **at <= now);
         let due: Vec<usize> = due.map(|(path, _)| *path).collect();
         for path in due {
-            said.extend(self.register(now, path, acts));
+            said.extend(self.register(now, path, history, acts));
         }
         let Some(rival) = &self.rival else {
             return said;
@@ -196,6 +198,7 @@ impl Host {
         &mut self,
         now: Instant,
         path: usize,
+        history: &mut History,
         acts: &mut Acts,
     ) -> Option<(usize, InitiatorOutput)> {
         let key = key_of(self.index);
@@ -211,6 +214,8 @@ impl Host {
         rival.register_at.remove(&path);
         rival.registering.insert(path);
         rival.asked.insert((path, REGISTER.0), now);
+        // What is sent from now on may be permitted.
+        history.unfence(self.index);
         acts.acts.push(Act::Registers);
         Some((path, out))
     }
@@ -316,7 +321,9 @@ impl Host {
         let key = key_of(self.index);
         let rival = self.rival.as_mut()?;
         rival.registering.remove(&path);
-        acts.acts.push(Act::Registered { in_doubt: false });
+        // What is not ready may have been done, or may be yet.
+        let in_doubt = matches!(answer, Answer::Again(pause) if !pause.is_zero());
+        acts.acts.push(Act::Registered { in_doubt });
         match answer {
             Answer::Done if rival.ends && rival.clearing.is_none() => {
                 let mut out = InitiatorOutput::default();

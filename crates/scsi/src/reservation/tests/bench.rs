@@ -187,8 +187,9 @@ impl World {
                 assert_eq!(response.status, Status::Good);
                 assert!(record.is_sound());
                 assert_eq!(record.changes, self.record.changes + 1);
-                let took_away = u64::from(takes_away(&self.record, &record));
-                assert_eq!(record.fence.0, self.record.fence.0 + took_away);
+                let aborts_others = abort.iter().any(|other| other != nexus);
+                let fences = takes_away(&self.record, &record) || aborts_others;
+                assert_eq!(record.fence.0, self.record.fence.0 + u64::from(fences));
                 self.before = core::mem::replace(&mut self.record, record);
                 self.aborted = abort;
                 response

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use holdfast_model::{BlockRange, Change, Entry, Epoch, Sequence};
+use holdfast_model::{BlockRange, Change, Entry, Epoch, Fence, Sequence};
 use holdfast_stdx::Bytes;
 
 use super::{Body, Payload, read_bool, read_data, write_data};
@@ -13,6 +13,8 @@ use crate::message::{Begin, Commit, HandOver, Prepare, Prepared, Refusal, Refuse
 /// Bytes of a slice's record at most: 16 replicas of 150 bytes, and some.
 const RECORD_BYTES_MAX: usize = 8 << 10;
 const RUN_BYTES: usize = 8 + 8;
+/// Flag of a role: the fence follows; without it that is zero, as in versions before 7.
+const FENCED: u8 = 0x80;
 
 fn write_record(record: &Bytes, body: &mut Writer) {
     assert!(
@@ -74,12 +76,19 @@ impl Body for Begin {
     fn write(&self, body: &mut Writer, _payload: &mut Vec<Bytes>) {
         body.slice(self.slice);
         body.u64(self.epoch.0);
-        body.u8(match self.role {
+        let role = match self.role {
             Role::InSync => 0,
             Role::JoiningFast => 1,
             Role::JoiningFull => 2,
             Role::JoiningCompared => 3,
-        });
+        };
+        match self.fence {
+            Fence::ZERO => body.u8(role),
+            fence => {
+                body.u8(role | FENCED);
+                body.u64(fence.0);
+            }
+        }
         body.u64(self.committed.0);
         body.u32(self.tail.len() as u32);
         for (epoch, last) in &self.tail {
@@ -93,7 +102,12 @@ impl Body for Begin {
 
     fn read(body: &mut Reader<'_>, _payload: &mut Payload) -> Result<Self, WireError> {
         let (slice, epoch) = (body.slice()?, body.epoch()?);
-        let role = match body.u8()? {
+        let role = body.u8()?;
+        let fence = match role & FENCED {
+            0 => Fence::ZERO,
+            _ => body.fence()?,
+        };
+        let role = match role & !FENCED {
             0 => Role::InSync,
             1 => Role::JoiningFast,
             2 => Role::JoiningFull,
@@ -113,6 +127,7 @@ impl Body for Begin {
             stable,
             sync,
             record,
+            fence,
         })
     }
 }
