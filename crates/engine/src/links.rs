@@ -113,7 +113,7 @@ impl Engine {
             });
         }
         self.retry_all_parts();
-        self.note_all_port_groups();
+        self.look_at_port_groups_soon();
         self.ask_to_end_again(peer);
         self.mending.look_soon();
         for message in held {

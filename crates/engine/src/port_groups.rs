@@ -7,7 +7,8 @@
 //!
 //! Invariants:
 //! - a group's number is its node's, and never changes;
-//! - hosts are told of a change once it has lasted for a while: states do not flap with every replica that comes or goes.
+//! - hosts are told of a change for the worse once it has lasted for a while: states do not flap with every replica that comes or goes.
+//!   That a node can be reached they are told at once.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
@@ -36,6 +37,13 @@ pub(crate) struct PortGroups {
 impl PortGroups {
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.due
+    }
+
+    /// It is looked at what has changed as soon as possible.
+    fn hurry(&mut self, now: Instant) {
+        if !self.changed.is_empty() {
+            self.due = Some(now);
+        }
     }
 
     /// Something has happened to a volume that may change states.
@@ -103,6 +111,12 @@ impl Engine {
         for volume in self.world.cluster.volumes.keys() {
             self.port_groups.note(now, *volume);
         }
+    }
+
+    /// A node can be reached.
+    pub(crate) fn look_at_port_groups_soon(&mut self) {
+        self.note_all_port_groups();
+        self.port_groups.hurry(self.world.now);
     }
 
     /// Looks at the states of volumes of which something has changed, and tells hosts.
