@@ -13,9 +13,14 @@ use anyhow::{Context, Result, bail, ensure};
 /// Longest that one suite may take; some wait for seconds on purpose.
 const SUITE_PATIENCE: Duration = Duration::from_secs(120);
 
-/// Tests that send what has to be refused, and report each refusal as if it were a failure. Their
-/// assertions alone say how they ended.
-const WANTS_REFUSALS: [&str; 1] = ["iSCSIdatasn.iSCSIDataSnInvalid"];
+/// Tests that send what has to be refused, or that are told first that the unit was reset, and report each refusal as if it
+/// were a failure. Their assertions alone say how they ended.
+const WANTS_REFUSALS: [&str; 4] = [
+    "iSCSIdatasn.iSCSIDataSnInvalid",
+    "Reserve6.TargetColdReset",
+    "Reserve6.TargetWarmReset",
+    "Reserve6.LUNReset",
+];
 
 /// A test that asks for what the standard forbids, and what it says then: docs/conformance.md.
 const CONTRADICTS_STANDARD: (&str, &str) = (
