@@ -301,8 +301,8 @@ impl Target {
     }
 
     /// What there is to offer is now `directory`. Sessions of targets that are not in it end, and
-    /// those of initiators that see no unit of their target any more. Whether an initiator has to
-    /// prove who it is is asked at its next login.
+    /// those of initiators that see no unit of their target any more, and of those that have to prove
+    /// who they are and have not. Whether a secret is still the right one is asked at the next login.
     pub fn set_directory(
         &mut self,
         now: Instant,
@@ -316,6 +316,10 @@ impl Target {
             let reason = match directory.admission(&nexus.target, &nexus.initiator) {
                 Admission::NoTarget => CloseReason::TargetRemoved,
                 Admission::Refused => CloseReason::AccessWithdrawn,
+                // It may be anybody's in that name.
+                Admission::Admitted { proved: true } if !connection.is_proved() => {
+                    CloseReason::AccessWithdrawn
+                }
                 Admission::Admitted { .. } => return None,
             };
             Some((connection.wire.id, reason))

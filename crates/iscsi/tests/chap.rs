@@ -432,3 +432,27 @@ fn what_changes_while_a_login_goes_on_is_looked_at_when_it_ends() {
         assert!(world.sessions.is_empty());
     }
 }
+
+/// It logged in while the target was everybody's, in the name of a host that has to prove who it is from now on.
+#[test]
+fn who_has_not_proved_who_it_is_does_not_stay_where_that_is_wanted() {
+    for proves in [false, true] {
+        let mut world = World::new(3);
+        let mut open = guarded(None);
+        let entry = open.targets.get_mut(&name(TARGET)).unwrap();
+        let listed = UnitAccess::Listed([name(HOST)].into());
+        entry.units = [(0, UnitAccess::Everybody)].into();
+        if proves {
+            entry.units.insert(1, listed);
+        }
+        world.set_directory(open);
+        let mut config = world.config(1);
+        config.chap = proves.then(|| chap(hosts(), ChapAlgorithm::PREFERRED, None));
+        let host = world.log_in(config);
+        world.set_directory(guarded(None));
+        world.run();
+        let closed = world.close_reason(world.hosts[host].connection);
+        let expected = (!proves).then_some(CloseReason::AccessWithdrawn);
+        assert_eq!(closed, expected, "proves: {proves}");
+    }
+}

@@ -178,6 +178,11 @@ impl Connection {
         }
     }
 
+    /// Whether the initiator of a session has proved who it is.
+    pub(super) fn is_proved(&self) -> bool {
+        matches!(&self.phase, Phase::Full(session) if session.is_proved)
+    }
+
     /// The target that a session is about.
     pub(super) fn target(&self) -> Option<&IscsiName> {
         self.nexus().map(|nexus| &nexus.target)

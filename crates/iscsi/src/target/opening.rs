@@ -199,6 +199,7 @@ impl Target {
         let agreed = (parameters, allowance);
         let who = (opening.initiator.clone(), identity);
         let mut session = Session::new(who, tsih, begun.connection, agreed, begun.first);
+        session.is_proved = opening.is_proved;
         let sequence = session.sequence(&mut connection.wire, &mut self.shared, true);
         let response = opening.response(LoginStatus::Success, tsih, sequence);
         let text = Bytes::from(core::mem::take(&mut opening.answer));

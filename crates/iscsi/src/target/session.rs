@@ -49,6 +49,8 @@ pub(super) struct Session {
     pub(super) logout_deadline: Option<Instant>,
     /// It was asked to because its node is in maintenance.
     pub(super) is_asked_away: bool,
+    /// Its initiator has proved who it is.
+    pub(super) is_proved: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -191,6 +193,7 @@ impl Session {
             text: None,
             logout_deadline: None,
             is_asked_away: false,
+            is_proved: false,
         }
     }
 
