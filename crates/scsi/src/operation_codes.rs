@@ -101,18 +101,22 @@ const FUA_NV: u8 = 0x02;
 /// SYNC_NV (byte 1, bit 2; obsolete since SBC-3).
 const SYNC_NV: u8 = 0x04;
 
-const fn primary(
-    operation_code: u8,
-    usage: &'static [u8],
-    operation: PrimaryOperation,
-) -> OperationCode {
+const fn row(operation_code: u8, usage: &'static [u8], operation: Operation) -> OperationCode {
     OperationCode {
         operation_code,
         service_action: None,
         usage,
         tolerated_flags: 0,
-        operation: Operation::Primary(operation),
+        operation,
     }
+}
+
+const fn primary(
+    operation_code: u8,
+    usage: &'static [u8],
+    operation: PrimaryOperation,
+) -> OperationCode {
+    row(operation_code, usage, Operation::Primary(operation))
 }
 
 const fn block(
@@ -120,13 +124,7 @@ const fn block(
     usage: &'static [u8],
     operation: BlockOperation,
 ) -> OperationCode {
-    OperationCode {
-        operation_code,
-        service_action: None,
-        usage,
-        tolerated_flags: 0,
-        operation: Operation::Block(operation),
-    }
+    row(operation_code, usage, Operation::Block(operation))
 }
 
 const fn reservation(
@@ -134,13 +132,7 @@ const fn reservation(
     usage: &'static [u8],
     operation: ReservationOperation,
 ) -> OperationCode {
-    OperationCode {
-        operation_code,
-        service_action: None,
-        usage,
-        tolerated_flags: 0,
-        operation: Operation::Reservation(operation),
-    }
+    row(operation_code, usage, Operation::Reservation(operation))
 }
 
 const fn persistent_in(service_action: u16, operation: ReservationOperation) -> OperationCode {
