@@ -20,6 +20,7 @@ use holdfast_iscsi::target::TaskId;
 use holdfast_model::metadata::Revision;
 use holdfast_model::record::{AccessNexus, AccessRecord};
 use holdfast_model::{Fence, NodeId, VolumeId};
+use holdfast_replica::FENCES_SINCE;
 use holdfast_scsi::reservation::{self, AccessRequest, Decision};
 use holdfast_scsi::{AdditionalSense, Response, Sense, SenseKey, Status};
 use holdfast_stdx::{Duration, Instant};
@@ -265,16 +266,6 @@ impl Engine {
                 });
                 self.replaced(number, revision);
             }
-            // Nothing is to be changed once more: it is only enforced.
-            Some(changed) if changed == record => {
-                self.order(number).proposed = Some(Proposed {
-                    record: changed,
-                    response,
-                    takes: true,
-                    aborts_own,
-                });
-                self.replaced(number, revision);
-            }
             Some(changed) => {
                 let takes = changed.fence > self.enforced_fence(volume);
                 if takes && self.has_older_neighbours() {
@@ -312,10 +303,11 @@ impl Engine {
             } => {
                 let is_new = now.since(*since) <= REPEATED_WITHIN;
                 if is_new && reservation::is_repeat(record, nexus, request) {
+                    // What it did is there; whether that is enforced is found out as for any other.
                     let response = request.done();
                     return Ruling {
                         response,
-                        ..only(Some(record.clone()))
+                        ..only(None)
                     };
                 }
                 match request.decide(record, nexus, &self.target_ports()) {
@@ -346,9 +338,8 @@ impl Engine {
 
     /// Whether a node that has a link does not know of fences: it would go on as before.
     fn has_older_neighbours(&self) -> bool {
-        let linked = |node: &NodeId| self.world.peers.link(*node).is_some();
-        let mut neighbours = self.neighbours().filter(linked);
-        neighbours.any(|node| !self.knows_fences(node))
+        let mut links = self.neighbours().filter_map(|it| self.world.peers.link(it));
+        links.any(|link| link.peer.version < FENCES_SINCE)
     }
 
     /// The ports of the target: one on each node, ascending.
@@ -360,21 +351,23 @@ impl Engine {
 
     /// What became of a replacement.
     pub(crate) fn access_swapped(&mut self, number: u64, swapped: Swapped) {
-        let retry = self.world.now + RETRY;
+        let now = self.world.now;
         let Some(order) = self.access.orders.get_mut(&number) else {
             return;
         };
         if !matches!(order.stage, Stage::Swapping) {
             return;
         }
-        match swapped {
-            Swapped::Done(revision) => self.replaced(number, revision),
-            Swapped::Rejected => {
-                let retry = self.world.now + AGAIN;
-                self.order(number).stage = Stage::Waiting { retry };
+        let pause = match swapped {
+            Swapped::Done(revision) => {
+                self.replaced(number, revision);
+                return;
             }
-            Swapped::Unknown => order.stage = Stage::Waiting { retry },
-        }
+            Swapped::Rejected => AGAIN,
+            Swapped::Unknown => RETRY,
+        };
+        let retry = now + pause;
+        order.stage = Stage::Waiting { retry };
     }
 
     /// The record is what the order wanted: now everybody is to go by it.
@@ -463,14 +456,7 @@ impl Engine {
         for task in self.portal.take_dropped() {
             self.drop_task(task);
         }
-        let first = holdfast_model::SliceId { volume, index: 0 };
-        let slices: Vec<_> = self
-            .replicas
-            .range(first..)
-            .take_while(|(slice, _)| slice.volume == volume)
-            .map(|(slice, _)| *slice)
-            .collect();
-        for slice in slices {
+        for slice in self.slices_of(volume) {
             self.with_replica(slice, |replica, context| {
                 replica.raise_fence(context, fence);
             });

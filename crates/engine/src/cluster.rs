@@ -522,7 +522,7 @@ impl Cluster {
         }
     }
 
-    /// An accepted proposal is the record from now on: it is known before the watch tells it.
+    /// An accepted proposal is the record from now on.
     fn proposed(&mut self, slice: SliceId, value: Bytes, outcome: &TransactionOutcome) {
         if !outcome.succeeded {
             self.changes
@@ -530,15 +530,26 @@ impl Cluster {
             return;
         }
         self.proposed_with_access(slice.volume, outcome);
+        self.has_put(SliceRecord::key(slice), value, outcome.revision);
+    }
+
+    /// This node has put a key: it is known before the watch tells it.
+    fn has_put(&mut self, key: String, value: Bytes, mod_revision: Revision) {
         let pair = KeyValue {
-            key: SliceRecord::key(slice),
+            key,
             value,
             create_revision: Revision(0),
-            mod_revision: outcome.revision,
+            mod_revision,
             version: 0,
             lease: LeaseId(0),
         };
         self.put(&pair, true);
+    }
+
+    /// The records of a volume's slices, in their order.
+    pub(crate) fn slices_of(&self, volume: VolumeId) -> impl Iterator<Item = &SliceRecord> {
+        let slices = self.slices.range(SliceId::all_of(volume));
+        slices.map(|(_, (record, _))| record)
     }
 
     /// Whether a node is part of the cluster; all are as long as nobody's part is on record.

@@ -9,8 +9,8 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use holdfast_model::SliceId;
 use holdfast_model::record::SettingsRecord;
+use holdfast_model::{SliceId, VolumeId};
 use holdfast_replica::timing::{HEARTBEAT, LEASE};
 use holdfast_replica::{Me, Replica};
 use holdfast_stdx::{Duration, Instant};
@@ -251,6 +251,12 @@ impl Engine {
 
     pub(crate) fn slices(&self) -> Vec<SliceId> {
         self.replicas.keys().copied().collect()
+    }
+
+    /// The slices of a volume of which there is a replica here, in their order.
+    pub(crate) fn slices_of(&self, volume: VolumeId) -> Vec<SliceId> {
+        let replicas = self.replicas.range(SliceId::all_of(volume));
+        replicas.map(|(slice, _)| *slice).collect()
     }
 
     /// Lets a slice's replica act, and takes note of when it next must.

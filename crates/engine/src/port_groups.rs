@@ -15,7 +15,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use holdfast_model::record::SliceRecord;
-use holdfast_model::{NodeId, SliceId, VolumeId};
+use holdfast_model::{NodeId, VolumeId};
 use holdfast_scsi::{AccessState, StatusCode, TargetPortGroup};
 use holdfast_stdx::{Duration, Instant};
 
@@ -149,9 +149,7 @@ impl Engine {
     fn port_groups_now(&self, volume: VolumeId) -> Option<Vec<TargetPortGroup>> {
         let cluster = &self.world.cluster;
         cluster.volumes.get(&volume)?;
-        let slices = cluster.slices.range(SliceId { volume, index: 0 }..);
-        let slices = slices.take_while(|(slice, _)| slice.volume == volume);
-        let holdings = Holdings::of(slices.map(|(_, (record, _))| record));
+        let holdings = Holdings::of(cluster.slices_of(volume));
         let nodes = cluster.nodes.keys().copied();
         let nodes = nodes.filter(|node| cluster.belongs(*node));
         let groups = nodes.map(|node| {
@@ -165,7 +163,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use holdfast_model::record::{Membership, ReplicaRecord};
-    use holdfast_model::{Epoch, Incarnation, StoreId};
+    use holdfast_model::{Epoch, Incarnation, SliceId, StoreId};
 
     use super::*;
 

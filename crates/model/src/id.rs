@@ -1,6 +1,7 @@
 //! Identities and counters, each a type of its own so that none is taken for another.
 
 use core::fmt;
+use core::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +74,19 @@ pub struct SliceId {
     pub volume: VolumeId,
     /// Which part: the slice begins at `index` × 4 GiB.
     pub index: u32,
+}
+
+impl SliceId {
+    /// All slices that a volume may have, in their order.
+    #[must_use]
+    pub const fn all_of(volume: VolumeId) -> RangeInclusive<Self> {
+        let first = Self { volume, index: 0 };
+        let last = Self {
+            volume,
+            index: u32::MAX,
+        };
+        RangeInclusive::new(first, last)
+    }
 }
 
 impl fmt::Display for SliceId {

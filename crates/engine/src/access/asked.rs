@@ -103,11 +103,8 @@ impl Engine {
             // It could not be read here.
             return;
         }
-        let pending = question.pending.take().unwrap_or_else(|| {
-            let first = SliceId { volume, index: 0 };
-            let slices = self.replicas.range(first..).map(|(slice, _)| *slice);
-            slices.take_while(|slice| slice.volume == volume).collect()
-        });
+        let pending = question.pending.take();
+        let pending = pending.unwrap_or_else(|| self.slices_of(volume));
         let mut left = Vec::new();
         for slice in pending {
             let state = self.with_replica(slice, |replica, context| replica.fence_state(context));

@@ -16,8 +16,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use holdfast_model::metadata::Revision;
-use holdfast_model::record::{AccessRecord, Record};
-use holdfast_model::{Epoch, Fence, NodeId, SliceId, VolumeId};
+use holdfast_model::record::{AccessRecord, Record, SliceRecord, VolumeRecord};
+use holdfast_model::{Epoch, Fence, NodeId, VolumeId};
 use holdfast_replica::FENCES_SINCE;
 use holdfast_replica::timing::{DRIFT, LEASE};
 use holdfast_stdx::{Bytes, Duration, Instant};
@@ -84,6 +84,14 @@ impl Enforcing {
         asked.is_some_and(|asked| asked.led.is_some())
     }
 
+    /// It is looked at again then, unless before.
+    fn look_at(&mut self, now: Instant, due: Instant) {
+        self.due = match self.due <= now {
+            true => due,
+            false => self.due.min(due),
+        };
+    }
+
     /// Whether a node leads a slice in this epoch, or a later one, and goes by the new state.
     fn leads(&self, node: NodeId, index: u32, epoch: Epoch) -> bool {
         let asked = self.asked.get(&node);
@@ -124,11 +132,12 @@ impl Engine {
     /// Notes who is in sync in no slice of the volume.
     fn note_who_is_out(&mut self, number: u64) {
         let now = self.world.now;
-        let Some(order) = self.access.orders.get(&number) else {
+        let takes = |it: &&mut Enforcing| it.takes;
+        let Some(volume) = self.enforcing(number).filter(takes).map(|it| it.volume) else {
             return;
         };
-        let records = self.slices_on_record(order.volume);
-        let in_sync: BTreeSet<NodeId> = records.flat_map(|(_, it)| it.in_sync()).collect();
+        let records = self.world.cluster.slices_of(volume);
+        let in_sync: BTreeSet<NodeId> = records.flat_map(SliceRecord::in_sync).collect();
         let out: Vec<NodeId> = self
             .neighbours()
             .filter(|it| !in_sync.contains(it))
@@ -189,34 +198,19 @@ impl Engine {
             return None;
         }
         let volume_record = cluster.volumes.get(volume);
-        let expected = volume_record.map_or(0, holdfast_model::record::VolumeRecord::slice_count);
-        if self.slices_on_record(*volume).count() < expected as usize {
-            return None;
-        }
-        for (slice, record) in self.slices_on_record(*volume) {
+        let expected = volume_record.map_or(0, VolumeRecord::slice_count);
+        let mut found = 0;
+        for record in cluster.slices_of(*volume) {
+            found += 1;
             let silent = record
                 .in_sync()
                 .filter(|node| !enforcing.has_answered(*node));
             missing.extend(silent);
-            if !enforcing.leads(record.primary, slice.index, record.epoch) {
+            if !enforcing.leads(record.primary, record.slice.index, record.epoch) {
                 missing.insert(record.primary);
             }
         }
-        Some(missing)
-    }
-
-    fn slices_on_record(
-        &self,
-        volume: VolumeId,
-    ) -> impl Iterator<Item = (SliceId, &holdfast_model::record::SliceRecord)> {
-        let slices = self
-            .world
-            .cluster
-            .slices
-            .range(SliceId { volume, index: 0 }..);
-        slices
-            .take_while(move |(slice, _)| slice.volume == volume)
-            .map(|(slice, (record, _))| (*slice, record))
+        (found >= expected).then_some(missing)
     }
 
     /// Asks a node, unless it was asked a moment ago.
@@ -233,21 +227,13 @@ impl Engine {
         };
         let due = before.map_or(now, |asked| asked.at + pause);
         if now < due {
-            enforcing.due = if enforcing.due <= now {
-                due
-            } else {
-                enforcing.due.min(due)
-            };
+            enforcing.look_at(now, due);
             return;
         }
         let is_silent = before.is_some_and(|asked| asked.led.is_none());
         let led = enforcing.asked.remove(&to).and_then(|asked| asked.led);
         enforcing.asked.insert(to, Asked { at: now, led });
-        enforcing.due = if enforcing.due <= now {
-            now + ROUND
-        } else {
-            enforcing.due.min(now + ROUND)
-        };
+        enforcing.look_at(now, now + ROUND);
         let question = Enforce {
             number,
             origin,

@@ -8,8 +8,8 @@ use alloc::vec;
 
 use holdfast_model::VolumeId;
 use holdfast_model::metadata::{
-    Compare, KeyValue, LeaseId, MetadataAnswer, MetadataRequest, Operation, OperationResult,
-    Revision, Selector, Transaction, TransactionOutcome,
+    Compare, MetadataAnswer, MetadataRequest, Operation, OperationResult, Revision, Selector,
+    Transaction, TransactionOutcome,
 };
 use holdfast_model::record::{AccessRecord, CLUSTER_KEY, Record, RecordError};
 use holdfast_stdx::Bytes;
@@ -107,15 +107,7 @@ impl Cluster {
     ) {
         let swapped = match answer {
             MetadataAnswer::Transacted(outcome) if outcome.succeeded => {
-                let pair = KeyValue {
-                    key: AccessRecord::key(volume),
-                    value,
-                    create_revision: Revision(0),
-                    mod_revision: outcome.revision,
-                    version: 0,
-                    lease: LeaseId(0),
-                };
-                self.put(&pair, true);
+                self.has_put(AccessRecord::key(volume), value, outcome.revision);
                 Swapped::Done(outcome.revision)
             }
             MetadataAnswer::Transacted(outcome) => {
