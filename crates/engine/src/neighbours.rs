@@ -129,9 +129,9 @@ impl Engine {
             .filter(|(node, _)| cluster.belongs(**node))
             .map(|(node, record)| (*node, record.clone()))
             .collect();
-        let mut directory = self
-            .volumes
-            .directory(&serving, &cluster.exports, &cluster.initiators);
+        let mut directory =
+            self.volumes
+                .directory(&serving, &cluster.exports_now(), &cluster.initiators);
         let own = self.config.node;
         let others = serving.keys().filter(|node| **node != own);
         let away = others.filter(|node| {

@@ -2,8 +2,11 @@
 //!
 //! Invariants:
 //! - the view never goes back to an older record of a volume's access;
-//! - an outcome that is not known is told as that.
+//! - an outcome that is not known is told as that;
+//! - what cannot be read permits nothing: no order goes by what was known before, and where nothing was, the volume is
+//!   closed.
 
+use alloc::collections::BTreeMap;
 use alloc::vec;
 
 use holdfast_model::VolumeId;
@@ -11,7 +14,7 @@ use holdfast_model::metadata::{
     Compare, MetadataAnswer, MetadataRequest, Operation, OperationResult, Revision, Selector,
     Transaction, TransactionOutcome,
 };
-use holdfast_model::record::{AccessRecord, CLUSTER_KEY, Record, RecordError};
+use holdfast_model::record::{AccessRecord, CLUSTER_KEY, ExportRecord, Record, RecordError};
 use holdfast_stdx::Bytes;
 
 use super::lacking::pairs;
@@ -91,7 +94,7 @@ impl Cluster {
         let is_read = match answer {
             MetadataAnswer::Transacted(outcome) if !self.is_to_be_recognised() => {
                 self.found_access(volume, outcome);
-                true
+                !self.unreadable.contains(&AccessRecord::key(volume))
             }
             _ => false,
         };
@@ -152,10 +155,21 @@ impl Cluster {
         value: &[u8],
         revision: Revision,
     ) -> Result<(), RecordError> {
-        let record = AccessRecord::decode(value)?;
-        if !record.is_sound() || record.volume != volume {
-            return Err(RecordError::Malformed);
-        }
+        let read = AccessRecord::decode(value).and_then(|record| {
+            let is_it = record.is_sound() && record.volume == volume;
+            is_it.then_some(record).ok_or(RecordError::Malformed)
+        });
+        let record = match read {
+            Ok(record) => record,
+            Err(error) => {
+                // Somebody may have lost a right. What was known before is gone by until that is mended.
+                if !self.access.contains_key(&volume) && self.closed.insert(volume) {
+                    self.changes.push_back(Change::Exports);
+                }
+                return Err(error);
+            }
+        };
+        self.reopen(volume);
         if self.access_is_older_than(volume, revision) || !self.access.contains_key(&volume) {
             let before = self.access.insert(volume, (record, revision));
             if before.is_none_or(|(_, before)| before != revision) {
@@ -165,7 +179,23 @@ impl Cluster {
         Ok(())
     }
 
+    /// It is known who may do what with a volume: those may use it whom it is for.
+    fn reopen(&mut self, volume: VolumeId) {
+        if self.closed.remove(&volume) {
+            self.changes.push_back(Change::Exports);
+        }
+    }
+
+    /// The volumes that are not for everybody, and whom they are for as things are.
+    pub(crate) fn exports_now(&self) -> BTreeMap<VolumeId, ExportRecord> {
+        let mut exports = self.exports.clone();
+        let closed = self.closed.iter();
+        exports.extend(closed.map(|volume| (*volume, ExportRecord::nobody(*volume))));
+        exports
+    }
+
     pub(super) fn forget_access(&mut self, volume: VolumeId) {
+        self.reopen(volume);
         if self.access.remove(&volume).is_some() {
             self.changes.push_back(Change::Access(volume));
         }

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - a document that cannot be read changes nothing in the view, and is told of once; but a volume is for nobody as long as
-//!   it cannot be read whom it is for;
+//!   it cannot be read whom it is for, or who may do what with it;
 //! - that a volume was deleted while this node was off is concluded from nothing that may have another reason.
 
 use alloc::collections::BTreeSet;
@@ -32,7 +32,8 @@ impl Cluster {
         let scrubbed = self.scrubbed.keys().copied().map(Key::Scrubbed);
         let all = nodes.chain(volumes).chain(slices).chain(wishes);
         let left = self.left.keys().copied().map(Key::Bookmark);
-        let access = self.access.keys().copied().map(Key::Access);
+        let access = self.access.keys().chain(&self.closed);
+        let access = access.copied().map(Key::Access);
         let all = all.chain(left).chain(intents).chain(scrubs).chain(scrubbed);
         let initiators = self.initiators.keys().cloned().map(Key::Initiator);
         let exports = self.exports.keys().copied().map(Key::Export);
@@ -200,7 +201,9 @@ mod tests {
         LeaseId, MetadataAnswer, MetadataRequest, MetadataToken, Operation, OperationResult,
         Revision, Selector, TransactionOutcome, WatchEvent,
     };
-    use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, DELETED_KEY, NodeStanding};
+    use holdfast_model::record::{
+        AccessRecord, CLUSTER_KEY, ClusterRecord, DELETED_KEY, NodeStanding,
+    };
     use holdfast_model::report::NotedAt;
     use holdfast_model::{ClusterId, Epoch, Incarnation, NodeId, Policy, SliceId, VolumeId};
     use holdfast_stdx::{Duration, Instant};
@@ -338,6 +341,38 @@ mod tests {
         let there = vec![cluster(0), volume(), slice(), deleted(&[1])];
         reads(&mut view, there);
         assert!(!is_dropped(&mut view) && !view.is_astray());
+    }
+
+    /// Somebody may have lost a right to it.
+    #[test]
+    fn a_volume_is_closed_where_its_access_cannot_be_read() {
+        let volume = SLICE.volume;
+        let access = pair(AccessRecord::key(volume), &AccessRecord::open(volume));
+        let closes = |view: &Cluster| view.exports_now().get(&volume).cloned();
+        let mut view = holder();
+        reads(&mut view, vec![cluster(0), unreadable(access.clone())]);
+        assert_eq!(closes(&view), Some(ExportRecord::nobody(volume)));
+        assert!(view.take_changes().contains(&Change::Exports));
+        reads(&mut view, vec![cluster(0), access.clone()]);
+        assert_eq!(closes(&view), None);
+        assert!(view.take_changes().contains(&Change::Exports));
+        // What was read once is gone by.
+        let mut later = unreadable(access);
+        later.mod_revision = Revision(2);
+        reads(&mut view, vec![cluster(0), later.clone()]);
+        assert_eq!(closes(&view), None);
+        assert!(view.access(volume).is_some());
+        // But nothing is decided by it.
+        view.access_read(
+            volume,
+            7,
+            &MetadataAnswer::Transacted(TransactionOutcome {
+                succeeded: true,
+                results: vec![OperationResult::Range(vec![later])],
+                revision: Revision(9),
+            }),
+        );
+        assert!(view.take_changes().contains(&Change::AccessRead(7, false)));
     }
 
     #[test]
