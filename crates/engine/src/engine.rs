@@ -33,6 +33,7 @@ use crate::port_groups::PortGroups;
 use crate::portal::Portal;
 use crate::repair::Repairs;
 use crate::scrub::Scrubs;
+use crate::space::Spaces;
 use crate::status::MendedBlocks;
 use crate::storage::Use;
 use crate::takeovers::Takeovers;
@@ -69,6 +70,7 @@ pub struct Engine {
     pub(crate) clearings: Clearings,
     pub(crate) access: Access,
     pub(crate) port_groups: PortGroups,
+    pub(crate) spaces: Spaces,
     pub(crate) repairs: Repairs,
     pub(crate) mending: Mending,
     pub(crate) scrubs: Scrubs,
@@ -123,6 +125,7 @@ impl Engine {
             clearings: Clearings::default(),
             access: Access::default(),
             port_groups: PortGroups::default(),
+            spaces: Spaces::default(),
             repairs: Repairs::default(),
             mending: Mending::default(),
             scrubs: Scrubs::default(),
@@ -180,6 +183,7 @@ impl Engine {
         self.vouch_on();
         self.look_at_parts();
         self.look_at_port_groups();
+        self.look_at_space();
         self.read_again();
         self.mend();
         self.scrub();
@@ -206,6 +210,7 @@ impl Engine {
             self.clearings.next_timeout(),
             self.access.next_timeout(),
             self.port_groups.next_timeout(),
+            self.spaces.next_timeout(),
             self.repairs.next_timeout(),
             self.timers.first().map(|(due, _)| *due),
             self.world.takeovers.next_timeout(),

@@ -41,6 +41,7 @@ mod registration;
 mod rejection;
 mod repair;
 mod scrub;
+mod space;
 mod stall;
 mod status;
 mod storage;

@@ -114,6 +114,7 @@ impl Engine {
         }
         self.retry_all_parts();
         self.look_at_port_groups_soon();
+        self.spaces.hurry(now);
         self.ask_to_end_again(peer);
         self.mending.look_soon();
         for message in held {
@@ -155,6 +156,7 @@ impl Engine {
             Message::Camp(camp) => self.handle_camp(peer, camp),
             Message::Enforce(question) => self.handle_enforce(peer, question),
             Message::Enforced(answer) => self.handle_enforced(answer),
+            Message::Space(space) => self.handle_space(peer, space),
             message => {
                 if let Some(slice) = slice_of(&message) {
                     self.with_replica(slice, |replica, context| {
@@ -203,6 +205,7 @@ fn slice_of(message: &Message) -> Option<SliceId> {
         | Message::Vouched(_)
         | Message::Camp(_)
         | Message::Enforce(_)
-        | Message::Enforced(_) => None,
+        | Message::Enforced(_)
+        | Message::Space(_) => None,
     }
 }

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 
 use holdfast_model::record::SliceRecord;
 use holdfast_model::{NodeId, VolumeId};
-use holdfast_scsi::{AccessState, StatusCode, TargetPortGroup};
+use holdfast_scsi::{AccessState, StatusCode, TargetPortGroup, UnitAttention};
 use holdfast_stdx::{Duration, Instant};
 
 use crate::engine::Engine;
@@ -141,7 +141,9 @@ impl Engine {
             self.volumes.set_groups(volume, groups);
             // At first nobody has been told anything.
             if before.is_some() {
-                self.portal.raise_access_state(&self.volumes, volume);
+                // SPC-4 5.15.2.7.
+                let attention = UnitAttention::AccessStateChanged;
+                self.portal.raise(&self.volumes, volume, attention);
             }
         }
     }

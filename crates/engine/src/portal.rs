@@ -451,7 +451,7 @@ impl Portal {
             surroundings: Surroundings {
                 target: session.nexus.target.as_str(),
                 groups: volumes.groups(volume.id),
-                ..Surroundings::default()
+                provisioning: volumes.provisioning(volume.id),
             },
         };
         let outcome = volume.unit.begin(nexus, asked);

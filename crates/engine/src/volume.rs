@@ -13,7 +13,7 @@ use holdfast_model::record::{
 };
 use holdfast_model::{ClusterId, Fence, NodeId, VolumeId};
 use holdfast_scsi::logical_unit::Identity;
-use holdfast_scsi::{BlockLength, Geometry, LogicalUnit, Lun, TargetPortGroup};
+use holdfast_scsi::{BlockLength, Geometry, LogicalUnit, Lun, Provisioning, TargetPortGroup};
 
 /// A volume that is served.
 #[derive(Debug)]
@@ -38,6 +38,7 @@ pub(crate) struct Volumes {
     units: BTreeMap<(IscsiName, u16), Volume>,
     access: BTreeMap<VolumeId, AccessRecord>,
     groups: BTreeMap<VolumeId, Vec<TargetPortGroup>>,
+    provisioning: BTreeMap<VolumeId, Provisioning>,
 }
 
 /// That of all volumes on which nobody has ever registered; whose it is does not matter.
@@ -66,6 +67,16 @@ impl Volumes {
         } else {
             self.groups.insert(volume, groups);
         }
+    }
+
+    /// The space beneath a volume; none before it is known.
+    pub(crate) fn provisioning(&self, volume: VolumeId) -> Option<Provisioning> {
+        self.provisioning.get(&volume).copied()
+    }
+
+    /// It is another.
+    pub(crate) fn set_provisioning(&mut self, volume: VolumeId, provisioning: Provisioning) {
+        self.provisioning.insert(volume, provisioning);
     }
 
     /// Takes note of it; says how it was before.
@@ -136,6 +147,7 @@ impl Volumes {
             units.insert(key, volume);
         }
         self.units = units;
+        self.provisioning.retain(|it, _| records.contains_key(it));
         updated
     }
 

@@ -313,7 +313,8 @@ impl Replica {
             | Message::Vouched(_)
             | Message::Camp(_)
             | Message::Enforce(_)
-            | Message::Enforced(_) => unreachable!("these are the engine's"),
+            | Message::Enforced(_)
+            | Message::Space(_) => unreachable!("these are the engine's"),
         }
         self.maintain(context);
     }

@@ -282,6 +282,12 @@ fn every_message() -> Vec<Message> {
             led: vec![(0, epoch), (2, Epoch(1))],
         }
         .into(),
+        Space {
+            pages: 4000,
+            pages_free: 1000,
+            volumes: vec![(slice.volume, 7), (VolumeId(9), 0)],
+        }
+        .into(),
         forwarded(OutcomeCode::Fenced, Vec::new()).into(),
         forward(ForwardKind::CompareAndWrite {
             offset: 1536,
@@ -600,7 +606,7 @@ fn only_what_is_new_needs_a_new_version() {
             Message::Supply(_) | Message::Supplied(_) => 4,
             Message::Vouch(_) | Message::Vouched(_) => 5,
             Message::Camp(_) => 6,
-            Message::Enforce(_) | Message::Enforced(_) => 7,
+            Message::Enforce(_) | Message::Enforced(_) | Message::Space(_) => 7,
             Message::Forward(forward) if forward.fence != Fence::ZERO => 7,
             Message::Forward(forward) => match forward.kind {
                 ForwardKind::CompareAndWrite { .. } | ForwardKind::Or { .. } => 7,

@@ -5,6 +5,7 @@ mod body;
 mod compare;
 mod content;
 mod forward;
+mod space;
 mod supply;
 mod vouch;
 
@@ -18,6 +19,7 @@ use body::{Body, Payload};
 pub use compare::{BlockDigest, Correct, Digest, Digests, Holdings, Verified, Verify};
 pub use content::{BlockContent, Content};
 pub use forward::{EndTasks, Forward, ForwardKind, Forwarded, OutcomeCode, Settle, TasksEnded};
+pub use space::{SPACE_VOLUMES_MAX, Space};
 pub use supply::{Supplied, Supply, SupplyOutcome};
 pub use vouch::{Camp, Stance, Vouch, Vouched};
 
@@ -421,6 +423,8 @@ messages! {
     34 Enforce,
     /// The sender does.
     35 Enforced,
+    /// The sender has so much room.
+    36 Space,
 }
 
 impl Message {
@@ -451,7 +455,7 @@ impl Message {
             Self::Supply(_) | Self::Supplied(_) => 4,
             Self::Vouch(_) | Self::Vouched(_) => 5,
             Self::Camp(_) => 6,
-            Self::Enforce(_) | Self::Enforced(_) => 7,
+            Self::Enforce(_) | Self::Enforced(_) | Self::Space(_) => 7,
             Self::Forward(forward) if forward.fence.0 > 0 => 7,
             Self::Forward(forward) => forward.kind.version(),
             Self::Forwarded(Forwarded {

@@ -105,15 +105,15 @@ impl Portal {
         }
     }
 
-    /// Other nodes than before are the short way to a volume (SPC-4 5.15.2.7).
-    pub(crate) fn raise_access_state(&mut self, volumes: &Volumes, volume: VolumeId) {
+    /// All sessions with a volume are told something.
+    pub(crate) fn raise(&mut self, volumes: &Volumes, volume: VolumeId, attention: UnitAttention) {
         let Some((target, unit)) = volumes.place_of(volume) else {
             return;
         };
         let sessions = self.sessions.values_mut();
         for session in sessions.filter(|session| session.nexus.target == *target) {
             if let Some(nexus) = session.units.get_mut(&unit) {
-                nexus.raise(UnitAttention::AccessStateChanged);
+                nexus.raise(attention);
             }
         }
     }

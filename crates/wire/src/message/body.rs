@@ -8,6 +8,7 @@ mod compare;
 mod forward;
 mod lease;
 mod log;
+mod space;
 mod supply;
 mod vouch;
 
