@@ -2,9 +2,16 @@
 //!
 //! It refuses to check them against the unit: that is for the target to do, and for tests to try.
 
+mod reservation;
+
 use holdfast_iscsi::initiator::CommandRequest;
 use holdfast_scsi::Lun;
 use holdfast_stdx::Bytes;
+
+pub use self::reservation::{
+    RegisterAndMove, ReserveIn, ReserveOut, ReserveParameters, ReserveType, persistent_reserve_in,
+    persistent_reserve_out, register_and_move,
+};
 
 /// Bytes that INQUIRY asks for.
 const INQUIRY_BYTES: u16 = 255;
@@ -20,7 +27,13 @@ pub fn test_unit_ready(lun: Lun) -> CommandRequest {
 /// INQUIRY: standard data, or a vital product data page.
 #[must_use]
 pub fn inquiry(lun: Lun, page: Option<u8>) -> CommandRequest {
-    let [high, low] = INQUIRY_BYTES.to_be_bytes();
+    long_inquiry(lun, page, INQUIRY_BYTES)
+}
+
+/// INQUIRY with room for `length` bytes. Above 255 it is one that targets of before SPC-3 misread.
+#[must_use]
+pub fn long_inquiry(lun: Lun, page: Option<u8>, length: u16) -> CommandRequest {
+    let [high, low] = length.to_be_bytes();
     let cdb = [
         0x12,
         u8::from(page.is_some()),
@@ -29,7 +42,67 @@ pub fn inquiry(lun: Lun, page: Option<u8>) -> CommandRequest {
         low,
         0,
     ];
-    CommandRequest::new(lun, &cdb).reading(u32::from(INQUIRY_BYTES))
+    CommandRequest::new(lun, &cdb).reading(u32::from(length))
+}
+
+/// REPORT LUNS (SELECT REPORT 00h).
+#[must_use]
+pub fn report_luns(lun: Lun, length: u32) -> CommandRequest {
+    let mut cdb = [0; 12];
+    cdb[0] = 0xA0;
+    cdb[6..10].copy_from_slice(&length.to_be_bytes());
+    CommandRequest::new(lun, &cdb).reading(length)
+}
+
+/// REPORT TARGET PORT GROUPS.
+#[must_use]
+pub fn report_port_groups(lun: Lun, length: u32) -> CommandRequest {
+    let mut cdb = [0; 12];
+    cdb[..2].copy_from_slice(&[0xA3, 0x0A]);
+    cdb[6..10].copy_from_slice(&length.to_be_bytes());
+    CommandRequest::new(lun, &cdb).reading(length)
+}
+
+/// REPORT SUPPORTED OPERATION CODES, about one operation code with a service action.
+#[must_use]
+pub fn report_operation_code(lun: Lun, operation_code: u8, service_action: u16) -> CommandRequest {
+    const LENGTH: u32 = 64;
+    let mut cdb = [0; 12];
+    cdb[..4].copy_from_slice(&[0xA3, 0x0C, 0x02, operation_code]);
+    cdb[4..6].copy_from_slice(&service_action.to_be_bytes());
+    cdb[6..10].copy_from_slice(&LENGTH.to_be_bytes());
+    CommandRequest::new(lun, &cdb).reading(LENGTH)
+}
+
+/// MODE SENSE (10) of one page, without block descriptors.
+#[must_use]
+pub fn mode_sense(lun: Lun, page: u8, subpage: u8, length: u16) -> CommandRequest {
+    /// DBD.
+    const NO_BLOCK_DESCRIPTORS: u8 = 0x08;
+    let [high, low] = length.to_be_bytes();
+    let cdb = [
+        0x5A,
+        NO_BLOCK_DESCRIPTORS,
+        page,
+        subpage,
+        0,
+        0,
+        0,
+        high,
+        low,
+        0,
+    ];
+    CommandRequest::new(lun, &cdb).reading(u32::from(length))
+}
+
+/// LOG SENSE of one page's cumulative values.
+#[must_use]
+pub fn log_sense(lun: Lun, page: u8, length: u16) -> CommandRequest {
+    /// PC 01b.
+    const CUMULATIVE: u8 = 0x40;
+    let [high, low] = length.to_be_bytes();
+    let cdb = [0x4D, 0, CUMULATIVE | page, 0, 0, 0, 0, high, low, 0];
+    CommandRequest::new(lun, &cdb).reading(u32::from(length))
 }
 
 /// READ CAPACITY (16).
@@ -41,10 +114,32 @@ pub fn read_capacity(lun: Lun) -> CommandRequest {
     CommandRequest::new(lun, &cdb).reading(CAPACITY_BYTES)
 }
 
+/// READ CAPACITY (10).
+#[must_use]
+pub fn read_capacity_10(lun: Lun) -> CommandRequest {
+    CommandRequest::new(lun, &ten(0x25, 0, 0)).reading(8)
+}
+
+/// GET LBA STATUS from block `first` on.
+#[must_use]
+pub fn lba_status(lun: Lun, first: u64, length: u32) -> CommandRequest {
+    let mut cdb = sixteen(0x9E, first, length);
+    cdb[1] = 0x12;
+    CommandRequest::new(lun, &cdb).reading(length)
+}
+
 /// READ (16) of `count` logical blocks of `block_length` bytes.
 #[must_use]
 pub fn read(lun: Lun, first: u64, count: u32, block_length: u32) -> CommandRequest {
     CommandRequest::new(lun, &sixteen(0x88, first, count)).reading(count * block_length)
+}
+
+/// READ (16) likewise, with FUA.
+#[must_use]
+pub fn read_from_medium(lun: Lun, first: u64, count: u32, block_length: u32) -> CommandRequest {
+    let mut request = read(lun, first, count, block_length);
+    request.cdb[1] |= 0x08;
+    request
 }
 
 /// READ (10) likewise; `first` has 32 bits there.
@@ -101,10 +196,24 @@ pub fn unmap(lun: Lun, ranges: &[(u64, u32)]) -> CommandRequest {
     CommandRequest::new(lun, &cdb).writing(vec![list.into()])
 }
 
+/// COMPARE AND WRITE of `count` logical blocks: `data` is what is to be there, and then as much that is written.
+#[must_use]
+pub fn compare_and_write(lun: Lun, first: u64, count: u8, data: Vec<Bytes>) -> CommandRequest {
+    let mut cdb = sixteen(0x89, first, 0);
+    cdb[13] = count;
+    CommandRequest::new(lun, &cdb).writing(data)
+}
+
 /// SYNCHRONIZE CACHE (16) of the whole unit.
 #[must_use]
 pub fn synchronize_cache(lun: Lun) -> CommandRequest {
     CommandRequest::new(lun, &sixteen(0x91, 0, 0))
+}
+
+/// SYNCHRONIZE CACHE (10) of the whole unit.
+#[must_use]
+pub fn synchronize_cache_10(lun: Lun) -> CommandRequest {
+    CommandRequest::new(lun, &ten(0x35, 0, 0))
 }
 
 fn sixteen(operation_code: u8, first: u64, count: u32) -> [u8; 16] {
@@ -193,6 +302,36 @@ mod tests {
             parsed(&read_capacity(lun)),
             Command::ReadCapacity16 { .. }
         ));
+        let cdbs = [
+            report_luns(lun, 8192),
+            report_port_groups(lun, 512),
+            report_operation_code(lun, 0x5F, 7),
+            mode_sense(lun, 8, 0, 255),
+            log_sense(lun, 0x0C, 512),
+            read_capacity_10(lun),
+            lba_status(lun, 9, 512),
+            read_from_medium(lun, 9, 1, 512),
+            synchronize_cache_10(lun),
+            compare_and_write(lun, 9, 1, vec![Bytes::from(vec![0; 1024])]),
+        ];
+        let names: Vec<String> = cdbs
+            .iter()
+            .map(|request| format!("{:?}", parsed(request)))
+            .collect();
+        for (name, expected) in names.iter().zip([
+            "ReportLuns",
+            "ReportPortGroups",
+            "ReportOperationCodes",
+            "ModeSense",
+            "LogSense",
+            "ReadCapacity10",
+            "LbaStatus { first: 9",
+            "Read { span: BlockSpan { first: 9, count: 1 }, force_unit_access: true",
+            "SynchronizeCache",
+            "CompareAndWrite { span: BlockSpan { first: 9, count: 1 }",
+        ]) {
+            assert!(name.starts_with(expected), "{name}");
+        }
         assert!(matches!(
             parsed(&inquiry(lun, Some(0xB0))),
             Command::Inquiry {
