@@ -28,7 +28,7 @@ mod transport_id;
 
 pub use attention::attentions;
 pub use decide::Decision;
-pub use event::{on_nexus_loss, on_power_loss, on_reset};
+pub use event::{on_nexus_loss, on_reset};
 pub use permission::{Need, permits, takes_away};
 pub use repeat::is_repeat;
 pub use request::{AccessRequest, InAction, OutAction};

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::is_zero;
-use crate::{Fence, Incarnation, NodeId, VolumeId};
+use crate::{Fence, NodeId, VolumeId};
 
 /// What is counted one by one gets nowhere near.
 const COUNTER_MAX: u64 = 1 << 62;
@@ -124,7 +124,7 @@ pub struct AccessRecord {
     pub fence: Fence,
     /// PRGENERATION (SPC-4 6.15.2); wraps.
     pub generation: u32,
-    /// It outlives the loss of power of all nodes (APTPL).
+    /// That it outlives the loss of power of all nodes was asked for (APTPL). It does in any case.
     #[serde(default, skip_serializing_if = "is_false")]
     pub persists: bool,
     /// Who is registered, in order.
@@ -142,9 +142,6 @@ pub struct AccessRecord {
     /// How often it was changed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub changes: u64,
-    /// The nodes that were up when it was changed: what does not persist has ended when all of them have restarted.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub witnesses: Vec<(NodeId, Incarnation)>,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -166,7 +163,6 @@ impl AccessRecord {
             reserved: None,
             last: None,
             changes: 0,
-            witnesses: Vec::new(),
         }
     }
 

@@ -4,7 +4,7 @@
 use holdfast_model::record::{AccessRecord, ReservationKind as Kind};
 
 use super::bench::*;
-use crate::reservation::{attentions, on_power_loss};
+use crate::reservation::attentions;
 use crate::{AdditionalSense, UnitAttention as Attention};
 
 /// What `nexus` is told if it was served by `before`, and everything since was missed.
@@ -82,14 +82,6 @@ fn another_port_of_the_same_initiator_port() {
     world.good(&a1(), &out(PREEMPT, 4, 4));
     assert_eq!(world.told(&a2()), Some(Attention::RegistrationsPreempted));
     assert_eq!(world.told(&a1()), None);
-}
-
-#[test]
-fn when_power_is_lost_nobody_has_done_it() {
-    let world = World::registered(&[(a1(), 4)]);
-    let after = on_power_loss(&world.record).unwrap();
-    let told = attentions(&world.record, &after, &a1());
-    assert_eq!(told, Some(Attention::RegistrationsPreempted));
 }
 
 #[test]
