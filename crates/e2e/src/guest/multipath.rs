@@ -237,8 +237,8 @@ fn one_map(guest: &mut Guest, target: &str) -> Result<(Map, String)> {
     Ok((map, saw))
 }
 
-/// The primary's path is in the best group, alone; dm-multipath has ALUA's handler; and each path tells the same
-/// states of all groups.
+/// The paths by the nodes that hold the volume are the best group; dm-multipath has ALUA's handler; and each path tells
+/// the same states of all groups.
 fn alua(guest: &mut Guest, map: &Map, target: &str, api: &str) -> Result<((), String)> {
     let table = initiator::table(guest, map)?;
     let disks = initiator::disks(guest, target)?;
@@ -249,9 +249,8 @@ fn alua(guest: &mut Guest, map: &Map, target: &str, api: &str) -> Result<((), St
     ensure!(told.len() == 1, "paths tell different states: {told:#?}");
     ensure!(table.contains(" 1 alua "), "no ALUA: {table}");
     let volume = cli::volume_show(api, VOLUME)?;
-    let leads: BTreeSet<_> = volume.primaries().into_iter().collect();
     let optimized: BTreeSet<_> = (0..NODES)
-        .filter(|place| leads.contains(name(*place).as_str()))
+        .filter(|place| volume.is_held_by(&name(*place)))
         .map(|place| address(Party::Machine(place)))
         .collect();
     let map = initiator::one_map(guest, NODES)?;
@@ -266,7 +265,7 @@ fn alua(guest: &mut Guest, map: &Map, target: &str, api: &str) -> Result<((), St
         .collect();
     ensure!(
         best_portals == optimized,
-        "the best group is by {best_portals:?}, and {optimized:?} lead: {}",
+        "the best group is by {best_portals:?}, and {optimized:?} hold the volume: {}",
         map.describe()
     );
     ensure!(
