@@ -47,6 +47,9 @@ pub(crate) struct InitiatorAddArguments {
     /// The file with the secret that targets prove themselves to it by: another one
     #[arg(long, value_name = "FILE", requires = "chap_secret_file")]
     mutual_secret_file: Option<PathBuf>,
+    /// From now on its name alone is believed: wanted where it is on record with a secret, and none is given
+    #[arg(long, conflicts_with = "chap_secret_file")]
+    without_chap: bool,
 }
 
 /// What `initiator remove` says to programs.
@@ -68,6 +71,9 @@ pub(crate) async fn run(
         }
         InitiatorCommand::Add(add) => {
             let request = request(&add)?;
+            if request.chap.is_none() && !add.without_chap {
+                keeps_no_secret(&client.initiators().await?.initiators, &add.name)?;
+            }
             let initiator = client.put_initiator(add.name.as_str(), &request).await?;
             output.result(&initiator, || text(std::slice::from_ref(&initiator)))?;
         }
@@ -80,6 +86,18 @@ pub(crate) async fn run(
         }
     }
     Ok(())
+}
+
+/// Whoever puts an initiator on record once more without its secret may not mean that it needs none from now on.
+fn keeps_no_secret(known: &[Initiator], name: &IscsiNodeName) -> Result<(), Failure> {
+    let known = known.iter().find(|known| known.name == name.as_str());
+    if known.is_none_or(|known| known.chap_name.is_none()) {
+        return Ok(());
+    }
+    let refusal = format!("{name} is on record with a secret, and none was given");
+    Err(Failure::new(refusal).hint(
+        "give its secret with --chap-secret-file, or --without-chap if its name alone is to be believed",
+    ))
 }
 
 fn request(add: &InitiatorAddArguments) -> Result<InitiatorPut, Failure> {
@@ -131,6 +149,22 @@ fn text(initiators: &[Initiator]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_is_not_dropped_by_leaving_it_out() {
+        let known = |chap_name: Option<&str>| Initiator {
+            name: "iqn.2026-11.example:one".to_owned(),
+            chap_name: chap_name.map(str::to_owned),
+            mutual_name: None,
+            volumes: Vec::new(),
+        };
+        let name = |text: &str| text.parse::<IscsiNodeName>().unwrap();
+        let one = name("iqn.2026-11.example:one");
+        assert!(keeps_no_secret(&[known(Some("one"))], &one).is_err());
+        assert!(keeps_no_secret(&[known(None)], &one).is_ok());
+        let other = name("iqn.2026-11.example:other");
+        assert!(keeps_no_secret(&[known(Some("one"))], &other).is_ok());
+    }
 
     #[test]
     fn a_secret_is_what_is_in_its_file() {
