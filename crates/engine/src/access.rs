@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use holdfast_iscsi::target::TaskId;
 use holdfast_model::metadata::Revision;
 use holdfast_model::record::{AccessNexus, AccessRecord};
-use holdfast_model::{Fence, NodeId, VolumeId};
+use holdfast_model::{Fence, Incarnation, NodeId, VolumeId};
 use holdfast_replica::FENCES_SINCE;
 use holdfast_scsi::reservation::{self, AccessRequest, Decision};
 use holdfast_scsi::{AdditionalSense, Response, Sense, SenseKey, Status};
@@ -41,6 +41,9 @@ const ORDERS_MAX: usize = 4096;
 /// How long after a session began a command of it may be one that its initiator repeats because it has lost another path:
 /// twice what hosts take to find out that a path is dead.
 const REPEATED_WITHIN: Duration = Duration::from_secs(60);
+
+/// So many orders a start has, in powers of two, before its numbers run into the next one's.
+const QUESTIONS_BITS: u32 = 40;
 
 /// What an order is for.
 #[derive(Clone, Debug)]
@@ -129,6 +132,17 @@ pub(crate) struct Access {
 }
 
 impl Access {
+    /// This start's number is known: no answer to a question of an earlier one passes for one of this.
+    pub(crate) fn name(&mut self, incarnation: Incarnation) {
+        let first = incarnation.0.wrapping_shl(QUESTIONS_BITS);
+        self.next_number = self.next_number.max(first);
+    }
+
+    /// A volume is gone.
+    pub(crate) fn forget(&mut self, volume: VolumeId) {
+        self.enforced.remove(&volume);
+    }
+
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let orders = self.orders.values().map(Order::appointment);
         let questions = self.questions.iter().map(|question| question.until);
@@ -447,6 +461,9 @@ impl Engine {
     /// The access to a volume is another: what is under way here may not be permitted any more.
     pub(crate) fn access_changed(&mut self, volume: VolumeId) {
         let now = self.world.now;
+        if !self.world.cluster.volumes.contains_key(&volume) {
+            self.access.forget(volume);
+        }
         let (record, _) = self.access_now(volume);
         let fence = record.fence;
         let before = self.volumes.set_access(volume, record);

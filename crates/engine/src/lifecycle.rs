@@ -293,6 +293,7 @@ impl Engine {
             incarnation,
         });
         self.parts.name(self.config.node, incarnation);
+        self.access.name(incarnation);
         out.push(Command::Registered);
         if let Some(former) = self.world.cluster.former() {
             let peer = former.into();
