@@ -26,6 +26,7 @@ pub mod process;
 pub mod raw;
 pub mod recover;
 pub mod revision;
+pub mod rival;
 pub mod thrash;
 pub mod upgrade;
 pub mod world;

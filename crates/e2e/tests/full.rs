@@ -2,17 +2,20 @@
 //! back can be written again.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use holdfast_e2e::cli::json;
 use holdfast_e2e::demo::TOLD_WITHIN;
 use holdfast_e2e::host::Host;
 use holdfast_e2e::process::wait_until;
+use holdfast_e2e::rival::{Rival, done};
 use holdfast_e2e::{Demo, DemoOptions, scenario};
 use holdfast_lab::command;
 use holdfast_lab::multipath::{CommandError, Problem};
+use holdfast_lab::sense::SenseData;
 use serde_json::Value;
+use tokio::time::sleep;
 
 const MIB: u64 = 1 << 20;
 /// Logical blocks in a MiB.
@@ -33,6 +36,19 @@ fn a_full_pool_refuses_writes_and_nothing_else() {
     };
     scenario(options, |demo| {
         let host = Host::open(demo, "thin")?;
+        let file = demo.file();
+        let portals: Vec<_> = file.nodes.iter().map(|node| node.portal).collect();
+        let watcher = Rival::new(1, &file.volume("thin")?.target, &portals)?;
+        let mut known = None;
+        wait_until("hosts are told what room there is", TOLD_WITHIN, || {
+            known = host.run(resources(&watcher)).ok();
+            Ok(known.is_some())
+        })?;
+        let roomy = known.context("it is known")?;
+        ensure!(
+            roomy.available > roomy.threshold,
+            "there is room: {roomy:?}"
+        );
         let mut written = 0;
         let refused = loop {
             match write(&host, written, 1) {
@@ -46,6 +62,12 @@ fn a_full_pool_refuses_writes_and_nothing_else() {
             "only {written} MiB of 2 GiB could be written"
         );
         check_refusal(refused)?;
+        host.run(is_told_once(&watcher))?;
+        let little = host.run(resources(&watcher))?;
+        ensure!(
+            little.available <= little.threshold && little.used > roomy.used + 256,
+            "hosts are told {little:?}, after {roomy:?}"
+        );
         // Whoever asks is told, and so is who reads the log.
         wait_until("the status says that nodes are full", TOLD_WITHIN, || {
             Ok(full_nodes(demo)? == 2)
@@ -78,6 +100,55 @@ fn a_full_pool_refuses_writes_and_nothing_else() {
         ensure!(demo.volume("thin")?.is_whole(2), "a replica was dropped");
         Ok(())
     });
+}
+
+/// What hosts are told of the space beneath a volume, in MiB.
+#[derive(Debug)]
+struct Resources {
+    available: u32,
+    used: u32,
+    threshold: u32,
+}
+
+/// The Logical Block Provisioning pages (SBC-3): of the log, resource counts; of the mode pages, where the threshold is.
+async fn resources(watcher: &Rival) -> Result<Resources> {
+    let number = |page: &[u8], at: usize| -> Result<u32> {
+        let bytes = page.get(at..at + 4).context("the page is whole")?;
+        Ok(u32::from_be_bytes(bytes.try_into()?))
+    };
+    let log = command::log_sense(watcher.lun(), 0x0C, 64);
+    let log = done(watcher.on(0, &log).await).context("LOG SENSE")?;
+    let mode = command::mode_sense(watcher.lun(), 0x1C, 0x02, 64);
+    let mode = done(watcher.on(0, &mode).await).context("MODE SENSE")?;
+    // A header of four bytes; then parameters of four and eight.
+    let (available, used) = (number(&log, 8)?, number(&log, 20)?);
+    // A header of eight bytes, the page's of four, twelve that are reserved; a descriptor, with its count after four.
+    let threshold = number(&mode, 8 + 4 + 12 + 4)?;
+    Ok(Resources {
+        available,
+        used,
+        threshold,
+    })
+}
+
+/// THIN PROVISIONING SOFT THRESHOLD REACHED, once.
+async fn is_told_once(watcher: &Rival) -> Result<()> {
+    let until = Instant::now() + TOLD_WITHIN;
+    let mut told = 0;
+    while Instant::now() < until {
+        let completion = watcher
+            .once(0, &command::test_unit_ready(watcher.lun()))
+            .await;
+        let completion = completion.context("the path works")?;
+        if let Some(sense) = SenseData::parse(&completion.sense) {
+            let what = (sense.key, sense.additional());
+            ensure!(what == (6, 0x3807), "something else is told: {sense:?}");
+            told += 1;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    ensure!(told == 1, "it was told {told} times");
+    Ok(())
 }
 
 /// Nodes without room, by the alerts of `holdfast status`.
