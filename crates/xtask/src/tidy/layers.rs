@@ -63,6 +63,7 @@ const TABLE: &[Row] = &[
     row("lab", Kind::Io, &["iscsi", "api"]),
     row("holdfast", Kind::Io, &["node", "controller", "lab"]),
     row("sim", Kind::Dev, &["engine", "control", "metadata"]),
+    row("fuzz", Kind::Dev, &["iscsi", "wire"]),
     row("e2e", Kind::Dev, &["holdfast"]),
     row("xtask", Kind::Dev, &[]),
 ];

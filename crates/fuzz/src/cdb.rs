@@ -1,0 +1,418 @@
+//! A logical unit, and whatever an initiator can ask of it: any CDB, with any data.
+//!
+//! Invariants:
+//! - every command is answered, with sense data exactly where its status says so;
+//! - no answer is longer than its ALLOCATION LENGTH, and none that failed has data;
+//! - nothing that is asked of the medium is empty, beyond the unit's end, or not of whole blocks;
+//! - a read returns what the medium holds.
+
+use holdfast_iscsi::Isid as PortIsid;
+use holdfast_model::record::{AccessNexus, AccessRecord, Isid};
+use holdfast_model::{ClusterId, NodeId, VolumeId};
+use holdfast_scsi::cdb::CDB_LENGTH_MAX;
+use holdfast_scsi::{
+    AccessState, BlockLength, Cdb, Command, Decision, Direction, FieldPointer, Geometry, Identity,
+    LogicalUnit, Lun, MediumError, Nexus, Outcome, Provisioning, Request, Response, Sense, Status,
+    StatusCode, Surroundings, TargetPortGroup, UnitAttention, limits, respond_absent,
+};
+use holdfast_stdx::Bytes;
+
+use crate::Input;
+
+mod medium;
+
+use medium::Medium;
+
+/// Commands of one input.
+const COMMANDS_MAX: usize = 24;
+/// Steps of one command: the longest compares 4 MiB by steps of 1 MiB, or fills 16 MiB.
+const STEPS_MAX: usize = 64;
+/// The target ports.
+const PORTS: [NodeId; 2] = [NodeId(3), NodeId(7)];
+
+/// A unit, with two nexuses that send to it.
+struct Bench {
+    unit: LogicalUnit,
+    medium: Medium,
+    access: AccessRecord,
+    sides: [(AccessNexus, Nexus); 2],
+    groups: Vec<TargetPortGroup>,
+    provisioning: Option<Provisioning>,
+}
+
+/// A command, with what its initiator means to move.
+struct Sent {
+    cdb: Vec<u8>,
+    data_out: Vec<u8>,
+    data_in_expected: u64,
+    side: usize,
+}
+
+pub(crate) fn run(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let mut bench = Bench::new(input.u8());
+    for _ in 0..COMMANDS_MAX {
+        if input.is_empty() {
+            break;
+        }
+        let sent = bench.draw(&mut input);
+        bench.send(&sent);
+    }
+}
+
+impl Bench {
+    fn new(kind: u8) -> Self {
+        let block_length = match kind & 1 {
+            0 => BlockLength::Emulated512,
+            _ => BlockLength::Native4096,
+        };
+        let bytes = [1 << 20, 4096, 64 << 20, 64 << 40][usize::from(kind >> 1 & 3)];
+        let state = [
+            AccessState::ActiveOptimized,
+            AccessState::ActiveNonOptimized,
+            AccessState::Standby,
+            AccessState::Unavailable,
+        ][usize::from(kind >> 3 & 3)];
+        let group = |group, state| TargetPortGroup {
+            group,
+            state,
+            preferred: group == 3,
+            status: StatusCode::Implicit,
+            ports: vec![group],
+        };
+        let groups = match kind & 0x20 {
+            0 => Vec::new(),
+            _ => vec![group(3, state), group(7, AccessState::ActiveNonOptimized)],
+        };
+        let side = |number: u8, port: NodeId| {
+            let nexus = AccessNexus {
+                initiator: format!("iqn.2026-11.example:host-{number}"),
+                isid: Isid(PortIsid([0x80, 0, 0, 0, 0, number]).0),
+                port,
+            };
+            (nexus, Nexus::new(port.0))
+        };
+        let geometry = Geometry::new(bytes, block_length);
+        Self {
+            unit: LogicalUnit::new(Identity::of_volume(ClusterId(0xABC), VolumeId(7)), geometry),
+            medium: Medium::new(geometry),
+            access: AccessRecord::open(VolumeId(7)),
+            sides: [side(1, PORTS[0]), side(2, PORTS[1])],
+            groups,
+            provisioning: (kind & 0x40 != 0).then_some(Provisioning {
+                used_bytes: 1 << 30,
+                available_bytes: 5 << 30,
+                threshold_bytes: (kind & 0x80 != 0).then_some(1 << 30),
+            }),
+        }
+    }
+
+    /// The next command that the input asks for, and what happens before it.
+    fn draw(&mut self, input: &mut Input<'_>) -> Sent {
+        const FAILURES: [MediumError; 7] = [
+            MediumError::NotReady,
+            MediumError::Lost { offset: 2048 },
+            MediumError::Write,
+            MediumError::NoSpace,
+            MediumError::Busy,
+            MediumError::Aborted,
+            MediumError::Internal,
+        ];
+        const ATTENTIONS: [UnitAttention; 6] = [
+            UnitAttention::AccessStateChanged,
+            UnitAttention::SoftThresholdReached,
+            UnitAttention::Reset,
+            UnitAttention::CommandsCleared,
+            UnitAttention::CapacityChanged,
+            UnitAttention::ReportedLunsChanged,
+        ];
+        let flags = input.u8();
+        let side = usize::from(flags & 1);
+        if flags & 0x02 != 0 {
+            self.sides[side].1.raise(input.pick(&ATTENTIONS));
+        }
+        self.medium.failure = (flags & 0x04 != 0).then(|| input.pick(&FAILURES));
+        let mut cdb = input.array::<CDB_LENGTH_MAX>().to_vec();
+        if flags & 0x08 != 0 {
+            cdb.truncate(input.below(CDB_LENGTH_MAX + 1));
+        }
+        let wanted = Cdb::parse(&cdb, self.unit.geometry()).data_out_length();
+        assert!(wanted <= limits::TRANSFER_BYTES_MAX, "it is bounded");
+        let length = match flags >> 4 & 3 {
+            0 => wanted,
+            1 => 0,
+            2 => wanted.min(input.u16().into()),
+            _ => wanted + u64::from(input.u8()),
+        };
+        let explicit = match length {
+            0 => &[],
+            _ => {
+                let count = usize::from(input.u8());
+                input.take(count)
+            }
+        };
+        // What is not there in full is repeated.
+        let data_out = match explicit {
+            [] => vec![0; length as usize],
+            some => some.iter().copied().cycle().take(length as usize).collect(),
+        };
+        let data_in_expected = match flags >> 6 {
+            0 => u64::MAX,
+            1 => 0,
+            2 => u64::from(input.u8()),
+            _ => u64::from(input.u32()),
+        };
+        Sent {
+            cdb,
+            data_out,
+            data_in_expected,
+            side,
+        }
+    }
+
+    fn send(&mut self, sent: &Sent) {
+        let cdb = Cdb::parse(&sent.cdb, self.unit.geometry());
+        let luns = [Lun::from_number(0), Lun::from_number(300)];
+        let absent = respond_absent(&sent.cdb, &luns);
+        check(&sent.cdb, &cdb, &absent);
+        // A command moves data in one direction: the initiator's flags say which.
+        let data_in_expected = match (cdb.direction(), sent.data_out.len()) {
+            (Direction::Out, 1..) | (_, 1..) => 0,
+            _ => sent.data_in_expected,
+        };
+        let arrived = sent.data_out.len().min(cdb.data_out_length() as usize);
+        let parts = sent.data_out[..arrived].chunks(1000);
+        let (port, nexus) = &mut self.sides[sent.side];
+        let request = Request {
+            cdb,
+            data_out: parts.map(Bytes::copy_from_slice).collect(),
+            data_out_expected: sent.data_out.len() as u64,
+            data_in_expected,
+            luns: &luns,
+            access: &self.access,
+            port,
+            surroundings: Surroundings {
+                target: "iqn.2026-11.io.holdfast:test",
+                groups: &self.groups,
+                provisioning: self.provisioning,
+            },
+        };
+        let mut outcome = self.unit.begin(nexus, request);
+        let mut steps = 0;
+        let response = loop {
+            match outcome {
+                Outcome::Done(response) => break response,
+                Outcome::Medium(operation, continuation) => {
+                    steps += 1;
+                    assert!(steps <= STEPS_MAX, "a command ends: {:x?}", sent.cdb);
+                    outcome = continuation.complete(self.medium.execute(&operation));
+                }
+                Outcome::Access(request) => {
+                    let port = &self.sides[sent.side].0;
+                    match request.decide(&self.access, port, &PORTS) {
+                        Decision::Answer(response) => break response,
+                        Decision::Change {
+                            record, response, ..
+                        } => {
+                            self.access = record;
+                            break response;
+                        }
+                    }
+                }
+                Outcome::PortGroups(wanted) => {
+                    assert!(!wanted.states().is_empty(), "something is wanted");
+                    break match self.medium.failure {
+                        Some(_) => wanted.failed(),
+                        None => wanted.granted(),
+                    };
+                }
+            }
+        };
+        check(&sent.cdb, &cdb, &response);
+        self.check_read(&cdb, sent, &response, data_in_expected);
+    }
+
+    /// What a read returns is what the medium holds.
+    fn check_read(&self, cdb: &Cdb, sent: &Sent, response: &Response, expected: u64) {
+        let Ok(Command::Read { span, .. }) = cdb.command() else {
+            return;
+        };
+        if response.status != Status::Good || !sent.data_out.is_empty() {
+            return;
+        }
+        let range = self.unit.geometry().byte_range(span);
+        let data = response.data_in.concat();
+        assert!(data.len() as u64 >= range.length.min(expected));
+        assert!(data.len() as u64 <= range.length);
+        assert_eq!(response.transfer_length, range.length);
+        assert!(self.medium.holds(range.offset, &data), "as it was written");
+    }
+}
+
+/// What holds for every answer to any CDB.
+fn check(bytes: &[u8], cdb: &Cdb, response: &Response) {
+    let has_sense = response.status == Status::CheckCondition;
+    assert_eq!(response.sense.is_some(), has_sense, "{bytes:x?}");
+    let length: usize = response.data_in.iter().map(Bytes::len).sum();
+    if response.status != Status::Good {
+        assert_eq!(length, 0, "what failed returns nothing: {bytes:x?}");
+    }
+    if let Ok(Some(allocation_length)) = cdb.command().map(allocation_length) {
+        assert!(length <= allocation_length as usize, "{bytes:x?}");
+    }
+    if let Some(sense) = response.sense {
+        check_sense(bytes, &sense);
+    }
+}
+
+fn check_sense(bytes: &[u8], sense: &Sense) {
+    let fixed = sense.encode_fixed();
+    assert_eq!(usize::from(fixed[7]) + 8, fixed.len());
+    let descriptor = sense.encode_descriptor();
+    assert_eq!(usize::from(descriptor[7]) + 8, descriptor.len());
+    assert!(descriptor.len() <= 252, "SPC-4 4.5: the most that there is");
+    if let Some(FieldPointer { in_cdb, byte, bit }) = sense.field {
+        assert!(bit.is_none_or(|bit| bit < 8));
+        if in_cdb {
+            assert!(usize::from(byte) < CDB_LENGTH_MAX, "{bytes:x?}: {sense:?}");
+        }
+    }
+}
+
+fn allocation_length(command: Command) -> Option<u32> {
+    Some(match command {
+        Command::RequestSense {
+            allocation_length, ..
+        }
+        | Command::Inquiry {
+            allocation_length, ..
+        }
+        | Command::ReportLuns {
+            allocation_length, ..
+        }
+        | Command::ReportOperationCodes {
+            allocation_length, ..
+        }
+        | Command::ReadCapacity16 { allocation_length }
+        | Command::LbaStatus {
+            allocation_length, ..
+        }
+        | Command::PersistentReserveIn {
+            allocation_length, ..
+        }
+        | Command::ReportPortGroups {
+            allocation_length, ..
+        }
+        | Command::ReportTaskFunctions {
+            allocation_length, ..
+        } => allocation_length,
+        Command::ModeSense(mode_sense) => mode_sense.allocation_length,
+        Command::LogSense(log_sense) => log_sense.allocation_length,
+        Command::ReadCapacity10 => 8,
+        _ => return None,
+    })
+}
+
+/// Every command that the unit says it knows, with the bits that it says it reads, few of them set;
+/// and lists as hosts send them.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let mut bench = Bench::new(0);
+    let mut report = [0; CDB_LENGTH_MAX];
+    report[..2].copy_from_slice(&[0xA3, 0x0C]);
+    report[8] = 0xFF;
+    let known = bench.returned(&report);
+    let mut seeds = Vec::new();
+    for (index, descriptor) in known[4..].chunks_exact(8).enumerate() {
+        let mut one = [0; CDB_LENGTH_MAX];
+        one[..2].copy_from_slice(&[0xA3, 0x0C]);
+        let has_action = descriptor[5] & 1 != 0;
+        one[2] = if has_action { 2 } else { 1 };
+        one[3] = descriptor[0];
+        one[4..6].copy_from_slice(&descriptor[2..4]);
+        one[8] = 0xFF;
+        let usage = bench.returned(&one);
+        let mut cdb = [0; CDB_LENGTH_MAX];
+        for (at, mask) in usage[4..].iter().take(CDB_LENGTH_MAX).enumerate() {
+            // Lengths and addresses end in what is set: one block, a few bytes.
+            cdb[at] = mask & if at == 0 { 0xFF } else { 0x08 };
+        }
+        if has_action {
+            cdb[1] |= descriptor[3];
+        }
+        // The unit says that it is new before it does anything.
+        let ready = [0x00; 17];
+        for kind in [0x60, 0x21 | (index as u8 & 3) << 1] {
+            let mut seed = vec![kind];
+            seed.extend(ready);
+            seed.push(0x00);
+            seed.extend(cdb);
+            seed.extend([16, 0, 14, 0, 8, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 8]);
+            seeds.push(seed);
+        }
+    }
+    seeds.extend(lists());
+    seeds
+}
+
+/// Commands whose data is a list.
+fn lists() -> Vec<Vec<u8>> {
+    let unmap: &[u8] = &[
+        0, 22, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 8, 0, 0, 0, 0,
+    ];
+    let select: &[u8] = &[
+        0, 0, 0, 0, 0x08, 0x12, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    let groups: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 3, 1, 0, 0, 7];
+    let register: &[u8] = &[
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    let mut seeds = Vec::new();
+    for (cdb, list) in [
+        (&[0x42, 0, 0, 0, 0, 0, 0, 0, 24][..], unmap),
+        (&[0x15, 0x10, 0, 0, 24], select),
+        (&[0xA4, 0x0A, 0, 0, 0, 0, 0, 0, 0, 12], groups),
+        (&[0x5F, 0, 0, 0, 0, 0, 0, 0, 24], register),
+    ] {
+        let mut seed = vec![0x60];
+        seed.extend([0; 17]);
+        let mut padded = [0; CDB_LENGTH_MAX];
+        padded[..cdb.len()].copy_from_slice(cdb);
+        seed.push(0);
+        seed.extend(padded);
+        seed.push(list.len() as u8);
+        seed.extend(list);
+        seeds.push(seed);
+    }
+    seeds
+}
+
+impl Bench {
+    /// What a command returns to an initiator that has heard that the unit is new.
+    fn returned(&mut self, cdb: &[u8]) -> Vec<u8> {
+        for cdb in [&[0; 6], cdb] {
+            let (port, nexus) = &mut self.sides[0];
+            let request = Request {
+                cdb: Cdb::parse(cdb, self.unit.geometry()),
+                data_out: Vec::new(),
+                data_out_expected: 0,
+                data_in_expected: u64::MAX,
+                luns: &[],
+                access: &self.access,
+                port,
+                surroundings: Surroundings {
+                    target: "",
+                    groups: &self.groups,
+                    provisioning: None,
+                },
+            };
+            let outcome = self.unit.begin(nexus, request);
+            if let Outcome::Done(response) = outcome
+                && response.status == Status::Good
+                && cdb.len() > 6
+            {
+                return response.data_in.concat();
+            }
+        }
+        panic!("{cdb:x?} returns what the unit knows");
+    }
+}
