@@ -10,9 +10,9 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 BUILD_PACKAGES := gcc libc6-dev
 # An iSCSI initiator with its conformance suite, disk image tools that speak iSCSI, a target to hold
 # our own initiator against, file systems to put on volumes, loop devices, network namespaces, the
-# etcd that Debian has, and its client.
+# etcd that Debian has, its client, and the compiler for the fuzzer's driver.
 TEST_PACKAGES := libiscsi-bin qemu-utils qemu-block-extra tgt e2fsprogs mount procps iproute2 \
-  etcd-server etcd-client
+  etcd-server etcd-client g++
 # The present etcd is built from its Go modules, by whichever Go there is.
 TEST_PACKAGES += $(if $(shell command -v go),,golang-go ca-certificates)
 # What real Linux hosts need, in machines that are emulated, beside that: not a part of `make test`.

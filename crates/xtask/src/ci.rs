@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{bite, etcd, licences, openapi, tidy};
+use crate::{bite, etcd, fuzz, licences, openapi, tidy};
 
 /// Seeds that every run of the gate simulates.
 const SEEDS_FIXED: u64 = 200;
@@ -87,6 +87,10 @@ const TESTS: Step = Step {
         cargo(root, &["test", "--workspace", "--locked"])
     },
 };
+const FUZZ: Step = Step {
+    name: "fuzz",
+    run: fuzz::gate,
+};
 const SIMULATION: Step = Step {
     name: "simulation",
     run: simulate,
@@ -94,7 +98,9 @@ const SIMULATION: Step = Step {
 
 /// The steps that this tree has something for.
 fn steps(root: &Path) -> Vec<Step> {
-    let mut steps = vec![FORMAT, TIDY, LICENCES, LINTS, DOCS, OPENAPI, ETCD, TESTS];
+    let mut steps = vec![
+        FORMAT, TIDY, LICENCES, LINTS, DOCS, OPENAPI, ETCD, TESTS, FUZZ,
+    ];
     if root.join("crates/sim/Cargo.toml").exists() {
         steps.push(SIMULATION);
     }

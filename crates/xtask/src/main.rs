@@ -14,6 +14,7 @@ use std::process::ExitCode;
 mod bite;
 mod ci;
 mod etcd;
+mod fuzz;
 mod licences;
 mod metadata;
 mod openapi;
@@ -31,6 +32,9 @@ usage: cargo xtask <command>
   bite [--seeds N] [BUG]...
                  put known mistakes into a copy of the code, one at a time, and
                  see that the simulator finds each within N seeds
+  fuzz [--seconds N] [--jobs N] [--keep] [TARGET]...
+                 look for inputs that break something, for N seconds each; --keep
+                 writes the fewest that reach everything to crates/fuzz/corpus
   seeds [--profile NAME] [--count N] [--jobs N]
                  run the seeds that come after those in the record of runs, and
                  print the line to add there
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
         }
         ["ci", steps @ ..] => ci::run(&root(), steps),
         ["bite", words @ ..] => bite::run(&root(), words),
+        ["fuzz", words @ ..] => fuzz::run(&root(), words),
         ["seeds", words @ ..] => seeds::run(&root(), words),
         ["tidy"] => tidy::run(&root()),
         ["licences"] => licences::run(&root()),

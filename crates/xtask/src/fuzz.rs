@@ -1,0 +1,355 @@
+//! Coverage-guided fuzzing: builds the driver of `crates/fuzz` with what counts coverage, runs it, and
+//! keeps what it finds in the build directory.
+//!
+//! The pinned toolchain is enough: the compiler's own pass counts, libFuzzer's driver is built from
+//! the package that has its source, and no sanitizer is needed, for there is no `unsafe` in what is
+//! fuzzed. Build scripts and procedural macros are built without any of that, because a target is named.
+//!
+//! Invariants:
+//! - nothing outside of the build directory is written, unless `--keep` asks for it;
+//! - a finding is an error, and comes with the command that shows it again.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::metadata;
+
+/// Seconds for each target, unless told otherwise.
+const SECONDS: u64 = 60;
+/// Seconds for each target in the gate: long enough to find a mistake that is near what is kept.
+const GATE_SECONDS: u64 = 12;
+/// The variable that names the target to the driver.
+const TARGET: &str = "HOLDFAST_FUZZ_TARGET";
+/// What counts the edges that are taken and shows the driver what is compared with what.
+const FLAGS: &[&str] = &[
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+];
+/// Bounds for one input: longer ones say nothing that several shorter ones do not, and one that takes
+/// this long, or a process that grows to this, is a finding.
+const BOUNDS: &[&str] = &["-max_len=4096", "-timeout=25", "-rss_limit_mb=1024"];
+
+/// What is asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted<'a> {
+    targets: Vec<&'a str>,
+    seconds: u64,
+    jobs: usize,
+    keeps: bool,
+}
+
+/// Fuzzes what is asked for.
+pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
+    let wanted = arguments(words)?;
+    let place = Place::build(root)?;
+    let targets = place.chosen(&wanted.targets)?;
+    place.fuzz(&targets, wanted.seconds, wanted.jobs)?;
+    if wanted.keeps {
+        for target in &targets {
+            place.keep(target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs every target for a short while, from what is kept.
+pub(crate) fn gate(root: &Path) -> Result<()> {
+    let place = Place::build(root)?;
+    let targets = place.chosen(&[])?;
+    place.fuzz(&targets, GATE_SECONDS, jobs())
+}
+
+/// As many as there are processors.
+fn jobs() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+fn arguments<'a>(words: &[&'a str]) -> Result<Wanted<'a>> {
+    let mut wanted = Wanted {
+        targets: Vec::new(),
+        seconds: SECONDS,
+        jobs: jobs(),
+        keeps: false,
+    };
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let mut number = || {
+            let value = rest.next().and_then(|value| value.parse::<u64>().ok());
+            value.with_context(|| format!("{word} needs a number"))
+        };
+        match *word {
+            "--seconds" => wanted.seconds = number()?,
+            "--jobs" => wanted.jobs = usize::try_from(number()?)?.max(1),
+            "--keep" => wanted.keeps = true,
+            word if word.starts_with('-') => bail!("there is no option {word}"),
+            word => wanted.targets.push(word),
+        }
+    }
+    Ok(wanted)
+}
+
+/// Where everything is.
+struct Place {
+    root: PathBuf,
+    /// `fuzz` in the build directory.
+    folder: PathBuf,
+    driver: PathBuf,
+    targets: Vec<String>,
+}
+
+impl Place {
+    /// Builds the driver, and writes the inputs to begin with.
+    fn build(root: &Path) -> Result<Self> {
+        let folder = metadata::target_directory(root)?.join("fuzz");
+        let host = host()?;
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--locked", "--quiet", "--package", "holdfast-fuzz"])
+            .args(["--bin", "libfuzzer", "--features", "libfuzzer"])
+            .args(["--profile", "fuzz", "--target", &host, "--target-dir"])
+            .arg(&folder)
+            .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"))
+            .current_dir(root)
+            .status()
+            .context("run cargo")?;
+        ensure!(
+            built.success(),
+            "the driver does not build; it needs a C++ compiler: `apt-get install g++`"
+        );
+        let tool = |arguments: &[&str]| {
+            let mut cargo = Command::new(env!("CARGO"));
+            cargo
+                .args(["run", "--locked", "--quiet", "-p", "holdfast-fuzz", "--"])
+                .args(arguments)
+                .current_dir(root);
+            let output = cargo.output().context("run cargo")?;
+            ensure!(
+                output.status.success(),
+                "{cargo:?} ended with {}: {}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr)
+            );
+            String::from_utf8(output.stdout).context("read what cargo says")
+        };
+        let seeds = folder.join("seeds");
+        tool(&["--seeds", seeds.to_str().context("paths are text")?])?;
+        let targets = tool(&["--list"])?.lines().map(Into::into).collect();
+        Ok(Self {
+            root: root.into(),
+            driver: folder.join(host).join("fuzz/libfuzzer"),
+            folder,
+            targets,
+        })
+    }
+
+    fn chosen(&self, names: &[&str]) -> Result<Vec<&str>> {
+        for name in names {
+            ensure!(
+                self.targets.iter().any(|target| target == name),
+                "there is no target {name:?}; there are {}",
+                self.targets.join(", ")
+            );
+        }
+        let all = self.targets.iter().map(String::as_str);
+        let chosen = all.filter(|target| names.is_empty() || names.contains(target));
+        Ok(chosen.collect())
+    }
+
+    /// Where a target's inputs are that are kept beside the code.
+    fn kept(&self, target: &str) -> PathBuf {
+        self.root.join("crates/fuzz/corpus").join(target)
+    }
+
+    /// Where its inputs are that were found here.
+    fn found(&self, target: &str) -> PathBuf {
+        self.folder.join("corpus").join(target)
+    }
+
+    fn seeds(&self, target: &str) -> PathBuf {
+        self.folder.join("seeds").join(target)
+    }
+
+    /// The driver, about to do something with a target.
+    fn driver(&self, target: &str) -> Command {
+        let mut driver = Command::new(&self.driver);
+        driver
+            .args(BOUNDS)
+            .env(TARGET, target)
+            .env("RUST_BACKTRACE", "0");
+        driver
+    }
+
+    /// Runs targets, so many processes at a time. Where there are fewer targets than processes, several
+    /// share one.
+    fn fuzz(&self, targets: &[&str], seconds: u64, jobs: usize) -> Result<()> {
+        let processes = (jobs / targets.len()).max(1);
+        let runs = targets
+            .iter()
+            .flat_map(|it| (0..processes).map(|process| (*it, process)));
+        let waiting = Mutex::new(runs);
+        let next = || waiting.lock().expect("nobody panics with it").next();
+        let failed = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(|| {
+                    while let Some((target, process)) = next() {
+                        if let Err(error) = self.fuzz_one(target, process, seconds) {
+                            eprintln!("fuzz: {target}: {error:#}");
+                            failed.lock().expect("nobody panics with it").push(target);
+                        }
+                    }
+                });
+            }
+        });
+        let failed = failed.into_inner().expect("nobody panics with it");
+        ensure!(failed.is_empty(), "findings in {}", failed.join(", "));
+        Ok(())
+    }
+
+    fn fuzz_one(&self, target: &str, process: usize, seconds: u64) -> Result<()> {
+        let found = self.found(target);
+        let findings = self.folder.join("findings");
+        for folder in [&found, &findings] {
+            fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+        }
+        let prefix = findings.join(format!("{target}-"));
+        let output = self
+            .driver(target)
+            .arg(format!("-max_total_time={seconds}"))
+            .arg(format!("-artifact_prefix={}", prefix.display()))
+            .args(["-print_final_stats=1", "-reload=1"])
+            .args([found, self.seeds(target), self.kept(target)])
+            .output()
+            .context("run the driver")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            let what = finding(&said).unwrap_or_else(|| said.to_string());
+            let file = said.lines().find_map(|line| line.split_once("written to "));
+            let file = file.map_or("FILE", |(_, file)| file.trim());
+            bail!("{what}\n\nhint: cargo run -p holdfast-fuzz -- {target} {file}");
+        }
+        let stat = |name: &str| {
+            let line = said.lines().find_map(|line| line.strip_prefix(name));
+            line.map_or("?", str::trim)
+        };
+        println!(
+            "fuzz: {target}{}: {} inputs, {} of them new, {} edges",
+            if process == 0 {
+                String::new()
+            } else {
+                format!(" ({process})")
+            },
+            stat("stat::number_of_executed_units:"),
+            stat("stat::new_units_added:"),
+            edges(&said).unwrap_or("?"),
+        );
+        Ok(())
+    }
+
+    /// Writes the fewest inputs that reach all that was ever reached to where they are kept.
+    fn keep(&self, target: &str) -> Result<()> {
+        let merged = self.folder.join("merged").join(target);
+        if merged.exists() {
+            fs::remove_dir_all(&merged)?;
+        }
+        fs::create_dir_all(&merged)?;
+        let kept = self.kept(target);
+        fs::create_dir_all(&kept)?;
+        let output = self
+            .driver(target)
+            // What edges are taken, not how often: or there would be thousands.
+            .args(["-set_cover_merge=1", "-use_counters=0"])
+            .args([&merged, &kept, &self.found(target), &self.seeds(target)])
+            .output()
+            .context("run the driver")?;
+        ensure!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        for entry in fs::read_dir(&kept)? {
+            fs::remove_file(entry?.path())?;
+        }
+        let (mut files, mut bytes) = (0, 0);
+        for entry in fs::read_dir(&merged)? {
+            let entry = entry?;
+            bytes += fs::copy(entry.path(), kept.join(entry.file_name()))?;
+            files += 1;
+        }
+        println!("fuzz: {target}: {files} files of {bytes} bytes are kept");
+        Ok(())
+    }
+}
+
+/// What the driver says when it stops: the panic's message, or what else it was.
+fn finding(said: &str) -> Option<String> {
+    let mut lines = said.lines();
+    let panicked = lines.by_ref().find(|line| line.contains("panicked at"));
+    match panicked {
+        Some(line) => Some(format!("{line}\n{}", lines.next().unwrap_or_default())),
+        None => said
+            .lines()
+            .find(|line| line.contains("ERROR: "))
+            .map(Into::into),
+    }
+}
+
+/// How many edges the last line of progress tells of.
+fn edges(said: &str) -> Option<&str> {
+    let line = said.lines().rfind(|line| line.contains(" cov: "))?;
+    let (_, rest) = line.split_once(" cov: ")?;
+    rest.split_whitespace().next()
+}
+
+/// The machine that is built for and on.
+fn host() -> Result<String> {
+    let rustc = Path::new(env!("CARGO")).with_file_name("rustc");
+    let output = Command::new(&rustc)
+        .arg("-vV")
+        .output()
+        .with_context(|| format!("run {}", rustc.display()))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("the compiler says what it is")?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_taken_or_refused() {
+        let wanted = arguments(&["pdu", "--seconds", "5", "--jobs", "2", "--keep", "cdb"]);
+        let expected = Wanted {
+            targets: vec!["pdu", "cdb"],
+            seconds: 5,
+            jobs: 2,
+            keeps: true,
+        };
+        assert_eq!(wanted.unwrap(), expected);
+        for wrong in [&["--seconds"][..], &["--jobs", "x"], &["--fast"]] {
+            assert!(arguments(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_driver_says_is_understood() {
+        let said = "INFO: Seed: 7\n#2\tINITED cov: 17 ft: 20 corp: 1/1b\n#9\tNEW    cov: 21 ft: 30\n\
+                    thread '<unnamed>' (5) panicked at crates/fuzz/src/a.rs:3:9:\nit is bounded\n\
+                    ==5== ERROR: libFuzzer: deadly signal\n";
+        assert_eq!(edges(said), Some("21"));
+        let what = finding(said).unwrap();
+        assert!(what.ends_with("crates/fuzz/src/a.rs:3:9:\nit is bounded"));
+        let slow = "==5== ERROR: libFuzzer: timeout after 25 seconds\n";
+        assert_eq!(finding(slow).unwrap(), slow.trim_end());
+        assert_eq!(finding("nothing"), None);
+    }
+}
