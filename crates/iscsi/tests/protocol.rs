@@ -658,3 +658,89 @@ fn a_header_that_comes_damaged_ends_the_session() {
     let reason = world.close_reason(connection);
     assert_eq!(reason, Some(CloseReason::DigestError));
 }
+
+/// What comes behind an ORDERED command does not take the room that this one has to have first: they
+/// would wait for each other.
+#[test]
+fn room_is_given_in_the_order_of_commands() {
+    let limits = Limits {
+        data_in_max: 64 << 10,
+        data_out_max: 64 << 10,
+        connection_bytes_max: 64 << 10,
+        ..Limits::default()
+    };
+    let mut world = World::with_limits(1, limits);
+    let connection = world.raw_session("InitialR2T=Yes\0ImmediateData=No\0");
+    world.command(connection, write(1, 100, 1), &[]);
+    let first = world.ready(connection);
+    let ordered = ScsiCommand {
+        flags: CommandFlags {
+            is_final: true,
+            read: true,
+            write: false,
+        },
+        attribute: TaskAttribute::Ordered,
+        expected_length: 64 << 10,
+        ..write(2, 101, 128)
+    };
+    world.command(connection, ordered, &[]);
+    world.command(connection, write(3, 102, 1), &[]);
+    let block = [7; 512];
+    let sent = data(1, first.transfer_tag, 0, 0, true);
+    world.send(connection, &sent, &block);
+    // The first is answered, then the ordered one, and then data is asked for.
+    let replies = world.replies(connection);
+    let answered = |tag: u32| {
+        let mut answers = replies.iter().map(|(reply, _)| reply);
+        answers.any(|reply| match reply {
+            Reply::Response(response) => response.task_tag == InitiatorTaskTag(tag),
+            _ => false,
+        })
+    };
+    assert!(answered(1) && answered(2), "{replies:?}");
+    let Some((Reply::ReadyToTransfer(last), _)) = replies.last() else {
+        panic!("data is asked for: {replies:?}");
+    };
+    world.send(connection, &data(3, last.transfer_tag, 0, 0, true), &block);
+    assert_eq!(world.status(connection), (0, None));
+}
+
+#[test]
+fn room_is_kept_for_those_ahead_whose_unsolicited_data_is_on_its_way() {
+    let limits = Limits {
+        data_in_max: 4096,
+        data_out_max: 8192,
+        connection_bytes_max: 8192,
+        ..Limits::default()
+    };
+    let mut world = World::with_limits(1, limits);
+    let connection = world.raw_session(UNSOLICITED);
+    let mut ordered = write(1, 100, 16);
+    ordered.flags.is_final = false;
+    ordered.attribute = TaskAttribute::Ordered;
+    world.command(connection, ordered, &[]);
+    world.command(connection, write(2, 101, 16), &[]);
+    assert!(world.replies(connection).is_empty(), "its turn comes later");
+    world.send(connection, &data(1, UNASKED, 0, 0, true), &[7; 2048]);
+    let (mut asked, mut answered) = (Vec::new(), Vec::new());
+    loop {
+        let replies = world.replies(connection);
+        if replies.is_empty() {
+            break;
+        }
+        for (reply, _) in replies {
+            match reply {
+                Reply::ReadyToTransfer(ready) => {
+                    asked.push(ready.task_tag.0);
+                    let tag = ready.task_tag.0;
+                    let burst = data(tag, ready.transfer_tag, 0, ready.offset, true);
+                    world.send(connection, &burst, &vec![7; ready.length as usize]);
+                }
+                Reply::Response(response) => answered.push(response.task_tag.0),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!(asked, [1, 1, 1, 2, 2, 2, 2]);
+    assert_eq!(answered, [1, 2]);
+}

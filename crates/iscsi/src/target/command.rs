@@ -1,7 +1,8 @@
 //! Commands on their way in, and up.
 //!
 //! Invariants:
-//! - room for what is asked for, or may come back, is reserved before it is asked for;
+//! - room for what is asked for, or may come back, is reserved before it is asked for; nobody has room
+//!   while it waits for the turn of one who may still want that room;
 //! - an ORDERED command is given up after all that came before it for its unit, and before all that
 //!   came after it; HEAD OF QUEUE waits for nobody (SAM-5 8.6).
 
@@ -36,6 +37,16 @@ pub(super) const DATA_LOST: Sense = Sense::new(
 /// For what the limits, or the directions that we know, do not permit.
 const NOT_SUPPORTED: Sense =
     Sense::illegal_request(AdditionalSense::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT);
+
+/// What those ahead of a task have left of a session's room.
+struct Room {
+    /// Once one finds no room, those behind it do not reserve either, or it would starve; what has
+    /// its room already goes on.
+    is_left: bool,
+    /// One whose unsolicited data is on its way may need room after that. Who may have to wait for
+    /// it to be given up must not have taken that, or they would wait for each other.
+    is_wanted_ahead: bool,
+}
 
 impl Session {
     /// Takes a command; its data may be still to come.
@@ -134,17 +145,26 @@ impl Session {
         }
     }
 
-    /// Reserves what a task needs, if that is possible now.
+    /// Reserves what the task at `index` needs, if that is possible now, and its turn to.
     fn reserve(
         &mut self,
-        tag: InitiatorTaskTag,
+        index: usize,
         bytes: u64,
-        wire: &Wire,
-        shared: &mut Shared,
+        room: &mut Room,
+        (wire, shared): (&Wire, &mut Shared),
     ) -> bool {
+        let tag = self.undelivered[index];
+        let task = &self.tasks[&tag];
+        if task.reserved > 0 {
+            return true;
+        }
+        if !room.is_left || room.is_wanted_ahead && !self.is_in_order(index, task) {
+            return false;
+        }
         if self.reserved + bytes > shared.limits().connection_bytes_max
             || !shared.budget.reserve(wire.id, bytes)
         {
+            room.is_left = false;
             return false;
         }
         let task = self
@@ -165,9 +185,10 @@ impl Session {
         out: &mut TargetOutput,
     ) -> Vec<(InitiatorTaskTag, Sense)> {
         let mut failed = Vec::new();
-        // Once one finds no room, those behind it do not reserve either, or it would starve; what
-        // has its room already goes on.
-        let mut has_room = true;
+        let mut room = Room {
+            is_left: true,
+            is_wanted_ahead: false,
+        };
         let mut index = 0;
         while let Some(tag) = self.undelivered.get(index).copied() {
             let task = &self.tasks[&tag];
@@ -177,31 +198,27 @@ impl Session {
                         if collection.is_quiet() {
                             failed.push((tag, sense));
                         }
-                    } else if collection.unsolicited.is_none()
-                        && collection.requested < task.expected
-                    {
+                    } else if collection.unsolicited.is_some() {
+                        room.is_wanted_ahead = true;
+                    } else if collection.requested < task.expected {
                         let missing = u64::from(task.expected - collection.received());
-                        if task.reserved > 0 || has_room && self.reserve(tag, missing, wire, shared)
-                        {
+                        if self.reserve(index, missing, &mut room, (wire, shared)) {
                             self.ask_for_data(tag, wire, shared, out);
-                        } else {
-                            has_room = false;
                         }
                     }
                     index += 1;
                 }
                 TaskState::Ready(_) => {
-                    if !self.is_in_order(index, task) {
-                        index += 1;
-                        continue;
-                    }
-                    let takes = task.expected_in().min(shared.limits().data_in_max);
-                    let is_free = takes == 0 || task.reserved > 0;
-                    if is_free || has_room && self.reserve(tag, takes.into(), wire, shared) {
+                    // One whose turn has not come reserves all the same: those behind it may wait
+                    // for it, and must not have its room then.
+                    let is_in_order = self.is_in_order(index, task);
+                    let takes = u64::from(task.expected_in().min(shared.limits().data_in_max));
+                    let is_free =
+                        takes == 0 || self.reserve(index, takes, &mut room, (wire, shared));
+                    if is_free && is_in_order {
                         self.undelivered.remove(index);
                         self.deliver(tag, wire, shared, out);
                     } else {
-                        has_room = false;
                         index += 1;
                     }
                 }
