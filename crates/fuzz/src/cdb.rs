@@ -4,7 +4,7 @@
 //! - every command is answered, with sense data exactly where its status says so;
 //! - no answer is longer than its ALLOCATION LENGTH, and none that failed has data;
 //! - nothing that is asked of the medium is empty, beyond the unit's end, or not of whole blocks;
-//! - a read returns what the medium holds.
+//! - a read returns what the medium holds, and the medium holds what was written.
 
 use holdfast_iscsi::Isid as PortIsid;
 use holdfast_model::record::{AccessNexus, AccessRecord, Isid};
@@ -229,23 +229,33 @@ impl Bench {
             }
         };
         check(&sent.cdb, &cdb, &response);
-        self.check_read(&cdb, sent, &response, data_in_expected);
+        self.check_content(&cdb, sent, &response, data_in_expected);
     }
 
-    /// What a read returns is what the medium holds.
-    fn check_read(&self, cdb: &Cdb, sent: &Sent, response: &Response, expected: u64) {
-        let Ok(Command::Read { span, .. }) = cdb.command() else {
-            return;
-        };
-        if response.status != Status::Good || !sent.data_out.is_empty() {
+    /// What a read returns is what the medium holds, and what was written it holds.
+    fn check_content(&self, cdb: &Cdb, sent: &Sent, response: &Response, expected: u64) {
+        if response.status != Status::Good {
             return;
         }
-        let range = self.unit.geometry().byte_range(span);
-        let data = response.data_in.concat();
-        assert!(data.len() as u64 >= range.length.min(expected));
-        assert!(data.len() as u64 <= range.length);
-        assert_eq!(response.transfer_length, range.length);
-        assert!(self.medium.holds(range.offset, &data), "as it was written");
+        let geometry = self.unit.geometry();
+        match cdb.command() {
+            Ok(Command::Read { span, .. }) if sent.data_out.is_empty() => {
+                let range = geometry.byte_range(span);
+                let data = response.data_in.concat();
+                assert!(data.len() as u64 >= range.length.min(expected));
+                assert!(data.len() as u64 <= range.length);
+                assert_eq!(response.transfer_length, range.length);
+                assert!(self.medium.holds(range.offset, &data), "as it is there");
+            }
+            Ok(Command::Write { span, .. } | Command::WriteAtomic { span }) => {
+                let range = geometry.byte_range(span);
+                let data = &sent.data_out[..range.length.min(sent.data_out.len() as u64) as usize];
+                let whole = data.len() - data.len() % geometry.block_length().bytes() as usize;
+                let is_kept = self.medium.keeps();
+                assert!(!is_kept || self.medium.holds(range.offset, &data[..whole]));
+            }
+            _ => {}
+        }
     }
 }
 

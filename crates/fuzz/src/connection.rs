@@ -9,7 +9,9 @@
 //! Invariants:
 //! - no step panics, and what the machine holds is bounded;
 //! - when all connections are gone and all sessions confirmed nothing is held, nothing is waited for,
-//!   and a host that comes then is served as by a machine that has just started.
+//!   and a host that comes then is served as by a machine that has just started;
+//! - who has done its part, and whose commands nobody has ended, is answered when everybody else does
+//!   theirs.
 
 use holdfast_iscsi::pdu::{
     HEADER_LENGTH, InitiatorTaskTag, LogoutReason, LogoutRequest, NopOut, Request, Snack,
@@ -150,6 +152,7 @@ pub(super) fn lun(choice: u8) -> Lun {
 
 fn manage(world: &mut World, id: ConnectionId, input: &mut Input<'_>) {
     let (function, flags) = (input.u8(), input.u8());
+    world.is_calm = false;
     let peer = world.peer(id);
     let immediate = flags & 1 == 0;
     let (referenced, number) = peer.some_tag(input.u8());

@@ -64,8 +64,8 @@ struct World {
     status: SerialNumber,
     /// Tags on the wire of what it has asked for, and how much data each command has.
     tags: Vec<(InitiatorTaskTag, u32)>,
-    /// How often each command was taken, and has completed.
-    commands: BTreeMap<CommandTag, (u32, u32)>,
+    /// What each command that was taken may return, until it completes.
+    commands: BTreeMap<CommandTag, u32>,
     has_ended: bool,
     next_tag: u64,
 }
@@ -198,10 +198,11 @@ impl World {
     fn take_event(&mut self, event: &InitiatorEvent) {
         assert!(!self.has_ended, "nothing happens after the end");
         match event {
-            InitiatorEvent::Completed { tag, .. } => {
-                let (taken, completed) = self.commands.entry(*tag).or_default();
-                *completed += 1;
-                assert!(completed <= taken, "a command completes once");
+            InitiatorEvent::Completed { tag, completion } => {
+                let expected = self.commands.remove(tag);
+                let expected = expected.expect("a command completes once");
+                let length: usize = completion.data_in.iter().map(Bytes::len).sum();
+                assert!(length <= expected as usize, "no more than expected");
             }
             InitiatorEvent::Ended { .. } => {
                 assert!(self.initiator.has_ended());
@@ -283,7 +284,7 @@ impl World {
         self.next_tag += 1;
         let tag = CommandTag(self.next_tag);
         // It may complete before this returns.
-        self.commands.insert(tag, (1, 0));
+        self.commands.insert(tag, request.expected_in);
         let taken = self.with(|initiator, _, out| initiator.submit(tag, request, out));
         if taken.is_err() {
             self.commands.remove(&tag);

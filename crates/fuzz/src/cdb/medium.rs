@@ -35,6 +35,11 @@ impl Medium {
         }
     }
 
+    /// Whether it keeps what is written.
+    pub(super) const fn keeps(&self) -> bool {
+        !self.content.is_empty()
+    }
+
     /// Whether these bytes are there.
     pub(super) fn holds(&self, offset: u64, data: &[u8]) -> bool {
         match self.content.is_empty() {

@@ -81,6 +81,7 @@ pub(super) fn send(world: &mut World, id: ConnectionId, input: &mut Input<'_>) {
         expected_status: peer.expected_status(),
         cdb,
     };
+    peer.is_orderly &= kind != kind::PROMISED;
     let data = vec![b'i'; data_length as usize];
     world.send_pdu(id, &Request::Command(command), &data);
     if kind == kind::UNSOLICITED {

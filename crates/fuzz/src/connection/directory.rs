@@ -43,7 +43,7 @@ pub(super) fn limits() -> Limits {
         connection_bytes_max: 64 << 10,
         total_bytes_max: 64 << 10,
         window_bytes_max: 2 << 20,
-        input_total_max: 64 << 10,
+        input_total_max: 42_000,
         output_bytes_max: 64 << 10,
         output_total_max: 96 << 10,
         text_bytes_max: 8192,

@@ -226,7 +226,9 @@ pub(super) fn send_request(world: &mut World, id: ConnectionId, input: &mut Inpu
     let count = usize::from(input.u8());
     text.extend(input.take(count));
     let peer = world.peer(id);
+    // What it negotiates is not known here.
     peer.is_measured = false;
+    peer.is_orderly = false;
     let current = STAGES[usize::from(stages) % 3];
     let next = STAGES[usize::from(stages >> 4) % 3];
     let mut request = request(peer, (current, (flags & 1 == 0).then_some(next)), isid);

@@ -78,6 +78,8 @@ pub(super) struct Peer {
     /// All data that was sent was what was asked for.
     pub(super) is_orderly: bool,
     pub(super) is_full: bool,
+    /// Requests of a login that were not answered.
+    logins: u32,
     /// It has sent a response to a challenge that is right.
     pub(super) is_proved: bool,
     status: Option<SerialNumber>,
@@ -118,6 +120,7 @@ impl Peer {
             is_tracked: true,
             is_orderly: true,
             is_full: false,
+            logins: 0,
             is_proved: false,
             status: None,
             window: None,
@@ -177,6 +180,19 @@ impl Peer {
 
     /// A PDU as it stands in the stream, and note of what it is.
     pub(super) fn framed(&mut self, request: &Request, data: &[u8]) -> Vec<u8> {
+        // What is outside of the window is ignored, and leaves a gap there.
+        if self
+            .window
+            .is_some_and(|(_, max)| max.precedes(self.next.previous()))
+        {
+            self.is_orderly = false;
+        }
+        match request {
+            Request::Login(_) => self.logins += 1,
+            // It may be read when the login is over, as it was not meant.
+            _ if !self.is_full => self.lose_track(),
+            _ => {}
+        }
         if let Request::Command(command) = request {
             let sent = self.commands.entry(command.task_tag.0).or_default();
             let count = sent.count + 1;
@@ -254,6 +270,7 @@ impl Peer {
         match reply {
             Reply::Login(response) => {
                 assert!(!self.is_full, "a login is answered in a login");
+                self.logins = self.logins.saturating_sub(1);
                 self.check_status(response.sequence, true);
                 self.note_login(response, data);
                 return;
@@ -285,6 +302,7 @@ impl Peer {
             Reply::Reject(reject) => {
                 self.note(reject.sequence, true);
                 assert_eq!(data.len(), HEADER_LENGTH, "the header that was refused");
+                self.note_refused(data);
             }
             Reply::Login(_) => unreachable!("it was seen to"),
         }
@@ -345,6 +363,30 @@ impl Peer {
         sent.answered += 1;
         assert!(sent.answered <= sent.count, "a command is answered once");
         self.wanted.retain(|wanted| wanted.ready.task_tag != tag);
+    }
+
+    /// A command that is refused is answered by that.
+    fn note_refused(&mut self, header: &[u8]) {
+        let header = header.try_into().expect("it has the length of one");
+        if let Ok(Request::Command(command)) = Request::parse(&Header(header)) {
+            self.end_command(command.task_tag);
+        }
+    }
+
+    /// Whether all that it has sent was as it should be.
+    pub(super) const fn does_its_part(&self) -> bool {
+        self.is_tracked && self.is_orderly
+    }
+
+    /// What the target owes an initiator that has done its part, and has been left alone.
+    pub(super) fn check_served(&self) {
+        if self.life != Life::Open {
+            return;
+        }
+        assert!(self.is_full || self.logins == 0, "a login is answered");
+        for (tag, sent) in self.commands.iter().filter(|_| self.is_full) {
+            assert_eq!(sent.answered, sent.count, "command {tag} is answered");
+        }
     }
 
     fn check_response(&mut self, response: &ScsiResponse, data: &Bytes) {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use holdfast_iscsi::chap::ChapSeed;
 use holdfast_iscsi::pdu::Request;
 use holdfast_iscsi::target::{
-    ConnectionId, Limits, SessionId, Target, TargetCommand, TargetConfig, TargetEvent,
+    Command, ConnectionId, Limits, SessionId, Target, TargetCommand, TargetConfig, TargetEvent,
     TargetOutput, TaskManagementOutcome,
 };
 use holdfast_scsi::{AdditionalSense, Response, Sense, SenseKey, Status};
@@ -53,6 +53,8 @@ pub(super) struct World {
     peers: BTreeMap<ConnectionId, Peer>,
     above: Above,
     pub(super) manners: u8,
+    /// Nobody has ended commands.
+    pub(super) is_calm: bool,
     events: VecDeque<TargetEvent>,
     commands: VecDeque<TargetCommand>,
     is_settling: bool,
@@ -78,6 +80,7 @@ impl World {
             peers: BTreeMap::new(),
             above: Above::default(),
             manners,
+            is_calm: true,
             events: VecDeque::new(),
             commands: VecDeque::new(),
             is_settling: false,
@@ -218,11 +221,7 @@ impl World {
         if self.does(manners::ANSWER)
             && let Some(command) = self.above.commands.pop()
         {
-            let response = match command.expected_in {
-                0 => Response::good_out(command.expected_out.into()),
-                length => Response::good_in(vec![Bytes::from(vec![b'a'; length as usize])]),
-            };
-            self.with(|target, now, out| target.respond(now, command.task, response, out));
+            self.answer(&command);
         }
         if self.does(manners::MANAGE)
             && let Some(request) = self.above.management.pop()
@@ -315,6 +314,15 @@ impl World {
         self.with(|_, _, _| ());
     }
 
+    /// GOOD, with all that the initiator takes.
+    fn answer(&mut self, command: &Command) {
+        let response = match command.expected_in {
+            0 => Response::good_out(command.expected_out.into()),
+            length => Response::good_in(vec![Bytes::from(vec![b'a'; length as usize])]),
+        };
+        self.with(|target, now, out| target.respond(now, command.task, response, out));
+    }
+
     pub(super) fn respond(&mut self, input: &mut Input<'_>) {
         let (choice, kind, length) = (input.u8(), input.u8(), input.u16());
         if self.above.commands.is_empty() {
@@ -396,6 +404,7 @@ impl World {
     pub(super) fn abort(&mut self, input: &mut Input<'_>) {
         let target = name(input.pick(&[OPEN, CLOSED]));
         let unit = input.pick(&[None, Some(0), Some(1)]);
+        self.is_calm = false;
         let mut out = TargetOutput::default();
         let ended = self.target.abort_tasks(self.now, &target, unit, &mut out);
         // What it answers comes before what there is room for now.
@@ -443,8 +452,54 @@ impl World {
         }
     }
 
+    /// Everybody does what others wait for, until nobody waits.
+    fn serve(&mut self) {
+        self.manners |=
+            manners::TAKE | manners::ANSWER | manners::CONFIRM | manners::MANAGE | manners::SEND;
+        // Who does not do its part keeps the room that others wait for, until it goes.
+        let ids: Vec<ConnectionId> = self.peers.keys().copied().collect();
+        for id in ids {
+            self.peer(id).spoils = None;
+            if !self.peer(id).does_its_part() {
+                self.close(id);
+            }
+        }
+        // What was put off before.
+        self.with(|_, _, _| ());
+        loop {
+            let stuck: Vec<ConnectionId> = self
+                .peers
+                .iter()
+                .filter(|(_, peer)| peer.life != Life::Gone && peer.unsent > 0)
+                .map(|(id, _)| *id)
+                .collect();
+            for id in &stuck {
+                self.take_output_of(*id, usize::MAX);
+            }
+            if let Some(command) = self.above.commands.pop() {
+                self.answer(&command);
+            } else if let Some(request) = self.above.management.pop() {
+                let outcome = TaskManagementOutcome::Complete;
+                self.with(|target, now, out| {
+                    target.finish_task_management(now, request.request, outcome, out);
+                });
+            } else if let Some(session) = self.above.draining.keys().next() {
+                self.confirm(*session);
+            } else if stuck.is_empty() {
+                break;
+            }
+        }
+        self.check();
+        let peers = self.peers.values().filter(|_| self.is_calm);
+        peers.for_each(Peer::check_served);
+    }
+
     /// Everybody goes, one way or another; nothing is left.
     pub(super) fn end(&mut self, how: u8) {
+        // Or they go as they stand.
+        if how & 4 == 0 {
+            self.serve();
+        }
         self.manners = manners::TAKE | manners::CONFIRM | manners::MANAGE | manners::SEND;
         let ids: Vec<ConnectionId> = self.peers.keys().copied().collect();
         match how & 3 {
