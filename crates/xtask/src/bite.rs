@@ -17,17 +17,22 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::fuzz;
+
 /// Seeds that a mistake may take to be found, unless told otherwise.
 const SEEDS: u64 = 1000;
 /// Seeds that must pass without a mistake: those that find the most of them.
 const SEEDS_SOUND: u64 = 50;
 
+/// Mistakes that the simulator finds.
+const BUGS: &str = "crates/sim/bugs";
+
 /// A mistake.
-struct Bug {
-    name: String,
+pub(crate) struct Bug {
+    pub(crate) name: String,
     patch: PathBuf,
     /// What it is, in a sentence.
-    about: String,
+    pub(crate) about: String,
 }
 
 /// Who found a mistake.
@@ -54,7 +59,7 @@ struct Found {
 /// Puts in the mistakes that are named, or all, and looks for each.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
     let (names, seeds) = arguments(words)?;
-    let bugs = bugs(root, &names)?;
+    let bugs = bugs(root, BUGS, &names)?;
     let copy = Copy::make(root)?;
     must_take(&copy.tree, &bugs)?;
     copy.must_be_sound()?;
@@ -97,8 +102,9 @@ fn arguments<'a>(words: &[&'a str]) -> Result<(BTreeSet<&'a str>, u64)> {
     Ok((names, seeds))
 }
 
-fn bugs(root: &Path, names: &BTreeSet<&str>) -> Result<Vec<Bug>> {
-    let folder = root.join("crates/sim/bugs");
+/// Those of a folder that are named, or all.
+pub(crate) fn bugs(root: &Path, place: &str, names: &BTreeSet<&str>) -> Result<Vec<Bug>> {
+    let folder = root.join(place);
     let mut found = Vec::new();
     for entry in fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))? {
         let patch = entry?.path();
@@ -117,7 +123,7 @@ fn bugs(root: &Path, names: &BTreeSet<&str>) -> Result<Vec<Bug>> {
     found.sort_by(|one, other| one.name.cmp(&other.name));
     for name in names {
         let known = found.iter().any(|bug| bug.name == *name);
-        ensure!(known, "there is no crates/sim/bugs/{name}.patch");
+        ensure!(known, "there is no {place}/{name}.patch");
     }
     Ok(found)
 }
@@ -127,13 +133,18 @@ fn bugs(root: &Path, names: &BTreeSet<&str>) -> Result<Vec<Bug>> {
 /// # Errors
 /// There are any.
 pub(crate) fn all_fit(root: &Path) -> Result<()> {
-    let bugs = bugs(root, &BTreeSet::new())?;
-    must_take(root, &bugs)?;
-    println!("bite: {} mistakes can be put in", bugs.len());
+    let mut all = bugs(root, BUGS, &BTreeSet::new())?;
+    all.extend(bugs(root, fuzz::BUGS, &BTreeSet::new())?);
+    must_take(root, &all)?;
+    println!("bite: {} mistakes can be put in", all.len());
     Ok(())
 }
 
-fn must_take(tree: &Path, bugs: &[Bug]) -> Result<()> {
+/// Whether mistakes can be put into a tree.
+///
+/// # Errors
+/// Names those that cannot.
+pub(crate) fn must_take(tree: &Path, bugs: &[Bug]) -> Result<()> {
     let mut stale = Vec::new();
     for bug in bugs {
         if !apply(tree, &bug.patch, &["--check"])? {
@@ -164,14 +175,14 @@ fn apply(tree: &Path, patch: &Path, how: &[&str]) -> Result<bool> {
 }
 
 /// A copy of the tree.
-struct Copy {
-    tree: PathBuf,
-    target: PathBuf,
+pub(crate) struct Copy {
+    pub(crate) tree: PathBuf,
+    pub(crate) target: PathBuf,
 }
 
 impl Copy {
     /// Copies what git would commit, as far as it differs from the last copy: so little is built.
-    fn make(root: &Path) -> Result<Self> {
+    pub(crate) fn make(root: &Path) -> Result<Self> {
         let place = root.join("target/bite");
         let copy = Self {
             tree: place.join("tree"),
@@ -208,13 +219,20 @@ impl Copy {
     }
 
     fn look_for(&self, bug: &Bug, seeds: u64) -> Result<Option<Found>> {
+        self.with(bug, || {
+            self.build()?;
+            self.find(seeds)
+        })
+    }
+
+    /// Does something while a mistake is in the copy.
+    pub(crate) fn with<R>(&self, bug: &Bug, look: impl FnOnce() -> Result<R>) -> Result<R> {
         ensure!(
             apply(&self.tree, &bug.patch, &[])?,
             "{} does not apply",
             bug.name
         );
-        let built = self.build();
-        let found = built.and_then(|()| self.find(seeds));
+        let found = look();
         ensure!(
             apply(&self.tree, &bug.patch, &["--reverse"])?,
             "{} cannot be taken out of the copy again",

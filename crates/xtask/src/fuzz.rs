@@ -20,6 +20,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::metadata;
 
+mod bite;
+
+pub(crate) use bite::BUGS;
+
 /// Seconds for each target, unless told otherwise.
 const SECONDS: u64 = 60;
 /// Seconds for each target in the gate: long enough to find a mistake that is near what is kept.
@@ -47,10 +51,20 @@ struct Wanted<'a> {
     keeps: bool,
 }
 
+/// What breaks something.
+struct Finding {
+    what: String,
+    /// The input's file.
+    file: String,
+}
+
 /// Fuzzes what is asked for.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
+    if let ["bite", names @ ..] = words {
+        return bite::run(root, names);
+    }
     let wanted = arguments(words)?;
-    let place = Place::build(root)?;
+    let place = Place::build(root, folder(root)?)?;
     let targets = place.chosen(&wanted.targets)?;
     place.fuzz(&targets, wanted.seconds, wanted.jobs)?;
     if wanted.keeps {
@@ -63,9 +77,13 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
 
 /// Runs every target for a short while, from what is kept.
 pub(crate) fn gate(root: &Path) -> Result<()> {
-    let place = Place::build(root)?;
+    let place = Place::build(root, folder(root)?)?;
     let targets = place.chosen(&[])?;
     place.fuzz(&targets, GATE_SECONDS, jobs())
+}
+
+fn folder(root: &Path) -> Result<PathBuf> {
+    Ok(metadata::target_directory(root)?.join("fuzz"))
 }
 
 /// As many as there are processors.
@@ -100,7 +118,7 @@ fn arguments<'a>(words: &[&'a str]) -> Result<Wanted<'a>> {
 /// Where everything is.
 struct Place {
     root: PathBuf,
-    /// `fuzz` in the build directory.
+    /// `fuzz` in a build directory.
     folder: PathBuf,
     driver: PathBuf,
     targets: Vec<String>,
@@ -108,8 +126,7 @@ struct Place {
 
 impl Place {
     /// Builds the driver, and writes the inputs to begin with.
-    fn build(root: &Path) -> Result<Self> {
-        let folder = metadata::target_directory(root)?.join("fuzz");
+    fn build(root: &Path, folder: PathBuf) -> Result<Self> {
         let host = host()?;
         let built = Command::new(env!("CARGO"))
             .args(["build", "--locked", "--quiet", "--package", "holdfast-fuzz"])
@@ -124,10 +141,14 @@ impl Place {
             built.success(),
             "the driver does not build; it needs a C++ compiler: `apt-get install g++`"
         );
+        let ordinary = folder.parent().context("it is in a build directory")?;
         let tool = |arguments: &[&str]| {
             let mut cargo = Command::new(env!("CARGO"));
             cargo
-                .args(["run", "--locked", "--quiet", "-p", "holdfast-fuzz", "--"])
+                .args(["run", "--locked", "--quiet", "-p", "holdfast-fuzz"])
+                .arg("--target-dir")
+                .arg(ordinary)
+                .arg("--")
                 .args(arguments)
                 .current_dir(root);
             let output = cargo.output().context("run cargo")?;
@@ -215,6 +236,31 @@ impl Place {
     }
 
     fn fuzz_one(&self, target: &str, process: usize, seconds: u64) -> Result<()> {
+        let said = match self.search(target, seconds)? {
+            Ok(said) => said,
+            Err(Finding { what, file }) => {
+                bail!("{what}\n\nhint: cargo run -p holdfast-fuzz -- {target} {file}")
+            }
+        };
+        let stat = |name: &str| {
+            let line = said.lines().find_map(|line| line.strip_prefix(name));
+            line.map_or("?", str::trim)
+        };
+        let process = match process {
+            0 => String::new(),
+            other => format!(" ({other})"),
+        };
+        println!(
+            "fuzz: {target}{process}: {} inputs, {} of them new, {} edges",
+            stat("stat::number_of_executed_units:"),
+            stat("stat::new_units_added:"),
+            edges(&said).unwrap_or("?"),
+        );
+        Ok(())
+    }
+
+    /// Runs the driver until the time is over, or something is found; what it said, or that.
+    fn search(&self, target: &str, seconds: u64) -> Result<Result<String, Finding>> {
         let found = self.found(target);
         let findings = self.folder.join("findings");
         for folder in [&found, &findings] {
@@ -229,29 +275,15 @@ impl Place {
             .args([found, self.seeds(target), self.kept(target)])
             .output()
             .context("run the driver")?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        if !output.status.success() {
-            let what = finding(&said).unwrap_or_else(|| said.to_string());
-            let file = said.lines().find_map(|line| line.split_once("written to "));
-            let file = file.map_or("FILE", |(_, file)| file.trim());
-            bail!("{what}\n\nhint: cargo run -p holdfast-fuzz -- {target} {file}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() {
+            return Ok(Ok(said));
         }
-        let stat = |name: &str| {
-            let line = said.lines().find_map(|line| line.strip_prefix(name));
-            line.map_or("?", str::trim)
-        };
-        println!(
-            "fuzz: {target}{}: {} inputs, {} of them new, {} edges",
-            if process == 0 {
-                String::new()
-            } else {
-                format!(" ({process})")
-            },
-            stat("stat::number_of_executed_units:"),
-            stat("stat::new_units_added:"),
-            edges(&said).unwrap_or("?"),
-        );
-        Ok(())
+        let file = said.lines().find_map(|line| line.split_once("written to "));
+        let (_, file) = file.with_context(|| format!("it ended with {}: {said}", output.status))?;
+        let file = file.trim().into();
+        let what = finding(&said).unwrap_or_else(|| said.clone());
+        Ok(Err(Finding { what, file }))
     }
 
     /// Writes the fewest inputs that reach all that was ever reached to where they are kept.

@@ -35,6 +35,9 @@ usage: cargo xtask <command>
   fuzz [--seconds N] [--jobs N] [--keep] [TARGET]...
                  look for inputs that break something, for N seconds each; --keep
                  writes the fewest that reach everything to crates/fuzz/corpus
+  fuzz bite [BUG]...
+                 put known mistakes into a copy of the code, one at a time, and
+                 see that the fuzzer finds each
   seeds [--profile NAME] [--count N] [--jobs N]
                  run the seeds that come after those in the record of runs, and
                  print the line to add there
