@@ -42,7 +42,8 @@ pub(super) fn limits() -> Limits {
         data_in_max: 64 << 10,
         connection_bytes_max: 64 << 10,
         total_bytes_max: 64 << 10,
-        window_bytes_max: 2 << 20,
+        // The smallest windows, and so much beyond them that a second session takes from the first.
+        window_bytes_max: (2 * 10 * (64 << 10)) + (64 << 10),
         input_total_max: 42_000,
         output_bytes_max: 64 << 10,
         output_total_max: 96 << 10,
