@@ -1,5 +1,5 @@
 //! Commands about reservations, one after the other, on one record: PERSISTENT RESERVE OUT with any
-//! parameter list, PERSISTENT RESERVE IN, RESERVE and RELEASE, resets, lost nexuses, lost power.
+//! parameter list, PERSISTENT RESERVE IN, RESERVE and RELEASE, resets, lost nexuses.
 //!
 //! Invariants:
 //! - the record stays sound and can be stored: it is read as it was written, and within its bounds;
@@ -14,7 +14,7 @@ use holdfast_model::record::{AccessNexus, AccessRecord, Isid, Record, Reservatio
 use holdfast_model::{ClusterId, NodeId, VolumeId};
 use holdfast_scsi::limits::REGISTRATIONS_MAX;
 use holdfast_scsi::reservation::{
-    attentions, is_repeat, on_nexus_loss, on_power_loss, on_reset, permits, takes_away,
+    attentions, is_repeat, on_nexus_loss, on_reset, permits, takes_away,
 };
 use holdfast_scsi::{
     AccessRequest, BlockLength, Cdb, Decision, Geometry, Identity, LogicalUnit, Need, Nexus,
@@ -47,9 +47,8 @@ mod step {
     pub(super) const RELEASE: u8 = 10;
     pub(super) const RESET: u8 = 11;
     pub(super) const NEXUS_LOSS: u8 = 12;
-    pub(super) const POWER_LOSS: u8 = 13;
-    pub(super) const RAW: u8 = 14;
-    pub(super) const COUNT: usize = 15;
+    pub(super) const RAW: u8 = 13;
+    pub(super) const COUNT: usize = 14;
 }
 
 pub(crate) fn run(bytes: &[u8]) {
@@ -102,7 +101,6 @@ impl World {
             step::RELEASE => self.send(&sender, &[RELEASE, 0, 0, 0, 0, 0], &[]),
             step::RESET => self.change(on_reset(&self.record)),
             step::NEXUS_LOSS => self.change(on_nexus_loss(&self.record, &sender)),
-            step::POWER_LOSS => self.change(on_power_loss(&self.record)),
             step::RAW => {
                 let mut cdb = [OUT, 0, 0, 0, 0, 0, 0, 0, 0, 0];
                 cdb[1..3].copy_from_slice(&input.array::<2>());

@@ -125,7 +125,7 @@ fn read(action: u8) -> [u8; 5] {
 /// What cluster managers do: register, reserve, be preempted, read who is there; and all the rest.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds: Vec<Vec<u8>> = [1, 3, 5, 6, 7, 8].into_iter().map(fencing).collect();
-    // SPEC_I_PT with three names, REGISTER AND MOVE, and what is not a command.
+    // SPEC_I_PT with three names, and REGISTER AND MOVE.
     let mut others = vec![0];
     others.extend([REGISTER, 0, 0, 0, 9, SPEC_I_PT | 4, 3, 2, 0, 4, 0, 0, 1]);
     others.extend(SOUND);
@@ -133,7 +133,6 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     others.extend([REGISTER_AND_MOVE, 0, 0, 9, 7, 2, 3]);
     others.extend(SOUND);
     others.extend(read(3));
-    others.extend([step::POWER_LOSS, 0]);
     seeds.push(others);
     let mut old = vec![0];
     old.extend([step::RESERVE, 0, step::RESERVE, 2, step::RELEASE, 2]);
