@@ -354,6 +354,44 @@ impl Target {
         self.shared.units_of(session)
     }
 
+    /// Whether the initiator of `session` could use a unit of any target, as the one that it is here: it sees it, and has
+    /// proved who it is if it has to for that.
+    #[must_use]
+    pub fn may_use(&self, session: SessionId, target: &IscsiName, unit: u16) -> bool {
+        let connection = self.connection_of(session);
+        let Some((connection, nexus)) = connection.and_then(|it| Some((it, it.nexus()?))) else {
+            return false;
+        };
+        let directory = &self.shared.directory;
+        let entry = directory.targets.get(target);
+        entry.is_some_and(|entry| entry.shows(unit, &nexus.initiator))
+            && match directory.admission(target, &nexus.initiator) {
+                Admission::Admitted { proved } => !proved || connection.is_proved(),
+                Admission::NoTarget | Admission::Refused => false,
+            }
+    }
+
+    /// A moment at which the initiator of `session` had that session, and knew of no end of it: when it was asked
+    /// whether it is there, the last time that it has answered. None if it never was, or the session has ended.
+    #[must_use]
+    pub fn alive_at(&self, session: SessionId) -> Option<Instant> {
+        self.connection_of(session)?.alive_at
+    }
+
+    /// Asks the initiator of `session` whether it is there, unless it has yet to answer that.
+    pub fn ask_for_life(&mut self, now: Instant, session: SessionId, out: &mut TargetOutput) {
+        let connection = self.shared.connection_of(session);
+        let connection = connection.and_then(|it| self.connections.get_mut(&it));
+        if let Some(connection) = connection.filter(|it| it.asked.is_none()) {
+            connection.ping(now, &mut self.shared, out);
+        }
+        self.settle(now, out);
+    }
+
+    fn connection_of(&self, session: SessionId) -> Option<&Connection> {
+        self.connections.get(&self.shared.connection_of(session)?)
+    }
+
     /// Closes every connection, whatever its state: for a node that finds it has stood still, before
     /// it processes a byte.
     pub fn drop_all_sessions(&mut self, now: Instant, out: &mut TargetOutput) {

@@ -9,8 +9,8 @@ use holdfast_iscsi::initiator::{CommandTag, EndReason, InitiatorConfig, Initiato
 use holdfast_iscsi::initiator::{Initiator, SessionKind};
 use holdfast_iscsi::pdu::LoginStage::{FullFeature, OperationalNegotiation};
 use holdfast_iscsi::pdu::{LoginStatus, Reply, Request, TaskManagementCode};
-use holdfast_iscsi::target::{CloseReason, TargetDirectory, UnitAccess};
-use holdfast_iscsi::{Isid, PortalGroupTag};
+use holdfast_iscsi::target::{CloseReason, InitiatorEntry, TargetDirectory, UnitAccess};
+use holdfast_iscsi::{ChapAccount, ChapSecret, Isid, PortalGroupTag};
 use holdfast_scsi::Lun;
 use holdfast_stdx::Duration;
 
@@ -139,6 +139,54 @@ fn a_unit_that_an_initiator_does_not_see_does_not_exist() {
         .unwrap();
     world.run();
     assert!(world.hosts.iter().all(|host| host.ended.is_none()));
+}
+
+/// As it could in a session of its own: what is not for it, and what it would have to prove itself for, it cannot use.
+#[test]
+fn units_of_other_targets_are_for_whom_they_list() {
+    let mut world = World::new(1);
+    let mut directory = masked();
+    let entry = directory.targets.get_mut(&name(TARGET)).unwrap();
+    entry.units.insert(2, UnitAccess::Everybody);
+    let secret = ChapSecret::new(b"a secret of some length").unwrap();
+    let account = ChapAccount {
+        name: "b".into(),
+        secret,
+    };
+    world.set_directory(directory.clone());
+    for host in [A, B] {
+        world.log_in(config(host, TARGET));
+    }
+    let uses = |world: &World, host: &str, target: &str, unit: u16| {
+        let mut sessions = world.sessions.iter();
+        let (session, _) = sessions
+            .find(|(_, nexus)| nexus.initiator == name(host))
+            .unwrap();
+        world.target.may_use(*session, &name(target), unit)
+    };
+    for (host, target, unit, expected) in [
+        (A, TARGET, 0, true),
+        (A, TARGET, 1, true),
+        (A, TARGET, 3, false),
+        (A, OTHER, 0, false),
+        (B, TARGET, 1, false),
+        (B, OTHER, 0, true),
+        (B, "iqn.2026-11.example.holdfast:none", 0, false),
+    ] {
+        let may = uses(&world, host, target, unit);
+        assert_eq!(may, expected, "{host} {target} {unit}");
+    }
+    // It is B by name only, which is enough for what everybody may use.
+    let entry = directory.targets.get_mut(&name(TARGET)).unwrap();
+    entry.units = [(0, UnitAccess::Everybody)].into();
+    let entry = InitiatorEntry {
+        account: Some(account),
+        mutual: None,
+    };
+    directory.initiators.insert(name(B), entry);
+    world.set_directory(directory);
+    assert!(uses(&world, B, TARGET, 0));
+    assert!(!uses(&world, B, OTHER, 0));
 }
 
 #[test]

@@ -663,6 +663,34 @@ fn an_idle_session_is_asked_and_lives_while_it_answers() {
     assert_eq!(world.closings.len(), 1);
 }
 
+/// That is known for the time of the question: its answer may have been on its way for long.
+#[test]
+fn an_initiator_says_that_it_has_its_session() {
+    let mut world = World::new(18);
+    let mut config = world.config(0);
+    config.ping_after = Duration::from_secs(10_000);
+    let host = world.log_in(config);
+    let session = *world.sessions.keys().next().unwrap();
+    assert_eq!(world.target.alive_at(session), None);
+    let asked = world.now;
+    world.with_target(|target, now, out| target.ask_for_life(now, session, out));
+    world.now += Duration::from_secs(3);
+    assert_eq!(world.target.alive_at(session), None);
+    // It is not asked twice at a time.
+    world.with_target(|target, now, out| target.ask_for_life(now, session, out));
+    world.run();
+    assert_eq!(world.target.alive_at(session), Some(asked));
+    assert_eq!(world.complete(host, test_unit_ready()).status, 0);
+    assert_eq!(world.target.alive_at(session), Some(asked));
+    let again = world.now;
+    world.with_target(|target, now, out| target.ask_for_life(now, session, out));
+    world.run();
+    assert_eq!(world.target.alive_at(session), Some(again));
+    world.with_host(host, |initiator, now, out| initiator.log_out(now, out));
+    world.run();
+    assert_eq!(world.target.alive_at(session), None);
+}
+
 #[test]
 fn an_initiator_asks_too_and_hears() {
     let mut world = World::new(19);

@@ -32,6 +32,10 @@ pub(super) struct Connection {
     pub(super) last_heard: Instant,
     /// When the initiator was asked whether it is there, if it has given no sign of life since.
     pub(super) pinged: Option<Instant>,
+    /// What it was last asked whether it is there with, and when, as long as it has not answered that.
+    pub(super) asked: Option<(TargetTransferTag, Instant)>,
+    /// When it was asked what it last answered: it had this connection then.
+    pub(super) alive_at: Option<Instant>,
     /// Input as it was noted last.
     pub(super) noted_input: usize,
     /// As it stands in the machine's list of deadlines.
@@ -149,6 +153,8 @@ impl Connection {
             phase: Phase::Login(Box::default()),
             last_heard: now,
             pinged: None,
+            asked: None,
+            alive_at: None,
             noted_input: 0,
             deadline: None,
         }
@@ -424,6 +430,9 @@ impl Connection {
             unreachable!("requests are handled in the full feature phase");
         };
         if nop.task_tag.is_reserved() {
+            if let Some((_, when)) = self.asked.take_if(|(tag, _)| *tag == nop.transfer_tag) {
+                self.alive_at = Some(when);
+            }
             return;
         }
         let reply = Reply::NopIn(NopIn {
@@ -442,11 +451,13 @@ impl Connection {
         let Phase::Full(session) = &mut self.phase else {
             return;
         };
+        let transfer_tag = self.wire.next_transfer_tag();
         self.pinged = Some(now);
+        self.asked = Some((transfer_tag, now));
         let reply = Reply::NopIn(NopIn {
             lun: holdfast_scsi::Lun::from_number(0),
             task_tag: InitiatorTaskTag::RESERVED,
-            transfer_tag: self.wire.next_transfer_tag(),
+            transfer_tag,
             sequence: session.sequence(&mut self.wire, shared, false),
         });
         self.wire.send(&reply, Vec::new(), out);
