@@ -22,6 +22,7 @@ use crate::clearing::Clearings;
 use crate::cluster::{Change, Cluster};
 use crate::config::EngineConfig;
 use crate::context::{SliceContext, World};
+use crate::copies::Heard;
 use crate::event::{Command, Event, PortalCommand, PortalEvent};
 use crate::lifecycle::{Life, open_store};
 use crate::mend::Mending;
@@ -66,6 +67,7 @@ pub struct Engine {
     pub(crate) portal: Portal,
     pub(crate) volumes: Volumes,
     pub(crate) parts: Parts,
+    pub(crate) heard: Heard,
     pub(crate) vouching: Vouching,
     pub(crate) clearings: Clearings,
     pub(crate) access: Access,
@@ -121,6 +123,7 @@ impl Engine {
             portal,
             volumes: Volumes::default(),
             parts,
+            heard: Heard::default(),
             vouching: Vouching::default(),
             clearings: Clearings::default(),
             access: Access::default(),
@@ -375,6 +378,7 @@ impl Engine {
                 break;
             }
         }
+        self.look_after_copies();
         self.keep_notes();
         self.beat();
         self.consider_announcing(out);

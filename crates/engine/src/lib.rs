@@ -17,6 +17,7 @@ mod clearing;
 mod cluster;
 mod config;
 mod context;
+mod copies;
 mod devices;
 mod engine;
 mod event;

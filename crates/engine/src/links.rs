@@ -131,6 +131,7 @@ impl Engine {
             });
         }
         self.parts.link_lost(self.world.now, peer);
+        self.heard.link_lost(peer);
         self.note_all_port_groups();
         self.vouching_link_lost(peer);
         self.give_up_fetches(peer);

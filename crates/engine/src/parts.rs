@@ -98,7 +98,7 @@ impl Parts {
         }
     }
 
-    fn new_command(&mut self) -> CommandId {
+    pub(crate) fn new_command(&mut self) -> CommandId {
         self.next_number += 1;
         CommandId {
             node: self.node,

@@ -8,6 +8,7 @@
 //! - an abort, and the end of a session, is confirmed when every command concerned is over.
 
 mod access;
+mod copy;
 mod ending;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,8 +24,8 @@ use holdfast_model::record::AccessNexus;
 use holdfast_model::{NodeId, SliceId, VolumeId};
 use holdfast_scsi::reservation::Need;
 use holdfast_scsi::{
-    Cdb, Continuation, Lun, MediumData, MediumError, MediumOperation, Nexus, Outcome, Request,
-    Surroundings, UnitAttention, respond_absent,
+    Cdb, Continuation, Copy, Lun, MediumData, MediumError, MediumOperation, Nexus, Outcome,
+    Request, Surroundings, UnitAttention, respond_absent,
 };
 use holdfast_stdx::Instant;
 
@@ -34,6 +35,7 @@ use crate::operation::{Operation, Piece};
 use crate::part::PartKind;
 use crate::stall::{Left, Stalls};
 use crate::volume::Volumes;
+pub(crate) use copy::ASKED_AFTER;
 use ending::Endings;
 pub(crate) use ending::{EndedFor, Wide};
 
@@ -75,6 +77,8 @@ impl Session {
 struct Task {
     session: SessionId,
     volume: VolumeId,
+    /// The unit's number.
+    unit: u16,
     /// The volume's size when the command arrived.
     volume_bytes: u64,
     arrived: Instant,
@@ -96,9 +100,30 @@ enum Work {
         continuation: Continuation,
         operation: Operation,
     },
+    /// Something on the medium of this volume or another, and what then. What it writes lives from `since` on.
+    Copy {
+        copy: Copy,
+        operation: Operation,
+        since: Instant,
+    },
     /// Something about the access to the volume.
     Access,
 }
+
+impl Task {
+    /// What it has to be permitted of a volume.
+    fn need_of(&self, volume: VolumeId) -> Need {
+        match &self.work {
+            Work::Copy { copy, .. } if copy.need_of(volume) != Need::Nothing => {
+                copy.need_of(volume)
+            }
+            Work::Copy { .. } | Work::Medium { .. } if self.volume == volume => self.need,
+            // What is about access is decided on the access itself.
+            Work::Copy { .. } | Work::Medium { .. } | Work::Access => Need::Nothing,
+        }
+    }
+}
+
 /// How long hosts have to go elsewhere when their node's maintenance begins; after that they are shown
 /// the door. Hosts that take the hint do so at once; what they have under way is over in that time.
 const LOGOUT_SECONDS: u16 = 30;
@@ -121,6 +146,10 @@ pub(crate) struct Portal {
     out: TargetOutput,
     sessions: BTreeMap<SessionId, Session>,
     tasks: BTreeMap<TaskId, Task>,
+    /// Those that are copies, and have begun.
+    copies: BTreeSet<TaskId>,
+    /// Up to then no node was asked to end commands without this one knowing that.
+    heard_through: Instant,
     endings: Endings,
     paused: BTreeSet<ConnectionId>,
     new_parts: Vec<NewPart>,
@@ -143,6 +172,8 @@ impl Portal {
             out: TargetOutput::default(),
             sessions: BTreeMap::new(),
             tasks: BTreeMap::new(),
+            copies: BTreeSet::new(),
+            heard_through: Instant::ZERO,
             endings: Endings::default(),
             paused: BTreeSet::new(),
             new_parts: Vec::new(),
@@ -289,18 +320,23 @@ impl Portal {
             return;
         };
         found.settled &= settled;
-        let Work::Medium { operation, .. } = &mut found.work else {
+        let (Work::Medium { operation, .. } | Work::Copy { operation, .. }) = &mut found.work
+        else {
             return;
         };
         operation.end_piece(place, result);
         if operation.is_over() {
-            self.operation_over(now, task);
+            self.operation_over(now, volumes, task);
             self.settle(now, volumes);
         }
     }
 
-    fn operation_over(&mut self, now: Instant, id: TaskId) {
+    fn operation_over(&mut self, now: Instant, volumes: &Volumes, id: TaskId) {
         let mut task = self.tasks.remove(&id).expect("an operation is a task's");
+        if matches!(task.work, Work::Copy { .. }) {
+            self.copy_step_over(now, volumes, id, task);
+            return;
+        }
         if task.aborted {
             self.task_over(now, id, &task);
             return;
@@ -320,9 +356,10 @@ impl Portal {
             Outcome::Done(response) => (response, left),
             Outcome::Medium(..) if task.forbidden => (access::conflict(), Left::Refused),
             Outcome::Medium(operation, continuation) => {
-                self.begin(now, id, task, operation, continuation);
+                self.begin(now, volumes, id, task, (operation, continuation));
                 return;
             }
+            Outcome::Copy(_) => unreachable!("a copy is begun before it needs the medium"),
             Outcome::Access(_) => unreachable!("what needs the medium is not about access"),
             Outcome::PortGroups(_) => unreachable!("the medium is not asked for groups"),
         };
@@ -334,22 +371,13 @@ impl Portal {
     fn begin(
         &mut self,
         now: Instant,
+        volumes: &Volumes,
         id: TaskId,
         mut task: Task,
-        operation: MediumOperation,
-        continuation: Continuation,
+        (operation, continuation): (MediumOperation, Continuation),
     ) {
         let (operation, pieces) = Operation::cut(task.volume, task.volume_bytes, operation);
-        for (place, Piece { slice, kind }) in pieces.into_iter().enumerate() {
-            let arrived = task.arrived;
-            self.new_parts.push(NewPart {
-                task: id,
-                place,
-                slice,
-                kind,
-                arrived,
-            });
-        }
+        self.hand_out(id, task.arrived, pieces);
         let over = operation.is_over();
         task.work = Work::Medium {
             continuation,
@@ -357,7 +385,20 @@ impl Portal {
         };
         self.tasks.insert(id, task);
         if over {
-            self.operation_over(now, id);
+            self.operation_over(now, volumes, id);
+        }
+    }
+
+    /// Hands out the pieces of a task's operation, whose lives began with `arrived`.
+    fn hand_out(&mut self, task: TaskId, arrived: Instant, pieces: Vec<Piece>) {
+        for (place, Piece { slice, kind }) in pieces.into_iter().enumerate() {
+            self.new_parts.push(NewPart {
+                task,
+                place,
+                slice,
+                kind,
+                arrived,
+            });
         }
     }
 
@@ -458,6 +499,7 @@ impl Portal {
         let task = Task {
             session: request.session,
             volume: volume.id,
+            unit: number,
             volume_bytes: volume.unit.geometry().bytes(),
             arrived: request.arrived,
             need,
@@ -466,11 +508,11 @@ impl Portal {
             forbidden: false,
             settled: true,
         };
-        self.go_on(now, request.task, task, outcome);
+        self.go_on(now, volumes, request.task, task, outcome);
     }
 
     /// A command has been begun.
-    fn go_on(&mut self, now: Instant, id: TaskId, task: Task, outcome: Outcome) {
+    fn go_on(&mut self, now: Instant, volumes: &Volumes, id: TaskId, task: Task, outcome: Outcome) {
         let session = &self.sessions[&task.session];
         match outcome {
             Outcome::Done(response) => self.target.respond(now, id, response, &mut self.out),
@@ -481,8 +523,9 @@ impl Portal {
             Outcome::Medium(operation, continuation) => {
                 let initiator = &session.nexus.initiator;
                 self.stalls.begin(now, task.volume, task.session, initiator);
-                self.begin(now, id, task, operation, continuation);
+                self.begin(now, volumes, id, task, (operation, continuation));
             }
+            Outcome::Copy(list) => self.begin_copy(now, volumes, id, task, list),
             Outcome::Access(request) => {
                 let cause = Cause::Command {
                     task: id,

@@ -102,6 +102,13 @@ impl Volumes {
         self.units.get(&(target.clone(), lun.number()?))
     }
 
+    /// The unit of that NAA identifier, and where it is offered.
+    pub(crate) fn identified(&self, naa: &[u8; 16]) -> Option<(&IscsiName, u16, &Volume)> {
+        let mut units = self.units.iter();
+        let found = units.find(|(_, volume)| volume.unit.identity().naa() == *naa);
+        found.map(|((target, number), volume)| (target, *number, volume))
+    }
+
     /// The volumes behind a target's units, or behind one of them.
     pub(crate) fn of(&self, target: &IscsiName, unit: Option<u16>) -> Vec<VolumeId> {
         self.units

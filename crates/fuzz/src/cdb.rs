@@ -3,7 +3,7 @@
 //! Invariants:
 //! - every command is answered, with sense data exactly where its status says so;
 //! - no answer is longer than its ALLOCATION LENGTH, and none that failed has data;
-//! - nothing that is asked of the medium is empty, beyond the unit's end, or not of whole blocks;
+//! - nothing that is asked of the medium is empty, beyond the unit's end, or, but for copies, not of whole blocks;
 //! - a read returns what the medium holds, and the medium holds what was written.
 
 use holdfast_iscsi::Isid as PortIsid;
@@ -11,9 +11,10 @@ use holdfast_model::record::{AccessNexus, AccessRecord, Isid};
 use holdfast_model::{ClusterId, NodeId, VolumeId};
 use holdfast_scsi::cdb::CDB_LENGTH_MAX;
 use holdfast_scsi::{
-    AccessState, BlockLength, Cdb, Command, Decision, Direction, FieldPointer, Geometry, Identity,
-    LogicalUnit, Lun, MediumError, Nexus, Outcome, Provisioning, Request, Response, Sense, Status,
-    StatusCode, Surroundings, TargetPortGroup, UnitAttention, limits, respond_absent,
+    AccessState, BlockLength, Cdb, Command, CopyList, CopyOutcome, Decision, Direction,
+    FieldPointer, Geometry, Identity, LogicalUnit, Lun, MediumError, Nexus, Outcome, Provisioning,
+    Reachable, Request, Response, Sense, Status, StatusCode, Surroundings, TargetPortGroup,
+    UnitAttention, limits, respond_absent,
 };
 use holdfast_stdx::Bytes;
 
@@ -27,6 +28,10 @@ use medium::Medium;
 const COMMANDS_MAX: usize = 24;
 /// Steps of one command: the longest compares 4 MiB by steps of 1 MiB, or fills 16 MiB.
 const STEPS_MAX: usize = 64;
+/// Steps of a copy: each of its segments is read and written by 2 MiB, and may begin and end within a step.
+const COPY_STEPS_MAX: usize = limits::COPY_SEGMENTS_MAX
+    * 2
+    * (limits::COPY_SEGMENT_BYTES_MAX / limits::COPY_STEP_BYTES + 1) as usize;
 /// The target ports.
 const PORTS: [NodeId; 2] = [NodeId(3), NodeId(7)];
 
@@ -219,6 +224,7 @@ impl Bench {
                         }
                     }
                 }
+                Outcome::Copy(list) => break self.copy(sent.side, list),
                 Outcome::PortGroups(wanted) => {
                     assert!(!wanted.states().is_empty(), "something is wanted");
                     break match self.medium.failure {
@@ -230,6 +236,33 @@ impl Bench {
         };
         check(&sent.cdb, &cdb, &response);
         self.check_content(&cdb, sent, &response, data_in_expected);
+    }
+
+    /// Does a copy within the unit: no other one is reachable.
+    fn copy(&mut self, side: usize, list: CopyList) -> Response {
+        let (port, nexus) = &mut self.sides[side];
+        let own = Reachable {
+            volume: VolumeId(7),
+            geometry: self.unit.geometry(),
+            access: &self.access,
+        };
+        let naa = self.unit.identity().naa();
+        self.medium.takes_bytes = true;
+        let mut outcome = list.begin(port, |wanted| (*wanted == naa).then_some(own));
+        for _ in 0..=COPY_STEPS_MAX {
+            match outcome {
+                CopyOutcome::Done(report, response) => {
+                    nexus.end_copy(report, Some(&response));
+                    self.medium.takes_bytes = false;
+                    return response;
+                }
+                CopyOutcome::Medium(_, operation, copy) => {
+                    nexus.note_copy(copy.report());
+                    outcome = copy.complete(self.medium.execute(&operation));
+                }
+            }
+        }
+        panic!("a copy ends");
     }
 
     /// What a read returns is what the medium holds, and what was written it holds.
@@ -304,6 +337,9 @@ fn allocation_length(command: Command) -> Option<u32> {
             allocation_length, ..
         }
         | Command::ReadCapacity16 { allocation_length }
+        | Command::ReceiveCopyResults {
+            allocation_length, ..
+        }
         | Command::LbaStatus {
             allocation_length, ..
         }

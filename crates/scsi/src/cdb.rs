@@ -9,11 +9,13 @@
 //! - the bits that REPORT SUPPORTED OPERATION CODES calls used are exactly those that are read.
 
 mod block;
+mod copy;
 mod fields;
 mod primary;
 mod reservation;
 
 use self::fields::Fields;
+use crate::copy::ResultsWanted;
 use crate::geometry::BlockSpan;
 use crate::operation_codes::{self, Operation};
 use crate::reservation::{InAction, OutAction};
@@ -154,6 +156,20 @@ pub enum Command {
     Reserve,
     /// RELEASE (6), (10).
     Release,
+    /// EXTENDED COPY (LID1).
+    ExtendedCopy {
+        /// PARAMETER LIST LENGTH.
+        parameter_list_length: u32,
+    },
+    /// RECEIVE COPY RESULTS.
+    ReceiveCopyResults {
+        /// What is wanted.
+        wanted: ResultsWanted,
+        /// LIST IDENTIFIER.
+        identifier: u8,
+        /// ALLOCATION LENGTH.
+        allocation_length: u32,
+    },
     /// COMPARE AND WRITE. The blocks lie in one slice.
     CompareAndWrite {
         /// The blocks.
@@ -308,6 +324,7 @@ impl Cdb {
             Operation::Primary(operation) => primary::parse(operation, &fields),
             Operation::Block(operation) => block::parse(operation, &fields, geometry),
             Operation::Reservation(operation) => reservation::parse(operation, &fields),
+            Operation::Copy(operation) => copy::parse(operation, &fields),
         }
     }
 
@@ -352,7 +369,8 @@ impl Cdb {
                 | C::ReportPortGroups { .. }
                 | C::ReportTaskFunctions { .. }
                 | C::Read { .. }
-                | C::PersistentReserveIn { .. },
+                | C::PersistentReserveIn { .. }
+                | C::ReceiveCopyResults { .. },
             ) => Direction::In,
             Ok(
                 C::Write { .. }
@@ -360,6 +378,7 @@ impl Cdb {
                 | C::Unmap { .. }
                 | C::WriteSame { .. }
                 | C::PersistentReserveOut { .. }
+                | C::ExtendedCopy { .. }
                 | C::CompareAndWrite { .. }
                 | C::OrWrite { .. }
                 | C::WriteAtomic { .. }
@@ -402,9 +421,14 @@ impl Cdb {
                 parameter_list_length,
                 ..
             }) => u64::from(parameter_list_length),
-            Ok(Command::SetPortGroups {
-                parameter_list_length,
-            }) => u64::from(parameter_list_length),
+            Ok(
+                Command::SetPortGroups {
+                    parameter_list_length,
+                }
+                | Command::ExtendedCopy {
+                    parameter_list_length,
+                },
+            ) => u64::from(parameter_list_length),
             _ => 0,
         };
         assert!(

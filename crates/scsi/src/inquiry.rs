@@ -7,6 +7,7 @@
 
 use alloc::vec::Vec;
 
+use crate::copy;
 use crate::data_in;
 use crate::geometry::BlockLength;
 use crate::limits;
@@ -34,6 +35,9 @@ const NO_UNIT: u8 = 0x7F;
 /// would, each time that it comes to use another path, and give the path up where that fails.
 const TPGS: u8 = 0x10;
 
+/// 3PC: copies between units are known (SPC-4).
+const THIRD_PARTY: u8 = 0x08;
+
 /// The one descriptor of the Mode Page Policy page (SPC-4): all pages are shared by all.
 const MODE_PAGES_SHARED: [u8; 4] = [0x3F, 0xFF, 0x00, 0x00];
 
@@ -54,17 +58,19 @@ const DEVICE_IDENTIFICATION: u8 = 0x83;
 const EXTENDED_INQUIRY: u8 = 0x86;
 const MODE_PAGE_POLICY: u8 = 0x87;
 const SCSI_PORTS: u8 = 0x88;
+const THIRD_PARTY_COPY: u8 = 0x8F;
 const BLOCK_LIMITS: u8 = 0xB0;
 const BLOCK_DEVICE_CHARACTERISTICS: u8 = 0xB1;
 const LOGICAL_BLOCK_PROVISIONING: u8 = 0xB2;
 
-const PAGES: [u8; 9] = [
+const PAGES: [u8; 10] = [
     SUPPORTED_PAGES,
     UNIT_SERIAL_NUMBER,
     DEVICE_IDENTIFICATION,
     EXTENDED_INQUIRY,
     MODE_PAGE_POLICY,
     SCSI_PORTS,
+    THIRD_PARTY_COPY,
     BLOCK_LIMITS,
     BLOCK_DEVICE_CHARACTERISTICS,
     LOGICAL_BLOCK_PROVISIONING,
@@ -81,6 +87,7 @@ pub(crate) fn respond(
     let port = nexus.relative_target_port();
     let Some(page) = page else {
         let mut data = standard(DISK);
+        data[5] |= THIRD_PARTY;
         if !surroundings.groups.is_empty() {
             data[5] |= TPGS;
         }
@@ -93,6 +100,7 @@ pub(crate) fn respond(
         EXTENDED_INQUIRY => extended_inquiry(),
         MODE_PAGE_POLICY => MODE_PAGES_SHARED.to_vec(),
         SCSI_PORTS => scsi_ports(surroundings, port),
+        THIRD_PARTY_COPY => copy::third_party_copy(),
         BLOCK_LIMITS => block_limits(geometry.block_length()),
         BLOCK_DEVICE_CHARACTERISTICS => block_device_characteristics(),
         LOGICAL_BLOCK_PROVISIONING => {
@@ -121,7 +129,7 @@ fn standard(peripheral: u8) -> Vec<u8> {
     data[2] = 0x06; // VERSION: SPC-4.
     data[3] = 0x12; // HISUP; RESPONSE DATA FORMAT 2.
     data[4] = (STANDARD_LENGTH - 5) as u8;
-    data[5] = 0x00; // TPGS 00b unless there are groups, no 3PC, no PROTECT.
+    data[5] = 0x00; // TPGS 00b unless there are groups, 3PC where there is a unit, no PROTECT.
     data[6] = 0x10; // MULTIP: a port on every node.
     data[7] = 0x02; // CMDQUE.
     data[8..16].copy_from_slice(VENDOR.as_bytes());

@@ -4,7 +4,8 @@
 //! The way of a command: [`Cdb::parse`] reads the CDB as soon as it arrives and says
 //! how much Data-Out it wants; when that is here, [`LogicalUnit::begin`] answers it or names a
 //! [`MediumOperation`]; when that is done, [`Continuation::complete`] makes the answer. What is about
-//! reservations becomes an [`AccessRequest`], and is decided on the record that all nodes share.
+//! reservations becomes an [`AccessRequest`], and is decided on the record that all nodes share. A copy between units is a
+//! [`CopyList`] first, for only who serves them all knows which they are.
 //!
 //! It refuses to execute anything on a medium, to order tasks (that is the transport's and the
 //! engine's), and to keep anything that would grow with what initiators send.
@@ -19,6 +20,7 @@ mod absent;
 pub mod alua;
 mod capacity;
 pub mod cdb;
+pub mod copy;
 mod data;
 mod data_in;
 pub mod geometry;
@@ -45,6 +47,7 @@ mod unmap;
 pub use absent::respond_absent;
 pub use alua::{AccessState, StatusCode, TargetPortGroup, WantedStates};
 pub use cdb::{Cdb, Command, Direction};
+pub use copy::{Copy, CopyList, CopyOutcome, CopyReport, Reachable};
 pub use geometry::{BlockLength, ByteRange, Geometry};
 pub use logical_unit::{Identity, LogicalUnit, Request};
 pub use medium::{Extent, MediumData, MediumError, MediumOperation};

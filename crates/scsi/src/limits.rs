@@ -40,9 +40,38 @@ pub const ATOMIC_BYTES_MAX: u64 = ENTRY_BYTES_MAX as u64;
 pub const ATOMIC_GRANULARITY_BYTES: u64 = BLOCK_SIZE as u64;
 /// Bytes of the parameter list of SET TARGET PORT GROUPS: far more groups than a target has ports.
 pub const PORT_GROUP_LIST_BYTES_MAX: u32 = 4 + 4 * 1024;
+/// MAXIMUM CSCD DESCRIPTOR COUNT: hosts name two units at most, and as often as they like.
+pub const COPY_CSCDS_MAX: usize = 8;
+/// MAXIMUM SEGMENT DESCRIPTOR COUNT: hosts send one or a few. (Conformance suites want one more than that, with one CSCD
+/// descriptor more than there may be, to be longer than descriptors may be: so it is below 15.)
+pub const COPY_SEGMENTS_MAX: usize = 8;
+/// MAXIMUM DESCRIPTOR LIST LENGTH: as many of each, the segments' of the longer kind.
+pub const COPY_DESCRIPTORS_BYTES_MAX: u64 = 32 * (COPY_CSCDS_MAX + COPY_SEGMENTS_MAX) as u64;
+/// MAXIMUM SEGMENT LENGTH: as many blocks of 512 bytes as the two bytes of their number hold, and one.
+pub const COPY_SEGMENT_BYTES_MAX: u64 = 32 << 20;
+/// PARAMETER LIST LENGTH of EXTENDED COPY, in bytes: far more than the descriptors that are known take; bounds what
+/// is held for a list that will be refused.
+pub const COPY_LIST_BYTES_MAX: u32 = 64 << 10;
+/// How much one step of a copy reads, and then writes: what a node holds for each copy under way.
+pub const COPY_STEP_BYTES: u64 = 2 << 20;
+/// MAXIMUM CONCURRENT COPIES, and TOTAL CONCURRENT COPIES: copies under way at a node, so that they hold no more than half of
+/// what its portal may hold. More end as BUSY.
+pub const COPIES_MAX: usize = 16;
+/// How many of them may be of one nexus: hosts have others beside them.
+pub const COPIES_PER_NEXUS_MAX: usize = 8;
+/// Copies of which a unit keeps, for a nexus, how they ended: those under way, and some that hosts have not asked about.
+pub const COPY_RESULTS_MAX: usize = 32;
 /// What LBA mapping resources are counted in (SBC-3, THRESHOLD EXPONENT): coarse enough for 32 bits.
 pub const THRESHOLD_SET_BYTES: u64 = 1 << 20;
 
+const _: () = assert!(
+    COPIES_PER_NEXUS_MAX < COPY_RESULTS_MAX,
+    "what is under way has its place"
+);
+const _: () = assert!(
+    COPY_LIST_BYTES_MAX as u64 <= TRANSFER_BYTES_MAX,
+    "a parameter list is no longer than other data"
+);
 const _: () = assert!(
     ATOMIC_BYTES_MAX.is_power_of_two(),
     "what is aligned to its own length does not cross it"

@@ -26,9 +26,9 @@ use crate::reservation::{self, AccessRequest, Need};
 use crate::sense::{AdditionalSense, Sense, SenseKey};
 use crate::steps::{Comparison, Outcome, Steps};
 use crate::{
-    Geometry, Lun, Response, Surroundings, TargetPortGroup, alua, capacity, data, data_in, inquiry,
-    log, mode, mode_select, operation_codes, report_luns, report_operation_codes, task_functions,
-    unmap,
+    CopyList, Geometry, Lun, Response, Surroundings, TargetPortGroup, alua, capacity, copy, data,
+    data_in, inquiry, log, mode, mode_select, operation_codes, report_luns, report_operation_codes,
+    task_functions, unmap,
 };
 
 /// Who a unit is, for ever: the same through every port, node, move and upgrade.
@@ -200,7 +200,6 @@ impl LogicalUnit {
         data: Data,
     ) -> Outcome {
         let Around { luns, surroundings } = around;
-        let groups = surroundings.groups;
         let response = match command {
             Command::TestUnitReady | Command::StartUnit => Ok(Response::good()),
             Command::RequestSense {
@@ -226,7 +225,7 @@ impl LogicalUnit {
                 allocation_length,
             } => Ok(task_functions::respond(extended, allocation_length)),
             Command::ReportPortGroups { .. } | Command::SetPortGroups { .. } => {
-                return port_groups(command, groups, data);
+                return port_groups(command, surroundings.groups, data);
             }
             Command::ModeSelect {
                 ten, page_format, ..
@@ -243,12 +242,15 @@ impl LogicalUnit {
                 timeouts,
                 allocation_length,
             } => {
-                let has_groups = !groups.is_empty();
+                let has_groups = !surroundings.groups.is_empty();
                 report_operation_codes::respond(subject, timeouts, has_groups, allocation_length)
             }
             Command::ReadCapacity10 => Ok(capacity::respond_10(self.geometry)),
             Command::ReadCapacity16 { allocation_length } => {
                 Ok(capacity::respond_16(self.geometry, allocation_length))
+            }
+            Command::ExtendedCopy { .. } | Command::ReceiveCopyResults { .. } => {
+                return copies(command, nexus, data);
             }
             access @ (Command::PersistentReserveIn { .. }
             | Command::PersistentReserveOut { .. }
@@ -408,6 +410,48 @@ fn ask_for_access(command: Command, data: Data) -> Outcome {
     let steps = data.steps;
     let request = AccessRequest::read(command, &data::join(data.out));
     request.map_or_else(|sense| steps.refuse(sense), Outcome::Access)
+}
+
+/// The commands about copies between units.
+fn copies(command: Command, nexus: &mut Nexus, data: Data) -> Outcome {
+    match command {
+        Command::ReceiveCopyResults {
+            wanted,
+            identifier,
+            allocation_length,
+        } => {
+            let response = copy::respond(nexus.copies(), wanted, identifier, allocation_length);
+            Outcome::Done(response.unwrap_or_else(Response::check_condition))
+        }
+        _ => extended_copy(nexus, data),
+    }
+}
+
+/// Takes what a host wants copied; nothing is not an error (SPC-4 6.4).
+fn extended_copy(nexus: &mut Nexus, data: Data) -> Outcome {
+    let steps = data.steps;
+    if steps.data_out_length == 0 {
+        return steps.good();
+    }
+    let list = data
+        .complete()
+        .and_then(|list| CopyList::parse(&data::join(list)));
+    let list = match list {
+        Ok(list) => list,
+        Err(sense) => return steps.refuse(sense),
+    };
+    let report = list.report();
+    if report
+        .identifier
+        .is_some_and(|it| nexus.copies().is_under_way(it))
+    {
+        // SPC-4 6.4, LIST IDENTIFIER.
+        return steps.refuse(Sense::illegal_request(
+            AdditionalSense::OPERATION_IN_PROGRESS,
+        ));
+    }
+    nexus.note_copy(report);
+    Outcome::Copy(list)
 }
 
 /// The commands of target port groups. Without groups there are none (SPC-4, TPGS 00b).

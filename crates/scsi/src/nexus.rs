@@ -1,14 +1,16 @@
 //! What a logical unit knows of each initiator port: which unit attention conditions it has still
-//! to be told (SAM-5 5.14).
+//! to be told (SAM-5 5.14), and what it may ask of its copies.
 //!
 //! Invariants:
 //! - each condition is told once, in the order in which they arose;
 //! - a condition waits at most once, so that what waits is bounded;
-//! - a reset displaces whatever was waiting: it says more (SAM-5 5.14, precedence).
+//! - a reset displaces whatever was waiting: it says more (SAM-5 5.14, precedence);
+//! - after a reset nothing is known of copies (SPC-4, RECEIVE COPY STATUS (LID1)).
 
 use alloc::vec::Vec;
 
-use crate::{AdditionalSense, Sense, SenseKey};
+use crate::copy::{CopyReport, CopyResults};
+use crate::{AdditionalSense, Response, Sense, SenseKey, Status};
 
 /// Something that an initiator has to be told before its next command is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +81,7 @@ impl UnitAttention {
 pub struct Nexus {
     relative_target_port: u16,
     pending: Vec<UnitAttention>,
+    copies: CopyResults,
 }
 
 impl Nexus {
@@ -90,6 +93,7 @@ impl Nexus {
         Self {
             relative_target_port,
             pending: alloc::vec![UnitAttention::PowerOn],
+            copies: CopyResults::new(),
         }
     }
 
@@ -103,6 +107,7 @@ impl Nexus {
     pub fn raise(&mut self, attention: UnitAttention) {
         let rank = attention.reset_rank();
         if rank > 0 {
+            self.copies = CopyResults::new();
             if self.pending.iter().any(|known| known.reset_rank() > rank) {
                 return;
             }
@@ -117,6 +122,22 @@ impl Nexus {
     #[must_use]
     pub fn pending(&self) -> &[UnitAttention] {
         &self.pending
+    }
+
+    /// A copy of this nexus is so far.
+    pub fn note_copy(&mut self, report: CopyReport) {
+        self.copies.note(report);
+    }
+
+    /// A copy of this nexus has ended so far: with that answer, or without one because it was aborted.
+    pub fn end_copy(&mut self, report: CopyReport, response: Option<&Response>) {
+        let status = response.map_or(Status::TaskAborted, |response| response.status);
+        let sense = response.and_then(|response| response.sense);
+        self.copies.end(report, status, sense);
+    }
+
+    pub(crate) const fn copies(&mut self) -> &mut CopyResults {
+        &mut self.copies
     }
 
     /// Whether what is to be told next is that of a reset, or of a lost nexus: they go before a

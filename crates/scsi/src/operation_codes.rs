@@ -32,6 +32,8 @@ pub(crate) enum Operation {
     Block(BlockOperation),
     /// Who may do what: of SPC, and of SPC-2.
     Reservation(ReservationOperation),
+    /// Copies between units, of SPC.
+    Copy(CopyOperation),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +81,14 @@ pub(crate) enum ReservationOperation {
     Out,
     Reserve,
     Release,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CopyOperation {
+    ExtendedCopy,
+    CopyStatus,
+    OperatingParameters,
+    FailedSegmentDetails,
 }
 
 /// Where a CDB has its address and its number of blocks (SPC-4, Fixed length CDB formats).
@@ -133,6 +143,15 @@ const fn reservation(
     operation: ReservationOperation,
 ) -> OperationCode {
     row(operation_code, usage, Operation::Reservation(operation))
+}
+
+const fn copy(
+    operation_code: u8,
+    service_action: u16,
+    usage: &'static [u8],
+    operation: CopyOperation,
+) -> OperationCode {
+    row(operation_code, usage, Operation::Copy(operation)).with_service_action(service_action)
 }
 
 const fn persistent_in(service_action: u16, operation: ReservationOperation) -> OperationCode {
@@ -274,10 +293,18 @@ const SET_GROUPS: [u8; 12] = [0xFF, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0]
 /// REPD.
 const REPORT_FUNCTIONS: [u8; 12] = [0xFF, 0, 0x80, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0];
 
+const EXTENDED_COPY: [u8; 16] = [
+    0xFF, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0,
+];
+/// LIST IDENTIFIER too, which SPC-3 has for every service action.
+const COPY_RESULTS: [u8; 16] = [
+    0xFF, 0, 0xFF, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0,
+];
+
 /// All commands, ascending.
 pub(crate) const OPERATION_CODES: &[OperationCode] = {
     use self::ReservationOperation as R;
-    use self::{BlockOperation as B, Layout as L, PrimaryOperation as P};
+    use self::{BlockOperation as B, CopyOperation as C, Layout as L, PrimaryOperation as P};
     &[
         primary(0x00, &[0xFF, 0, 0, 0, 0, 0], P::TestUnitReady),
         primary(0x03, &[0xFF, 0x01, 0, 0, 0xFF, 0], P::RequestSense),
@@ -315,6 +342,10 @@ pub(crate) const OPERATION_CODES: &[OperationCode] = {
         persistent_out(0x05),
         persistent_out(0x06),
         persistent_out(0x07),
+        copy(0x83, 0x00, &EXTENDED_COPY, C::ExtendedCopy),
+        copy(0x84, 0x00, &COPY_RESULTS, C::CopyStatus),
+        copy(0x84, 0x03, &COPY_RESULTS, C::OperatingParameters),
+        copy(0x84, 0x04, &COPY_RESULTS, C::FailedSegmentDetails),
         block(0x88, &TRANSFER_16, B::Read(L::Sixteen)).tolerating(FUA_NV),
         block(0x89, &COMPARE_AND_WRITE, B::CompareAndWrite).tolerating(FUA_NV),
         block(0x8A, &TRANSFER_16, B::Write(L::Sixteen)).tolerating(FUA_NV),

@@ -26,6 +26,8 @@ pub enum SenseKey {
     UnitAttention = 0x6,
     /// Writing (or reading) is not permitted.
     DataProtect = 0x7,
+    /// A copy between units ended before its end.
+    CopyAborted = 0xA,
     /// The command was given up; it may be repeated.
     AbortedCommand = 0xB,
     /// Data and medium differ.
@@ -39,6 +41,7 @@ pub struct AdditionalSense(pub u16);
 #[allow(missing_docs, reason = "the names are the standard's")]
 impl AdditionalSense {
     pub const NONE: Self = Self(0x0000);
+    pub const OPERATION_IN_PROGRESS: Self = Self(0x0016);
     pub const LOGICAL_UNIT_NOT_READY_BECOMING_READY: Self = Self(0x0401);
     pub const LOGICAL_UNIT_NOT_ACCESSIBLE_ASYMMETRIC_ACCESS_STATE_TRANSITION: Self = Self(0x040A);
     pub const LOGICAL_UNIT_NOT_ACCESSIBLE_TARGET_PORT_IN_STANDBY_STATE: Self = Self(0x040B);
@@ -47,6 +50,9 @@ impl AdditionalSense {
     pub const WRITE_ERROR: Self = Self(0x0C00);
     pub const WRITE_ERROR_UNEXPECTED_UNSOLICITED_DATA: Self = Self(0x0C0C);
     pub const WRITE_ERROR_NOT_ENOUGH_UNSOLICITED_DATA: Self = Self(0x0C0D);
+    pub const THIRD_PARTY_DEVICE_FAILURE: Self = Self(0x0D01);
+    pub const COPY_TARGET_DEVICE_NOT_REACHABLE: Self = Self(0x0D02);
+    pub const INCORRECT_COPY_TARGET_DEVICE_TYPE: Self = Self(0x0D03);
     pub const INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT: Self = Self(0x0E03);
     pub const UNRECOVERED_READ_ERROR: Self = Self(0x1100);
     pub const PARAMETER_LIST_LENGTH_ERROR: Self = Self(0x1A00);
@@ -57,6 +63,12 @@ impl AdditionalSense {
     pub const LOGICAL_UNIT_NOT_SUPPORTED: Self = Self(0x2500);
     pub const INVALID_FIELD_IN_PARAMETER_LIST: Self = Self(0x2600);
     pub const INVALID_RELEASE_OF_PERSISTENT_RESERVATION: Self = Self(0x2604);
+    pub const TOO_MANY_TARGET_DESCRIPTORS: Self = Self(0x2606);
+    pub const UNSUPPORTED_TARGET_DESCRIPTOR_TYPE_CODE: Self = Self(0x2607);
+    pub const TOO_MANY_SEGMENT_DESCRIPTORS: Self = Self(0x2608);
+    pub const UNSUPPORTED_SEGMENT_DESCRIPTOR_TYPE_CODE: Self = Self(0x2609);
+    pub const UNEXPECTED_INEXACT_SEGMENT: Self = Self(0x260A);
+    pub const INLINE_DATA_LENGTH_EXCEEDED: Self = Self(0x260B);
     pub const SPACE_ALLOCATION_FAILED_WRITE_PROTECT: Self = Self(0x2707);
     pub const POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED: Self = Self(0x2900);
     pub const BUS_DEVICE_RESET_FUNCTION_OCCURRED: Self = Self(0x2903);
@@ -90,7 +102,8 @@ impl AdditionalSense {
     }
 }
 
-/// Which field an ILLEGAL REQUEST is about (SPC-4, Field pointer sense key specific data).
+/// Which field an ILLEGAL REQUEST, or a COPY ABORTED, is about (SPC-4, Field pointer and Segment pointer sense
+/// key specific data: with SD zero, the latter is as the former for a parameter list).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldPointer {
     /// In the CDB; else in the parameter list.
@@ -110,6 +123,9 @@ pub struct Sense {
     pub additional: AdditionalSense,
     /// The INFORMATION field: for most, the logical block address concerned (SBC-3, Sense data).
     pub information: Option<u64>,
+    /// Which segment of a copy was under way: of the COMMAND-SPECIFIC INFORMATION field the third and
+    /// the fourth byte (SPC-4, EXTENDED COPY, Errors detected during processing of segment descriptors).
+    pub segment: Option<u16>,
     /// The SENSE KEY SPECIFIC field.
     pub field: Option<FieldPointer>,
 }
@@ -129,6 +145,7 @@ impl Sense {
             key,
             additional,
             information: None,
+            segment: None,
             field: None,
         }
     }
@@ -149,6 +166,19 @@ impl Sense {
     #[must_use]
     pub const fn invalid_parameter(byte: u16, bit: Option<u8>) -> Self {
         Self::illegal_request(AdditionalSense::INVALID_FIELD_IN_PARAMETER_LIST).at(false, byte, bit)
+    }
+
+    /// The same about the field of the parameter list that begins at `bit` of `byte`, or with the byte.
+    #[must_use]
+    pub(crate) const fn at_parameter(self, byte: u16, bit: Option<u8>) -> Self {
+        self.at(false, byte, bit)
+    }
+
+    /// The same about a copy's segment of that number.
+    #[must_use]
+    pub(crate) const fn of_segment(mut self, segment: u16) -> Self {
+        self.segment = Some(segment);
+        self
     }
 
     const fn at(mut self, in_cdb: bool, byte: u16, bit: Option<u8>) -> Self {
@@ -175,6 +205,9 @@ impl Sense {
             bytes[3..7].copy_from_slice(&information.to_be_bytes());
         }
         bytes[7] = (FIXED_SENSE_LENGTH - 8) as u8;
+        if let Some(segment) = self.segment {
+            bytes[10..12].copy_from_slice(&segment.to_be_bytes());
+        }
         bytes[12..14].copy_from_slice(&self.additional.0.to_be_bytes());
         if let Some(field) = self.field {
             bytes[15..18].copy_from_slice(&field.encode());
@@ -200,6 +233,12 @@ impl Sense {
             // Information sense data descriptor, with its VALID bit.
             bytes.extend([0x00, 0x0A, 0x80, 0x00]);
             bytes.extend(information.to_be_bytes());
+        }
+        if let Some(segment) = self.segment {
+            // Command-specific information sense data descriptor.
+            bytes.extend([0x01, 0x0A, 0x00, 0x00, 0x00, 0x00]);
+            bytes.extend(segment.to_be_bytes());
+            bytes.extend([0; 4]);
         }
         if let Some(field) = self.field {
             // Sense key specific sense data descriptor.
@@ -255,6 +294,25 @@ mod tests {
         assert_eq!(bytes[12..], [0x24, 0, 0, 0xCF, 0, 1]);
         let bytes = Sense::invalid_parameter(0x0102, None).encode_fixed();
         assert_eq!(bytes[12..], [0x26, 0, 0, 0x80, 1, 2]);
+    }
+
+    #[test]
+    fn a_segment_of_a_copy() {
+        let sense = Sense::new(
+            SenseKey::CopyAborted,
+            AdditionalSense::THIRD_PARTY_DEVICE_FAILURE,
+        );
+        let sense = sense.with_information(9).of_segment(0x0102);
+        assert_eq!(
+            sense.encode_fixed(),
+            [
+                0xF0, 0, 0x0A, 0, 0, 0, 9, 10, 0, 0, 1, 2, 0x0D, 0x01, 0, 0, 0, 0
+            ]
+        );
+        assert_eq!(
+            sense.encode_descriptor()[20..],
+            [0x01, 0x0A, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0]
+        );
     }
 
     #[test]

@@ -15,8 +15,8 @@ use crate::alua::WantedStates;
 use crate::data::{self, Mismatch};
 use crate::limits::{COMPARE_STEP_BYTES, FILL_STEP_BYTES};
 use crate::{
-    AccessRequest, AdditionalSense, ByteRange, Geometry, MediumData, MediumError, MediumOperation,
-    Response, Sense, SenseKey, Status, lba_status,
+    AccessRequest, AdditionalSense, ByteRange, CopyList, Geometry, MediumData, MediumError,
+    MediumOperation, Response, Sense, SenseKey, Status, lba_status,
 };
 
 /// Where a command stands.
@@ -28,6 +28,8 @@ pub enum Outcome {
     Medium(MediumOperation, Continuation),
     /// It is about who may do what: it has to be decided on the newest record of that.
     Access(AccessRequest),
+    /// It is a copy between units: whoever serves them begins it.
+    Copy(CopyList),
     /// Target port groups are wanted in other states; whoever decides that answers.
     PortGroups(WantedStates),
 }

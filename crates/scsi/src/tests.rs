@@ -4,6 +4,7 @@ mod access;
 mod atomic;
 mod bench;
 mod block;
+mod copy;
 mod fuzz;
 mod logs;
 mod mode_select;

@@ -119,6 +119,9 @@ impl Engine {
             outcome,
             contents,
         } = forwarded;
+        if self.has_heard(peer, command) {
+            return;
+        }
         if self.parts.whereabouts(command) == Some(Whereabouts::There { node: peer, link }) {
             self.part_outcome(slice, command, outcome, contents);
         }

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use holdfast_iscsi::target::{SessionId, TaskId};
 use holdfast_model::VolumeId;
 use holdfast_model::record::{AccessNexus, AccessRecord, Isid};
-use holdfast_scsi::reservation::{self, OutAction};
+use holdfast_scsi::reservation::{self, Need, OutAction};
 use holdfast_scsi::{Response, Status, UnitAttention};
 use holdfast_stdx::Instant;
 
@@ -130,32 +130,29 @@ impl Portal {
             return;
         };
         let after = volumes.access(volume);
-        let mut preempted = Vec::new();
         let is_of = |session: &Session| session.nexus.target == *target && !session.closed;
         let sessions = self.sessions.iter_mut();
-        for (id, session) in sessions.filter(|(_, session)| is_of(session)) {
+        for (_, session) in sessions.filter(|(_, session)| is_of(session)) {
             let attention = reservation::attentions(before, after, &session.access);
             if let (Some(attention), Some(nexus)) = (attention, session.units.get_mut(&unit)) {
                 nexus.raise(attention);
             }
-            if is_preempted(before, after, &session.access) {
-                preempted.push(*id);
-            }
         }
-        let tasks = self.tasks.iter().filter(|(_, task)| task.volume == volume);
+        let tasks = self.tasks.iter();
+        let tasks = tasks.filter(|(_, task)| task.need_of(volume) != Need::Nothing);
         let tasks: Vec<TaskId> = tasks.map(|(id, _)| *id).collect();
         for id in tasks {
             let task = &self.tasks[&id];
-            if !matches!(task.work, Work::Medium { .. }) {
-                continue;
-            }
-            if preempted.contains(&task.session) {
+            let nexus = self.sessions.get(&task.session).map(|it| &it.access);
+            let is_hit = nexus.is_some_and(|nexus| is_preempted(before, after, nexus));
+            // A copy that another unit was asked for has to be answered there.
+            if is_hit && task.volume == volume {
                 self.abort(now, id);
                 continue;
             }
-            let nexus = self.sessions.get(&task.session).map(|it| &it.access);
-            let may = nexus.is_some_and(|nexus| reservation::permits(after, nexus, task.need));
-            if !may && !task.aborted && !task.forbidden {
+            let need = task.need_of(volume);
+            let may = nexus.is_some_and(|nexus| reservation::permits(after, nexus, need));
+            if (!may || is_hit) && !task.aborted && !task.forbidden {
                 self.dropped.push(id);
                 let task = self.tasks.get_mut(&id).expect("it was just there");
                 task.forbidden = true;

@@ -128,14 +128,18 @@ impl Portal {
             });
         }
         let mut tasks = request.tasks.clone();
+        let ended = volumes.of(&target, unit.and_then(holdfast_scsi::Lun::number));
         if !matches!(request.function, Function::AbortTask(_)) {
-            let unit = unit.and_then(holdfast_scsi::Lun::number);
             let of = wide.is_none().then_some(request.session);
-            tasks.extend(self.left(&volumes.of(&target, unit), of));
+            tasks.extend(self.left(&ended, of));
         }
         // One elsewhere: until it is known how many there are.
-        let elsewhere = usize::from(wide.is_some());
-        self.end_tasks(now, For::Initiator(request.request), tasks, elsewhere);
+        let (ended, elsewhere) = match wide {
+            Some(_) => (ended, 1),
+            None => (Vec::new(), 0),
+        };
+        let wanted_by = For::Initiator(request.request);
+        self.end_tasks(now, wanted_by, tasks, &ended, elsewhere);
     }
 
     /// Tasks of volumes, of one session or of all, that were ended before and are not over yet.
@@ -170,8 +174,9 @@ impl Portal {
             self.raise_cleared(&ended.sessions, Some(unit));
         }
         let mut tasks = ended.tasks;
-        tasks.extend(self.left(&volumes.of(target, Some(unit)), None));
-        self.end_tasks(now, For::Peer(wanted_by), tasks, 0);
+        let ended = volumes.of(target, Some(unit));
+        tasks.extend(self.left(&ended, None));
+        self.end_tasks(now, For::Peer(wanted_by), tasks, &ended, 0);
         self.settle(now, volumes);
     }
 
@@ -212,11 +217,20 @@ impl Portal {
         endings.find(|ending| ending.wanted_by == wanted_by)
     }
 
-    fn end_tasks(&mut self, now: Instant, wanted_by: For, tasks: Vec<TaskId>, elsewhere: usize) {
-        let waiting: BTreeSet<TaskId> = tasks
+    /// Ends tasks, and those of others as far as they read or write volumes of which all commands end.
+    fn end_tasks(
+        &mut self,
+        now: Instant,
+        wanted_by: For,
+        tasks: Vec<TaskId>,
+        volumes: &[VolumeId],
+        elsewhere: usize,
+    ) {
+        let mut waiting: BTreeSet<TaskId> = tasks
             .into_iter()
             .filter(|task| self.abort(now, *task))
             .collect();
+        waiting.extend(self.stop_copies(volumes));
         self.endings.endings.push(Ending {
             wanted_by,
             waiting,
@@ -272,7 +286,7 @@ impl Portal {
         self.finish_session(now, id);
     }
 
-    /// An aborted task is over.
+    /// A task that was aborted, or stopped, is over.
     pub(super) fn task_over(&mut self, now: Instant, id: TaskId, task: &Task) {
         for ending in &mut self.endings.endings {
             if ending.waiting.remove(&id) {

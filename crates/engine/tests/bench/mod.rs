@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use holdfast_engine::{
     Command, DeviceGeometry, Engine, EngineConfig, Event, HOLD, LinkId, Machine, Output,
-    PeerCommand, PeerEvent, TAKEOVERS_MAX,
+    PeerCommand, PeerEvent, PortalCommand, PortalEvent, TAKEOVERS_MAX,
 };
 use holdfast_model::metadata::{
     Compare, KeyValue, LeaseId, MetadataAnswer, MetadataError, MetadataRequest, MetadataToken,
@@ -91,6 +91,10 @@ pub(crate) struct Bench {
     device: Vec<u8>,
     /// What the device has been asked to read since a test began to hold its reads.
     pub(crate) held: Option<Vec<DiskRequest>>,
+    /// It holds writes as well.
+    pub(crate) holds_writes: bool,
+    /// What the engine wants done at its portal.
+    pub(crate) portal: Vec<PortalCommand>,
     keys: BTreeMap<String, (Bytes, Revision)>,
     revision: Revision,
     watch: Option<MetadataToken>,
@@ -113,6 +117,8 @@ impl Bench {
             now,
             device: vec![0; DEVICE_BYTES],
             held: None,
+            holds_writes: false,
+            portal: Vec::new(),
             keys: BTreeMap::new(),
             revision: Revision(1),
             watch: None,
@@ -249,6 +255,12 @@ impl Bench {
         self.work();
     }
 
+    /// Something happens at the portal.
+    pub(crate) fn at_portal(&mut self, event: PortalEvent) {
+        self.handle(Event::Portal(event));
+        self.work();
+    }
+
     /// Lets time pass.
     pub(crate) fn pass(&mut self, milliseconds: u64) {
         let end = self.now + Duration::from_millis(milliseconds);
@@ -287,6 +299,14 @@ impl Bench {
         self.work();
     }
 
+    /// Lets what was held be done, and holds what is asked from now on.
+    pub(crate) fn release_held(&mut self) {
+        for request in self.held.replace(Vec::new()).into_iter().flatten() {
+            self.perform(request);
+        }
+        self.work();
+    }
+
     fn handle(&mut self, event: Event) {
         self.engine.handle(self.now, event, &mut self.out);
     }
@@ -301,7 +321,9 @@ impl Bench {
             for command in commands {
                 match command {
                     Command::Disk(request) => match &mut self.held {
-                        Some(held) if matches!(request.op, DiskOp::Read { .. }) => {
+                        Some(held)
+                            if self.holds_writes || matches!(request.op, DiskOp::Read { .. }) =>
+                        {
                             held.push(request);
                         }
                         _ => self.perform(request),
@@ -319,6 +341,7 @@ impl Bench {
                         self.peer = None;
                         self.resets += 1;
                     }
+                    Command::Portal(command) => self.portal.push(command),
                     Command::OpenFailed(failure) => panic!("the store opens: {failure}"),
                     _ => {}
                 }

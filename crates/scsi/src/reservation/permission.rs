@@ -54,7 +54,11 @@ impl Need {
             | Command::Prefetch { .. }
             | Command::Read { .. }
             | Command::Verify { .. } => Self::Read,
-            Command::Write { .. }
+            // Of copies this is what is needed of the unit that is asked; what is needed of those that they read and
+            // write is for them to say.
+            Command::ExtendedCopy { .. }
+            | Command::ReceiveCopyResults { .. }
+            | Command::Write { .. }
             | Command::CompareAndWrite { .. }
             | Command::OrWrite { .. }
             | Command::WriteAtomic { .. }

@@ -56,7 +56,11 @@ fn without_groups_access_is_symmetric() {
     for cdb in [report(0), set(0)] {
         assert_illegal(&bench.run(&cdb), AdditionalSense::INVALID_FIELD_IN_CDB);
     }
-    assert_eq!(data(&bench.run(&[0x12, 0, 0, 0, 96, 0]))[5], 0, "TPGS");
+    assert_eq!(
+        data(&bench.run(&[0x12, 0, 0, 0, 96, 0]))[5],
+        0x08,
+        "TPGS, 3PC"
+    );
     // REPORT SUPPORTED OPERATION CODES: not supported.
     for code in [0xA3, 0xA4] {
         let one = [0xA3, 0x0C, 2, code, 0, 0x0A, 0, 0, 0, 255, 0, 0];

@@ -1,5 +1,6 @@
 //! A unit with a medium in memory, and what tests ask of it.
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -8,13 +9,16 @@ use holdfast_model::{ClusterId, NodeId, VolumeId};
 use holdfast_stdx::Bytes;
 
 use crate::{
-    AccessState, AdditionalSense, BlockLength, ByteRange, Cdb, Decision, Direction, Extent,
-    Geometry, Identity, LogicalUnit, Lun, MediumData, MediumError, MediumOperation, Nexus, Outcome,
-    Provisioning, Request, Response, Sense, SenseKey, Status, StatusCode, Surroundings,
-    TargetPortGroup, WantedStates, limits,
+    AccessState, AdditionalSense, BlockLength, ByteRange, Cdb, CopyList, CopyOutcome, Decision,
+    Direction, Extent, Geometry, Identity, LogicalUnit, Lun, MediumData, MediumError,
+    MediumOperation, Nexus, Outcome, Provisioning, Reachable, Request, Response, Sense, SenseKey,
+    Status, StatusCode, Surroundings, TargetPortGroup, WantedStates, limits,
 };
 
-pub(super) const IDENTITY: Identity = Identity::of_volume(ClusterId(0xABC), VolumeId(7));
+const VOLUME: VolumeId = VolumeId(7);
+pub(super) const IDENTITY: Identity = Identity::of_volume(ClusterId(0xABC), VOLUME);
+/// That of the other unit, where there is one.
+pub(super) const OTHER: Identity = Identity::of_volume(ClusterId(0xABC), VolumeId(8));
 /// Bytes of the unit of most tests: 2,048 blocks of 512 bytes.
 pub(super) const UNIT_BYTES: u64 = 1 << 20;
 pub(super) const UNIT_BLOCKS: u64 = UNIT_BYTES / 512;
@@ -41,6 +45,8 @@ pub(super) struct Bench {
     pub(super) provisioning: Option<Provisioning>,
     /// What was wanted of the groups, in order.
     pub(super) wanted: Vec<WantedStates>,
+    /// The other unit that the initiator sees, for copies.
+    pub(super) other: Option<Box<Bench>>,
 }
 
 /// The target ports of the bench.
@@ -96,11 +102,62 @@ impl Bench {
             operations: Vec::new(),
             failure: None,
             data_in_expected: u64::MAX,
-            access: AccessRecord::open(VolumeId(7)),
+            access: AccessRecord::open(VOLUME),
             port: port(1, PORTS[0]),
             groups: groups(),
             provisioning: None,
             wanted: Vec::new(),
+            other: None,
+        }
+    }
+
+    /// Another unit beside this one.
+    pub(super) fn with_other(mut self, bytes: u64, block_length: BlockLength) -> Self {
+        let mut other = Self::with(bytes, block_length);
+        other.unit = LogicalUnit::new(OTHER, other.unit.geometry());
+        self.other = Some(Box::new(other));
+        self
+    }
+
+    /// The unit of a volume.
+    pub(super) fn of(&mut self, volume: VolumeId) -> &mut Self {
+        match volume {
+            VOLUME => self,
+            _ => self.other.as_mut().expect("no other volume is reachable"),
+        }
+    }
+
+    /// Does a copy, one operation after another.
+    fn copy(&mut self, list: CopyList) -> Response {
+        let port = self.port.clone();
+        let units = [(VOLUME, Some(&*self)), (VolumeId(8), self.other.as_deref())];
+        let find = |naa: &[u8; 16]| {
+            let mut units = units.iter();
+            units.find_map(|(volume, bench)| {
+                let bench = bench.filter(|bench| bench.unit.identity().naa() == *naa)?;
+                Some(Reachable {
+                    volume: *volume,
+                    geometry: bench.unit.geometry(),
+                    access: &bench.access,
+                })
+            })
+        };
+        let mut outcome = list.begin(&port, find);
+        loop {
+            match outcome {
+                CopyOutcome::Done(report, response) => {
+                    self.nexus.end_copy(report, Some(&response));
+                    return response;
+                }
+                CopyOutcome::Medium(volume, operation, copy) => {
+                    self.nexus.note_copy(copy.report());
+                    assert!(copy.volumes().contains(&volume));
+                    let medium = self.of(volume);
+                    let result = medium.execute(&operation);
+                    medium.operations.push(operation);
+                    outcome = copy.complete(result);
+                }
+            }
         }
     }
 
@@ -130,6 +187,10 @@ impl Bench {
                             response
                         }
                     };
+                    return self.checked(cdb, data, response);
+                }
+                Outcome::Copy(list) => {
+                    let response = self.copy(list);
                     return self.checked(cdb, data, response);
                 }
                 Outcome::PortGroups(wanted) => {

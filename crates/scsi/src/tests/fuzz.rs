@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 
 use holdfast_stdx::Prng;
 
-use super::bench::Bench;
+use super::bench::{Bench, IDENTITY, OTHER};
+use super::copy::{List, blocks, bytes, cscd};
 use crate::operation_codes::OPERATION_CODES;
 use crate::{
     BlockLength, Cdb, Lun, MediumError, Sense, Status, UnitAttention, limits, respond_absent,
@@ -38,6 +39,64 @@ fn cdb(prng: &mut Prng) -> [u8; 16] {
         cdb[prng.below(16) as usize] ^= 1 << prng.below(8);
     }
     cdb
+}
+
+/// A parameter list of EXTENDED COPY in which a few bytes may be wrong.
+fn copy_list(prng: &mut Prng) -> Vec<u8> {
+    let mut list = List::new(prng.below(4) as u8);
+    for _ in 0..prng.below(4) {
+        let ids = (prng.below(2) as u16, prng.below(2) as u16);
+        let (from, to) = (prng.below(2048), prng.below(2048));
+        let count = prng.below(2048 + 1 - from.max(to));
+        let skips = (prng.below(512) as u16, prng.below(512) as u16);
+        let segment = match prng.chance(1, 2) {
+            true => blocks(ids, count as u16, from, to),
+            false => bytes(ids, count as u32 * 500, (from, skips.0), (to, skips.1)),
+        };
+        list = list.with(&segment);
+    }
+    let mut list = list.encode();
+    for _ in 0..prng.below(4) {
+        let at = prng.below(list.len() as u64) as usize;
+        list[at] = match prng.below(3) {
+            0 => list[at] ^ (1 << prng.below(8)),
+            1 => 0xFF,
+            _ => prng.next_u64() as u8,
+        };
+    }
+    match prng.below(8) {
+        0 => list.truncate(prng.below(list.len() as u64 + 1) as usize),
+        1 => list.extend(cscd(prng.choose(&[IDENTITY, OTHER]))),
+        _ => {}
+    }
+    list
+}
+
+/// Whatever a list says: it is refused, or what it asks for lies in the units; and it is told how that ended.
+#[test]
+fn whatever_lists_of_copies_say() {
+    let mut prng = Prng::from_seed(0xC0B1);
+    let mut ends = vec![0_u32; 256];
+    let mut bench = Bench::with(1 << 20, BlockLength::Emulated512)
+        .with_other(1 << 20, BlockLength::Emulated512);
+    for round in 0..20_000 {
+        let list = copy_list(&mut prng);
+        if round % 1000 == 0 {
+            prng.fill(&mut bench.content);
+        }
+        bench.failure = prng.chance(1, 20).then_some(MediumError::NoSpace);
+        let cdb = super::copy::extended_copy(list.len() as u32);
+        let response = bench.send(&cdb, &list);
+        let key = response.sense.map_or(0, |sense| sense.key as usize);
+        ends[key] += 1;
+        bench.operations.clear();
+        if let Some(other) = &mut bench.other {
+            other.operations.clear();
+        }
+    }
+    for key in [0x0, 0x5, 0xA] {
+        assert!(ends[key] > 500, "sense key {key:x}: {}", ends[key]);
+    }
 }
 
 /// Data-Out of about the right length; at times a plausible UNMAP parameter list.

@@ -18,7 +18,7 @@ fn standard_inquiry() {
     let mut bench = Bench::new();
     let answer = data(&bench.run(&[0x12, 0, 0, 1, 4, 0]));
     assert_eq!(answer.len(), 96);
-    assert_eq!(answer[..8], [0x00, 0x00, 0x06, 0x12, 91, 0x10, 0x10, 0x02]);
+    assert_eq!(answer[..8], [0x00, 0x00, 0x06, 0x12, 91, 0x18, 0x10, 0x02]);
     assert_eq!(&answer[8..36], b"HOLDFASTVIRTUAL DISK    0001");
     assert_eq!(
         answer[58..74],
@@ -36,10 +36,10 @@ fn standard_inquiry() {
 fn every_page_that_is_listed_is_answered_and_no_other() {
     let mut bench = Bench::new();
     let listed = data(&bench.run(&inquire(0x00)));
-    assert_eq!(listed[..4], [0, 0, 0, 9]);
+    assert_eq!(listed[..4], [0, 0, 0, 10]);
     assert_eq!(
         listed[4..],
-        [0x00, 0x80, 0x83, 0x86, 0x87, 0x88, 0xB0, 0xB1, 0xB2]
+        [0x00, 0x80, 0x83, 0x86, 0x87, 0x88, 0x8F, 0xB0, 0xB1, 0xB2]
     );
     for page in 0..=255 {
         let response = bench.run(&inquire(page));

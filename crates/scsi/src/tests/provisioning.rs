@@ -254,6 +254,7 @@ fn steps(bench: &mut Bench, cdb: &[u8], sent: &[u8]) -> Vec<MediumOperation> {
                 return operations;
             }
             Outcome::Access(request) => panic!("{request:?} needs no medium"),
+            Outcome::Copy(list) => panic!("{list:?} is of more than one unit"),
             Outcome::Medium(operation, continuation) => {
                 operations.push(operation);
                 outcome = continuation.complete(Ok(MediumData::None));

@@ -64,8 +64,8 @@ fn old_ways() {
 #[test]
 fn commands_of_later_issues_are_unknown() {
     let mut bench = Bench::new();
-    // EXTENDED COPY, FORMAT, SANITIZE.
-    for code in [0x83, 0x84, 0x04, 0x48] {
+    // FORMAT, SANITIZE.
+    for code in [0x04, 0x48] {
         let mut cdb = [0; 16];
         cdb[0] = code;
         assert_illegal(
@@ -73,10 +73,19 @@ fn commands_of_later_issues_are_unknown() {
             AdditionalSense::INVALID_COMMAND_OPERATION_CODE,
         );
     }
-    // REPORT IDENTIFYING INFORMATION: the operation code is known, this service action is not.
-    let mut cdb = [0; 16];
-    cdb[..2].copy_from_slice(&[0xA3, 0x05]);
-    assert_illegal(&bench.run(&cdb), AdditionalSense::INVALID_FIELD_IN_CDB);
+    // The operation code is known, this service action is not: REPORT IDENTIFYING INFORMATION, EXTENDED COPY (LID4),
+    // POPULATE TOKEN, RECEIVE COPY DATA (LID1), RECEIVE ROD TOKEN INFORMATION.
+    for head in [
+        [0xA3, 0x05],
+        [0x83, 0x01],
+        [0x83, 0x10],
+        [0x84, 0x01],
+        [0x84, 0x07],
+    ] {
+        let mut cdb = [0; 16];
+        cdb[..2].copy_from_slice(&head);
+        assert_illegal(&bench.run(&cdb), AdditionalSense::INVALID_FIELD_IN_CDB);
+    }
 }
 
 /// As the initiator's flags say that data moves one way, and the CDB the other.

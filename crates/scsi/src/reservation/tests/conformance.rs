@@ -70,6 +70,7 @@ impl Target {
             Outcome::Medium(..) => return Response::good(),
             Outcome::Access(request) => request,
             Outcome::PortGroups(_) => panic!("nobody asks for groups"),
+            Outcome::Copy(_) => panic!("nobody asks for copies"),
         };
         match request.decide(&self.record, port, &PORTS) {
             Decision::Answer(response) => response,

@@ -1,0 +1,555 @@
+//! Hosts have volumes copied, through the portal of a node that has them all.
+
+mod bench;
+
+use std::collections::BTreeMap;
+
+use holdfast_engine::{ConnectionId, PortalCommand, PortalEvent};
+use holdfast_iscsi::initiator::{
+    CommandRequest, CommandTag, Completion, Initiator, InitiatorCommand, InitiatorConfig,
+    InitiatorEvent, InitiatorOutput, SessionKind,
+};
+use holdfast_iscsi::pdu::TaskManagementCode;
+use holdfast_iscsi::{IscsiName, Isid};
+use holdfast_model::record::{
+    self, AccessNexus, AccessRecord, CLUSTER_KEY, ClusterRecord, ExportRecord, InitiatorRecord,
+    Record, Registration, Reservation, ReservationKind, SliceRecord, VolumeRecord,
+};
+use holdfast_model::{Fence, Incarnation, Policy, SliceId, VolumeId};
+use holdfast_scsi::limits::{COPIES_MAX, COPIES_PER_NEXUS_MAX, COPY_STEP_BYTES};
+use holdfast_scsi::{Identity, Lun};
+use holdfast_stdx::{Bytes, Duration};
+use holdfast_wire::{Forwarded, Message, OutcomeCode, Settle, WIRE_VERSION};
+
+use bench::{Bench, CLUSTER, ME, PEER, first_record, record_of_peer, store_of};
+
+const ONE: VolumeId = VolumeId(1);
+const TWO: VolumeId = VolumeId(2);
+/// Blocks in one step.
+const STEP: u16 = (COPY_STEP_BYTES / 512) as u16;
+const UNIT: Lun = Lun::from_number(0);
+
+fn target(volume: VolumeId) -> String {
+    format!("iqn.2026-11.example.holdfast:v{}", volume.0)
+}
+
+fn name(text: &str) -> IscsiName {
+    IscsiName::parse(text).expect("it is a name")
+}
+
+fn initiator(host: u8) -> String {
+    format!("iqn.2026-11.example.host:{host}")
+}
+
+/// Two volumes of 16 MiB, each a target of its own.
+fn two_volumes() -> Bench {
+    with_two_volumes(Vec::new())
+}
+
+fn with_two_volumes(mut documents: Vec<(String, Bytes)>) -> Bench {
+    let cluster = ClusterRecord {
+        schema: 1,
+        cluster: CLUSTER,
+        next_volume: VolumeId(3),
+        recoveries: 0,
+        incarnation_floor: Incarnation::ZERO,
+    };
+    documents.push((CLUSTER_KEY.to_owned(), cluster.encode()));
+    for volume in [ONE, TWO] {
+        let record = VolumeRecord {
+            schema: 1,
+            volume,
+            name: format!("v{}", volume.0),
+            bytes: 16 << 20,
+            policy: Policy::None,
+            target: target(volume),
+            lun: 0,
+        };
+        documents.push((VolumeRecord::key(volume), record.encode()));
+        let slice = SliceId { volume, index: 0 };
+        let record = SliceRecord {
+            slice,
+            ..first_record()
+        };
+        documents.push((SliceRecord::key(slice), record.encode()));
+    }
+    for host in [1, 2] {
+        let record = InitiatorRecord {
+            schema: 1,
+            name: initiator(host),
+            chap: None,
+            mutual: None,
+        };
+        documents.push((InitiatorRecord::key(&record.name), record.encode()));
+    }
+    Bench::new(&documents)
+}
+
+/// A host's session with one target.
+struct Host {
+    initiator: Initiator,
+    connection: ConnectionId,
+    out: InitiatorOutput,
+    done: BTreeMap<CommandTag, Completion>,
+    /// Answers to task management, by tag.
+    managed: BTreeMap<CommandTag, u8>,
+    next_tag: u64,
+}
+
+impl Host {
+    fn log_in(bench: &mut Bench, host: u8, volume: VolumeId) -> Self {
+        let mut config = InitiatorConfig::new(
+            name(&initiator(host)),
+            Isid([0x80, 0, 0, 0, 0, host]),
+            SessionKind::Normal(name(&target(volume))),
+        );
+        config.ping_after = Duration::from_secs(10_000);
+        let connection = ConnectionId(u64::from(host) << 8 | volume.0);
+        let mut out = InitiatorOutput::default();
+        let mut host = Self {
+            initiator: Initiator::connect(bench.now, config, &mut out),
+            connection,
+            out,
+            done: BTreeMap::new(),
+            managed: BTreeMap::new(),
+            next_tag: 0,
+        };
+        let from = "a test".into();
+        bench.at_portal(PortalEvent::Connected { connection, from });
+        host.run(bench);
+        assert!(host.initiator.is_logged_in());
+        // What is told to whoever is new.
+        let ready = CommandRequest::new(UNIT, &[0; 6]);
+        assert_eq!(host.complete(bench, ready).status, 0x02);
+        host
+    }
+
+    /// Moves bytes both ways until there are none. What is for others stays.
+    fn run(&mut self, bench: &mut Bench) {
+        loop {
+            let connection = self.connection;
+            for event in std::mem::take(&mut self.out.events) {
+                match event {
+                    InitiatorEvent::Completed { tag, completion } => {
+                        let before = self.done.insert(tag, completion);
+                        assert!(before.is_none(), "a command completes once");
+                    }
+                    InitiatorEvent::TaskManagementDone { tag, response } => {
+                        self.managed.insert(tag, response);
+                    }
+                    _ => {}
+                }
+            }
+            let mut is_idle = true;
+            for command in std::mem::take(&mut self.out.commands) {
+                is_idle = false;
+                if let InitiatorCommand::Send(parts) = command {
+                    let bytes = Bytes::from(parts.concat());
+                    bench.at_portal(PortalEvent::Received { connection, bytes });
+                }
+            }
+            for command in std::mem::take(&mut bench.portal) {
+                match command {
+                    PortalCommand::Send { connection, parts } if connection == self.connection => {
+                        is_idle = false;
+                        let bytes = Bytes::from(parts.concat());
+                        let count = bytes.len();
+                        bench.at_portal(PortalEvent::Sent { connection, count });
+                        self.initiator
+                            .handle_received(bench.now, bytes, &mut self.out);
+                    }
+                    other => bench.portal.push(other),
+                }
+            }
+            if is_idle {
+                return;
+            }
+        }
+    }
+
+    fn submit(&mut self, bench: &mut Bench, request: CommandRequest) -> CommandTag {
+        self.next_tag += 1;
+        let tag = CommandTag(self.next_tag);
+        let taken = self.initiator.submit(tag, request, &mut self.out);
+        taken.expect("the session takes one more");
+        self.run(bench);
+        tag
+    }
+
+    fn complete(&mut self, bench: &mut Bench, request: CommandRequest) -> Completion {
+        let tag = self.submit(bench, request);
+        bench.pass(10);
+        self.run(bench);
+        self.done.remove(&tag).expect("it is done")
+    }
+
+    fn reset(&mut self, bench: &mut Bench) -> CommandTag {
+        self.next_tag += 1;
+        let tag = CommandTag(self.next_tag);
+        let function = TaskManagementCode::LogicalUnitReset;
+        let sent = self.initiator.manage(tag, function, UNIT, &mut self.out);
+        sent.expect("it is sent");
+        self.run(bench);
+        tag
+    }
+}
+
+fn sixteen(operation: u8, first: u64, count: u32) -> [u8; 16] {
+    let mut cdb = [0; 16];
+    cdb[0] = operation;
+    cdb[2..10].copy_from_slice(&first.to_be_bytes());
+    cdb[10..14].copy_from_slice(&count.to_be_bytes());
+    cdb
+}
+
+fn write(first: u64, data: Vec<u8>) -> CommandRequest {
+    let cdb = sixteen(0x8A, first, (data.len() / 512) as u32);
+    CommandRequest::new(UNIT, &cdb).writing(vec![Bytes::from(data)])
+}
+
+fn read(first: u64, count: u32) -> CommandRequest {
+    CommandRequest::new(UNIT, &sixteen(0x88, first, count)).reading(count * 512)
+}
+
+/// EXTENDED COPY of the first blocks of a volume to another place of one.
+fn copy(identifier: u8, from: VolumeId, to: (VolumeId, u64), count: u16) -> CommandRequest {
+    let mut list = vec![identifier, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0, 28, 0, 0, 0, 0];
+    for volume in [from, to.0] {
+        list.extend([0xE4, 0, 0, 0, 0x01, 0x03, 0, 16]);
+        list.extend(Identity::of_volume(CLUSTER, volume).naa());
+        list.extend([0, 0, 0, 0, 0, 0, 0x02, 0]);
+    }
+    list.extend([0x02, 0, 0, 0x18, 0, 0, 0, 1, 0, 0]);
+    list.extend(count.to_be_bytes());
+    list.extend([0; 8]);
+    list.extend(to.1.to_be_bytes());
+    let mut cdb = [0; 16];
+    (cdb[0], cdb[13]) = (0x83, list.len() as u8);
+    CommandRequest::new(UNIT, &cdb).writing(vec![Bytes::from(list)])
+}
+
+/// COPY STATUS: COPY MANAGER STATUS, segments and bytes.
+fn status(host: &mut Host, bench: &mut Bench, identifier: u8) -> (u8, u16, u32) {
+    let mut cdb = [0; 16];
+    (cdb[0], cdb[2], cdb[13]) = (0x84, identifier, 12);
+    let request = CommandRequest::new(UNIT, &cdb).reading(12);
+    let completion = host.complete(bench, request);
+    assert_eq!(completion.status, 0x00);
+    let data = completion.data_in.concat();
+    let bytes = u32::from_be_bytes(data[8..12].try_into().expect("four bytes"));
+    (data[4], u16::from_be_bytes([data[5], data[6]]), bytes)
+}
+
+/// Sense key, code and INFORMATION of a command that has failed.
+fn sense(completion: &Completion) -> (u8, u16, u32) {
+    assert_eq!(completion.status, 0x02);
+    let sense = &completion.sense;
+    let word = |at: usize| u32::from_be_bytes(sense[at..at + 4].try_into().expect("four bytes"));
+    (sense[2], (word(12) >> 16) as u16, word(3))
+}
+
+/// A copy of two steps, the first of which waits for the disk.
+fn copying(bench: &mut Bench, host: &mut Host) -> CommandTag {
+    bench.held = Some(Vec::new());
+    bench.holds_writes = true;
+    let tag = host.submit(bench, copy(7, ONE, (TWO, 0), 2 * STEP));
+    bench.pass(10);
+    host.run(bench);
+    assert!(host.done.is_empty());
+    assert_eq!(status(host, bench, 7), (0x00, 0, 0));
+    tag
+}
+
+/// The disk works again: how the copy ends.
+fn ended(bench: &mut Bench, host: &mut Host, tag: CommandTag) -> Completion {
+    bench.holds_writes = false;
+    bench.release();
+    bench.pass(100);
+    host.run(bench);
+    host.done.remove(&tag).expect("the copy is answered")
+}
+
+#[test]
+fn what_is_copied_is_there() {
+    let mut bench = two_volumes();
+    let mut one = Host::log_in(&mut bench, 1, ONE);
+    let mut two = Host::log_in(&mut bench, 1, TWO);
+    let data: Vec<u8> = (0..3 * 512).map(|at| (at / 7) as u8).collect();
+    assert_eq!(one.complete(&mut bench, write(1, data.clone())).status, 0);
+    let stale = vec![0xEE; 8 * 512];
+    assert_eq!(two.complete(&mut bench, write(9, stale)).status, 0);
+    // Asked of the one or of the other, over the border of a block, and over a step that is empty.
+    for host in [&mut one, &mut two] {
+        let request = copy(7, ONE, (TWO, 10), 2 * STEP);
+        let completion = host.complete(&mut bench, request);
+        assert_eq!(completion.status, 0, "{completion:?}");
+        let bytes = 2 * COPY_STEP_BYTES as u32;
+        assert_eq!(status(host, &mut bench, 7), (0x01, 1, bytes));
+    }
+    let found = two.complete(&mut bench, read(9, 8)).data_in.concat();
+    assert_eq!(found[..512], [0xEE; 512]);
+    assert_eq!(found[512..1024], [0; 512]);
+    assert!(found[1024..1024 + data.len()] == data);
+    assert_eq!(found[1024 + data.len()..], vec![0; 3 * 512]);
+    // Within one, over itself.
+    let completion = two.complete(&mut bench, copy(7, TWO, (TWO, 1), 12));
+    assert_eq!(completion.status, 0);
+    let found = two.complete(&mut bench, read(11, 3)).data_in.concat();
+    assert!(found == [&[0; 512], &data[..512], &data[1024..]].concat());
+}
+
+fn export(bench: &mut Bench, volume: VolumeId, hosts: &[u8]) {
+    let mut record = ExportRecord::nobody(volume);
+    record.initiators = hosts.iter().map(|host| initiator(*host)).collect();
+    bench.put(&ExportRecord::key(volume), record.encode());
+}
+
+#[test]
+fn what_a_host_may_not_see_it_cannot_copy() {
+    let mut bench = two_volumes();
+    export(&mut bench, TWO, &[2]);
+    let mut first = Host::log_in(&mut bench, 1, ONE);
+    let mut second = Host::log_in(&mut bench, 2, ONE);
+    for (from, to) in [(ONE, TWO), (TWO, ONE)] {
+        let refused = first.complete(&mut bench, copy(7, from, (to, 0), 8));
+        assert_eq!(sense(&refused), (0xA, 0x0D02, 0));
+        assert_eq!(status(&mut first, &mut bench, 7), (0x02, 0, 0));
+        let done = second.complete(&mut bench, copy(7, from, (to, 0), 8));
+        assert_eq!(done.status, 0, "{done:?}");
+    }
+    // What there is not at all is told alike.
+    let refused = first.complete(&mut bench, copy(7, ONE, (VolumeId(9), 0), 8));
+    assert_eq!(sense(&refused), (0xA, 0x0D02, 0));
+}
+
+#[test]
+fn a_volume_that_is_taken_from_a_host_is_not_copied_on() {
+    let mut bench = two_volumes();
+    let mut host = Host::log_in(&mut bench, 1, ONE);
+    let tag = copying(&mut bench, &mut host);
+    export(&mut bench, TWO, &[2]);
+    let completion = ended(&mut bench, &mut host, tag);
+    assert_eq!(sense(&completion), (0xA, 0x0D02, STEP.into()));
+    let bytes = COPY_STEP_BYTES as u32;
+    assert_eq!(status(&mut host, &mut bench, 7), (0x02, 0, bytes));
+}
+
+/// Somebody else takes the volume that is written for writes; or the one that is read, which is of no matter to whoever reads.
+#[test]
+fn a_volume_that_is_reserved_meanwhile_is_not_written_on() {
+    for (volume, is_stopped) in [(TWO, true), (ONE, false)] {
+        let mut bench = two_volumes();
+        let mut host = Host::log_in(&mut bench, 1, ONE);
+        let tag = copying(&mut bench, &mut host);
+        let nexus = AccessNexus {
+            initiator: initiator(2),
+            isid: record::Isid([0x80, 0, 0, 0, 0, 2]),
+            port: ME,
+        };
+        let mut record = AccessRecord::open(volume);
+        record.registrations = vec![Registration {
+            nexus: nexus.clone(),
+            key: 5,
+            all_target_ports: false,
+        }];
+        record.reservation = Some(Reservation {
+            kind: ReservationKind::WriteExclusive,
+            holder: Some(nexus),
+        });
+        (record.fence, record.changes) = (Fence(1), 1);
+        bench.put(&AccessRecord::key(volume), record.encode());
+        let completion = ended(&mut bench, &mut host, tag);
+        match is_stopped {
+            true => assert_eq!(sense(&completion).1, 0x0D01),
+            false => assert_eq!(completion.status, 0),
+        }
+    }
+}
+
+/// A reset of the unit that is written ends the copy that another unit was asked for, and is answered when that is over.
+#[test]
+fn a_reset_of_either_unit_ends_a_copy() {
+    let mut bench = two_volumes();
+    let mut host = Host::log_in(&mut bench, 1, ONE);
+    let mut other = Host::log_in(&mut bench, 2, TWO);
+    let tag = copying(&mut bench, &mut host);
+    let reset = other.reset(&mut bench);
+    bench.pass(1000);
+    other.run(&mut bench);
+    assert!(other.managed.is_empty(), "the copy is not over");
+    let completion = ended(&mut bench, &mut host, tag);
+    assert_eq!(sense(&completion), (0xA, 0x0D01, STEP.into()));
+    bench.pass(5000);
+    other.run(&mut bench);
+    assert_eq!(other.managed.get(&reset), Some(&0));
+}
+
+#[test]
+fn a_copy_that_is_aborted_goes_on_no_more() {
+    let mut bench = two_volumes();
+    let mut host = Host::log_in(&mut bench, 1, ONE);
+    let tag = copying(&mut bench, &mut host);
+    host.initiator
+        .abort(tag, &mut host.out)
+        .expect("the command is under way");
+    host.run(&mut bench);
+    bench.holds_writes = false;
+    bench.release();
+    bench.pass(100);
+    host.run(&mut bench);
+    assert_eq!(host.managed.get(&tag), Some(&0));
+    assert!(host.done.is_empty());
+    assert_eq!(status(&mut host, &mut bench, 7), (0x02, 0, 0));
+}
+
+#[test]
+fn the_copy_of_a_session_that_is_lost_goes_on_no_more() {
+    let mut bench = two_volumes();
+    let mut two = Host::log_in(&mut bench, 2, TWO);
+    let stale = vec![0xEE; 512];
+    let last = 2 * u64::from(STEP) - 1;
+    assert_eq!(
+        two.complete(&mut bench, write(last, stale.clone())).status,
+        0
+    );
+    let mut host = Host::log_in(&mut bench, 1, ONE);
+    copying(&mut bench, &mut host);
+    let connection = host.connection;
+    bench.at_portal(PortalEvent::Closed { connection });
+    bench.holds_writes = false;
+    bench.release();
+    bench.pass(1000);
+    let found = two.complete(&mut bench, read(last, 1)).data_in.concat();
+    assert_eq!(found, stale);
+}
+
+/// More copies than there may be are to come again; other commands are done.
+#[test]
+fn copies_are_bounded() {
+    let mut bench = two_volumes();
+    let mut hosts: Vec<Host> = [1, 2]
+        .into_iter()
+        .flat_map(|host| [(host, ONE), (host, TWO)])
+        .map(|(host, volume)| Host::log_in(&mut bench, host, volume))
+        .collect();
+    bench.held = Some(Vec::new());
+    bench.holds_writes = true;
+    let mut left = COPIES_MAX;
+    for host in &mut hosts {
+        for identifier in 0..COPIES_PER_NEXUS_MAX as u8 + 1 {
+            host.submit(&mut bench, copy(identifier, ONE, (TWO, 0), STEP));
+        }
+        let busy = host.done.values().filter(|it| it.status == 0x08).count();
+        let taken = left.min(COPIES_PER_NEXUS_MAX);
+        assert_eq!(busy, COPIES_PER_NEXUS_MAX + 1 - taken);
+        assert_eq!(host.done.len(), busy);
+        host.done.clear();
+        left -= taken;
+        assert_eq!(host.complete(&mut bench, read(0, 1)).status, 0);
+    }
+    bench.holds_writes = false;
+    bench.release();
+    bench.pass(100);
+    let mut done = 0;
+    for host in &mut hosts {
+        host.run(&mut bench);
+        assert!(host.done.values().all(|it| it.status == 0));
+        done += host.done.len();
+    }
+    assert_eq!(done, COPIES_MAX);
+}
+
+/// Has everything copied while each step takes its time, and says whether that was done; `between` is what happens meanwhile, after
+/// so many steps.
+fn copies_slowly(
+    bench: &mut Bench,
+    host: &mut Host,
+    mut between: impl FnMut(&mut Bench, &mut Host, u32),
+) -> Completion {
+    let steps = (16 << 20) / COPY_STEP_BYTES as u32;
+    (bench.held, bench.holds_writes) = (Some(Vec::new()), true);
+    let tag = host.submit(bench, copy(7, ONE, (TWO, 0), 8 * STEP - 1));
+    for step in 0..steps {
+        bench.pass(600);
+        between(bench, host, step);
+        bench.release_held();
+    }
+    bench.holds_writes = false;
+    bench.release();
+    bench.pass(4000);
+    host.run(bench);
+    host.done.remove(&tag).expect("the copy is answered")
+}
+
+/// A copy goes on for as long as its host is there.
+#[test]
+fn a_copy_lasts_longer_than_a_write_lives_if_its_host_waits() {
+    let mut bench = two_volumes();
+    let mut host = Host::log_in(&mut bench, 1, ONE);
+    let completion = copies_slowly(&mut bench, &mut host, |bench, host, _| host.run(bench));
+    assert_eq!(completion.status, 0, "{completion:?}");
+    // What is asked is not answered from now on.
+    let completion = copies_slowly(&mut bench, &mut host, |_, _, _| ());
+    let (key, additional, residue) = sense(&completion);
+    assert_eq!((key, additional), (0xA, 0x0D01));
+    assert!(residue > u32::from(STEP), "{residue}");
+}
+
+/// The peer answers what it was asked.
+fn answer(bench: &mut Bench) -> u32 {
+    let mut count = 0;
+    for message in std::mem::take(&mut bench.sent) {
+        if let Message::Settle(Settle { slice, command }) = message {
+            let forwarded = Forwarded {
+                slice,
+                command,
+                outcome: OutcomeCode::NotPrimary,
+                contents: Vec::new(),
+            };
+            bench.receive(forwarded.into());
+            count += 1;
+        }
+    }
+    count
+}
+
+/// Another node may have been asked to reset a unit: it waits for what had arrived here before for no longer than a write lives.
+#[test]
+fn a_copy_lasts_longer_than_a_write_lives_if_every_node_is_heard() {
+    let peer = record_of_peer(store_of(PEER), 1);
+    let mut bench = with_two_volumes(vec![peer]);
+    bench.connect_as(WIRE_VERSION);
+    bench.pass(200);
+    let mut host = Host::log_in(&mut bench, 1, ONE);
+    let mut asked = 0;
+    let completion = copies_slowly(&mut bench, &mut host, |bench, host, _| {
+        host.run(bench);
+        asked += answer(bench);
+    });
+    assert_eq!(completion.status, 0, "{completion:?}");
+    assert!(asked > 3, "{asked}");
+    // There are no copies any more: nothing is asked.
+    answer(&mut bench);
+    bench.pass(2000);
+    host.run(&mut bench);
+    assert_eq!(answer(&mut bench), 0);
+    // It answers no more, or is not there.
+    let completion = copies_slowly(&mut bench, &mut host, |bench, host, _| host.run(bench));
+    assert_eq!(sense(&completion).1, 0x0D01);
+    bench.disconnect();
+    let completion = copies_slowly(&mut bench, &mut host, |bench, host, _| host.run(bench));
+    assert_eq!(sense(&completion).1, 0x0D01);
+    // What was not heard for longer than a write lives does not count, whatever is heard then.
+    bench.connect_as(WIRE_VERSION);
+    bench.pass(200);
+    // Its access state has changed.
+    let told = host.complete(&mut bench, CommandRequest::new(UNIT, &[0; 6]));
+    assert_eq!(sense(&told), (0x6, 0x2A06, 0));
+    let completion = copies_slowly(&mut bench, &mut host, |bench, host, step| {
+        host.run(bench);
+        if step > 5 {
+            answer(bench);
+        }
+    });
+    assert_eq!(sense(&completion).1, 0x0D01);
+}
