@@ -11,6 +11,9 @@ pub const SECTOR_SIZE: usize = 512;
 /// What a sector holds: the number of the write that made it, or zero.
 pub type Value = u64;
 
+/// The write that others copy: where it is told of no longer says which host's command made it.
+pub const TEMPLATE: Value = 1 << 40;
+
 /// The sectors from `first` on as write `value` makes them.
 #[must_use]
 pub fn filled(value: Value, first: u64, count: u64) -> Bytes {

@@ -9,6 +9,7 @@
 //! Invariant: a command is under way on one path at a time, as far as the host can know.
 
 mod acts;
+mod copies;
 mod guest;
 mod path;
 mod plan;
@@ -26,6 +27,7 @@ use holdfast_model::NodeId;
 use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 
 pub(crate) use self::acts::{Act, Acts};
+pub use self::copies::Copies;
 use self::path::{Path, State};
 pub use self::plan::{HostCounts, HostPlan};
 use self::reset::RESET;
@@ -227,6 +229,12 @@ impl Host {
         let mean = self.plan.pause.as_nanos() as u64;
         self.next_issue = now + Duration::from_nanos(self.prng.below(2 * mean) + 1);
         let sectors = self.areas.draw(self.plan.volume, &mut self.prng);
+        if let Some(copies) = self.plan.copies
+            && self.prng.chance(copies.percent, 100)
+        {
+            self.copy(now, copies, sectors);
+            return;
+        }
         let work = match self.prng.below(100) {
             chance if chance < self.plan.reads => Work::Read,
             chance if chance < self.plan.reads + 4 => Work::Unmap,
@@ -295,7 +303,7 @@ impl Host {
             self.counts.repeated += 1;
         }
         let asked = match operation.work {
-            Work::Write(value) => Asked::Write(value),
+            Work::Write(value) | Work::Copy { value, .. } => Asked::Write(value),
             Work::Unmap | Work::WriteZeros => Asked::Write(0),
             Work::Read => Asked::Read,
         };
@@ -512,11 +520,13 @@ impl Host {
         let Some(current) = operation.current.take_if(|current| current.path == path) else {
             return;
         };
-        match judge(operation.work, operation.sectors, completion) {
+        let sectors = operation.sectors;
+        match judge(operation.work, sectors, completion) {
             Answer::Done(values) => {
+                self.counts
+                    .note_done(operation.work, now.since(current.sent));
                 history.done(current.attempt, values);
                 self.operations.remove(&number);
-                self.counts.done += 1;
                 self.last_done = now;
             }
             Answer::Attention => {
@@ -525,25 +535,22 @@ impl Host {
                 operation.retry = now;
                 operation.last_path = path + self.paths.len() - 1;
             }
-            Answer::Later => {
-                self.counts.put_off += 1;
+            answer @ (Answer::Later | Answer::CopyAborted) => {
+                self.counts.note_later(&answer);
                 operation.retry = now + LATER;
             }
             Answer::BeyondEnd => {
-                let Sectors { first, count, .. } = operation.sectors;
-                let is_new = |end: u64| first + count > end;
+                let is_new = |end: u64| sectors.first + sectors.count > end;
                 if self.end_before_growth.is_some_and(is_new) {
                     self.counts.beyond_end += 1;
                     operation.retry = now + LATER;
                 } else {
-                    let sectors = operation.sectors;
                     acts.complaint = Some(format!("the volume ends before {sectors:?}"));
                 }
             }
             Answer::MediumError => {
                 self.counts.medium_errors += 1;
                 operation.retry = now + LATER;
-                let sectors = operation.sectors;
                 acts.complaint = Some(format!("a medium error at {sectors:?}"));
             }
             Answer::NoSpace => {

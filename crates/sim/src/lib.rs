@@ -29,4 +29,4 @@ pub mod trace;
 pub mod volumes;
 mod watch;
 
-pub use host::{HostCounts, HostPlan, Rivalry};
+pub use host::{Copies, HostCounts, HostPlan, Rivalry};

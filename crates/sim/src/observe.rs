@@ -179,6 +179,18 @@ impl Cluster {
         Ok(())
     }
 
+    /// A host writes the template to its volume, for others to copy.
+    ///
+    /// # Errors
+    /// [`Failure`] if it is treated badly.
+    pub fn write_template(&mut self, host: usize) -> Result<(), Failure> {
+        let now = self.now;
+        self.with_host(host, |host, history, acts| {
+            host.want_template(now);
+            host.act(now, history, acts);
+        })
+    }
+
     /// Every host uses these places of its volume from now on: runs of blocks, each its first and
     /// how many. They are among those that are looked at in the end.
     pub fn focus(&mut self, areas: &[(u64, u64)]) {
@@ -205,6 +217,9 @@ impl Cluster {
         for host in &self.hosts {
             sum.done += host.counts.done;
             sum.repeated += host.counts.repeated;
+            sum.copies += host.counts.copies;
+            sum.copies_aborted += host.counts.copies_aborted;
+            sum.copy_longest = sum.copy_longest.max(host.counts.copy_longest);
             sum.medium_errors += host.counts.medium_errors;
             sum.no_space += host.counts.no_space;
             sum.resets += host.counts.resets;

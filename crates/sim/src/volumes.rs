@@ -109,6 +109,22 @@ impl VolumePlan {
         }
     }
 
+    /// Everything from the first place to the last one.
+    pub(crate) fn whole(&self, volume: usize) -> Sectors {
+        let ends = self.areas.iter().map(|(start, blocks)| start + blocks);
+        let first = self.areas.iter().map(|(start, _)| *start).min();
+        let first = first.unwrap_or_default();
+        of_blocks(volume, first, ends.max().unwrap_or(first) - first)
+    }
+
+    /// The places that have the template, if the volume has it: every second area.
+    pub(crate) fn template(&self, volume: usize) -> Vec<Sectors> {
+        let areas = self.areas.iter().step_by(2);
+        areas
+            .map(|(start, blocks)| of_blocks(volume, *start, *blocks))
+            .collect()
+    }
+
     /// The areas as sectors.
     #[must_use]
     pub fn everything(&self, volume: usize) -> Vec<Sectors> {

@@ -5,6 +5,7 @@ use holdfast_model::CommandId;
 use holdfast_stdx::Bytes;
 
 use super::{Cluster, Happening, HostWord};
+use crate::content::TEMPLATE;
 use crate::failure::Failure;
 use crate::history::{Asked, History, News, Sectors};
 use crate::host::{Act, Acts, Host};
@@ -154,7 +155,10 @@ impl Cluster {
                 Place::Host(host),
                 format_args!("{word} {number} over path {path}: {asked} {first}+{count}"),
             );
-            if let (News::Done(_), Asked::Write(value)) = (news, asked) {
+            // What others copy is written over and over.
+            if let (News::Done(_), Asked::Write(value)) = (news, asked)
+                && value != TEMPLATE
+            {
                 self.invariants.write_done(value);
             }
         }

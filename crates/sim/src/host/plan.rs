@@ -2,7 +2,7 @@
 
 use holdfast_stdx::{Duration, Prng};
 
-use super::Rivalry;
+use super::{Copies, Rivalry};
 
 /// What a host is like.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub struct HostPlan {
     pub resets: Option<Duration>,
     /// Whether it may be told that there is no room.
     pub may_lack_room: bool,
+    /// What of its commands are copies from another volume, if some are.
+    pub copies: Option<Copies>,
     /// How it and the other hosts of its volume take that from each other, if they do.
     pub rivalry: Option<Rivalry>,
 }
@@ -52,6 +54,7 @@ impl HostPlan {
                 .chance(1, 6)
                 .then(|| Duration::from_millis(prng.between(1500, 6000))),
             may_lack_room: false,
+            copies: None,
             rivalry: None,
         }
     }
@@ -64,6 +67,12 @@ pub struct HostCounts {
     pub done: u64,
     /// Commands repeated.
     pub repeated: u64,
+    /// Copies done.
+    pub copies: u64,
+    /// Answers that a copy was not done, or in part.
+    pub copies_aborted: u64,
+    /// The longest copy that was done, from its sending to its answer.
+    pub copy_longest: Duration,
     /// Answers that data is lost.
     pub medium_errors: u64,
     /// Answers that there is no room.

@@ -1,11 +1,13 @@
 //! What a host asks of its volume, as CDBs, and what the answers mean to it.
 
 use holdfast_iscsi::initiator::{CommandRequest, Completion};
-use holdfast_scsi::Lun;
+use holdfast_scsi::{Identity, Lun};
 use holdfast_stdx::{Bytes, BytesMut};
 
+use crate::cluster::CLUSTER;
 use crate::content::{SECTOR_SIZE, Value, filled, value_of};
 use crate::history::Sectors;
+use crate::volumes::volume_id;
 
 /// What INQUIRY is asked for at most.
 const INQUIRY_BYTES: u8 = 255;
@@ -30,6 +32,11 @@ pub(crate) enum Work {
     Unmap,
     /// WRITE SAME of zeros.
     WriteZeros,
+    /// EXTENDED COPY from the same places of another volume, where there is that.
+    Copy {
+        from: usize,
+        value: Value,
+    },
     Read,
 }
 
@@ -55,6 +62,7 @@ impl Work {
                 CommandRequest::new(unit(), &cdb).writing(vec![zeros])
             }
             Self::Unmap => unmap(first, count),
+            Self::Copy { from, .. } => copy(from, sectors),
         }
     }
 }
@@ -81,6 +89,50 @@ fn unmap(first: u64, count: u32) -> CommandRequest {
     CommandRequest::new(unit(), &cdb).writing(vec![list.freeze()])
 }
 
+/// Sectors in one segment of a copy.
+const SEGMENT_SECTORS: u64 = 1 << 14;
+
+/// EXTENDED COPY from volume to volume, segment after segment (SPC-4 6.4).
+fn copy(
+    from: usize,
+    Sectors {
+        volume,
+        first,
+        count,
+    }: Sectors,
+) -> CommandRequest {
+    let mut cscds = BytesMut::new();
+    for volume in [from, volume] {
+        let naa = Identity::of_volume(CLUSTER, volume_id(volume)).naa();
+        cscds.extend_from_slice(&[0xE4, 0, 0, 0, 0x01, 0x03, 0, 16]);
+        cscds.extend_from_slice(&naa);
+        cscds.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0x02, 0]);
+    }
+    let mut segments = BytesMut::new();
+    let mut sector = first;
+    while sector < first + count {
+        let length = SEGMENT_SECTORS.min(first + count - sector);
+        segments.extend_from_slice(&[0x02, 0, 0, 0x18, 0, 0, 0, 1, 0, 0]);
+        segments.extend_from_slice(&(length as u16).to_be_bytes());
+        segments.extend_from_slice(&sector.to_be_bytes());
+        segments.extend_from_slice(&sector.to_be_bytes());
+        sector += length;
+    }
+    let mut list = BytesMut::new();
+    // Without a list identifier: nobody asks how it ended.
+    list.extend_from_slice(&[0, 0x18]);
+    list.extend_from_slice(&(cscds.len() as u16).to_be_bytes());
+    list.extend_from_slice(&[0; 4]);
+    list.extend_from_slice(&(segments.len() as u32).to_be_bytes());
+    list.extend_from_slice(&[0; 4]);
+    list.extend_from_slice(&cscds);
+    list.extend_from_slice(&segments);
+    let mut cdb = [0; 16];
+    cdb[0] = 0x83;
+    cdb[10..14].copy_from_slice(&(list.len() as u32).to_be_bytes());
+    CommandRequest::new(unit(), &cdb).writing(vec![list.freeze()])
+}
+
 /// What an answer means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
@@ -90,6 +142,8 @@ pub(crate) enum Answer {
     Attention,
     /// Not now: try again, here or elsewhere.
     Later,
+    /// It was not done, or in part: try again.
+    CopyAborted,
     /// Data is lost.
     MediumError,
     /// No room.
@@ -114,6 +168,10 @@ pub(crate) fn judge(work: Work, sectors: Sectors, completion: &Completion) -> An
         0x02 => match sense_key(&completion.sense) {
             Some((0x2 | 0xB, _)) => Answer::Later,
             Some((0x6, _)) => Answer::Attention,
+            // A unit failed, or is not known to the node yet.
+            Some((0xA, 0x0D01 | 0x0D02)) if matches!(work, Work::Copy { .. }) => {
+                Answer::CopyAborted
+            }
             Some((0x3, _)) => Answer::MediumError,
             Some((0x7, 0x2707)) => Answer::NoSpace,
             Some((0x5, 0x2100)) => Answer::BeyondEnd,

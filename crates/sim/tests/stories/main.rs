@@ -2,6 +2,7 @@
 
 mod absences;
 mod camps;
+mod copies;
 mod devices;
 mod links;
 mod metadata;
