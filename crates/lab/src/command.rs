@@ -2,12 +2,14 @@
 //!
 //! It refuses to check them against the unit: that is for the target to do, and for tests to try.
 
+mod copy;
 mod reservation;
 
 use holdfast_iscsi::initiator::CommandRequest;
 use holdfast_scsi::Lun;
 use holdfast_stdx::Bytes;
 
+pub use self::copy::{CopyPlace, extended_copy};
 pub use self::reservation::{
     RegisterAndMove, ReserveIn, ReserveOut, ReserveParameters, ReserveType, persistent_reserve_in,
     persistent_reserve_out, register_and_move,
@@ -302,6 +304,10 @@ mod tests {
             parsed(&read_capacity(lun)),
             Command::ReadCapacity16 { .. }
         ));
+        let place = CopyPlace {
+            naa: [0x60; 16],
+            first: 9,
+        };
         let cdbs = [
             report_luns(lun, 8192),
             report_port_groups(lun, 512),
@@ -313,6 +319,7 @@ mod tests {
             read_from_medium(lun, 9, 1, 512),
             synchronize_cache_10(lun),
             compare_and_write(lun, 9, 1, vec![Bytes::from(vec![0; 1024])]),
+            extended_copy(lun, place, place, 8, 512),
         ];
         let names: Vec<String> = cdbs
             .iter()
@@ -329,6 +336,7 @@ mod tests {
             "Read { span: BlockSpan { first: 9, count: 1 }, force_unit_access: true",
             "SynchronizeCache",
             "CompareAndWrite { span: BlockSpan { first: 9, count: 1 }",
+            "ExtendedCopy { parameter_list_length: 108 }",
         ]) {
             assert!(name.starts_with(expected), "{name}");
         }
