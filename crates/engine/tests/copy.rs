@@ -334,6 +334,31 @@ fn a_volume_that_is_taken_from_a_host_is_not_copied_on() {
     assert_eq!(status(&mut host, &mut bench, 7), (0x02, 0, bytes));
 }
 
+/// Whichever of the two it is: its slice is gone as well, and what waits for that ends when anything does.
+#[test]
+fn the_copy_of_a_volume_that_is_deleted_ends() {
+    for volume in [ONE, TWO] {
+        let mut bench = two_volumes();
+        let mut host = Host::log_in(&mut bench, 1, ONE);
+        let mut other = Host::log_in(&mut bench, 1, TWO);
+        let asked = match volume {
+            ONE => &mut other,
+            _ => &mut host,
+        };
+        let tag = copying(&mut bench, asked);
+        bench.delete(volume);
+        bench.holds_writes = false;
+        bench.release();
+        for _ in 0..40 {
+            bench.pass(1000);
+            asked.run(&mut bench);
+        }
+        let completion = asked.done.remove(&tag).expect("the copy is answered");
+        let (key, additional, _) = sense(&completion);
+        assert_eq!((key, additional), (0xA, 0x0D02), "{completion:?}");
+    }
+}
+
 /// Somebody else takes the volume that is written for writes; or the one that is read, which is of no matter to whoever reads.
 #[test]
 fn a_volume_that_is_reserved_meanwhile_is_not_written_on() {

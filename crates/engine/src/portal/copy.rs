@@ -89,7 +89,13 @@ impl Portal {
             self.task_over(now, id, &task);
             return;
         }
-        let outcome = copy.complete(operation.result());
+        let outcome = match operation.result() {
+            // It waited for what is not there any more.
+            Err(_) if !self.are_reachable(volumes, task.session, copy.volumes()) => {
+                copy.unreachable()
+            }
+            result => copy.complete(result),
+        };
         let since = self.renewed(now, &task, since);
         self.copy_on(now, volumes, id, task, (outcome, since));
     }

@@ -13,8 +13,8 @@ use holdfast_model::metadata::{
     Operation, OperationResult, Revision, Selector, Transaction, TransactionOutcome, WatchEvent,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, DenialRecord, IntentRecord, Membership, NodeRecord, NodeStanding,
-    Record, ReplicaRecord, SliceRecord,
+    CLUSTER_KEY, ClusterRecord, DELETED_KEY, DeletedRecord, DenialRecord, IntentRecord, Membership,
+    NodeRecord, NodeStanding, Record, ReplicaRecord, SliceRecord, VolumeRecord,
 };
 use holdfast_model::{
     ClusterId, DiskCompletion, DiskId, DiskOp, DiskRequest, Epoch, Incarnation, MachineId, NodeId,
@@ -177,6 +177,30 @@ impl Bench {
             self.handle(Event::Metadata { token, answer });
             self.work();
         }
+    }
+
+    /// Deletes a volume of one slice; whoever watches is told.
+    pub(crate) fn delete(&mut self, volume: VolumeId) {
+        let mut deleted = self
+            .document::<DeletedRecord>(DELETED_KEY)
+            .unwrap_or_default();
+        deleted.insert(volume);
+        self.revision.0 += 1;
+        let revision = self.revision;
+        self.keys
+            .insert(DELETED_KEY.to_owned(), (deleted.encode(), revision));
+        let slice = SliceId { volume, index: 0 };
+        let gone = [VolumeRecord::key(volume), SliceRecord::key(slice)];
+        let mut events = vec![WatchEvent::Put(self.pair(DELETED_KEY))];
+        for key in gone {
+            self.keys.remove(&key);
+            let mod_revision = revision;
+            events.push(WatchEvent::Delete { key, mod_revision });
+        }
+        let token = self.watch.expect("the metadata is watched");
+        let answer = MetadataAnswer::Watched { revision, events };
+        self.handle(Event::Metadata { token, answer });
+        self.work();
     }
 
     /// A document, as it is there.
