@@ -120,6 +120,26 @@ pub fn run_through(suite: &str, urls: &[&str]) -> Result<Outcome> {
     Ok(outcome)
 }
 
+/// The suites that there are, of all families.
+///
+/// # Errors
+/// It cannot be run, or names none.
+pub fn suites() -> Result<BTreeSet<String>> {
+    let output = Command::new("iscsi-test-cu")
+        .arg("--list")
+        .output()
+        .context("run iscsi-test-cu: is libiscsi-bin installed? (`make test` does it)")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    // Families, suites and tests, each with those that it belongs to: those of ALL are all.
+    let lines = text.lines().map(str::trim);
+    let tests = lines.filter_map(|line| line.strip_prefix("ALL."));
+    let suites: BTreeSet<String> = tests
+        .filter_map(|test| Some(test.split_once('.')?.0.to_owned()))
+        .collect();
+    ensure!(!suites.is_empty(), "it names no suite: {text}");
+    Ok(suites)
+}
+
 impl Outcome {
     /// Tests with that verdict.
     #[must_use]
