@@ -10,6 +10,7 @@ use holdfast_api::documents::{STALLS_DEFAULT, STALLS_MAX};
 use holdfast_control::{IscsiNodeName, LUN_MAX, VolumeName, VolumeSize};
 use holdfast_model::{ByteSize, Policy};
 
+use crate::commands::certify::CertifyArguments;
 use crate::commands::device::DeviceCommand;
 use crate::commands::initiator::InitiatorCommand;
 use crate::demo::DemoOptions;
@@ -113,6 +114,13 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: SettingsCommand,
     },
+    /// Check whether a shared disk does what clusters of hosts need
+    ///
+    /// It plays three hosts, each with a session on every path, and tries what Windows Server failover clusters, VMware,
+    /// Pacemaker with fence_scsi or fence_mpath, and Linux with dm-multipath rely on. It wants a unit that holds nothing and
+    /// that nobody uses, writes to 16 MiB in its middle, and leaves zeros there. It ends with 0 if nothing failed, with 1 if
+    /// something did, with 2 if it could not be tried.
+    Certify(CertifyArguments),
     /// Look into a node's devices, while the node does not run
     Inspect(InspectArguments),
     /// Make the cluster's metadata again, if it is lost for good, from what the nodes' devices say

@@ -1,5 +1,6 @@
 //! The operator's commands: each asks the API, and prints what it says.
 
+pub(crate) mod certify;
 mod confirm;
 pub(crate) mod device;
 mod drain;

@@ -37,6 +37,8 @@ use crate::output::Output;
 
 use self::layout::{MetadataKind, NODES_MAX};
 
+pub(crate) use self::signals::Signals;
+
 /// What the demo is told.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DemoOptions {

@@ -9,7 +9,12 @@ use holdfast_api::{ClientError, Problem, ProblemKind};
 pub(crate) struct Failure {
     problem: Problem,
     told: Told,
+    /// What the process ends with.
+    code: u8,
 }
+
+/// What it ends with where nothing else is said.
+const CODE: u8 = 1;
 
 /// Where a failure was told of already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +42,18 @@ impl Failure {
                 ..problem
             },
             told: Told::No,
+            code: CODE,
         }
+    }
+
+    /// With another exit code.
+    pub(crate) fn exit(self, code: u8) -> Self {
+        Self { code, ..self }
+    }
+
+    /// What the process ends with.
+    pub(crate) const fn code(&self) -> u8 {
+        self.code
     }
 
     /// With what to do about it.
@@ -95,6 +111,7 @@ impl From<Problem> for Failure {
         Self {
             problem,
             told: Told::No,
+            code: CODE,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The one binary: the node's daemon, the demo, and the operator's commands.
 //!
 //! Data goes to stdout, talk to stderr. It ends with 0 when what was asked is done, with 1 when it
-//! failed, with 2 when the command line makes no sense.
+//! failed, with 2 when the command line makes no sense; `certify` also where nothing could be checked.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -53,6 +53,9 @@ fn main() -> ExitCode {
         Command::Initiator { command } => {
             within_runtime(commands::initiator::run(&global, &output, command))
         }
+        Command::Certify(arguments) => {
+            within_runtime(commands::certify::run(&global, &output, arguments))
+        }
         Command::Inspect(arguments) => inspect::run(&arguments, &output),
         Command::Recover { command } => recover::run(&output, &command),
     };
@@ -60,7 +63,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output.fail(&failure);
-            ExitCode::FAILURE
+            ExitCode::from(failure.code())
         }
     }
 }

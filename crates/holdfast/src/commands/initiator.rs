@@ -122,7 +122,7 @@ fn request(add: &InitiatorAddArguments) -> Result<InitiatorPut, Failure> {
 }
 
 /// What is in a file, without the line break that editors put at its end.
-fn read_secret(file: &Path) -> Result<Secret, Failure> {
+pub(super) fn read_secret(file: &Path) -> Result<Secret, Failure> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::new(format!("read the secret in {}: {error}", file.display())))?;
     let text = text.strip_suffix('\n').unwrap_or(&text);
