@@ -13,13 +13,13 @@ use holdfast_iscsi::pdu::TaskManagementCode;
 use holdfast_iscsi::{IscsiName, Isid};
 use holdfast_model::record::{
     self, AccessNexus, AccessRecord, CLUSTER_KEY, ClusterRecord, ExportRecord, InitiatorRecord,
-    Record, Registration, Reservation, ReservationKind, SliceRecord, VolumeRecord,
+    Membership, Record, Registration, Reservation, ReservationKind, SliceRecord, VolumeRecord,
 };
-use holdfast_model::{Fence, Incarnation, Policy, SliceId, VolumeId};
+use holdfast_model::{CommandId, Epoch, Fence, Incarnation, Policy, SliceId, VolumeId};
 use holdfast_scsi::limits::{COPIES_MAX, COPIES_PER_NEXUS_MAX, COPY_STEP_BYTES};
 use holdfast_scsi::{Identity, Lun};
 use holdfast_stdx::{Bytes, Duration};
-use holdfast_wire::{Forwarded, Message, OutcomeCode, Settle, WIRE_VERSION};
+use holdfast_wire::{EndTasks, Forwarded, Message, OutcomeCode, Settle, TasksEnded, WIRE_VERSION};
 
 use bench::{Bench, CLUSTER, ME, PEER, first_record, record_of_peer, store_of};
 
@@ -28,6 +28,8 @@ const TWO: VolumeId = VolumeId(2);
 /// Blocks in one step.
 const STEP: u16 = (COPY_STEP_BYTES / 512) as u16;
 const UNIT: Lun = Lun::from_number(0);
+/// So many endings of a peer are kept an account of.
+const ENDINGS: u64 = 256;
 
 fn target(volume: VolumeId) -> String {
     format!("iqn.2026-11.example.holdfast:v{}", volume.0)
@@ -71,7 +73,10 @@ fn with_two_volumes(mut documents: Vec<(String, Bytes)>) -> Bench {
             slice,
             ..first_record()
         };
-        documents.push((SliceRecord::key(slice), record.encode()));
+        let key = SliceRecord::key(slice);
+        if !documents.iter().any(|(known, _)| *known == key) {
+            documents.push((key, record.encode()));
+        }
     }
     for host in [1, 2] {
         let record = InitiatorRecord {
@@ -577,4 +582,129 @@ fn a_copy_lasts_longer_than_a_write_lives_if_every_node_is_heard() {
         }
     });
     assert_eq!(sense(&completion).1, 0x0D01);
+}
+
+/// Two volumes, of which the peer, which is linked, leads one.
+fn with_one_led_by_peer(volume: VolumeId) -> Bench {
+    let peer = record_of_peer(store_of(PEER), 1);
+    let slice = SliceId { volume, index: 0 };
+    let led = SliceRecord {
+        epoch: Epoch(2),
+        slice,
+        primary: PEER,
+        preferred: PEER,
+        replicas: vec![bench::replica(PEER, Membership::InSync)],
+        ..first_record()
+    };
+    let mut bench = with_two_volumes(vec![peer, (SliceRecord::key(slice), led.encode())]);
+    bench.connect_as(WIRE_VERSION);
+    bench.pass(200);
+    bench
+}
+
+/// The first command of a session is told that states of ports have changed, and so on.
+fn settled(bench: &mut Bench, hosts: &mut [&mut Host]) {
+    bench.pass(5000);
+    for host in hosts {
+        for _ in 0..2 {
+            host.complete(bench, CommandRequest::new(UNIT, &[0; 6]));
+        }
+    }
+    bench.sent.clear();
+}
+
+/// Answers to the peer's questions, but to what became of those commands: true if one of these was asked about.
+fn answer_but(bench: &mut Bench, open: &[CommandId]) {
+    for message in std::mem::take(&mut bench.sent) {
+        match message {
+            Message::EndTasks(EndTasks { number, .. }) => {
+                let settled = true;
+                bench.receive(TasksEnded { number, settled }.into());
+            }
+            Message::Settle(Settle { slice, command }) if !open.contains(&command) => {
+                // Of a write that nobody has sent.
+                let outcome = match slice.volume {
+                    TWO => OutcomeCode::Expired,
+                    _ => OutcomeCode::NotPrimary,
+                };
+                let contents = Vec::new();
+                let answer = Forwarded {
+                    slice,
+                    command,
+                    outcome,
+                    contents,
+                };
+                bench.receive(answer.into());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whoever resets a unit, and is told that it is done, finds nothing of an aborted command there afterwards: whatever unit was
+/// asked for it.
+#[test]
+fn a_reset_waits_for_what_an_aborted_copy_writes() {
+    for is_copy in [false, true] {
+        let mut bench = with_one_led_by_peer(TWO);
+        let mut host = Host::log_in(&mut bench, 1, if is_copy { ONE } else { TWO });
+        let mut other = Host::log_in(&mut bench, 2, TWO);
+        settled(&mut bench, &mut [&mut host, &mut other]);
+        let request = match is_copy {
+            true => copy(7, ONE, (TWO, 0), 2 * STEP),
+            false => write(0, vec![1; 512]),
+        };
+        let tag = host.submit(&mut bench, request);
+        bench.pass(10);
+        host.run(&mut bench);
+        let forwarded = |message: &Message| match message {
+            Message::Forward(forward) => Some(forward.command),
+            _ => None,
+        };
+        let open: Vec<CommandId> = bench.sent.iter().filter_map(forwarded).collect();
+        assert_eq!(open.len(), 1, "it writes");
+        let aborting = host.initiator.abort(tag, &mut host.out);
+        aborting.expect("it is under way");
+        host.run(&mut bench);
+        let reset = other.reset(&mut bench);
+        for _ in 0..5 {
+            bench.pass(1);
+            answer_but(&mut bench, &open);
+        }
+        other.run(&mut bench);
+        assert_eq!(other.managed.get(&reset), None, "a copy: {is_copy}");
+    }
+}
+
+/// A node that asks for more than is kept an account of waits for the answer in vain, and takes everything for over.
+#[test]
+fn a_copy_is_stopped_by_an_ending_of_which_no_account_is_kept() {
+    let mut bench = with_one_led_by_peer(ONE);
+    let mut host = Host::log_in(&mut bench, 1, TWO);
+    let mut other = Host::log_in(&mut bench, 2, ONE);
+    settled(&mut bench, &mut [&mut host, &mut other]);
+    // It waits for the peer, and so do these endings.
+    other.submit(&mut bench, write(0, vec![1; 512]));
+    let ending = |number, volume| EndTasks {
+        number,
+        volume,
+        reset: true,
+    };
+    for number in 0..ENDINGS {
+        bench.receive(ending(number, ONE).into());
+    }
+    (bench.held, bench.holds_writes) = (Some(Vec::new()), true);
+    let tag = host.submit(&mut bench, copy(7, TWO, (TWO, 1), 8 * STEP - 1));
+    bench.pass(10);
+    bench.receive(ending(ENDINGS, TWO).into());
+    (bench.holds_writes, bench.held) = (false, bench.held.take());
+    bench.release();
+    bench.pass(3000);
+    host.run(&mut bench);
+    assert!(
+        !host.done.contains_key(&tag),
+        "it was aborted with its unit"
+    );
+    let ready = host.complete(&mut bench, CommandRequest::new(UNIT, &[0; 6]));
+    assert_eq!(sense(&ready).1, 0x2903, "its unit was reset");
 }

@@ -16,6 +16,7 @@ use holdfast_iscsi::target::{
 };
 use holdfast_model::{NodeId, VolumeId};
 use holdfast_scsi::UnitAttention;
+use holdfast_scsi::reservation::Need;
 use holdfast_stdx::Instant;
 
 use super::{Portal, Session, Task, Work};
@@ -142,11 +143,14 @@ impl Portal {
         self.end_tasks(now, wanted_by, tasks, &ended, elsewhere);
     }
 
-    /// Tasks of volumes, of one session or of all, that were ended before and are not over yet.
+    /// Tasks of volumes, of one session or of all, that were ended before and are not over yet: copies that another unit was asked
+    /// for, and that read or write one of these, among them.
     fn left(&self, volumes: &[VolumeId], of: Option<SessionId>) -> Vec<TaskId> {
+        let concerns =
+            |task: &Task, volume| task.volume == volume || task.need_of(volume) != Need::Nothing;
         let tasks = self.tasks.iter().filter(|(_, task)| {
             task.aborted
-                && volumes.contains(&task.volume)
+                && volumes.iter().any(|volume| concerns(task, *volume))
                 && of.is_none_or(|session| session == task.session)
         });
         tasks.map(|(id, _)| *id).collect()
@@ -162,9 +166,7 @@ impl Portal {
         wanted_by: EndedFor,
     ) {
         let of_peer = |ending: &&Ending| matches!(ending.wanted_by, For::Peer(it) if it.node == wanted_by.node);
-        if self.endings.endings.iter().filter(of_peer).count() >= ENDINGS_PER_PEER_MAX {
-            return;
-        }
+        let are_many = self.endings.endings.iter().filter(of_peer).count() >= ENDINGS_PER_PEER_MAX;
         let ended = self
             .target
             .abort_tasks(now, target, Some(unit), &mut self.out);
@@ -176,7 +178,12 @@ impl Portal {
         let mut tasks = ended.tasks;
         let ended = volumes.of(target, Some(unit));
         tasks.extend(self.left(&ended, None));
-        self.end_tasks(now, For::Peer(wanted_by), tasks, &ended, 0);
+        if are_many {
+            // Who waits for the answer has to wait until all has lived its life: what lives longer has to stop all the same.
+            self.stop_tasks(now, tasks, &ended);
+        } else {
+            self.end_tasks(now, For::Peer(wanted_by), tasks, &ended, 0);
+        }
         self.settle(now, volumes);
     }
 
@@ -226,11 +233,7 @@ impl Portal {
         volumes: &[VolumeId],
         elsewhere: usize,
     ) {
-        let mut waiting: BTreeSet<TaskId> = tasks
-            .into_iter()
-            .filter(|task| self.abort(now, *task))
-            .collect();
-        waiting.extend(self.stop_copies(volumes));
+        let waiting = self.stop_tasks(now, tasks, volumes);
         self.endings.endings.push(Ending {
             wanted_by,
             waiting,
@@ -238,6 +241,19 @@ impl Portal {
             settled: true,
         });
         self.finish_endings(now);
+    }
+
+    /// Lets tasks begin nothing any more, and copies that read or write the volumes; says which of all are not over yet.
+    fn stop_tasks(
+        &mut self,
+        now: Instant,
+        tasks: Vec<TaskId>,
+        volumes: &[VolumeId],
+    ) -> BTreeSet<TaskId> {
+        let tasks = tasks.into_iter();
+        let mut waiting: BTreeSet<TaskId> = tasks.filter(|task| self.abort(now, *task)).collect();
+        waiting.extend(self.stop_copies(volumes));
+        waiting
     }
 
     /// Tells every initiator that a unit was reset, or all of a target's (SAM-5 7.7).
