@@ -3,7 +3,7 @@
 //!
 //! The way of a copy: its parameter list is read by the unit that got it ([`CopyList`]); whoever serves units says which of
 //! them the list means, and begins it ([`CopyList::begin`]); then it is one [`MediumOperation`](crate::MediumOperation)
-//! after another, on the unit that is read and the one that is written ([`Copy`]).
+//! after another, on the unit that is read and the one that is written ([`Copy`](struct@Copy)).
 //!
 //! It refuses to know which units a host may see, and to keep data for a host.
 //!
