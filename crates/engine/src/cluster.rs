@@ -153,8 +153,8 @@ pub(crate) struct Cluster {
     pub(crate) settings: SettingsRecord,
     pub(crate) scrubs: BTreeMap<VolumeId, ScrubRecord>,
     access: BTreeMap<VolumeId, (AccessRecord, Revision)>,
-    /// Volumes of which it cannot be read who may do what with them, and never could here: they are for nobody.
-    closed: BTreeSet<VolumeId>,
+    /// Volumes of which it cannot be read who may do what with them, as of then, and never could here: they are for nobody.
+    closed: BTreeMap<VolumeId, Revision>,
     /// Initiators by name.
     pub(crate) initiators: BTreeMap<String, InitiatorRecord>,
     /// The volumes that are not for everybody.

@@ -155,20 +155,18 @@ impl Cluster {
         value: &[u8],
         revision: Revision,
     ) -> Result<(), RecordError> {
-        let read = AccessRecord::decode(value).and_then(|record| {
-            let is_it = record.is_sound() && record.volume == volume;
-            is_it.then_some(record).ok_or(RecordError::Malformed)
-        });
-        let record = match read {
-            Ok(record) => record,
-            Err(error) => {
-                // Somebody may have lost a right. What was known before is gone by until that is mended.
-                if !self.access.contains_key(&volume) && self.closed.insert(volume) {
-                    self.changes.push_back(Change::Exports);
-                }
-                return Err(error);
-            }
-        };
+        let record = AccessRecord::decode(value)?;
+        if !record.is_sound() || record.volume != volume {
+            return Err(RecordError::Malformed);
+        }
+        if self
+            .closed
+            .get(&volume)
+            .is_some_and(|closed| *closed > revision)
+        {
+            // What came after it cannot be read.
+            return Ok(());
+        }
         self.reopen(volume);
         if self.access_is_older_than(volume, revision) || !self.access.contains_key(&volume) {
             let before = self.access.insert(volume, (record, revision));
@@ -179,9 +177,17 @@ impl Cluster {
         Ok(())
     }
 
+    /// The document of a volume's access cannot be read: somebody may have lost a right. What was known before is gone by until
+    /// that is mended.
+    pub(super) fn close(&mut self, volume: VolumeId, revision: Revision) {
+        if !self.access.contains_key(&volume) && self.closed.insert(volume, revision).is_none() {
+            self.changes.push_back(Change::Exports);
+        }
+    }
+
     /// It is known who may do what with a volume: those may use it whom it is for.
     fn reopen(&mut self, volume: VolumeId) {
-        if self.closed.remove(&volume) {
+        if self.closed.remove(&volume).is_some() {
             self.changes.push_back(Change::Exports);
         }
     }
@@ -189,7 +195,7 @@ impl Cluster {
     /// The volumes that are not for everybody, and whom they are for as things are.
     pub(crate) fn exports_now(&self) -> BTreeMap<VolumeId, ExportRecord> {
         let mut exports = self.exports.clone();
-        let closed = self.closed.iter();
+        let closed = self.closed.keys();
         exports.extend(closed.map(|volume| (*volume, ExportRecord::nobody(*volume))));
         exports
     }

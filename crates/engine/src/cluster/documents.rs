@@ -32,7 +32,7 @@ impl Cluster {
         let scrubbed = self.scrubbed.keys().copied().map(Key::Scrubbed);
         let all = nodes.chain(volumes).chain(slices).chain(wishes);
         let left = self.left.keys().copied().map(Key::Bookmark);
-        let access = self.access.keys().chain(&self.closed);
+        let access = self.access.keys().chain(self.closed.keys());
         let access = access.copied().map(Key::Access);
         let all = all.chain(left).chain(intents).chain(scrubs).chain(scrubbed);
         let initiators = self.initiators.keys().cloned().map(Key::Initiator);
@@ -93,7 +93,13 @@ impl Cluster {
             Key::Scrubbed(slice) => ScrubbedRecord::decode(&pair.value).map(|record| {
                 self.scrubbed.insert(slice, record.round);
             }),
-            Key::Access(volume) => self.put_access(volume, &pair.value, pair.mod_revision),
+            Key::Access(volume) => {
+                let read = self.put_access(volume, &pair.value, pair.mod_revision);
+                if read.is_err() {
+                    self.close(volume, pair.mod_revision);
+                }
+                read
+            }
             Key::Initiator(name) => InitiatorRecord::decode(&pair.value).map(|record| {
                 if self.initiators.insert(name, record.clone()) != Some(record) {
                     self.changes.push_back(Change::Exports);
@@ -347,7 +353,7 @@ mod tests {
     #[test]
     fn a_volume_is_closed_where_its_access_cannot_be_read() {
         let volume = SLICE.volume;
-        let access = pair(AccessRecord::key(volume), &AccessRecord::open(volume));
+        let mut access = pair(AccessRecord::key(volume), &AccessRecord::open(volume));
         let closes = |view: &Cluster| view.exports_now().get(&volume).cloned();
         let mut view = holder();
         reads(&mut view, vec![cluster(0), unreadable(access.clone())]);
@@ -357,22 +363,49 @@ mod tests {
         assert_eq!(closes(&view), None);
         assert!(view.take_changes().contains(&Change::Exports));
         // What was read once is gone by.
-        let mut later = unreadable(access);
+        let mut later = unreadable(access.clone());
         later.mod_revision = Revision(2);
         reads(&mut view, vec![cluster(0), later.clone()]);
         assert_eq!(closes(&view), None);
         assert!(view.access(volume).is_some());
-        // But nothing is decided by it.
-        view.access_read(
-            volume,
-            7,
-            &MetadataAnswer::Transacted(TransactionOutcome {
+        // But nothing is decided by it, as long as it is there.
+        let mut is_read = |found: Vec<KeyValue>| {
+            let outcome = TransactionOutcome {
                 succeeded: true,
-                results: vec![OperationResult::Range(vec![later])],
+                results: vec![OperationResult::Range(found)],
                 revision: Revision(9),
-            }),
-        );
-        assert!(view.take_changes().contains(&Change::AccessRead(7, false)));
+            };
+            view.access_read(volume, 7, &MetadataAnswer::Transacted(outcome));
+            view.take_changes().contains(&Change::AccessRead(7, true))
+        };
+        assert!(!is_read(vec![later]));
+        access.mod_revision = Revision(4);
+        assert!(is_read(vec![access.clone()]));
+        // With the volume, what could not be read of it is gone.
+        access = unreadable(access);
+        reads(&mut view, vec![cluster(0), access]);
+        assert!(!view.unreadable.is_empty());
+        reads(&mut view, vec![cluster(0), deleted(&[2])]);
+        assert!(view.unreadable.is_empty() && !view.is_astray());
+    }
+
+    /// Another node may tell of it late.
+    #[test]
+    fn what_was_before_does_not_open_a_volume() {
+        let volume = SLICE.volume;
+        let record = AccessRecord::open(volume);
+        let mut access = unreadable(pair(AccessRecord::key(volume), &record));
+        access.mod_revision = Revision(3);
+        let mut view = holder();
+        reads(&mut view, vec![cluster(0), access]);
+        for (revision, is_closed) in [(2, true), (4, false)] {
+            view.hear_of_access(volume, &record.encode(), Revision(revision));
+            assert_eq!(view.exports_now().contains_key(&volume), is_closed);
+        }
+        // Nor does another node's word close one.
+        let mut view = holder();
+        view.hear_of_access(volume, b"{}", Revision(5));
+        assert!(view.exports_now().is_empty());
     }
 
     #[test]

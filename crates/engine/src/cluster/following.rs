@@ -5,6 +5,7 @@
 //! - what comes over a connection is not believed before the node's bookmark was found, nothing is changed before another one was left;
 //! - there is a bookmark as soon as there is a cluster.
 
+use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -343,6 +344,8 @@ impl Cluster {
         };
         self.notes.begin_list(&found);
         let mut gone = self.keys();
+        let listed: BTreeSet<&str> = found.iter().map(|pair| pair.key.as_str()).collect();
+        self.unreadable.retain(|key| listed.contains(key.as_str()));
         for pair in &found {
             if let Some(key) = self.put(pair, false) {
                 gone.remove(&key);
@@ -413,6 +416,7 @@ impl Cluster {
 
     /// A key was deleted.
     fn gone(&mut self, now: Instant, key: &str) {
+        self.unreadable.remove(key);
         if let Some(key) = Key::parse(key) {
             self.delete(key);
         }
