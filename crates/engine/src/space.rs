@@ -30,10 +30,29 @@ const CLEARLY_SHARE: u64 = 50;
 /// What nodes have said, and hosts have been told.
 #[derive(Debug, Default)]
 pub(crate) struct Spaces {
-    said: BTreeMap<NodeId, Space>,
+    said: BTreeMap<NodeId, Said>,
     /// Volumes that have little left.
     little: BTreeSet<VolumeId>,
     due: Instant,
+}
+
+/// What a node has said last, in pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Said {
+    all: u64,
+    free: u64,
+    /// What the slices of each volume take that it leads.
+    volumes: BTreeMap<VolumeId, u64>,
+}
+
+impl From<Space> for Said {
+    fn from(space: Space) -> Self {
+        Self {
+            all: space.pages,
+            free: space.pages_free,
+            volumes: space.volumes.into_iter().collect(),
+        }
+    }
 }
 
 impl Spaces {
@@ -59,19 +78,16 @@ impl Spaces {
         }
         let mut used = 0_u64;
         for node in leaders {
-            let volumes = self.said.get(&node)?.volumes.iter();
-            let of_it = volumes.filter(|(of, _)| *of == volume);
-            used = of_it.fold(used, |used, (_, pages)| used.saturating_add(*pages));
+            let of_it = self.said.get(&node)?.volumes.get(&volume);
+            used = used.saturating_add(of_it.copied().unwrap_or(0));
         }
         let mut nearest: Option<Beneath> = None;
         for node in holders {
-            let Space {
-                pages, pages_free, ..
-            } = *self.said.get(&node)?;
+            let Said { all, free, .. } = *self.said.get(&node)?;
             let beneath = Beneath {
-                free: pages_free,
-                little: pages / LITTLE_SHARE,
-                clearly: pages / LITTLE_SHARE + pages / CLEARLY_SHARE,
+                free,
+                little: all / LITTLE_SHARE,
+                clearly: all / LITTLE_SHARE + all / CLEARLY_SHARE,
                 used,
             };
             if nearest
@@ -115,7 +131,7 @@ impl Beneath {
 impl Engine {
     /// Another node says what it has.
     pub(crate) fn handle_space(&mut self, peer: NodeId, space: Space) {
-        self.spaces.said.insert(peer, space);
+        self.spaces.said.insert(peer, space.into());
     }
 
     /// Says what there is here, and looks at what there is everywhere.
@@ -137,7 +153,7 @@ impl Engine {
                 self.world.peers.send(node, space.clone().into());
             }
         }
-        self.spaces.said.insert(self.config.node, space);
+        self.spaces.said.insert(self.config.node, space.into());
         let cluster = &self.world.cluster;
         self.spaces.said.retain(|node, _| cluster.belongs(*node));
         let volumes: Vec<VolumeId> = cluster.volumes.keys().copied().collect();
@@ -225,12 +241,14 @@ mod tests {
         }
     }
 
-    fn said(pages: u64, pages_free: u64, used: u64) -> Space {
-        Space {
+    fn said(pages: u64, pages_free: u64, used: u64) -> Said {
+        let volumes = vec![(VOLUME, used), (VolumeId(2), 1000)];
+        let space = Space {
             pages,
             pages_free,
-            volumes: vec![(VOLUME, used), (VolumeId(2), 1000)],
-        }
+            volumes,
+        };
+        space.into()
     }
 
     #[test]

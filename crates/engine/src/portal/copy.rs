@@ -6,8 +6,9 @@
 //!
 //! A copy may last longer than a write may live. So each step's writes live from a later moment than its command's arrival: one
 //! at which the initiator still had its session, for it is asked while it waits, and at which no other node had been asked to end
-//! the commands of a unit without this one knowing that (`copies`). Who has gone elsewhere, and writes there, or has had a unit
-//! reset there, does not find its copy going on after that.
+//! the commands of a unit without this one knowing that (`copies`). Who has had a unit reset elsewhere, and was told that it is,
+//! finds no copy going on after that; who is switched off, and has told nobody, leaves one that goes on for as long as any of its
+//! writes may: 3 s.
 //!
 //! Invariants:
 //! - a step is begun only while both its volumes are there for the initiator, and while access permits it;
