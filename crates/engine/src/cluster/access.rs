@@ -143,13 +143,29 @@ impl Cluster {
         known.is_some_and(|(_, known)| *known <= revision)
     }
 
+    /// The metadata says how it is. What cannot be read may have taken somebody's right: what was known before is gone by until
+    /// that is mended, and where nothing was, the volume is for nobody.
+    pub(super) fn take_access(
+        &mut self,
+        volume: VolumeId,
+        value: &[u8],
+        revision: Revision,
+    ) -> Result<(), RecordError> {
+        let read = self.put_access(volume, value, revision);
+        let closes = read.is_err() && !self.access.contains_key(&volume);
+        if closes && self.closed.insert(volume, revision).is_none() {
+            self.changes.push_back(Change::Exports);
+        }
+        read
+    }
+
     /// Another node says how it is: what it has read is as good as what is read here.
     pub(crate) fn hear_of_access(&mut self, volume: VolumeId, record: &[u8], revision: Revision) {
         // Who cannot read it hears of it as of any other document.
         let _ = self.put_access(volume, record, revision);
     }
 
-    pub(super) fn put_access(
+    fn put_access(
         &mut self,
         volume: VolumeId,
         value: &[u8],
@@ -175,14 +191,6 @@ impl Cluster {
             }
         }
         Ok(())
-    }
-
-    /// The document of a volume's access cannot be read: somebody may have lost a right. What was known before is gone by until
-    /// that is mended.
-    pub(super) fn close(&mut self, volume: VolumeId, revision: Revision) {
-        if !self.access.contains_key(&volume) && self.closed.insert(volume, revision).is_none() {
-            self.changes.push_back(Change::Exports);
-        }
     }
 
     /// It is known who may do what with a volume: those may use it whom it is for.

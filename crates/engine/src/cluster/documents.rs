@@ -93,13 +93,7 @@ impl Cluster {
             Key::Scrubbed(slice) => ScrubbedRecord::decode(&pair.value).map(|record| {
                 self.scrubbed.insert(slice, record.round);
             }),
-            Key::Access(volume) => {
-                let read = self.put_access(volume, &pair.value, pair.mod_revision);
-                if read.is_err() {
-                    self.close(volume, pair.mod_revision);
-                }
-                read
-            }
+            Key::Access(volume) => self.take_access(volume, &pair.value, pair.mod_revision),
             Key::Initiator(name) => InitiatorRecord::decode(&pair.value).map(|record| {
                 if self.initiators.insert(name, record.clone()) != Some(record) {
                     self.changes.push_back(Change::Exports);
