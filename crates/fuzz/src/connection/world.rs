@@ -204,6 +204,10 @@ impl World {
                 assert!(self.peer(id).is_proved, "it has proved who it is");
             }
         }
+        // Who sends it, by whatever bytes, may end commands of others.
+        if let TargetEvent::TaskManagement(request) = &event {
+            self.is_calm &= request.tasks.is_empty();
+        }
         let ended = match &event {
             TargetEvent::SessionClosed { session, .. } => Some(*session),
             _ => None,
