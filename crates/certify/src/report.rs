@@ -7,6 +7,7 @@ mod text;
 use std::time::Duration;
 
 use holdfast_lab::Lun;
+use jiff::Timestamp;
 
 use crate::check::{Check, Group, Outcome};
 use crate::verdict::HostVerdict;
@@ -124,6 +125,16 @@ impl Report {
             } += 1;
         }
         counts
+    }
+
+    /// When it began, as people read it; what no calendar has stays a number.
+    fn began(&self) -> String {
+        let time = i64::try_from(self.began_ms).ok();
+        let time = time.and_then(|time| Timestamp::from_millisecond(time).ok());
+        match time {
+            Some(time) => time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+            None => self.began_ms.to_string(),
+        }
     }
 
     /// The checks by group, in order.

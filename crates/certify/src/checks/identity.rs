@@ -136,7 +136,8 @@ async fn supported_pages(bench: &mut Bench) -> Checked {
         }
         all = listed;
     }
-    fine(format!("pages {}", hexadecimal(&all)))
+    let all: Vec<String> = all.iter().map(|page| format!("{page:02X}h")).collect();
+    fine(format!("pages {}", all.join(", ")))
 }
 
 async fn serial(bench: &mut Bench) -> Checked {

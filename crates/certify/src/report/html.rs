@@ -28,11 +28,11 @@ pub fn html(report: &Report) -> String {
     ));
     let counts = report.counts();
     page.push_str(&format!(
-        "<p>{} of {} checks, in {:.1} s, at {} ms since 1970 (UTC)</p>\n",
+        "<p>{} of {} checks, in {:.1} s, from {} on</p>\n",
         escaped(&counts.summary()),
         report.checks.len(),
         report.took.as_secs_f64(),
-        report.began_ms
+        report.began()
     ));
     if report.interrupted {
         page.push_str("<p class=\"bad\">The run was interrupted.</p>\n");

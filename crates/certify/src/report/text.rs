@@ -55,10 +55,11 @@ pub fn text(report: &Report) -> String {
         }
     }
     text.push_str(&format!(
-        "\n{} of {} checks, in {:.1} s\n",
+        "\n{} of {} checks, in {:.1} s, from {} on\n",
         report.counts().summary(),
         report.checks.len(),
-        report.took.as_secs_f64()
+        report.took.as_secs_f64(),
+        report.began()
     ));
     if report.interrupted {
         text.push_str("the run was interrupted\n");
