@@ -6,7 +6,7 @@
 //! - numbers rise; a command is of a session that lives, comes once, has all its data, and is within
 //!   the limits; what task management ends was under way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_iscsi::Nexus;
 use holdfast_iscsi::target::{
@@ -24,6 +24,8 @@ pub(super) struct Above {
     pub(super) commands: Vec<Command>,
     /// Task management that is under way.
     pub(super) management: Vec<TaskManagement>,
+    /// Answered while it was not yet heard of everything that had happened: they may have been ended before.
+    pub(super) overtaken: BTreeSet<TaskId>,
     /// What was ended: to answer it has no effect any more.
     pub(super) stale_tasks: Vec<TaskId>,
     pub(super) stale_requests: Vec<TaskManagementId>,
@@ -106,9 +108,10 @@ impl Above {
     /// These are ended, and were under way.
     pub(super) fn end_tasks(&mut self, tasks: &[TaskId]) {
         for task in tasks {
-            let place = self.commands.iter().position(|it| it.task == *task);
-            self.commands
-                .remove(place.expect("what is ended is under way"));
+            match self.commands.iter().position(|it| it.task == *task) {
+                Some(place) => drop(self.commands.remove(place)),
+                None => assert!(self.overtaken.contains(task), "what is ended is under way"),
+            }
             self.stale_tasks.push(*task);
         }
     }

@@ -148,6 +148,7 @@ impl World {
             self.take_event(event);
             return true;
         }
+        self.above.overtaken.clear();
         if let Some(command) = self.commands.pop_front() {
             self.take_command(command);
             return true;
@@ -225,6 +226,7 @@ impl World {
         if self.does(manners::ANSWER)
             && let Some(command) = self.above.commands.pop()
         {
+            self.above.overtaken.insert(command.task);
             self.answer(&command);
         }
         if self.does(manners::MANAGE)
