@@ -4,7 +4,7 @@
 //! - every command is answered, with sense data exactly where its status says so;
 //! - no answer is longer than its ALLOCATION LENGTH, and none that failed has data;
 //! - nothing that is asked of the medium is empty, beyond the unit's end, or, but for copies, not of whole blocks;
-//! - a read returns what the medium holds, and the medium holds what was written.
+//! - a read returns what the medium holds, and the medium holds what was written, and what was copied.
 
 use holdfast_iscsi::Isid as PortIsid;
 use holdfast_model::record::{AccessNexus, AccessRecord, Isid};
@@ -13,16 +13,18 @@ use holdfast_scsi::cdb::CDB_LENGTH_MAX;
 use holdfast_scsi::{
     AccessState, BlockLength, Cdb, Command, CopyList, CopyOutcome, Decision, Direction,
     FieldPointer, Geometry, Identity, LogicalUnit, Lun, MediumError, Nexus, Outcome, Provisioning,
-    Reachable, Request, Response, Sense, Status, StatusCode, Surroundings, TargetPortGroup,
-    UnitAttention, limits, respond_absent,
+    Reachable, Request, Response, Sense, SenseKey, Status, StatusCode, Surroundings,
+    TargetPortGroup, UnitAttention, limits, respond_absent,
 };
 use holdfast_stdx::Bytes;
 
 use crate::Input;
 
+mod copy;
 mod medium;
 mod seeds;
 
+use copy::{Drawn, Field, Told};
 use medium::Medium;
 
 pub(crate) use seeds::seeds;
@@ -46,6 +48,10 @@ struct Bench {
     sides: [(AccessNexus, Nexus); 2],
     groups: Vec<TargetPortGroup>,
     provisioning: Option<Provisioning>,
+    /// What each side was answered to its copies.
+    told: [Told; 2],
+    /// So many bytes may be copied yet.
+    copied_left: u64,
 }
 
 /// A command, with what its initiator means to move.
@@ -54,6 +60,8 @@ struct Sent {
     data_out: Vec<u8>,
     data_in_expected: u64,
     side: usize,
+    /// It has a list of segments that nothing is to be said against.
+    has_right_list: bool,
 }
 
 pub(crate) fn run(bytes: &[u8]) {
@@ -112,6 +120,8 @@ impl Bench {
                 available_bytes: 5 << 30,
                 threshold_bytes: (kind & 0x80 != 0).then_some(1 << 30),
             }),
+            told: Default::default(),
+            copied_left: copy::COPIED_BYTES_MAX,
         }
     }
 
@@ -137,33 +147,30 @@ impl Bench {
         let flags = input.u8();
         let side = usize::from(flags & 1);
         if flags & 0x02 != 0 {
-            self.sides[side].1.raise(input.pick(&ATTENTIONS));
+            let attention = input.pick(&ATTENTIONS);
+            self.sides[side].1.raise(attention);
+            if attention == UnitAttention::Reset {
+                self.told[side].clear();
+            }
         }
         self.medium.failure = (flags & 0x04 != 0).then(|| input.pick(&FAILURES));
+        self.medium.sound_operations = 0;
         let mut cdb = input.array::<CDB_LENGTH_MAX>().to_vec();
         if flags & 0x08 != 0 {
             cdb.truncate(input.below(CDB_LENGTH_MAX + 1));
         }
+        if let Some(drawn) = self.draw_copy(&mut cdb, input) {
+            return Sent {
+                cdb,
+                data_out: drawn.list,
+                data_in_expected: 0,
+                side,
+                has_right_list: drawn.is_right,
+            };
+        }
         let wanted = Cdb::parse(&cdb, self.unit.geometry()).data_out_length();
         assert!(wanted <= limits::TRANSFER_BYTES_MAX, "it is bounded");
-        let length = match flags >> 4 & 3 {
-            0 => wanted,
-            1 => 0,
-            2 => wanted.min(input.u16().into()),
-            _ => wanted + u64::from(input.u8()),
-        };
-        let explicit = match length {
-            0 => &[],
-            _ => {
-                let count = usize::from(input.u8());
-                input.take(count)
-            }
-        };
-        // What is not there in full is repeated.
-        let data_out = match explicit {
-            [] => vec![0; length as usize],
-            some => some.iter().copied().cycle().take(length as usize).collect(),
-        };
+        let data_out = draw_data(input, flags >> 4 & 3, wanted);
         let data_in_expected = match flags >> 6 {
             0 => u64::MAX,
             1 => 0,
@@ -175,10 +182,34 @@ impl Bench {
             data_out,
             data_in_expected,
             side,
+            has_right_list: false,
         }
     }
 
-    fn send(&mut self, sent: &Sent) {
+    /// A list for EXTENDED COPY (LID1), unless the input has its own; and something to be copied.
+    fn draw_copy(&mut self, cdb: &mut [u8], input: &mut Input<'_>) -> Option<Drawn> {
+        let is_copy = cdb.len() == CDB_LENGTH_MAX && cdb[0] == 0x83 && cdb[1] & 0x1F == 0;
+        let how = if is_copy { input.u8() } else { 0 };
+        if how & 1 == 0 {
+            return None;
+        }
+        if how & 2 != 0 {
+            self.medium.sow(input.u8());
+        }
+        self.medium.sound_operations = usize::from(how >> 2 & 0x0F);
+        let mut field = Field {
+            naa: self.unit.identity().naa(),
+            geometry: self.unit.geometry(),
+            left: self.copied_left,
+        };
+        let drawn = field.draw(input);
+        self.copied_left = field.left;
+        let length = drawn.list.len() as u32;
+        cdb[10..14].copy_from_slice(&length.to_be_bytes());
+        Some(drawn)
+    }
+
+    fn send(&mut self, sent: &Sent) -> Response {
         let cdb = Cdb::parse(&sent.cdb, self.unit.geometry());
         let luns = [Lun::from_number(0), Lun::from_number(300)];
         let absent = respond_absent(&sent.cdb, &luns);
@@ -227,7 +258,7 @@ impl Bench {
                         }
                     }
                 }
-                Outcome::Copy(list) => break self.copy(sent.side, list),
+                Outcome::Copy(list) => break self.copy(sent, arrived, list),
                 Outcome::PortGroups(wanted) => {
                     assert!(!wanted.states().is_empty(), "something is wanted");
                     break match self.medium.failure {
@@ -239,37 +270,62 @@ impl Bench {
         };
         check(&sent.cdb, &cdb, &response);
         self.check_content(&cdb, sent, &response, data_in_expected);
+        response
     }
 
-    /// Does a copy within the unit: no other one is reachable.
-    fn copy(&mut self, side: usize, list: CopyList) -> Response {
-        let (port, nexus) = &mut self.sides[side];
+    /// Does a copy within the unit, whose list are the first bytes that were sent: no other unit is reachable.
+    fn copy(&mut self, sent: &Sent, arrived: usize, list: CopyList) -> Response {
+        let geometry = self.unit.geometry();
+        let before = self.medium.clone();
+        let (port, nexus) = &mut self.sides[sent.side];
         let own = Reachable {
             volume: VolumeId(7),
-            geometry: self.unit.geometry(),
+            geometry,
             access: &self.access,
         };
         let naa = self.unit.identity().naa();
         self.medium.takes_bytes = true;
         let mut outcome = list.begin(port, |wanted| (*wanted == naa).then_some(own));
-        for _ in 0..=COPY_STEPS_MAX {
+        let mut steps = 0;
+        let (report, response) = loop {
             match outcome {
-                CopyOutcome::Done(report, response) => {
-                    nexus.end_copy(report, Some(&response));
-                    self.medium.takes_bytes = false;
-                    return response;
-                }
+                CopyOutcome::Done(report, response) => break (report, response),
                 CopyOutcome::Medium(_, operation, copy) => {
+                    steps += 1;
+                    assert!(steps <= COPY_STEPS_MAX, "a copy ends");
                     nexus.note_copy(copy.report());
                     outcome = copy.complete(self.medium.execute(&operation));
                 }
             }
+        };
+        nexus.end_copy(report, Some(&response));
+        self.told[sent.side].note(report, &response);
+        self.medium.takes_bytes = false;
+        let is_free = self.access.reservation.is_none() && self.access.reserved.is_none();
+        if sent.has_right_list && is_free && self.medium.failure.is_none() {
+            assert_eq!(response.status, Status::Good, "{:x?}", response.sense);
         }
-        panic!("a copy ends");
+        let list = &sent.data_out[..arrived];
+        let told = (geometry, report, &response);
+        copy::check(list, before, &self.medium, told);
+        response
     }
 
     /// What a read returns is what the medium holds, and what was written it holds.
-    fn check_content(&self, cdb: &Cdb, sent: &Sent, response: &Response, expected: u64) {
+    fn check_content(&mut self, cdb: &Cdb, sent: &Sent, response: &Response, expected: u64) {
+        if let Ok(Command::ReceiveCopyResults {
+            wanted,
+            identifier,
+            allocation_length,
+        }) = cdb.command()
+        {
+            let asked = (wanted, identifier, allocation_length);
+            self.told[sent.side].check(asked, expected, response);
+        }
+        if sent.has_right_list && cdb.command().is_ok() {
+            let refused = response.sense.map(|sense| sense.key);
+            assert_ne!(refused, Some(SenseKey::IllegalRequest), "the list is right");
+        }
         if response.status != Status::Good {
             return;
         }
@@ -287,11 +343,33 @@ impl Bench {
                 let range = geometry.byte_range(span);
                 let data = &sent.data_out[..range.length.min(sent.data_out.len() as u64) as usize];
                 let whole = data.len() - data.len() % geometry.block_length().bytes() as usize;
-                let is_kept = self.medium.keeps();
-                assert!(!is_kept || self.medium.holds(range.offset, &data[..whole]));
+                let kept = self.medium.kept(range.offset, whole as u64).len();
+                assert!(self.medium.holds(range.offset, &data[..kept]));
             }
             _ => {}
         }
+    }
+}
+
+/// As many bytes as a command wants, or more, or fewer.
+fn draw_data(input: &mut Input<'_>, how_much: u8, wanted: u64) -> Vec<u8> {
+    let length = match how_much {
+        0 => wanted,
+        1 => 0,
+        2 => wanted.min(input.u16().into()),
+        _ => wanted + u64::from(input.u8()),
+    };
+    let explicit = match length {
+        0 => &[],
+        _ => {
+            let count = usize::from(input.u8());
+            input.take(count)
+        }
+    };
+    // What is not there in full is repeated.
+    match explicit {
+        [] => vec![0; length as usize],
+        some => some.iter().copied().cycle().take(length as usize).collect(),
     }
 }
 

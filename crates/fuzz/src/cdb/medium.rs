@@ -1,54 +1,81 @@
-//! The medium beneath the unit: in memory where that is small, zeros where it is not.
+//! The medium beneath the unit: the front of it in memory, zeros behind that.
 //!
 //! Invariants:
 //! - what is asked of it lies in the unit, is not empty, and is of whole blocks.
+
+use std::ops::Range;
 
 use holdfast_scsi::{
     ByteRange, Extent, Geometry, MediumData, MediumError, MediumOperation, limits,
 };
 use holdfast_stdx::Bytes;
 
-/// A larger unit is not kept in memory.
-const KEPT_BYTES_MAX: u64 = 1 << 20;
+/// So much of a unit is kept in memory: a copy within it may take three steps, and more.
+pub(super) const KEPT_BYTES_MAX: u64 = 3 * limits::COPY_STEP_BYTES;
 /// Extents end at multiples of this.
 const EXTENT_BYTES: u64 = 4096;
+/// What is sown changes with each of these, and is zero in one run of four.
+const SOWN_BYTES: usize = 512;
+const SOWN_RUN: usize = 64;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Medium {
     geometry: Geometry,
-    /// Empty where the unit is too large: there everything is zero, and stays so.
+    /// The front of the unit: behind it everything is zero, and stays so.
     content: Vec<u8>,
-    /// How it fails.
+    /// How it fails, after so many operations that it does.
     pub(super) failure: Option<MediumError>,
+    pub(super) sound_operations: usize,
     /// It may be asked for any bytes: by a copy.
     pub(super) takes_bytes: bool,
 }
 
 impl Medium {
     pub(super) fn new(geometry: Geometry) -> Self {
-        let kept = match geometry.bytes() {
-            bytes @ ..=KEPT_BYTES_MAX => bytes as usize,
-            _ => 0,
-        };
+        let kept = geometry.bytes().min(KEPT_BYTES_MAX);
         Self {
             geometry,
-            content: vec![0; kept],
+            content: vec![0; kept as usize],
             failure: None,
+            sound_operations: 0,
             takes_bytes: false,
         }
     }
 
-    /// Whether it keeps what is written.
-    pub(super) const fn keeps(&self) -> bool {
-        !self.content.is_empty()
+    /// What is kept of these bytes, none or the first of them.
+    pub(super) fn kept(&self, offset: u64, length: u64) -> Range<usize> {
+        let end = self.content.len() as u64;
+        let within = |at: u64| at.min(end) as usize;
+        within(offset)..within(offset + length)
     }
 
     /// Whether these bytes are there.
     pub(super) fn holds(&self, offset: u64, data: &[u8]) -> bool {
-        match self.content.is_empty() {
-            true => data.iter().all(|byte| *byte == 0),
-            false => self.content[offset as usize..][..data.len()] == *data,
+        let kept = self.kept(offset, data.len() as u64);
+        let (front, behind) = data.split_at(kept.len());
+        self.content[kept] == *front && behind.iter().all(|byte| *byte == 0)
+    }
+
+    /// Whether the same is kept of both.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        self.content == other.content
+    }
+
+    /// Has something everywhere that is not the same elsewhere, and runs of zeros.
+    pub(super) fn sow(&mut self, number: u8) {
+        for (index, piece) in self.content.chunks_mut(SOWN_BYTES).enumerate() {
+            let is_zero = (index / SOWN_RUN) % 4 == 3;
+            // The bits of a product that depend on all of a factor: what lies side by side differs.
+            let mixed = (index as u32 + 1).wrapping_mul(0x9E37_79B1) >> 24;
+            piece.fill(if is_zero { 0 } else { mixed as u8 ^ number });
         }
+    }
+
+    /// What a copy has to come to.
+    pub(super) fn copy(&mut self, from: u64, to: u64, length: u64) {
+        let offset = from;
+        let data = self.read(ByteRange { offset, length });
+        self.write(to, &data);
     }
 
     pub(super) fn execute(
@@ -57,7 +84,10 @@ impl Medium {
     ) -> Result<MediumData, MediumError> {
         self.check(operation);
         if let Some(failure) = self.failure {
-            return Err(failure);
+            if self.sound_operations == 0 {
+                return Err(failure);
+            }
+            self.sound_operations -= 1;
         }
         match operation {
             MediumOperation::Read { range, .. } => {
@@ -86,16 +116,13 @@ impl Medium {
             }
             MediumOperation::Clear { ranges } => {
                 for range in ranges {
-                    if !self.content.is_empty() {
-                        self.content[range.offset as usize..][..range.length as usize].fill(0);
-                    }
+                    let kept = self.kept(range.offset, range.length);
+                    self.content[kept].fill(0);
                 }
             }
             MediumOperation::Fill { range, pattern } => {
-                if !self.content.is_empty() {
-                    let times = range.length as usize / pattern.len();
-                    self.write(range.offset, &pattern.repeat(times));
-                }
+                let times = range.length as usize / pattern.len();
+                self.write(range.offset, &pattern.repeat(times));
             }
             MediumOperation::BlockStatus {
                 offset,
@@ -187,19 +214,16 @@ impl Medium {
     }
 
     fn read(&self, range: ByteRange) -> Bytes {
-        match self.content.is_empty() {
-            true => Bytes::from(vec![0; range.length as usize]),
-            false => {
-                let content = &self.content[range.offset as usize..];
-                Bytes::copy_from_slice(&content[..range.length as usize])
-            }
-        }
+        let mut data = vec![0; range.length as usize];
+        let kept = self.kept(range.offset, range.length);
+        data[..kept.len()].copy_from_slice(&self.content[kept]);
+        Bytes::from(data)
     }
 
     fn write(&mut self, offset: u64, data: &[u8]) {
-        if !self.content.is_empty() {
-            self.content[offset as usize..][..data.len()].copy_from_slice(data);
-        }
+        let kept = self.kept(offset, data.len() as u64);
+        let count = kept.len();
+        self.content[kept].copy_from_slice(&data[..count]);
     }
 
     /// Pieces that take space and pieces that do not, in turn.
