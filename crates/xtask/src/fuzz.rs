@@ -7,7 +7,9 @@
 //!
 //! Invariants:
 //! - nothing outside of the build directory is written, unless `--keep` asks for it;
-//! - a finding is an error, and comes with the command that shows it again.
+//! - a finding is an error, and comes with the command that shows it again; it stays one, run after run, until it is
+//!   mended;
+//! - a run that hardly ran anything is an error too.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -28,6 +30,8 @@ pub(crate) use bite::BUGS;
 const SECONDS: u64 = 60;
 /// Seconds for each target in the gate: long enough to find a mistake that is near what is kept.
 const GATE_SECONDS: u64 = 12;
+/// A run of fewer inputs has not looked: even without any that are new there are more in the corpus.
+const INPUTS_MIN: u64 = 100;
 /// The variable that names the target to the driver.
 const TARGET: &str = "HOLDFAST_FUZZ_TARGET";
 /// What counts the edges that are taken and shows the driver what is compared with what.
@@ -208,9 +212,38 @@ impl Place {
         driver
     }
 
+    /// Runs once more what broke something in runs before this. What no longer does is an input as any other.
+    fn run_findings(&self, target: &str) -> Result<()> {
+        let folder = self.findings()?;
+        let found = self.found(target);
+        fs::create_dir_all(&found).with_context(|| format!("make {}", found.display()))?;
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&folder)? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        for name in names.iter().filter(|name| is_finding_of(name, target)) {
+            let file = folder.join(name);
+            let output = self.driver(target).arg(&file).output();
+            let output = output.context("run the driver")?;
+            if !output.status.success() {
+                let said = String::from_utf8_lossy(&output.stderr);
+                let what = finding(&said).unwrap_or_else(|| said.to_string());
+                bail!("as before: {}", told(target, &what, &file));
+            }
+            println!("fuzz: {target}: {name} breaks nothing any more");
+            fs::rename(&file, found.join(name)).with_context(|| format!("move {name}"))?;
+        }
+        Ok(())
+    }
+
     /// Runs targets, so many processes at a time. Where there are fewer targets than processes, several
     /// share one.
     fn fuzz(&self, targets: &[&str], seconds: u64, jobs: usize) -> Result<()> {
+        for target in targets {
+            self.run_findings(target)
+                .with_context(|| format!("fuzz {target}"))?;
+        }
         let processes = (jobs / targets.len()).max(1);
         let runs = targets
             .iter()
@@ -231,42 +264,40 @@ impl Place {
             }
         });
         let failed = failed.into_inner().expect("nobody panics with it");
-        ensure!(failed.is_empty(), "findings in {}", failed.join(", "));
+        ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
         Ok(())
     }
 
     fn fuzz_one(&self, target: &str, process: usize, seconds: u64) -> Result<()> {
         let said = match self.search(target, seconds)? {
             Ok(said) => said,
-            Err(Finding { what, file }) => {
-                bail!("{what}\n\nhint: cargo run -p holdfast-fuzz -- {target} {file}")
-            }
+            Err(Finding { what, file }) => bail!(told(target, &what, Path::new(&file))),
         };
-        let stat = |name: &str| {
-            let line = said.lines().find_map(|line| line.strip_prefix(name));
-            line.map_or("?", str::trim)
-        };
+        let inputs = inputs_run(&said)?;
         let process = match process {
             0 => String::new(),
             other => format!(" ({other})"),
         };
         println!(
-            "fuzz: {target}{process}: {} inputs, {} of them new, {} edges",
-            stat("stat::number_of_executed_units:"),
-            stat("stat::new_units_added:"),
+            "fuzz: {target}{process}: {inputs} inputs, {} of them new, {} edges",
+            stat(&said, "stat::new_units_added:").unwrap_or("?"),
             edges(&said).unwrap_or("?"),
         );
         Ok(())
     }
 
+    /// Where what broke something lies.
+    fn findings(&self) -> Result<PathBuf> {
+        let folder = self.folder.join("findings");
+        fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+        Ok(folder)
+    }
+
     /// Runs the driver until the time is over, or something is found; what it said, or that.
     fn search(&self, target: &str, seconds: u64) -> Result<Result<String, Finding>> {
         let found = self.found(target);
-        let findings = self.folder.join("findings");
-        for folder in [&found, &findings] {
-            fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-        }
-        let prefix = findings.join(format!("{target}-"));
+        fs::create_dir_all(&found).with_context(|| format!("make {}", found.display()))?;
+        let prefix = self.findings()?.join(format!("{target}-"));
         let output = self
             .driver(target)
             .arg(format!("-max_total_time={seconds}"))
@@ -319,6 +350,40 @@ impl Place {
         println!("fuzz: {target}: {files} files of {bytes} bytes are kept");
         Ok(())
     }
+}
+
+/// A finding, and how it is seen again.
+fn told(target: &str, what: &str, file: &Path) -> String {
+    let file = file.display();
+    format!("{what}\n\nhint: cargo run -p holdfast-fuzz -- {target} {file}")
+}
+
+/// Whether a file of that name is what broke a target.
+fn is_finding_of(name: &str, target: &str) -> bool {
+    let rest = name.strip_prefix(target);
+    rest.is_some_and(|rest| rest.starts_with('-'))
+}
+
+/// A number that the driver tells at its end.
+fn stat<'a>(said: &'a str, name: &str) -> Option<&'a str> {
+    let line = said.lines().find_map(|line| line.strip_prefix(name));
+    line.map(str::trim)
+}
+
+/// How many inputs were run.
+///
+/// # Errors
+/// Too few, or it does not tell.
+fn inputs_run(said: &str) -> Result<u64> {
+    let inputs = stat(said, "stat::number_of_executed_units:");
+    let inputs = inputs.and_then(|inputs| inputs.parse().ok());
+    let inputs = inputs.with_context(|| format!("it does not tell what it ran: {said}"))?;
+    ensure!(
+        inputs >= INPUTS_MIN,
+        "it ran {inputs} inputs, which says nothing: at least {INPUTS_MIN} are wanted\n\n\
+         hint: give it more time (`--seconds`)"
+    );
+    Ok(inputs)
 }
 
 /// What the driver says when it stops: the panic's message, or what else it was.
@@ -383,5 +448,26 @@ mod tests {
         let slow = "==5== ERROR: libFuzzer: timeout after 25 seconds\n";
         assert_eq!(finding(slow).unwrap(), slow.trim_end());
         assert_eq!(finding("nothing"), None);
+    }
+
+    #[test]
+    fn a_run_of_few_inputs_is_an_error() {
+        let said = |inputs: &str| {
+            format!("stat::number_of_executed_units: {inputs}\nstat::new_units_added:  0\n")
+        };
+        assert_eq!(inputs_run(&said("100")).unwrap(), 100);
+        for too_few in ["99", "0", ""] {
+            assert!(inputs_run(&said(too_few)).is_err(), "{too_few:?}");
+        }
+        assert!(inputs_run("Done").is_err(), "it does not tell");
+    }
+
+    #[test]
+    fn findings_are_of_the_target_that_they_are_named_for() {
+        assert!(is_finding_of("cdb-crash-0af1", "cdb"));
+        assert!(is_finding_of("cdb-timeout-0af1", "cdb"));
+        assert!(!is_finding_of("cdb", "cdb"));
+        assert!(!is_finding_of("cdbs-crash-0af1", "cdb"));
+        assert!(!is_finding_of("pdu-crash-0af1", "cdb"));
     }
 }
