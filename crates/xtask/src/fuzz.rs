@@ -60,6 +60,8 @@ struct Finding {
     what: String,
     /// The input's file.
     file: String,
+    /// It took too long or too much memory, which depends on the machine and on what else it does.
+    is_of_bounds: bool,
 }
 
 /// Fuzzes what is asked for.
@@ -269,9 +271,9 @@ impl Place {
     }
 
     fn fuzz_one(&self, target: &str, process: usize, seconds: u64) -> Result<()> {
-        let said = match self.search(target, seconds)? {
+        let said = match self.search(target, &for_seconds(seconds))? {
             Ok(said) => said,
-            Err(Finding { what, file }) => bail!(told(target, &what, Path::new(&file))),
+            Err(Finding { what, file, .. }) => bail!(told(target, &what, Path::new(&file))),
         };
         let inputs = inputs_run(&said)?;
         let process = match process {
@@ -293,14 +295,14 @@ impl Place {
         Ok(folder)
     }
 
-    /// Runs the driver until the time is over, or something is found; what it said, or that.
-    fn search(&self, target: &str, seconds: u64) -> Result<Result<String, Finding>> {
+    /// Runs all inputs that are there, and new ones so long; what the driver said, or what was found.
+    fn search(&self, target: &str, how_long: &str) -> Result<Result<String, Finding>> {
         let found = self.found(target);
         fs::create_dir_all(&found).with_context(|| format!("make {}", found.display()))?;
         let prefix = self.findings()?.join(format!("{target}-"));
         let output = self
             .driver(target)
-            .arg(format!("-max_total_time={seconds}"))
+            .arg(how_long)
             .arg(format!("-artifact_prefix={}", prefix.display()))
             .args(["-print_final_stats=1", "-reload=1"])
             .args([found, self.seeds(target), self.kept(target)])
@@ -314,7 +316,12 @@ impl Place {
         let (_, file) = file.with_context(|| format!("it ended with {}: {said}", output.status))?;
         let file = file.trim().into();
         let what = finding(&said).unwrap_or_else(|| said.clone());
-        Ok(Err(Finding { what, file }))
+        let is_of_bounds = is_of_bounds(&said);
+        Ok(Err(Finding {
+            what,
+            file,
+            is_of_bounds,
+        }))
     }
 
     /// Writes the fewest inputs that reach all that was ever reached to where they are kept.
@@ -352,6 +359,11 @@ impl Place {
     }
 }
 
+/// The option for new inputs as long as this.
+fn for_seconds(seconds: u64) -> String {
+    format!("-max_total_time={seconds}")
+}
+
 /// A finding, and how it is seen again.
 fn told(target: &str, what: &str, file: &Path) -> String {
     let file = file.display();
@@ -384,6 +396,12 @@ fn inputs_run(said: &str) -> Result<u64> {
          hint: give it more time (`--seconds`)"
     );
     Ok(inputs)
+}
+
+/// Whether the driver stopped for its bounds (`BOUNDS`), and not for a panic.
+fn is_of_bounds(said: &str) -> bool {
+    let bounds = ["timeout", "out-of-memory"].map(|what| format!("ERROR: libFuzzer: {what}"));
+    bounds.iter().any(|bound| said.contains(bound))
 }
 
 /// What the driver says when it stops: the panic's message, or what else it was.
@@ -448,6 +466,9 @@ mod tests {
         let slow = "==5== ERROR: libFuzzer: timeout after 25 seconds\n";
         assert_eq!(finding(slow).unwrap(), slow.trim_end());
         assert_eq!(finding("nothing"), None);
+        let large = "==5== ERROR: libFuzzer: out-of-memory (used: 1030Mb; limit: 1024Mb)\n";
+        assert!(is_of_bounds(slow) && is_of_bounds(large));
+        assert!(!is_of_bounds(said), "it panicked");
     }
 
     #[test]
