@@ -184,8 +184,14 @@ impl DemoFile {
                 "the command's paths are absolute"
             );
         }
-        // One of another number was made a unit of a target that a volume before it has.
-        for volume in file.volumes.iter().filter(|volume| volume.lun == 0) {
+        for volume in &file.volumes {
+            if volume.lun != 0 {
+                // It was made a unit of a target that another volume has.
+                let mut others = file.volumes.iter();
+                let has_first = others.any(|it| it.lun == 0 && it.target == volume.target);
+                ensure!(has_first, "a volume is unit 0 of its target, or beside one");
+                continue;
+            }
             let prefix = volume.target.strip_suffix(&volume.name);
             let is_ours = prefix
                 .is_some_and(|prefix| prefix.starts_with("iqn.2026-11.") && prefix.ends_with(':'));
