@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::bench::{A, Bench, C};
 use crate::check::HostKind::{Multipath, Vmware, Windows};
-use crate::check::{Check, Checked, FINE, Group, ensure, fine};
+use crate::check::{Check, Checked, FINE, Group, Unmet, ensure, fine};
+use crate::nexus::Nexus;
 use crate::stretch::tag_of;
 use crate::words;
 
@@ -74,15 +75,20 @@ async fn reset(bench: &mut Bench) -> Checked {
             format!("{} is told of the reset once", nexus.label()),
             || words::attentions(&told),
         )?;
-        let again = nexus.attentions().await?;
-        ensure(
-            !again.iter().any(|code| is_reset(*code)),
-            format!("{} is not told again", nexus.label()),
-            || words::attentions(&again),
-        )?;
+        is_told_no_more(nexus).await?;
         all = told;
     }
     fine(words::attentions(&all))
+}
+
+/// Whoever was told of a reset is told once.
+async fn is_told_no_more(nexus: &Nexus) -> Result<(), Unmet> {
+    let again = nexus.attentions().await?;
+    ensure(
+        !again.iter().any(|code| is_reset(*code)),
+        format!("{} is not told again", nexus.label()),
+        || words::attentions(&again),
+    )
 }
 
 async fn abort(bench: &mut Bench) -> Checked {
@@ -125,12 +131,7 @@ async fn new_nexus(bench: &mut Bench) -> Checked {
             format!("{} is told at most once", nexus.label()),
             || words::attentions(&told),
         )?;
-        let again = nexus.attentions().await?;
-        ensure(
-            !again.iter().any(|code| is_reset(*code)),
-            format!("{} is not told again", nexus.label()),
-            || words::attentions(&again),
-        )?;
+        is_told_no_more(nexus).await?;
     }
     FINE
 }
