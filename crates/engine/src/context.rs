@@ -161,10 +161,7 @@ impl Context for SliceContext<'_> {
     }
 
     fn free_pages(&self) -> u64 {
-        let usage = self.world.storage.store().usage();
-        usage
-            .pages
-            .saturating_sub(usage.pages_used + usage.pages_reserved)
+        self.world.storage.store().usage().pages_free()
     }
 
     fn read_prepared(&mut self, range: BlockRange) -> Token {

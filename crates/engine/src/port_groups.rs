@@ -163,13 +163,14 @@ impl Engine {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use holdfast_model::record::{Membership, ReplicaRecord};
     use holdfast_model::{Epoch, Incarnation, SliceId, StoreId};
 
     use super::*;
 
-    fn record(index: u32, preferred: u16, in_sync: &[u16]) -> SliceRecord {
+    /// A slice of the first volume, which the first of those in sync leads.
+    pub(crate) fn record(index: u32, preferred: u16, in_sync: &[u16]) -> SliceRecord {
         let replica = |node: &u16| ReplicaRecord {
             node: NodeId(*node),
             store: StoreId(1),

@@ -145,12 +145,13 @@ impl Engine {
             return;
         }
         let space = self.space_here();
-        let since = Message::from(space.clone()).version();
+        let message = Message::from(space.clone());
+        let since = message.version();
         let linked: Vec<NodeId> = self.world.peers.nodes().collect();
         for node in linked {
             let link = self.world.peers.link(node);
             if link.is_some_and(|link| link.peer.version >= since) {
-                self.world.peers.send(node, space.clone().into());
+                self.world.peers.send(node, message.clone());
             }
         }
         self.spaces.said.insert(self.config.node, space.into());
@@ -183,7 +184,6 @@ impl Engine {
     fn space_here(&self) -> Space {
         let store = self.world.storage.store();
         let usage = store.usage();
-        let taken = usage.pages_used + usage.pages_reserved;
         let mut volumes: Vec<(VolumeId, u64)> = Vec::new();
         let own = self.config.node;
         for slice in self.replicas.keys() {
@@ -200,7 +200,7 @@ impl Engine {
         volumes.truncate(SPACE_VOLUMES_MAX);
         Space {
             pages: usage.pages,
-            pages_free: usage.pages.saturating_sub(taken),
+            pages_free: usage.pages_free(),
             volumes,
         }
     }
@@ -210,36 +210,11 @@ impl Engine {
 mod tests {
     use alloc::vec;
 
-    use holdfast_model::record::{Membership, ReplicaRecord};
-    use holdfast_model::{Epoch, Incarnation, SliceId, StoreId};
-
     use super::*;
+    use crate::port_groups::tests::record;
 
+    /// The one that the records are of.
     const VOLUME: VolumeId = VolumeId(1);
-
-    fn record(index: u32, in_sync: &[u16]) -> SliceRecord {
-        let replica = |node: &u16| ReplicaRecord {
-            node: NodeId(*node),
-            store: StoreId(1),
-            membership: Membership::InSync,
-        };
-        SliceRecord {
-            schema: 1,
-            slice: SliceId {
-                volume: VOLUME,
-                index,
-            },
-            epoch: Epoch(1),
-            primary: NodeId(in_sync[0]),
-            preferred: NodeId(in_sync[0]),
-            replicas: in_sync.iter().map(replica).collect(),
-            copies_min: 1,
-            bytes_moved: 0,
-            proposer: (NodeId(1), Incarnation(1)),
-            nonce: 0,
-            recovery: None,
-        }
-    }
 
     fn said(pages: u64, pages_free: u64, used: u64) -> Said {
         let volumes = vec![(VOLUME, used), (VolumeId(2), 1000)];
@@ -253,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_node_that_is_nearest_to_having_too_little_counts() {
-        let records = [record(0, &[1, 2]), record(1, &[2, 3])];
+        let records = [record(0, 1, &[1, 2]), record(1, 2, &[2, 3])];
         let mut spaces = Spaces::default();
         for (node, space) in [
             (1, said(1000, 300, 4)),

@@ -358,7 +358,7 @@ fn stalled(status: &NodeStatus) -> Vec<LocalStall> {
 fn room(usage: &Usage) -> Room {
     Room {
         bytes: usage.pages * PAGE_SIZE as u64,
-        used_bytes: (usage.pages_used + usage.pages_reserved) * PAGE_SIZE as u64,
+        used_bytes: usage.pages_taken() * PAGE_SIZE as u64,
     }
 }
 

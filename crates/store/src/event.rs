@@ -531,6 +531,20 @@ pub struct Usage {
     pub journal: Checked,
 }
 
+impl Usage {
+    /// Pages that have something in them, or are promised to writes under way.
+    #[must_use]
+    pub const fn pages_taken(&self) -> u64 {
+        self.pages_used + self.pages_reserved
+    }
+
+    /// Pages that are free, and promised to nobody.
+    #[must_use]
+    pub const fn pages_free(&self) -> u64 {
+        self.pages.saturating_sub(self.pages_taken())
+    }
+}
+
 /// Where the store leaves requests and events. The driver empties it after every call.
 #[derive(Debug, Default)]
 pub struct Output {

@@ -79,11 +79,10 @@ pub(super) struct Heard {
 impl Heard {
     fn of(now: Instant, usage: &Usage) -> Self {
         let page = PAGE_SIZE as u64;
-        let used = usage.pages_used + usage.pages_reserved;
         Self {
             last: now,
             bytes: usage.pages * page,
-            free_bytes: usage.pages.saturating_sub(used) * page,
+            free_bytes: usage.pages_free() * page,
         }
     }
 }

@@ -308,10 +308,10 @@ impl Cluster {
         let reports = self.reports(from);
         let seen = |node| {
             let usage = reports.get(&node)?.usage;
-            let (page, used) = (PAGE_SIZE as u64, usage.pages_used + usage.pages_reserved);
+            let page = PAGE_SIZE as u64;
             Some(Seen {
                 bytes: usage.pages * page,
-                free_bytes: usage.pages.saturating_sub(used) * page,
+                free_bytes: usage.pages_free() * page,
                 ..Seen::default()
             })
         };
