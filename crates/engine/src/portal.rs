@@ -501,7 +501,7 @@ impl Portal {
             volume: volume.id,
             unit: number,
             volume_bytes: volume.unit.geometry().bytes(),
-            arrived: request.arrived,
+            arrived: request.since,
             need,
             work: Work::Access,
             aborted: false,

@@ -22,6 +22,7 @@ mod connection;
 mod data_out;
 mod directory;
 mod event;
+mod life;
 mod limits;
 mod load;
 mod login;
@@ -49,6 +50,7 @@ pub use self::event::{
     TargetOutput, TaskId, TaskManagement, TaskManagementFunction, TaskManagementId,
     TaskManagementOutcome,
 };
+pub use self::life::KNOWN_FOR;
 pub use self::limits::{Limits, NARROW_SEGMENT_MAX, NARROW_WINDOW_MAX, OUTPUT_MIN, WINDOW_MIN};
 
 use self::connection::{Connection, Flow, Phase};
@@ -371,19 +373,17 @@ impl Target {
             }
     }
 
-    /// A moment at which the initiator of `session` had that session, and knew of no end of it: when it was asked
-    /// whether it is there, the last time that it has answered. None if it never was, or the session has ended.
+    /// The last moment at which the initiator of `session` is known to have had that session, and to have known of no end of
+    /// it. None if it has said nothing since it was let in, or the session has ended.
     #[must_use]
     pub fn alive_at(&self, session: SessionId) -> Option<Instant> {
-        self.connection_of(session)?.alive_at
+        self.connection_of(session)?.life.known_at()
     }
 
-    /// Asks the initiator of `session` whether it is there, unless it has yet to answer that.
+    /// Asks the initiator of `session` whether it is there, unless it was asked lately and has yet to answer.
     pub fn ask_for_life(&mut self, now: Instant, session: SessionId, out: &mut TargetOutput) {
-        let connection = self.shared.connection_of(session);
-        let connection = connection.and_then(|it| self.connections.get_mut(&it));
-        if let Some(connection) = connection.filter(|it| it.asked.is_none()) {
-            connection.ping(now, &mut self.shared, out);
+        if let Some(connection) = self.shared.connection_of(session) {
+            self.ask(now, connection, out);
         }
         self.settle(now, out);
     }
@@ -498,13 +498,17 @@ impl Target {
         }
     }
 
-    /// Runs after every event: room that became free goes to those who wait for it.
+    /// Runs after every event: room that became free goes to those who wait for it, and initiators of whom too little is
+    /// known are asked.
     fn settle(&mut self, now: Instant, out: &mut TargetOutput) {
         self.note_output(out);
         while let Some(id) = self.shared.budget.next_waiter() {
             if let Some(connection) = self.connections.get_mut(&id) {
                 connection.pump(&mut self.shared, out);
             }
+        }
+        while let Some(id) = self.shared.next_doubted() {
+            self.ask(now, id, out);
         }
         self.note_output(out);
         self.shared.assert_consistent(now, self.connections.len());

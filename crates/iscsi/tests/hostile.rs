@@ -312,6 +312,7 @@ fn unsolicited_data_in_single_bytes_does_not_multiply() {
     command[1] = 0x21;
     command[20..24].copy_from_slice(&4096_u32.to_be_bytes());
     command[24..28].copy_from_slice(&100_u32.to_be_bytes());
+    command[28..32].copy_from_slice(&2_u32.to_be_bytes());
     command[32] = 0x2A;
     command[40] = 8;
     world.send_raw(connection, Bytes::copy_from_slice(&command));

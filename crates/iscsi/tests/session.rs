@@ -674,7 +674,7 @@ fn an_initiator_says_that_it_has_its_session() {
     assert_eq!(world.target.alive_at(session), None);
     let asked = world.now;
     world.with_target(|target, now, out| target.ask_for_life(now, session, out));
-    world.now += Duration::from_secs(3);
+    world.now += Duration::from_secs(2);
     assert_eq!(world.target.alive_at(session), None);
     // It is not asked twice at a time.
     world.with_target(|target, now, out| target.ask_for_life(now, session, out));

@@ -52,6 +52,7 @@ pub use geometry::{BlockLength, ByteRange, Geometry};
 pub use logical_unit::{Identity, LogicalUnit, Request};
 pub use medium::{Extent, MediumData, MediumError, MediumOperation};
 pub use nexus::{Nexus, UnitAttention};
+pub use operation_codes::leaves_traces;
 pub use reservation::{AccessRequest, Decision, Need};
 pub use sense::{AdditionalSense, FieldPointer, Sense, SenseKey};
 pub use steps::{Continuation, Outcome};

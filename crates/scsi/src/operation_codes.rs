@@ -370,6 +370,63 @@ pub(crate) const OPERATION_CODES: &[OperationCode] = {
     ]
 };
 
+/// Whether a command may leave something behind: on the medium, in the unit's parameters, or in who may use it. A transport
+/// that carries such a one out must know that its initiator still waits for it. One that will be refused leaves nothing.
+#[must_use]
+pub fn leaves_traces(cdb: &[u8]) -> bool {
+    find(cdb).is_ok_and(|row| row.operation.leaves_traces())
+}
+
+impl Operation {
+    const fn leaves_traces(self) -> bool {
+        use BlockOperation as B;
+        use CopyOperation as C;
+        use PrimaryOperation as P;
+        use ReservationOperation as R;
+        match self {
+            Self::Primary(
+                P::TestUnitReady
+                | P::RequestSense
+                | P::Inquiry
+                | P::ModeSense6
+                | P::ModeSense10
+                | P::ReportLuns
+                | P::ReportOperationCodes
+                | P::LogSense
+                | P::ReportPortGroups
+                | P::ReportTaskFunctions,
+            )
+            // What was acknowledged is on stable storage, and units are always started.
+            | Self::Block(
+                B::Read(_)
+                | B::Verify(_)
+                | B::SynchronizeCache(_)
+                | B::LbaStatus
+                | B::ReadCapacity10
+                | B::ReadCapacity16
+                | B::StartStopUnit
+                | B::Prefetch(_),
+            )
+            | Self::Reservation(
+                R::ReadKeys | R::ReadReservation | R::ReportCapabilities | R::ReadFullStatus,
+            )
+            | Self::Copy(C::CopyStatus | C::OperatingParameters | C::FailedSegmentDetails) => false,
+            Self::Primary(P::ModeSelect6 | P::ModeSelect10 | P::SetPortGroups)
+            | Self::Block(
+                B::Write(_)
+                | B::WriteAndVerify(_)
+                | B::WriteSame(_)
+                | B::Unmap
+                | B::CompareAndWrite
+                | B::OrWrite
+                | B::WriteAtomic,
+            )
+            | Self::Reservation(R::Out | R::Reserve | R::Release)
+            | Self::Copy(C::ExtendedCopy) => true,
+        }
+    }
+}
+
 /// The row of the command that a CDB begins.
 ///
 /// # Errors

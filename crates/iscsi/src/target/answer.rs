@@ -26,9 +26,9 @@ const DATA_IN_MAX: u32 = 256 << 10;
 
 impl Session {
     /// Ends a task that the layer above never saw.
-    pub(super) fn fail_task(&mut self, tag: InitiatorTaskTag, sense: Sense) {
+    pub(super) fn end_undelivered(&mut self, tag: InitiatorTaskTag, response: Response) {
         self.undelivered.retain(|other| *other != tag);
-        self.put_answer(tag, Response::check_condition(sense));
+        self.put_answer(tag, response);
     }
 
     fn put_answer(&mut self, tag: InitiatorTaskTag, response: Response) {

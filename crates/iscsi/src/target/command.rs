@@ -8,12 +8,13 @@
 
 use alloc::vec::Vec;
 
-use holdfast_scsi::{AdditionalSense, Lun, Sense, SenseKey, TaskAttribute};
+use holdfast_scsi::{AdditionalSense, Lun, Response, Sense, SenseKey, TaskAttribute};
 use holdfast_stdx::Instant;
 
 use crate::pdu::{InitiatorTaskTag, Payload, ReadyToTransfer, RejectReason, Reply, ScsiCommand};
 use crate::serial::SerialNumber;
 use crate::target::connection::{Connection, Phase, Wire};
+use crate::target::life::Life;
 use crate::target::nexus::Shared;
 use crate::target::session::Session;
 use crate::target::task::{Burst, Collection, Task, TaskState};
@@ -176,11 +177,11 @@ impl Session {
         true
     }
 
-    /// Asks for data and gives commands up, in order, as far as there is room. Returns the tasks
-    /// that failed.
+    /// Asks for data and gives commands up, in order, as far as there is room and their initiator is known to wait for
+    /// them. Returns the tasks that failed.
     fn pump_tasks(
         &mut self,
-        wire: &mut Wire,
+        (wire, life): (&mut Wire, &Life),
         shared: &mut Shared,
         out: &mut TargetOutput,
     ) -> Vec<(InitiatorTaskTag, Sense)> {
@@ -213,11 +214,15 @@ impl Session {
                     // for it, and must not have its room then.
                     let is_in_order = self.is_in_order(index, task);
                     let takes = u64::from(task.expected_in().min(shared.limits().data_in_max));
+                    let since = task.since(life);
                     let is_free =
                         takes == 0 || self.reserve(index, takes, &mut room, (wire, shared));
-                    if is_free && is_in_order {
+                    if since.is_none() {
+                        shared.doubt(wire.id);
+                    }
+                    if let Some(since) = since.filter(|_| is_free && is_in_order) {
                         self.undelivered.remove(index);
-                        self.deliver(tag, wire, shared, out);
+                        self.deliver((tag, since), wire, shared, out);
                     } else {
                         index += 1;
                     }
@@ -276,7 +281,7 @@ impl Session {
 
     fn deliver(
         &mut self,
-        tag: InitiatorTaskTag,
+        (tag, since): (InitiatorTaskTag, Instant),
         wire: &Wire,
         shared: &mut Shared,
         out: &mut TargetOutput,
@@ -303,7 +308,7 @@ impl Session {
             data_out: data.into_parts(),
             expected_out: task.expected_out(),
             expected_in: task.expected_in().min(expected_in_max),
-            arrived: task.arrived,
+            since,
         }));
     }
 }
@@ -314,12 +319,12 @@ impl Connection {
         let Phase::Full(session) = &mut self.phase else {
             return;
         };
-        let failed = session.pump_tasks(&mut self.wire, shared, out);
+        let failed = session.pump_tasks((&mut self.wire, &self.life), shared, out);
         if failed.is_empty() {
             return;
         }
         for (tag, sense) in failed {
-            session.fail_task(tag, sense);
+            session.end_undelivered(tag, Response::check_condition(sense));
         }
         self.pump_answers(shared, out);
         // Those behind a failed ORDERED command may go now.

@@ -15,6 +15,7 @@ use crate::pdu::{
     TaskManagementRequest, frame,
 };
 use crate::serial::SerialNumber;
+use crate::target::life::Life;
 use crate::target::login::Login;
 use crate::target::logout::LoggingOut;
 use crate::target::nexus::Shared;
@@ -32,10 +33,7 @@ pub(super) struct Connection {
     pub(super) last_heard: Instant,
     /// When the initiator was asked whether it is there, if it has given no sign of life since.
     pub(super) pinged: Option<Instant>,
-    /// What it was last asked whether it is there with, and when, as long as it has not answered that.
-    pub(super) asked: Option<(TargetTransferTag, Instant)>,
-    /// When it was asked what it last answered: it had this connection then.
-    pub(super) alive_at: Option<Instant>,
+    pub(super) life: Life,
     /// Input as it was noted last.
     pub(super) noted_input: usize,
     /// As it stands in the machine's list of deadlines.
@@ -88,6 +86,11 @@ impl Wire {
             self.status = number.next();
         }
         number
+    }
+
+    /// The number of the next status.
+    pub(super) const fn next_status(&self) -> SerialNumber {
+        self.status
     }
 
     /// A tag that was not used lately.
@@ -153,8 +156,7 @@ impl Connection {
             phase: Phase::Login(Box::default()),
             last_heard: now,
             pinged: None,
-            asked: None,
-            alive_at: None,
+            life: Life::default(),
             noted_input: 0,
             deadline: None,
         }
@@ -244,7 +246,13 @@ impl Connection {
             }
             Next::Request(header, request, data) => match &mut self.phase {
                 Phase::Login(login) => login.handle(&mut self.wire, request, data, shared, out),
-                Phase::Full(_) => self.handle_request(now, &header, request, data, shared, out),
+                Phase::Full(_) => {
+                    // Every request of this phase has its ExpStatSN there (RFC 7143 11).
+                    let expected = SerialNumber(header.word(28));
+                    let next = self.wire.next_status();
+                    self.life.acknowledge(now, expected, next);
+                    self.handle_request(now, &header, request, data, shared, out)
+                }
                 Phase::Opening(_) | Phase::LoggingOut(_) => {
                     unreachable!("such connections want no input")
                 }
@@ -387,14 +395,11 @@ impl Connection {
             {
                 Some(RejectReason::CommandNotSupported)
             }
-            Request::Command(command) => {
-                let refused = session.handle_command(now, &command, data, shared);
-                self.pump(shared, out);
-                refused
-            }
+            Request::Command(command) => session.handle_command(now, &command, data, shared),
             Request::DataOut(pdu) => {
-                session.handle_data_out(&pdu, data);
-                self.pump(shared, out);
+                if let Some(asked) = session.handle_data_out(&pdu, data) {
+                    self.life.note(asked);
+                }
                 None
             }
             Request::TaskManagement(request) => return Flow::Manage(request),
@@ -411,6 +416,8 @@ impl Connection {
             // ErrorRecoveryLevel 0 has no SNACK (RFC 7143 11.16).
             Request::Snack(_) => Some(RejectReason::SnackReject),
         };
+        // A command or its data has come, or word of its initiator, whatever the request was.
+        self.pump(shared, out);
         if let Some(reason) = refused {
             self.reject(header, reason, shared, out);
         }
@@ -430,9 +437,7 @@ impl Connection {
             unreachable!("requests are handled in the full feature phase");
         };
         if nop.task_tag.is_reserved() {
-            if let Some((_, when)) = self.asked.take_if(|(tag, _)| *tag == nop.transfer_tag) {
-                self.alive_at = Some(when);
-            }
+            self.life.answered(nop.transfer_tag);
             return;
         }
         let reply = Reply::NopIn(NopIn {
@@ -453,7 +458,7 @@ impl Connection {
         };
         let transfer_tag = self.wire.next_transfer_tag();
         self.pinged = Some(now);
-        self.asked = Some((transfer_tag, now));
+        self.life.ask(now, transfer_tag);
         let reply = Reply::NopIn(NopIn {
             lun: holdfast_scsi::Lun::from_number(0),
             task_tag: InitiatorTaskTag::RESERVED,

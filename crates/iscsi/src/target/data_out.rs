@@ -5,6 +5,8 @@
 //! - after a mistake the task's data is thrown away, and the task is answered when nothing more of
 //!   it is to come.
 
+use holdfast_stdx::Instant;
+
 use crate::pdu::{DataOut, Payload};
 use crate::serial::SerialNumber;
 use crate::target::command::{DATA_LOST, INCORRECT_AMOUNT, UNEXPECTED_DATA};
@@ -12,9 +14,10 @@ use crate::target::session::Session;
 use crate::target::task::{Collection, TaskState};
 
 impl Session {
-    pub(super) fn handle_data_out(&mut self, pdu: &DataOut, data: Payload) {
+    /// If it answers an R2T, returns a moment not later than the sending of that.
+    pub(super) fn handle_data_out(&mut self, pdu: &DataOut, data: Payload) -> Option<Instant> {
         let length = data.len();
-        self.take_data_out(pdu, Some(data), length);
+        self.take_data_out(pdu, Some(data), length)
     }
 
     /// A PDU came whose data, of `length` bytes, cannot be used: nothing of it counts but that no
@@ -23,17 +26,23 @@ impl Session {
         self.take_data_out(pdu, None, length);
     }
 
-    fn take_data_out(&mut self, pdu: &DataOut, data: Option<Payload>, length: usize) {
+    fn take_data_out(
+        &mut self,
+        pdu: &DataOut,
+        data: Option<Payload>,
+        length: usize,
+    ) -> Option<Instant> {
         let unsolicited_max = self.parameters.unsolicited_max();
         // Of a task that was aborted, or answered before its data came: thrown away
         // (RFC 7143 11.5.1).
-        let Some(task) = self.tasks.get_mut(&pdu.task_tag) else {
-            return;
-        };
+        let task = self.tasks.get_mut(&pdu.task_tag)?;
         let limit = task.expected_out().min(unsolicited_max);
+        let arrived = task.arrived;
         let TaskState::Collecting(collection) = &mut task.state else {
-            return;
+            return None;
         };
+        let was_asked_for =
+            collection.bursts.front().map(|burst| burst.tag) == Some(pdu.transfer_tag);
         let data = data.unwrap_or_else(|| {
             collection.fail(DATA_LOST);
             Payload::new()
@@ -45,6 +54,7 @@ impl Session {
             collection.take_solicited(pdu, data, end);
         }
         self.finish_collection(pdu.task_tag);
+        was_asked_for.then_some(arrived)
     }
 }
 

@@ -151,8 +151,10 @@ pub struct Command {
     pub expected_out: u32,
     /// Bytes of Data-In that the initiator takes; more of a response is cut off.
     pub expected_in: u32,
-    /// When its first PDU arrived.
-    pub arrived: Instant,
+    /// Since when it lives: its initiator is known to have been there then, and waits for it. That is not later than its first
+    /// PDU's arrival, and earlier by at most [`KNOWN_FOR`](crate::target::KNOWN_FOR). What leaves nothing behind lives from its
+    /// arrival, whoever waits.
+    pub since: Instant,
 }
 
 /// A task management function for the layer above.

@@ -41,6 +41,8 @@ pub(super) struct Shared {
     pub(super) maintenance: Option<u16>,
     /// Connections that have not finished their login.
     pub(super) logins: usize,
+    /// Connections of which a command waits until its initiator is known to wait for it.
+    doubted: BTreeSet<ConnectionId>,
     /// The time of the last event.
     now: Instant,
     /// The last numbers that were given.
@@ -113,6 +115,7 @@ impl Shared {
             challenges,
             maintenance: None,
             logins: 0,
+            doubted: BTreeSet::new(),
             now: Instant::ZERO,
             session: 0,
             task: 0,
@@ -367,10 +370,20 @@ impl Shared {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
+    /// The initiator at `connection` has to be asked whether it waits for what it has sent.
+    pub(super) fn doubt(&mut self, connection: ConnectionId) {
+        self.doubted.insert(connection);
+    }
+
+    pub(super) fn next_doubted(&mut self) -> Option<ConnectionId> {
+        self.doubted.pop_first()
+    }
+
     pub(super) fn assert_consistent(&mut self, now: Instant, connections: usize) {
         assert!(now >= self.now, "the driver's clock does not go back");
         self.now = now;
         assert!(self.logins <= connections, "a login is a connection");
+        assert!(self.doubted.is_empty(), "who is doubted is asked");
         assert!(
             self.deadlines.len() <= connections,
             "a connection has one deadline"

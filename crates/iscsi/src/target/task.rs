@@ -6,12 +6,13 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use holdfast_scsi::{Lun, Response, Sense, Status, TaskAttribute};
+use holdfast_scsi::{Lun, Response, Sense, Status, TaskAttribute, leaves_traces};
 use holdfast_stdx::{Bytes, Instant};
 
 use crate::pdu::{InitiatorTaskTag, Payload, Residual, ScsiCommand, TargetTransferTag};
 use crate::serial::SerialNumber;
 use crate::target::TaskId;
+use crate::target::life::Life;
 
 #[derive(Debug)]
 pub(super) struct Task {
@@ -103,6 +104,12 @@ impl Task {
             pdus: 0,
             state: TaskState::Collecting(collection),
         }
+    }
+
+    /// Since when it lives; `None` if it leaves something behind, and its initiator may have gone since it sent it.
+    pub(super) fn since(&self, life: &Life) -> Option<Instant> {
+        let harmless = || (!leaves_traces(&self.cdb)).then_some(self.arrived);
+        life.since(self.arrived).or_else(harmless)
     }
 
     /// Bytes of Data-Out that have to be here before the command is complete.

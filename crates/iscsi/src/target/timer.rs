@@ -19,11 +19,8 @@ impl Connection {
             Some(asked) => asked + limits.ping_timeout,
             None => self.last_heard + limits.ping_after,
         };
-        Some(
-            session
-                .logout_deadline
-                .map_or(silence, |logout| logout.min(silence)),
-        )
+        let others = [session.logout_deadline, self.doubts_until()];
+        others.into_iter().flatten().chain([silence]).min()
     }
 }
 
@@ -64,7 +61,9 @@ impl Target {
             }
             None => {}
         }
-        let deadline = connection.next_deadline(&limits);
+        self.put_off_doubted(now, id, out);
+        let connection = self.connections.get(&id);
+        let deadline = connection.and_then(|it| it.next_deadline(&limits));
         self.set_deadline(id, deadline);
     }
 }

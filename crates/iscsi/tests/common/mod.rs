@@ -15,8 +15,8 @@ use holdfast_iscsi::initiator::{
     InitiatorConfig, InitiatorEvent, InitiatorOutput, SessionKind,
 };
 use holdfast_iscsi::pdu::{
-    Framing, InitiatorTaskTag, LoginRequest, LoginStage, LoginStatus, PduReader, Reply, Request,
-    frame,
+    Framing, Header, InitiatorTaskTag, LoginRequest, LoginStage, LoginStatus, PduReader, Reply,
+    Request, frame,
 };
 use holdfast_iscsi::target::{
     CloseReason, Command, ConnectionId, Limits, Portal, PortalAddress, SessionId, Target,
@@ -103,6 +103,8 @@ pub struct World {
     pub raw: BTreeMap<ConnectionId, Vec<u8>>,
     pub delivered: u64,
     pub held_max: usize,
+    /// How often hosts were asked whether they are there.
+    pub questions: u64,
     /// Whether sockets take what they are given.
     pub sockets_take: bool,
     events: VecDeque<TargetEvent>,
@@ -139,6 +141,7 @@ impl World {
             raw: BTreeMap::new(),
             delivered: 0,
             held_max: 0,
+            questions: 0,
             sockets_take: true,
             events: VecDeque::new(),
             commands: VecDeque::new(),
@@ -276,6 +279,7 @@ impl World {
                     parts.iter().all(|part| !part.is_empty()),
                     "no part is empty"
                 );
+                self.questions += parts.iter().filter(|part| is_question(part)).count() as u64;
                 if let Some(host) = self.host_of(connection) {
                     self.hosts[host].to_host.extend(parts);
                 } else if let Some(raw) = self.raw.get_mut(&connection) {
@@ -519,6 +523,13 @@ fn carry_out(disk: &mut [u8], command: &Command) -> Response {
             Response::check_condition(Sense::illegal_request(sense))
         }
     }
+}
+
+/// Whether a part of what is sent is the header of a NOP-In that wants an answer.
+fn is_question(part: &Bytes) -> bool {
+    let header = <[u8; 48]>::try_from(&part[..]).ok();
+    let reply = header.and_then(|bytes| Reply::parse(&Header(bytes)).ok());
+    matches!(reply, Some(Reply::NopIn(nop)) if !nop.transfer_tag.is_reserved())
 }
 
 /// A request as it stands in the stream, without digests.

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::bench::{Bench, assert_good, assert_illegal, data, sense};
 use crate::operation_codes::{OPERATION_CODES, OperationCode};
-use crate::{AdditionalSense, BlockLength, Cdb, Geometry, SenseKey};
+use crate::{AdditionalSense, BlockLength, Cdb, Geometry, SenseKey, leaves_traces};
 
 /// A CDB of that command which is accepted.
 fn example(row: &OperationCode) -> Vec<u8> {
@@ -43,6 +43,27 @@ fn rows_ascend_and_are_consistent() {
         assert_eq!(row.usage[1] & row.tolerated_flags, 0);
         assert_eq!(row.usage[length - 1], 0, "CONTROL: NACA is refused");
     }
+}
+
+/// What a command is known to change is not left to what else its table says: here is all of it.
+#[test]
+fn commands_that_leave_traces_are_these() {
+    let with_traces = OPERATION_CODES
+        .iter()
+        .filter(|row| leaves_traces(&example(row)))
+        .map(|row| row.operation_code);
+    let mut codes: Vec<u8> = with_traces.collect();
+    codes.dedup();
+    let wanted = [
+        0x0A, 0x15, 0x16, 0x17, 0x2A, 0x2E, 0x41, 0x42, 0x55, 0x56, 0x57, 0x5F, 0x83, 0x89, 0x8A,
+        0x8B, 0x8E, 0x93, 0x9C, 0xA4, 0xAA, 0xAE,
+    ];
+    assert_eq!(codes, wanted);
+    // A table of groups is read by what is set by another operation code; a copy's results by 84h.
+    for cdb in [[0x84, 0x03], [0xA3, 0x0A], [0x5E, 0x00], [0xC1, 0x00]] {
+        assert!(!leaves_traces(&cdb), "{cdb:02x?}");
+    }
+    assert!(!leaves_traces(&[]));
 }
 
 #[test]
