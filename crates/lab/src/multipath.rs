@@ -10,7 +10,9 @@
 //! Invariants:
 //! - a command is under way on one path at a time, as far as the host can know: before it is
 //!   repeated elsewhere it was answered, aborted, or its session was closed;
-//! - a command that failed for lack of an answer may have been done, or may be done yet.
+//! - a command that failed for lack of an answer may have been done, or may be done yet;
+//! - one that leaves something behind, and was not answered by a node that fell silent, is repeated elsewhere only when that
+//!   node cannot do it any more ([`DiskConfig::elsewhere_after`]).
 
 mod capacity;
 mod path;
@@ -20,9 +22,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_iscsi::initiator::{CommandRequest, Completion, SessionKind};
+use holdfast_iscsi::initiator::{CommandRequest, Completion, EndReason, SessionKind};
 use holdfast_iscsi::{IscsiName, Isid};
-use holdfast_scsi::Lun;
+use holdfast_scsi::{Lun, leaves_traces};
 use holdfast_stdx::Bytes;
 use thiserror::Error;
 use tokio::sync::watch;
@@ -59,6 +61,9 @@ pub struct DiskConfig {
     pub abort_timeout: Duration,
     /// How long connecting, and then the login, may take.
     pub login_timeout: Duration,
+    /// How long after a path was last heard what it did not answer is repeated elsewhere, if it leaves something behind. A node
+    /// that has fallen silent may do what it was sent for so long; see `docs/hosts.md`.
+    pub elsewhere_after: Duration,
     /// Pause between two attempts to bring a path up.
     pub reconnect_after: Duration,
     /// How long a command is repeated before it fails.
@@ -87,6 +92,7 @@ impl DiskConfig {
             command_timeout: Duration::from_secs(5),
             abort_timeout: Duration::from_millis(500),
             login_timeout: Duration::from_secs(5),
+            elsewhere_after: Duration::from_millis(4500),
             reconnect_after: Duration::from_millis(100),
             patience: Duration::from_secs(60),
             repeat_after: Duration::from_millis(20),
@@ -380,6 +386,9 @@ impl MultipathDisk {
         };
         let mut pending = pending.map_err(Problem::Session)?;
         if let Ok(answer) = tokio::time::timeout_at(deadline, pending.finish()).await {
+            if matches!(answer, Err(SessionError::Ended(_))) {
+                self.outlive(session, command).await;
+            }
             return answer.map_err(Problem::Session);
         }
         path.note_timeout();
@@ -391,7 +400,19 @@ impl MultipathDisk {
         if !was_aborted {
             session.close();
             session.ended().await;
+            self.outlive(session, command).await;
         }
         Err(Problem::Timeout)
+    }
+
+    /// Waits until a command that was not answered cannot be done any more, if that matters.
+    async fn outlive(&self, session: &Session, command: &CommandRequest) {
+        // A logout was answered when all was over.
+        if let Some(heard) = session.silent_since()
+            && session.end_reason() != Some(EndReason::LoggedOut)
+            && leaves_traces(&command.cdb)
+        {
+            tokio::time::sleep_until(heard + self.config.elsewhere_after).await;
+        }
     }
 }

@@ -9,6 +9,7 @@
 //! - the connection is closed when the last handle and the last pending command are dropped.
 
 mod driver;
+mod heard;
 mod send_queue;
 
 use std::net::SocketAddr;
@@ -26,8 +27,10 @@ use holdfast_scsi::Lun;
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 use self::driver::{Driver, Order};
+use self::heard::Heard;
 
 /// How a session is made.
 #[derive(Clone, Debug)]
@@ -103,6 +106,7 @@ struct Shared {
     next_tag: AtomicU64,
     close: Arc<Notify>,
     ended: watch::Receiver<Option<EndReason>>,
+    heard: Arc<Heard>,
 }
 
 impl Drop for Shared {
@@ -136,12 +140,20 @@ impl Session {
         let (logged_in, login) = oneshot::channel();
         let (ended_sender, ended) = watch::channel(None);
         let close = Arc::new(Notify::new());
-        let driver = Driver::new(stream, config.login, received, logged_in);
+        let heard = Arc::new(Heard::new());
+        let driver = Driver::new(
+            stream,
+            config.login,
+            received,
+            logged_in,
+            Arc::clone(&heard),
+        );
         tokio::spawn(driver.run(Arc::clone(&close), ended_sender));
         let shared = Arc::new(Shared {
             next_tag: AtomicU64::new(0),
             close,
             ended,
+            heard,
         });
         let session = Self { orders, shared };
         match login.await {
@@ -242,6 +254,13 @@ impl Session {
     #[must_use]
     pub fn end_reason(&self) -> Option<EndReason> {
         *self.shared.ended.borrow()
+    }
+
+    /// When the target was last heard, unless it has ended the connection itself. What it was sent, and has not answered, it
+    /// may still do for a while after that.
+    #[must_use]
+    pub fn silent_since(&self) -> Option<Instant> {
+        self.shared.heard.silent_since()
     }
 
     fn take_tag(&self) -> CommandTag {

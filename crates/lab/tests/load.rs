@@ -10,7 +10,7 @@ mod support;
 use std::fs::OpenOptions;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_lab::bench::{self, BenchConfig};
 use holdfast_lab::multipath::{CommandError, Problem};
@@ -20,6 +20,7 @@ use holdfast_lab::verify::{
     clear_everything, verify_everything,
 };
 use holdfast_lab::{MultipathDisk, command};
+use holdfast_stdx::Bytes;
 use support::{Medium, Tgt, disk_config, initiator, lun, target};
 
 const VOLUME_BYTES: u64 = 256 << 20;
@@ -115,6 +116,33 @@ async fn a_frozen_path_costs_no_more_than_its_timeout() {
 #[tokio::test]
 async fn a_frozen_path_does_not_hold_up_workers_of_others() {
     freeze_a_path(PathChoice::Own, FROZEN_TIMEOUT * 9 / 10).await;
+}
+
+/// A node that has fallen silent may do for a while yet what it was sent.
+#[tokio::test]
+async fn a_write_is_repeated_elsewhere_when_a_silent_path_cannot_do_it_any_more() {
+    let medium = Medium::new(VOLUME_BYTES);
+    let first = Tgt::start(&medium);
+    let second = Tgt::start(&medium);
+    let mut config = disk_config(&[&first, &second]);
+    config.elsewhere_after = Duration::from_secs(4);
+    let disk = MultipathDisk::open(config).await.unwrap();
+    assert!(disk.wait_for_all_paths(PATIENCE).await);
+    let write = command::write(lun(), 0, 1, vec![Bytes::from(vec![7; 512])], false);
+    disk.execute(&write, 0).await.unwrap();
+    let heard = Instant::now();
+    first.freeze();
+    let read = command::read(lun(), 0, 1, 512);
+    let (written, read) = tokio::join!(disk.execute(&write, 0), async {
+        let answer = disk.execute(&read, 0).await;
+        (answer, heard.elapsed())
+    });
+    let (read, read_after) = (read.0.unwrap(), read.1);
+    assert_eq!((read.path, written.unwrap().path), (1, 1));
+    assert!(read_after < Duration::from_secs(4), "{read_after:?}");
+    // What was heard before `heard` was heard some microseconds before.
+    assert!(heard.elapsed() > Duration::from_millis(3990));
+    first.thaw();
 }
 
 async fn freeze_a_path(paths: PathChoice, stall_max: Duration) {

@@ -21,6 +21,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::SessionError;
+use super::heard::Heard;
 use super::send_queue::SendQueue;
 
 /// Bytes that wait to be sent, beyond which no more orders are taken: some writes of the longest
@@ -84,6 +85,7 @@ pub(super) struct Driver {
     managements: HashMap<CommandTag, (Scope, Reply<u8>)>,
     discoveries: VecDeque<Reply<Vec<DiscoveredTarget>>>,
     commands_max: usize,
+    heard: Arc<Heard>,
 }
 
 /// The machine's time: since the driver's start.
@@ -118,6 +120,7 @@ impl Driver {
         config: InitiatorConfig,
         orders: mpsc::Receiver<Order>,
         logged_in: oneshot::Sender<()>,
+        heard: Arc<Heard>,
     ) -> Self {
         let clock = Clock(tokio::time::Instant::now());
         let mut out = InitiatorOutput::default();
@@ -137,6 +140,7 @@ impl Driver {
             managements: HashMap::new(),
             discoveries: VecDeque::new(),
             commands_max,
+            heard,
         }
     }
 
@@ -174,8 +178,12 @@ impl Driver {
                 read = self.reader.read_buf(&mut received) => {
                     let now = self.clock.now();
                     match read {
-                        Ok(0) | Err(_) => self.machine.handle_closed(now, &mut self.out),
+                        Ok(0) | Err(_) => {
+                            self.heard.note_end(&read);
+                            self.machine.handle_closed(now, &mut self.out);
+                        }
                         Ok(_) => {
+                            self.heard.note();
                             let bytes = received.split().freeze();
                             self.machine.handle_received(now, bytes, &mut self.out);
                         }
@@ -183,6 +191,7 @@ impl Driver {
                 }
                 written = self.writer.write_buf(&mut self.queue), if self.queue.has_remaining() => {
                     if written.is_err() {
+                        self.heard.note_end(&written);
                         let now = self.clock.now();
                         self.machine.handle_closed(now, &mut self.out);
                     }
