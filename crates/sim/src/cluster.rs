@@ -98,6 +98,8 @@ pub(crate) enum Happening {
     AnswerMissed(ProcessId, MetadataToken),
     /// The session with the metadata breaks.
     MetadataLost(ProcessId),
+    /// The end of a connection that its host has given up sets out.
+    HostEnds(ConnectionId),
     /// A host's connection arrives at a portal.
     Accept(ConnectionId),
     /// Something may have arrived over a connection between a host and a portal.
@@ -339,6 +341,10 @@ impl Cluster {
             Happening::AnswerMissed(process, token) => self.metadata_missed(process, token),
             Happening::MetadataLost(process) => self.metadata_lost(process),
             Happening::Accept(connection) => self.accept(connection),
+            Happening::HostEnds(connection) => {
+                self.host_ends(connection);
+                Ok(())
+            }
             Happening::Stream(connection, toward) => self.stream(connection, toward),
             Happening::Host(host) => self.host_acts(host),
             Happening::Thaw(process) => self.thaw(process),

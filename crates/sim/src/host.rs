@@ -2,9 +2,9 @@
 //! answer, as multipath hosts do. A machine like those that it tests: it is told, and says what it
 //! wants done.
 //!
-//! What is assumed of hosts: a command that was not answered is repeated elsewhere only when its
-//! time is over ([`HostPlan::timeout`]) or, if its connection broke before, not earlier than
-//! [`HostPlan::patience`] after that. Sooner, the first one may still be on its way.
+//! What is assumed of hosts: a command that was not answered is repeated elsewhere only when its path has been silent for
+//! [`HostPlan::patience`] or, if its node has ended the connection, [`HostPlan::after_end`] after that. Sooner, the first one may
+//! still be on its way.
 //!
 //! Invariant: a command is under way on one path at a time, as far as the host can know.
 
@@ -352,21 +352,25 @@ impl Host {
                 self.take(now, path, out, history, acts);
                 continue;
             }
-            self.paths[path].close(now, acts);
-            self.path_lost(now, path);
-            self.rival_lost(path, acts);
+            self.give_path_up(now, path, acts);
         }
     }
 
-    /// A path's connection is gone: what was under way there is in doubt.
-    fn path_lost(&mut self, now: Instant, path: usize) {
+    fn give_path_up(&mut self, now: Instant, path: usize, acts: &mut Acts) {
+        self.paths[path].close(now, acts);
+        self.path_lost(now, path, false);
+        self.rival_lost(path, acts);
+    }
+
+    /// A path's connection is gone, which its node has said or not: what was under way there is in doubt.
+    fn path_lost(&mut self, now: Instant, path: usize, is_told: bool) {
+        let outlived_at = self.paths[path].outlived_at(now, is_told, &self.plan);
         self.resetting.take_if(|over| *over == path);
         for operation in self.operations.values_mut() {
-            let Some(current) = operation.current.take_if(|current| current.path == path) else {
-                continue;
-            };
-            let over = current.sent + self.plan.timeout;
-            operation.retry = (now + self.plan.patience).min(over.max(now));
+            let current = operation.current.take_if(|current| current.path == path);
+            if current.is_some() {
+                operation.retry = outlived_at;
+            }
         }
     }
 
@@ -395,7 +399,7 @@ impl Host {
         acts: &mut Acts,
     ) {
         let mut out = InitiatorOutput::default();
-        if let Some(initiator) = self.paths[path].initiator(connection) {
+        if let Some(initiator) = self.paths[path].hears(now, connection) {
             initiator.handle_received(now, bytes, &mut out);
         }
         self.take(now, path, out, history, acts);
@@ -468,7 +472,8 @@ impl Host {
                     }
                     self.note_end(path, &reason);
                     self.paths[path].ended(now);
-                    self.path_lost(now, path);
+                    let is_told = matches!(reason, EndReason::Closed | EndReason::LoggedOut);
+                    self.path_lost(now, path, is_told);
                     self.rival_lost(path, acts);
                 }
                 InitiatorEvent::Rejected { reason } => {

@@ -3,7 +3,8 @@
 //! Invariants:
 //! - what a portal's process does not read stays in its kernel's buffer, and can be read for as long
 //!   as the process lives, even if the host has long given the connection up;
-//! - what a host had not brought onto the way when it gave the connection up is never sent.
+//! - what a host had not brought onto the way when it gave the connection up is never sent, unless it lingers
+//!   ([`HostPlan::lingers`](crate::HostPlan::lingers)): then it comes when it can, and that the connection is over comes after that.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,6 +22,9 @@ use crate::pipe::Pipe;
 const KERNEL_BYTES: usize = 256 << 10;
 /// What a process reads at once, at most.
 const READ_BYTES: usize = 64 << 10;
+
+/// How long the end of a connection whose way is cut may take to come after what was sent before it.
+const END_LATE_NANOS: u64 = 3_000_000_000;
 
 /// Which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,11 +155,21 @@ impl Cluster {
             Place::Host(state.host as u16),
             Place::Node(state.process.node),
         );
-        if !self.network.passes(host, node)
-            && let Some(state) = self.connections.connections.get_mut(&connection)
-        {
+        let is_cut = !self.network.passes(host, node);
+        if self.plan.hosts[state.host].lingers {
+            // Its end may have to be sent several times.
+            let later = self.prng.below(if is_cut { END_LATE_NANOS } else { 1 });
+            self.schedule(Duration::from_nanos(later), Happening::HostEnds(connection));
+            return;
+        }
+        if is_cut && let Some(state) = self.connections.connections.get_mut(&connection) {
             state.requests.clear();
         }
+        self.host_ends(connection);
+    }
+
+    /// That a host has given a connection up is on its way.
+    pub(super) fn host_ends(&mut self, connection: ConnectionId) {
         self.push_request(connection, Item::End);
         self.forget_if_over(connection);
     }

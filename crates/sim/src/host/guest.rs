@@ -83,9 +83,7 @@ impl Host {
     pub(super) fn not_there(&mut self, now: Instant, path: usize, acts: &mut Acts) {
         self.counts.other_volume += 1;
         self.paths[path].absent = Some(Absent::OtherVolume);
-        self.paths[path].close(now, acts);
-        self.path_lost(now, path);
-        self.rival_lost(path, acts);
+        self.give_path_up(now, path, acts);
     }
 
     /// A session has ended, or was refused.

@@ -10,7 +10,7 @@ use holdfast_model::NodeId;
 use holdfast_stdx::{Duration, Instant, Prng};
 
 use super::work::{identify, unit};
-use super::{Act, Acts};
+use super::{Act, Acts, HostPlan};
 
 /// How a path stands.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(super) struct Path {
     config: InitiatorConfig,
     reconnect: Duration,
     pub(super) state: State,
+    /// When its node was last heard.
+    heard: Instant,
     /// Why its node was last of no use for the volume, if that is known.
     pub(super) absent: Option<Absent>,
 }
@@ -66,6 +68,7 @@ impl Path {
             state: State::Down {
                 retry: Instant::ZERO,
             },
+            heard: Instant::ZERO,
             absent: None,
         }
     }
@@ -118,6 +121,7 @@ impl Path {
                 retry: now + self.reconnect,
             },
             Some(connection) => {
+                self.heard = now;
                 let initiator = Box::new(Initiator::connect(now, self.config.clone(), out));
                 State::Up {
                     connection,
@@ -141,6 +145,27 @@ impl Path {
         if let State::Up { initiator, .. } = &mut self.state {
             let submitted = initiator.submit(tag, identify(), out);
             submitted.expect("the first command of a session is taken");
+        }
+    }
+
+    /// Something came over a connection: the session on it, if it is the one that is up.
+    pub(super) fn hears(
+        &mut self,
+        now: Instant,
+        connection: ConnectionId,
+    ) -> Option<&mut Initiator> {
+        if matches!(self.state, State::Up { connection: current, .. } if current == connection) {
+            self.heard = now;
+        }
+        self.initiator(connection)
+    }
+
+    /// When what was not answered here may be repeated elsewhere, once the connection is over; `is_told`: by its node.
+    pub(super) fn outlived_at(&self, now: Instant, is_told: bool, plan: &HostPlan) -> Instant {
+        if is_told {
+            now + plan.after_end
+        } else {
+            now.max(self.heard + plan.patience)
         }
     }
 

@@ -17,8 +17,12 @@ pub struct HostPlan {
     pub pause: Duration,
     /// How long a path may take to answer.
     pub timeout: Duration,
-    /// How long it waits before it repeats a command whose connection broke.
+    /// After how much silence of a path it repeats what that did not answer.
     pub patience: Duration,
+    /// How long it waits before it repeats a command whose connection its node has ended.
+    pub after_end: Duration,
+    /// Whether what it has sent is delivered after it has given the connection up.
+    pub lingers: bool,
     /// Whether it aborts a command that takes too long before it drops the session.
     pub aborts: bool,
     /// Reads in a hundred commands.
@@ -47,7 +51,9 @@ impl HostPlan {
             depth: prng.between(1, 3) as usize,
             pause: Duration::from_millis(pause),
             timeout: Duration::from_millis(prng.between(5000, 8000)),
-            patience: Duration::from_millis(prng.between(3300, 5000)),
+            patience: Duration::from_millis(prng.between(4250, 6000)),
+            after_end: Duration::from_millis(prng.between(1050, 3000)),
+            lingers: prng.chance(1, 2),
             aborts: prng.chance(1, 2),
             reads: prng.between(30, 60),
             resets: prng

@@ -187,9 +187,7 @@ impl Host {
             .filter(|(_, since)| **since + timeout <= now);
         let late: BTreeSet<usize> = late.map(|((path, _), _)| *path).collect();
         for path in late {
-            self.paths[path].close(now, acts);
-            self.path_lost(now, path);
-            self.rival_lost(path, acts);
+            self.give_path_up(now, path, acts);
         }
     }
 

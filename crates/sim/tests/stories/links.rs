@@ -1,6 +1,6 @@
 //! Nodes that do not reach each other, or the metadata.
 
-use holdfast_model::Policy;
+use holdfast_model::{NodeId, Policy};
 use holdfast_sim::HostPlan;
 use holdfast_sim::cluster::Fault;
 use holdfast_sim::network::Place;
@@ -121,7 +121,7 @@ fn what_a_dead_node_has_forwarded_never_lands() {
         let mut story = Story::with(seed, Policy::Mirror2, |plan| {
             plan.cluster.volumes[0].areas = vec![(0, 2), (1000, 1)];
             let host = HostPlan {
-                patience: Duration::from_millis(3300),
+                after_end: Duration::from_millis(1050),
                 pause: Duration::from_millis(4),
                 reads: 10,
                 ..plan.cluster.hosts[0].clone()
@@ -134,10 +134,43 @@ fn what_a_dead_node_has_forwarded_never_lands() {
         story.now(Fault::Cut(Place::Node(dead), Place::Node(primary)));
         story.wait(SECOND / 20);
         story.now(Fault::Kill(dead));
-        story.wait(Duration::from_millis(3500 + 20 * seed));
+        story.wait(Duration::from_millis(1100 + 100 * seed));
         story.now(Fault::Mend(Place::Node(dead), Place::Node(primary)));
         story.wait(SECOND);
         story.now(Fault::Start(dead));
+        story.ends_well();
+    }
+}
+
+/// What a host has sent into a dead cable comes when that works again, though the host has closed its socket and has
+/// written other things there meanwhile.
+#[test]
+fn what_comes_late_of_a_host_lands_nowhere() {
+    for seed in 0..4 * SEEDS {
+        let mut story = Story::with(seed, Policy::Mirror2, |plan| {
+            plan.cluster.volumes[0].areas = vec![(0, 2), (1000, 1)];
+            let host = HostPlan {
+                timeout: 2 * SECOND,
+                patience: Duration::from_millis(4250),
+                aborts: false,
+                lingers: true,
+                pause: Duration::from_millis(4),
+                reads: 10,
+                ..plan.cluster.hosts[0].clone()
+            };
+            plan.cluster.hosts = vec![host; 5];
+        });
+        story.busy(true);
+        story.wait(SECOND);
+        let node = NodeId(1 + (seed % 3) as u16);
+        for host in 0..5 {
+            story.now(Fault::Cut(Place::Host(host), Place::Node(node)));
+        }
+        story.wait(Duration::from_millis(4500 + 100 * seed));
+        for host in 0..5 {
+            story.now(Fault::Mend(Place::Host(host), Place::Node(node)));
+        }
+        story.wait(SECOND);
         story.ends_well();
     }
 }
