@@ -45,15 +45,19 @@ impl HostPlan {
         } else {
             prng.between(10, 60)
         };
+        let depth = prng.between(1, 3) as usize;
+        let timeout = prng.between(5000, 8000);
+        // One draw says how it loses patience.
+        let patience = prng.between(4300, 6000);
         Self {
             volume,
             only: None,
-            depth: prng.between(1, 3) as usize,
+            depth,
             pause: Duration::from_millis(pause),
-            timeout: Duration::from_millis(prng.between(5000, 8000)),
-            patience: Duration::from_millis(prng.between(4250, 6000)),
-            after_end: Duration::from_millis(prng.between(1050, 3000)),
-            lingers: prng.chance(1, 2),
+            timeout: Duration::from_millis(timeout),
+            patience: Duration::from_millis(patience),
+            after_end: Duration::from_millis(patience - 3250),
+            lingers: patience.is_multiple_of(2),
             aborts: prng.chance(1, 2),
             reads: prng.between(30, 60),
             resets: prng
