@@ -186,7 +186,7 @@ fn nop(world: &mut World, id: ConnectionId, input: &mut Input<'_>) {
             false => peer.new_tag(),
         },
         transfer_tag: match answers {
-            true => TargetTransferTag(1),
+            true => peer.question.take().unwrap_or(TargetTransferTag(1)),
             false => TargetTransferTag::RESERVED,
         },
         command_number: peer.take_number(immediate),

@@ -88,6 +88,8 @@ pub(super) struct Peer {
     next_tag: u32,
     pub(super) commands: BTreeMap<u32, Sent>,
     pub(super) wanted: VecDeque<Wanted>,
+    /// It was asked whether it is there, with that, and has not answered.
+    pub(super) question: Option<TargetTransferTag>,
     last_text_tag: InitiatorTaskTag,
     pub(super) text_transfer: TargetTransferTag,
     /// The next PDU has a bit wrong, there.
@@ -128,6 +130,7 @@ impl Peer {
             next_tag: 0,
             commands: BTreeMap::new(),
             wanted: VecDeque::new(),
+            question: None,
             last_text_tag: InitiatorTaskTag(0),
             text_transfer: TargetTransferTag::RESERVED,
             spoils: None,
@@ -278,7 +281,12 @@ impl Peer {
             _ => assert!(self.is_full, "there is a session: {reply:?}"),
         }
         match reply {
-            Reply::NopIn(nop) => self.note(nop.sequence, !nop.task_tag.is_reserved()),
+            Reply::NopIn(nop) => {
+                self.note(nop.sequence, !nop.task_tag.is_reserved());
+                if nop.transfer_tag != TargetTransferTag::RESERVED {
+                    self.question = Some(nop.transfer_tag);
+                }
+            }
             Reply::Response(response) => {
                 self.note(response.sequence, true);
                 self.check_response(response, data);

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use holdfast_iscsi::chap::ChapSeed;
-use holdfast_iscsi::pdu::Request;
+use holdfast_iscsi::pdu::{InitiatorTaskTag, NopOut, Request, TargetTransferTag};
 use holdfast_iscsi::target::{
     Command, ConnectionId, Limits, SessionId, Target, TargetCommand, TargetConfig, TargetEvent,
     TargetOutput, TaskManagementOutcome,
@@ -168,8 +168,28 @@ impl World {
                 command::answer_exactly(self, id, &wanted);
                 return true;
             }
+            if self.does(manners::SEND)
+                && let Some(question) = self.peer(id).question.take()
+            {
+                self.answer_question(id, question);
+                return true;
+            }
         }
         false
+    }
+
+    /// Says that the initiator is there, as it was asked.
+    fn answer_question(&mut self, id: ConnectionId, question: TargetTransferTag) {
+        let peer = self.peer(id);
+        let answer = Request::NopOut(NopOut {
+            immediate: true,
+            lun: super::lun(0),
+            task_tag: InitiatorTaskTag::RESERVED,
+            transfer_tag: question,
+            command_number: peer.next_number(),
+            expected_status: peer.expected_status(),
+        });
+        self.send_pdu(id, &answer, &[]);
     }
 
     fn next_piece(&mut self, id: ConnectionId) -> Option<Bytes> {
@@ -506,12 +526,12 @@ impl World {
         if how & 4 == 0 {
             self.serve();
         }
-        self.manners = manners::TAKE | manners::CONFIRM | manners::MANAGE | manners::SEND;
+        // Nobody says anything more.
+        self.manners = manners::TAKE | manners::CONFIRM | manners::MANAGE;
         let ids: Vec<ConnectionId> = self.peers.keys().copied().collect();
         match how & 3 {
             0 => ids.iter().for_each(|id| self.close(*id)),
             1 => self.with(Target::drop_all_sessions),
-            // Nobody says anything more.
             _ => self.pass(Duration::from_secs(200)),
         }
         let draining: Vec<SessionId> = self.above.draining.keys().copied().collect();
@@ -526,6 +546,7 @@ impl World {
         assert_eq!(self.target.next_timeout(), None, "nothing is waited for");
         assert!(self.above.draining.is_empty());
         ids.iter().for_each(|id| self.close(*id));
+        self.manners |= manners::SEND;
         self.with(|target, now, out| target.set_maintenance(now, None, out));
         self.set_directory(0);
         self.probe();
