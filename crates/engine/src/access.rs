@@ -166,7 +166,7 @@ impl Engine {
         {
             let busy = Response::bare(Status::Busy);
             let now = self.world.now;
-            self.portal.answer(now, &self.volumes, task, busy);
+            self.portal.answer(now, &self.volumes, task, (busy, true));
             return;
         }
         access.next_number += 1;
@@ -257,7 +257,7 @@ impl Engine {
         }
         if !self.is_wanted(number) || !self.world.cluster.volumes.contains_key(&volume) {
             self.leave_queue(number);
-            self.end_order(number, Some(not_ready()));
+            self.end_order(number, None);
             return;
         }
         let Ruling {
@@ -284,7 +284,7 @@ impl Engine {
                 let takes = changed.fence > self.enforced_fence(volume);
                 if takes && self.has_older_neighbours() {
                     self.leave_queue(number);
-                    self.end_order(number, Some(not_ready()));
+                    self.end_order(number, None);
                     return;
                 }
                 let order = self.order(number);
@@ -427,7 +427,7 @@ impl Engine {
             match order.stage {
                 _ if is_over => {
                     self.leave_queue(number);
-                    self.end_order(number, Some(not_ready()));
+                    self.end_order(number, None);
                 }
                 Stage::Waiting { .. } => {
                     order.stage = Stage::Reading;
@@ -444,17 +444,32 @@ impl Engine {
         busy
     }
 
-    /// An order is over. A command that nobody waits for any more is not answered.
+    /// An order is over, with what is to be answered; without anything, it could not be carried out in time. A command that nobody
+    /// waits for any more is not answered.
     fn end_order(&mut self, number: u64, response: Option<Response>) {
         let order = self.access.orders.remove(&number);
+        let Order {
+            volume,
+            cause,
+            proposed,
+            ..
+        } = order.expect("what ends was there");
         let now = self.world.now;
-        match order.expect("what ends was there").cause {
+        match cause {
             Cause::Command { task, .. } => {
+                // Without one of its own, what it wanted may be done, and may not be enforced.
+                let settled = response.is_some() || proposed.is_none();
                 let response = response.unwrap_or_else(not_ready);
-                self.portal.answer(now, &self.volumes, task, response);
+                self.portal
+                    .answer(now, &self.volumes, task, (response, settled));
             }
             Cause::NexusLost(_) => {}
-            Cause::Reset(clearing) => self.clearings.released(clearing),
+            Cause::Reset(clearing) => {
+                // There is none any more where there is no volume.
+                let is_gone = !self.world.cluster.volumes.contains_key(&volume);
+                let is_released = response.is_some_and(|it| it.status == Status::Good);
+                self.clearings.released(clearing, is_released || is_gone);
+            }
         }
     }
 

@@ -59,7 +59,16 @@ struct Clearing {
     barriers: Option<Barriers>,
     /// What somebody has by RESERVE has not ended yet.
     releasing: bool,
+    /// It could not be ended.
+    kept: bool,
     settled: bool,
+}
+
+impl Clearing {
+    /// Whether all that it was to end has ended.
+    const fn is_settled(&self) -> bool {
+        self.settled && !self.kept
+    }
 }
 
 /// Clearings under way.
@@ -85,10 +94,11 @@ impl Clearings {
         }
     }
 
-    /// What somebody had by RESERVE has ended, or cannot be ended.
-    pub(crate) fn released(&mut self, number: u64) {
+    /// What somebody had by RESERVE has ended, or cannot be ended in time.
+    pub(crate) fn released(&mut self, number: u64, is_so: bool) {
         if let Some(clearing) = self.clearings.get_mut(&number) {
             clearing.releasing = false;
+            clearing.kept = !is_so;
         }
     }
 
@@ -173,6 +183,7 @@ impl Engine {
                 unheard: unheard.clone(),
                 barriers: None,
                 releasing,
+                kept: false,
                 settled: !self.may_have_left_commands(),
             };
             self.clearings.clearings.insert(number, clearing);
@@ -265,10 +276,61 @@ impl Engine {
         }
         let over = self.clearings.take_over();
         for clearing in &over {
-            let settled = clearing.settled;
+            let settled = clearing.is_settled();
             self.portal
                 .ended_elsewhere(now, &self.volumes, clearing.request, settled);
         }
         !over.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_reset() -> Clearings {
+        let clearing = Clearing {
+            request: TaskManagementId(1),
+            volume: VolumeId(1),
+            reset: true,
+            begun: Instant::ZERO,
+            unheard: BTreeSet::new(),
+            barriers: None,
+            releasing: true,
+            kept: false,
+            settled: true,
+        };
+        Clearings {
+            clearings: BTreeMap::from([(7, clearing)]),
+            next_number: 7,
+        }
+    }
+
+    /// Whether it ends settled, if it ends.
+    fn ends(clearings: &mut Clearings) -> Option<bool> {
+        clearings.note_numbered(Instant::ZERO);
+        assert_eq!(clearings.next_barrier(&BTreeMap::new()), None);
+        let over = clearings.take_over().pop();
+        over.map(|clearing| clearing.is_settled())
+    }
+
+    #[test]
+    fn a_reset_is_over_when_what_was_reserved_is_released() {
+        let mut clearings = of_reset();
+        assert_eq!(ends(&mut clearings), None);
+        clearings.released(7, true);
+        assert_eq!(ends(&mut clearings), Some(true));
+    }
+
+    /// Whenever that is known: it may be before the commands are numbered.
+    #[test]
+    fn a_reset_that_could_not_release_is_not_told_complete() {
+        let mut early = of_reset();
+        early.released(7, false);
+        assert_eq!(ends(&mut early), Some(false));
+        let mut late = of_reset();
+        assert_eq!(ends(&mut late), None);
+        late.released(7, false);
+        assert_eq!(ends(&mut late), Some(false));
     }
 }

@@ -54,18 +54,19 @@ impl Portal {
         sessions.any(|it| it.access == *nexus && Some(&it.nexus.target) == target)
     }
 
-    /// An order of a command is over.
+    /// An order of a command is over; `settled`: and it is known whether it was carried out.
     pub(crate) fn answer(
         &mut self,
         now: Instant,
         volumes: &Volumes,
         id: TaskId,
-        response: Response,
+        (response, settled): (Response, bool),
     ) {
-        let Some(task) = self.tasks.remove(&id) else {
+        let Some(mut task) = self.tasks.remove(&id) else {
             return;
         };
         assert!(matches!(task.work, Work::Access), "it was an order");
+        task.settled &= settled;
         if task.aborted {
             self.task_over(now, id, &task);
         } else {
