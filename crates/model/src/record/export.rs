@@ -11,7 +11,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, IgnoredAny};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::VolumeId;
 
@@ -23,9 +24,25 @@ pub const EXPORTS_PREFIX: &str = "/holdfast/exports/";
 pub const UNITS_PREFIX: &str = "/holdfast/units/";
 
 /// Something that only those who need it are told.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Secret(pub String);
+
+impl<'de> Deserialize<'de> for Secret {
+    /// What is no text is refused without being repeated: it may have been meant as one.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Said {
+            Text(String),
+            Other(IgnoredAny),
+        }
+        match Said::deserialize(deserializer)? {
+            Said::Text(text) => Ok(Self(text)),
+            Said::Other(_) => Err(D::Error::custom("a secret is text, in quotes")),
+        }
+    }
+}
 
 impl fmt::Debug for Secret {
     /// That there is one, and no more.
@@ -121,6 +138,25 @@ impl UnitRecord {
 mod tests {
     use super::*;
     use crate::record::{Record, RecordError};
+
+    #[test]
+    fn a_secret_of_another_type_is_not_repeated() {
+        for said in [
+            "1234567890123",
+            "true",
+            "[\"no secret of ours\"]",
+            "null",
+            "-1.5e3",
+        ] {
+            let error = serde_json::from_str::<Secret>(said).expect_err("it is no text");
+            assert!(
+                format!("{error}").starts_with("a secret is text, in quotes"),
+                "{error}"
+            );
+        }
+        let read: Secret = serde_json::from_str("\"twelve bytes\"").expect("it is text");
+        assert_eq!(read.0, "twelve bytes");
+    }
 
     #[test]
     fn documents_are_as_they_were_released() {
