@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use holdfast_iscsi::chap::CHAP_NAME_LENGTH_MAX;
 use holdfast_iscsi::target::{
     InitiatorEntry, Portal as TargetPortal, PortalAddress, TargetDirectory, TargetEntry, UnitAccess,
 };
@@ -204,11 +205,18 @@ impl Volumes {
     }
 }
 
-/// `None` if the record says what no initiator can be, or has a secret that is none: nobody is let in for want of it.
+/// `None` if the record says what no initiator can be, or has a secret, or a name for it, that is none: nobody is let in for want of
+/// it.
 fn initiator(record: &InitiatorRecord) -> Option<(IscsiName, InitiatorEntry)> {
     let account = |chap: &ChapRecord| {
         let secret = ChapSecret::new(chap.secret.0.as_bytes()).ok()?;
-        let name = chap.name.clone();
+        // It is told to initiators, as the value of a key.
+        let is_name = (1..=CHAP_NAME_LENGTH_MAX).contains(&chap.name.len())
+            && chap
+                .name
+                .bytes()
+                .all(|it| it == b' ' || it.is_ascii_graphic());
+        let name = is_name.then(|| chap.name.clone())?;
         Some(ChapAccount { name, secret })
     };
     let entry = InitiatorEntry {
@@ -301,12 +309,22 @@ mod tests {
     fn a_volume_is_for_whom_it_lists() {
         let mut volumes = Volumes::default();
         update(&mut volumes, 1, 8);
+        let named = |name: &str, account: &str| {
+            let mut record = initiator(name, Some("a secret of some length"));
+            let accounts = [&mut record.chap, &mut record.mutual];
+            for chap in accounts.into_iter().flatten() {
+                chap.name = account.to_string();
+            }
+            record
+        };
         let nobody = BTreeMap::new();
         let records = [
             initiator("iqn.host:a", None),
             initiator("iqn.host:b", Some("a secret of some length")),
             initiator("iqn.host:c", Some("too short")),
             initiator("no name", None),
+            named("iqn.host:e", "a\0Key=value"),
+            named("iqn.host:f", ""),
         ];
         let known: BTreeMap<String, InitiatorRecord> = records
             .iter()
@@ -335,6 +353,7 @@ mod tests {
             "iqn.host:b",
             "iqn.host:c",
             "iqn.host:d",
+            "iqn.host:e",
             "no name",
         ];
         export.initiators = names.map(String::from).into();
