@@ -380,7 +380,7 @@ impl Target {
         self.connection_of(session)?.life.known_at()
     }
 
-    /// Asks the initiator of `session` whether it is there, unless it was asked lately and has yet to answer.
+    /// Asks the initiator of `session` whether it is there, unless it has yet to answer that, or is known not to answer.
     pub fn ask_for_life(&mut self, now: Instant, session: SessionId, out: &mut TargetOutput) {
         if let Some(connection) = self.shared.connection_of(session) {
             self.ask(now, connection, out);

@@ -198,28 +198,155 @@ fn what_leaves_nothing_behind_waits_for_nobody() {
     assert_eq!(world.questions, 1);
 }
 
+/// The one reply, which puts a command off.
+fn busy(world: &mut World, connection: ConnectionId) {
+    let (Reply::Response(busy), _) = world.reply(connection) else {
+        panic!("it is answered");
+    };
+    assert_eq!(busy.status, Status::Busy.code());
+}
+
 /// It is there, and cannot say so.
 #[test]
 fn who_cannot_be_asked_is_told_to_come_again() {
     let (mut world, connection) = idle();
     send(&mut world, connection, write(1, LOGIN_STATUS + 1));
-    question(&mut world, connection);
+    let asked = question(&mut world, connection);
     world.pass(Duration::from_millis(2999));
     assert!(world.replies(connection).is_empty());
     world.pass(Duration::from_millis(1));
-    let (Reply::Response(busy), _) = world.reply(connection) else {
-        panic!("it is answered");
-    };
-    assert_eq!(busy.status, Status::Busy.code());
-    assert_eq!(world.delivered, 0);
-    // It acknowledges that with the next one.
+    busy(&mut world, connection);
+    // The question had named that status, so that it may be what it acknowledges. It is not asked in vain again.
     world.now += Duration::from_millis(20);
     send(&mut world, connection, write(2, LOGIN_STATUS + 2));
+    busy(&mut world, connection);
+    world.now += Duration::from_millis(20);
+    send(&mut world, connection, write(3, LOGIN_STATUS + 3));
     assert_eq!(world.held.len(), 1);
-    // The late answer to the question changes nothing.
+    // A late answer says that it can be asked after all.
     let known = world.target.alive_at(session(&world));
-    world.send(connection, &answer_question(TargetTransferTag(1)), &[]);
+    world.send(connection, &answer_question(asked), &[]);
     assert_eq!(world.target.alive_at(session(&world)), known);
+    world.now += IDLE;
+    send(&mut world, connection, write(4, LOGIN_STATUS + 3));
+    question(&mut world, connection);
+}
+
+/// Whatever else comes in the moment in which its time is over.
+#[test]
+fn a_command_is_put_off_in_time() {
+    let (mut world, connection) = idle();
+    send(&mut world, connection, write(1, LOGIN_STATUS + 1));
+    question(&mut world, connection);
+    world.now += Duration::from_secs(3);
+    send(&mut world, connection, write(2, LOGIN_STATUS + 1));
+    let replies = world.replies(connection);
+    assert_eq!(replies.len(), 2, "{replies:?}");
+    for (reply, _) in replies {
+        assert!(matches!(reply, Reply::Response(it) if it.status == Status::Busy.code()));
+    }
+}
+
+/// A question that was asked before a command came does not shorten that one's time.
+#[test]
+fn a_command_has_its_own_time() {
+    let (mut world, connection) = idle();
+    let session = session(&world);
+    world.with_target(|target, now, out| target.ask_for_life(now, session, out));
+    question(&mut world, connection);
+    world.pass(Duration::from_millis(2900));
+    send(&mut world, connection, write(1, LOGIN_STATUS + 1));
+    world.pass(Duration::from_millis(2999));
+    assert!(world.replies(connection).is_empty());
+    world.pass(Duration::from_millis(1));
+    busy(&mut world, connection);
+}
+
+fn ping(tag: u32, expected: u32) -> Request {
+    Request::NopOut(NopOut {
+        immediate: true,
+        lun: lun(),
+        task_tag: InitiatorTaskTag(tag),
+        transfer_tag: TargetTransferTag::RESERVED,
+        command_number: SerialNumber(101),
+        expected_status: SerialNumber(expected),
+    })
+}
+
+/// R2T names the next status without taking it (RFC 7143 11.8.2), and libiscsi counts that as received.
+#[test]
+fn a_number_that_was_named_before_it_was_sent_proves_nothing() {
+    let mut world = World::new(7);
+    let connection = world.raw_session("");
+    send(&mut world, connection, write(1, LOGIN_STATUS + 1));
+    let long = ScsiCommand {
+        expected_length: 128 << 10,
+        ..write(2, LOGIN_STATUS + 1)
+    };
+    send(&mut world, connection, long);
+    let replies = world.replies(connection);
+    let Some((Reply::ReadyToTransfer(ready), _)) = replies.last() else {
+        panic!("it is asked for data: {replies:?}");
+    };
+    let named = ready.sequence.status;
+    world.now += Duration::from_secs(5);
+    world.answers = Answers::Held;
+    // Both were sent when the first write had been answered: one before the R2T was heard, one after that.
+    world.send(connection, &ping(9, LOGIN_STATUS + 2), &[]);
+    send(&mut world, connection, write(3, named.next().0));
+    assert!(world.held.is_empty(), "nothing was heard for five seconds");
+}
+
+/// The same where the status that it had been named is that a command was put off.
+#[test]
+fn to_be_put_off_is_not_heard_before_it_is_said() {
+    let mut world = World::new(7);
+    let connection = world.raw_session("");
+    let long = ScsiCommand {
+        expected_length: 128 << 10,
+        ..write(1, LOGIN_STATUS + 1)
+    };
+    send(&mut world, connection, long);
+    world.replies(connection);
+    world.now += Duration::from_secs(5);
+    world.answers = Answers::Held;
+    send(&mut world, connection, write(2, LOGIN_STATUS + 2));
+    world.pass(Duration::from_secs(3));
+    world.now += Duration::from_millis(300);
+    send(&mut world, connection, write(3, LOGIN_STATUS + 2));
+    assert!(world.held.is_empty());
+}
+
+/// Even if the request itself is refused for want of room.
+#[test]
+fn any_request_brings_word() {
+    let (mut world, connection) = idle();
+    let abort = |tag: u32, expected| {
+        Request::TaskManagement(TaskManagementRequest {
+            immediate: true,
+            function: 1,
+            lun: lun(),
+            task_tag: InitiatorTaskTag(tag),
+            referenced_tag: InitiatorTaskTag(77),
+            command_number: SerialNumber(100),
+            expected_status: SerialNumber(expected),
+            referenced_number: SerialNumber(200),
+        })
+    };
+    for tag in 50..58 {
+        world.send(connection, &abort(tag, 0), &[]);
+    }
+    assert_eq!(world.management.len(), 8);
+    // What it acknowledges is too old, until it is the answer to what came after the write.
+    world.send(connection, &ping(80, LOGIN_STATUS + 1), &[]);
+    world.now += IDLE;
+    send(&mut world, connection, write(1, LOGIN_STATUS + 1));
+    for tag in [1, 2] {
+        world.send(connection, &ping(80 + tag, LOGIN_STATUS + 1 + tag), &[]);
+        assert!(world.held.is_empty());
+    }
+    world.send(connection, &abort(60, LOGIN_STATUS + 4), &[]);
+    assert_eq!(world.held.len(), 1);
 }
 
 /// An answer that is itself late says nothing of what came after the question.
@@ -262,6 +389,28 @@ fn what_waits_for_word_of_its_host_can_be_aborted() {
     assert_eq!(done.response, 0);
     world.send(connection, &answer_question(tag), &[]);
     assert_eq!(world.delivered, 0);
+}
+
+/// Who has lost its registration to PREEMPT AND ABORT has lost these, too.
+#[test]
+fn what_waits_can_be_ended_for_a_session() {
+    let (mut world, connection) = idle();
+    let session = session(&world);
+    send(&mut world, connection, write(1, LOGIN_STATUS + 1));
+    let tag = question(&mut world, connection);
+    world.with_target(|target, now, out| target.abort_waiting(now, session, 1, out));
+    assert!(world.target.held_bytes() > 0, "it is for another unit");
+    world.with_target(|target, now, out| target.abort_waiting(now, session, 0, out));
+    world.send(connection, &answer_question(tag), &[]);
+    assert_eq!(world.delivered, 0);
+    assert!(world.replies(connection).is_empty());
+    assert_eq!(world.target.held_bytes(), 0);
+    send(&mut world, connection, write(2, LOGIN_STATUS + 1));
+    assert_eq!(world.held.len(), 1, "others go on");
+    world.with_target(|target, now, out| target.abort_waiting(now, session, 0, out));
+    let command = world.held.pop().unwrap();
+    world.answer(&command);
+    assert_eq!(world.replies(connection).len(), 1, "it had begun");
 }
 
 /// Who waits does not let those behind it by that must not pass it.

@@ -210,21 +210,22 @@ impl Session {
                     index += 1;
                 }
                 TaskState::Ready(_) => {
+                    let since = task.since(life);
                     // One whose turn has not come reserves all the same: those behind it may wait
                     // for it, and must not have its room then.
-                    let is_in_order = self.is_in_order(index, task);
                     let takes = u64::from(task.expected_in().min(shared.limits().data_in_max));
-                    let since = task.since(life);
                     let is_free =
                         takes == 0 || self.reserve(index, takes, &mut room, (wire, shared));
-                    if since.is_none() {
-                        shared.doubt(wire.id);
-                    }
-                    if let Some(since) = since.filter(|_| is_free && is_in_order) {
-                        self.undelivered.remove(index);
-                        self.deliver((tag, since), wire, shared, out);
-                    } else {
-                        index += 1;
+                    match since {
+                        None => {
+                            shared.doubt(wire.id);
+                            index += 1;
+                        }
+                        Some(since) if is_free && self.is_in_order(index, &self.tasks[&tag]) => {
+                            self.undelivered.remove(index);
+                            self.deliver((tag, since), wire, shared, out);
+                        }
+                        Some(_) => index += 1,
                     }
                 }
                 TaskState::Delivered(_) | TaskState::Answering(_) => {

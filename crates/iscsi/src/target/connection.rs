@@ -75,6 +75,8 @@ pub(super) struct Wire {
     pub(super) id: ConnectionId,
     pub(super) framing: Framing,
     status: SerialNumber,
+    /// No PDU has named this number yet, nor any later one.
+    unnamed: SerialNumber,
     unsent: usize,
     next_tag: u32,
 }
@@ -82,15 +84,16 @@ pub(super) struct Wire {
 impl Wire {
     pub(super) const fn take_status_number(&mut self, is_status: bool) -> SerialNumber {
         let number = self.status;
+        self.unnamed = number.next();
         if is_status {
-            self.status = number.next();
+            self.status = self.unnamed;
         }
         number
     }
 
-    /// The number of the next status.
-    pub(super) const fn next_status(&self) -> SerialNumber {
-        self.status
+    /// The first number of a status that no PDU has named.
+    pub(super) const fn first_unnamed(&self) -> SerialNumber {
+        self.unnamed
     }
 
     /// A tag that was not used lately.
@@ -149,6 +152,7 @@ impl Connection {
                 id,
                 framing: Framing::LOGIN,
                 status: SerialNumber(1),
+                unnamed: SerialNumber(1),
                 unsent: 0,
                 next_tag: 0,
             },
@@ -249,8 +253,10 @@ impl Connection {
                 Phase::Full(_) => {
                     // Every request of this phase has its ExpStatSN there (RFC 7143 11).
                     let expected = SerialNumber(header.word(28));
-                    let next = self.wire.next_status();
-                    self.life.acknowledge(now, expected, next);
+                    let unnamed = self.wire.first_unnamed();
+                    if self.life.acknowledge(now, expected, unnamed) {
+                        self.pump(shared, out);
+                    }
                     self.handle_request(now, &header, request, data, shared, out)
                 }
                 Phase::Opening(_) | Phase::LoggingOut(_) => {
@@ -395,11 +401,16 @@ impl Connection {
             {
                 Some(RejectReason::CommandNotSupported)
             }
-            Request::Command(command) => session.handle_command(now, &command, data, shared),
+            Request::Command(command) => {
+                let refused = session.handle_command(now, &command, data, shared);
+                self.pump(shared, out);
+                refused
+            }
             Request::DataOut(pdu) => {
                 if let Some(asked) = session.handle_data_out(&pdu, data) {
                     self.life.note(asked);
                 }
+                self.pump(shared, out);
                 None
             }
             Request::TaskManagement(request) => return Flow::Manage(request),
@@ -416,8 +427,6 @@ impl Connection {
             // ErrorRecoveryLevel 0 has no SNACK (RFC 7143 11.16).
             Request::Snack(_) => Some(RejectReason::SnackReject),
         };
-        // A command or its data has come, or word of its initiator, whatever the request was.
-        self.pump(shared, out);
         if let Some(reason) = refused {
             self.reject(header, reason, shared, out);
         }
@@ -437,7 +446,9 @@ impl Connection {
             unreachable!("requests are handled in the full feature phase");
         };
         if nop.task_tag.is_reserved() {
-            self.life.answered(nop.transfer_tag);
+            if self.life.answered(nop.transfer_tag) {
+                self.pump(shared, out);
+            }
             return;
         }
         let reply = Reply::NopIn(NopIn {

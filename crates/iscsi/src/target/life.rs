@@ -27,19 +27,21 @@ use crate::target::{ConnectionId, Target, TargetOutput};
 /// How long before a command's arrival its initiator may last have been known to be there. What a command may live is counted
 /// from then, so this is little of that; but often enough that hosts which are at work are never asked.
 pub const KNOWN_FOR: Duration = Duration::from_millis(500);
-/// How long an initiator may take to say that it is there before what waits for that is answered BUSY: who cannot answer NOP-In,
-/// and is there, sends it again, and acknowledges that answer with it. As long as a command may live.
-pub(super) const SAID_WITHIN: Duration = Duration::from_secs(3);
+/// How long a command waits for word of its initiator before it is answered BUSY: who cannot answer NOP-In, and is there, sends it
+/// again, and acknowledges that answer with it. As long as a command may live.
+const SAID_WITHIN: Duration = Duration::from_secs(3);
 
 /// What is known of one connection's initiator.
 #[derive(Debug, Default)]
 pub(super) struct Life {
     /// It had this connection then, and knew of no end of it.
     known_at: Option<Instant>,
-    /// A number that no status had yet at that time: whoever acknowledges it has heard something since.
+    /// A number that no PDU had named at that time: whoever acknowledges it has heard something since.
     mark: Option<(SerialNumber, Instant)>,
     /// What it was last asked whether it is there with, and when, as long as it has not answered that.
     asked: Option<(TargetTransferTag, Instant)>,
+    /// It did not answer the last question in time: it is asked nothing more for the sake of commands.
+    is_mute: bool,
 }
 
 impl Life {
@@ -48,119 +50,124 @@ impl Life {
         self.known_at
     }
 
-    /// Until when it may answer what it was asked.
-    pub(super) fn answers_until(&self) -> Option<Instant> {
-        self.asked.map(|(_, when)| when + SAID_WITHIN)
-    }
-
     /// Since when a command lives that came at `arrived`; `None` if its initiator may have gone since it sent it.
     pub(super) fn since(&self, arrived: Instant) -> Option<Instant> {
         let known_at = self.known_at.filter(|at| *at + KNOWN_FOR >= arrived)?;
         Some(known_at.min(arrived))
     }
 
-    /// It has heard something that was sent at `when`, or later.
-    pub(super) fn note(&mut self, when: Instant) {
-        self.known_at = self.known_at.max(Some(when));
+    /// It has heard something that was sent at `when`, or later. Whether that is news.
+    pub(super) fn note(&mut self, when: Instant) -> bool {
+        let before = self.known_at;
+        self.known_at = before.max(Some(when));
+        self.known_at != before
     }
 
-    /// The next status will be number `next`, and is yet to be sent.
-    pub(super) const fn mark(&mut self, now: Instant, next: SerialNumber) {
-        self.mark = Some((next, now));
+    /// No PDU has named status `unnamed` yet, nor any later one. R2T and NOP-In name the next one without taking it (RFC 7143
+    /// 11.8.2, 11.19.3), and some initiators (libiscsi, FreeBSD) count that as received.
+    pub(super) const fn mark(&mut self, now: Instant, unnamed: SerialNumber) {
+        self.mark = Some((unnamed, now));
     }
 
-    /// A PDU came that expects status `expected`, when the next one that is sent will be `next`.
-    pub(super) fn acknowledge(&mut self, now: Instant, expected: SerialNumber, next: SerialNumber) {
+    /// A PDU came that expects status `expected`, when `unnamed` is the first that no PDU has named. Whether that is news.
+    pub(super) fn acknowledge(
+        &mut self,
+        now: Instant,
+        expected: SerialNumber,
+        unnamed: SerialNumber,
+    ) -> bool {
         match self.mark {
-            Some((mark, when)) if expected.is_within(mark.next(), next) => {
-                self.note(when);
-                self.mark(now, next);
+            Some((mark, when)) if expected.is_within(mark.next(), unnamed) => {
+                self.mark(now, unnamed);
+                self.note(when)
             }
-            Some(_) => {}
-            None => self.mark(now, next),
+            Some(_) => false,
+            None => {
+                self.mark(now, unnamed);
+                false
+            }
         }
     }
 
-    /// It has not answered in time. It is told so by the status of number `next`, and may acknowledge that.
-    pub(super) const fn give_up(&mut self, now: Instant, next: SerialNumber) {
-        self.asked = None;
-        self.mark(now, next);
-    }
-
+    /// Asks it with `tag`.
     pub(super) const fn ask(&mut self, now: Instant, tag: TargetTransferTag) {
         self.asked = Some((tag, now));
     }
 
-    /// It has answered a question.
-    pub(super) fn answered(&mut self, tag: TargetTransferTag) {
-        if let Some((_, when)) = self.asked.take_if(|(asked, _)| *asked == tag) {
-            self.note(when);
-        }
+    /// It has answered a question. Whether that is news.
+    pub(super) fn answered(&mut self, tag: TargetTransferTag) -> bool {
+        let Some((_, when)) = self.asked.take_if(|(asked, _)| *asked == tag) else {
+            return false;
+        };
+        self.is_mute = false;
+        self.note(when)
     }
 }
 
 impl Session {
-    /// Commands that wait until their initiator is known to wait for them.
-    fn doubted(&self, life: &Life) -> Vec<InitiatorTaskTag> {
+    /// Commands that wait until their initiator is known to wait for them, and since when.
+    fn doubted(&self, life: &Life) -> impl Iterator<Item = (InitiatorTaskTag, Instant)> {
         let waiting = self.undelivered.iter().map(|tag| &self.tasks[tag]);
         let doubted = waiting
             .filter(|task| matches!(task.state, TaskState::Ready(_)) && task.since(life).is_none());
-        doubted.map(|task| task.tag).collect()
+        doubted.map(|task| (task.tag, task.arrived))
     }
 }
 
 impl Connection {
-    /// When an initiator that was asked whether it is there is given up on by the commands that wait for that.
+    /// When the first command that waits for word of its initiator is put off.
     pub(super) fn doubts_until(&self) -> Option<Instant> {
         let Phase::Full(session) = &self.phase else {
             return None;
         };
-        let until = self.life.answers_until()?;
-        (!session.doubted(&self.life).is_empty()).then_some(until)
+        let arrived = session.doubted(&self.life).map(|(_, arrived)| arrived);
+        arrived.min().map(|first| first + SAID_WITHIN)
     }
 
-    /// The initiator does not say whether it is there: what waits for that is put off, so that it comes again from who is.
-    fn put_off(&mut self, now: Instant, shared: &mut Shared, out: &mut TargetOutput) {
+    /// Puts off what has waited for word of its initiator for long enough, and all of it if that never answers: so that it comes
+    /// again from who is there.
+    pub(super) fn put_off_doubted(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        out: &mut TargetOutput,
+    ) {
         let Phase::Full(session) = &mut self.phase else {
             return;
         };
-        self.life.give_up(now, self.wire.next_status());
-        for tag in session.doubted(&self.life) {
+        let life = &mut self.life;
+        let is_over = |when: Instant| when + SAID_WITHIN <= now;
+        life.is_mute |= life.asked.is_some_and(|(_, when)| is_over(when));
+        let doubted = session.doubted(life);
+        let late: Vec<InitiatorTaskTag> = doubted
+            .filter(|(_, arrived)| life.is_mute || is_over(*arrived))
+            .map(|(tag, _)| tag)
+            .collect();
+        if late.is_empty() {
+            return;
+        }
+        // Who acknowledges what it is told now has heard it.
+        life.mark(now, self.wire.first_unnamed());
+        for tag in late {
             session.end_undelivered(tag, Response::bare(Status::Busy));
         }
         self.pump_answers(shared, out);
+        // Those behind them may go now.
         self.pump(shared, out);
     }
 }
 
 impl Target {
-    /// Asks the initiator at a connection whether it is there, unless it has been, and may still answer.
+    /// Asks the initiator at a connection whether it is there, unless it has yet to answer that, or is known not to.
     pub(super) fn ask(&mut self, now: Instant, id: ConnectionId, out: &mut TargetOutput) {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
         };
-        if connection
-            .life
-            .answers_until()
-            .is_none_or(|until| until <= now)
-        {
+        connection.put_off_doubted(now, &mut self.shared, out);
+        if connection.life.asked.is_none() && !connection.life.is_mute {
             connection.ping(now, &mut self.shared, out);
         }
         let deadline = connection.next_deadline(self.shared.limits());
         self.set_deadline(id, deadline);
-    }
-
-    /// Puts off what has waited for word from the initiator at a connection for long enough.
-    pub(super) fn put_off_doubted(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        out: &mut TargetOutput,
-    ) {
-        if let Some(connection) = self.connections.get_mut(&id)
-            && connection.doubts_until().is_some_and(|until| until <= now)
-        {
-            connection.put_off(now, &mut self.shared, out);
-        }
     }
 }

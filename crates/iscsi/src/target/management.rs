@@ -8,6 +8,7 @@
 use alloc::vec::Vec;
 
 use holdfast_scsi::Lun;
+use holdfast_stdx::Instant;
 
 use crate::pdu::{
     InitiatorTaskTag, NopOut, Payload, RejectReason, Request, TargetTransferTag,
@@ -19,7 +20,7 @@ use crate::target::nexus::{DeliveredTasks, PendingRequest, Shared};
 use crate::target::session::{Aborted, Held, Outgoing, Session};
 use crate::target::task::{Task, TaskState};
 use crate::target::{
-    CloseReason, ConnectionId, Target, TargetEvent, TargetOutput, TaskManagement,
+    CloseReason, ConnectionId, SessionId, Target, TargetEvent, TargetOutput, TaskManagement,
     TaskManagementFunction as Function, TaskManagementId, TaskManagementOutcome,
 };
 use crate::{IscsiName, Nexus};
@@ -149,6 +150,28 @@ impl Target {
             session.abort(&mut self.shared.tasks, matches, &mut aborted);
         }
         aborted
+    }
+
+    /// Ends the commands of a session for a unit that were not given up yet: those that are still to come in whole, that wait for their
+    /// turn, or for word of their initiator. They are never answered.
+    pub fn abort_waiting(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        unit: u16,
+        out: &mut TargetOutput,
+    ) {
+        let mut aborted = Aborted::default();
+        let connection = self.shared.connection_of(session);
+        let connection = connection.and_then(|it| self.connections.get_mut(&it));
+        if let Some(Phase::Full(session)) = connection.map(|it| &mut it.phase) {
+            let waits = |task: &Task| {
+                unit_of(task.lun) == Some(unit) && !matches!(task.state, TaskState::Delivered(_))
+            };
+            session.abort(&mut self.shared.tasks, waits, &mut aborted);
+        }
+        self.shared.budget.release(aborted.reserved);
+        self.settle(now, out);
     }
 
     fn hand_up(

@@ -201,8 +201,8 @@ impl Target {
         let mut session = Session::new(who, tsih, begun.connection, agreed, begun.first);
         session.is_proved = opening.is_proved;
         // Whoever acknowledges the last answer was there when the session began.
-        let next = connection.wire.next_status();
-        connection.life.mark(now, next);
+        let unnamed = connection.wire.first_unnamed();
+        connection.life.mark(now, unnamed);
         let sequence = session.sequence(&mut connection.wire, &mut self.shared, true);
         let response = opening.response(LoginStatus::Success, tsih, sequence);
         let text = Bytes::from(core::mem::take(&mut opening.answer));

@@ -26,6 +26,8 @@ pub(super) struct Task {
     /// Bytes that the initiator expects to move.
     pub(super) expected: u32,
     pub(super) arrived: Instant,
+    /// It may leave something behind.
+    leaves_traces: bool,
     /// Bytes reserved in the budgets.
     pub(super) reserved: u64,
     /// R2T and Data-In PDUs sent, for ExpDataSN (RFC 7143 11.4.8).
@@ -100,6 +102,7 @@ impl Task {
             write: command.flags.write,
             expected: command.expected_length,
             arrived,
+            leaves_traces: leaves_traces(&command.cdb),
             reserved: 0,
             pdus: 0,
             state: TaskState::Collecting(collection),
@@ -108,7 +111,7 @@ impl Task {
 
     /// Since when it lives; `None` if it leaves something behind, and its initiator may have gone since it sent it.
     pub(super) fn since(&self, life: &Life) -> Option<Instant> {
-        let harmless = || (!leaves_traces(&self.cdb)).then_some(self.arrived);
+        let harmless = || (!self.leaves_traces).then_some(self.arrived);
         life.since(self.arrived).or_else(harmless)
     }
 

@@ -61,9 +61,8 @@ impl Target {
             }
             None => {}
         }
-        self.put_off_doubted(now, id, out);
-        let connection = self.connections.get(&id);
-        let deadline = connection.and_then(|it| it.next_deadline(&limits));
+        connection.put_off_doubted(now, &mut self.shared, out);
+        let deadline = connection.next_deadline(&limits);
         self.set_deadline(id, deadline);
     }
 }
