@@ -8,7 +8,8 @@
 //! Invariants:
 //! - an order is answered by what the metadata said after it came;
 //! - orders of this node that read and replace the same record wait for each other, in their order;
-//! - a command that took somebody's right away is not answered before that is enforced everywhere.
+//! - a command that took somebody's right away is not answered before that is enforced everywhere;
+//! - a command decides nothing once it has lived for as long as a write may.
 
 mod asked;
 mod enforcing;
@@ -55,6 +56,10 @@ pub(crate) enum Cause {
         request: AccessRequest,
         /// When its session began.
         since: Instant,
+        /// By when it has replaced the record, or does nothing: as long as a write may live, for its initiator may have
+        /// repeated it elsewhere by then, and done other things. What is on its way to the metadata then is no danger: it replaces only
+        /// what it was decided on.
+        decided_by: Instant,
     },
     /// A session has ended: what it had by RESERVE ends with it.
     NexusLost(AccessNexus),
@@ -246,6 +251,7 @@ impl Engine {
 
     /// Decides what becomes of the record, which was just read.
     fn decide_order(&mut self, number: u64) {
+        let now = self.world.now;
         let volume = self.order(number).volume;
         let (record, revision) = self.access_now(volume);
         // It was not known what had become of that.
@@ -255,7 +261,8 @@ impl Engine {
             self.replaced(number, revision);
             return;
         }
-        if !self.is_wanted(number) || !self.world.cluster.volumes.contains_key(&volume) {
+        let is_late = matches!(self.order(number).cause, Cause::Command { decided_by, .. } if decided_by < now);
+        if is_late || !self.is_wanted(number) || !self.world.cluster.volumes.contains_key(&volume) {
             self.leave_queue(number);
             self.end_order(number, None);
             return;

@@ -22,6 +22,7 @@ use holdfast_iscsi::target::{
 use holdfast_iscsi::{IscsiName, Nexus as IscsiNexus, PortalGroupTag};
 use holdfast_model::record::AccessNexus;
 use holdfast_model::{NodeId, SliceId, VolumeId};
+use holdfast_replica::timing::LIFETIME;
 use holdfast_scsi::reservation::Need;
 use holdfast_scsi::{
     Cdb, Continuation, Copy, Lun, MediumData, MediumError, MediumOperation, Nexus, Outcome,
@@ -532,6 +533,7 @@ impl Portal {
                     nexus: session.access.clone(),
                     request,
                     since: session.opened,
+                    decided_by: task.arrived + LIFETIME,
                 };
                 self.orders.push((task.volume, cause));
                 self.tasks.insert(id, task);

@@ -133,7 +133,11 @@ impl Portal {
         let after = volumes.access(volume);
         let is_of = |session: &Session| session.nexus.target == *target && !session.closed;
         let sessions = self.sessions.iter_mut();
-        for (_, session) in sessions.filter(|(_, session)| is_of(session)) {
+        for (id, session) in sessions.filter(|(_, session)| is_of(session)) {
+            if is_preempted(before, after, &session.access) {
+                // What was not even begun is aborted as well.
+                self.target.abort_waiting(now, *id, unit, &mut self.out);
+            }
             let attention = reservation::attentions(before, after, &session.access);
             if let (Some(attention), Some(nexus)) = (attention, session.units.get_mut(&unit)) {
                 nexus.raise(attention);
@@ -159,6 +163,7 @@ impl Portal {
                 task.forbidden = true;
             }
         }
+        self.settle(now, volumes);
     }
 }
 
