@@ -11,8 +11,8 @@
 //! - a command is under way on one path at a time, as far as the host can know: before it is
 //!   repeated elsewhere it was answered, aborted, or its session was closed;
 //! - a command that failed for lack of an answer may have been done, or may be done yet;
-//! - one that leaves something behind, and was not answered by a node that fell silent, is repeated elsewhere only when that
-//!   node cannot do it any more ([`DiskConfig::elsewhere_after`]).
+//! - one that leaves something behind, and was not answered, is repeated elsewhere only when the node cannot do it any more
+//!   ([`DiskConfig::elsewhere_after`], [`DiskConfig::after_end`]).
 
 mod capacity;
 mod path;
@@ -37,7 +37,7 @@ use self::path::{Path, maintain};
 use self::verdict::{Verdict, judge};
 use crate::command;
 use crate::sense::SenseData;
-use crate::session::{Session, SessionConfig, SessionError};
+use crate::session::{LastWord, Session, SessionConfig, SessionError};
 
 /// ISID of the "random" type (RFC 7143 11.12.5): a number for the host, one for its port.
 const ISID_RANDOM: u8 = 0x80;
@@ -64,6 +64,8 @@ pub struct DiskConfig {
     /// How long after a path was last heard what it did not answer is repeated elsewhere, if it leaves something behind. A node
     /// that has fallen silent may do what it was sent for so long; see `docs/hosts.md`.
     pub elsewhere_after: Duration,
+    /// The same where the node has ended the connection.
+    pub after_end: Duration,
     /// Pause between two attempts to bring a path up.
     pub reconnect_after: Duration,
     /// How long a command is repeated before it fails.
@@ -93,6 +95,7 @@ impl DiskConfig {
             abort_timeout: Duration::from_millis(500),
             login_timeout: Duration::from_secs(5),
             elsewhere_after: Duration::from_millis(4500),
+            after_end: Duration::from_millis(1100),
             reconnect_after: Duration::from_millis(100),
             patience: Duration::from_secs(60),
             repeat_after: Duration::from_millis(20),
@@ -408,11 +411,14 @@ impl MultipathDisk {
     /// Waits until a command that was not answered cannot be done any more, if that matters.
     async fn outlive(&self, session: &Session, command: &CommandRequest) {
         // A logout was answered when all was over.
-        if let Some(heard) = session.silent_since()
-            && session.end_reason() != Some(EndReason::LoggedOut)
-            && leaves_traces(&command.cdb)
-        {
-            tokio::time::sleep_until(heard + self.config.elsewhere_after).await;
+        let is_over = session.end_reason() == Some(EndReason::LoggedOut);
+        if !is_over && leaves_traces(&command.cdb) {
+            let LastWord { at, is_end } = session.last_word();
+            let span = match is_end {
+                true => self.config.after_end,
+                false => self.config.elsewhere_after,
+            };
+            tokio::time::sleep_until(at + span).await;
         }
     }
 }

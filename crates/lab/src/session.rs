@@ -27,10 +27,10 @@ use holdfast_scsi::Lun;
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tokio::time::Instant;
 
 use self::driver::{Driver, Order};
 use self::heard::Heard;
+pub use self::heard::LastWord;
 
 /// How a session is made.
 #[derive(Clone, Debug)]
@@ -256,11 +256,10 @@ impl Session {
         *self.shared.ended.borrow()
     }
 
-    /// When the target was last heard, unless it has ended the connection itself. What it was sent, and has not answered, it
-    /// may still do for a while after that.
+    /// The last that was heard of the target. What it was sent, and has not answered, it may still do for a while after that.
     #[must_use]
-    pub fn silent_since(&self) -> Option<Instant> {
-        self.shared.heard.silent_since()
+    pub fn last_word(&self) -> LastWord {
+        self.shared.heard.last_word()
     }
 
     fn take_tag(&self) -> CommandTag {

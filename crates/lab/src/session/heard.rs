@@ -1,13 +1,10 @@
 //! When a target was last heard, for hosts that have to know how long it may still do what it was sent.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
-
-/// The target itself has ended the connection.
-const ENDED: u64 = u64::MAX;
 
 /// Shared by a session's handles and its task.
 #[derive(Debug)]
@@ -15,6 +12,17 @@ pub(super) struct Heard {
     began: Instant,
     /// Nanoseconds after that.
     last: AtomicU64,
+    /// The last word was that the connection ends.
+    is_end: AtomicBool,
+}
+
+/// The last that was heard of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastWord {
+    /// When.
+    pub at: Instant,
+    /// The target itself has ended the connection with it.
+    pub is_end: bool,
 }
 
 impl Heard {
@@ -22,12 +30,13 @@ impl Heard {
         Self {
             began: Instant::now(),
             last: AtomicU64::new(0),
+            is_end: AtomicBool::new(false),
         }
     }
 
     /// Something came.
     pub(super) fn note(&self) {
-        let nanos = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(ENDED);
+        let nanos = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.last.store(nanos, Ordering::Relaxed);
     }
 
@@ -42,15 +51,14 @@ impl Heard {
             ),
         };
         if is_told {
-            self.last.store(ENDED, Ordering::Relaxed);
+            self.note();
+            self.is_end.store(true, Ordering::Release);
         }
     }
 
-    /// When it was last heard, unless it has ended the connection itself.
-    pub(super) fn silent_since(&self) -> Option<Instant> {
-        match self.last.load(Ordering::Relaxed) {
-            ENDED => None,
-            nanos => Some(self.began + Duration::from_nanos(nanos)),
-        }
+    pub(super) fn last_word(&self) -> LastWord {
+        let is_end = self.is_end.load(Ordering::Acquire);
+        let at = self.began + Duration::from_nanos(self.last.load(Ordering::Relaxed));
+        LastWord { at, is_end }
     }
 }
