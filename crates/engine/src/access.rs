@@ -495,6 +495,7 @@ impl Engine {
         for task in self.portal.take_dropped() {
             self.drop_task(task);
         }
+        self.refuse_fenced_copies(volume);
         for slice in self.slices_of(volume) {
             self.with_replica(slice, |replica, context| {
                 replica.raise_fence(context, fence);

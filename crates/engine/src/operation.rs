@@ -8,8 +8,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use holdfast_model::{BLOCK_SIZE, ENTRY_BYTES_MAX, SLICE_SIZE, SliceId, VolumeId};
-use holdfast_scsi::{ByteRange, Extent, MediumData, MediumError, MediumOperation};
+use holdfast_model::{BLOCK_SIZE, BlockIndex, ENTRY_BYTES_MAX, SLICE_SIZE, SliceId, VolumeId};
+use holdfast_scsi::{ByteRange, CopyStep, Extent, MediumData, MediumError, MediumOperation};
 use holdfast_stdx::Bytes;
 use holdfast_wire::{BlockContent, Content};
 
@@ -34,19 +34,18 @@ enum Purpose {
     Extents { count_max: usize },
 }
 
-/// What of a piece's blocks the operation is about.
+/// Which bytes of a piece's blocks are wanted.
 #[derive(Clone, Copy, Debug)]
-struct Window {
-    slice: SliceId,
-    skip: usize,
-    length: usize,
+pub(crate) struct Window {
+    pub(crate) skip: usize,
+    pub(crate) length: usize,
 }
 
 /// An operation under way.
 #[derive(Debug, Default)]
 pub(crate) struct Operation {
     purpose: Purpose,
-    windows: Vec<Window>,
+    windows: Vec<(SliceId, Window)>,
     found: Vec<Option<Vec<Content>>>,
     outstanding: usize,
     failed: Option<MediumError>,
@@ -110,6 +109,11 @@ impl Operation {
         }
     }
 
+    /// Cuts a step of a copy.
+    pub(crate) fn cut_copy(step: CopyStep) -> (Self, Vec<Piece>) {
+        Self::of_writes(part::copy_parts(step))
+    }
+
     fn of_writes(parts: Vec<(SliceId, PartKind)>) -> (Self, Vec<Piece>) {
         let operation = Self {
             found: vec![None; parts.len()],
@@ -125,11 +129,7 @@ impl Operation {
         let mut pieces = Vec::new();
         for (slice, offset, length) in part::pieces(volume, range) {
             let (blocks, skip) = part::covering(offset, length);
-            windows.push(Window {
-                slice,
-                skip,
-                length,
-            });
+            windows.push((slice, Window { skip, length }));
             pieces.push(Piece {
                 slice,
                 kind: PartKind::Read(blocks),
@@ -159,8 +159,10 @@ impl Operation {
     fn judge(&self, place: usize, contents: Vec<Content>) -> Result<Vec<Content>, MediumError> {
         let wants_contents = !matches!(self.purpose, Purpose::Extents { .. });
         let window = self.windows.get(place).filter(|_| wants_contents);
-        match window.and_then(|window| first_bad(window.slice, &contents)) {
-            Some(offset) => Err(MediumError::Lost { offset }),
+        match window.and_then(|(slice, _)| Some((slice, first_bad(&contents)?))) {
+            Some((slice, block)) => Err(MediumError::Lost {
+                offset: offset_in_volume(*slice, block),
+            }),
             None => Ok(contents),
         }
     }
@@ -174,7 +176,7 @@ impl Operation {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        let windows = self.windows.into_iter();
+        let windows = self.windows.into_iter().map(|(_, window)| window);
         let found = windows.zip(self.found.into_iter().flatten());
         match self.purpose {
             Purpose::Done => Ok(MediumData::None),
@@ -195,17 +197,21 @@ impl Operation {
     }
 }
 
-/// The offset in the volume of the first bad block among a piece's contents.
-fn first_bad(slice: SliceId, contents: &[Content]) -> Option<u64> {
+/// The first bad block among a piece's contents.
+pub(crate) fn first_bad(contents: &[Content]) -> Option<BlockIndex> {
     let bad = contents
         .iter()
         .find(|content| content.content == BlockContent::Bad)?;
-    let within = u64::from(bad.range.start()) * BLOCK_SIZE as u64;
-    Some(u64::from(slice.index) * SLICE_SIZE + within)
+    Some(BlockIndex(bad.range.start()))
 }
 
-/// The window's bytes, without a copy.
-fn bytes_of(window: Window, contents: Vec<Content>) -> Vec<Bytes> {
+/// Where in its volume a block begins, in bytes.
+pub(crate) fn offset_in_volume(slice: SliceId, block: BlockIndex) -> u64 {
+    u64::from(slice.index) * SLICE_SIZE + u64::from(block.0) * BLOCK_SIZE as u64
+}
+
+/// The window's bytes, without a copy. Of the contents none is bad.
+pub(crate) fn bytes_of(window: Window, contents: Vec<Content>) -> Vec<Bytes> {
     static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
     let mut bytes = Vec::new();
     let (mut skip, mut wanted) = (window.skip, window.length);

@@ -10,13 +10,14 @@ use alloc::vec::Vec;
 
 use holdfast_iscsi::target::TaskId;
 use holdfast_model::{
-    BLOCK_SIZE, BlockRange, CommandId, ENTRY_BYTES_MAX, NodeId, SLICE_SIZE, SliceId, VolumeId,
+    BLOCK_SIZE, BlockRange, CommandId, ENTRY_BYTES_MAX, Fence, NodeId, SLICE_SIZE, SliceId,
+    VolumeId,
 };
 use holdfast_replica::WriteKind;
 use holdfast_replica::timing::FORWARD_AGE;
-use holdfast_scsi::{ByteRange, MediumError};
+use holdfast_scsi::{ByteRange, CopyStep, MediumError};
 use holdfast_stdx::{Bytes, BytesMut, Duration, Instant};
-use holdfast_wire::ForwardKind;
+use holdfast_wire::{CopySource, ForwardKind};
 
 use crate::event::LinkId;
 
@@ -46,8 +47,30 @@ pub(crate) enum PartKind {
     },
     /// Bits are set.
     Or { offset: u64, data: Bytes },
+    /// Bytes are written that are somewhere else.
+    Copy { offset: u64, from: CopiedFrom },
     /// Nothing: all that anybody has sent the slice's primary is to be over.
     Barrier,
+}
+
+/// Bytes of one slice that are copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CopiedFrom {
+    pub(crate) slice: SliceId,
+    pub(crate) offset: u64,
+    pub(crate) length: u32,
+}
+
+impl CopiedFrom {
+    /// The same, as it may be read by an access to its volume.
+    pub(crate) fn under(self, fence: Fence) -> CopySource {
+        CopySource {
+            slice: self.slice,
+            offset: self.offset,
+            length: self.length,
+            fence,
+        }
+    }
 }
 
 impl PartKind {
@@ -55,8 +78,16 @@ impl PartKind {
         !matches!(self, Self::Read(_))
     }
 
-    /// What is asked of another node; nothing is if all that is wanted is to know.
-    pub(crate) fn forward(&self) -> Option<ForwardKind> {
+    /// The volume that a copy reads.
+    pub(crate) fn copies_from(&self) -> Option<VolumeId> {
+        match self {
+            Self::Copy { from, .. } => Some(from.slice.volume),
+            _ => None,
+        }
+    }
+
+    /// What is asked of another node, by the access to the volume that a copy reads; nothing is if all that is wanted is to know.
+    pub(crate) fn forward(&self, source_fence: Fence) -> Option<ForwardKind> {
         match self {
             Self::Write { offset, data } => Some(ForwardKind::Write {
                 offset: *offset,
@@ -76,6 +107,10 @@ impl PartKind {
             Self::Or { offset, data } => Some(ForwardKind::Or {
                 offset: *offset,
                 data: data.clone(),
+            }),
+            Self::Copy { offset, from } => Some(ForwardKind::Copy {
+                offset: *offset,
+                source: from.under(source_fence),
             }),
             Self::Barrier => None,
         }
@@ -101,7 +136,7 @@ impl PartKind {
                 offset: *offset,
                 data: data.clone(),
             }),
-            Self::Read(_) | Self::Barrier => None,
+            Self::Read(_) | Self::Copy { .. } | Self::Barrier => None,
         }
     }
 }
@@ -122,6 +157,8 @@ pub(crate) enum Whereabouts {
 pub(crate) enum Owner {
     /// For a command of the portal here; `place` is its place among the parts of the operation.
     Task { task: TaskId, place: usize },
+    /// For a copy to a slice here, which writes what is read.
+    Copying(CommandId),
     /// For whoever waits until a unit is at rest.
     Clearing(u64),
 }
@@ -135,6 +172,8 @@ pub(crate) struct Part {
     pub(crate) kind: PartKind,
     pub(crate) arrived: Instant,
     pub(crate) whereabouts: Whereabouts,
+    /// How it ends if nobody does it in time.
+    pub(crate) late: MediumError,
     /// Nobody is asked to do it any more; it ends with this error unless it turns out to be done.
     pub(crate) given_up: Option<MediumError>,
     /// When it ends whatever has become of it.
@@ -165,6 +204,7 @@ impl Part {
             kind,
             arrived,
             whereabouts: Whereabouts::Waiting { retry: arrived },
+            late: MediumError::Busy,
             given_up: is_barrier.then_some(MediumError::Aborted),
             held_until: arrived + hold,
             tries: 0,
@@ -264,6 +304,30 @@ pub(crate) fn or_parts(
         offset,
         data,
     })
+}
+
+/// The parts of a step of a copy: each reads one slice, and no more than one entry holds, and so does it write.
+pub(crate) fn copy_parts(step: CopyStep) -> Vec<(SliceId, PartKind)> {
+    let mut parts = Vec::new();
+    let mut done = 0;
+    while done < step.length {
+        let piece = |volume, at: u64| {
+            let (offset, length) = (at + done, step.length - done);
+            let first = pieces(volume, ByteRange { offset, length }).next();
+            first.expect("something is left")
+        };
+        let (slice, offset, written) = piece(step.destination, step.to);
+        let (source, start, read) = piece(step.source, step.from);
+        let length = written.min(read);
+        let from = CopiedFrom {
+            slice: source,
+            offset: start,
+            length: length as u32,
+        };
+        parts.push((slice, PartKind::Copy { offset, from }));
+        done += length as u64;
+    }
+    parts
 }
 
 fn data_parts(
@@ -485,6 +549,38 @@ mod tests {
             },
         );
         assert_eq!(two.len(), 2);
+    }
+
+    /// Where the source ends a slice or an entry, or where the destination does.
+    #[test]
+    fn a_copy_is_cut_at_the_borders_of_both() {
+        let other = VolumeId(2);
+        let mib = 1 << 20;
+        let step = CopyStep {
+            source: other,
+            from: SLICE_SIZE - 512,
+            destination: VOLUME,
+            to: SLICE_SIZE - 1024,
+            length: mib + 1024,
+        };
+        let found: Vec<_> = copy_parts(step)
+            .into_iter()
+            .map(|(slice, kind)| match kind {
+                PartKind::Copy { offset, from } => {
+                    assert_eq!(from.slice.volume, other);
+                    let source = (from.slice.index, from.offset);
+                    ((slice.index, offset), source, u64::from(from.length))
+                }
+                _ => panic!("a copy's parts are copies"),
+            })
+            .collect();
+        let expected = [
+            ((0, SLICE_SIZE - 1024), (0, SLICE_SIZE - 512), 512),
+            ((0, SLICE_SIZE - 512), (1, 0), 512),
+            ((1, 0), (1, 512), mib - 512),
+            ((1, mib - 512), (1, mib), 512),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! - whoever forwarded a command hears of its end over the link over which it last asked.
 
 mod budget;
+mod copying;
 mod drive;
 mod forwarded;
 mod outcome;
@@ -21,6 +22,7 @@ use holdfast_model::{CommandId, Incarnation, NodeId, SliceId, VolumeId};
 use holdfast_stdx::{Duration, Instant};
 
 use self::budget::Forwards;
+use self::copying::Copyings;
 use crate::part::{Owner, Part, Whereabouts};
 
 /// A slice that nobody has tried for so long may have been served meanwhile.
@@ -38,6 +40,7 @@ pub(crate) struct Parts {
     /// Slices whose parts nobody takes: since when, and when one was last tried.
     stopped: BTreeMap<SliceId, (Instant, Instant)>,
     forwards: Forwards,
+    copyings: Copyings,
 }
 
 impl Parts {
@@ -67,11 +70,13 @@ impl Parts {
     /// What other nodes had asked is not to be done any more, and their links are gone.
     pub(crate) fn stood_still(&mut self) {
         self.forwards.clear();
+        self.forget_copies(None);
     }
 
     /// Parts that were with a node come back, to be sent again.
     pub(crate) fn link_lost(&mut self, now: Instant, node: NodeId) {
         self.forwards.forget(node);
+        self.forget_copies(Some(node));
         self.recall(
             now,
             |at| matches!(at, Whereabouts::There { node: at, .. } if at == node),
@@ -81,6 +86,8 @@ impl Parts {
     /// The replicas here take part in nothing any more: what was with them comes back.
     pub(crate) fn replicas_failed(&mut self, now: Instant) {
         self.forwards.clear();
+        self.forget_copies(None);
+        self.forget_copies(Some(NodeId(self.node)));
         self.recall(now, |at| at == Whereabouts::Here);
     }
 

@@ -15,11 +15,14 @@ use holdfast_model::record::{
     self, AccessNexus, AccessRecord, CLUSTER_KEY, ClusterRecord, ExportRecord, InitiatorRecord,
     Membership, Record, Registration, Reservation, ReservationKind, SliceRecord, VolumeRecord,
 };
-use holdfast_model::{CommandId, Epoch, Fence, Incarnation, Policy, SliceId, VolumeId};
+use holdfast_model::{BlockIndex, CommandId, Epoch, Fence, Incarnation, Policy, SliceId, VolumeId};
 use holdfast_scsi::limits::{COPIES_MAX, COPIES_PER_NEXUS_MAX, COPY_STEP_BYTES};
 use holdfast_scsi::{Identity, Lun};
 use holdfast_stdx::{Bytes, Duration};
-use holdfast_wire::{EndTasks, Forwarded, Message, OutcomeCode, Settle, TasksEnded, WIRE_VERSION};
+use holdfast_wire::{
+    CopySource, EndTasks, Forward, ForwardKind, Forwarded, Message, OutcomeCode, Settle,
+    TasksEnded, Unread, WIRE_VERSION,
+};
 
 use bench::{Bench, CLUSTER, ME, PEER, first_record, record_of_peer, store_of};
 
@@ -586,6 +589,10 @@ fn a_copy_lasts_longer_than_a_write_lives_if_every_node_is_heard() {
 
 /// Two volumes, of which the peer, which is linked, leads one.
 fn with_one_led_by_peer(volume: VolumeId) -> Bench {
+    with_one_led_by_older_peer(volume, WIRE_VERSION)
+}
+
+fn with_one_led_by_older_peer(volume: VolumeId, version: u16) -> Bench {
     let peer = record_of_peer(store_of(PEER), 1);
     let slice = SliceId { volume, index: 0 };
     let led = SliceRecord {
@@ -597,7 +604,7 @@ fn with_one_led_by_peer(volume: VolumeId) -> Bench {
         ..first_record()
     };
     let mut bench = with_two_volumes(vec![peer, (SliceRecord::key(slice), led.encode())]);
-    bench.connect_as(WIRE_VERSION);
+    bench.connect_as(version);
     bench.pass(200);
     bench
 }
@@ -611,6 +618,138 @@ fn settled(bench: &mut Bench, hosts: &mut [&mut Host]) {
         }
     }
     bench.sent.clear();
+}
+
+/// What the peer has been asked to do since that was looked at.
+fn asked(bench: &mut Bench) -> Vec<Forward> {
+    let sent = std::mem::take(&mut bench.sent);
+    let forwards = sent.into_iter().filter_map(|message| match message {
+        Message::Forward(forward) => Some(forward),
+        _ => None,
+    });
+    forwards.collect()
+}
+
+/// The peer, which is asked to copy and nothing else, answers all of that alike for a while.
+fn answer_all(bench: &mut Bench, milliseconds: u64, outcome: OutcomeCode) {
+    for _ in 0..milliseconds / 5 {
+        for Forward {
+            slice,
+            command,
+            kind,
+            ..
+        } in asked(bench)
+        {
+            assert!(matches!(kind, ForwardKind::Copy { .. }), "{kind:?}");
+            let contents = Vec::new();
+            let answer = Forwarded {
+                slice,
+                command,
+                outcome,
+                contents,
+            };
+            bench.receive(answer.into());
+        }
+        bench.pass(5);
+    }
+}
+
+/// Whoever leads what is written is told what to copy, and by which access that may be read; what is copied is not sent, and not
+/// read here.
+#[test]
+fn who_leads_what_is_written_copies() {
+    let mut bench = with_one_led_by_peer(TWO);
+    let mut host = Host::log_in(&mut bench, 1, ONE);
+    settled(&mut bench, &mut [&mut host]);
+    let mut record = AccessRecord::open(ONE);
+    (record.fence, record.changes) = (Fence(3), 1);
+    bench.put(&AccessRecord::key(ONE), record.encode());
+    let tag = host.submit(&mut bench, copy(7, ONE, (TWO, 8), 2 * STEP));
+    let sources: Vec<CopySource> = asked(&mut bench)
+        .iter()
+        .map(|forward| match forward.kind {
+            ForwardKind::Copy { offset, source } => {
+                assert_eq!((forward.slice.volume, forward.fence), (TWO, Fence::ZERO));
+                assert_eq!(offset, source.offset + 8 * 512);
+                source
+            }
+            ref other => panic!("{other:?}"),
+        })
+        .collect();
+    // The borders of both cut it.
+    let lengths: Vec<u32> = sources.iter().map(|source| source.length).collect();
+    let step = COPY_STEP_BYTES as u32;
+    assert_eq!(lengths, [step / 2 - 4096, 4096, step / 2 - 4096]);
+    for source in sources {
+        assert_eq!((source.slice.volume, source.fence), (ONE, Fence(3)));
+    }
+    host.run(&mut bench);
+    assert!(host.done.is_empty());
+    // It is not answered: what has a number may be done.
+    let aborting = host.initiator.abort(tag, &mut host.out);
+    aborting.expect("it is under way");
+    host.run(&mut bench);
+    let settles = bench.sent.iter();
+    let settles = settles.filter(|it| matches!(it, Message::Settle(_)));
+    assert_eq!(settles.count(), 3);
+}
+
+/// A peer of an older version cannot be asked: the copy is to come again.
+#[test]
+fn who_cannot_be_asked_to_copy_is_not_sent_what_is_copied() {
+    let mut bench = with_one_led_by_older_peer(TWO, WIRE_VERSION - 1);
+    let mut host = Host::log_in(&mut bench, 1, ONE);
+    settled(&mut bench, &mut [&mut host]);
+    let tag = host.submit(&mut bench, copy(7, ONE, (TWO, 0), STEP));
+    for _ in 0..40 {
+        bench.pass(100);
+        host.run(&mut bench);
+    }
+    assert_eq!(asked(&mut bench), []);
+    assert_eq!(host.done.remove(&tag).map(|it| it.status), Some(0x08));
+}
+
+#[test]
+fn how_a_copy_ends_that_who_leads_cannot_do() {
+    let lost = |block| {
+        let block = BlockIndex(block);
+        OutcomeCode::Unread(Unread::Lost { block })
+    };
+    for (outcome, status, key) in [
+        (OutcomeCode::Done, 0x00, 0),
+        // It is not asked too much at a time for ever, nor does nobody ever serve what is read: so long it is asked again.
+        (OutcomeCode::Busy, 0x08, 0),
+        (OutcomeCode::Unread(Unread::NotReady), 0x02, 0x2),
+        (OutcomeCode::Unread(Unread::Fenced), 0x08, 0),
+        (lost(255), 0x02, 0xA),
+        (OutcomeCode::NoSpace, 0x02, 0xA),
+    ] {
+        let mut bench = with_one_led_by_peer(TWO);
+        let mut host = Host::log_in(&mut bench, 1, ONE);
+        settled(&mut bench, &mut [&mut host]);
+        let tag = host.submit(&mut bench, copy(7, ONE, (TWO, 0), STEP));
+        let waits = status == 0x08 || key == 0x2;
+        answer_all(&mut bench, 1000, outcome);
+        host.run(&mut bench);
+        assert_eq!(host.done.contains_key(&tag), !waits, "{outcome:?}");
+        if waits {
+            answer_all(&mut bench, 2500, outcome);
+            host.run(&mut bench);
+        }
+        let completion = host.done.remove(&tag).expect("it is answered");
+        assert_eq!(completion.status, status, "{outcome:?}");
+        if status == 0x02 {
+            assert_eq!(sense(&completion).0, key, "{outcome:?}");
+        }
+        // What was only a moment is forgotten.
+        if waits {
+            let tag = host.submit(&mut bench, copy(7, ONE, (TWO, 0), STEP));
+            answer_all(&mut bench, 100, outcome);
+            answer_all(&mut bench, 100, OutcomeCode::Done);
+            host.run(&mut bench);
+            assert_eq!(host.done.remove(&tag).map(|it| it.status), Some(0));
+        }
+    }
 }
 
 /// Answers to the peer's questions, but to what became of those commands: true if one of these was asked about.
@@ -662,7 +801,8 @@ fn a_reset_waits_for_what_an_aborted_copy_writes() {
             _ => None,
         };
         let open: Vec<CommandId> = bench.sent.iter().filter_map(forwarded).collect();
-        assert_eq!(open.len(), 1, "it writes");
+        // A step is two parts.
+        assert_eq!(open.len(), if is_copy { 2 } else { 1 }, "it writes");
         let aborting = host.initiator.abort(tag, &mut host.out);
         aborting.expect("it is under way");
         host.run(&mut bench);

@@ -33,10 +33,10 @@ pub(crate) use seeds::seeds;
 const COMMANDS_MAX: usize = 24;
 /// Steps of one command: the longest compares 4 MiB by steps of 1 MiB, or fills 16 MiB.
 const STEPS_MAX: usize = 64;
-/// Steps of a copy: each of its segments is read and written by 2 MiB, and may begin and end within a step.
+/// Steps of a copy: where the ranges of a segment may overlap, a step ends at each MiB of either.
 const COPY_STEPS_MAX: usize = limits::COPY_SEGMENTS_MAX
     * 2
-    * (limits::COPY_SEGMENT_BYTES_MAX / limits::COPY_STEP_BYTES + 1) as usize;
+    * (limits::COPY_SEGMENT_BYTES_MAX / limits::ATOMIC_BYTES_MAX + 1) as usize;
 /// The target ports.
 const PORTS: [NodeId; 2] = [NodeId(3), NodeId(7)];
 
@@ -284,23 +284,21 @@ impl Bench {
             access: &self.access,
         };
         let naa = self.unit.identity().naa();
-        self.medium.takes_bytes = true;
         let mut outcome = list.begin(port, |wanted| (*wanted == naa).then_some(own));
         let mut steps = 0;
         let (report, response) = loop {
             match outcome {
                 CopyOutcome::Done(report, response) => break (report, response),
-                CopyOutcome::Medium(_, operation, copy) => {
+                CopyOutcome::Step(step, copy) => {
                     steps += 1;
                     assert!(steps <= COPY_STEPS_MAX, "a copy ends");
                     nexus.note_copy(copy.report());
-                    outcome = copy.complete(self.medium.execute(&operation));
+                    outcome = copy.complete(self.medium.carry_out(&step));
                 }
             }
         };
         nexus.end_copy(report, Some(&response));
         self.told[sent.side].note(report, &response);
-        self.medium.takes_bytes = false;
         let is_free = self.access.reservation.is_none() && self.access.reserved.is_none();
         if sent.has_right_list && is_free && self.medium.failure.is_none() {
             assert_eq!(response.status, Status::Good, "{:x?}", response.sense);

@@ -143,7 +143,8 @@ impl Replica {
 
     /// Nobody wants a change any more, which came early if it came: it is not taken up.
     pub(crate) fn withdraw_early(&mut self, command: CommandId) {
-        self.early.retain(|operation| operation.command != command);
+        self.early
+            .retain(|operation| operation.terms.command != command);
     }
 
     /// Takes up what came early, or gives it back.
@@ -160,7 +161,7 @@ impl Replica {
             }
             _ => {
                 for operation in core::mem::take(&mut self.early) {
-                    context.finish(operation.command, OutcomeCode::NotPrimary);
+                    context.finish(operation.terms.command, OutcomeCode::NotPrimary);
                 }
             }
         }

@@ -54,7 +54,7 @@ use joiner::Joiner;
 use marks::{Marks, Window};
 pub use obstacle::{Obstacle, Seeming, TELLING};
 use primary::Primary;
-pub use primary::{Operation, Progress, WriteKind};
+pub use primary::{Operation, Progress, Prospect, Terms, WriteKind};
 use recent::Recent;
 use room::NoRoom;
 use secondary::Secondary;

@@ -30,7 +30,7 @@ use holdfast_stdx::{Duration, Instant};
 use holdfast_wire::{Commit, OutcomeCode, Resign};
 
 use admission::Admission;
-pub use admission::Operation;
+pub use admission::{Operation, Prospect, Terms};
 pub use catch_up::Progress;
 use change::Offer;
 pub(crate) use change::{Change, Kind};

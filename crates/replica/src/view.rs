@@ -130,7 +130,7 @@ impl Replica {
     /// ended.
     #[must_use]
     pub fn commands(&self) -> Vec<CommandId> {
-        let early = self.early.iter().map(|operation| operation.command);
+        let early = self.early.iter().map(|operation| operation.terms.command);
         match &self.role {
             Role::Primary(primary) => primary.commands().chain(early).collect(),
             _ => early.collect(),

@@ -4,7 +4,7 @@
 mod lab;
 
 use holdfast_model::{BLOCK_SIZE, CommandId, Incarnation};
-use holdfast_replica::{Operation, WriteKind};
+use holdfast_replica::{Operation, Terms, WriteKind};
 use holdfast_stdx::{Bytes, Duration};
 use holdfast_wire::OutcomeCode;
 
@@ -45,10 +45,10 @@ fn or(block: u32, bits: u8) -> WriteKind {
 /// Gives a command to a node; what comes of it waits for [`Lab::settle`].
 fn begin(lab: &mut Lab, number: u16, command: CommandId, repeated: bool, kind: WriteKind) {
     let operation = Operation {
-        command,
-        expires: lab.now + SECOND,
-        repeated,
-        fence: holdfast_model::Fence::ZERO,
+        terms: Terms {
+            repeated,
+            ..lab.terms(command)
+        },
         kind,
     };
     lab.act(node(number), |replica, context| {

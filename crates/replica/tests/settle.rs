@@ -2,7 +2,8 @@
 
 mod lab;
 
-use holdfast_model::{CommandId, Incarnation};
+use holdfast_model::{CommandId, Fence, Incarnation};
+use holdfast_replica::{Prospect, Terms};
 use holdfast_stdx::Duration;
 use holdfast_wire::{Message, OutcomeCode};
 
@@ -24,6 +25,61 @@ fn unknown() -> CommandId {
         incarnation: Incarnation(1),
         number: 1,
     }
+}
+
+/// What is said of a command of which it is not known yet what it changes.
+fn prospect(lab: &mut Lab, number: u16, terms: Terms) -> Prospect {
+    let mut prospect = None;
+    lab.act(node(number), |replica, context| {
+        prospect = Some(replica.prospect(context, &terms));
+    });
+    prospect.expect("it is there")
+}
+
+#[test]
+fn what_a_command_changes_is_found_out_only_if_it_may_be_numbered() {
+    let over = Prospect::Over;
+    let mut lab = Lab::new(2, 1);
+    let terms = lab.terms(unknown());
+    assert_eq!(prospect(&mut lab, 1, terms), Prospect::Open);
+    assert_eq!(prospect(&mut lab, 2, terms), over(OutcomeCode::NotPrimary));
+    let late = Terms {
+        expires: lab.now - SECOND,
+        ..terms
+    };
+    assert_eq!(prospect(&mut lab, 1, late), over(OutcomeCode::Expired));
+    lab.stick_disk(2, true);
+    let numbered = lab.write(1, 0, 1, 7);
+    let known = lab.terms(numbered);
+    assert_eq!(prospect(&mut lab, 1, known), Prospect::Numbered);
+    settle(&mut lab, 1, unknown());
+    assert_eq!(prospect(&mut lab, 1, terms), over(OutcomeCode::Expired));
+    lab.stick_disk(2, false);
+    lab.settle();
+    assert_eq!(prospect(&mut lab, 1, known), over(OutcomeCode::Done));
+    lab.act(node(1), |replica, context| {
+        replica.raise_fence(context, Fence(1));
+    });
+    let fenced = lab.terms(CommandId {
+        number: 2,
+        ..unknown()
+    });
+    assert_eq!(prospect(&mut lab, 1, fenced), over(OutcomeCode::Fenced));
+    lab.kill(2);
+    let repeated = Terms {
+        repeated: true,
+        ..lab.terms(unknown())
+    };
+    lab.pass(SECOND);
+    lab.stop_all();
+    lab.start(1);
+    lab.pass(5 * SECOND / 2);
+    assert!(lab.leads(1));
+    let again = Terms {
+        expires: lab.now + SECOND,
+        ..repeated
+    };
+    assert_eq!(prospect(&mut lab, 1, again), over(OutcomeCode::NotReady));
 }
 
 #[test]

@@ -2,14 +2,14 @@
 //! 5.16 for what third-party copies have in common).
 //!
 //! The way of a copy: its parameter list is read by the unit that got it ([`CopyList`]); whoever serves units says which of
-//! them the list means, and begins it ([`CopyList::begin`]); then it is one [`MediumOperation`](crate::MediumOperation)
-//! after another, on the unit that is read and the one that is written ([`Copy`](struct@Copy)).
+//! them the list means, and begins it ([`CopyList::begin`]); then it is one [`CopyStep`] after another, from the unit that is
+//! read to the one that is written ([`Copy`](struct@Copy)).
 //!
-//! It refuses to know which units a host may see, and to keep data for a host.
+//! It refuses to know which units a host may see, to see what is copied, and to keep data for a host.
 //!
 //! Invariants:
 //! - all of a list is checked before any of it is done;
-//! - a copy holds the data of one step, and reads before it writes what it read, so that ranges may overlap;
+//! - a copy has one step under way, and ranges may overlap: no step reads what it, or one before it, has written over;
 //! - what is told of a copy is bounded, for each nexus.
 
 mod list;
@@ -19,7 +19,7 @@ mod results;
 mod steps;
 
 pub use list::{CopyList, Reachable};
-pub use outcome::{CopyOutcome, CopyReport};
+pub use outcome::{CopyOutcome, CopyReport, CopyStep};
 pub use results::ResultsWanted;
 pub use steps::Copy;
 

@@ -16,16 +16,6 @@ pub(crate) fn length(parts: &[Bytes]) -> u64 {
     parts.iter().map(|part| part.len() as u64).sum()
 }
 
-/// Whether there is nothing but zeros.
-pub(crate) fn is_zero(parts: &[Bytes]) -> bool {
-    // By whole words where there are: what is not zero mostly shows at once.
-    parts.iter().all(|part| {
-        let (words, rest) = part.as_chunks::<16>();
-        let are_zero = words.iter().all(|word| u128::from_ne_bytes(*word) == 0);
-        are_zero && rest.iter().all(|byte| *byte == 0)
-    })
-}
-
 /// Drops what is beyond the first `length` bytes.
 pub(crate) fn truncate(parts: &mut Vec<Bytes>, length: u64) {
     let mut room = length;
@@ -135,18 +125,6 @@ mod tests {
             compare(&parts(&["abab", "aX"]), &parts(&["ab"])),
             Err(Mismatch { offset: 5 })
         );
-    }
-
-    #[test]
-    fn zeros() {
-        let zeros = Bytes::from(vec![0; 40]);
-        assert!(is_zero(&[]));
-        assert!(is_zero(&[zeros.clone(), zeros.clone()]));
-        for place in [0, 17, 39] {
-            let mut bytes = vec![0; 40];
-            bytes[place] = 1;
-            assert!(!is_zero(&[zeros.clone(), Bytes::from(bytes)]), "{place}");
-        }
     }
 
     #[test]

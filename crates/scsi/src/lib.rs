@@ -47,7 +47,7 @@ mod unmap;
 pub use absent::respond_absent;
 pub use alua::{AccessState, StatusCode, TargetPortGroup, WantedStates};
 pub use cdb::{Cdb, Command, Direction};
-pub use copy::{Copy, CopyList, CopyOutcome, CopyReport, Reachable, ResultsWanted};
+pub use copy::{Copy, CopyList, CopyOutcome, CopyReport, CopyStep, Reachable, ResultsWanted};
 pub use geometry::{BlockLength, ByteRange, Geometry};
 pub use logical_unit::{Identity, LogicalUnit, Request};
 pub use medium::{Extent, MediumData, MediumError, MediumOperation};

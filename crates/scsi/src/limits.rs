@@ -52,10 +52,10 @@ pub const COPY_SEGMENT_BYTES_MAX: u64 = 32 << 20;
 /// PARAMETER LIST LENGTH of EXTENDED COPY, in bytes: far more than the descriptors that are known take; bounds what
 /// is held for a list that will be refused.
 pub const COPY_LIST_BYTES_MAX: u32 = 64 << 10;
-/// How much one step of a copy reads, and then writes: what a node holds for each copy under way.
+/// How much one step of a copy reads and writes: what nodes hold for each copy under way, all together.
 pub const COPY_STEP_BYTES: u64 = 2 << 20;
-/// MAXIMUM CONCURRENT COPIES, and TOTAL CONCURRENT COPIES: copies under way at a node, so that they hold no more than half of
-/// what its portal may hold. More end as BUSY.
+/// MAXIMUM CONCURRENT COPIES, and TOTAL CONCURRENT COPIES: copies under way at a node, so that all of them hold no more than half
+/// of what a portal may hold. More end as BUSY.
 pub const COPIES_MAX: usize = 16;
 /// How many of them may be of one nexus: hosts have others beside them.
 pub const COPIES_PER_NEXUS_MAX: usize = 8;

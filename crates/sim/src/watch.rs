@@ -169,8 +169,8 @@ impl Watch {
                     OutcomeCode::MediumError => "medium error",
                     OutcomeCode::Deposed => "deposed",
                     OutcomeCode::Fenced => "fenced",
-                    // No host here compares.
-                    OutcomeCode::Miscompare { .. } => return,
+                    // No host of a plan that is drawn compares, or copies.
+                    OutcomeCode::Miscompare { .. } | OutcomeCode::Unread(_) => return,
                 };
                 self.coverage.reach("forward", point);
             }

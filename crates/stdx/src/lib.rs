@@ -12,6 +12,7 @@ mod count;
 mod prng;
 mod queue;
 mod time;
+mod zero;
 
 pub use bytes::{Buf, BufMut, Bytes, BytesMut};
 pub use checksum::crc32c;
@@ -19,3 +20,4 @@ pub use count::Count;
 pub use prng::Prng;
 pub use queue::{BoundedQueue, QueueFull};
 pub use time::{Duration, Instant};
+pub use zero::is_zero;

@@ -101,6 +101,23 @@ fn forwarded(outcome: OutcomeCode, contents: Vec<Content>) -> Forwarded {
     }
 }
 
+fn copy(offset: u64, from: u64, length: u32) -> ForwardKind {
+    let source = CopySource {
+        slice: SliceId {
+            volume: VolumeId(9),
+            index: 2,
+        },
+        offset: from,
+        length,
+        fence: Fence(6),
+    };
+    ForwardKind::Copy { offset, source }
+}
+
+fn unread(why: Unread) -> Message {
+    forwarded(OutcomeCode::Unread(why), Vec::new()).into()
+}
+
 fn enforce() -> Enforce {
     Enforce {
         number: 5,
@@ -301,6 +318,17 @@ fn every_message() -> Vec<Message> {
         })
         .into(),
         forwarded(OutcomeCode::Miscompare { position: 511 }, Vec::new()).into(),
+        forward(copy(512, 1536, 1024)).into(),
+        Forward {
+            fence: Fence(4),
+            ..forward(copy(0, 0, 512))
+        }
+        .into(),
+        unread(Unread::NotReady),
+        unread(Unread::Lost {
+            block: BlockIndex(300),
+        }),
+        unread(Unread::Fenced),
         forwarded(OutcomeCode::Done, contents()).into(),
         forwarded(OutcomeCode::NotPrimary, Vec::new()).into(),
         forwarded(OutcomeCode::Expired, Vec::new()).into(),
@@ -607,12 +635,14 @@ fn only_what_is_new_needs_a_new_version() {
             Message::Vouch(_) | Message::Vouched(_) => 5,
             Message::Camp(_) => 6,
             Message::Enforce(_) | Message::Enforced(_) | Message::Space(_) => 7,
-            Message::Forward(forward) if forward.fence != Fence::ZERO => 7,
             Message::Forward(forward) => match forward.kind {
+                ForwardKind::Copy { .. } => 8,
+                _ if forward.fence != Fence::ZERO => 7,
                 ForwardKind::CompareAndWrite { .. } | ForwardKind::Or { .. } => 7,
                 _ => 1,
             },
             Message::Forwarded(forwarded) => match forwarded.outcome {
+                OutcomeCode::Unread(_) => 8,
                 OutcomeCode::Miscompare { .. } | OutcomeCode::Fenced => 7,
                 _ => 1,
             },
@@ -657,6 +687,62 @@ fn comparisons_are_written_as_they_are_for_ever() {
     let parts = encode(&forwarded(miscompare, Vec::new()).into());
     assert_eq!(parts[0][4..8], [7, 0, 16, 0]);
     assert_eq!(parts[1][30..], [9, 2, 1, 0, 0, 0, 0, 0, 0]);
+}
+
+/// Version 8, as it was released.
+#[test]
+fn copies_are_written_as_they_are_for_ever() {
+    let fenced = Forward {
+        fence: Fence(4),
+        ..forward(copy(512, 1536, 1024))
+    };
+    let parts = encode(&fenced.into());
+    assert_eq!(parts[0][4..8], [8, 0, 15, 0]);
+    let mut body = vec![3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
+    body.extend([2, 0, 5, 0, 0, 0, 0, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0]);
+    body.extend([4, 0, 0, 0, 0, 0, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 0, 5]);
+    body.extend([0, 2, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0]);
+    body.extend([9, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0]);
+    body.extend([0, 6, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(parts[1], body);
+    assert_eq!(parts.len(), 2, "no data goes with it");
+
+    let block = BlockIndex(258);
+    for (why, tail) in [
+        (Unread::NotReady, &[10, 0, 0, 0, 0, 0][..]),
+        (Unread::Lost { block }, &[10, 1, 2, 1, 0, 0, 0, 0, 0, 0]),
+        (Unread::Fenced, &[10, 2, 0, 0, 0, 0]),
+    ] {
+        let parts = encode(&unread(why));
+        assert_eq!(parts[0][4..8], [8, 0, 16, 0]);
+        assert_eq!(parts[1][30..], *tail);
+    }
+}
+
+/// No more than an entry has, where it is read and where it is written, and nothing beyond either slice.
+#[test]
+fn copies_have_limits() {
+    let ask = |offset, from, length| {
+        let kind = copy(offset, from, length);
+        read(&joined(&encode(&forward(kind).into())))
+    };
+    let most = (BLOCKS_MAX * BLOCK_SIZE) as u32;
+    let last = holdfast_model::SLICE_SIZE - 512;
+    assert!(ask(0, BLOCK_SIZE as u64, most).is_ok());
+    assert!(ask(512, 0, most - 512).is_ok());
+    assert!(ask(last, last, 512).is_ok());
+    for wrong in [
+        ask(0, 0, 0),
+        ask(0, 0, most + 512),
+        ask(512, 0, most),
+        ask(0, 512, most),
+        ask(last, 0, 1024),
+        ask(0, last, 1024),
+        ask(u64::MAX, 0, 1),
+        ask(0, u64::MAX, 1),
+    ] {
+        assert_eq!(wrong, Err(WireError::Malformed));
+    }
 }
 
 /// More than a block is not compared, and nothing beyond the slice.

@@ -18,7 +18,9 @@ pub use access::{Enforce, Enforced};
 use body::{Body, Payload};
 pub use compare::{BlockDigest, Correct, Digest, Digests, Holdings, Verified, Verify};
 pub use content::{BlockContent, Content};
-pub use forward::{EndTasks, Forward, ForwardKind, Forwarded, OutcomeCode, Settle, TasksEnded};
+pub use forward::{
+    CopySource, EndTasks, Forward, ForwardKind, Forwarded, OutcomeCode, Settle, TasksEnded, Unread,
+};
 pub use space::{SPACE_VOLUMES_MAX, Space};
 pub use supply::{Supplied, Supply, SupplyOutcome};
 pub use vouch::{Camp, Stance, Vouch, Vouched};
@@ -456,12 +458,15 @@ impl Message {
             Self::Vouch(_) | Self::Vouched(_) => 5,
             Self::Camp(_) => 6,
             Self::Enforce(_) | Self::Enforced(_) | Self::Space(_) => 7,
-            Self::Forward(forward) if forward.fence.0 > 0 => 7,
-            Self::Forward(forward) => forward.kind.version(),
+            Self::Forward(forward) => forward.version(),
             Self::Forwarded(Forwarded {
                 outcome: OutcomeCode::Miscompare { .. } | OutcomeCode::Fenced,
                 ..
             }) => 7,
+            Self::Forwarded(Forwarded {
+                outcome: OutcomeCode::Unread(_),
+                ..
+            }) => 8,
             _ => 1,
         }
     }

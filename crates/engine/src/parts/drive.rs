@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use holdfast_iscsi::target::TaskId;
 use holdfast_model::{BlockRange, CommandId, Fence, NodeId, SliceId, VolumeId};
 use holdfast_replica::timing::LIFETIME;
-use holdfast_replica::{FENCES_SINCE, Operation};
+use holdfast_replica::{FENCES_SINCE, Operation, Terms};
 use holdfast_scsi::MediumError;
 use holdfast_stdx::Instant;
 use holdfast_store::View;
@@ -90,6 +90,7 @@ impl Engine {
                     (Whereabouts::Here, _) => false,
                 }
         });
+        self.refuse_stray_copies(slice);
         for command in stray {
             if let Some(part) = self.parts.parts.get_mut(&command) {
                 part.lose_sight(now);
@@ -103,7 +104,9 @@ impl Engine {
     /// The access to a volume is known anew: parts that were refused because of that are permitted, or are dropped by now.
     pub(crate) fn retry_fenced_parts(&mut self, volume: VolumeId) {
         let is_waiting = |part: &Part| {
-            part.slice.volume == volume && matches!(part.whereabouts, Whereabouts::Waiting { .. })
+            let is_concerned = part.slice.volume == volume
+                || part.kind.copies_from().is_some_and(|it| it == volume);
+            is_concerned && matches!(part.whereabouts, Whereabouts::Waiting { .. })
         };
         for command in self.parts.which(is_waiting) {
             self.drive(command);
@@ -154,21 +157,45 @@ impl Engine {
             return;
         }
         if part.kind.is_write() && part.given_up.is_none() && age > LIFETIME {
-            part.given_up = Some(MediumError::Busy);
+            part.given_up = Some(part.late);
         }
         if let Some(error) = part.given_up {
             self.settle_part(command, error);
             return;
         }
         let (slice, kind, arrived) = (part.slice, part.kind.clone(), part.arrived);
-        let repeated = part.in_doubt;
+        let (repeated, owner) = (part.in_doubt, part.owner);
         let fence = self.volumes.fence(slice.volume);
-        if self.try_here(command, slice, &kind, arrived, repeated) {
+        if let Owner::Copying(copy) = owner
+            && self.parts.copyings.fence(copy) != Some(fence)
+        {
+            // Whoever asked for the copy knows of a newer access than is known here.
+            self.part_fenced(command);
             return;
         }
+        let terms = Terms {
+            command,
+            expires: arrived + LIFETIME,
+            repeated,
+            fence,
+        };
+        if !self.try_here(slice, &kind, terms) {
+            self.ask_primary(slice, &kind, terms);
+        }
+    }
+
+    /// Asks the primary of a slice, which is elsewhere, to do a part.
+    fn ask_primary(&mut self, slice: SliceId, kind: &PartKind, terms: Terms) {
+        let Terms {
+            command,
+            repeated,
+            fence,
+            ..
+        } = terms;
         // A primary of an older version cannot be asked everything: what it cannot do waits, and is given
         // up as busy. It is made newer, or another leads, before long.
-        let asked = self.link_to_primary(slice).zip(kind.forward());
+        let kind = kind.forward(self.source_fence(kind));
+        let asked = self.link_to_primary(slice).zip(kind);
         let asked = asked.filter(|((node, ..), kind)| {
             let link = self.world.peers.link(*node);
             let needed = match fence {
@@ -192,6 +219,12 @@ impl Engine {
             }
             None => self.nobody_takes(command),
         }
+    }
+
+    /// By which access to it the volume is read that a copy reads.
+    fn source_fence(&self, kind: &PartKind) -> Fence {
+        let volume = kind.copies_from();
+        volume.map_or(Fence::ZERO, |volume| self.volumes.fence(volume))
     }
 
     /// The primary of a slice, if it is another node and can be asked, with the newest heartbeat
@@ -258,6 +291,7 @@ impl Engine {
     }
 
     fn ask_here(&mut self, command: CommandId, slice: SliceId) {
+        self.parts.forget_copy(command);
         self.with_replica(slice, |replica, context| replica.settle(context, command));
     }
 
@@ -267,14 +301,8 @@ impl Engine {
     }
 
     /// Does a part here, if that may be.
-    fn try_here(
-        &mut self,
-        command: CommandId,
-        slice: SliceId,
-        kind: &PartKind,
-        arrived: Instant,
-        repeated: bool,
-    ) -> bool {
+    fn try_here(&mut self, slice: SliceId, kind: &PartKind, terms: Terms) -> bool {
+        let command = terms.command;
         if let PartKind::Read(range) = kind {
             let may = self.may_read_here(slice, *range);
             if may {
@@ -283,27 +311,25 @@ impl Engine {
             }
             return may;
         }
-        let Some(kind) = kind.write().filter(|_| self.takes_writes(slice)) else {
+        if !self.takes_writes(slice) {
+            return false;
+        }
+        if let PartKind::Copy { offset, from } = kind {
+            self.parts.place(command, Whereabouts::Here);
+            let source = from.under(self.source_fence(kind));
+            self.begin_copy(slice, terms, *offset, source);
+            return true;
+        }
+        let Some(kind) = kind.write() else {
             return false;
         };
         self.parts.place(command, Whereabouts::Here);
-        let expires = arrived + LIFETIME;
-        let fence = self.volumes.fence(slice.volume);
-        self.submit(
-            slice,
-            Operation {
-                command,
-                expires,
-                repeated,
-                fence,
-                kind,
-            },
-        );
+        self.submit(slice, Operation { terms, kind });
         true
     }
 
     pub(super) fn submit(&mut self, slice: SliceId, operation: Operation) {
-        let command = operation.command;
+        let command = operation.terms.command;
         let taken = self.with_replica(slice, |replica, context| replica.submit(context, operation));
         if taken.is_none() {
             self.world

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use holdfast_model::{CommandId, NodeId, SliceId};
 use holdfast_replica::timing::FORWARD_AGE;
-use holdfast_replica::{Operation, WriteKind};
+use holdfast_replica::{Operation, Terms, WriteKind};
 use holdfast_wire::{Content, Forward, ForwardKind, Forwarded, OutcomeCode, Settle};
 
 use crate::engine::Engine;
@@ -29,6 +29,7 @@ impl Engine {
             ForwardKind::CompareAndWrite { data, .. } | ForwardKind::Or { data, .. } => {
                 2 * data.len() as u64
             }
+            ForwardKind::Copy { source, .. } => u64::from(source.length),
             ForwardKind::Clear(_) => 0,
         };
         if !self.parts.forwards.take(command, (peer, link), bytes) {
@@ -41,6 +42,12 @@ impl Engine {
             self.command_finished(slice, command, OutcomeCode::Expired, Vec::new());
             return;
         }
+        let terms = Terms {
+            command,
+            expires,
+            repeated,
+            fence,
+        };
         let kind = match kind {
             ForwardKind::Read(range) => {
                 if fence < self.volumes.fence(slice.volume) {
@@ -64,17 +71,12 @@ impl Engine {
                 data,
             },
             ForwardKind::Or { offset, data } => WriteKind::Or { offset, data },
+            ForwardKind::Copy { offset, source } => {
+                self.begin_copy(slice, terms, offset, source);
+                return;
+            }
         };
-        self.submit(
-            slice,
-            Operation {
-                command,
-                expires,
-                repeated,
-                fence,
-                kind,
-            },
-        );
+        self.submit(slice, Operation { terms, kind });
     }
 
     /// Another node asks what became of a command that it has given up.
@@ -84,6 +86,7 @@ impl Engine {
             self.answer(peer, slice, command, OutcomeCode::NotPrimary, Vec::new());
             return;
         }
+        self.parts.forget_copy(command);
         let asked = self.with_replica(slice, |replica, context| replica.settle(context, command));
         if asked.is_none() {
             self.command_finished(slice, command, OutcomeCode::NotPrimary, Vec::new());

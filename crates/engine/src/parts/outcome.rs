@@ -4,10 +4,11 @@ use alloc::vec::Vec;
 
 use holdfast_model::{BLOCK_SIZE, CommandId, SLICE_SIZE, SliceId};
 use holdfast_scsi::MediumError;
-use holdfast_wire::{Content, OutcomeCode};
+use holdfast_wire::{Content, OutcomeCode, Unread};
 
 use crate::engine::Engine;
-use crate::part::{Owner, Part, PartKind, Whereabouts};
+use crate::operation::offset_in_volume;
+use crate::part::{Owner, Part, PartKind, Whereabouts, covering};
 
 impl Engine {
     /// Whoever has a part says how it ended there.
@@ -53,7 +54,15 @@ impl Engine {
                 return;
             }
             OutcomeCode::NoSpace => MediumError::NoSpace,
+            OutcomeCode::Busy if part.kind.copies_from().is_some() => {
+                self.come_again(command, MediumError::Busy);
+                return;
+            }
             OutcomeCode::Busy => MediumError::Busy,
+            OutcomeCode::Unread(why) => {
+                self.part_unread(command, why);
+                return;
+            }
             // A peer could say anything.
             OutcomeCode::Miscompare { position } => match &part.kind {
                 PartKind::CompareAndWrite { expected, .. }
@@ -75,7 +84,7 @@ impl Engine {
 
     /// Who has the part knows of a newer access to the volume. It waits until that is known here: then it is permitted,
     /// or its command ends.
-    fn part_fenced(&mut self, command: CommandId) {
+    pub(super) fn part_fenced(&mut self, command: CommandId) {
         let now = self.world.now;
         let Some(part) = self.parts.parts.get_mut(&command) else {
             return;
@@ -83,6 +92,47 @@ impl Engine {
         let (volume, retry) = (part.slice.volume, now + part.next_delay());
         self.parts.place(command, Whereabouts::Waiting { retry });
         self.world.cluster.refresh_access(volume);
+    }
+
+    /// What a part is to copy could not be read. A peer could say anything.
+    fn part_unread(&mut self, command: CommandId, why: Unread) {
+        let Some(part) = self.parts.parts.get(&command) else {
+            return;
+        };
+        let (slice, kind) = (part.slice, part.kind.clone());
+        self.parts.note_served(slice);
+        let PartKind::Copy { from, .. } = kind else {
+            self.refuse_part(command, MediumError::Internal);
+            return;
+        };
+        match why {
+            Unread::NotReady => self.come_again(command, MediumError::NotReady),
+            Unread::Fenced => {
+                self.world.cluster.refresh_access(from.slice.volume);
+                self.come_again(command, MediumError::Busy);
+            }
+            Unread::Lost { block } => {
+                let (blocks, _) = covering(from.offset, from.length as usize);
+                let is_of_it = (blocks.start()..blocks.end()).contains(&block.0);
+                let offset = offset_in_volume(from.slice, block);
+                let error = match is_of_it {
+                    true => MediumError::Lost { offset },
+                    false => MediumError::Internal,
+                };
+                self.refuse_part(command, error);
+            }
+        }
+    }
+
+    /// A part was not done, and may be the next time: if it is not in time, it ends with that error.
+    fn come_again(&mut self, command: CommandId, late: MediumError) {
+        let now = self.world.now;
+        let Some(part) = self.parts.parts.get_mut(&command) else {
+            return;
+        };
+        part.late = late;
+        let retry = now + part.next_delay();
+        self.parts.place(command, Whereabouts::Waiting { retry });
     }
 
     /// Whoever had the part has not numbered it, and will not.
@@ -160,6 +210,7 @@ impl Engine {
                 self.portal
                     .part_ended(now, &self.volumes, task, place, result, settled);
             }
+            Owner::Copying(command) => self.copy_read(command, result),
             Owner::Clearing(number) => self.clearings.barrier_over(number, settled),
         }
     }
@@ -170,7 +221,8 @@ fn offset_of(part: &Part) -> u64 {
     let within = match &part.kind {
         PartKind::Write { offset, .. }
         | PartKind::CompareAndWrite { offset, .. }
-        | PartKind::Or { offset, .. } => *offset,
+        | PartKind::Or { offset, .. }
+        | PartKind::Copy { offset, .. } => *offset,
         PartKind::Clear(range) | PartKind::Read(range) => {
             u64::from(range.start()) * BLOCK_SIZE as u64
         }

@@ -1,8 +1,9 @@
 //! Copies between volumes that hosts ask for (EXTENDED COPY): which volumes an initiator may mean, and one step after
 //! another, each an operation like that of any other command.
 //!
-//! They are carried out by the node that was asked: what is read comes from the nearest replica that may be read, what is
-//! written goes to the slice's primary, in its order, under the fence of the volume that is written.
+//! The node that was asked says what is to be done, and sees nothing of what is copied: the primary of each slice that is
+//! written reads what it writes, in its order, under the fence of the volume that is written, and under that of the volume that
+//! is read (`parts::copying`).
 //!
 //! A copy may last longer than a write may live. So each step's writes live from a later moment than its command's arrival: one
 //! at which the initiator still had its session, for it is asked while it waits, and at which no other node had been asked to end
@@ -13,7 +14,7 @@
 //! Invariants:
 //! - a step is begun only while both its volumes are there for the initiator, and while access permits it;
 //! - what a step writes is numbered within a write's life after such a moment, which is never behind a gap of more than that;
-//! - copies under way are bounded, at the node and for each session, and each holds the data of one step;
+//! - copies under way are bounded, at the node and for each session, and each has one step under way;
 //! - a copy that is stopped for the sake of a volume that it writes or reads is answered: its command is of another one.
 
 use alloc::vec::Vec;
@@ -55,7 +56,7 @@ impl Portal {
             })
         });
         let outcome = match outcome {
-            CopyOutcome::Medium(.., copy) if !self.has_room_for_copy(task.session) => copy.busy(),
+            CopyOutcome::Step(_, copy) if !self.has_room_for_copy(task.session) => copy.busy(),
             outcome => outcome,
         };
         let since = task.arrived;
@@ -68,7 +69,7 @@ impl Portal {
         self.copies.len() < COPIES_MAX && of_session.count() < COPIES_PER_NEXUS_MAX
     }
 
-    /// An operation of a copy is over.
+    /// A step of a copy is over.
     pub(super) fn copy_step_over(
         &mut self,
         now: Instant,
@@ -95,7 +96,7 @@ impl Portal {
             Err(_) if !self.are_reachable(volumes, task.session, copy.volumes()) => {
                 copy.unreachable()
             }
-            result => copy.complete(result),
+            result => copy.complete(result.map(|_| ())),
         };
         let since = self.renewed(now, &task, since);
         self.copy_on(now, volumes, id, task, (outcome, since));
@@ -111,8 +112,8 @@ impl Portal {
         (outcome, since): (CopyOutcome, Instant),
     ) {
         let outcome = match outcome {
-            CopyOutcome::Medium(.., copy) if task.forbidden => copy.refused(),
-            CopyOutcome::Medium(.., copy)
+            CopyOutcome::Step(_, copy) if task.forbidden => copy.refused(),
+            CopyOutcome::Step(_, copy)
                 if !self.are_reachable(volumes, task.session, copy.volumes()) =>
             {
                 copy.unreachable()
@@ -120,12 +121,11 @@ impl Portal {
             outcome => outcome,
         };
         match outcome {
-            CopyOutcome::Medium(volume, operation, copy) => {
+            CopyOutcome::Step(step, copy) => {
                 if let Some(nexus) = self.nexus_of(&task) {
                     nexus.note_copy(copy.report());
                 }
-                // Where a volume ends matters to none of these operations.
-                let (operation, pieces) = Operation::cut(volume, u64::MAX, operation);
+                let (operation, pieces) = Operation::cut_copy(step);
                 self.hand_out(id, since, pieces);
                 assert!(!operation.is_over(), "there is something to be done");
                 task.work = Work::Copy {

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use holdfast_scsi::{
-    ByteRange, Extent, Geometry, MediumData, MediumError, MediumOperation, limits,
+    ByteRange, CopyStep, Extent, Geometry, MediumData, MediumError, MediumOperation, limits,
 };
 use holdfast_stdx::Bytes;
 
@@ -26,8 +26,6 @@ pub(super) struct Medium {
     /// How it fails, after so many operations that it does.
     pub(super) failure: Option<MediumError>,
     pub(super) sound_operations: usize,
-    /// It may be asked for any bytes: by a copy.
-    pub(super) takes_bytes: bool,
 }
 
 impl Medium {
@@ -38,7 +36,6 @@ impl Medium {
             content: vec![0; kept as usize],
             failure: None,
             sound_operations: 0,
-            takes_bytes: false,
         }
     }
 
@@ -78,17 +75,41 @@ impl Medium {
         self.write(to, &data);
     }
 
-    pub(super) fn execute(
-        &mut self,
-        operation: &MediumOperation,
-    ) -> Result<MediumData, MediumError> {
-        self.check(operation);
+    /// A step of a copy: what is read and what is written may each fail.
+    pub(super) fn carry_out(&mut self, step: &CopyStep) -> Result<(), MediumError> {
+        assert!(step.length > 0, "something is copied");
+        for at in [step.from, step.to] {
+            let end = at.checked_add(step.length);
+            assert!(end.is_some_and(|end| end <= self.geometry.bytes()));
+            // Else it may be done in parts, one of which would read what another has written.
+            let last = (at + step.length - 1) / limits::ATOMIC_BYTES_MAX;
+            let is_one_part = at / limits::ATOMIC_BYTES_MAX == last;
+            let overlaps = step.from.abs_diff(step.to) < step.length;
+            assert!(is_one_part || !overlaps, "{step:?} overlaps itself");
+        }
+        self.take_turn()?;
+        self.take_turn()?;
+        self.copy(step.from, step.to, step.length);
+        Ok(())
+    }
+
+    /// Fails if it is to.
+    fn take_turn(&mut self) -> Result<(), MediumError> {
         if let Some(failure) = self.failure {
             if self.sound_operations == 0 {
                 return Err(failure);
             }
             self.sound_operations -= 1;
         }
+        Ok(())
+    }
+
+    pub(super) fn execute(
+        &mut self,
+        operation: &MediumOperation,
+    ) -> Result<MediumData, MediumError> {
+        self.check(operation);
+        self.take_turn()?;
         match operation {
             MediumOperation::Read { range, .. } => {
                 let data = self.read(*range);
@@ -205,10 +226,8 @@ impl Medium {
     fn check_range(&self, offset: u64, length: u64) {
         let block = self.geometry.block_length().bytes();
         assert!(length > 0, "the medium is asked for something");
-        if !self.takes_bytes {
-            assert!(offset.is_multiple_of(block), "it begins with a block");
-            assert!(length.is_multiple_of(block), "it ends with a block");
-        }
+        assert!(offset.is_multiple_of(block), "it begins with a block");
+        assert!(length.is_multiple_of(block), "it ends with a block");
         let end = offset.checked_add(length).expect("it does not overflow");
         assert!(end <= self.geometry.bytes(), "it lies in the unit");
     }

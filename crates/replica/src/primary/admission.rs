@@ -28,9 +28,9 @@ const COMMANDS_MAX: usize = 4096;
 /// CRC-32C of a block of zeros.
 const ZERO_BLOCK_CHECKSUM: u32 = 0x98F9_4189;
 
-/// A change that a portal asks for.
-#[derive(Clone, Debug)]
-pub struct Operation {
+/// On which terms a change may be numbered.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
     /// Which command, or part of one: repeated, it is the same change.
     pub command: CommandId,
     /// After this it must not be numbered any more.
@@ -39,8 +39,26 @@ pub struct Operation {
     pub repeated: bool,
     /// By which access to the volume it is permitted.
     pub fence: Fence,
+}
+
+/// A change that a portal asks for.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// On which terms.
+    pub terms: Terms,
     /// What to change.
     pub kind: WriteKind,
+}
+
+/// What there is to a change of which it is not known yet what it changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prospect {
+    /// It may be submitted when that is known.
+    Open,
+    /// It was numbered before, and ends with `finish` when that is committed.
+    Numbered,
+    /// It ends so.
+    Over(OutcomeCode),
 }
 
 /// A write of which some replicas have not yet said that there is room.
@@ -150,7 +168,7 @@ impl Admission {
     /// When the write that has been waiting for room the longest must not be numbered any more.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         let (_, oldest) = self.reserving.first_key_value()?;
-        Some(oldest.operation.expires + Duration::from_nanos(1))
+        Some(oldest.operation.terms.expires + Duration::from_nanos(1))
     }
 
     /// Takes out a command that has no number yet: it gets none. False if there is none.
@@ -158,7 +176,7 @@ impl Admission {
         if !self.commands.contains(&command) {
             return false;
         }
-        let is_it = |operation: &Operation| operation.command == command;
+        let is_it = |operation: &Operation| operation.terms.command == command;
         let reserving = self.reserving.iter();
         let number = reserving
             .filter(|(_, reserving)| is_it(&reserving.operation))
@@ -179,7 +197,7 @@ impl Admission {
     }
 
     pub(super) fn leave(&mut self, operation: &Operation) {
-        self.commands.remove(&operation.command);
+        self.commands.remove(&operation.terms.command);
         self.bytes -= operation.kind.bytes();
     }
 }
@@ -191,13 +209,18 @@ impl Replica {
         let Some(operation) = self.keep_early(operation) else {
             return;
         };
-        let command = operation.command;
-        if let Some(outcome) = self.refusal(context, &operation) {
-            context.finish(command, outcome);
-            return;
+        let command = operation.terms.command;
+        match self.prospect(context, &operation.terms) {
+            Prospect::Open => {}
+            // Not committed yet: it ends when that is committed.
+            Prospect::Numbered => return,
+            Prospect::Over(outcome) => {
+                context.finish(command, outcome);
+                return;
+            }
         }
-        if self.recent.sequence(command).is_some() {
-            // Numbered before, not committed yet: it ends when that is committed.
+        if !self.takes(&operation.kind) {
+            context.finish(command, OutcomeCode::Busy);
             return;
         }
         let Role::Primary(primary) = &mut self.role else {
@@ -219,35 +242,48 @@ impl Replica {
         self.maintain(context);
     }
 
-    /// The outcome of a command that ends at once.
-    fn refusal(&self, context: &dyn Context, operation: &Operation) -> Option<OutcomeCode> {
+    /// Whether a change may be submitted on these terms, once it is known what it changes. That has to be found out only if
+    /// it may.
+    #[must_use]
+    pub fn prospect(&self, context: &dyn Context, terms: &Terms) -> Prospect {
         let Role::Primary(primary) = &self.role else {
-            return Some(OutcomeCode::NotPrimary);
+            return Prospect::Over(OutcomeCode::NotPrimary);
         };
-        if let Some(sequence) = self.recent.sequence(operation.command) {
-            return (sequence <= context.committed()).then_some(OutcomeCode::Done);
+        if let Some(sequence) = self.recent.sequence(terms.command) {
+            return match sequence <= context.committed() {
+                true => Prospect::Over(OutcomeCode::Done),
+                false => Prospect::Numbered,
+            };
         }
         if !primary.takes_writes() || self.stopping {
-            return Some(OutcomeCode::NotPrimary);
+            return Prospect::Over(OutcomeCode::NotPrimary);
         }
-        if primary.is_settling(operation.command) {
-            return Some(OutcomeCode::Expired);
+        if primary.is_settling(terms.command) {
+            return Prospect::Over(OutcomeCode::Expired);
         }
         let too_few = primary.copies() < primary.copies_min || primary.waits_in_vain(context);
-        let may_be_known = operation.repeated && context.now() < self.ids_from + REPEATED_MAX;
+        let may_be_known = terms.repeated && context.now() < self.ids_from + REPEATED_MAX;
         if too_few || may_be_known {
-            return Some(OutcomeCode::NotReady);
+            return Prospect::Over(OutcomeCode::NotReady);
         }
-        if context.now() > operation.expires {
-            return Some(OutcomeCode::Expired);
+        if context.now() > terms.expires {
+            return Prospect::Over(OutcomeCode::Expired);
         }
-        if operation.fence < self.fenced.fence {
-            return Some(OutcomeCode::Fenced);
+        if terms.fence < self.fenced.fence {
+            return Prospect::Over(OutcomeCode::Fenced);
         }
-        let full = primary.admission.bytes + operation.kind.bytes() > ADMITTED_BYTES_MAX
+        Prospect::Open
+    }
+
+    /// Whether a change can be taken on: not too much is under way, and it can be one entry.
+    fn takes(&self, kind: &WriteKind) -> bool {
+        let Role::Primary(primary) = &self.role else {
+            return false;
+        };
+        let full = primary.admission.bytes + kind.bytes() > ADMITTED_BYTES_MAX
             || primary.admission.commands.len() >= COMMANDS_MAX
             || primary.pending.len() >= COMMANDS_MAX;
-        (full || operation.kind.range().is_none()).then_some(OutcomeCode::Busy)
+        !full && kind.range().is_some()
     }
 
     /// Sees to it that every in-sync replica has a place for the write.
@@ -362,7 +398,7 @@ impl Replica {
         }
         let waiting = primary.admission.reserving.iter();
         let late: Vec<u64> = waiting
-            .filter(|(_, reserving)| reserving.operation.expires < now)
+            .filter(|(_, reserving)| reserving.operation.terms.expires < now)
             .map(|(number, _)| *number)
             .collect();
         for number in late {
@@ -485,7 +521,7 @@ impl Replica {
         operation: &Operation,
         held: &BTreeMap<BlockIndex, Bytes>,
     ) {
-        if context.now() > operation.expires {
+        if context.now() > operation.terms.expires {
             self.end(context, operation, OutcomeCode::Expired);
             return;
         }
@@ -508,7 +544,7 @@ impl Replica {
             return;
         };
         primary.admission.leave(operation);
-        self.number(context, operation.command, change);
+        self.number(context, operation.terms.command, change);
     }
 
     /// Ends a command that was not numbered, and never will be.
@@ -516,7 +552,7 @@ impl Replica {
         if let Role::Primary(primary) = &mut self.role {
             primary.admission.leave(operation);
         }
-        context.finish(operation.command, outcome);
+        context.finish(operation.terms.command, outcome);
     }
 
     /// Ends every command that is not numbered yet.

@@ -74,7 +74,7 @@ impl Replica {
         primary.admission.leave(operation);
         let Mismatch { position } = mismatch;
         let outcome = OutcomeCode::Miscompare { position };
-        self.finish_when_committed(context, operation.command, outcome);
+        self.finish_when_committed(context, operation.terms.command, outcome);
     }
 
     /// Ends a command that has no number, and gets none, when everything is committed that is

@@ -12,7 +12,7 @@ use holdfast_model::{
     BLOCK_SIZE, CommandId, Epoch, Fence, Incarnation, NodeId, SliceId, StoreId, VolumeId,
 };
 use holdfast_replica::timing::HEARTBEAT;
-use holdfast_replica::{Me, Operation, Proposed, Replica, WriteKind};
+use holdfast_replica::{Me, Operation, Proposed, Replica, Terms, WriteKind};
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_wire::{Message, OutcomeCode};
 
@@ -322,6 +322,15 @@ impl Lab {
     }
 
     /// Asks for whole blocks to become zeros.
+    pub(crate) fn terms(&self, command: CommandId) -> Terms {
+        Terms {
+            command,
+            expires: self.now + Duration::from_secs(1),
+            repeated: false,
+            fence: self.fence,
+        }
+    }
+
     pub(crate) fn clear(&mut self, number: u16, block: u32, count: u32) -> CommandId {
         self.next_command += 1;
         let command = CommandId {
@@ -330,10 +339,7 @@ impl Lab {
             number: self.next_command,
         };
         let operation = Operation {
-            command,
-            expires: self.now + Duration::from_secs(1),
-            repeated: false,
-            fence: self.fence,
+            terms: self.terms(command),
             kind: WriteKind::Clear(holdfast_model::BlockRange::new(block, count)),
         };
         self.act(node(number), |replica, context| {
@@ -716,10 +722,7 @@ impl Lab {
         value: u8,
     ) {
         let operation = Operation {
-            command,
-            expires: self.now + Duration::from_secs(1),
-            repeated: false,
-            fence: self.fence,
+            terms: self.terms(command),
             kind: WriteKind::Write {
                 offset: u64::from(block) * BLOCK_SIZE as u64,
                 data: Bytes::from(vec![value; count as usize * BLOCK_SIZE]),

@@ -3,15 +3,31 @@
 use holdfast_model::VolumeId;
 
 use super::Copy;
-use crate::{AdditionalSense, MediumOperation, Response, Sense, SenseKey};
+use crate::{AdditionalSense, Response, Sense, SenseKey};
 
 /// Where a copy stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyOutcome {
     /// It is answered.
     Done(CopyReport, Response),
-    /// This has to be done on that volume; the copy takes what comes of it.
-    Medium(VolumeId, MediumOperation, Copy),
+    /// This has to be done; the copy takes what comes of it.
+    Step(CopyStep, Copy),
+}
+
+/// Bytes that are to be read, and written elsewhere. Where the two ranges overlap, neither crosses a multiple of
+/// [`ATOMIC_BYTES_MAX`](crate::limits::ATOMIC_BYTES_MAX): all of it can be read before any of it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyStep {
+    /// The volume that is read.
+    pub source: VolumeId,
+    /// Which of its bytes.
+    pub from: u64,
+    /// The volume that is written.
+    pub destination: VolumeId,
+    /// Which of its bytes.
+    pub to: u64,
+    /// How many; not none.
+    pub length: u64,
 }
 
 /// How far a copy is.

@@ -1,24 +1,23 @@
-//! The steps of a copy: as much as one step takes is read, then written, segment after segment.
+//! The steps of a copy, segment after segment.
+//!
+//! Whoever carries a step out may do it in several parts, in any order, each of which reads all that it writes before it writes
+//! any of it: those that multiples of [`ATOMIC_BYTES_MAX`] cut, in either range.
 //!
 //! Invariants:
-//! - where a segment's ranges overlap, nothing is read that the segment has written;
-//! - what is told as written was answered as written;
-//! - a step that is all zeros is cleared, so that what takes no space takes none where it is copied to.
+//! - where a segment's ranges overlap, nothing is read that the segment has written: steps go from the end that allows it, and
+//!   one whose own ranges overlap is one part;
+//! - what is told as written was answered as written.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use holdfast_model::VolumeId;
-use holdfast_stdx::Bytes;
 
 use super::outcome::aborted;
-use super::{CopyOutcome, CopyReport, Reachable};
+use super::{CopyOutcome, CopyReport, CopyStep, Reachable};
 use crate::geometry::{ByteRange, Geometry};
-use crate::limits::COPY_STEP_BYTES;
+use crate::limits::{ATOMIC_BYTES_MAX, COPY_STEP_BYTES};
 use crate::reservation::Need;
-use crate::{
-    AdditionalSense, MediumData, MediumError, MediumOperation, Response, Sense, Status, data,
-};
+use crate::{AdditionalSense, MediumError, Response, Sense, Status};
 
 /// A copy that has begun, and waits for the medium.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,13 +69,6 @@ impl Place {
             offset: range.offset,
         }
     }
-
-    const fn range(&self, step: Step) -> ByteRange {
-        ByteRange {
-            offset: self.offset + step.from,
-            length: step.length,
-        }
-    }
 }
 
 impl Segment {
@@ -88,16 +80,25 @@ impl Segment {
             && destination.offset - source.offset < self.length
     }
 
-    /// What is next when so much is done. Steps end where steps of the destination do.
+    /// What is next when so much is done. Steps end where steps of the destination do; and where what is done in one part does,
+    /// if the ranges of one could overlap.
     fn step(&self, done: u64) -> Step {
         let left = self.length - done;
-        let start = self.destination.offset;
+        let (source, start) = (self.source.offset, self.destination.offset);
+        let may_overlap = self.source.volume == self.destination.volume
+            && source.abs_diff(start) < COPY_STEP_BYTES;
+        let borders = match may_overlap {
+            true => [(start, ATOMIC_BYTES_MAX), (source, ATOMIC_BYTES_MAX)],
+            false => [(start, COPY_STEP_BYTES); 2],
+        };
         if self.goes_backwards() {
-            let length = ((start + left - 1) % COPY_STEP_BYTES + 1).min(left);
+            let fits = borders.map(|(start, every)| (start + left - 1) % every + 1);
+            let length = fits[0].min(fits[1]).min(left);
             let from = left - length;
             return Step { from, length };
         }
-        let length = (COPY_STEP_BYTES - (start + done) % COPY_STEP_BYTES).min(left);
+        let fits = borders.map(|(start, every)| every - (start + done) % every);
+        let length = fits[0].min(fits[1]).min(left);
         Step { from: done, length }
     }
 
@@ -166,19 +167,15 @@ impl Copy {
         [source.volume, destination.volume]
     }
 
-    /// Goes on with the copy, now that its operation ended as `result` says.
-    ///
-    /// Panics if the result is not of the operation's kind.
+    /// Goes on with the copy, now that its step ended as `result` says.
     #[must_use]
-    pub fn complete(mut self, result: Result<MediumData, MediumError>) -> CopyOutcome {
+    pub fn complete(mut self, result: Result<(), MediumError>) -> CopyOutcome {
         match result {
-            Ok(MediumData::Bytes(bytes)) => self.write(bytes),
-            Ok(MediumData::None) => {
+            Ok(()) => {
                 self.done += self.step.length;
                 self.written += self.step.length;
                 self.step()
             }
-            Ok(other) => panic!("{other:?} is neither read nor written"),
             Err(error) => self.failed(error),
         }
     }
@@ -202,43 +199,26 @@ impl Copy {
         self.failed(MediumError::Busy)
     }
 
-    /// Reads what is next.
+    /// Copies what is next.
     pub(super) fn step(mut self) -> CopyOutcome {
         while let Some(segment) = self.segments.get(self.current) {
             if self.done < segment.length {
                 self.step = segment.step(self.done);
-                let operation = MediumOperation::Read {
-                    range: segment.source.range(self.step),
-                    force_unit_access: false,
+                let Step { from, length } = self.step;
+                let step = CopyStep {
+                    source: segment.source.volume,
+                    from: segment.source.offset + from,
+                    destination: segment.destination.volume,
+                    to: segment.destination.offset + from,
+                    length,
                 };
-                return CopyOutcome::Medium(segment.source.volume, operation, self);
+                return CopyOutcome::Step(step, self);
             }
             self.current += 1;
             self.done = 0;
         }
         let response = Response::good_out(self.data_out_length);
         CopyOutcome::Done(self.report(), response)
-    }
-
-    fn write(self, bytes: Vec<Bytes>) -> CopyOutcome {
-        let place = self.segment().destination;
-        let range = place.range(self.step);
-        assert_eq!(
-            data::length(&bytes),
-            range.length,
-            "a read returns what was asked"
-        );
-        let operation = match data::is_zero(&bytes) {
-            true => MediumOperation::Clear {
-                ranges: vec![range],
-            },
-            false => MediumOperation::Write {
-                offset: range.offset,
-                data: bytes,
-                force_unit_access: false,
-            },
-        };
-        CopyOutcome::Medium(place.volume, operation, self)
     }
 
     fn segment(&self) -> &Segment {

@@ -9,8 +9,8 @@ use holdfast_model::{ClusterId, NodeId, VolumeId};
 use holdfast_stdx::Bytes;
 
 use crate::{
-    AccessState, AdditionalSense, BlockLength, ByteRange, Cdb, CopyList, CopyOutcome, Decision,
-    Direction, Extent, Geometry, Identity, LogicalUnit, Lun, MediumData, MediumError,
+    AccessState, AdditionalSense, BlockLength, ByteRange, Cdb, CopyList, CopyOutcome, CopyStep,
+    Decision, Direction, Extent, Geometry, Identity, LogicalUnit, Lun, MediumData, MediumError,
     MediumOperation, Nexus, Outcome, Provisioning, Reachable, Request, Response, Sense, SenseKey,
     Status, StatusCode, Surroundings, TargetPortGroup, WantedStates, limits,
 };
@@ -32,6 +32,8 @@ pub(super) struct Bench {
     mapped: Vec<bool>,
     /// What the medium was asked for, in order.
     pub(super) operations: Vec<MediumOperation>,
+    /// What was to be copied, in order.
+    pub(super) steps: Vec<CopyStep>,
     /// How the medium fails from now on.
     pub(super) failure: Option<MediumError>,
     /// How much Data-In the initiator takes from now on.
@@ -100,6 +102,7 @@ impl Bench {
             content: vec![0; stored],
             mapped: vec![false; stored / ALLOCATION_BYTES],
             operations: Vec::new(),
+            steps: Vec::new(),
             failure: None,
             data_in_expected: u64::MAX,
             access: AccessRecord::open(VOLUME),
@@ -127,7 +130,7 @@ impl Bench {
         }
     }
 
-    /// Does a copy, one operation after another.
+    /// Does a copy, one step after another.
     fn copy(&mut self, list: CopyList) -> Response {
         let port = self.port.clone();
         let units = [(VOLUME, Some(&*self)), (VolumeId(8), self.other.as_deref())];
@@ -149,15 +152,43 @@ impl Bench {
                     self.nexus.end_copy(report, Some(&response));
                     return response;
                 }
-                CopyOutcome::Medium(volume, operation, copy) => {
+                CopyOutcome::Step(step, copy) => {
                     self.nexus.note_copy(copy.report());
-                    assert!(copy.volumes().contains(&volume));
-                    let medium = self.of(volume);
-                    let result = medium.execute(&operation);
-                    medium.operations.push(operation);
+                    assert_eq!(copy.volumes(), [step.source, step.destination]);
+                    let result = match self.failure {
+                        Some(failure) => Err(failure),
+                        None => {
+                            self.copy_parts(&step);
+                            Ok(())
+                        }
+                    };
+                    self.steps.push(step);
                     outcome = copy.complete(result);
                 }
             }
+        }
+    }
+
+    /// Does a step in parts, as it may be cut: from the front or, every other time, from the end.
+    fn copy_parts(&mut self, step: &CopyStep) {
+        let mut parts = Vec::new();
+        let mut done = 0;
+        while done < step.length {
+            let border = |at: u64| limits::ATOMIC_BYTES_MAX - at % limits::ATOMIC_BYTES_MAX;
+            let fits = border(step.from + done).min(border(step.to + done));
+            let length = fits.min(step.length - done);
+            parts.push((done, length));
+            done += length;
+        }
+        if self.steps.len() % 2 == 1 {
+            parts.reverse();
+        }
+        for (done, length) in parts {
+            let offset = step.from + done;
+            let source = self.of(step.source);
+            let data = source.slice(ByteRange { offset, length }).to_vec();
+            let destination = self.of(step.destination);
+            destination.overwrite(step.to + done, &data, true);
         }
     }
 

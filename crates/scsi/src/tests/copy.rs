@@ -9,12 +9,12 @@ use super::bench::{
     Bench, IDENTITY, OTHER, PORTS, assert_good, assert_illegal, data, pattern, port, sense,
 };
 use crate::limits::{
-    COPY_CSCDS_MAX, COPY_DESCRIPTORS_BYTES_MAX, COPY_LIST_BYTES_MAX, COPY_SEGMENTS_MAX,
-    COPY_STEP_BYTES,
+    ATOMIC_BYTES_MAX, COPY_CSCDS_MAX, COPY_DESCRIPTORS_BYTES_MAX, COPY_LIST_BYTES_MAX,
+    COPY_SEGMENTS_MAX, COPY_STEP_BYTES,
 };
 use crate::{
-    AdditionalSense, BlockLength, FieldPointer, Identity, MediumError, MediumOperation, Sense,
-    SenseKey, Status, UnitAttention,
+    AdditionalSense, BlockLength, FieldPointer, Identity, MediumError, Sense, SenseKey, Status,
+    UnitAttention,
 };
 
 const MIB: u64 = 1 << 20;
@@ -150,8 +150,7 @@ fn refused(list: &List) -> Sense {
 fn refused_bytes(list: &[u8]) -> Sense {
     let mut bench = bench();
     let response = send_bytes(&mut bench, list);
-    assert!(bench.operations.is_empty());
-    assert!(bench.of(holdfast_model::VolumeId(8)).operations.is_empty());
+    assert!(bench.steps.is_empty());
     sense(&response)
 }
 
@@ -377,11 +376,13 @@ fn what_is_copied_is_what_was_there_before() {
         let list = List::new(1).with(&blocks((0, 0), count as u16, from, to));
         assert_good(&send(&mut bench, &list));
         assert!(bench.content == expected, "{from} to {to}: {count}");
-        let longest = bench.operations.iter().map(|operation| match operation {
-            MediumOperation::Read { range, .. } => range.length,
-            _ => 0,
-        });
-        assert!(longest.max() <= Some(COPY_STEP_BYTES));
+        for step in &bench.steps {
+            assert!(step.length <= COPY_STEP_BYTES);
+            let ends = [step.from, step.to].map(|at| (at, at + step.length - 1));
+            let overlaps = step.from.abs_diff(step.to) < step.length;
+            let crosses = ends.map(|(at, last)| at / ATOMIC_BYTES_MAX != last / ATOMIC_BYTES_MAX);
+            assert!(!overlaps || crosses == [false; 2], "{step:?}");
+        }
     }
 }
 
@@ -420,21 +421,6 @@ fn segments_are_done_in_their_order() {
 }
 
 #[test]
-fn what_is_zero_is_cleared() {
-    let mut bench = bench();
-    bench.content[..512].fill(1);
-    let step = (COPY_STEP_BYTES / 512) as u16;
-    let list = List::new(1).with(&blocks((0, 1), 3 * step, 0, 0));
-    assert_good(&send(&mut bench, &list));
-    let operations = &bench.of(holdfast_model::VolumeId(8)).operations;
-    assert!(matches!(operations[0], MediumOperation::Write { .. }));
-    for operation in &operations[1..] {
-        assert!(matches!(operation, MediumOperation::Clear { .. }));
-    }
-    assert_eq!(operations.len(), 3);
-}
-
-#[test]
 fn what_fails_is_told_with_what_is_not_done() {
     let mut bench = bench();
     bench.content.fill(1);
@@ -464,9 +450,9 @@ fn what_fails_is_told_with_what_is_not_done() {
     assert_eq!(sense(&send(&mut bench, &list)).key, SenseKey::NotReady);
 }
 
-/// Carries a copy out until so many operations are done; then it fails.
-fn fails_after(list: &List, operations: usize) -> (Sense, crate::CopyReport) {
-    use crate::{CopyList, CopyOutcome, MediumData, Reachable};
+/// Carries a copy out until so many steps are done; then it fails.
+fn fails_after(list: &List, steps: usize) -> (Sense, crate::CopyReport) {
+    use crate::{CopyList, CopyOutcome, Reachable};
     let list = CopyList::parse(&list.encode()).unwrap();
     let bench = bench();
     let reachable = |naa: &[u8; 16]| {
@@ -481,15 +467,8 @@ fn fails_after(list: &List, operations: usize) -> (Sense, crate::CopyReport) {
     loop {
         outcome = match outcome {
             CopyOutcome::Done(report, response) => return (response.sense.unwrap(), report),
-            CopyOutcome::Medium(_, _, copy) if done == operations => {
-                copy.complete(Err(MediumError::Busy))
-            }
-            CopyOutcome::Medium(_, operation, copy) => copy.complete(Ok(match operation {
-                MediumOperation::Read { range, .. } => {
-                    MediumData::Bytes(vec![vec![1; range.length as usize].into()])
-                }
-                _ => MediumData::None,
-            })),
+            CopyOutcome::Step(_, copy) if done == steps => copy.complete(Err(MediumError::Busy)),
+            CopyOutcome::Step(_, copy) => copy.complete(Ok(())),
         };
         done += 1;
     }
@@ -500,8 +479,8 @@ fn a_residue_counts_what_was_not_written() {
     let step = COPY_STEP_BYTES / 512;
     let two = |first: &[u8]| List::new(7).with(&blocks((0, 1), 8, 0, 0)).with(first);
     let list = two(&blocks((0, 1), 2 * step as u16, 0, 0));
-    // The second step has been read, and not been written.
-    let (sense, report) = fails_after(&list, 5);
+    // The second segment's first step is done, and its second is not.
+    let (sense, report) = fails_after(&list, 2);
     assert_eq!(sense.key, SenseKey::CopyAborted);
     assert_eq!((sense.segment, sense.information), (Some(1), Some(step)));
     assert_eq!(
@@ -509,10 +488,10 @@ fn a_residue_counts_what_was_not_written() {
         (1, 8 * 512 + COPY_STEP_BYTES)
     );
     let list = two(&bytes((0, 1), 2 * COPY_STEP_BYTES as u32, (0, 0), (0, 0)));
-    assert_eq!(fails_after(&list, 5).0.information, Some(COPY_STEP_BYTES));
+    assert_eq!(fails_after(&list, 2).0.information, Some(COPY_STEP_BYTES));
     // What was copied is the end: whoever goes on behind what is said to be done must not miss the front.
     let list = two(&blocks((1, 1), 2 * step as u16, 0, 1));
-    assert_eq!(fails_after(&list, 5).0.information, Some(2 * step));
+    assert_eq!(fails_after(&list, 2).0.information, Some(2 * step));
 }
 
 #[test]
@@ -546,7 +525,7 @@ fn reservations_of_both_units_count() {
             sense.additional,
             AdditionalSense::THIRD_PARTY_DEVICE_FAILURE
         );
-        assert!(bench.operations.is_empty());
+        assert!(bench.steps.is_empty());
     }
     // Of the unit that is asked it is as SPC-4 has it for these commands (5.12.1): they conflict whatever is copied.
     for kind in [write, all] {

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use holdfast_model::{BlockRange, CommandId, Fence, SliceId, VolumeId};
+use holdfast_model::{BlockIndex, BlockRange, CommandId, Fence, SliceId, VolumeId};
 use holdfast_stdx::{Bytes, Instant};
 
 use super::Content;
@@ -37,6 +37,27 @@ pub enum ForwardKind {
         /// The bytes.
         data: Bytes,
     },
+    /// Writes at an offset within the slice what is somewhere else. Since version 8.
+    Copy {
+        /// Offset in the slice, in bytes.
+        offset: u64,
+        /// What is to be written there.
+        source: CopySource,
+    },
+}
+
+/// Bytes of a slice, this one or another, that are to be read and written elsewhere: whole sectors, here and there of no more
+/// blocks than an entry holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopySource {
+    /// The slice.
+    pub slice: SliceId,
+    /// Offset in it, in bytes.
+    pub offset: u64,
+    /// How many bytes.
+    pub length: u32,
+    /// By which access to its volume they may be read.
+    pub fence: Fence,
 }
 
 impl ForwardKind {
@@ -46,6 +67,7 @@ impl ForwardKind {
         match self {
             Self::Write { .. } | Self::Clear(_) | Self::Read(_) => 1,
             Self::CompareAndWrite { .. } | Self::Or { .. } => 7,
+            Self::Copy { .. } => 8,
         }
     }
 }
@@ -67,6 +89,22 @@ pub struct Forward {
     /// What to do.
     pub kind: ForwardKind,
 }
+
+impl Forward {
+    /// The version of the protocol that a peer must speak to read it.
+    #[must_use]
+    pub const fn version(&self) -> u16 {
+        let kind = self.kind.version();
+        if self.fence.0 > 0 && kind < FENCED_SINCE {
+            FENCED_SINCE
+        } else {
+            kind
+        }
+    }
+}
+
+/// The version of the protocol since which forwards have fences.
+const FENCED_SINCE: u16 = 7;
 
 /// How a forward ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +134,22 @@ pub enum OutcomeCode {
         /// Bytes before the first that differs, counted from the command's offset.
         position: u32,
     },
+    /// What was to be copied could not be read: not done. Since version 8, and only said to who has asked for a copy.
+    Unread(Unread),
+}
+
+/// Why the source of a copy could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// Nobody served it in time.
+    NotReady,
+    /// No good copy is left of a block.
+    Lost {
+        /// The first such block, of the source's slice.
+        block: BlockIndex,
+    },
+    /// The receiver knows of a newer access to its volume than the sender went by.
+    Fenced,
 }
 
 /// A forward's end.

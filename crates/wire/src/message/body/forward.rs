@@ -2,13 +2,15 @@
 
 use alloc::vec::Vec;
 
-use holdfast_model::{BLOCK_SIZE, Fence, SLICE_SIZE, VolumeId};
+use holdfast_model::{BLOCK_SIZE, ENTRY_BYTES_MAX, Fence, SLICE_SIZE, VolumeId};
 use holdfast_stdx::Bytes;
 
 use super::{Body, Payload, read_bool, read_contents, write_contents};
 use crate::WireError;
 use crate::codec::{Reader, Writer};
-use crate::message::{EndTasks, Forward, ForwardKind, Forwarded, OutcomeCode, Settle, TasksEnded};
+use crate::message::{
+    CopySource, EndTasks, Forward, ForwardKind, Forwarded, OutcomeCode, Settle, TasksEnded, Unread,
+};
 
 /// Flags of a forward.
 const REPEATED: u8 = 1;
@@ -29,7 +31,7 @@ impl Body for Forward {
         match &self.kind {
             ForwardKind::Write { offset, data } => {
                 body.u8(0);
-                write_place(body, *offset, data);
+                write_place(body, *offset, data.len());
                 payload.push(data.clone());
             }
             ForwardKind::Clear(range) => {
@@ -50,14 +52,21 @@ impl Body for Forward {
                     "as much is compared as is written"
                 );
                 body.u8(3);
-                write_place(body, *offset, data);
+                write_place(body, *offset, data.len());
                 // In one piece, as the frame's checksum covers it.
                 payload.push(Bytes::from([&expected[..], data].concat()));
             }
             ForwardKind::Or { offset, data } => {
                 body.u8(4);
-                write_place(body, *offset, data);
+                write_place(body, *offset, data.len());
                 payload.push(data.clone());
+            }
+            ForwardKind::Copy { offset, source } => {
+                body.u8(5);
+                write_place(body, *offset, source.length as usize);
+                body.slice(source.slice);
+                body.u64(source.offset);
+                body.u64(source.fence.0);
             }
         }
     }
@@ -96,6 +105,7 @@ impl Body for Forward {
                 let data = payload.take(length)?;
                 ForwardKind::Or { offset, data }
             }
+            5 => read_copy(body)?,
             _ => return Err(WireError::Malformed),
         };
         Ok(Self {
@@ -109,21 +119,43 @@ impl Body for Forward {
     }
 }
 
-fn write_place(body: &mut Writer, offset: u64, data: &Bytes) {
+/// What is copied is at most what an entry holds, where it is read and where it is written.
+fn read_copy(body: &mut Reader<'_>) -> Result<ForwardKind, WireError> {
+    let (offset, length) = read_place(body)?;
+    let source = CopySource {
+        slice: body.slice()?,
+        offset: body.u64()?,
+        length: length as u32,
+        fence: body.fence()?,
+    };
+    check_place(source.offset, source.length)?;
+    for start in [offset, source.offset] {
+        let within = start % BLOCK_SIZE as u64 + u64::from(source.length);
+        if within > ENTRY_BYTES_MAX as u64 {
+            return Err(WireError::Malformed);
+        }
+    }
+    Ok(ForwardKind::Copy { offset, source })
+}
+
+fn write_place(body: &mut Writer, offset: u64, length: usize) {
     body.u64(offset);
-    body.u32(data.len() as u32);
+    body.u32(length as u32);
 }
 
 /// Where bytes are to go, within the slice, and how many; not none.
 fn read_place(body: &mut Reader<'_>) -> Result<(u64, usize), WireError> {
     let (offset, length) = (body.u64()?, body.u32()?);
-    let end = offset
-        .checked_add(u64::from(length))
-        .ok_or(WireError::Malformed)?;
-    if length == 0 || end > SLICE_SIZE {
-        return Err(WireError::Malformed);
-    }
+    check_place(offset, length)?;
     Ok((offset, length as usize))
+}
+
+fn check_place(offset: u64, length: u32) -> Result<(), WireError> {
+    let end = offset.checked_add(u64::from(length));
+    match end.is_some_and(|end| length > 0 && end <= SLICE_SIZE) {
+        true => Ok(()),
+        false => Err(WireError::Malformed),
+    }
 }
 
 impl Body for Forwarded {
@@ -141,9 +173,17 @@ impl Body for Forwarded {
             OutcomeCode::Deposed => 7,
             OutcomeCode::Fenced => 8,
             OutcomeCode::Miscompare { .. } => 9,
+            OutcomeCode::Unread(_) => 10,
         });
-        if let OutcomeCode::Miscompare { position } = self.outcome {
-            body.u32(position);
+        match self.outcome {
+            OutcomeCode::Miscompare { position } => body.u32(position),
+            OutcomeCode::Unread(Unread::NotReady) => body.u8(0),
+            OutcomeCode::Unread(Unread::Lost { block }) => {
+                body.u8(1);
+                body.u32(block.0);
+            }
+            OutcomeCode::Unread(Unread::Fenced) => body.u8(2),
+            _ => {}
         }
         write_contents(&self.contents, body, payload);
     }
@@ -163,6 +203,14 @@ impl Body for Forwarded {
             9 => OutcomeCode::Miscompare {
                 position: body.u32()?,
             },
+            10 => OutcomeCode::Unread(match body.u8()? {
+                0 => Unread::NotReady,
+                1 => Unread::Lost {
+                    block: body.block()?,
+                },
+                2 => Unread::Fenced,
+                _ => return Err(WireError::Malformed),
+            }),
             _ => return Err(WireError::Malformed),
         };
         let contents = read_contents(body, payload)?;
