@@ -1,6 +1,7 @@
 //! What must hold after every step, one file each.
 
 mod commits_agree;
+mod copies;
 mod device_orders;
 mod late_writes;
 mod one_primary;
@@ -18,6 +19,7 @@ use holdfast_model::{CommandId, Incarnation, NodeId};
 use holdfast_wire::Refused;
 
 use self::commits_agree::CommitsAgree;
+use self::copies::Copies;
 use self::device_orders::DeviceOrders;
 pub(crate) use self::device_orders::{Facts, Ordered};
 use self::one_primary::OnePrimary;
@@ -36,6 +38,7 @@ pub(crate) struct Invariants {
     /// A node whose epochs are those of a copy of the metadata.
     outsider: Option<NodeId>,
     commits_agree: CommitsAgree,
+    pub(crate) copies: Copies,
     device_orders: DeviceOrders,
     in_sync_has_room: InSyncHasRoom,
     pub(crate) rights: Rights,
@@ -95,6 +98,7 @@ impl Invariants {
     /// A process has ended.
     pub(crate) fn process_ended(&mut self, node: NodeId) {
         self.commits_agree.process_ended(node);
+        self.copies.process_ended(node);
         self.device_orders.process_ended(node);
         self.in_sync_has_room.process_ended(node);
     }

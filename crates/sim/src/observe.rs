@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use holdfast_engine::{Astray, Condition, DeviceStatus, MendedBlocks, ReplicaView, Stall};
 use holdfast_model::record::{
-    IntentRecord, Membership, Record, ScrubFindings, ScrubRecord, SliceRecord, WishRecord,
+    AccessRecord, IntentRecord, Membership, Record, ScrubFindings, ScrubRecord, SliceRecord,
+    WishRecord,
 };
 use holdfast_model::{NodeId, SliceId};
 use holdfast_stdx::Duration;
@@ -95,6 +96,34 @@ impl Cluster {
     pub fn wish(&mut self, wish: &WishRecord) -> Result<(), Failure> {
         let (key, value) = (WishRecord::key(wish.slice), wish.encode());
         self.change_metadata(|machine, out| boot::put(machine, key, value, out))
+    }
+
+    /// Somebody is given or loses rights to a volume.
+    ///
+    /// # Errors
+    /// [`Failure`] if that is against an invariant.
+    pub fn set_access(&mut self, record: &AccessRecord) -> Result<(), Failure> {
+        let (key, value) = (AccessRecord::key(record.volume), record.encode());
+        self.change_metadata(|machine, out| boot::put(machine, key, value, out))
+    }
+
+    /// From now on nobody may have copied what was permitted by an older access to a volume than this one: whoever leads anything has
+    /// heard of that.
+    pub fn rights_are_over(&mut self, record: &AccessRecord) {
+        let copies = &mut self.invariants.copies;
+        copies.rights_are_over(record.volume, record.fence);
+    }
+
+    /// How often a part of a copy was refused because of that.
+    #[must_use]
+    pub fn copies_refused(&self) -> u64 {
+        self.invariants.copies.refused()
+    }
+
+    /// Parts of copies that a node was asked to do by others, and has not answered.
+    #[must_use]
+    pub fn copies_under_way(&self, node: NodeId) -> usize {
+        self.invariants.copies.under_way(node)
     }
 
     /// All volumes are to be scrubbed, however far the last scrub is. Tells the round.

@@ -33,7 +33,7 @@ impl Cluster {
                     node.disks[place].submit(now, request);
                 }
                 Command::Metadata { token, request } => self.ask_metadata(process, token, request),
-                Command::Peer(command) => self.peer_command(process, command),
+                Command::Peer(command) => self.peer_command(process, command)?,
                 Command::Portal(command) => self.portal_command(process, command),
                 Command::Registered => {}
                 Command::Opened { store, incarnation } => {
@@ -120,11 +120,11 @@ impl Cluster {
         Ok(())
     }
 
-    fn peer_command(&mut self, process: ProcessId, command: PeerCommand) {
+    fn peer_command(&mut self, process: ProcessId, command: PeerCommand) -> Result<(), Failure> {
         match command {
             PeerCommand::Connect { peer, .. } => {
                 let Some(running) = self.running(process) else {
-                    return;
+                    return Ok(());
                 };
                 if running.peers.insert(peer) && running.identity.is_some() {
                     self.schedule(Duration::ZERO, Happening::Dial(process, peer));
@@ -141,7 +141,7 @@ impl Cluster {
                 link,
                 message,
             } => {
-                self.send_to_peer(process, peer, link, &message);
+                self.send_to_peer(process, peer, link, &message)?;
             }
             PeerCommand::Reset { peer, link } => {
                 let current = self
@@ -152,6 +152,7 @@ impl Cluster {
                 }
             }
         }
+        Ok(())
     }
 
     /// A process that stopped in good order ends.

@@ -51,6 +51,8 @@ struct Link {
 pub(super) struct Links {
     links: BTreeMap<LinkId, Link>,
     drawn: u64,
+    /// Bytes that have been sent, by the node that did and the one that they are for.
+    sent: BTreeMap<(NodeId, NodeId), u64>,
 }
 
 const LANES: [Lane; 2] = [Lane::Control, Lane::Data];
@@ -178,19 +180,31 @@ impl Cluster {
         peer: NodeId,
         link: LinkId,
         message: &Message,
-    ) {
+    ) -> Result<(), Failure> {
         let current = self
             .running(process)
             .and_then(|it| it.links.get(&peer).copied());
         if current != Some(link) {
-            return;
+            return Ok(());
         }
+        self.invariants.copies.said(process.node, message)?;
         let end = self.end_of(link, process);
         let mut frame = BytesMut::new();
         for part in encode(message) {
             frame.extend_from_slice(&part);
         }
+        let sent = self.links.sent.entry((process.node, peer)).or_default();
+        *sent += frame.len() as u64;
         self.push(link, end, message.lane(), Item::Frame(frame.freeze()));
+        Ok(())
+    }
+
+    /// Bytes that have been sent between a node and all others, both ways.
+    #[must_use]
+    pub fn bytes_to_and_from(&self, node: NodeId) -> u64 {
+        let ways = self.links.sent.iter();
+        let ways = ways.filter(|((from, to), _)| *from == node || *to == node);
+        ways.map(|(_, bytes)| bytes).sum()
     }
 
     fn end_of(&self, link: LinkId, process: ProcessId) -> usize {
@@ -228,6 +242,7 @@ impl Cluster {
                 Item::Frame(frame) => {
                     let message = parsed(&frame)?;
                     self.watch.message(&message);
+                    self.invariants.copies.heard(target.node, &message);
                     self.check_refusal(source, &message)?;
                     let peer = source.node;
                     let event = PeerEvent::Received {
