@@ -1,5 +1,5 @@
-//! The parts of commands under way at this node: those of its own portal, and those that other
-//! nodes have forwarded to replicas here.
+//! The parts of commands under way at this node: those of its own portal, those that other nodes
+//! have forwarded to replicas here, and what is read here for copies that either has asked for.
 //!
 //! Invariants:
 //! - a part is at one place at a time; an answer from anywhere else is ignored;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use holdfast_iscsi::target::TaskId;
 use holdfast_model::{BlockRange, CommandId, Fence, NodeId, SliceId, VolumeId};
 use holdfast_replica::timing::LIFETIME;
-use holdfast_replica::{FENCES_SINCE, Operation, Terms};
+use holdfast_replica::{Operation, Terms};
 use holdfast_scsi::MediumError;
 use holdfast_stdx::Instant;
 use holdfast_store::View;
@@ -192,29 +192,28 @@ impl Engine {
             fence,
             ..
         } = terms;
-        // A primary of an older version cannot be asked everything: what it cannot do waits, and is given
-        // up as busy. It is made newer, or another leads, before long.
         let kind = kind.forward(self.source_fence(kind));
         let asked = self.link_to_primary(slice).zip(kind);
-        let asked = asked.filter(|((node, ..), kind)| {
-            let link = self.world.peers.link(*node);
-            let needed = match fence {
-                Fence::ZERO => kind.version(),
-                _ => kind.version().max(FENCES_SINCE),
+        let asked = asked.map(|((node, link, heartbeat), kind)| {
+            let forward = Forward {
+                slice,
+                command,
+                heartbeat,
+                repeated,
+                fence,
+                kind,
             };
-            link.is_some_and(|link| link.peer.version >= needed)
+            (node, link, forward)
+        });
+        // A primary of an older version cannot be asked everything: what it cannot do waits, and is given
+        // up as busy. It is made newer, or another leads, before long.
+        let asked = asked.filter(|(node, _, forward)| {
+            let link = self.world.peers.link(*node);
+            link.is_some_and(|link| link.peer.version >= forward.version())
         });
         match asked {
-            Some(((node, link, heartbeat), kind)) => {
+            Some((node, link, forward)) => {
                 self.parts.place(command, Whereabouts::There { node, link });
-                let forward = Forward {
-                    slice,
-                    command,
-                    heartbeat,
-                    repeated,
-                    fence,
-                    kind,
-                };
                 self.world.peers.send(node, forward.into());
             }
             None => self.nobody_takes(command),

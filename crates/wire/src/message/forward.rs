@@ -46,8 +46,8 @@ pub enum ForwardKind {
     },
 }
 
-/// Bytes of a slice, this one or another, that are to be read and written elsewhere: whole sectors, here and there of no more
-/// blocks than an entry holds.
+/// Bytes of a slice, this one or another, that are to be read and written elsewhere: here and there of no more blocks than an entry
+/// holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopySource {
     /// The slice.
@@ -62,8 +62,7 @@ pub struct CopySource {
 
 impl ForwardKind {
     /// The version of the protocol that a peer must speak to be asked this.
-    #[must_use]
-    pub const fn version(&self) -> u16 {
+    const fn version(&self) -> u16 {
         match self {
             Self::Write { .. } | Self::Clear(_) | Self::Read(_) => 1,
             Self::CompareAndWrite { .. } | Self::Or { .. } => 7,
