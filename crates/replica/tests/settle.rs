@@ -31,7 +31,7 @@ fn unknown() -> CommandId {
 fn prospect(lab: &mut Lab, number: u16, terms: Terms) -> Prospect {
     let mut prospect = None;
     lab.act(node(number), |replica, context| {
-        prospect = Some(replica.prospect(context, &terms));
+        prospect = Some(replica.prospect(context, &terms, 512));
     });
     prospect.expect("it is there")
 }
@@ -51,7 +51,7 @@ fn what_a_command_changes_is_found_out_only_if_it_may_be_numbered() {
     lab.stick_disk(2, true);
     let numbered = lab.write(1, 0, 1, 7);
     let known = lab.terms(numbered);
-    assert_eq!(prospect(&mut lab, 1, known), Prospect::Numbered);
+    assert_eq!(prospect(&mut lab, 1, known), Prospect::UnderWay);
     settle(&mut lab, 1, unknown());
     assert_eq!(prospect(&mut lab, 1, terms), over(OutcomeCode::Expired));
     lab.stick_disk(2, false);
@@ -80,6 +80,25 @@ fn what_a_command_changes_is_found_out_only_if_it_may_be_numbered() {
         ..repeated
     };
     assert_eq!(prospect(&mut lab, 1, again), over(OutcomeCode::NotReady));
+}
+
+/// A copy that was sent once more must not have a second life beside the first one.
+#[test]
+fn what_waits_to_be_numbered_is_under_way() {
+    let mut lab = Lab::losing(2, 1, |message| matches!(message, Message::Reserved(_)));
+    // It knows what its predecessor may have numbered.
+    lab.pass(4 * SECOND);
+    let command = lab.write(1, 0, 1, 7);
+    assert_eq!(
+        lab.outcome(1, command),
+        None,
+        "nobody says that it has room"
+    );
+    let again = Terms {
+        repeated: true,
+        ..lab.terms(command)
+    };
+    assert_eq!(prospect(&mut lab, 1, again), Prospect::UnderWay);
 }
 
 #[test]

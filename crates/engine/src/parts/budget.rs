@@ -15,48 +15,99 @@ use crate::event::LinkId;
 const FORWARDS_MAX: usize = 16 << 10;
 /// Bytes that they carry, or ask for, at most: what one portal may have under way (64 MiB). Beside it
 /// there is room for this node's own portal, and as much again for its journal, in 256 MiB.
-pub(super) const FORWARD_BYTES_MAX: u64 = 64 << 20;
+const FORWARD_BYTES_MAX: u64 = 64 << 20;
+/// Bytes that copies may have of them, until they are written: they come again by themselves, and writes of hosts are put off
+/// where there is no room.
+pub(super) const COPIED_BYTES_MAX: u64 = FORWARD_BYTES_MAX / 2;
+
+/// What a command takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Load {
+    bytes: u64,
+    /// How much of that is for a copy.
+    copied: u64,
+}
+
+impl Load {
+    /// So many bytes.
+    pub(super) const fn of(bytes: u64) -> Self {
+        Self { bytes, copied: 0 }
+    }
+
+    /// So many bytes of a copy.
+    pub(super) const fn of_copy(bytes: u64) -> Self {
+        Self {
+            bytes,
+            copied: bytes,
+        }
+    }
+
+    const fn and(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            copied: self.copied + other.copied,
+        }
+    }
+
+    const fn without(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes - other.bytes,
+            copied: self.copied - other.copied,
+        }
+    }
+
+    /// As much as either takes.
+    fn max(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.max(other.bytes),
+            copied: self.copied.max(other.copied),
+        }
+    }
+}
 
 #[derive(Debug)]
 struct Forwarded {
     from: (NodeId, LinkId),
-    bytes: u64,
+    load: Load,
 }
 
 /// Commands of other nodes, and who asked last.
 #[derive(Debug, Default)]
 pub(super) struct Forwards {
     commands: BTreeMap<CommandId, Forwarded>,
-    bytes: u64,
+    load: Load,
 }
 
 impl Forwards {
     /// Takes a command, or another message about one that is known; false if there is no room.
-    pub(super) fn take(&mut self, command: CommandId, from: (NodeId, LinkId), bytes: u64) -> bool {
-        let known = self.commands.get(&command).map(|known| known.bytes);
-        let bytes = bytes.max(known.unwrap_or(0));
-        let others = self.bytes - known.unwrap_or(0);
+    pub(super) fn take(&mut self, command: CommandId, from: (NodeId, LinkId), load: Load) -> bool {
+        let known = self.commands.get(&command).map(|known| known.load);
+        let before = known.unwrap_or_default();
+        let load = load.max(before);
+        let all = self.load.without(before).and(load);
         if known.is_none() && self.commands.len() >= FORWARDS_MAX
-            || others + bytes > FORWARD_BYTES_MAX
+            || all.bytes > FORWARD_BYTES_MAX
+            || all.copied > COPIED_BYTES_MAX
         {
             return false;
         }
-        self.bytes = others + bytes;
-        self.commands.insert(command, Forwarded { from, bytes });
+        self.load = all;
+        self.commands.insert(command, Forwarded { from, load });
         true
     }
 
     /// A command has ended: who is to hear of it.
     pub(super) fn end(&mut self, command: CommandId) -> Option<(NodeId, LinkId)> {
-        let Forwarded { from, bytes } = self.commands.remove(&command)?;
-        self.bytes -= bytes;
+        let Forwarded { from, load } = self.commands.remove(&command)?;
+        self.load = self.load.without(load);
         Some(from)
     }
 
     /// Nobody at a node waits any more.
     pub(super) fn forget(&mut self, node: NodeId) {
         self.commands.retain(|_, command| command.from.0 != node);
-        self.bytes = self.commands.values().map(|command| command.bytes).sum();
+        let left = self.commands.values().map(|command| command.load);
+        self.load = left.fold(Load::default(), Load::and);
     }
 
     /// Nobody waits any more.
@@ -88,32 +139,46 @@ mod tests {
     #[test]
     fn many_large_writes_are_refused_beyond_the_budget_whatever_their_slices() {
         let mut forwards = Forwards::default();
-        let taken = (0..1000).filter(|number| forwards.take(command(*number), from(2), MIB));
+        let taken =
+            (0..1000).filter(|number| forwards.take(command(*number), from(2), Load::of(MIB)));
         assert_eq!(taken.count() as u64, FORWARD_BYTES_MAX / MIB);
         assert_eq!(forwards.end(command(0)), Some(from(2)));
         assert_eq!(forwards.end(command(0)), None);
-        assert!(forwards.take(command(1000), from(3), MIB));
-        assert!(!forwards.take(command(1001), from(3), MIB));
+        assert!(forwards.take(command(1000), from(3), Load::of(MIB)));
+        assert!(!forwards.take(command(1001), from(3), Load::of(MIB)));
         forwards.forget(NodeId(2));
-        assert_eq!(forwards.bytes, MIB);
+        assert_eq!(forwards.load.bytes, MIB);
+    }
+
+    /// Whatever copies there are, writes find room.
+    #[test]
+    fn copies_take_a_part_of_it() {
+        let mut forwards = Forwards::default();
+        let copy = Load::of_copy(MIB);
+        let taken = (0..1000).filter(|number| forwards.take(command(*number), from(2), copy));
+        assert_eq!(taken.count() as u64, COPIED_BYTES_MAX / MIB);
+        assert!(forwards.take(command(1000), from(2), Load::of(COPIED_BYTES_MAX)));
+        assert!(forwards.take(command(0), from(3), copy), "it is known");
+        forwards.end(command(0));
+        assert!(forwards.take(command(1001), from(2), copy));
     }
 
     #[test]
     fn a_command_is_counted_once_however_often_it_is_asked_about() {
         let mut forwards = Forwards::default();
-        assert!(forwards.take(command(1), from(2), MIB));
-        assert!(forwards.take(command(1), from(3), MIB));
-        assert!(forwards.take(command(1), from(3), 0));
-        assert_eq!(forwards.bytes, MIB);
+        assert!(forwards.take(command(1), from(2), Load::of(MIB)));
+        assert!(forwards.take(command(1), from(3), Load::of(MIB)));
+        assert!(forwards.take(command(1), from(3), Load::of(0)));
+        assert_eq!(forwards.load.bytes, MIB);
         assert_eq!(forwards.end(command(1)), Some(from(3)));
-        assert_eq!(forwards.bytes, 0);
+        assert_eq!(forwards.load.bytes, 0);
     }
 
     #[test]
     fn many_small_commands_are_refused_too() {
         let mut forwards = Forwards::default();
         let numbers = 0..2 * FORWARDS_MAX as u64;
-        let taken = numbers.filter(|number| forwards.take(command(*number), from(2), 0));
+        let taken = numbers.filter(|number| forwards.take(command(*number), from(2), Load::of(0)));
         assert_eq!(taken.count(), FORWARDS_MAX);
     }
 }

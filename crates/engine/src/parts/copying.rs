@@ -10,14 +10,15 @@
 //! - a command that is read for has no number here, and gets none once somebody was told that it is over, or asked what became
 //!   of it;
 //! - nothing is read by an access to the volume that is read that is known to be over, nor by one that is not known here yet;
-//! - what is being read at a time is bounded, for all portals together: a command beyond it is to come again;
-//! - nothing is read for longer than a write may live.
+//! - what is being read at a time is bounded, for all portals together, and for each volume that is read, so that one which nobody serves
+//!   does not hold the others up: a command beyond it is to come again;
+//! - nothing is read for a command for longer than that may be numbered, nor for one of an epoch that is over.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use holdfast_model::{
-    BLOCK_SIZE, BlockIndex, BlockRange, CommandId, Fence, NodeId, SliceId, VolumeId,
+    BLOCK_SIZE, BlockIndex, BlockRange, CommandId, Epoch, Fence, NodeId, SliceId, VolumeId,
 };
 use holdfast_replica::timing::LIFETIME;
 use holdfast_replica::{Operation, Prospect, Terms, WriteKind};
@@ -31,9 +32,10 @@ use crate::part::{self, Owner, Part, PartKind};
 
 /// Commands that are read for, at most.
 const COPIES_MAX: usize = 1024;
-/// Bytes that are read for them, at most: half of what nodes may have under way here, so that copies of all portals leave room for
-/// writes. Other nodes' are counted among that as well.
-const COPIED_BYTES_MAX: u64 = super::budget::FORWARD_BYTES_MAX / 2;
+/// Bytes that are read for them, at most: what copies of other nodes may take of what those may have under way here.
+const COPIED_BYTES_MAX: u64 = super::budget::COPIED_BYTES_MAX;
+/// Bytes that are read of one volume for them, at most.
+const READ_OF_ONE_MAX: u64 = COPIED_BYTES_MAX / 2;
 
 /// A command that waits for what it is to write.
 #[derive(Debug)]
@@ -44,6 +46,8 @@ struct Copying {
     source: CopySource,
     /// The part that reads.
     read: CommandId,
+    /// The epoch in which the slice was led here.
+    epoch: Option<Epoch>,
 }
 
 /// Commands that wait for what they are to write.
@@ -54,8 +58,14 @@ pub(super) struct Copyings {
 }
 
 impl Copyings {
-    fn has_room(&self, bytes: u64) -> bool {
-        self.commands.len() < COPIES_MAX && self.bytes + bytes <= COPIED_BYTES_MAX
+    fn has_room(&self, source: &CopySource) -> bool {
+        let bytes = u64::from(source.length);
+        let of_volume = |it: &&Copying| it.source.slice.volume == source.slice.volume;
+        let others = self.commands.values().filter(of_volume);
+        let others: u64 = others.map(|it| u64::from(it.source.length)).sum();
+        self.commands.len() < COPIES_MAX
+            && self.bytes + bytes <= COPIED_BYTES_MAX
+            && others + bytes <= READ_OF_ONE_MAX
     }
 
     fn insert(&mut self, copying: Copying) {
@@ -115,16 +125,17 @@ impl Engine {
         let command = terms.command;
         // Whoever asks once more has seen nothing come of it, and may go by a newer access.
         self.parts.forget_copy(command);
-        let prospect = self.with_replica(slice, |it, context| it.prospect(context, &terms));
+        let length = source.length as usize;
+        let prospect = self.with_replica(slice, |it, context| it.prospect(context, &terms, length));
         let refused = match prospect {
-            Some(Prospect::Numbered) => return,
+            Some(Prospect::UnderWay) => return,
             Some(Prospect::Over(outcome)) => Some(outcome),
             None => Some(OutcomeCode::NotPrimary),
             Some(Prospect::Open) if source.fence < self.volumes.fence(source.slice.volume) => {
                 Some(OutcomeCode::Unread(Unread::Fenced))
             }
             Some(Prospect::Open) => {
-                let has_room = self.parts.copyings.has_room(source.length.into());
+                let has_room = self.parts.copyings.has_room(&source);
                 (!has_room).then_some(OutcomeCode::Busy)
             }
         };
@@ -139,11 +150,13 @@ impl Engine {
             offset,
             source,
             read,
+            epoch: self.epoch_led(slice),
         });
-        let (range, _) = part::covering(source.offset, source.length as usize);
+        let (range, _) = part::covering(source.offset, length);
         let (owner, kind) = (Owner::Copying(command), PartKind::Read(range));
         let now = self.world.now;
-        let part = Part::new(read, owner, source.slice, kind, now, LIFETIME);
+        let hold = terms.expires.since(now).min(LIFETIME);
+        let part = Part::new(read, owner, source.slice, kind, now, hold);
         self.parts.insert(part);
         self.drive(read);
     }
@@ -162,9 +175,12 @@ impl Engine {
             terms,
             offset,
             source,
+            epoch,
             ..
         } = copying;
         let outcome = match result.map(|contents| found(&source, contents)) {
+            // What was known of the command was known to another epoch.
+            Ok(Ok(_)) if self.epoch_led(slice) != epoch => OutcomeCode::NotPrimary,
             Ok(Ok(bytes)) => {
                 let kind = write_of(offset, bytes);
                 self.submit(slice, Operation { terms, kind });
@@ -194,6 +210,10 @@ impl Engine {
         for command in self.parts.copyings.which(|it| it.slice == slice) {
             self.refuse_copy(command, OutcomeCode::NotPrimary);
         }
+    }
+
+    fn epoch_led(&self, slice: SliceId) -> Option<Epoch> {
+        self.replicas.get(&slice)?.leads()
     }
 
     fn refuse_copy(&mut self, command: CommandId, outcome: OutcomeCode) {

@@ -245,6 +245,7 @@ impl Engine {
             return;
         };
         let retry = now + part.next_delay();
+        part.late = MediumError::Busy;
         self.parts.place(command, Whereabouts::Waiting { retry });
         let Some(part) = self.parts.parts.get(&command) else {
             return;

@@ -10,6 +10,7 @@ use holdfast_wire::{Content, Forward, ForwardKind, Forwarded, OutcomeCode, Settl
 use crate::engine::Engine;
 use crate::event::LinkId;
 use crate::part::Whereabouts;
+use crate::parts::budget::Load;
 
 impl Engine {
     /// Another node forwards a command.
@@ -22,17 +23,17 @@ impl Engine {
             fence,
             kind,
         } = forward;
-        let bytes = match &kind {
-            ForwardKind::Read(range) => range.bytes(),
-            ForwardKind::Write { data, .. } => data.len() as u64,
+        let load = match &kind {
+            ForwardKind::Read(range) => Load::of(range.bytes()),
+            ForwardKind::Write { data, .. } => Load::of(data.len() as u64),
             // And what is read for it.
             ForwardKind::CompareAndWrite { data, .. } | ForwardKind::Or { data, .. } => {
-                2 * data.len() as u64
+                Load::of(2 * data.len() as u64)
             }
-            ForwardKind::Copy { source, .. } => u64::from(source.length),
-            ForwardKind::Clear(_) => 0,
+            ForwardKind::Copy { source, .. } => Load::of_copy(source.length.into()),
+            ForwardKind::Clear(_) => Load::of(0),
         };
-        if !self.parts.forwards.take(command, (peer, link), bytes) {
+        if !self.parts.forwards.take(command, (peer, link), load) {
             self.answer(peer, slice, command, OutcomeCode::Busy, Vec::new());
             return;
         }
@@ -82,11 +83,11 @@ impl Engine {
     /// Another node asks what became of a command that it has given up.
     pub(crate) fn handle_settle(&mut self, peer: NodeId, link: LinkId, settle: Settle) {
         let Settle { slice, command } = settle;
-        if !self.parts.forwards.take(command, (peer, link), 0) {
+        self.parts.forget_copy(command);
+        if !self.parts.forwards.take(command, (peer, link), Load::of(0)) {
             self.answer(peer, slice, command, OutcomeCode::NotPrimary, Vec::new());
             return;
         }
-        self.parts.forget_copy(command);
         let asked = self.with_replica(slice, |replica, context| replica.settle(context, command));
         if asked.is_none() {
             self.command_finished(slice, command, OutcomeCode::NotPrimary, Vec::new());
@@ -138,6 +139,8 @@ impl Engine {
         outcome: OutcomeCode,
         contents: Vec<Content>,
     ) {
+        // Where it was sent once more, and is being read for again.
+        self.parts.forget_copy(command);
         if self.parts.is_own(command) {
             if self.parts.whereabouts(command) == Some(Whereabouts::Here) {
                 self.part_outcome(slice, command, outcome, contents);

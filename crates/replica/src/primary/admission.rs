@@ -55,8 +55,8 @@ pub struct Operation {
 pub enum Prospect {
     /// It may be submitted when that is known.
     Open,
-    /// It was numbered before, and ends with `finish` when that is committed.
-    Numbered,
+    /// It was submitted before, and ends with `finish` when that is over.
+    UnderWay,
     /// It ends so.
     Over(OutcomeCode),
 }
@@ -210,30 +210,23 @@ impl Replica {
             return;
         };
         let command = operation.terms.command;
-        match self.prospect(context, &operation.terms) {
+        match self.prospect(context, &operation.terms, operation.kind.bytes()) {
             Prospect::Open => {}
-            // Not committed yet: it ends when that is committed.
-            Prospect::Numbered => return,
+            Prospect::UnderWay => return,
             Prospect::Over(outcome) => {
                 context.finish(command, outcome);
                 return;
             }
         }
-        if !self.takes(&operation.kind) {
+        let Some(range) = operation.kind.range() else {
             context.finish(command, OutcomeCode::Busy);
             return;
-        }
+        };
         let Role::Primary(primary) = &mut self.role else {
             unreachable!("others refuse")
         };
-        if primary.is_mismatched(command) || !primary.admission.commands.insert(command) {
-            return;
-        }
+        primary.admission.commands.insert(command);
         primary.admission.bytes += operation.kind.bytes();
-        let range = operation
-            .kind
-            .range()
-            .expect("what has no range was refused");
         if matches!(operation.kind, WriteKind::Clear(_)) {
             self.order(context, operation, range);
         } else {
@@ -242,17 +235,17 @@ impl Replica {
         self.maintain(context);
     }
 
-    /// Whether a change may be submitted on these terms, once it is known what it changes. That has to be found out only if
-    /// it may.
+    /// Whether a change of so many bytes may be submitted on these terms, once it is known what it changes. That has to be found
+    /// out only if it may.
     #[must_use]
-    pub fn prospect(&self, context: &dyn Context, terms: &Terms) -> Prospect {
+    pub fn prospect(&self, context: &dyn Context, terms: &Terms, bytes: usize) -> Prospect {
         let Role::Primary(primary) = &self.role else {
             return Prospect::Over(OutcomeCode::NotPrimary);
         };
         if let Some(sequence) = self.recent.sequence(terms.command) {
             return match sequence <= context.committed() {
                 true => Prospect::Over(OutcomeCode::Done),
-                false => Prospect::Numbered,
+                false => Prospect::UnderWay,
             };
         }
         if !primary.takes_writes() || self.stopping {
@@ -272,18 +265,18 @@ impl Replica {
         if terms.fence < self.fenced.fence {
             return Prospect::Over(OutcomeCode::Fenced);
         }
-        Prospect::Open
-    }
-
-    /// Whether a change can be taken on: not too much is under way, and it can be one entry.
-    fn takes(&self, kind: &WriteKind) -> bool {
-        let Role::Primary(primary) = &self.role else {
-            return false;
-        };
-        let full = primary.admission.bytes + kind.bytes() > ADMITTED_BYTES_MAX
-            || primary.admission.commands.len() >= COMMANDS_MAX
+        let admission = &primary.admission;
+        let is_under_way = admission.commands.contains(&terms.command);
+        if is_under_way || primary.is_mismatched(terms.command) {
+            return Prospect::UnderWay;
+        }
+        let is_full = admission.bytes + bytes > ADMITTED_BYTES_MAX
+            || admission.commands.len() >= COMMANDS_MAX
             || primary.pending.len() >= COMMANDS_MAX;
-        !full && kind.range().is_some()
+        match is_full {
+            true => Prospect::Over(OutcomeCode::Busy),
+            false => Prospect::Open,
+        }
     }
 
     /// Sees to it that every in-sync replica has a place for the write.
