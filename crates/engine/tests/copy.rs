@@ -2,49 +2,30 @@
 
 mod bench;
 
-use std::collections::BTreeMap;
-
-use holdfast_engine::{ConnectionId, PortalCommand, PortalEvent};
-use holdfast_iscsi::initiator::{
-    CommandRequest, CommandTag, Completion, Initiator, InitiatorCommand, InitiatorConfig,
-    InitiatorEvent, InitiatorOutput, SessionKind,
-};
-use holdfast_iscsi::pdu::TaskManagementCode;
-use holdfast_iscsi::{IscsiName, Isid};
+use holdfast_engine::PortalEvent;
+use holdfast_iscsi::initiator::{CommandRequest, CommandTag, Completion};
 use holdfast_model::record::{
     self, AccessNexus, AccessRecord, CLUSTER_KEY, ClusterRecord, ExportRecord, InitiatorRecord,
     Membership, Record, Registration, Reservation, ReservationKind, SliceRecord, VolumeRecord,
 };
 use holdfast_model::{BlockIndex, CommandId, Epoch, Fence, Incarnation, Policy, SliceId, VolumeId};
+use holdfast_scsi::Identity;
 use holdfast_scsi::limits::{COPIES_MAX, COPIES_PER_NEXUS_MAX, COPY_STEP_BYTES};
-use holdfast_scsi::{Identity, Lun};
-use holdfast_stdx::{Bytes, Duration};
+use holdfast_stdx::Bytes;
 use holdfast_wire::{
     CopySource, EndTasks, Forward, ForwardKind, Forwarded, Message, OutcomeCode, Settle,
     TasksEnded, Unread, WIRE_VERSION,
 };
 
+use bench::host::{Host, UNIT, initiator, target};
 use bench::{Bench, CLUSTER, ME, PEER, first_record, record_of_peer, store_of};
 
 const ONE: VolumeId = VolumeId(1);
 const TWO: VolumeId = VolumeId(2);
 /// Blocks in one step.
 const STEP: u16 = (COPY_STEP_BYTES / 512) as u16;
-const UNIT: Lun = Lun::from_number(0);
 /// So many endings of a peer are kept an account of.
 const ENDINGS: u64 = 256;
-
-fn target(volume: VolumeId) -> String {
-    format!("iqn.2026-11.example.holdfast:v{}", volume.0)
-}
-
-fn name(text: &str) -> IscsiName {
-    IscsiName::parse(text).expect("it is a name")
-}
-
-fn initiator(host: u8) -> String {
-    format!("iqn.2026-11.example.host:{host}")
-}
 
 /// Two volumes of 16 MiB, each a target of its own.
 fn two_volumes() -> Bench {
@@ -91,115 +72,6 @@ fn with_two_volumes(mut documents: Vec<(String, Bytes)>) -> Bench {
         documents.push((InitiatorRecord::key(&record.name), record.encode()));
     }
     Bench::new(&documents)
-}
-
-/// A host's session with one target.
-struct Host {
-    initiator: Initiator,
-    connection: ConnectionId,
-    out: InitiatorOutput,
-    done: BTreeMap<CommandTag, Completion>,
-    /// Answers to task management, by tag.
-    managed: BTreeMap<CommandTag, u8>,
-    next_tag: u64,
-}
-
-impl Host {
-    fn log_in(bench: &mut Bench, host: u8, volume: VolumeId) -> Self {
-        let mut config = InitiatorConfig::new(
-            name(&initiator(host)),
-            Isid([0x80, 0, 0, 0, 0, host]),
-            SessionKind::Normal(name(&target(volume))),
-        );
-        config.ping_after = Duration::from_secs(10_000);
-        let connection = ConnectionId(u64::from(host) << 8 | volume.0);
-        let mut out = InitiatorOutput::default();
-        let mut host = Self {
-            initiator: Initiator::connect(bench.now, config, &mut out),
-            connection,
-            out,
-            done: BTreeMap::new(),
-            managed: BTreeMap::new(),
-            next_tag: 0,
-        };
-        let from = "a test".into();
-        bench.at_portal(PortalEvent::Connected { connection, from });
-        host.run(bench);
-        assert!(host.initiator.is_logged_in());
-        // What is told to whoever is new.
-        let ready = CommandRequest::new(UNIT, &[0; 6]);
-        assert_eq!(host.complete(bench, ready).status, 0x02);
-        host
-    }
-
-    /// Moves bytes both ways until there are none. What is for others stays.
-    fn run(&mut self, bench: &mut Bench) {
-        loop {
-            let connection = self.connection;
-            for event in std::mem::take(&mut self.out.events) {
-                match event {
-                    InitiatorEvent::Completed { tag, completion } => {
-                        let before = self.done.insert(tag, completion);
-                        assert!(before.is_none(), "a command completes once");
-                    }
-                    InitiatorEvent::TaskManagementDone { tag, response } => {
-                        self.managed.insert(tag, response);
-                    }
-                    _ => {}
-                }
-            }
-            let mut is_idle = true;
-            for command in std::mem::take(&mut self.out.commands) {
-                is_idle = false;
-                if let InitiatorCommand::Send(parts) = command {
-                    let bytes = Bytes::from(parts.concat());
-                    bench.at_portal(PortalEvent::Received { connection, bytes });
-                }
-            }
-            for command in std::mem::take(&mut bench.portal) {
-                match command {
-                    PortalCommand::Send { connection, parts } if connection == self.connection => {
-                        is_idle = false;
-                        let bytes = Bytes::from(parts.concat());
-                        let count = bytes.len();
-                        bench.at_portal(PortalEvent::Sent { connection, count });
-                        self.initiator
-                            .handle_received(bench.now, bytes, &mut self.out);
-                    }
-                    other => bench.portal.push(other),
-                }
-            }
-            if is_idle {
-                return;
-            }
-        }
-    }
-
-    fn submit(&mut self, bench: &mut Bench, request: CommandRequest) -> CommandTag {
-        self.next_tag += 1;
-        let tag = CommandTag(self.next_tag);
-        let taken = self.initiator.submit(tag, request, &mut self.out);
-        taken.expect("the session takes one more");
-        self.run(bench);
-        tag
-    }
-
-    fn complete(&mut self, bench: &mut Bench, request: CommandRequest) -> Completion {
-        let tag = self.submit(bench, request);
-        bench.pass(10);
-        self.run(bench);
-        self.done.remove(&tag).expect("it is done")
-    }
-
-    fn reset(&mut self, bench: &mut Bench) -> CommandTag {
-        self.next_tag += 1;
-        let tag = CommandTag(self.next_tag);
-        let function = TaskManagementCode::LogicalUnitReset;
-        let sent = self.initiator.manage(tag, function, UNIT, &mut self.out);
-        sent.expect("it is sent");
-        self.run(bench);
-        tag
-    }
 }
 
 fn sixteen(operation: u8, first: u64, count: u32) -> [u8; 16] {

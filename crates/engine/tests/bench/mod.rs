@@ -2,6 +2,8 @@
 //! unless a test holds them.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod host;
+
 use std::collections::BTreeMap;
 
 use holdfast_engine::{
@@ -93,6 +95,8 @@ pub(crate) struct Bench {
     pub(crate) held: Option<Vec<DiskRequest>>,
     /// It holds writes as well.
     pub(crate) holds_writes: bool,
+    /// What the metadata has been asked since a test began to hold its answers.
+    pub(crate) metadata: Option<Vec<(MetadataToken, MetadataRequest)>>,
     /// What the engine wants done at its portal.
     pub(crate) portal: Vec<PortalCommand>,
     keys: BTreeMap<String, (Bytes, Revision)>,
@@ -118,6 +122,7 @@ impl Bench {
             device: vec![0; DEVICE_BYTES],
             held: None,
             holds_writes: false,
+            metadata: None,
             portal: Vec::new(),
             keys: BTreeMap::new(),
             revision: Revision(1),
@@ -331,6 +336,14 @@ impl Bench {
         self.work();
     }
 
+    /// Lets the metadata answer what it was asked, and all that it is asked from now on.
+    pub(crate) fn release_metadata(&mut self) {
+        for (token, request) in self.metadata.take().into_iter().flatten() {
+            self.answer(token, request);
+        }
+        self.work();
+    }
+
     fn handle(&mut self, event: Event) {
         self.engine.handle(self.now, event, &mut self.out);
     }
@@ -352,7 +365,10 @@ impl Bench {
                         }
                         _ => self.perform(request),
                     },
-                    Command::Metadata { token, request } => self.answer(token, request),
+                    Command::Metadata { token, request } => match &mut self.metadata {
+                        Some(held) => held.push((token, request)),
+                        None => self.answer(token, request),
+                    },
                     Command::Peer(PeerCommand::Send { message, .. }) => {
                         if let (Message::Heartbeat(beat), Some((_, echo))) =
                             (&message, &mut self.peer)

@@ -1,0 +1,68 @@
+//! A command about reservations lives no longer than a write.
+
+mod bench;
+
+use holdfast_iscsi::initiator::{CommandRequest, CommandTag};
+use holdfast_model::record::{AccessRecord, Record, SliceRecord, VolumeRecord};
+use holdfast_model::{Policy, VolumeId};
+use holdfast_stdx::Bytes;
+
+use bench::host::{Host, UNIT, target};
+use bench::{Bench, SLICE, first_record};
+
+const VOLUME: VolumeId = VolumeId(1);
+
+/// A host that has sent REGISTER, to a node that the metadata does not answer.
+fn registering() -> (Bench, Host, CommandTag) {
+    let volume = VolumeRecord {
+        schema: 1,
+        volume: VOLUME,
+        name: "v1".into(),
+        bytes: 16 << 20,
+        policy: Policy::None,
+        target: target(VOLUME),
+        lun: 0,
+    };
+    let mut bench = Bench::new(&[
+        (VolumeRecord::key(VOLUME), volume.encode()),
+        (SliceRecord::key(SLICE), first_record().encode()),
+    ]);
+    let mut host = Host::log_in(&mut bench, 1, VOLUME);
+    bench.metadata = Some(Vec::new());
+    let mut list = vec![0; 24];
+    list[15] = 7;
+    let register = CommandRequest::new(UNIT, &[0x5F, 0, 0, 0, 0, 0, 0, 0, 24, 0]);
+    let tag = host.submit(&mut bench, register.writing(vec![Bytes::from(list)]));
+    (bench, host, tag)
+}
+
+fn is_registered(bench: &Bench) -> bool {
+    let record = bench.document::<AccessRecord>(&AccessRecord::key(VOLUME));
+    record.is_some_and(|record| !record.registrations.is_empty())
+}
+
+#[test]
+fn what_can_be_decided_in_time_is() {
+    let (mut bench, mut host, tag) = registering();
+    bench.pass(2500);
+    host.run(&mut bench);
+    assert!(host.done.is_empty());
+    bench.release_metadata();
+    bench.pass(100);
+    host.run(&mut bench);
+    assert_eq!(host.done[&tag].status, 0x00);
+    assert!(is_registered(&bench));
+}
+
+/// Its host may have repeated it elsewhere by then, and done other things.
+#[test]
+fn what_has_lived_for_too_long_is_not_decided() {
+    let (mut bench, mut host, tag) = registering();
+    bench.pass(3500);
+    bench.release_metadata();
+    bench.pass(100);
+    host.run(&mut bench);
+    let sense = &host.done[&tag];
+    assert_eq!((sense.status, sense.sense[2]), (0x02, 0x02), "NOT READY");
+    assert!(!is_registered(&bench));
+}
