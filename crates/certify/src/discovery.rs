@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 
-use holdfast_iscsi::PortalGroupTag;
+use holdfast_iscsi::{IscsiName, PortalGroupTag};
 use holdfast_lab::{Isid, Session, SessionKind};
 use tokio::net::lookup_host;
 
@@ -25,13 +25,17 @@ const ISID: Isid = Isid([0x80, 0xCE, 0x47, 0, 0, 0]);
 type Found = (SocketAddr, Option<PortalGroupTag>);
 
 /// Looks for paths. Each comes with what tells its ISIDs from those of others in its portal group: RFC 7143 10.1.1
-/// wants one ISID for as many portal groups as there are, and no two sessions of one ISID in one of them.
-pub(crate) async fn discover(options: &Options) -> (Vec<(SocketAddr, u16)>, Discovery) {
+/// wants one ISID for as many portal groups as there are, and no two sessions of one ISID in one of them. `host` is who looks: the
+/// target may be for those alone that are played.
+pub(crate) async fn discover(
+    options: &Options,
+    host: &IscsiName,
+) -> (Vec<(SocketAddr, u16)>, Discovery) {
     let mut discovery = Discovery::default();
     let mut found: Vec<Found> = options.portals.iter().map(|it| (*it, None)).collect();
     let mut failures = Vec::new();
     for portal in &options.portals {
-        match ask(options, *portal).await {
+        match ask(options, host, *portal).await {
             Ok(named) => {
                 add(&mut found, &mut discovery, named).await;
                 failures.clear();
@@ -43,7 +47,7 @@ pub(crate) async fn discover(options: &Options) -> (Vec<(SocketAddr, u16)>, Disc
     discovery.failure = failures.into_iter().next();
     let mut paths = Vec::new();
     for (portal, group) in found.iter().take(PATHS_MAX) {
-        match reach(options, *portal).await {
+        match reach(options, host, *portal).await {
             Ok(()) => paths.push((*portal, *group)),
             Err(why) => discovery.unreachable.push((portal.to_string(), why)),
         }
@@ -72,9 +76,10 @@ fn told_apart(paths: &[Found]) -> Vec<(SocketAddr, u16)> {
 /// Asks a portal for the addresses of the target.
 async fn ask(
     options: &Options,
+    host: &IscsiName,
     portal: SocketAddr,
 ) -> Result<Vec<(String, PortalGroupTag)>, String> {
-    let name = options.initiator.clone();
+    let name = host.clone();
     let kind = (ISID, SessionKind::Discovery);
     let session = Session::connect(config(portal, name, kind, options.chap.as_ref()))
         .await
@@ -120,8 +125,8 @@ async fn add(
 }
 
 /// Whether a session can be had there.
-async fn reach(options: &Options, portal: SocketAddr) -> Result<(), String> {
-    let name = options.initiator.clone();
+async fn reach(options: &Options, host: &IscsiName, portal: SocketAddr) -> Result<(), String> {
+    let name = host.clone();
     let kind = (ISID, SessionKind::Normal(options.target.clone()));
     let session = Session::connect(config(portal, name, kind, options.chap.as_ref())).await;
     let session = session.map_err(|error| error.to_string())?;

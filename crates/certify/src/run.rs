@@ -65,7 +65,8 @@ pub async fn run(
     stop: impl Future<Output = ()>,
     mut progress: impl FnMut(&CheckReport),
 ) -> Result<Report, StartError> {
-    let (paths, discovery) = discovery::discover(&options).await;
+    let hosts = names(&options.initiator)?;
+    let (paths, discovery) = discovery::discover(&options, &hosts[0]).await;
     if paths.is_empty() {
         let why = discovery.unreachable.into_iter();
         let why: Vec<String> = why.map(|(_, why)| why).collect();
@@ -74,7 +75,7 @@ pub async fn run(
     let mut prng = Prng::from_seed(options.seed);
     let dialer = TcpDialer {
         target: options.target.clone(),
-        hosts: names(&options.initiator)?,
+        hosts,
         paths: paths.clone(),
         run: prng.next_u64() as u32,
         chap: options.chap.clone(),

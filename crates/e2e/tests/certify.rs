@@ -115,8 +115,17 @@ fn a_volume_of_three_nodes_is_ready_for_clusters() {
         let other = [
             "volume", "create", "other", "1GiB", "--target", &target, "--lun", "1",
         ];
-        let all = [&["--api", demo.api()], &other[..]].concat();
-        cli::done(&all)?;
+        let order = |arguments: &[&str]| {
+            let all = [&["--api", demo.api()], arguments].concat();
+            cli::done(&all)
+        };
+        order(&other)?;
+        // It is for nobody but the hosts that are played.
+        for letter in ["a", "b", "c"] {
+            let host = format!("iqn.2026-11.io.holdfast:certify-{letter}");
+            order(&["initiator", "add", &host])?;
+            order(&["volume", "allow", "demo", &host])?;
+        }
         let (begun, done) = (demo.scratch("begun"), demo.scratch("done"));
         let report = demo.scratch("report.json");
         let restart = format!(

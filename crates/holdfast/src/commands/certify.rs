@@ -177,7 +177,7 @@ fn refused(error: &StartError) -> Failure {
         ),
         StartError::NoPath(_) => failure.hint(
             "where a volume is not open, allow the hosts: --initiator says what their names begin with, and -a, -b and -c \
-             follow",
+             follow; where they have to prove who they are, --chap-name and --chap-secret-file say by what",
         ),
         StartError::Name | StartError::Unusable(_) | StartError::TooSmall(_) => failure,
     }
