@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Answers, World, cdb_10, lun, read_10, test_unit_ready, write_10};
+use common::{Answers, World, lun, read_10, test_unit_ready, write_10, write_command};
 use holdfast_iscsi::SerialNumber;
 use holdfast_iscsi::initiator::CommandRequest;
 use holdfast_iscsi::pdu::{
@@ -21,22 +21,9 @@ const LOGIN_STATUS: u32 = 1;
 
 /// A write of a block, with its data, of an initiator that expects status `expected` next.
 fn write(tag: u32, expected: u32) -> ScsiCommand {
-    let mut cdb = [0; 16];
-    cdb[..10].copy_from_slice(&cdb_10(0x2A, 0, 1));
     ScsiCommand {
-        immediate: false,
-        flags: CommandFlags {
-            is_final: true,
-            read: false,
-            write: true,
-        },
-        attribute: TaskAttribute::Simple,
-        lun: lun(),
-        task_tag: InitiatorTaskTag(tag),
-        expected_length: 512,
-        command_number: SerialNumber(99 + tag),
         expected_status: SerialNumber(expected),
-        cdb,
+        ..write_command(tag, 99 + tag, 1)
     }
 }
 

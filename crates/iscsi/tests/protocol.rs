@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Answers, World, cdb_10, lun};
+use common::{Answers, World, lun, write_command as write};
 use holdfast_iscsi::SerialNumber;
 use holdfast_iscsi::pdu::{
     CommandFlags, DataOut, Framing, InitiatorTaskTag, LogoutReason, LogoutRequest, NopOut,
@@ -17,26 +17,6 @@ use holdfast_stdx::Bytes;
 
 const UNSOLICITED: &str = "InitialR2T=No\0ImmediateData=Yes\0FirstBurstLength=2048\0\
     MaxBurstLength=2048\0MaxOutstandingR2T=2\0";
-
-fn write(tag: u32, number: u32, blocks: u16) -> ScsiCommand {
-    let mut cdb = [0; 16];
-    cdb[..10].copy_from_slice(&cdb_10(0x2A, 0, blocks));
-    ScsiCommand {
-        immediate: false,
-        flags: CommandFlags {
-            is_final: true,
-            read: false,
-            write: true,
-        },
-        attribute: TaskAttribute::Simple,
-        lun: lun(),
-        task_tag: InitiatorTaskTag(tag),
-        expected_length: u32::from(blocks) * 512,
-        command_number: SerialNumber(number),
-        expected_status: SerialNumber(0),
-        cdb,
-    }
-}
 
 fn test_unit_ready(tag: u32, number: u32) -> ScsiCommand {
     let flags = CommandFlags {

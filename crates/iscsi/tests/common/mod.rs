@@ -15,8 +15,8 @@ use holdfast_iscsi::initiator::{
     InitiatorConfig, InitiatorEvent, InitiatorOutput, SessionKind,
 };
 use holdfast_iscsi::pdu::{
-    Framing, Header, InitiatorTaskTag, LoginRequest, LoginStage, LoginStatus, PduReader, Reply,
-    Request, frame,
+    CommandFlags, Framing, Header, InitiatorTaskTag, LoginRequest, LoginStage, LoginStatus,
+    PduReader, Reply, Request, ScsiCommand, frame,
 };
 use holdfast_iscsi::target::{
     CloseReason, Command, ConnectionId, Limits, Portal, PortalAddress, SessionId, Target,
@@ -26,7 +26,7 @@ use holdfast_iscsi::target::{
 use holdfast_iscsi::{
     ConnectionIdentifier, IscsiName, Isid, Nexus, PortalGroupTag, SerialNumber, Tsih,
 };
-use holdfast_scsi::{AdditionalSense, Lun, Response, Sense};
+use holdfast_scsi::{AdditionalSense, Lun, Response, Sense, TaskAttribute};
 use holdfast_stdx::{Bytes, Duration, Instant, Prng};
 
 pub const BLOCK: usize = 512;
@@ -490,6 +490,27 @@ pub fn cdb_10(code: u8, block: u32, count: u16) -> [u8; 10] {
     let [a, b, c, d] = block.to_be_bytes();
     let [high, low] = count.to_be_bytes();
     [code, 0, a, b, c, d, 0, high, low, 0]
+}
+
+/// WRITE (10) of the first blocks as a raw session sends it, F set; it acknowledges no status.
+pub fn write_command(tag: u32, number: u32, blocks: u16) -> ScsiCommand {
+    let mut cdb = [0; 16];
+    cdb[..10].copy_from_slice(&cdb_10(0x2A, 0, blocks));
+    ScsiCommand {
+        immediate: false,
+        flags: CommandFlags {
+            is_final: true,
+            read: false,
+            write: true,
+        },
+        attribute: TaskAttribute::Simple,
+        lun: lun(),
+        task_tag: InitiatorTaskTag(tag),
+        expected_length: u32::from(blocks) * 512,
+        command_number: SerialNumber(number),
+        expected_status: SerialNumber(0),
+        cdb,
+    }
 }
 
 /// A disk that knows TEST UNIT READY, READ (10) and WRITE (10), and how much of them was moved.
