@@ -113,23 +113,31 @@ fn a_replica_that_only_hosts_reach_serves_nothing_stale() {
     }
 }
 
+/// Five hosts have written to the same few places for a second, and go on.
+fn crowded(seed: u64, change: impl FnOnce(HostPlan) -> HostPlan) -> Story {
+    let mut story = Story::with(seed, Policy::Mirror2, |plan| {
+        plan.cluster.volumes[0].areas = vec![(0, 2), (1000, 1)];
+        let host = change(HostPlan {
+            pause: Duration::from_millis(4),
+            reads: 10,
+            ..plan.cluster.hosts[0].clone()
+        });
+        plan.cluster.hosts = vec![host; 5];
+    });
+    story.busy(true);
+    story.wait(SECOND);
+    story
+}
+
 /// What a node has forwarded is stuck on its way when the node dies. Its hosts repeat everything
 /// elsewhere, and write other things in the same places; then the first ones arrive.
 #[test]
 fn what_a_dead_node_has_forwarded_never_lands() {
     for seed in 0..6 * SEEDS {
-        let mut story = Story::with(seed, Policy::Mirror2, |plan| {
-            plan.cluster.volumes[0].areas = vec![(0, 2), (1000, 1)];
-            let host = HostPlan {
-                after_end: Duration::from_millis(1050),
-                pause: Duration::from_millis(4),
-                reads: 10,
-                ..plan.cluster.hosts[0].clone()
-            };
-            plan.cluster.hosts = vec![host; 5];
+        let mut story = crowded(seed, |host| HostPlan {
+            after_end: Duration::from_millis(1050),
+            ..host
         });
-        story.busy(true);
-        story.wait(SECOND);
         let (dead, primary) = (story.bystander(), story.primary());
         story.now(Fault::Cut(Place::Node(dead), Place::Node(primary)));
         story.wait(SECOND / 20);
@@ -147,21 +155,13 @@ fn what_a_dead_node_has_forwarded_never_lands() {
 #[test]
 fn what_comes_late_of_a_host_lands_nowhere() {
     for seed in 0..4 * SEEDS {
-        let mut story = Story::with(seed, Policy::Mirror2, |plan| {
-            plan.cluster.volumes[0].areas = vec![(0, 2), (1000, 1)];
-            let host = HostPlan {
-                timeout: 2 * SECOND,
-                patience: Duration::from_millis(4250),
-                aborts: false,
-                lingers: true,
-                pause: Duration::from_millis(4),
-                reads: 10,
-                ..plan.cluster.hosts[0].clone()
-            };
-            plan.cluster.hosts = vec![host; 5];
+        let mut story = crowded(seed, |host| HostPlan {
+            timeout: 2 * SECOND,
+            patience: Duration::from_millis(4250),
+            aborts: false,
+            lingers: true,
+            ..host
         });
-        story.busy(true);
-        story.wait(SECOND);
         let node = NodeId(1 + (seed % 3) as u16);
         for host in 0..5 {
             story.now(Fault::Cut(Place::Host(host), Place::Node(node)));
