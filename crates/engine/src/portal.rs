@@ -82,6 +82,7 @@ struct Task {
     unit: u16,
     /// The volume's size when the command arrived.
     volume_bytes: u64,
+    /// Since when it lives: not later than it arrived.
     arrived: Instant,
     /// What it has to be permitted.
     need: Need,

@@ -135,6 +135,15 @@ fn full(range: BlockRange, byte: u8) -> Vec<Content> {
     vec![Content { range, content }]
 }
 
+/// What comes of a read that nobody waits for any more is not written.
+fn brings_nothing(bench: &mut Bench, forward: &Forward) {
+    let range = BlockRange::new(0, 1);
+    answer(bench, forward, OutcomeCode::Done, full(range, 9));
+    bench.pass(100);
+    let found = contents(bench, SLICE, 2, 1);
+    assert!(bytes(found).iter().all(|byte| *byte == 0));
+}
+
 /// What is in the first blocks of a slice.
 fn contents(bench: &mut Bench, slice: SliceId, number: u64, count: u32) -> Vec<Content> {
     let kind = ForwardKind::Read(BlockRange::new(0, count));
@@ -295,11 +304,7 @@ fn what_was_read_is_not_written_if_it_may_not_be_read_any_more() {
     set_fence(&mut bench, 2);
     let fenced = OutcomeCode::Unread(Unread::Fenced);
     assert_eq!(outcome(&mut bench, 1), Some(fenced));
-    let range = BlockRange::new(0, 1);
-    answer(&mut bench, &forward, OutcomeCode::Done, full(range, 9));
-    bench.pass(100);
-    let found = contents(&mut bench, SLICE, 2, 1);
-    assert!(bytes(found).iter().all(|byte| *byte == 0));
+    brings_nothing(&mut bench, &forward);
 }
 
 /// Whoever asks has heard of an access of which this node has not: it has to find out first who may read.
@@ -334,11 +339,7 @@ fn what_is_given_up_while_it_is_read_is_not_written() {
     };
     bench.receive(settle.into());
     assert_eq!(outcome(&mut bench, 1), Some(OutcomeCode::Expired));
-    let range = BlockRange::new(0, 1);
-    answer(&mut bench, &forward, OutcomeCode::Done, full(range, 9));
-    bench.pass(100);
-    let found = contents(&mut bench, SLICE, 2, 1);
-    assert!(bytes(found).iter().all(|byte| *byte == 0));
+    brings_nothing(&mut bench, &forward);
 }
 
 /// What took too long to read is not numbered: whoever asked may have gone to another primary.
@@ -352,12 +353,8 @@ fn what_is_read_too_late_is_not_written() {
     bench.pass(300);
     let not_ready = OutcomeCode::Unread(Unread::NotReady);
     assert_eq!(outcome(&mut bench, 1), Some(not_ready));
-    let range = BlockRange::new(0, 1);
-    answer(&mut bench, &forward, OutcomeCode::Done, full(range, 9));
-    bench.pass(100);
+    brings_nothing(&mut bench, &forward);
     assert_eq!(outcome(&mut bench, 1), Some(not_ready));
-    let found = contents(&mut bench, SLICE, 2, 1);
-    assert!(bytes(found).iter().all(|byte| *byte == 0));
 }
 
 #[test]

@@ -29,11 +29,10 @@ use holdfast_wire::{Content, CopySource, OutcomeCode, Unread};
 use crate::engine::Engine;
 use crate::operation::{Window, bytes_of, first_bad};
 use crate::part::{self, Owner, Part, PartKind};
+use crate::parts::budget::COPIED_BYTES_MAX;
 
 /// Commands that are read for, at most.
 const COPIES_MAX: usize = 1024;
-/// Bytes that are read for them, at most: what copies of other nodes may take of what those may have under way here.
-const COPIED_BYTES_MAX: u64 = super::budget::COPIED_BYTES_MAX;
 /// Bytes that are read of one volume for them, at most.
 const READ_OF_ONE_MAX: u64 = COPIED_BYTES_MAX / 2;
 
@@ -54,30 +53,26 @@ struct Copying {
 #[derive(Debug, Default)]
 pub(super) struct Copyings {
     commands: BTreeMap<CommandId, Copying>,
-    bytes: u64,
 }
 
 impl Copyings {
+    /// Whether one more may be read for, that reads this.
     fn has_room(&self, source: &CopySource) -> bool {
-        let bytes = u64::from(source.length);
-        let of_volume = |it: &&Copying| it.source.slice.volume == source.slice.volume;
-        let others = self.commands.values().filter(of_volume);
-        let others: u64 = others.map(|it| u64::from(it.source.length)).sum();
-        self.commands.len() < COPIES_MAX
-            && self.bytes + bytes <= COPIED_BYTES_MAX
-            && others + bytes <= READ_OF_ONE_MAX
+        let mut all = u64::from(source.length);
+        let mut of_volume = all;
+        for Copying { source: other, .. } in self.commands.values() {
+            let bytes = u64::from(other.length);
+            all += bytes;
+            if other.slice.volume == source.slice.volume {
+                of_volume += bytes;
+            }
+        }
+        self.commands.len() < COPIES_MAX && all <= COPIED_BYTES_MAX && of_volume <= READ_OF_ONE_MAX
     }
 
     fn insert(&mut self, copying: Copying) {
-        self.bytes += u64::from(copying.source.length);
         let before = self.commands.insert(copying.terms.command, copying);
         assert!(before.is_none(), "a command is read for once at a time");
-    }
-
-    fn remove(&mut self, command: CommandId) -> Option<Copying> {
-        let copying = self.commands.remove(&command)?;
-        self.bytes -= u64::from(copying.source.length);
-        Some(copying)
     }
 
     fn which(&self, keep: impl Fn(&Copying) -> bool) -> Vec<CommandId> {
@@ -95,7 +90,7 @@ impl Copyings {
 impl super::Parts {
     /// Nothing is read for a command any more: it has no number, and gets none.
     pub(super) fn forget_copy(&mut self, command: CommandId) {
-        if let Some(copying) = self.copyings.remove(command) {
+        if let Some(copying) = self.copyings.commands.remove(&command) {
             self.remove(copying.read);
         }
     }
@@ -167,7 +162,7 @@ impl Engine {
         command: CommandId,
         result: Result<Vec<Content>, MediumError>,
     ) {
-        let Some(copying) = self.parts.copyings.remove(command) else {
+        let Some(copying) = self.parts.copyings.commands.remove(&command) else {
             return;
         };
         let Copying {
