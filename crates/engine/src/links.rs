@@ -132,7 +132,7 @@ impl Engine {
         }
         self.parts.link_lost(self.world.now, peer);
         self.heard.link_lost(peer);
-        self.note_all_port_groups();
+        self.look_at_port_groups_soon();
         self.vouching_link_lost(peer);
         self.give_up_fetches(peer);
         self.give_up_verifies(peer);

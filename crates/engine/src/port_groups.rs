@@ -21,14 +21,18 @@ use holdfast_stdx::{Duration, Instant};
 
 use crate::engine::Engine;
 
-/// How long after something has happened that may change states it is looked at them: what a restart, or a hand-over, changes for a
-/// moment nobody has to hear of.
+/// How long after a record has changed it is looked at the states: many change together.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
+/// How long a group has to be worse than hosts were told before they hear of it: what a restart, or a hand-over, changes for a moment
+/// nobody has to hear of.
+const WORSE_AFTER: Duration = Duration::from_secs(1);
 
 /// The groups of every volume, as hosts are told.
 #[derive(Debug, Default)]
 pub(crate) struct PortGroups {
     groups: BTreeMap<VolumeId, Vec<TargetPortGroup>>,
+    /// Since when groups are worse than hosts have been told.
+    worse_since: BTreeMap<(VolumeId, u16), Instant>,
     /// Volumes of which something has changed.
     changed: BTreeSet<VolumeId>,
     due: Option<Instant>,
@@ -53,8 +57,38 @@ impl PortGroups {
             // Until it is known, hosts are told of no groups at all.
             false => now,
         };
+        self.look_at(volume, due);
+    }
+
+    fn look_at(&mut self, volume: VolumeId, due: Instant) {
         self.changed.insert(volume);
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
+    }
+
+    /// Puts what was told in the place of states that are worse, and have not been for long.
+    fn wait_for_worse(&mut self, now: Instant, volume: VolumeId, groups: &mut [TargetPortGroup]) {
+        let told = self.groups.get(&volume).into_iter().flatten();
+        let told: BTreeMap<u16, AccessState> =
+            told.map(|group| (group.group, group.state)).collect();
+        for group in groups {
+            let key = (volume, group.group);
+            let Some(told) = told.get(&group.group).filter(|told| **told < group.state) else {
+                self.worse_since.remove(&key);
+                continue;
+            };
+            let since = *self.worse_since.entry(key).or_insert(now);
+            if now < since + WORSE_AFTER {
+                group.state = *told;
+                self.look_at(volume, since + WORSE_AFTER);
+            } else {
+                self.worse_since.remove(&key);
+            }
+        }
+    }
+
+    fn forget(&mut self, volume: VolumeId) {
+        self.groups.remove(&volume);
+        self.worse_since.retain(|(of, _), _| *of != volume);
     }
 }
 
@@ -113,7 +147,7 @@ impl Engine {
         }
     }
 
-    /// A node can be reached.
+    /// A node can be reached, or cannot any more.
     pub(crate) fn look_at_port_groups_soon(&mut self) {
         self.note_all_port_groups();
         self.port_groups.hurry(self.world.now);
@@ -127,14 +161,13 @@ impl Engine {
         }
         self.port_groups.due = None;
         for volume in core::mem::take(&mut self.port_groups.changed) {
-            let groups = self.port_groups_now(volume);
-            let known = &mut self.port_groups.groups;
-            let Some(groups) = groups else {
-                known.remove(&volume);
+            let Some(mut groups) = self.port_groups_now(volume) else {
+                self.port_groups.forget(volume);
                 self.volumes.set_groups(volume, Vec::new());
                 continue;
             };
-            let before = known.insert(volume, groups.clone());
+            self.port_groups.wait_for_worse(now, volume, &mut groups);
+            let before = self.port_groups.groups.insert(volume, groups.clone());
             if before.as_ref() == Some(&groups) {
                 continue;
             }

@@ -14,8 +14,8 @@ use crate::cdb::{Cdb, Command};
 use crate::data_in;
 use crate::{AdditionalSense, Response, Sense, SenseKey};
 
-/// ASYMMETRIC ACCESS STATE (SPC-4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// ASYMMETRIC ACCESS STATE (SPC-4), the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum AccessState {
     /// The short way.
