@@ -9,10 +9,11 @@ use anyhow::{Context, Result, ensure};
 use holdfast_lab::verify::{
     Layout, Ledger, LoadConfig, LoadReport, VerifiedLoad, clear_everything, verify_everything,
 };
-use holdfast_lab::{DiskConfig, IscsiName, MultipathDisk};
+use holdfast_lab::{DiskConfig, IscsiName, MultipathDisk, command};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::demo::Demo;
+use crate::process::wait_until;
 
 /// The name that our hosts log in with.
 const INITIATOR: &str = "iqn.2026-11.io.holdfast.e2e:host";
@@ -22,6 +23,11 @@ const WINDOW_BYTES: u64 = 4 << 20;
 const WINDOWS: usize = 8;
 /// How long a load may take to have all paths, and to do what is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Room for what is told of the target port groups.
+const GROUPS_BYTES: u32 = 4096;
+/// ASYMMETRIC ACCESS STATE of a group that cannot be reached (SPC-4 6.37).
+const UNAVAILABLE: u8 = 0x3;
 
 /// One volume as a host has it.
 #[derive(Debug)]
@@ -102,6 +108,25 @@ impl Host {
     pub fn wait_for_all_paths(&self) -> Result<()> {
         let all = self.run(self.disk.wait_for_all_paths(PATIENCE));
         ensure!(all, "not every portal is back: {:?}", self.disk.paths());
+        Ok(())
+    }
+
+    /// Waits until every portal has told that all nodes can be reached. From then on no host hears of a change unless something
+    /// happens: libiscsi's suite takes a unit attention for a fault.
+    ///
+    /// # Errors
+    /// One has not after a minute, or cannot be asked.
+    pub fn wait_for_all_groups(&self) -> Result<()> {
+        let wanted = self.disk.path_count();
+        let request = command::report_port_groups(self.disk.config().lun, GROUPS_BYTES);
+        for path in 0..wanted {
+            wait_until("all nodes can be reached", PATIENCE, || {
+                let answer = self.run(self.disk.execute(&request, path))?;
+                let states = states_of_groups(&answer.data_in.concat());
+                let all = states.len() == wanted && !states.contains(&UNAVAILABLE);
+                Ok(answer.path == path && all)
+            })?;
+        }
         Ok(())
     }
 
@@ -234,4 +259,16 @@ pub fn check(report: &LoadReport) -> Result<()> {
     let is_right = report.violated == 0 && report.failed == 0 && !report.ledger_lost;
     ensure!(is_right, "the load met what it must not:\n{report}");
     Ok(())
+}
+
+/// The states of the target port groups that REPORT TARGET PORT GROUPS names (SPC-4 6.37): descriptors of 8 bytes, and 4 for each
+/// port.
+fn states_of_groups(data: &[u8]) -> Vec<u8> {
+    let mut states = Vec::new();
+    let mut rest = data.get(4..).unwrap_or_default();
+    while let [state, _, _, _, _, _, _, ports, ..] = rest {
+        states.push(state & 0xF);
+        rest = rest.get(8 + 4 * usize::from(*ports)..).unwrap_or_default();
+    }
+    states
 }

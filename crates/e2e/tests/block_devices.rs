@@ -113,12 +113,13 @@ fn use_it(demo: &mut Demo) -> Result<()> {
     let volume = demo.file().volume("demo")?.clone();
     let portal = demo.file().nodes[0].portal;
     let url = image::url(portal, &volume.target, volume.lun);
+    let host = Host::open(demo, "demo")?;
+    host.wait_for_all_groups()?;
     for suite in ["Read10", "Write10", "WriteSame10", "Unmap", "GetLBAStatus"] {
         let outcome = conformance::run(suite, &url)?;
         let complaints = outcome.complaints(&[]);
         ensure!(complaints.is_empty(), "{complaints:?}");
     }
-    let host = Host::open(demo, "demo")?;
     let config = LoadConfig {
         depth: 12,
         ..LoadConfig::default()

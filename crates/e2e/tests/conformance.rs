@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
 use holdfast_e2e::conformance::{self, Verdict};
+use holdfast_e2e::host::Host;
 use holdfast_e2e::image::url;
 use holdfast_e2e::{DemoOptions, scenario};
 
@@ -79,6 +80,7 @@ const SUITE_OF_A_NEW_VOLUME: &str = "MultipathIO.CompareAndWrite";
 #[test]
 fn every_node_passes_the_suites() {
     scenario(DemoOptions::default(), |demo| {
+        Host::open(demo, "demo")?.wait_for_all_groups()?;
         let file = demo.file();
         let volume = file.volume("demo")?;
         let mut complaints = Vec::new();
@@ -123,6 +125,7 @@ fn no_suite_is_left_out() -> Result<()> {
 #[test]
 fn all_nodes_are_ways_to_one_disk() {
     scenario(DemoOptions::default(), |demo| {
+        Host::open(demo, "demo")?.wait_for_all_groups()?;
         let file = demo.file();
         let volume = file.volume("demo")?;
         let nodes = file.nodes.iter();
