@@ -488,3 +488,24 @@ fn a_wished_node_comes_in_the_place_of_one_that_cannot_be_spared() {
         goes_on_with(&mut lab, 4);
     }
 }
+
+/// A replica whose link dies while it is appending has not been slow: it may be back as soon as it can be reached.
+#[test]
+fn who_is_cut_off_in_the_middle_of_an_append_is_not_taken_for_slow() {
+    for before in (0..100).step_by(10) {
+        let mut lab = Lab::new(2, 1);
+        lab.stick_disk(2, true);
+        lab.write(1, 0, 1, 1);
+        // It may be heard once more.
+        lab.pass(Duration::from_millis(before));
+        for way in [(node(1), node(2)), (node(2), node(1))] {
+            lab.cut.insert(way);
+        }
+        lab.stick_disk(2, false);
+        lab.pass_until(SECOND, "node 2 is out", |lab| !lab.is_in_sync(2));
+        lab.cut.clear();
+        lab.reconnect(1, 2);
+        lab.pass_until(SECOND, "node 2 is back", |lab| lab.is_in_sync(2));
+        assert_eq!(lab.contents(1), lab.contents(2));
+    }
+}
