@@ -18,7 +18,7 @@ use holdfast_e2e::process::wait_until;
 use holdfast_e2e::{Demo, DemoOptions, binary, cli, scenario};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
-use support::{Medium, TARGET, Tgt};
+use support::{Medium, TARGET};
 
 /// Longest that a run may take; `timeout` ends it then.
 const PATIENCE_SECONDS: &str = "540";
@@ -178,7 +178,7 @@ fn restart_primary(demo: &mut Demo, begun: &Path) -> Result<()> {
 #[test]
 fn what_tgt_lacks_is_told() {
     let medium = Medium::new(64 << 20);
-    let tgt = Tgt::start(&medium);
+    let tgt = medium.serve();
     let report = medium.directory().join("report.json");
     let run = start(&[
         "--portal",

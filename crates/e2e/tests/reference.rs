@@ -7,14 +7,14 @@ mod support;
 
 use holdfast_e2e::conformance::{self, Verdict};
 use holdfast_e2e::image;
-use support::{Medium, Tgt};
+use support::Medium;
 
 const VOLUME_BYTES: u64 = 64 << 20;
 
 #[test]
 fn the_conformance_suite_is_run_and_read() {
     let medium = Medium::new(VOLUME_BYTES);
-    let tgt = Tgt::start(&medium);
+    let tgt = medium.serve();
     let outcome = conformance::run("Read10", &tgt.url()).unwrap();
     assert_eq!(outcome.tests.len(), 6);
     assert_eq!(outcome.count(Verdict::Passed), 6);
@@ -37,7 +37,7 @@ fn the_conformance_suite_is_run_and_read() {
 #[test]
 fn a_suite_that_cannot_run_is_an_error() {
     let medium = Medium::new(VOLUME_BYTES);
-    let mut tgt = Tgt::start(&medium);
+    let mut tgt = medium.serve();
     assert!(conformance::run("NoSuchSuite", &tgt.url()).is_err());
     let url = tgt.url();
     assert!(conformance::run("Read10", &url.replace(":lab", ":none")).is_err());
@@ -48,7 +48,7 @@ fn a_suite_that_cannot_run_is_an_error() {
 #[test]
 fn images_travel_over_iscsi() {
     let medium = Medium::new(VOLUME_BYTES);
-    let tgt = Tgt::start(&medium);
+    let tgt = medium.serve();
     let files = medium.directory().join("files");
     image::make_files(&files, 100, 1).unwrap();
     let path = medium.directory().join("image");

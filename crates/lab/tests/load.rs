@@ -21,7 +21,7 @@ use holdfast_lab::verify::{
 };
 use holdfast_lab::{MultipathDisk, command};
 use holdfast_stdx::Bytes;
-use support::{Medium, Tgt, disk_config, initiator, lun, target};
+use support::{Medium, disk_config, initiator, lun, target};
 
 const VOLUME_BYTES: u64 = 256 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -60,7 +60,7 @@ fn assert_right(report: &LoadReport) {
 #[tokio::test]
 async fn a_load_is_right_and_reaches_everything() {
     let medium = Medium::new(VOLUME_BYTES);
-    let tgt = Tgt::start(&medium);
+    let tgt = medium.serve();
     let disk = Arc::new(MultipathDisk::open(disk_config(&[&tgt])).await.unwrap());
     assert_eq!(disk.capacity().bytes(), VOLUME_BYTES);
     assert!(disk.capacity().unmaps_to_zeros);
@@ -81,8 +81,8 @@ async fn a_load_is_right_and_reaches_everything() {
 #[tokio::test]
 async fn a_path_that_breaks_is_replaced_and_comes_back() {
     let medium = Medium::new(VOLUME_BYTES);
-    let mut first = Tgt::start(&medium);
-    let second = Tgt::start(&medium);
+    let mut first = medium.serve();
+    let second = medium.serve();
     let config = disk_config(&[&first, &second]);
     let disk = Arc::new(MultipathDisk::open(config).await.unwrap());
     assert!(disk.wait_for_all_paths(PATIENCE).await);
@@ -92,7 +92,7 @@ async fn a_path_that_breaks_is_replaced_and_comes_back() {
     assert!(load.wait_for(500, PATIENCE).await);
     assert!(!disk.paths()[0].is_up);
     let portal = first.portal();
-    let _first = Tgt::start_at(&medium, portal);
+    let _first = medium.serve_at(portal);
     assert!(disk.wait_for_all_paths(PATIENCE).await);
     let before = load.report().paths[0].completed;
     assert!(load.wait_for(500, PATIENCE).await);
@@ -122,8 +122,8 @@ async fn a_frozen_path_does_not_hold_up_workers_of_others() {
 #[tokio::test]
 async fn a_write_is_repeated_elsewhere_when_a_silent_path_cannot_do_it_any_more() {
     let medium = Medium::new(VOLUME_BYTES);
-    let first = Tgt::start(&medium);
-    let second = Tgt::start(&medium);
+    let first = medium.serve();
+    let second = medium.serve();
     let mut config = disk_config(&[&first, &second]);
     config.elsewhere_after = Duration::from_secs(4);
     let disk = MultipathDisk::open(config).await.unwrap();
@@ -131,7 +131,7 @@ async fn a_write_is_repeated_elsewhere_when_a_silent_path_cannot_do_it_any_more(
     let write = command::write(lun(), 0, 1, vec![Bytes::from(vec![7; 512])], false);
     disk.execute(&write, 0).await.unwrap();
     let heard = Instant::now();
-    first.freeze();
+    first.freeze().unwrap();
     let read = command::read(lun(), 0, 1, 512);
     let (written, read) = tokio::join!(disk.execute(&write, 0), async {
         let answer = disk.execute(&read, 0).await;
@@ -142,13 +142,13 @@ async fn a_write_is_repeated_elsewhere_when_a_silent_path_cannot_do_it_any_more(
     assert!(read_after < Duration::from_secs(4), "{read_after:?}");
     // What was heard before `heard` was heard some microseconds before.
     assert!(heard.elapsed() > Duration::from_millis(3990));
-    first.thaw();
+    first.thaw().unwrap();
 }
 
 async fn freeze_a_path(paths: PathChoice, stall_max: Duration) {
     let medium = Medium::new(VOLUME_BYTES);
-    let first = Tgt::start(&medium);
-    let second = Tgt::start(&medium);
+    let first = medium.serve();
+    let second = medium.serve();
     let mut config = disk_config(&[&first, &second]);
     config.command_timeout = FROZEN_TIMEOUT;
     let disk = Arc::new(MultipathDisk::open(config).await.unwrap());
@@ -163,10 +163,10 @@ async fn freeze_a_path(paths: PathChoice, stall_max: Duration) {
     };
     let load = VerifiedLoad::start(Arc::clone(&disk), ledger(), config);
     assert!(load.wait_for(100, PATIENCE).await);
-    first.freeze();
+    first.freeze().unwrap();
     assert!(load.wait_for(2000, PATIENCE).await);
     tokio::time::sleep(2 * FROZEN_TIMEOUT).await;
-    first.thaw();
+    first.thaw().unwrap();
     assert!(disk.wait_for_all_paths(PATIENCE).await);
     let (report, _) = load.stop().await;
     assert_right(&report);
@@ -183,7 +183,7 @@ async fn freeze_a_path(paths: PathChoice, stall_max: Duration) {
 #[tokio::test]
 async fn a_write_that_lands_after_its_repetition_is_seen() {
     let medium = Medium::new(VOLUME_BYTES);
-    let tgt = Tgt::start(&medium);
+    let tgt = medium.serve();
     let disk = MultipathDisk::open(disk_config(&[&tgt])).await.unwrap();
     let mut ledger = ledger();
     let first = ledger.layout().windows()[1].first + 40;
@@ -209,7 +209,7 @@ async fn a_write_that_lands_after_its_repetition_is_seen() {
 #[tokio::test]
 async fn damage_is_seen() {
     let medium = Medium::new(VOLUME_BYTES);
-    let tgt = Tgt::start(&medium);
+    let tgt = medium.serve();
     let disk = MultipathDisk::open(disk_config(&[&tgt])).await.unwrap();
     let mut ledger = ledger();
     let window = ledger.layout().windows()[1];
@@ -253,7 +253,7 @@ async fn a_load_that_was_killed_goes_on_from_its_file() {
     let medium = Medium::new(VOLUME_BYTES);
     // Something else was there before.
     std::fs::write(medium.path(), vec![7; VOLUME_BYTES as usize]).unwrap();
-    let tgt = Tgt::start(&medium);
+    let tgt = medium.serve();
     let path = medium.directory().join("ledger");
     let disk = Arc::new(MultipathDisk::open(disk_config(&[&tgt])).await.unwrap());
     let mut ledger = Ledger::create(3, layout(), &path).unwrap();
@@ -284,7 +284,7 @@ async fn a_load_that_was_killed_goes_on_from_its_file() {
 #[tokio::test]
 async fn what_is_refused_and_what_does_not_answer_is_told() {
     let medium = Medium::new(VOLUME_BYTES);
-    let mut tgt = Tgt::start(&medium);
+    let mut tgt = medium.serve();
     let mut config = disk_config(&[&tgt]);
     config.patience = Duration::from_millis(500);
     let disk = MultipathDisk::open(config).await.unwrap();
@@ -306,11 +306,12 @@ async fn what_is_refused_and_what_does_not_answer_is_told() {
 #[tokio::test]
 async fn a_bench_counts_what_it_does() {
     let medium = Medium::new(VOLUME_BYTES);
-    let tgt = Tgt::start(&medium);
+    let tgt = medium.serve();
     let config = BenchConfig {
         initiator: initiator(),
         target: target(),
         lun: lun(),
+        counts_data: false,
         portals: vec![tgt.portal()],
         sessions: 2,
         depth: 8,
@@ -331,4 +332,37 @@ async fn a_bench_counts_what_it_does() {
     let share = report.reads.count() * 100 / count;
     assert!((55..=85).contains(&share), "{share} % were reads");
     assert_eq!(report.latencies().count(), count);
+}
+
+#[tokio::test]
+async fn a_bench_by_rising_addresses_and_a_fill_reach_every_place_once() {
+    const BYTES: u64 = 8 << 20;
+    let medium = Medium::new(BYTES);
+    let tgt = medium.serve();
+    let config = BenchConfig {
+        initiator: initiator(),
+        target: target(),
+        lun: lun(),
+        counts_data: false,
+        portals: vec![tgt.portal()],
+        sessions: 1,
+        depth: 8,
+        command_bytes: 64 << 10,
+        block_length: 512,
+        reads_percent: 0,
+        region_bytes: BYTES,
+        sequential: true,
+        warm_up: Duration::ZERO,
+        duration: Duration::from_secs(1),
+        seed: 1,
+    };
+    bench::fill(config.clone()).await.unwrap();
+    let contents = std::fs::read(medium.path()).unwrap();
+    let empty = contents
+        .chunks(512)
+        .filter(|it| it.iter().all(|byte| *byte == 0));
+    assert_eq!(empty.count(), 0);
+    let report = bench::run(config).await.unwrap();
+    assert!(report.writes.count() > 0);
+    assert_eq!(report.bytes, report.writes.count() * (64 << 10));
 }

@@ -22,7 +22,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-use support::{Medium, TARGET, Tgt, free_address, initiator, lun, target};
+use support::{Medium, TARGET, enable_digests, free_address, initiator, lun, target};
 
 const ISID: Isid = Isid([0x80, 0, 0, 1, 0, 0]);
 const VOLUME_BYTES: u64 = 64 << 20;
@@ -49,7 +49,7 @@ async fn ready(session: &Session) {
 #[tokio::test]
 async fn targets_are_discovered() {
     let medium = Medium::new(VOLUME_BYTES);
-    let tgt = Tgt::start(&medium);
+    let tgt = medium.serve();
     let discovery = SessionConfig::new(tgt.portal(), initiator(), ISID, SessionKind::Discovery);
     let session = Session::connect(discovery).await.unwrap();
     let targets = session.discover("All").await.unwrap();
@@ -64,8 +64,8 @@ async fn targets_are_discovered() {
 #[tokio::test]
 async fn data_comes_back_however_it_was_sent() {
     let medium = Medium::new(VOLUME_BYTES);
-    let tgt = Tgt::start(&medium);
-    tgt.enable_digests();
+    let tgt = medium.serve();
+    enable_digests(&tgt);
     for (immediate_data, initial_r2t, digests) in [
         (true, false, Preferences::DIGESTS),
         (true, true, Preferences::DIGESTS),
@@ -99,7 +99,7 @@ async fn data_comes_back_however_it_was_sent() {
 #[tokio::test]
 async fn what_is_given_up_is_not_sent_any_more() {
     let medium = Medium::new(VOLUME_BYTES);
-    let tgt = Tgt::start(&medium);
+    let tgt = medium.serve();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (portal, behind) = (listener.local_addr().unwrap(), tgt.portal());
     let stop = Arc::new(Notify::new());
@@ -137,7 +137,7 @@ async fn what_is_given_up_is_not_sent_any_more() {
 #[tokio::test]
 async fn more_commands_than_the_window_takes_are_all_answered() {
     let medium = Medium::new(VOLUME_BYTES);
-    let tgt = Tgt::start(&medium);
+    let tgt = medium.serve();
     let mut config = config(tgt.portal());
     config.login.commands_max = 300;
     let session = Session::connect(config).await.unwrap();
@@ -162,7 +162,7 @@ async fn more_commands_than_the_window_takes_are_all_answered() {
 #[tokio::test]
 async fn tasks_are_managed() {
     let medium = Medium::new(VOLUME_BYTES);
-    let tgt = Tgt::start(&medium);
+    let tgt = medium.serve();
     let session = Session::connect(config(tgt.portal())).await.unwrap();
     ready(&session).await;
     let unknown = session.abort(CommandTag(u64::MAX)).await;
@@ -178,7 +178,7 @@ async fn tasks_are_managed() {
 #[tokio::test]
 async fn a_login_that_fails_says_why() {
     let medium = Medium::new(VOLUME_BYTES);
-    let tgt = Tgt::start(&medium);
+    let tgt = medium.serve();
     let mut unknown = config(tgt.portal());
     let name = IscsiName::parse("iqn.2026-11.example.holdfast:none").unwrap();
     unknown.login.kind = SessionKind::Normal(name);
@@ -211,10 +211,10 @@ async fn a_target_that_does_not_answer_is_given_up() {
 #[tokio::test]
 async fn the_end_of_a_session_answers_everything() {
     let medium = Medium::new(VOLUME_BYTES);
-    let mut tgt = Tgt::start(&medium);
+    let mut tgt = medium.serve();
     let session = Session::connect(config(tgt.portal())).await.unwrap();
     ready(&session).await;
-    tgt.freeze();
+    tgt.freeze().unwrap();
     let mut pending = Vec::new();
     for first in 0..10 {
         let read = command::read(lun(), first, 1, 512);
@@ -233,9 +233,9 @@ async fn the_end_of_a_session_answers_everything() {
 #[tokio::test]
 async fn a_session_that_is_closed_ends_at_once() {
     let medium = Medium::new(VOLUME_BYTES);
-    let tgt = Tgt::start(&medium);
+    let tgt = medium.serve();
     let session = Session::connect(config(tgt.portal())).await.unwrap();
-    tgt.freeze();
+    tgt.freeze().unwrap();
     let read = command::read(lun(), 0, 1, 512);
     let mut pending = session.submit(read).await.unwrap();
     session.close();

@@ -1,28 +1,20 @@
-//! tgt as a reference: an iSCSI target that runs in user space, on a file, for as long as a test.
-//!
-//! It refuses to be skipped: without tgt the test fails and says what to install.
+//! tgt as a reference, on a file, for as long as a test.
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 #![allow(clippy::unwrap_used, reason = "this is a part of tests")]
 
 use std::fs::File;
-use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use holdfast_lab::{DiskConfig, IscsiName, Lun};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use holdfast_tgt::Tgt;
 use tempfile::TempDir;
 
 pub(crate) const TARGET: &str = "iqn.2026-11.example.holdfast:lab";
 const INITIATOR: &str = "iqn.2026-11.example.holdfast:host";
-/// tgt's unit 0 is its controller.
-const LUN: u16 = 1;
-const START_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The directory that tests keep one volume's file in.
 pub(crate) struct Medium {
@@ -44,146 +36,27 @@ impl Medium {
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
-}
 
-/// One tgtd with one volume.
-pub(crate) struct Tgt {
-    process: Child,
-    socket: PathBuf,
-    file: PathBuf,
-    portal: SocketAddr,
-    is_alive: bool,
-}
-
-impl Tgt {
-    /// Starts one that serves `medium` on a free port.
-    pub(crate) fn start(medium: &Medium) -> Self {
-        Self::start_at(medium, free_address())
+    /// Served on a free port.
+    pub(crate) fn serve(&self) -> Tgt {
+        self.serve_at(free_address())
     }
 
-    pub(crate) fn start_at(medium: &Medium, portal: SocketAddr) -> Self {
-        let socket = medium.directory().join(format!("tgtd-{}", portal.port()));
-        let log = File::create(socket.with_extension("log")).unwrap();
-        // Whatever becomes of the test, tgtd ends with the thread that started it.
-        let process = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "tgtd", "-f", "--iscsi"])
-            .arg(format!("portal={portal}"))
-            .env("TGT_IPC_SOCKET", &socket)
-            .env("PATH", search_path())
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .expect("setpriv is part of every Debian (util-linux)");
-        let mut tgt = Self {
-            process,
-            socket,
-            file: medium.path(),
-            portal,
-            is_alive: true,
-        };
-        tgt.set_up();
+    pub(crate) fn serve_at(&self, portal: SocketAddr) -> Tgt {
+        let directory = self.directory.path();
+        let command = holdfast_tgt::command();
+        let tgt = Tgt::start(command, directory, TARGET, &[portal]).unwrap();
+        tgt.serve(&self.path()).unwrap();
+        tgt.provision_thinly().unwrap();
         tgt
     }
-
-    fn set_up(&mut self) {
-        let deadline = Instant::now() + START_PATIENCE;
-        let target = [
-            "--op", "new", "--mode", "target", "--tid", "1", "-T", TARGET,
-        ];
-        while !self.admin(&target) {
-            let ended = self.process.try_wait().unwrap();
-            assert!(
-                ended.is_none() && Instant::now() < deadline,
-                "tgtd does not start (apt-get install tgt; `make test` does it): {}",
-                self.log()
-            );
-            sleep(Duration::from_millis(20));
-        }
-        let file = self.file.display().to_string();
-        let lun = LUN.to_string();
-        let unit = ["--mode", "logicalunit", "--tid", "1", "--lun", &lun];
-        let new = [&["--op", "new"], &unit[..], &["-b", &file]].concat();
-        assert!(self.admin(&new), "{}", self.log());
-        let thin = ["--params", "thin_provisioning=1"];
-        let update = [&["--op", "update"], &unit[..], &thin].concat();
-        assert!(self.admin(&update), "{}", self.log());
-        let bind = [
-            "--op", "bind", "--mode", "target", "--tid", "1", "-I", "ALL",
-        ];
-        assert!(self.admin(&bind), "{}", self.log());
-    }
-
-    /// Has digests negotiated, which tgt does not do by itself.
-    pub(crate) fn enable_digests(&self) {
-        for name in ["HeaderDigest", "DataDigest"] {
-            let target = ["--op", "update", "--mode", "target", "--tid", "1"];
-            let value = ["--name", name, "--value", "CRC32C,None"];
-            assert!(
-                self.admin(&[&target[..], &value].concat()),
-                "{}",
-                self.log()
-            );
-        }
-    }
-
-    fn admin(&self, arguments: &[&str]) -> bool {
-        let output = Command::new("tgtadm")
-            .args(["--lld", "iscsi"])
-            .args(arguments)
-            .env("TGT_IPC_SOCKET", &self.socket)
-            .env("PATH", search_path())
-            .output()
-            .expect("tgtadm is missing: apt-get install tgt (`make test` does it)");
-        output.status.success()
-    }
-
-    fn log(&self) -> String {
-        let mut text = String::new();
-        let log = File::open(self.socket.with_extension("log"));
-        log.unwrap().read_to_string(&mut text).unwrap();
-        text
-    }
-
-    pub(crate) const fn portal(&self) -> SocketAddr {
-        self.portal
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("iscsi://{}/{TARGET}/{LUN}", self.portal)
-    }
-
-    /// SIGSTOP, and waits until every thread of it stands: the kernel stops them one by one, after
-    /// `kill` has returned.
-    pub(crate) fn freeze(&self) {
-        let pid = Pid::from_child(&self.process);
-        kill_process(pid, Signal::STOP).unwrap();
-        let seen = waitpid(Some(pid), WaitOptions::UNTRACED).unwrap();
-        assert!(seen.is_some_and(|(_, status)| status.stopped()));
-    }
-
-    pub(crate) fn thaw(&self) {
-        kill_process(Pid::from_child(&self.process), Signal::CONT).unwrap();
-    }
-
-    pub(crate) fn kill(&mut self) {
-        if self.is_alive {
-            self.is_alive = false;
-            self.process.kill().unwrap();
-            self.process.wait().unwrap();
-        }
-    }
 }
 
-impl Drop for Tgt {
-    fn drop(&mut self) {
-        self.kill();
+/// Has digests negotiated, which tgt does not do by itself.
+pub(crate) fn enable_digests(tgt: &Tgt) {
+    for key in ["HeaderDigest", "DataDigest"] {
+        tgt.offer(key, "CRC32C,None").unwrap();
     }
-}
-
-/// Debian keeps daemons where only an administrator's shell looks.
-fn search_path() -> String {
-    format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap())
 }
 
 /// An address on this machine that nobody listens on. Its port is below those that the kernel gives
@@ -209,7 +82,7 @@ pub(crate) fn target() -> IscsiName {
 }
 
 pub(crate) fn lun() -> Lun {
-    Lun::from_number(LUN)
+    Lun::from_number(holdfast_tgt::LUN)
 }
 
 /// The volume that these serve, by a host that loses patience soon.

@@ -60,12 +60,13 @@ const TABLE: &[Row] = &[
         Kind::Io,
         &["control", "net", "metadata", "api"],
     ),
+    row("tgt", Kind::Io, &[]),
     row("lab", Kind::Io, &["iscsi", "api"]),
     row("certify", Kind::Io, &["lab"]),
     row("holdfast", Kind::Io, &["node", "controller", "certify"]),
     row("sim", Kind::Dev, &["engine", "control", "metadata"]),
     row("fuzz", Kind::Dev, &["iscsi", "wire"]),
-    row("e2e", Kind::Dev, &["holdfast"]),
+    row("e2e", Kind::Dev, &["holdfast", "tgt"]),
     row("xtask", Kind::Dev, &[]),
 ];
 
