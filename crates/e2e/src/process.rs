@@ -57,6 +57,26 @@ pub fn memory(pid: u32) -> Result<(u64, u64)> {
     Ok((field("VmRSS:")?, field("VmHWM:")?))
 }
 
+/// Time that a process has had on processors, its own and the kernel's for it, to a clock tick (usually 10 ms).
+///
+/// # Errors
+/// There is no such process.
+pub fn processor_time(pid: u32) -> Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
+        .with_context(|| format!("read the times of {pid}"))?;
+    // proc_pid_stat(5): the second field is a name in parentheses, the 14th and 15th are utime and stime.
+    let after_name = stat.rsplit_once(')').map(|(_, after)| after);
+    let fields = after_name.into_iter().flat_map(str::split_whitespace);
+    let times: Vec<u64> = fields.skip(11).take(2).flat_map(str::parse).collect();
+    ensure!(
+        times.len() == 2,
+        "the times of {pid} cannot be read: {stat}"
+    );
+    let ticks = times.iter().sum::<u64>() as f64;
+    let per_second = rustix::param::clock_ticks_per_second() as f64;
+    Ok(Duration::from_secs_f64(ticks / per_second))
+}
+
 /// Waits until `condition` holds.
 ///
 /// # Errors

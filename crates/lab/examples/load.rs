@@ -66,6 +66,7 @@ async fn measure(config: DiskConfig, duration: Duration) -> Result<(), Box<dyn E
             initiator: config.initiator.clone(),
             target: config.target.clone(),
             lun: Lun::from_number(0),
+            counts_data: config.counts_data,
             portals: config.portals.clone(),
             sessions: config.portals.len(),
             depth: 16,

@@ -9,9 +9,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use holdfast_iscsi::initiator::SessionKind;
+use holdfast_iscsi::initiator::{CommandRequest, SessionKind};
 use holdfast_iscsi::{IscsiName, Isid};
 use holdfast_scsi::{Lun, Status};
 use holdfast_stdx::{Bytes, Prng};
@@ -36,6 +37,8 @@ pub struct BenchConfig {
     pub target: IscsiName,
     /// The volume's unit there.
     pub lun: Lun,
+    /// Whether data that comes is counted: [`LoginConfig::counts_data`](holdfast_iscsi::initiator::InitiatorConfig::counts_data).
+    pub counts_data: bool,
     /// Where: sessions take them in turn.
     pub portals: Vec<SocketAddr>,
     /// Sessions, at least one.
@@ -50,7 +53,7 @@ pub struct BenchConfig {
     pub reads_percent: u64,
     /// Bytes of the volume, from its beginning, that are read and written.
     pub region_bytes: u64,
-    /// One command after the other by rising addresses, instead of anywhere.
+    /// By rising addresses, all streams together, instead of anywhere.
     pub sequential: bool,
     /// Time before what is measured.
     pub warm_up: Duration,
@@ -58,6 +61,41 @@ pub struct BenchConfig {
     pub duration: Duration,
     /// What decides everything that is random.
     pub seed: u64,
+}
+
+impl BenchConfig {
+    fn check(&self) {
+        assert!(self.sessions > 0, "there is a session");
+        assert!(self.depth > 0, "there is a command under way");
+        assert!(self.command_bytes > 0, "commands move something");
+        assert!(
+            self.command_bytes.is_multiple_of(self.block_length),
+            "commands are of whole logical blocks"
+        );
+        assert!(
+            u64::from(self.command_bytes) <= self.region_bytes,
+            "a command fits in the region"
+        );
+    }
+
+    /// How many commands the region has room for.
+    const fn places(&self) -> u64 {
+        self.region_bytes / self.command_bytes as u64
+    }
+
+    const fn blocks(&self) -> u32 {
+        self.command_bytes / self.block_length
+    }
+
+    fn read(&self, place: u64) -> CommandRequest {
+        let first = place * u64::from(self.blocks());
+        command::read(self.lun, first, self.blocks(), self.block_length)
+    }
+
+    fn write(&self, place: u64, data: Bytes) -> CommandRequest {
+        let first = place * u64::from(self.blocks());
+        command::write(self.lun, first, self.blocks(), vec![data], false)
+    }
 }
 
 /// What came of it.
@@ -117,29 +155,11 @@ pub enum BenchError {
 /// # Errors
 /// [`BenchError`] of the first command or session that fails.
 pub async fn run(config: BenchConfig) -> Result<BenchReport, BenchError> {
-    assert!(config.sessions > 0, "there is a session");
-    assert!(config.depth > 0, "there is a command under way");
-    assert!(config.command_bytes > 0, "commands move something");
-    assert!(
-        config.command_bytes.is_multiple_of(config.block_length),
-        "commands are of whole logical blocks"
-    );
-    assert!(
-        u64::from(config.command_bytes) <= config.region_bytes,
-        "a command fits in the region"
-    );
+    config.check();
     let mut prng = Prng::from_seed(config.seed);
-    let mut sessions = Vec::with_capacity(config.sessions);
-    for index in 0..config.sessions {
-        sessions.push(connect(&config, index).await?);
-    }
-    let patterns: Arc<[Bytes]> = (0..PATTERNS)
-        .map(|_| {
-            let mut data = vec![0; config.command_bytes as usize];
-            prng.fill(&mut data);
-            Bytes::from(data)
-        })
-        .collect();
+    let sessions = connect_all(&config).await?;
+    let patterns = patterns(&mut prng, config.command_bytes);
+    let next = Arc::new(AtomicU64::new(prng.below(config.places())));
     let from = Instant::now() + config.warm_up;
     let config = Arc::new(config);
     let mut streams = JoinSet::new();
@@ -149,6 +169,7 @@ pub async fn run(config: BenchConfig) -> Result<BenchReport, BenchError> {
                 config: Arc::clone(&config),
                 session: session.clone(),
                 patterns: Arc::clone(&patterns),
+                next: Arc::clone(&next),
                 prng: prng.fork(),
                 until: from + config.duration,
                 from,
@@ -170,12 +191,72 @@ pub async fn run(config: BenchConfig) -> Result<BenchReport, BenchError> {
     Ok(report)
 }
 
+/// Writes the whole region once, so that nothing that is measured later is read from where nothing is.
+///
+/// Panics as [`run`].
+///
+/// # Errors
+/// As [`run`].
+pub async fn fill(config: BenchConfig) -> Result<(), BenchError> {
+    config.check();
+    let mut prng = Prng::from_seed(config.seed);
+    let sessions = connect_all(&config).await?;
+    let patterns = patterns(&mut prng, config.command_bytes);
+    let next = Arc::new(AtomicU64::new(0));
+    let config = Arc::new(config);
+    let mut streams = JoinSet::new();
+    for session in &sessions {
+        for _ in 0..config.depth {
+            let (config, session) = (Arc::clone(&config), session.clone());
+            let (next, patterns) = (Arc::clone(&next), Arc::clone(&patterns));
+            streams.spawn(async move {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    if place >= config.places() {
+                        return Ok::<(), BenchError>(());
+                    }
+                    let data = patterns[place as usize % patterns.len()].clone();
+                    let completion = session.execute(config.write(place, data)).await?;
+                    if completion.status != Status::Good.code() {
+                        return Err(BenchError::Status(completion.status));
+                    }
+                }
+            });
+        }
+    }
+    while let Some(part) = streams.join_next().await {
+        part.expect("a stream does not panic")?;
+    }
+    for session in sessions {
+        session.log_out().await;
+    }
+    Ok(())
+}
+
+fn patterns(prng: &mut Prng, bytes: u32) -> Arc<[Bytes]> {
+    let pattern = |_| {
+        let mut data = vec![0; bytes as usize];
+        prng.fill(&mut data);
+        Bytes::from(data)
+    };
+    (0..PATTERNS).map(pattern).collect()
+}
+
+async fn connect_all(config: &BenchConfig) -> Result<Vec<Session>, BenchError> {
+    let mut sessions = Vec::with_capacity(config.sessions);
+    for index in 0..config.sessions {
+        sessions.push(connect(config, index).await?);
+    }
+    Ok(sessions)
+}
+
 async fn connect(config: &BenchConfig, index: usize) -> Result<Session, BenchError> {
     let portal = config.portals[index % config.portals.len()];
     let [first, second] = (index as u16).to_be_bytes();
     let isid = Isid([0x80, 0xBE, 0x4C, 0, first, second]);
     let kind = SessionKind::Normal(config.target.clone());
-    let session = SessionConfig::new(portal, config.initiator.clone(), isid, kind);
+    let mut session = SessionConfig::new(portal, config.initiator.clone(), isid, kind);
+    session.login.counts_data = config.counts_data;
     let session = Session::connect(session).await?;
     let mut status = Status::Good.code();
     for _ in 0..ATTENTIONS_MAX {
@@ -195,6 +276,8 @@ struct Stream {
     config: Arc<BenchConfig>,
     session: Session,
     patterns: Arc<[Bytes]>,
+    /// The next place of those that go by rising addresses.
+    next: Arc<AtomicU64>,
     prng: Prng,
     from: Instant,
     until: Instant,
@@ -204,22 +287,17 @@ impl Stream {
     async fn run(mut self) -> Result<BenchReport, BenchError> {
         let mut report = BenchReport::default();
         let config = Arc::clone(&self.config);
-        let count = config.command_bytes / config.block_length;
-        let places = config.region_bytes / u64::from(config.command_bytes);
-        let mut place = self.prng.below(places);
         loop {
-            place = if config.sequential {
-                (place + 1) % places
+            let place = if config.sequential {
+                self.next.fetch_add(1, Ordering::Relaxed) % config.places()
             } else {
-                self.prng.below(places)
+                self.prng.below(config.places())
             };
-            let first = place * u64::from(count);
             let is_read = self.prng.chance(config.reads_percent, 100);
             let request = if is_read {
-                command::read(config.lun, first, count, config.block_length)
+                config.read(place)
             } else {
-                let data = self.prng.choose(&self.patterns).clone();
-                command::write(config.lun, first, count, vec![data], false)
+                config.write(place, self.prng.choose(&self.patterns).clone())
             };
             let start = Instant::now();
             let completion = self.session.execute(request).await?;

@@ -11,6 +11,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+mod bench;
 mod bite;
 mod ci;
 mod etcd;
@@ -38,6 +39,9 @@ usage: cargo xtask <command>
   fuzz bite [BUG]...
                  put known mistakes into a copy of the code, one at a time, and
                  see that the fuzzer finds each
+  bench [OPTION]...
+                 measure Holdfast and its peers in turn on this machine;
+                 docs/hacking.md has the options
   seeds [--profile NAME] [--count N] [--jobs N]
                  run the seeds that come after those in the record of runs, and
                  print the line to add there
@@ -54,6 +58,7 @@ fn main() -> ExitCode {
         ["ci", steps @ ..] => ci::run(&root(), steps),
         ["bite", words @ ..] => bite::run(&root(), words),
         ["fuzz", words @ ..] => fuzz::run(&root(), words),
+        ["bench", words @ ..] => bench::run(&root(), words),
         ["seeds", words @ ..] => seeds::run(&root(), words),
         ["tidy"] => tidy::run(&root()),
         ["licences"] => licences::run(&root()),

@@ -1,0 +1,85 @@
+//! Holdfast beside its peers on this machine: the same loads, in turn, in one run.
+//!
+//! `cargo xtask bench [OPTION]...`, or `cargo bench -p holdfast-e2e --bench peers -- [OPTION]...`:
+//!
+//! - `--rounds N`: measurements of each, 5 unless told otherwise;
+//! - `--seconds N`: how long each takes, 4 unless told otherwise;
+//! - `--only WORKLOAD` and `--with CONTESTANT`, each as often as wanted: of all, only these;
+//! - `--json FILE`: every figure of every run.
+//!
+//! Nothing is judged here but what docs/performance.md aims at, and a run that misses an aim ends well: these are measurements.
+
+mod contest;
+mod contestants;
+mod options;
+mod report;
+mod workloads;
+
+use std::fs;
+use std::io::{self, Write as _};
+
+use anyhow::{Context, Result};
+use holdfast_e2e::{Demo, DemoOptions, scenario};
+use serde_json::json;
+use tokio::runtime::Builder;
+
+use contestants::{Contestant, HOLDFAST};
+use options::Options;
+use report::Outcome;
+
+fn main() -> Result<()> {
+    let options = Options::parse(std::env::args().skip(1).filter(|it| it != "--bench"))?;
+    // What serves and what is measured share the machine; and it is the machine's rate that counts, not the load's.
+    scenario(DemoOptions::default(), |demo| compare(demo, &options));
+    Ok(())
+}
+
+fn compare(demo: &Demo, options: &Options) -> Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let bytes = demo.file().volume("demo")?.bytes;
+    let mut contestants = Vec::new();
+    for name in &options.contestants {
+        contestants.push(if *name == HOLDFAST {
+            Contestant::holdfast(demo)?
+        } else {
+            Contestant::tgt(demo, name, bytes)?
+        });
+    }
+    for contestant in &contestants {
+        say(&format!("filling {}", contestant.name))?;
+        contest::fill(&runtime, contestant)?;
+    }
+    let mut outcomes = Vec::new();
+    for workload in &options.workloads {
+        let none = contestants.iter().map(|it| (it.name, Vec::new()));
+        let mut samples: Vec<_> = none.collect();
+        for round in 0..options.rounds {
+            for (contestant, (_, samples)) in contestants.iter().zip(&mut samples) {
+                let seed = round + 1;
+                let sample =
+                    contest::measure(&runtime, contestant, workload, options.duration, seed)?;
+                samples.push(sample);
+            }
+        }
+        let outcome = Outcome { workload, samples };
+        say(&outcome.text())?;
+        outcomes.push(outcome);
+    }
+    if let Some(path) = &options.json {
+        let workloads: Vec<_> = outcomes.iter().map(Outcome::json).collect();
+        let document = json!({
+            "rounds": options.rounds,
+            "seconds": options.duration.as_secs(),
+            "volume_bytes": bytes,
+            "workloads": workloads,
+        });
+        let text = serde_json::to_string_pretty(&document)?;
+        fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn say(line: &str) -> Result<()> {
+    writeln!(io::stdout(), "{line}")?;
+    Ok(())
+}

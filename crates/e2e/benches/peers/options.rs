@@ -1,0 +1,76 @@
+//! What is asked for on the command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::contestants::{CACHED, DURABLE, HOLDFAST, TUNED};
+use crate::workloads::{WORKLOADS, Workload};
+
+/// More rounds, or longer ones, would take a day.
+const ROUNDS_MAX: u64 = 100;
+const SECONDS_MAX: u64 = 600;
+
+pub(crate) struct Options {
+    pub(crate) rounds: u64,
+    pub(crate) duration: Duration,
+    pub(crate) workloads: Vec<&'static Workload>,
+    pub(crate) contestants: Vec<&'static str>,
+    pub(crate) json: Option<PathBuf>,
+}
+
+impl Options {
+    /// # Errors
+    /// It is none of what there is.
+    pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
+        let (mut only, mut with) = (Vec::new(), Vec::new());
+        let mut options = Self {
+            rounds: 5,
+            duration: Duration::from_secs(4),
+            workloads: Vec::new(),
+            contestants: Vec::new(),
+            json: None,
+        };
+        while let Some(option) = arguments.next() {
+            let value = arguments.next();
+            let value = value.with_context(|| format!("{option} needs a value"))?;
+            match option.as_str() {
+                "--rounds" => options.rounds = number(&option, &value, ROUNDS_MAX)?,
+                "--seconds" => {
+                    let seconds = number(&option, &value, SECONDS_MAX)?;
+                    options.duration = Duration::from_secs(seconds);
+                }
+                "--only" => only.push(value),
+                "--with" => with.push(value),
+                "--json" => options.json = Some(value.into()),
+                _ => bail!("there is no {option}: --rounds, --seconds, --only, --with, --json"),
+            }
+        }
+        let names = WORKLOADS.iter().map(|it| (it.name, it));
+        options.workloads = choose(names.collect(), &only)?;
+        let names = [HOLDFAST, DURABLE, CACHED, TUNED].map(|it| (it, it));
+        options.contestants = choose(names.into(), &with)?;
+        Ok(options)
+    }
+}
+
+fn number(option: &str, value: &str, most: u64) -> Result<u64> {
+    let number: u64 = value
+        .parse()
+        .with_context(|| format!("{option} is a number, not {value}"))?;
+    ensure!((1..=most).contains(&number), "{option} is 1 to {most}");
+    Ok(number)
+}
+
+/// Those of `all` that are named, in their order; all, if none is.
+fn choose<T>(all: Vec<(&'static str, T)>, named: &[String]) -> Result<Vec<T>> {
+    let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+    for name in named {
+        let is_known = names.contains(&name.as_str());
+        ensure!(is_known, "there is no {name}: {}", names.join(", "));
+    }
+    let chosen = all.into_iter();
+    let chosen = chosen.filter(|(name, _)| named.is_empty() || named.iter().any(|it| it == name));
+    Ok(chosen.map(|(_, it)| it).collect())
+}
