@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use holdfast_stdx::{Buf, BufMut, Bytes};
 use socket2::{SockRef, TcpKeepalive};
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
@@ -138,12 +139,26 @@ impl Stream {
     /// # Errors
     /// The connection is broken.
     pub(crate) fn read(&self, buffer: &mut impl BufMut) -> io::Result<Option<usize>> {
-        assert!(buffer.has_remaining_mut(), "nothing is read into nothing");
+        let room = buffer.remaining_mut();
+        assert!(room > 0, "nothing is read into nothing");
         match self.socket.try_read_buf(buffer) {
-            Ok(count) => Ok(Some(count)),
+            Ok(count) => {
+                if count < room {
+                    self.rest();
+                }
+                Ok(Some(count))
+            }
             Err(error) if is_passing(&error) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// All that was there has been read: the runtime learns so without asking the kernel once more. What comes from now on wakes
+    /// anew, and an end that has been seen stays seen (epoll(7), edge-triggered).
+    fn rest(&self) {
+        let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+        // It says what it was told to say.
+        let _ = self.socket.try_io(Interest::READABLE, nothing);
     }
 
     /// Asks that the connection be closed once what waits is sent.

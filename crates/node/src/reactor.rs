@@ -6,9 +6,10 @@
 //! - what the events of one turn cause is sent together at the turn's end;
 //! - nothing in the loop waits but the one place that waits for everything.
 
-use std::future::ready;
+use std::future::{Future, poll_fn, ready};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
 use holdfast_api::documents::LocalReport;
@@ -113,10 +114,12 @@ impl Reactor {
             if Instant::now() >= self.report_due || self.orders.is_report_awaited() {
                 self.make_report();
             }
-            // The tasks of the sockets have their turn, whatever is ready here.
-            tokio::task::yield_now().await;
             let until = give_up.map_or(self.report_due, |give_up| give_up.min(self.report_due));
-            self.gather(&mut signals, &mut batch, until).await;
+            let has_waited = self.gather(&mut signals, &mut batch, until).await;
+            if !has_waited {
+                // The tasks of the sockets have their turn, whatever is ready here.
+                tokio::task::yield_now().await;
+            }
             if std::mem::take(&mut batch.signalled) {
                 if give_up.is_some() {
                     return Err(NodeError::Hurried);
@@ -167,23 +170,10 @@ impl Reactor {
     }
 
     /// Waits until something has happened, then takes everything that has; at the latest at
-    /// `until`.
-    async fn gather(&mut self, signals: &mut Signals, batch: &mut Batch, until: Instant) {
+    /// `until`. Tells whether it had to wait.
+    async fn gather(&mut self, signals: &mut Signals, batch: &mut Batch, until: Instant) -> bool {
         let until = self.next_timeout().map_or(until, |due| due.min(until));
-        let busy = !batch.completions.is_empty();
-        tokio::select! {
-            biased;
-            () = signals.next() => batch.signalled = true,
-            () = ready(()), if busy => {}
-            () = self.disks.completions(&mut batch.completions) => {}
-            () = self.network.next_events(&mut batch.events) => {}
-            answer = self.session.answers.recv() => {
-                let (token, answer) = answer.expect("the session lasts as long as its requests");
-                batch.events.push(Event::Metadata { token, answer });
-            }
-            wanted = self.orders.next() => batch.ordered = Some(wanted),
-            () = sleep_until(until) => {}
-        }
+        let has_waited = self.wait(signals, batch, until).await;
         self.disks.poll(&mut batch.completions);
         self.network.take_events(&mut batch.events);
         for _ in 0..ANSWERS_MAX {
@@ -192,6 +182,35 @@ impl Reactor {
             };
             batch.events.push(Event::Metadata { token, answer });
         }
+        has_waited
+    }
+
+    async fn wait(&mut self, signals: &mut Signals, batch: &mut Batch, until: Instant) -> bool {
+        let busy = !batch.completions.is_empty();
+        let mut has_waited = false;
+        let something = async {
+            tokio::select! {
+                biased;
+                () = signals.next() => batch.signalled = true,
+                () = ready(()), if busy => {}
+                () = self.disks.completions(&mut batch.completions) => {}
+                () = self.network.next_events(&mut batch.events) => {}
+                answer = self.session.answers.recv() => {
+                    let (token, answer) = answer.expect("the session lasts as long as its requests");
+                    batch.events.push(Event::Metadata { token, answer });
+                }
+                wanted = self.orders.next() => batch.ordered = Some(wanted),
+                () = sleep_until(until) => {}
+            }
+        };
+        let mut something = pin!(something);
+        poll_fn(|context| {
+            let polled = something.as_mut().poll(context);
+            has_waited |= polled.is_pending();
+            polled
+        })
+        .await;
+        has_waited
     }
 
     /// When the engine next needs the time, by the runtime's clock.

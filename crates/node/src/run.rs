@@ -4,6 +4,7 @@
 //! which a person would mend it.
 
 use std::net::SocketAddr;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 
 use holdfast_api::Api;
@@ -188,7 +189,9 @@ async fn serve<A: Api>(
         end: None,
         out,
     };
-    let ended = reactor.run(signals).await;
+    // As a task of its own: what wakes the future that the runtime itself runs costs a system call each time.
+    let ended = tokio::task::spawn_local(reactor.run(signals)).await;
+    let ended = ended.unwrap_or_else(|error| resume_unwind(error.into_panic()));
     // The threads of the services end with this.
     drop(services.stop);
     ended
