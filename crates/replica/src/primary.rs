@@ -39,7 +39,7 @@ pub use write_kind::WriteKind;
 
 use crate::conduct::Fault;
 use crate::state::{Standing, State};
-use crate::timing::{DRIFT, LEASE};
+use crate::timing::{DRIFT, LEASE, TELL_COMMITTED};
 use crate::{Context, Milestone, Replica, Role, Wait};
 
 /// How far a clean stop is.
@@ -72,6 +72,8 @@ pub(crate) struct Primary {
     settling: VecDeque<(Sequence, CommandId, OutcomeCode)>,
     /// Before this, a replica that was left out may still serve reads: nothing commits.
     commit_gate: Instant,
+    /// When members are told of the committed point that have not been by then.
+    tell_due: Option<Instant>,
     pub(crate) change: Option<Change>,
     /// A replica that is to go as soon as it may serve no read any more.
     leaving: Option<NodeId>,
@@ -193,6 +195,7 @@ impl Primary {
             .chain(change)
             .chain(release)
             .chain(gate)
+            .chain(self.tell_due)
             .chain(admission)
             .min()
     }
@@ -245,6 +248,7 @@ impl Replica {
                 .collect(),
             settling: VecDeque::new(),
             commit_gate: gate,
+            tell_due: None,
             change: None,
             leaving: None,
             offers: BTreeMap::new(),
@@ -405,10 +409,13 @@ impl Replica {
             .fold(context.stable(), Sequence::min)
     }
 
-    /// Tells the committed point to members that no prepare has told it to.
+    /// Tells the committed point to members that no prepare has told it to, after a moment in which one may.
     fn tell_committed(&mut self, context: &mut dyn Context) {
-        let stable = self.lowest_stable(context);
         let committed = context.committed();
+        if !self.is_telling_due(context.now(), committed) {
+            return;
+        }
+        let stable = self.lowest_stable(context);
         let slice = self.slice;
         let Role::Primary(primary) = &mut self.role else {
             return;
@@ -428,6 +435,23 @@ impl Replica {
                 );
             }
         }
+    }
+
+    /// Whether members are to be told of the committed point now. The first time that one lacks it, that is noted.
+    fn is_telling_due(&mut self, now: Instant, committed: Sequence) -> bool {
+        let Role::Primary(primary) = &mut self.role else {
+            return false;
+        };
+        if let Some(due) = primary.tell_due {
+            let is_due = due <= now || self.stopping;
+            primary.tell_due = primary.tell_due.filter(|_| !is_due);
+            return is_due;
+        }
+        let mut members = primary.members.values();
+        if members.any(|member| member.lacks_committed(committed)) {
+            primary.tell_due = Some(now + TELL_COMMITTED);
+        }
+        false
     }
 
     /// When the node is to stop: finishes, notes that nothing is open, gives up the lease.

@@ -293,6 +293,7 @@ fn a_primary_that_is_an_older_one_is_brought_what_it_did_not_know_to_be_committe
     let old = "the old one is in sync again";
     lab.pass_until(20 * SECOND, "the other leads", |lab| lab.leads(other));
     lab.pass_until(20 * SECOND, old, |lab| lab.is_in_sync(leader));
+    lab.tell_committed();
     assert_eq!(lab.contents(leader), lab.contents(other));
     assert_eq!(lab.contents(leader).len(), 4);
 }

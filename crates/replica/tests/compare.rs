@@ -74,6 +74,7 @@ fn what_is_as_expected_is_replaced_and_what_is_not_stays() {
         run(&mut lab, command(3), swap(0, 7, 9)),
         Some(OutcomeCode::Done)
     );
+    lab.tell_committed();
     for number in [1, 2] {
         assert_eq!(lab.contents(number).get(&0), Some(&9));
     }
@@ -89,6 +90,7 @@ fn of_two_at_once_one_wins() {
     assert_eq!(lab.outcome(1, command(1)), Some(OutcomeCode::Done));
     assert_eq!(lab.outcome(1, command(2)), Some(AT_ONCE));
     assert_eq!(lab.outcome(1, command(3)), Some(OutcomeCode::Done));
+    lab.tell_committed();
     assert_eq!(lab.contents(2).get(&5), Some(&1));
 }
 
@@ -154,6 +156,7 @@ fn a_mismatch_is_told_when_what_was_compared_with_is_committed() {
     assert_eq!(lab.outcome(1, command(1)), Some(AT_ONCE));
     assert_eq!(lab.outcome(1, command(1)), None);
     assert_eq!(lab.outcome(1, command(2)), Some(OutcomeCode::Done));
+    lab.tell_committed();
     assert_eq!(lab.contents(2).get(&0), Some(&4));
 }
 
@@ -222,6 +225,7 @@ fn bits_that_are_set_at_once_are_all_set() {
     for bit in 0..8 {
         assert_eq!(lab.outcome(1, command(bit)), Some(OutcomeCode::Done));
     }
+    lab.tell_committed();
     for number in [1, 2] {
         assert_eq!(lab.contents(number).get(&3), Some(&0xFF));
     }

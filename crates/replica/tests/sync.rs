@@ -123,6 +123,7 @@ fn a_source_with_bad_blocks_is_copied_with_them() {
     // Whoever writes them anew has them again, everywhere.
     lab.write(1, 64, 1, 6);
     lab.write(1, 128, 2, 7);
+    lab.tell_committed();
     for number in [1, 2] {
         let world = &lab.nodes[&node(number)].world;
         assert!(world.bad.is_empty());

@@ -298,9 +298,14 @@ impl Member {
         self.has_begun() && !self.refused && self.silent_for(now) < SILENT_FOR_READS
     }
 
+    /// Whether it has not been told the committed point.
+    pub(crate) fn lacks_committed(&self, committed: Sequence) -> bool {
+        self.has_begun() && committed > self.told_committed
+    }
+
     /// Whether it must be told the committed point, which from then on counts as told.
     pub(crate) fn learns_committed(&mut self, committed: Sequence) -> bool {
-        let learns = self.has_begun() && committed > self.told_committed;
+        let learns = self.lacks_committed(committed);
         if learns {
             self.told_committed = committed;
         }

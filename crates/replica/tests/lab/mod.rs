@@ -11,7 +11,7 @@ use holdfast_model::record::{Membership, Record, ReplicaRecord, SliceRecord, Wis
 use holdfast_model::{
     BLOCK_SIZE, CommandId, Epoch, Fence, Incarnation, NodeId, SliceId, StoreId, VolumeId,
 };
-use holdfast_replica::timing::HEARTBEAT;
+use holdfast_replica::timing::{HEARTBEAT, TELL_COMMITTED};
 use holdfast_replica::{Me, Operation, Proposed, Replica, Terms, WriteKind};
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_wire::{Message, OutcomeCode};
@@ -770,6 +770,11 @@ impl Lab {
     /// A message comes from a node that did not send it now.
     pub(crate) fn deliver_late(&mut self, from: u16, to: u16, message: Message) {
         self.messages.push_front((node(from), node(to), message));
+    }
+
+    /// Lets replicas be told of what is committed that no prepare has told them.
+    pub(crate) fn tell_committed(&mut self) {
+        self.pass(TELL_COMMITTED);
     }
 
     /// What a node holds, committed, in every block that is not zeros.
