@@ -16,6 +16,8 @@ pub struct StoreConfig {
     pub dirty_bytes_max: u64,
     /// Bytes of page table that are kept in memory to spare reads. At least 64 KiB.
     pub table_cache_bytes: u64,
+    /// Bytes of blocks that were read and are kept in memory to spare reads, with what it costs to find them.
+    pub block_cache_bytes: u64,
     /// Operations that the store has in flight on its devices at most; more wait inside.
     pub requests_max: usize,
     /// Changes older than this are destaged although there is no need for room.
@@ -36,6 +38,7 @@ impl Default for StoreConfig {
             change_bytes_max: ENTRY_BYTES_MAX,
             dirty_bytes_max: 64 << 20,
             table_cache_bytes: 16 << 20,
+            block_cache_bytes: 256 << 20,
             requests_max: 256,
             destage_after: Duration::from_secs(1),
             destage_waits: false,

@@ -25,6 +25,10 @@ const ROUND_BYTES_MAX: usize = 16 << 20;
 /// Pages in a round that there is no need of: hosts are to notice little of it.
 const CALM_PAGES_MAX: usize = 64;
 
+/// Pages that are looked at together: where they were first written side by side, their entries are in four blocks of the page table
+/// that lie side by side, too. Both copies of these are written once for all of them, and for each page by itself otherwise.
+const NEIGHBOURS: u32 = 32;
+
 #[derive(Debug, Default)]
 pub(crate) struct Destage {
     /// Items that have a part of some page.
@@ -58,6 +62,25 @@ struct Taken {
     key: PageKey,
     parts: Vec<Part>,
     written: Sequence,
+}
+
+/// The pages of a round that is being put together.
+#[derive(Debug, Default)]
+struct Choice {
+    taken: Vec<Taken>,
+    jobs: Vec<PageJob>,
+    chosen: BTreeSet<PageKey>,
+    pages_max: usize,
+    /// Data that is written.
+    bytes: usize,
+    /// Free slots that nobody has taken.
+    slots: u32,
+}
+
+impl Choice {
+    fn is_full(&self) -> bool {
+        self.jobs.len() >= self.pages_max || self.bytes >= ROUND_BYTES_MAX
+    }
 }
 
 impl Destage {
@@ -116,7 +139,7 @@ impl Core {
             } else {
                 CALM_PAGES_MAX
             };
-            (taken, jobs) = self.choose_pages(pages_max);
+            Choice { taken, jobs, .. } = self.choose_pages(pages_max);
             self.destage.blocked = jobs.is_empty();
             let mut settled = self.destage.settled.iter();
             self.destage.stranded = jobs.is_empty() && settled.all(|it| self.is_stranded(*it));
@@ -182,44 +205,66 @@ impl Core {
         !self.destage.blocked && since.is_some_and(|it| now >= it + self.config.destage_after)
     }
 
-    /// Pages for a round, those with the oldest changes first.
-    fn choose_pages(&self, pages_max: usize) -> (Vec<Taken>, Vec<PageJob>) {
-        let mut taken: Vec<Taken> = Vec::new();
-        let mut jobs = Vec::new();
-        let mut chosen: BTreeSet<PageKey> = BTreeSet::new();
-        let mut bytes = 0;
-        let mut slots = self.pages.free_slots();
+    /// Pages for a round, those with the oldest changes first; and with each of them those beside it that have changes as well.
+    fn choose_pages(&self, pages_max: usize) -> Choice {
+        let mut choice = Choice {
+            pages_max,
+            slots: self.pages.free_slots(),
+            ..Choice::default()
+        };
         for item in &self.destage.settled {
             let slice = self.items[*item].slice;
             for page in self.pages_with_part(*item) {
-                let key = PageKey { slice, page };
-                if jobs.len() >= pages_max || bytes >= ROUND_BYTES_MAX {
-                    return (taken, jobs);
-                }
-                if chosen.contains(&key) || self.reads.holds(key) || self.stays_lacking(key) {
+                if !self.choose(PageKey { slice, page }, &mut choice) {
                     continue;
                 }
-                let (job, parts) = self.job(key);
-                if self.takes_slot(key) {
-                    if slots == 0 {
-                        continue;
-                    }
-                    slots -= 1;
+                for page in self.changed_beside(slice, page) {
+                    self.choose(PageKey { slice, page }, &mut choice);
                 }
-                chosen.insert(key);
-                bytes += parts
-                    .iter()
-                    .map(|part| part.mask.count_ones() as usize * BLOCK_SIZE)
-                    .sum::<usize>();
-                taken.push(Taken {
-                    key,
-                    parts,
-                    written: job.written,
-                });
-                jobs.push(job);
+            }
+            if choice.is_full() {
+                break;
             }
         }
-        (taken, jobs)
+        choice
+    }
+
+    /// Takes a page that has changes into the round, if it has room and nothing is in the way. Says whether it did.
+    fn choose(&self, key: PageKey, choice: &mut Choice) -> bool {
+        if choice.is_full()
+            || choice.chosen.contains(&key)
+            || self.reads.holds(key)
+            || self.stays_lacking(key)
+        {
+            return false;
+        }
+        if self.takes_slot(key) {
+            if choice.slots == 0 {
+                return false;
+            }
+            choice.slots -= 1;
+        }
+        let (job, parts) = self.job(key);
+        let blocks = parts.iter().map(|part| part.mask.count_ones() as usize);
+        choice.bytes += blocks.sum::<usize>() * BLOCK_SIZE;
+        choice.chosen.insert(key);
+        choice.taken.push(Taken {
+            key,
+            parts,
+            written: job.written,
+        });
+        choice.jobs.push(job);
+        true
+    }
+
+    /// The pages near one that have settled changes, itself among them.
+    fn changed_beside(&self, slice: SliceId, page: PageIndex) -> impl Iterator<Item = PageIndex> {
+        let first = page.0 - page.0 % NEIGHBOURS;
+        let near = PageIndex(first)..PageIndex(first + NEIGHBOURS);
+        let slice = self.slice(slice).into_iter();
+        let near = slice.flat_map(move |slice| slice.overlay.range(near.clone()));
+        near.filter(|(_, overlay)| !overlay.parts().is_empty())
+            .map(|(page, _)| *page)
     }
 
     pub(crate) fn pages_with_part(&self, number: ItemId) -> impl Iterator<Item = PageIndex> {

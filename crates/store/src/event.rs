@@ -8,8 +8,10 @@ use core::fmt;
 use holdfast_format::{DEVICES_MAX, USE_COUNTER_MAX, UseIds};
 use holdfast_journal::{Checked, RottenSegment};
 use holdfast_model::{
-    ClusterId, CommandId, DiskId, DiskRequest, Epoch, NodeId, Sequence, SliceId, StoreId,
+    BlockRange, ClusterId, CommandId, DiskId, DiskRequest, Epoch, NodeId, Sequence, SliceId,
+    StoreId,
 };
+use holdfast_pages::{CacheUse, ReadSource};
 use holdfast_stdx::Bytes;
 
 use crate::order::{DeviceRefused, held};
@@ -104,6 +106,19 @@ pub enum View {
     Committed,
     /// The newest one.
     Prepared,
+}
+
+/// What is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadRequest {
+    /// The slice.
+    pub slice: SliceId,
+    /// The blocks.
+    pub range: BlockRange,
+    /// Which version.
+    pub view: View,
+    /// Where what is in pages may come from; what is not yet in pages comes from memory.
+    pub source: ReadSource,
 }
 
 /// What an opened store found.
@@ -529,6 +544,8 @@ pub struct Usage {
     pub bad_copies: u64,
     /// What was read of the journal to find what has rotted, and found.
     pub journal: Checked,
+    /// What the memory of blocks that were read has done.
+    pub cache: CacheUse,
 }
 
 impl Usage {

@@ -88,11 +88,12 @@ mod unfinished;
 
 pub use holdfast_format::{Absence, DeviceState, JournalMark, UseIds};
 pub use holdfast_journal::{Checked, GroupNumber, RottenSegment};
+pub use holdfast_pages::{CacheUse, ReadSource};
 
 pub use config::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
 pub use event::{
-    BlockRead, Expected, InstallRefused, NoSpace, OpenError, Output, Recovered, RecoveredSlice,
-    StoreEvent, StoreToken, Stray, StrayDevice, Usage, View,
+    BlockRead, Expected, InstallRefused, NoSpace, OpenError, Output, ReadRequest, Recovered,
+    RecoveredSlice, StoreEvent, StoreToken, Stray, StrayDevice, Usage, View,
 };
 pub use order::{DeviceOrder, DeviceRefused, DeviceStatus};
 pub use read::READ_BLOCKS_MAX;

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use holdfast_format::{Absence, DeviceState, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
 use holdfast_journal::{Journal, JournalPlace, Recovery, RecoveryFailed};
 use holdfast_model::{DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken};
-use holdfast_pages::{Opening, PagesDevice, PagesPlace};
+use holdfast_pages::{Opening, PagesDevice, PagesMemory, PagesPlace};
 use holdfast_stdx::Instant;
 
 use crate::config::{DeviceGeometry, StoreConfig, StoreIdentity};
@@ -407,7 +407,11 @@ impl Opener {
             token_base: PAGES_TOKENS,
         };
         let mut requests = Vec::new();
-        let opening = Opening::start(place, self.config.table_cache_bytes, &mut requests);
+        let memory = PagesMemory {
+            table_bytes: self.config.table_cache_bytes,
+            block_bytes: self.config.block_cache_bytes,
+        };
+        let opening = Opening::start(place, memory, &mut requests);
         let step = core::mem::replace(&mut self.step, Step::Read);
         let Step::Journal(recovery) = step else {
             unreachable!("the journal has just been recovered");

@@ -12,10 +12,10 @@ use alloc::vec::Vec;
 
 use holdfast_format::PageKey;
 use holdfast_model::{BlockRange, PageIndex, SliceId};
-use holdfast_pages::{BlockOutcome, PageReadDone, Paint, runs_of};
+use holdfast_pages::{BlockOutcome, PageReadDone, Paint, ReadSource, runs_of};
 use holdfast_stdx::Instant;
 
-use crate::event::{BlockRead, Output, StoreEvent, StoreToken, View};
+use crate::event::{BlockRead, Output, ReadRequest, StoreEvent, StoreToken, View};
 use crate::item::ItemId;
 use crate::machine::Core;
 use crate::requests::Urgency;
@@ -28,6 +28,7 @@ struct ReadState {
     slice: SliceId,
     range: BlockRange,
     view: View,
+    source: ReadSource,
     token: StoreToken,
     blocks: Vec<Option<BlockRead>>,
     /// Blocks that are not known yet.
@@ -78,12 +79,16 @@ impl Core {
     pub(crate) fn read(
         &mut self,
         now: Instant,
-        slice: SliceId,
-        range: BlockRange,
-        view: View,
+        request: ReadRequest,
         token: StoreToken,
         out: &mut Output,
     ) {
+        let ReadRequest {
+            slice,
+            range,
+            view,
+            source,
+        } = request;
         assert!(range.count() <= READ_BLOCKS_MAX, "a read is bounded");
         let number = self.reads.next;
         self.reads.next += 1;
@@ -91,6 +96,7 @@ impl Core {
             slice,
             range,
             view,
+            source,
             token,
             blocks: Vec::new(),
             left: 0,
@@ -170,10 +176,11 @@ impl Core {
         self.reads.parts.insert(part, (number, page));
         let read = self.reads.live.get_mut(&number).expect("the read is live");
         read.parts += 1;
+        let source = read.source;
         let mut requests = Vec::new();
         let mut events = Vec::new();
         self.pages
-            .read(key, from_pages, part, &mut requests, &mut events);
+            .read(key, from_pages, source, part, &mut requests, &mut events);
         self.push_pages(requests, Urgency::Read);
         self.take_pages_events(now, events, out);
     }

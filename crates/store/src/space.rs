@@ -127,6 +127,7 @@ impl Core {
             segments_used: self.journal.segment_count() - self.journal.free_segments(),
             bad_copies: self.pages.bad_copies(),
             journal: self.journal.checked(),
+            cache: self.pages.cache_use(),
         }
     }
 

@@ -13,7 +13,9 @@ use holdfast_model::{
 use holdfast_stdx::{Bytes, Instant};
 
 use crate::config::{DeviceGeometry, StoreConfig, StoreIdentity};
-use crate::event::{Expected, InstallRefused, NoSpace, OpenError, Output, StoreToken, Usage, View};
+use crate::event::{
+    Expected, InstallRefused, NoSpace, OpenError, Output, ReadRequest, StoreToken, Usage,
+};
 use crate::machine::Core;
 use crate::opener::{Opener, Progress};
 use crate::order::{DeviceOrder, DeviceStatus};
@@ -298,14 +300,12 @@ impl Store {
     pub fn read(
         &mut self,
         now: Instant,
-        slice: SliceId,
-        range: BlockRange,
-        view: View,
+        request: ReadRequest,
         token: StoreToken,
         out: &mut Output,
     ) {
         if let Some(core) = self.core_mut() {
-            core.read(now, slice, range, view, token, out);
+            core.read(now, request, token, out);
             core.requests.release(&mut out.requests);
         }
     }

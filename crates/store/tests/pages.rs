@@ -10,8 +10,8 @@ use holdfast_model::{
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_store::{
-    BlockRead, DeviceGeometry, FormatConfig, Output, Store, StoreConfig, StoreEvent, StoreIdentity,
-    StoreToken, View,
+    BlockRead, DeviceGeometry, FormatConfig, Output, ReadRequest, ReadSource, Store, StoreConfig,
+    StoreEvent, StoreIdentity, StoreToken, View,
 };
 
 const SLICE: SliceId = SliceId {
@@ -133,14 +133,22 @@ impl Bench {
 
     /// Writes and commits, and lets it become a part of its pages if nothing is in the way.
     fn write(&mut self, range: BlockRange, value: u8) {
-        self.sequence = self.sequence.next();
         let data = Bytes::from(vec![value; range.bytes() as usize]);
+        self.change(range, Change::write(BlockIndex(range.start()), data));
+    }
+
+    fn clear(&mut self, range: BlockRange) {
+        self.change(range, Change::Clear(range));
+    }
+
+    fn change(&mut self, range: BlockRange, change: Change) {
+        self.sequence = self.sequence.next();
         let entry = Entry {
             epoch: Epoch(1),
             sequence: self.sequence,
             fence: Fence(0),
             command: Default::default(),
-            change: Change::write(BlockIndex(range.start()), data),
+            change,
         };
         self.store.reserve(SLICE, range).expect("there is room");
         let before = Sequence(self.sequence.0 - 1);
@@ -153,11 +161,20 @@ impl Bench {
     }
 
     /// Begins a read; the device has not done what that takes.
-    fn begin_read(&mut self, range: BlockRange) -> VecDeque<DiskRequest> {
+    fn begin_read(&mut self, range: BlockRange, source: ReadSource) -> VecDeque<DiskRequest> {
         let token = StoreToken(0);
         let view = View::Committed;
-        self.store
-            .read(self.now, SLICE, range, view, token, &mut self.out);
+        self.store.read(
+            self.now,
+            ReadRequest {
+                slice: SLICE,
+                range,
+                view,
+                source,
+            },
+            token,
+            &mut self.out,
+        );
         self.take_requests()
     }
 
@@ -173,10 +190,10 @@ impl Bench {
 
 /// A read of which the first page was done before a write of both pages was put in place, and the
 /// second one after.
-fn torn(bench: &mut Bench) -> VecDeque<DiskRequest> {
+fn torn(bench: &mut Bench, source: ReadSource) -> VecDeque<DiskRequest> {
     bench.write(ACROSS, 1);
     assert!(bench.is_destaged());
-    let mut requests = bench.begin_read(ACROSS);
+    let mut requests = bench.begin_read(ACROSS, source);
     assert_eq!(requests.len(), 2, "{requests:?}");
     let first = requests.pop_front().expect("there are two");
     bench.complete(first);
@@ -188,18 +205,51 @@ fn torn(bench: &mut Bench) -> VecDeque<DiskRequest> {
 
 #[test]
 fn a_read_is_of_one_moment_whatever_is_put_in_place_meanwhile() {
-    let mut bench = Bench::new();
-    for request in torn(&mut bench) {
-        bench.complete(request);
+    for source in [ReadSource::Media, ReadSource::Anywhere] {
+        let mut bench = Bench::new();
+        for request in torn(&mut bench, source) {
+            bench.complete(request);
+        }
+        bench.work();
+        assert_eq!(bench.reads, [[2, 2]]);
     }
-    bench.work();
-    assert_eq!(bench.reads, [[2, 2]]);
+}
+
+/// What is read again comes from memory, as it is by then; what must come from the media does not.
+#[test]
+fn what_was_read_is_in_memory_until_it_is_another() {
+    let mut bench = Bench::new();
+    let read = |bench: &mut Bench, source| {
+        let requests = bench.begin_read(ACROSS, source);
+        let count = requests.len();
+        for request in requests {
+            bench.complete(request);
+        }
+        bench.work();
+        (count, bench.reads.pop().expect("it is done"))
+    };
+    bench.write(ACROSS, 1);
+    assert_eq!(read(&mut bench, ReadSource::Media), (2, vec![1, 1]));
+    assert_eq!(read(&mut bench, ReadSource::Anywhere), (2, vec![1, 1]));
+    assert_eq!(read(&mut bench, ReadSource::Anywhere), (0, vec![1, 1]));
+    assert_eq!(read(&mut bench, ReadSource::Media), (2, vec![1, 1]));
+    bench.write(BlockRange::new(63, 1), 2);
+    assert!(bench.is_destaged());
+    assert_eq!(read(&mut bench, ReadSource::Anywhere), (0, vec![2, 1]));
+    bench.clear(BlockRange::new(64, 1));
+    assert!(bench.is_destaged());
+    assert_eq!(read(&mut bench, ReadSource::Anywhere), (0, vec![2, 0]));
+    bench.write(BlockRange::new(64, 1), 3);
+    assert!(bench.is_destaged());
+    assert_eq!(read(&mut bench, ReadSource::Anywhere), (1, vec![2, 3]));
+    let usage = bench.store.usage().cache;
+    assert_eq!((usage.hits, usage.misses), (6, 3));
 }
 
 #[test]
 fn a_read_that_had_to_be_planned_again_is_not_overtaken_for_ever() {
     let mut bench = Bench::new();
-    for request in torn(&mut bench) {
+    for request in torn(&mut bench, ReadSource::Media) {
         bench.complete(request);
     }
     let again = bench.take_requests();
@@ -217,7 +267,7 @@ fn a_read_that_had_to_be_planned_again_is_not_overtaken_for_ever() {
     assert_eq!(bench.reads, [[2, 2]]);
     bench.rest();
     assert!(bench.is_destaged());
-    let requests = bench.begin_read(ACROSS);
+    let requests = bench.begin_read(ACROSS, ReadSource::Media);
     for request in requests {
         bench.complete(request);
     }
@@ -284,7 +334,7 @@ fn an_older_block_does_not_take_the_place_of_a_newer_one() {
             .store
             .install(now, SLICE, change, as_of, StoreToken(77), out);
         bench.work();
-        for request in bench.begin_read(block) {
+        for request in bench.begin_read(block, ReadSource::Media) {
             bench.complete(request);
         }
         bench.work();

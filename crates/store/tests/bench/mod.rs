@@ -9,8 +9,8 @@ use holdfast_model::{
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_store::{
     BlockRead, DeviceGeometry, DeviceOrder, DeviceRefused, DeviceStatus, Expected, FormatConfig,
-    OpenError, Output, Recovered, RottenSegment, Store, StoreConfig, StoreEvent, StoreIdentity,
-    StoreToken, View,
+    OpenError, Output, ReadRequest, ReadSource, Recovered, RottenSegment, Store, StoreConfig,
+    StoreEvent, StoreIdentity, StoreToken, View,
 };
 
 use crate::memory;
@@ -375,8 +375,17 @@ impl Bench {
         for page in 0..PAGES {
             let range = BlockRange::new(64 * page, 8);
             let (token, view) = (StoreToken(0), View::Committed);
-            self.store
-                .read(self.now, SLICE, range, view, token, &mut self.out);
+            self.store.read(
+                self.now,
+                ReadRequest {
+                    slice: SLICE,
+                    range,
+                    view,
+                    source: ReadSource::Anywhere,
+                },
+                token,
+                &mut self.out,
+            );
             self.work().expect("there is power");
             let blocks = self.read.take().expect("the read ends");
             for (block, read) in (0..).zip(blocks) {
@@ -464,9 +473,17 @@ impl Bench {
 pub(crate) fn blocks(bench: &mut Bench, page: u32) -> Vec<BlockRead> {
     let range = BlockRange::new(64 * page, 8);
     let (token, view) = (StoreToken(0), View::Prepared);
-    bench
-        .store
-        .read(bench.now, SLICE, range, view, token, &mut bench.out);
+    bench.store.read(
+        bench.now,
+        ReadRequest {
+            slice: SLICE,
+            range,
+            view,
+            source: ReadSource::Anywhere,
+        },
+        token,
+        &mut bench.out,
+    );
     bench.work().expect("there is power");
     bench.read.take().expect("the read ends")
 }
