@@ -117,7 +117,7 @@ impl Engine {
     fn obstacle_here(&self, part: &Part) -> Option<Obstacle> {
         let own_disk = Obstacle::Media(self.config.node);
         // Whatever it may be read from: it is being read, or mended.
-        if matches!(part.kind, PartKind::Read(_)) {
+        if matches!(part.kind, PartKind::Read(..)) {
             return Some(own_disk);
         }
         let obstacle = self.obstacle_of_replica(part.slice);

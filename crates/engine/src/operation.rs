@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use holdfast_model::{BLOCK_SIZE, BlockIndex, ENTRY_BYTES_MAX, SLICE_SIZE, SliceId, VolumeId};
 use holdfast_scsi::{ByteRange, CopyStep, Extent, MediumData, MediumError, MediumOperation};
 use holdfast_stdx::Bytes;
+use holdfast_store::ReadSource;
 use holdfast_wire::{BlockContent, Content};
 
 use crate::part::{self, PartKind};
@@ -59,8 +60,19 @@ impl Operation {
         operation: MediumOperation,
     ) -> (Self, Vec<Piece>) {
         match operation {
-            MediumOperation::Read { range, .. } => Self::cut_read(volume, range, Purpose::Bytes),
-            MediumOperation::Verify { range } => Self::cut_read(volume, range, Purpose::Done),
+            MediumOperation::Read {
+                range,
+                force_unit_access,
+            } => {
+                let source = match force_unit_access {
+                    true => ReadSource::Media,
+                    false => ReadSource::Anywhere,
+                };
+                Self::cut_read(volume, range, Purpose::Bytes, source)
+            }
+            MediumOperation::Verify { range } => {
+                Self::cut_read(volume, range, Purpose::Done, ReadSource::Media)
+            }
             MediumOperation::BlockStatus {
                 offset,
                 extent_count_max,
@@ -71,7 +83,8 @@ impl Operation {
                 let length = (step - offset % step).min(volume_bytes.saturating_sub(offset));
                 let count_max = extent_count_max as usize;
                 let range = ByteRange { offset, length };
-                Self::cut_read(volume, range, Purpose::Extents { count_max })
+                let purpose = Purpose::Extents { count_max };
+                Self::cut_read(volume, range, purpose, ReadSource::Anywhere)
             }
             MediumOperation::Write { offset, data, .. } => {
                 Self::of_writes(part::write_parts(volume, offset, data))
@@ -124,7 +137,12 @@ impl Operation {
         (operation, pieces.collect())
     }
 
-    fn cut_read(volume: VolumeId, range: ByteRange, purpose: Purpose) -> (Self, Vec<Piece>) {
+    fn cut_read(
+        volume: VolumeId,
+        range: ByteRange,
+        purpose: Purpose,
+        source: ReadSource,
+    ) -> (Self, Vec<Piece>) {
         let mut windows = Vec::new();
         let mut pieces = Vec::new();
         for (slice, offset, length) in part::pieces(volume, range) {
@@ -132,7 +150,7 @@ impl Operation {
             windows.push((slice, Window { skip, length }));
             pieces.push(Piece {
                 slice,
-                kind: PartKind::Read(blocks),
+                kind: PartKind::Read(blocks, source),
             });
         }
         let operation = Self {
@@ -391,9 +409,10 @@ mod tests {
             extent_count_max: 2,
         };
         let (mut operation, pieces) = Operation::cut(VOLUME, 3 * 4096, status);
-        assert!(
-            matches!(&pieces[0].kind, PartKind::Read(range) if *range == BlockRange::new(2, 1))
-        );
+        assert!(matches!(
+            &pieces[0].kind,
+            PartKind::Read(range, _) if *range == BlockRange::new(2, 1)
+        ));
         operation.end_piece(0, Ok(vec![data(2, 1, 1)]));
         let Ok(MediumData::Extents(extents)) = operation.result() else {
             panic!("it was found")

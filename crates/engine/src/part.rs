@@ -17,6 +17,7 @@ use holdfast_replica::WriteKind;
 use holdfast_replica::timing::FORWARD_AGE;
 use holdfast_scsi::{ByteRange, CopyStep, MediumError};
 use holdfast_stdx::{Bytes, BytesMut, Duration, Instant};
+use holdfast_store::ReadSource;
 use holdfast_wire::{CopySource, ForwardKind};
 
 use crate::event::LinkId;
@@ -38,7 +39,7 @@ pub(crate) enum PartKind {
     /// Whole blocks become zeros.
     Clear(BlockRange),
     /// Whole blocks are read.
-    Read(BlockRange),
+    Read(BlockRange, ReadSource),
     /// Bytes are written, if what they replace is as expected.
     CompareAndWrite {
         offset: u64,
@@ -75,7 +76,7 @@ impl CopiedFrom {
 
 impl PartKind {
     pub(crate) fn is_write(&self) -> bool {
-        !matches!(self, Self::Read(_))
+        !matches!(self, Self::Read(..))
     }
 
     /// The volume that a copy reads.
@@ -94,7 +95,7 @@ impl PartKind {
                 data: data.clone(),
             }),
             Self::Clear(range) => Some(ForwardKind::Clear(*range)),
-            Self::Read(range) => Some(ForwardKind::Read(*range)),
+            Self::Read(range, _) => Some(ForwardKind::Read(*range)),
             Self::CompareAndWrite {
                 offset,
                 expected,
@@ -136,7 +137,7 @@ impl PartKind {
                 offset: *offset,
                 data: data.clone(),
             }),
-            Self::Read(_) | Self::Copy { .. } | Self::Barrier => None,
+            Self::Read(..) | Self::Copy { .. } | Self::Barrier => None,
         }
     }
 }

@@ -185,6 +185,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use holdfast_model::{BlockRange, VolumeId};
+    use holdfast_store::ReadSource;
 
     use super::*;
     use crate::event::LinkId;
@@ -233,7 +234,10 @@ mod tests {
 
     #[test]
     fn a_read_is_never_in_doubt() {
-        let (mut parts, command) = parts(TASK, PartKind::Read(BlockRange::new(0, 1)));
+        let (mut parts, command) = parts(
+            TASK,
+            PartKind::Read(BlockRange::new(0, 1), ReadSource::Media),
+        );
         parts.place(command, there());
         parts.link_lost(START, NodeId(2));
         assert!(parts.parts[&command].is_settled());

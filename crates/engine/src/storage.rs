@@ -14,8 +14,8 @@ use holdfast_model::{
 use holdfast_replica::{NotInstalled, Token};
 use holdfast_stdx::{Bytes, BytesMut, Instant};
 use holdfast_store::{
-    BlockRead, DeviceOrder, InstallRefused, Output as StoreOutput, Store, StoreEvent, StoreToken,
-    View,
+    BlockRead, DeviceOrder, InstallRefused, Output as StoreOutput, ReadRequest, ReadSource, Store,
+    StoreEvent, StoreToken, View,
 };
 use holdfast_wire::{BlockContent, Content};
 
@@ -48,6 +48,7 @@ pub(crate) struct Read {
     pub(crate) slice: SliceId,
     pub(crate) range: BlockRange,
     pub(crate) view: View,
+    pub(crate) source: ReadSource,
     pub(crate) reader: Reader,
     pub(crate) began: Instant,
     /// The committed point when it was begun the last time: what was found is not older.
@@ -59,7 +60,7 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    /// One that begins now.
+    /// One that begins now, of what is on the media.
     pub(crate) fn new(
         now: Instant,
         slice: SliceId,
@@ -71,6 +72,7 @@ impl Read {
             slice,
             range,
             view,
+            source: ReadSource::Media,
             reader,
             began: now,
             as_of: Sequence::ZERO,
@@ -329,14 +331,19 @@ impl Storage {
     }
 
     pub(crate) fn read(&mut self, now: Instant, mut read: Read) {
-        let (slice, range, view) = (read.slice, read.range, read.view);
+        let request = ReadRequest {
+            slice: read.slice,
+            range: read.range,
+            view: read.view,
+            source: read.source,
+        };
+        let (slice, range) = (read.slice, read.range);
         read.as_of = self.store.committed(slice);
         if let Reader::Part(_) = read.reader {
             self.count_work(slice, u64::from(range.count()) * BLOCK_SIZE as u64);
         }
         let token = self.token(Use::Read(read));
-        self.store
-            .read(now, slice, range, view, token, &mut self.out);
+        self.store.read(now, request, token, &mut self.out);
     }
 
     /// Reads both copies of a page's entry of the page table, for a scrub.
@@ -364,7 +371,15 @@ impl Storage {
     ) -> Token {
         let name = Token(self.next_token);
         self.next_token += 1;
-        let read = Read::new(now, slice, range, view, Reader::Replica(name));
+        let source = match view {
+            // For what a host waits for.
+            View::Prepared => ReadSource::Anywhere,
+            View::Committed => ReadSource::Media,
+        };
+        let read = Read {
+            source,
+            ..Read::new(now, slice, range, view, Reader::Replica(name))
+        };
         self.read(now, read);
         name
     }

@@ -14,6 +14,7 @@
 
 extern crate alloc;
 
+mod block_cache;
 mod cache;
 mod check;
 mod moves;
@@ -29,11 +30,12 @@ mod target;
 #[cfg(test)]
 mod tests;
 
+pub use block_cache::CacheUse;
 pub use moves::ToMove;
 pub use open::Opening;
-pub use pages::{PageView, Pages};
+pub use pages::{PageView, Pages, PagesMemory};
 pub use place::{PagesDevice, PagesPlace};
-pub use read::{BlockOutcome, PageReadDone, runs_of};
+pub use read::{BlockOutcome, PageReadDone, ReadSource, runs_of};
 pub use round::{PageJob, PageWork, Paint, RoundPlan};
 
 /// What the page store tells its owner.

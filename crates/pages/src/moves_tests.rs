@@ -9,9 +9,10 @@ use holdfast_model::{
 };
 use holdfast_stdx::{Bytes, crc32c};
 
+use crate::tests::MEMORY;
 use crate::{
     BlockOutcome, Opening, PageJob, PageView, PageWork, Pages, PagesDevice, PagesEvent, PagesPlace,
-    Paint, ToMove,
+    Paint, ReadSource, ToMove,
 };
 
 const BYTES: u64 = 6 << 20;
@@ -83,7 +84,7 @@ fn open(memory: &mut Memory, use_counter: u64, devices: Vec<PagesDevice>) -> Pag
         token_base: 0,
     };
     let mut requests = Vec::new();
-    let mut opening = Opening::start(place, 64 << 10, &mut requests);
+    let mut opening = Opening::start(place, MEMORY, &mut requests);
     while let Some(request) = requests.pop() {
         let completion = memory.perform(request).expect("there is power");
         opening
@@ -182,7 +183,14 @@ fn check(pages: &mut Pages, memory: &mut Memory) {
         let view = pages.page(key(page)).expect("no page is lost");
         assert_eq!((view.lost, view.written), (0, Sequence(5)));
         let (mut requests, mut events) = (Vec::new(), Vec::new());
-        pages.read(key(page), view.mask, 1, &mut requests, &mut events);
+        pages.read(
+            key(page),
+            view.mask,
+            ReadSource::Anywhere,
+            1,
+            &mut requests,
+            &mut events,
+        );
         let Some(PagesEvent::Read(done)) = run(pages, memory, requests, events) else {
             panic!("the read ends");
         };
@@ -316,7 +324,14 @@ fn what_is_bad_stays_bad_with_its_checksum() {
         let PageView { mask, lost, .. } = view;
         assert_eq!((mask.count_ones(), lost), (22, 0));
         let (mut requests, mut events) = (Vec::new(), Vec::new());
-        pages.read(key(1), mask, 1, &mut requests, &mut events);
+        pages.read(
+            key(1),
+            mask,
+            ReadSource::Anywhere,
+            1,
+            &mut requests,
+            &mut events,
+        );
         let Some(PagesEvent::Read(done)) = run(&mut pages, &mut memory, requests, events) else {
             panic!("the read ends");
         };

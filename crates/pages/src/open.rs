@@ -15,7 +15,7 @@ use holdfast_stdx::Bytes;
 
 use crate::PagesFailed;
 use crate::cache::TableBlock;
-use crate::pages::{PageState, Pages};
+use crate::pages::{PageState, Pages, PagesMemory};
 use crate::place::{PagesPlace, SLOTS_PER_TABLE_BLOCK, TableBlockId};
 
 /// Bytes of the table that are read at once.
@@ -54,7 +54,7 @@ pub struct Opening {
 impl Opening {
     /// Begins.
     #[must_use]
-    pub fn start(place: PagesPlace, cache_bytes: u64, requests: &mut Vec<DiskRequest>) -> Self {
+    pub fn start(place: PagesPlace, memory: PagesMemory, requests: &mut Vec<DiskRequest>) -> Self {
         let mut left = Vec::new();
         for device in &place.devices {
             let first = device.slot_base / SLOTS_PER_TABLE_BLOCK;
@@ -67,7 +67,7 @@ impl Opening {
         }
         left.reverse();
         let mut opening = Self {
-            pages: Pages::new(place, cache_bytes),
+            pages: Pages::new(place, memory),
             left,
             chunks: BTreeMap::new(),
             asked: BTreeMap::new(),

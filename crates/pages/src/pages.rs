@@ -10,6 +10,7 @@ use holdfast_model::{
     SliceId,
 };
 
+use crate::block_cache::{BlockCache, CacheUse};
 use crate::cache::{TableBlock, TableCache};
 use crate::check::Checks;
 use crate::place::{PagesPlace, TableBlockId};
@@ -30,6 +31,15 @@ pub(crate) struct PageState {
     pub(crate) version: u64,
     pub(crate) written: Sequence,
     pub(crate) mask: u64,
+}
+
+/// Memory that spares reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PagesMemory {
+    /// Bytes of the page table that are kept, at least 64 KiB.
+    pub table_bytes: u64,
+    /// Bytes of blocks that are kept, with what it costs to find them; none if it is less than a few.
+    pub block_bytes: u64,
 }
 
 /// What is known of a page without reading.
@@ -73,6 +83,7 @@ pub struct Pages {
     /// Slots whose entry names a page that is elsewhere, or that the slice does not have any more.
     pub(crate) zombies: Vec<u32>,
     pub(crate) cache: TableCache,
+    pub(crate) block_cache: BlockCache,
     pub(crate) loading: BTreeMap<TableBlockId, Loading>,
     pub(crate) reads: Reads,
     pub(crate) checks: Checks,
@@ -85,7 +96,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    pub(crate) fn new(place: PagesPlace, cache_bytes: u64) -> Self {
+    pub(crate) fn new(place: PagesPlace, memory: PagesMemory) -> Self {
         let slots = Slots::new(&place);
         let next_version = place.use_counter << VERSION_BITS;
         Self {
@@ -95,7 +106,8 @@ impl Pages {
             suspect: BTreeMap::new(),
             slots,
             zombies: Vec::new(),
-            cache: TableCache::new(cache_bytes),
+            cache: TableCache::new(memory.table_bytes),
+            block_cache: BlockCache::new(memory.block_bytes),
             loading: BTreeMap::new(),
             reads: Reads::default(),
             checks: Checks::default(),
@@ -105,6 +117,12 @@ impl Pages {
             next_token: 0,
             next_version,
         }
+    }
+
+    /// What the memory of blocks has done.
+    #[must_use]
+    pub fn cache_use(&self) -> CacheUse {
+        self.block_cache.usage()
     }
 
     /// What is known of a page; nothing of one that does not exist.

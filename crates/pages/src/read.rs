@@ -1,4 +1,4 @@
-//! Reads of blocks, verified against their table entry.
+//! Reads of blocks, verified against their table entry. What memory has is not read.
 //!
 //! The data and, if it is not in memory, the entry are read at the same time. Blocks that do not
 //! match are called bad only if their page is still what it was when the read began; otherwise the
@@ -16,6 +16,18 @@ use crate::PagesEvent;
 use crate::cache::TableBlock;
 use crate::pages::{Asked, NO_SLOT, Pages};
 use crate::place::TableBlockId;
+
+/// Where the blocks of a read may come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadSource {
+    /// From memory, where they are there.
+    Anywhere,
+    /// From the media, and from nowhere else.
+    Media,
+}
+
+/// Blocks in a row above which what was read is not kept: whoever reads so much at a time reads on, and comes back late.
+const KEPT_BLOCKS_MAX: usize = 8;
 
 /// A read that is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +80,9 @@ struct PageRead {
     key: PageKey,
     slot: u32,
     version: u64,
+    source: ReadSource,
+    /// Blocks that memory had.
+    known: Vec<(u32, BlockOutcome)>,
     entry: EntryKnown,
     runs: Vec<Run>,
 }
@@ -84,7 +99,8 @@ impl Pages {
     pub fn read(
         &mut self,
         key: PageKey,
-        wanted: u64,
+        mut wanted: u64,
+        source: ReadSource,
         id: u64,
         requests: &mut Vec<DiskRequest>,
         events: &mut Vec<PagesEvent>,
@@ -93,6 +109,14 @@ impl Pages {
         assert!(wanted != 0, "a read is of something");
         assert!(wanted & !state.mask == 0, "the blocks are there");
         assert!(state.slot != NO_SLOT, "a page with blocks has a slot");
+        let known = match source {
+            ReadSource::Anywhere => self.take_known(state.slot, &mut wanted),
+            ReadSource::Media => Vec::new(),
+        };
+        if wanted == 0 {
+            events.push(PagesEvent::Read(PageReadDone { id, blocks: known }));
+            return;
+        }
         let number = self.reads.next;
         self.reads.next += 1;
         let (disk, slot_offset) = self.place.slot_offset(state.slot);
@@ -116,6 +140,8 @@ impl Pages {
             key,
             slot: state.slot,
             version: state.version,
+            source,
+            known,
             entry: EntryKnown::Waiting,
             runs,
         };
@@ -125,6 +151,20 @@ impl Pages {
             self.load(block, requests);
         }
         self.reads_go_on(events);
+    }
+
+    /// The blocks of a slot that memory has, which are not wanted any more.
+    fn take_known(&mut self, slot: u32, wanted: &mut u64) -> Vec<(u32, BlockOutcome)> {
+        let mut known = Vec::new();
+        for (first, count) in runs_of(*wanted) {
+            for block in first..first + count {
+                if let Some((data, checksum)) = self.block_cache.get(slot, block) {
+                    *wanted &= !(1 << block);
+                    known.push((block, BlockOutcome::Data { data, checksum }));
+                }
+            }
+        }
+        known
     }
 
     pub(crate) fn load(&mut self, block: TableBlockId, requests: &mut Vec<DiskRequest>) {
@@ -252,8 +292,10 @@ impl Pages {
             self.lose(read.key);
         }
         let mut blocks = Vec::new();
+        let is_kept = unchanged && read.source == ReadSource::Anywhere;
         for run in &read.runs {
             let data = run.data.as_ref().expect("every run has its data");
+            let is_kept = is_kept && data.len() <= KEPT_BLOCKS_MAX * BLOCK_SIZE;
             for place in 0..data.len() / BLOCK_SIZE {
                 let block = run.first + place as u32;
                 let data = data.slice(place * BLOCK_SIZE..(place + 1) * BLOCK_SIZE);
@@ -261,6 +303,9 @@ impl Pages {
                     EntryKnown::Known(checksums) => {
                         let checksum = checksums[block as usize];
                         if crc32c(&data) == checksum {
+                            if is_kept {
+                                self.block_cache.insert(read.slot, block, &data, checksum);
+                            }
                             BlockOutcome::Data { data, checksum }
                         } else if unchanged && !self.is_being_written(read.key, block) {
                             BlockOutcome::Bad(Some(checksum))
@@ -277,6 +322,8 @@ impl Pages {
         if unchanged {
             self.remember_seen(read.key, &blocks);
         }
+        blocks.extend(read.known);
+        blocks.sort_by_key(|(block, _)| *block);
         let id = read.id;
         events.push(PagesEvent::Read(PageReadDone { id, blocks }));
     }

@@ -523,6 +523,9 @@ impl Pages {
             mask: target.mask,
         });
         self.set_state(job.key, state);
+        let is_anew = target.is_nothing() || job.from.is_some();
+        let slots = [job.from.unwrap_or(NO_SLOT), job.slot];
+        self.block_cache.follow(slots, is_anew, &job.paints);
         // Its entry is left over, and goes when the new one is on stable storage.
         self.zombies.extend(job.from);
     }

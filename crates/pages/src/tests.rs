@@ -11,10 +11,15 @@ use holdfast_model::{
 use holdfast_stdx::{Bytes, crc32c};
 
 use crate::{
-    BlockOutcome, Opening, PageJob, PageWork, Pages, PagesDevice, PagesEvent, PagesPlace, Paint,
+    BlockOutcome, Opening, PageJob, PageWork, Pages, PagesDevice, PagesEvent, PagesMemory,
+    PagesPlace, Paint, ReadSource,
 };
 
 const BYTES: u64 = 6 << 20;
+pub(crate) const MEMORY: PagesMemory = PagesMemory {
+    table_bytes: 64 << 10,
+    block_bytes: 0,
+};
 
 /// A device that does everything at once, and remembers what it was asked for.
 struct Memory {
@@ -89,7 +94,7 @@ fn open(memory: &mut Memory, use_counter: u64) -> Pages {
         token_base: 0,
     };
     let mut requests = Vec::new();
-    let mut opening = Opening::start(place, 64 << 10, &mut requests);
+    let mut opening = Opening::start(place, MEMORY, &mut requests);
     while let Some(request) = requests.pop() {
         let completion = memory.perform(&request);
         opening
@@ -156,7 +161,14 @@ fn paint(pages: &mut Pages, memory: &mut Memory, page: u32, paints: Vec<(u32, Pa
 
 fn read(pages: &mut Pages, memory: &mut Memory, page: u32, mask: u64) -> Vec<(u32, BlockOutcome)> {
     let (mut requests, mut events) = (Vec::new(), Vec::new());
-    pages.read(key(page), mask, 1, &mut requests, &mut events);
+    pages.read(
+        key(page),
+        mask,
+        ReadSource::Anywhere,
+        1,
+        &mut requests,
+        &mut events,
+    );
     let mut events = run(pages, memory, requests, events);
     match events.pop() {
         Some(PagesEvent::Read(done)) => done.blocks,

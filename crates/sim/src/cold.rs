@@ -7,7 +7,8 @@ use holdfast_model::report::{NOTES, NodeReport, NotePlace};
 use holdfast_model::{BlockRange, Change, DiskRequest, NodeId, PageIndex, SliceId, VolumeId};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{
-    BlockRead, Expected, Output as StoreOutput, Recovered, Store, StoreEvent, StoreToken, View,
+    BlockRead, Expected, Output as StoreOutput, ReadRequest, ReadSource, Recovered, Store,
+    StoreEvent, StoreToken, View,
 };
 
 use crate::cluster::{CLUSTER, Cluster, Node};
@@ -235,8 +236,13 @@ impl Cold {
             let token = StoreToken(number as u64 + 1);
             self.now += Duration::from_micros(1);
             let range = BlockRange::page(page);
-            self.store
-                .read(self.now, slice, range, View::Prepared, token, &mut self.out);
+            let request = ReadRequest {
+                slice,
+                range,
+                view: View::Prepared,
+                source: ReadSource::Media,
+            };
+            self.store.read(self.now, request, token, &mut self.out);
             self.settle();
             for event in self.events.drain(..) {
                 if let StoreEvent::ReadDone { token: of, blocks } = event

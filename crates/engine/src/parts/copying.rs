@@ -24,6 +24,7 @@ use holdfast_replica::timing::LIFETIME;
 use holdfast_replica::{Operation, Prospect, Terms, WriteKind};
 use holdfast_scsi::MediumError;
 use holdfast_stdx::{Bytes, is_zero};
+use holdfast_store::ReadSource;
 use holdfast_wire::{Content, CopySource, OutcomeCode, Unread};
 
 use crate::engine::Engine;
@@ -148,7 +149,10 @@ impl Engine {
             epoch: self.epoch_led(slice),
         });
         let (range, _) = part::covering(source.offset, length);
-        let (owner, kind) = (Owner::Copying(command), PartKind::Read(range));
+        let (owner, kind) = (
+            Owner::Copying(command),
+            PartKind::Read(range, ReadSource::Media),
+        );
         let now = self.world.now;
         let hold = terms.expires.since(now).min(LIFETIME);
         let part = Part::new(read, owner, source.slice, kind, now, hold);

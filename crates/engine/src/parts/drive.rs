@@ -8,7 +8,7 @@ use holdfast_replica::timing::LIFETIME;
 use holdfast_replica::{Operation, Terms};
 use holdfast_scsi::MediumError;
 use holdfast_stdx::Instant;
-use holdfast_store::View;
+use holdfast_store::{ReadSource, View};
 use holdfast_wire::{Forward, OutcomeCode, Settle};
 
 use crate::clearing::ENDING_MAX;
@@ -84,7 +84,7 @@ impl Engine {
                     (Whereabouts::Waiting { .. }, _) => true,
                     (Whereabouts::There { node, .. }, _) => Some(node) != primary,
                     // The disk here may be the reason why others lead.
-                    (Whereabouts::Here, PartKind::Read(range)) => {
+                    (Whereabouts::Here, PartKind::Read(range, _)) => {
                         !self.may_read_here(slice, *range)
                     }
                     (Whereabouts::Here, _) => false,
@@ -303,11 +303,11 @@ impl Engine {
     /// Does a part here, if that may be.
     fn try_here(&mut self, slice: SliceId, kind: &PartKind, terms: Terms) -> bool {
         let command = terms.command;
-        if let PartKind::Read(range) = kind {
+        if let PartKind::Read(range, source) = kind {
             let may = self.may_read_here(slice, *range);
             if may {
                 self.parts.place(command, Whereabouts::Here);
-                self.read_part(command, slice, *range);
+                self.read_part(command, slice, *range, *source);
             }
             return may;
         }
@@ -363,9 +363,18 @@ impl Engine {
             && (replica.leads().is_some() || !self.world.storage.store().is_dirty(slice, range))
     }
 
-    pub(super) fn read_part(&mut self, command: CommandId, slice: SliceId, range: BlockRange) {
+    pub(super) fn read_part(
+        &mut self,
+        command: CommandId,
+        slice: SliceId,
+        range: BlockRange,
+        source: ReadSource,
+    ) {
         let (now, reader) = (self.world.now, Reader::Part(command));
-        let read = Read::new(now, slice, range, View::Committed, reader);
+        let read = Read {
+            source,
+            ..Read::new(now, slice, range, View::Committed, reader)
+        };
         self.world.storage.read(now, read);
     }
 }

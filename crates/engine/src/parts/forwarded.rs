@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use holdfast_model::{CommandId, NodeId, SliceId};
 use holdfast_replica::timing::FORWARD_AGE;
 use holdfast_replica::{Operation, Terms, WriteKind};
+use holdfast_store::ReadSource;
 use holdfast_wire::{Content, Forward, ForwardKind, Forwarded, OutcomeCode, Settle};
 
 use crate::engine::Engine;
@@ -54,7 +55,8 @@ impl Engine {
                 if fence < self.volumes.fence(slice.volume) {
                     self.command_finished(slice, command, OutcomeCode::Fenced, Vec::new());
                 } else if self.leads(slice) && self.may_read_here(slice, range) {
-                    self.read_part(command, slice, range);
+                    // Nobody has told whether the host wants to know what is on the media.
+                    self.read_part(command, slice, range, ReadSource::Media);
                 } else {
                     self.command_finished(slice, command, OutcomeCode::NotPrimary, Vec::new());
                 }

@@ -177,7 +177,7 @@ impl Engine {
         contents: Vec<Content>,
     ) -> Result<Vec<Content>, MediumError> {
         let part = self.parts.parts.get(&command).expect("it has just ended");
-        let PartKind::Read(range) = &part.kind else {
+        let PartKind::Read(range, _) = &part.kind else {
             return Ok(contents);
         };
         let mut next = range.start();
@@ -223,7 +223,7 @@ fn offset_of(part: &Part) -> u64 {
         | PartKind::CompareAndWrite { offset, .. }
         | PartKind::Or { offset, .. }
         | PartKind::Copy { offset, .. } => *offset,
-        PartKind::Clear(range) | PartKind::Read(range) => {
+        PartKind::Clear(range) | PartKind::Read(range, _) => {
             u64::from(range.start()) * BLOCK_SIZE as u64
         }
         PartKind::Barrier => 0,

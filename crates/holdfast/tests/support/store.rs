@@ -292,6 +292,7 @@ fn config() -> StoreConfig {
     StoreConfig {
         change_bytes_max: SEGMENT_BYTES as usize / 2,
         table_cache_bytes: 64 << 10,
+        block_cache_bytes: 512 << 10,
         format: FormatConfig {
             partitions: PARTITIONS,
             segment_bytes: SEGMENT_BYTES,

@@ -72,6 +72,7 @@ impl NodePlan {
                 change_bytes_max: ENTRY_BYTES_MAX,
                 dirty_bytes_max: *prng.choose(&[1 << 20, 8 << 20]),
                 table_cache_bytes: 256 << 10,
+                block_cache_bytes: 512 << 10,
                 requests_max: *prng.choose(&[4, 64]),
                 destage_after: Duration::from_millis(prng.between(50, 2000)),
                 // Its engine says.

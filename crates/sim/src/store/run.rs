@@ -286,6 +286,8 @@ impl Host {
             change_bytes_max: WRITE_BLOCKS_MAX as usize * BLOCK_SIZE,
             dirty_bytes_max: *prng.choose(&[256 << 10, 1 << 20, 64 << 20]),
             table_cache_bytes: 64 << 10,
+            // Of some hundred blocks: they come and go all the time.
+            block_cache_bytes: 512 << 10,
             requests_max: *prng.choose(&[2, 16, 256]),
             destage_after: Duration::from_millis(*prng.choose(&[1, 20, 500])),
             destage_waits: options.destage_waits,

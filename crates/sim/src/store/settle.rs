@@ -2,7 +2,7 @@
 
 use holdfast_model::{BLOCKS_PER_PAGE, BlockRange, Change, SliceId};
 use holdfast_stdx::Duration;
-use holdfast_store::View;
+use holdfast_store::{ReadSource, View};
 
 use super::check::page_blocks;
 use super::model::ModelSlice;
@@ -122,7 +122,7 @@ impl Host {
             for page in 0..=PAGES {
                 let first = page_blocks(page).start;
                 let range = BlockRange::new(first, BLOCKS_PER_PAGE);
-                self.read_range(*slice, range, View::Committed)?;
+                self.read_range(*slice, range, View::Committed, ReadSource::Media)?;
             }
         }
         self.advance(self.now + QUIET)?;

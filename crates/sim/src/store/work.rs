@@ -7,7 +7,7 @@ use holdfast_model::{
     Fence, Incarnation, PAGES_PER_SLICE, Sequence, SliceId,
 };
 use holdfast_stdx::{Bytes, Duration};
-use holdfast_store::{InstallRefused, View};
+use holdfast_store::{InstallRefused, ReadRequest, ReadSource, StoreToken, View};
 
 use super::content::{Tag, blocks};
 use super::model::Call;
@@ -258,10 +258,17 @@ impl Host {
     pub(crate) fn read(&mut self, slice: SliceId) -> Check {
         let range = self.range(70);
         let view = *self.prng.choose(&[View::Committed, View::Prepared]);
-        self.read_range(slice, range, view)
+        let source = *self.prng.choose(&[ReadSource::Anywhere, ReadSource::Media]);
+        self.read_range(slice, range, view, source)
     }
 
-    pub(crate) fn read_range(&mut self, slice: SliceId, range: BlockRange, view: View) -> Check {
+    pub(crate) fn read_range(
+        &mut self,
+        slice: SliceId,
+        range: BlockRange,
+        view: View,
+        source: ReadSource,
+    ) -> Check {
         self.next_token += 1;
         let token = self.next_token;
         let store = self.store();
@@ -285,14 +292,13 @@ impl Host {
         self.reading.insert(token, reading);
         let now = self.now;
         let (store, out) = self.store_and_out();
-        store.read(
-            now,
+        let request = ReadRequest {
             slice,
             range,
             view,
-            holdfast_store::StoreToken(token),
-            out,
-        );
+            source,
+        };
+        store.read(now, request, StoreToken(token), out);
         self.pump()
     }
 

@@ -43,7 +43,7 @@ fn taken(story: &Story) -> u64 {
 #[test]
 fn what_a_node_forwards_that_hears_nobody_is_not_done() {
     let mut seen = 0;
-    for seed in 0..4 * SEEDS {
+    for seed in 0..8 * SEEDS {
         // Where the replicas are does not depend on the hosts.
         let same = Story::new(seed, Policy::Mirror2);
         let (deaf, primary) = (same.bystander(), same.primary());
