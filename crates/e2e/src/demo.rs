@@ -25,8 +25,8 @@ use crate::{binary, cli, ports};
 
 /// The directory of the demo in that of the test.
 const DIRECTORY: &str = "demo";
-/// Memory of a node: 256 MiB, and its cache of the page table, which has 16 MiB.
-pub const NODE_MEMORY_MAX: u64 = (256 + 16) << 20;
+/// Memory of a node: 256 MiB, its cache of the page table, which has 16 MiB, and what it keeps of what was read: 16 MiB here.
+pub const NODE_MEMORY_MAX: u64 = (256 + 16 + 16) << 20;
 /// How soon everything serves, as the contract says.
 pub const READY_WITHIN: Duration = Duration::from_secs(10);
 /// How old what the API and `demo.json` tell may be, and a little more.
@@ -50,6 +50,8 @@ pub struct DemoOptions {
     pub nodes: u16,
     /// `--device-size`.
     pub device_size: &'static str,
+    /// `--cache`, unless the binary is one that has none.
+    pub cache: Option<&'static str>,
     /// `--volume`, each `NAME:SIZE:POLICY`.
     pub volumes: Vec<&'static str>,
     /// Whether `--metadata etcd`.
@@ -63,6 +65,7 @@ impl Default for DemoOptions {
         Self {
             nodes: 3,
             device_size: "16GiB",
+            cache: Some("16MiB"),
             volumes: vec!["demo:4GiB:mirror2"],
             etcd: false,
             program: None,
@@ -195,6 +198,9 @@ impl Demo {
         option("portal-port", self.ports.portal.to_string());
         option("api-port", self.ports.api.to_string());
         option("device-size", self.options.device_size.to_owned());
+        if let Some(cache) = self.options.cache {
+            option("cache", cache.to_owned());
+        }
         if self.options.etcd {
             option("metadata", "etcd".to_owned());
         }

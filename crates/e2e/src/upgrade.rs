@@ -46,6 +46,7 @@ const WELL_PATIENCE: Duration = Duration::from_secs(60);
 pub fn roll(old: &Path) {
     let options = DemoOptions {
         volumes: VOLUMES.to_vec(),
+        cache: None,
         program: Some(old.to_owned()),
         ..DemoOptions::default()
     };

@@ -30,6 +30,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use holdfast_model::ByteSize;
+use holdfast_node::config::CACHE_BYTES_MAX;
 
 use crate::cli::VolumeSpec;
 use crate::failure::Failure;
@@ -60,6 +61,9 @@ pub(crate) struct DemoOptions {
     /// The size of each node's device, a sparse file [default: 16GiB]
     #[arg(long, value_name = "SIZE")]
     device_size: Option<ByteSize>,
+    /// How much memory each node keeps of what hosts have read, at most
+    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(CACHE_BYTES_MAX))]
+    cache: ByteSize,
     /// A volume to make, unless it is there; may be given several times [default at the first
     /// start: demo:4GiB:mirror2]
     #[arg(long = "volume", value_name = "NAME:SIZE:POLICY")]

@@ -35,6 +35,11 @@ const LOG_BYTES_MAX: u64 = 16 << 20;
 /// Below this a log holds nothing worth keeping.
 const LOG_BYTES_MAX_MIN: u64 = 64 << 10;
 
+/// What is kept of what was read, unless it is configured.
+pub const CACHE_BYTES_MAX: u64 = 256 << 20;
+/// More than any machine has.
+const CACHE_BYTES_MAX_MAX: u64 = 64 << 40;
+
 /// A node's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -65,6 +70,9 @@ pub struct NodeConfig {
     pub disk_driver: DiskDriver,
     /// Its devices; the journal is on the first.
     pub devices: Vec<DeviceConfig>,
+    /// Its memory of what was read.
+    #[serde(default, skip_serializing_if = "CacheConfig::is_default")]
+    pub cache: CacheConfig,
     /// Its log.
     #[serde(default)]
     pub log: LogConfig,
@@ -174,6 +182,40 @@ pub struct DeviceConfig {
     /// Its class, when it becomes one of the node's: afterwards its superblock has it.
     #[serde(default = "flash")]
     pub tier: Tier,
+}
+
+/// The memory that a node keeps of what hosts have read. How much a machine has to spare differs, so it is no setting of the cluster; a
+/// change takes effect at the next start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheConfig {
+    /// Bytes at most, with what it costs to find them; 0 for none.
+    pub bytes_max: u64,
+}
+
+impl CacheConfig {
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn check(self) -> Result<(), Invalid> {
+        if self.bytes_max > CACHE_BYTES_MAX_MAX {
+            return Err(Invalid::CacheBytes(self.bytes_max));
+        }
+        Ok(())
+    }
+}
+
+impl Default for CacheConfig {
+    fn default() -> Self {
+        Self {
+            bytes_max: CACHE_BYTES_MAX,
+        }
+    }
 }
 
 /// A node's log. Its bound is needed before the metadata is reached, and above all while it is not: it guards the
@@ -308,6 +350,9 @@ pub enum Invalid {
     /// The log is too small.
     #[error("log.bytes_max: {0} is less than {LOG_BYTES_MAX_MIN}")]
     LogBytes(u64),
+    /// No machine has so much memory.
+    #[error("cache.bytes_max: {0} is more than {CACHE_BYTES_MAX_MAX}")]
+    CacheBytes(u64),
 }
 
 impl NodeConfig {
@@ -343,6 +388,7 @@ impl NodeConfig {
         }
         self.check_endpoints()?;
         self.check_devices()?;
+        self.cache.check()?;
         self.log.check()
     }
 

@@ -269,7 +269,10 @@ fn engine_config(
         create: None,
         machine: machine::identify(&config.directory, config.peers.advertise.is_none())?,
         use_id: u64::from_ne_bytes(random()?).max(1),
-        store: StoreConfig::default(),
+        store: StoreConfig {
+            block_cache_bytes: config.cache.bytes_max,
+            ..StoreConfig::default()
+        },
         portal_limits: Limits::default(),
         portal_seed: ChapSeed(random()?),
         hold: HOLD,

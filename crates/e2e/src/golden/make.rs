@@ -83,6 +83,7 @@ pub fn make(program: &Path, commit: &str) -> Result<(Manifest, Vec<u8>)> {
         nodes: NODES,
         device_size: DEVICE_SIZE,
         volumes: VOLUMES.to_vec(),
+        cache: None,
         program: Some(program.to_owned()),
         ..DemoOptions::default()
     };

@@ -11,7 +11,8 @@ use clap::ValueEnum;
 use holdfast_model::{ClusterId, NodeId, Tier};
 use holdfast_node::config::etcd::EtcdSection;
 use holdfast_node::config::{
-    DeviceConfig, DiskDriver, Endpoint, LogConfig, MetadataConfig, NodeConfig,
+    CACHE_BYTES_MAX, CacheConfig, DeviceConfig, DiskDriver, Endpoint, LogConfig, MetadataConfig,
+    NodeConfig,
 };
 use holdfast_node::etcd::DATA_DIRECTORY;
 use serde::{Deserialize, Serialize};
@@ -72,6 +73,7 @@ pub(crate) struct Layout {
     api_port: u16,
     metadata: MetadataKind,
     etcd: Option<PathBuf>,
+    cache_bytes: u64,
 }
 
 impl Layout {
@@ -86,6 +88,7 @@ impl Layout {
             api_port,
             metadata: MetadataKind::Embedded,
             etcd: None,
+            cache_bytes: CACHE_BYTES_MAX,
         }
     }
 
@@ -94,6 +97,14 @@ impl Layout {
         Self {
             metadata,
             etcd: program,
+            ..self
+        }
+    }
+
+    /// With so much memory of what was read, in each node.
+    pub(crate) fn caching(self, cache_bytes: u64) -> Self {
+        Self {
+            cache_bytes,
             ..self
         }
     }
@@ -301,6 +312,9 @@ impl Layout {
             etcd: None,
             disk_driver: DiskDriver::Auto,
             devices: vec![device],
+            cache: CacheConfig {
+                bytes_max: self.cache_bytes,
+            },
             log: LogConfig::default(),
             directory,
         }

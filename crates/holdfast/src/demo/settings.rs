@@ -142,6 +142,7 @@ pub(crate) fn settle(
     }
     let layout = Layout::new(directory, nodes, portal, api);
     let layout = layout.keeping(metadata, options.etcd.clone());
+    let layout = layout.caching(options.cache.0);
     Ok(Settings {
         layout,
         device_bytes,

@@ -27,7 +27,7 @@ use holdfast_model::record::{CLUSTER_KEY, ClusterRecord, Record};
 use holdfast_model::{ClusterId, Incarnation, NodeId, Policy, Tier, VolumeId};
 use holdfast_node::ApiParts;
 use holdfast_node::config::{
-    DeviceConfig, DiskDriver, Endpoint, LogConfig, MetadataConfig, NodeConfig,
+    CacheConfig, DeviceConfig, DiskDriver, Endpoint, LogConfig, MetadataConfig, NodeConfig,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::{Builder, Runtime};
@@ -149,6 +149,7 @@ impl Bench {
                 preallocate: false,
                 tier: Tier::Flash,
             }],
+            cache: CacheConfig::default(),
             log: LogConfig::default(),
             directory,
         }
