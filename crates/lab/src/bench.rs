@@ -191,13 +191,14 @@ pub async fn run(config: BenchConfig) -> Result<BenchReport, BenchError> {
     Ok(report)
 }
 
-/// Writes the whole region once, so that nothing that is measured later is read from where nothing is.
+/// One command at each place of the region, in order: reads if all are to be reads, else writes. So that nothing that is measured
+/// later is read from where nothing is, or for the first time.
 ///
 /// Panics as [`run`].
 ///
 /// # Errors
 /// As [`run`].
-pub async fn fill(config: BenchConfig) -> Result<(), BenchError> {
+pub async fn sweep(config: BenchConfig) -> Result<(), BenchError> {
     config.check();
     let mut prng = Prng::from_seed(config.seed);
     let sessions = connect_all(&config).await?;
@@ -215,8 +216,12 @@ pub async fn fill(config: BenchConfig) -> Result<(), BenchError> {
                     if place >= config.places() {
                         return Ok::<(), BenchError>(());
                     }
-                    let data = patterns[place as usize % patterns.len()].clone();
-                    let completion = session.execute(config.write(place, data)).await?;
+                    let request = if config.reads_percent == 100 {
+                        config.read(place)
+                    } else {
+                        config.write(place, patterns[place as usize % patterns.len()].clone())
+                    };
+                    let completion = session.execute(request).await?;
                     if completion.status != Status::Good.code() {
                         return Err(BenchError::Status(completion.status));
                     }

@@ -335,7 +335,7 @@ async fn a_bench_counts_what_it_does() {
 }
 
 #[tokio::test]
-async fn a_bench_by_rising_addresses_and_a_fill_reach_every_place_once() {
+async fn a_sweep_reaches_every_place() {
     const BYTES: u64 = 8 << 20;
     let medium = Medium::new(BYTES);
     let tgt = medium.serve();
@@ -356,12 +356,17 @@ async fn a_bench_by_rising_addresses_and_a_fill_reach_every_place_once() {
         duration: Duration::from_secs(1),
         seed: 1,
     };
-    bench::fill(config.clone()).await.unwrap();
+    bench::sweep(config.clone()).await.unwrap();
     let contents = std::fs::read(medium.path()).unwrap();
     let empty = contents
         .chunks(512)
         .filter(|it| it.iter().all(|byte| *byte == 0));
     assert_eq!(empty.count(), 0);
+    let reads = BenchConfig {
+        reads_percent: 100,
+        ..config.clone()
+    };
+    bench::sweep(reads).await.unwrap();
     let report = bench::run(config).await.unwrap();
     assert!(report.writes.count() > 0);
     assert_eq!(report.bytes, report.writes.count() * (64 << 10));

@@ -14,19 +14,29 @@ use crate::workloads::Workload;
 /// Bytes of a command, and commands under way, while a volume is filled.
 const FILL_BYTES: u32 = 256 << 10;
 const FILL_DEPTH: usize = 8;
+/// Bytes of a command while it is read through once: no more than what Holdfast takes for a read that may be repeated.
+const SWEEP_BYTES: u32 = 32 << 10;
 /// What does not count before each measurement.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Writes all of it once.
+/// Writes all of it once, and reads all of it, so that what may be in memory is: peers have there what was written.
 pub(crate) fn fill(runtime: &Runtime, contestant: &Contestant) -> Result<()> {
     let config = BenchConfig {
         command_bytes: FILL_BYTES,
         depth: FILL_DEPTH,
+        reads_percent: 0,
         ..contestant.bench()?
     };
-    let filled = runtime.block_on(bench::fill(config));
+    let reads = BenchConfig {
+        command_bytes: SWEEP_BYTES,
+        reads_percent: 100,
+        ..config.clone()
+    };
+    let filled = runtime.block_on(bench::sweep(config));
     filled.with_context(|| format!("fill {}", contestant.name))?;
-    contestant.settle()
+    contestant.settle()?;
+    let read = runtime.block_on(bench::sweep(reads));
+    read.with_context(|| format!("read all of {}", contestant.name))
 }
 
 /// One measurement.

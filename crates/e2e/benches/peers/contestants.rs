@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use holdfast_e2e::Demo;
-use holdfast_e2e::process::processor_time;
+use holdfast_e2e::process::{processor_time, wait_until};
 use holdfast_lab::bench::BenchConfig;
 use holdfast_lab::{IscsiName, Lun};
 use holdfast_tgt::{LUN, Tgt};
@@ -48,6 +48,10 @@ impl Contestant {
     /// The demo's volume, at the portal of the node that leads its first slice.
     pub(crate) fn holdfast(demo: &Demo) -> Result<Self> {
         demo.wait_until_whole(VOLUME, PATIENCE)?;
+        // A new volume is scrubbed at once: while it is empty, and not while it is filled and measured.
+        wait_until("the new volume is scrubbed", PATIENCE, || {
+            Ok(demo.volume(VOLUME)?.scrub.last.is_some())
+        })?;
         let file = demo.file();
         let volume = file.volume(VOLUME)?;
         let mut processes: Vec<u32> = file.nodes.iter().map(|node| node.pid).collect();

@@ -5,6 +5,8 @@
 //! - `--rounds N`: measurements of each, 5 unless told otherwise;
 //! - `--seconds N`: how long each takes, 4 unless told otherwise;
 //! - `--only WORKLOAD` and `--with CONTESTANT`, each as often as wanted: of all, only these;
+//! - `--cache SIZE`: what each node keeps in memory of what was read, 4 GiB unless told otherwise: enough for all of the volume, as the
+//!   peers have it in the system's;
 //! - `--json FILE`: every figure of every run.
 //!
 //! Nothing is judged here but what docs/performance.md aims at, and a run that misses an aim ends well: these are measurements.
@@ -30,7 +32,11 @@ use report::Outcome;
 fn main() -> Result<()> {
     let options = Options::parse(std::env::args().skip(1).filter(|it| it != "--bench"))?;
     // What serves and what is measured share the machine; and it is the machine's rate that counts, not the load's.
-    scenario(DemoOptions::default(), |demo| compare(demo, &options));
+    let demo = DemoOptions {
+        cache: Some(options.cache),
+        ..DemoOptions::default()
+    };
+    scenario(demo, |demo| compare(demo, &options));
     Ok(())
 }
 

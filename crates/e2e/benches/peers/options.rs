@@ -17,6 +17,7 @@ pub(crate) struct Options {
     pub(crate) duration: Duration,
     pub(crate) workloads: Vec<&'static Workload>,
     pub(crate) contestants: Vec<&'static str>,
+    pub(crate) cache: &'static str,
     pub(crate) json: Option<PathBuf>,
 }
 
@@ -30,6 +31,7 @@ impl Options {
             duration: Duration::from_secs(4),
             workloads: Vec::new(),
             contestants: Vec::new(),
+            cache: "4608MiB",
             json: None,
         };
         while let Some(option) = arguments.next() {
@@ -43,8 +45,11 @@ impl Options {
                 }
                 "--only" => only.push(value),
                 "--with" => with.push(value),
+                "--cache" => options.cache = value.leak(),
                 "--json" => options.json = Some(value.into()),
-                _ => bail!("there is no {option}: --rounds, --seconds, --only, --with, --json"),
+                _ => bail!(
+                    "there is no {option}: --rounds, --seconds, --only, --with, --cache, --json"
+                ),
             }
         }
         let names = WORKLOADS.iter().map(|it| (it.name, it));

@@ -103,23 +103,25 @@ impl Outcome {
     pub(crate) fn text(&self) -> String {
         let mut text = format!("{} ({})\n", self.workload.what, self.workload.name);
         let names = Figure::ALL.map(Figure::name);
-        let _ = write!(text, "  {:<12}", "");
+        let _ = write!(text, "  {:<13}", "");
         for name in names {
-            let _ = write!(text, " {name:>22}");
+            let _ = write!(text, " {name:>18}");
         }
         text.push('\n');
         for (contestant, samples) in &self.samples {
-            let _ = write!(text, "  {contestant:<12}");
+            let _ = write!(text, "  {contestant:<13}");
             for figure in Figure::ALL {
                 let values = samples.iter().map(|sample| sample.figure(figure));
-                let _ = write!(text, " {:>22}", Spread::of(values).text());
+                let median = Spread::of(values).median;
+                let digits = usize::from(median < 100.0);
+                let _ = write!(text, " {median:>18.digits$}");
             }
             text.push('\n');
         }
         for (peer, _) in self.peers() {
-            let _ = write!(text, "  / {peer:<10}");
+            let _ = write!(text, "  / {peer:<11}");
             for figure in Figure::ALL {
-                let _ = write!(text, " {:>22}", self.ratios(figure, peer).ratio_text());
+                let _ = write!(text, " {:>18}", self.ratios(figure, peer).text());
             }
             text.push('\n');
         }
@@ -225,14 +227,6 @@ impl Spread {
     }
 
     fn text(&self) -> String {
-        let digits = usize::from(self.median < 100.0);
-        format!(
-            "{:.digits$} ({:.digits$}–{:.digits$})",
-            self.median, self.least, self.most
-        )
-    }
-
-    fn ratio_text(&self) -> String {
-        format!("× {:.2} ({:.2}–{:.2})", self.median, self.least, self.most)
+        format!("{:.2} ({:.2}–{:.2})", self.median, self.least, self.most)
     }
 }
