@@ -17,8 +17,8 @@ use serde_json::Value;
 const SEED: u64 = 1;
 /// How long the gate thrashes.
 const THRASHED: Duration = Duration::from_secs(120);
-/// When a stranger writes, and how much, at the end of a volume.
-const STRANGER_COMES: Duration = Duration::from_secs(5);
+/// How long a load goes on beside a stranger: long enough for him to come, and to be seen.
+const WITH_STRANGER: Duration = Duration::from_secs(10);
 const STRANGER_BYTES: u32 = 1 << 20;
 /// How long a volume is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -61,7 +61,7 @@ fn what_is_wrong_is_found() {
     test_on_network("what_is_wrong_is_found", |machines| {
         let (api, portals) = (machines.api(0), machines.portals());
         let stranger = std::thread::spawn(move || write_as_a_stranger(&api, portals));
-        let wait = Action::Wait(2 * STRANGER_COMES);
+        let wait = Action::Wait(WITH_STRANGER);
         let outcome = run(machines, 1, episode(vec![wait]), Limits::default());
         let wrote = stranger.join();
         wrote.map_err(|_| anyhow!("the stranger has panicked"))??;
@@ -75,7 +75,7 @@ fn what_is_wrong_is_found() {
     });
 }
 
-/// Writes zeros where a load has been for some seconds, as another host.
+/// Writes zeros where a load is at work, as another host: in the volume's last part, once there is something else.
 fn write_as_a_stranger(api: &str, portals: Vec<SocketAddr>) -> Result<()> {
     let mut target = None;
     wait_until("there is a volume", PATIENCE, || {
@@ -87,10 +87,13 @@ fn write_as_a_stranger(api: &str, portals: Vec<SocketAddr>) -> Result<()> {
     })?;
     let target = target.context("it has a target")?;
     let host = Host::open_at(&target, portals, |config| config.host = 1)?;
-    std::thread::sleep(STRANGER_COMES);
     let capacity = host.disk().capacity();
-    let blocks = u64::from(STRANGER_BYTES / capacity.block_length);
-    let first = capacity.bytes() / u64::from(capacity.block_length) - blocks;
+    let blocks = STRANGER_BYTES / capacity.block_length;
+    let first = capacity.bytes() / u64::from(capacity.block_length) - u64::from(blocks);
+    wait_until("the load has been there", PATIENCE, || {
+        let there = host.run(host.disk().read(first, blocks, 0))?;
+        Ok(there.data_in.iter().flatten().any(|byte| *byte != 0))
+    })?;
     let zeros = vec![0; STRANGER_BYTES as usize];
     host.run(host.disk().write(first, zeros.into(), 0))?;
     Ok(())
