@@ -247,6 +247,10 @@ impl Pace {
             self.budgets = [Budget::new(now); WORKS];
         }
         self.last_command = Some(now);
+        if took == Duration::ZERO {
+            // It ended in the turn in which it began: memory had it, and says nothing of the disks.
+            return self.look(now);
+        }
         let usual = self.usual[class as usize];
         let most = usual.map_or(u64::MAX, |usual| usual.saturating_mul(OUTLIER));
         let sum = &mut self.sums[class as usize];

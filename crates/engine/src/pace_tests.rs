@@ -28,6 +28,8 @@ struct Machine {
     /// What commands took in all, and how many there were.
     took: Duration,
     count: u32,
+    /// As many commands beside each are answered from memory.
+    from_memory: u32,
     /// The host rests for so long between two commands.
     rest: Duration,
     wants: bool,
@@ -49,6 +51,7 @@ impl Machine {
             done: 0,
             took: Duration::ZERO,
             count: 0,
+            from_memory: 0,
             rest: Duration::ZERO,
             wants: false,
             destages: None,
@@ -74,6 +77,9 @@ impl Machine {
             self.count += 1;
             let seen = if self.hidden { self.alone } else { took };
             self.pace.command(self.now, Class::Write, seen);
+            for _ in 0..self.from_memory {
+                self.pace.command(self.now, Class::Write, Duration::ZERO);
+            }
             while let Some(round) = self.destages
                 && self.pace.may(self.now, Work::Destage)
             {
@@ -106,6 +112,14 @@ fn assert_uses_what_there_is(mut machine: Machine) {
     assert!(machine.mean().as_nanos() < allowed, "{:?}", machine.mean());
     let rate = machine.done / 20;
     assert!(rate > machine.doubles_at / 16, "{} MiB/s", rate / MIB);
+}
+
+#[test]
+fn what_memory_answers_says_nothing_of_the_disks() {
+    assert_uses_what_there_is(Machine {
+        from_memory: 20,
+        ..Machine::new()
+    });
 }
 
 #[test]

@@ -24,6 +24,8 @@ const NODE_BYTES: u64 = 3 * size_of::<Node>() as u64;
 const SHORT_SHARE: usize = 10;
 /// Reads that are counted of a block; more make no difference.
 const USES_MAX: u8 = 3;
+/// Blocks at which it is looked for one that may go.
+const STEPS_MAX: usize = 32;
 /// No node.
 const NONE: u32 = u32::MAX;
 
@@ -229,10 +231,11 @@ impl BlockCache {
         }
     }
 
-    /// Makes room for one block.
+    /// Makes room for one block. Where everything is read often, one goes that is as well: to look for another one may take as long as
+    /// there are blocks.
     fn evict(&mut self) {
         let short_max = self.blocks_max / SHORT_SHARE;
-        loop {
+        for step in 1.. {
             let short = self.ends(Queue::Short).count;
             let queue = if short > short_max || self.ends(Queue::Long).count == 0 {
                 Queue::Short
@@ -243,14 +246,14 @@ impl BlockCache {
             let uses = self.node(place).uses;
             self.unlink(place);
             match (queue, uses) {
-                (Queue::Short, 0 | 1) => {
+                (Queue::Short, uses) if uses <= 1 || step >= STEPS_MAX => {
                     let node = self.node_mut(place);
                     node.data = Bytes::new();
                     self.link(place, Queue::Gone);
                     self.forget_oldest_gone();
                     return;
                 }
-                (Queue::Long, 0) => {
+                (Queue::Long, uses) if uses == 0 || step >= STEPS_MAX => {
                     self.link(place, Queue::Gone);
                     self.drop_node(place);
                     return;
@@ -448,6 +451,22 @@ mod tests {
         let usage = cache.usage();
         assert_eq!(usage.bytes, (BLOCKS * BLOCK_SIZE) as u64);
         assert_eq!((usage.hits, usage.misses), (60, 1900));
+    }
+
+    #[test]
+    fn room_is_made_at_once_where_everything_is_read_often() {
+        let mut cache = cache();
+        for slot in 0..BLOCKS as u32 {
+            put(&mut cache, slot, 0);
+            for _ in 0..USES_MAX {
+                assert!(has(&mut cache, slot, 0));
+            }
+        }
+        put(&mut cache, 1000, 0);
+        let mut nodes = cache.nodes.iter();
+        assert!(nodes.any(|node| node.uses == USES_MAX && node.queue == Queue::Short));
+        assert_eq!(cache.block_count(), BLOCKS);
+        check(&cache);
     }
 
     #[test]
