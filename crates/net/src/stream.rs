@@ -154,7 +154,7 @@ impl Stream {
     }
 
     /// All that was there has been read: the runtime learns so without asking the kernel once more. What comes from now on wakes
-    /// anew, and an end that has been seen stays seen (epoll(7), edge-triggered).
+    /// anew, and an end that has been seen stays seen (epoll(7), edge-triggered). Nothing comes in between: sockets are looked at on this thread.
     fn rest(&self) {
         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
         // It says what it was told to say.

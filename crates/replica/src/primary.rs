@@ -448,10 +448,11 @@ impl Replica {
             return is_due;
         }
         let mut members = primary.members.values();
-        if members.any(|member| member.lacks_committed(committed)) {
+        let is_lacking = members.any(|member| member.lacks_committed(committed));
+        if is_lacking && !self.stopping {
             primary.tell_due = Some(now + TELL_COMMITTED);
         }
-        false
+        is_lacking && self.stopping
     }
 
     /// When the node is to stop: finishes, notes that nothing is open, gives up the lease.

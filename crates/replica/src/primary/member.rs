@@ -270,9 +270,7 @@ impl Member {
         self.fails_at().filter(|deadline| *deadline <= now)?;
         let disk_is_slow = peer.is_some_and(|peer| peer.append_age >= SILENT_FOR_READS);
         // Of late, and not just once more after it was asked: then it is the link that died.
-        let is_heard = self
-            .lease_from
-            .is_some_and(|from| now.since(from) < SILENT_FOR_READS);
+        let is_heard = self.grants(now);
         let slow = match self.stream {
             _ if self.refused => false,
             _ if self.cut => true,
