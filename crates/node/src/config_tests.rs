@@ -375,7 +375,7 @@ fn the_document_has_all_keys_and_no_others() {
     });
     let mut told: Vec<String> = names.map(str::to_owned).collect();
     let sections = [
-        "portal", "peers", "api", "metadata", "etcd", "devices", "log",
+        "portal", "peers", "api", "metadata", "etcd", "devices", "cache", "log",
     ];
     let mut known = keys::<NodeConfig>("");
     known.retain(|key| !sections.contains(&key.as_str()));
