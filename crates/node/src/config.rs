@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use holdfast_disk::DriverChoice;
 use holdfast_metadata::etcd::{EndpointError, EtcdEndpoint};
 use holdfast_model::{ClusterId, NodeId, Tier};
+use holdfast_store::BLOCK_CACHE_BYTES;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +37,7 @@ const LOG_BYTES_MAX: u64 = 16 << 20;
 const LOG_BYTES_MAX_MIN: u64 = 64 << 10;
 
 /// What is kept of what was read, unless it is configured.
-pub const CACHE_BYTES_MAX: u64 = 256 << 20;
+pub const CACHE_BYTES_MAX: u64 = BLOCK_CACHE_BYTES;
 /// More than any machine has.
 const CACHE_BYTES_MAX_MAX: u64 = 64 << 40;
 

@@ -32,13 +32,16 @@ pub struct StoreConfig {
     pub format: FormatConfig,
 }
 
+/// Bytes of blocks that are kept unless told otherwise.
+pub const BLOCK_CACHE_BYTES: u64 = 256 << 20;
+
 impl Default for StoreConfig {
     fn default() -> Self {
         Self {
             change_bytes_max: ENTRY_BYTES_MAX,
             dirty_bytes_max: 64 << 20,
             table_cache_bytes: 16 << 20,
-            block_cache_bytes: 256 << 20,
+            block_cache_bytes: BLOCK_CACHE_BYTES,
             requests_max: 256,
             destage_after: Duration::from_secs(1),
             destage_waits: false,

@@ -90,7 +90,7 @@ pub use holdfast_format::{Absence, DeviceState, JournalMark, UseIds};
 pub use holdfast_journal::{Checked, GroupNumber, RottenSegment};
 pub use holdfast_pages::{CacheUse, ReadSource};
 
-pub use config::{DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
+pub use config::{BLOCK_CACHE_BYTES, DeviceGeometry, FormatConfig, StoreConfig, StoreIdentity};
 pub use event::{
     BlockRead, Expected, InstallRefused, NoSpace, OpenError, Output, ReadRequest, Recovered,
     RecoveredSlice, StoreEvent, StoreToken, Stray, StrayDevice, Usage, View,
