@@ -6,9 +6,9 @@ use holdfast_engine::PortalEvent;
 use holdfast_iscsi::initiator::{CommandRequest, CommandTag, Completion};
 use holdfast_model::record::{
     self, AccessNexus, AccessRecord, CLUSTER_KEY, ClusterRecord, ExportRecord, InitiatorRecord,
-    Membership, Record, Registration, Reservation, ReservationKind, SliceRecord, VolumeRecord,
+    Membership, Record, Registration, Reservation, ReservationKind, SliceRecord,
 };
-use holdfast_model::{BlockIndex, CommandId, Epoch, Fence, Incarnation, Policy, SliceId, VolumeId};
+use holdfast_model::{BlockIndex, CommandId, Epoch, Fence, Incarnation, SliceId, VolumeId};
 use holdfast_scsi::Identity;
 use holdfast_scsi::limits::{COPIES_MAX, COPIES_PER_NEXUS_MAX, COPY_STEP_BYTES};
 use holdfast_stdx::Bytes;
@@ -17,7 +17,7 @@ use holdfast_wire::{
     TasksEnded, Unread, WIRE_VERSION,
 };
 
-use bench::host::{Host, UNIT, initiator, target};
+use bench::host::{Host, UNIT, initiator, volume_document};
 use bench::{Bench, CLUSTER, ME, PEER, first_record, record_of_peer, store_of};
 
 const ONE: VolumeId = VolumeId(1);
@@ -42,16 +42,7 @@ fn with_two_volumes(mut documents: Vec<(String, Bytes)>) -> Bench {
     };
     documents.push((CLUSTER_KEY.to_owned(), cluster.encode()));
     for volume in [ONE, TWO] {
-        let record = VolumeRecord {
-            schema: 1,
-            volume,
-            name: format!("v{}", volume.0),
-            bytes: 16 << 20,
-            policy: Policy::None,
-            target: target(volume),
-            lun: 0,
-        };
-        documents.push((VolumeRecord::key(volume), record.encode()));
+        documents.push(volume_document(volume));
         let slice = SliceId { volume, index: 0 };
         let record = SliceRecord {
             slice,

@@ -3,28 +3,19 @@
 mod bench;
 
 use holdfast_iscsi::initiator::{CommandRequest, CommandTag};
-use holdfast_model::record::{AccessRecord, Record, SliceRecord, VolumeRecord};
-use holdfast_model::{Policy, VolumeId};
+use holdfast_model::VolumeId;
+use holdfast_model::record::{AccessRecord, Record, SliceRecord};
 use holdfast_stdx::Bytes;
 
-use bench::host::{Host, UNIT, target};
+use bench::host::{Host, UNIT, volume_document};
 use bench::{Bench, SLICE, first_record};
 
 const VOLUME: VolumeId = VolumeId(1);
 
 /// A host that has sent REGISTER, to a node that the metadata does not answer.
 fn registering() -> (Bench, Host, CommandTag) {
-    let volume = VolumeRecord {
-        schema: 1,
-        volume: VOLUME,
-        name: "v1".into(),
-        bytes: 16 << 20,
-        policy: Policy::None,
-        target: target(VOLUME),
-        lun: 0,
-    };
     let mut bench = Bench::new(&[
-        (VolumeRecord::key(VOLUME), volume.encode()),
+        volume_document(VOLUME),
         (SliceRecord::key(SLICE), first_record().encode()),
     ]);
     let mut host = Host::log_in(&mut bench, 1, VOLUME);

@@ -3,10 +3,10 @@
 mod bench;
 
 use holdfast_iscsi::initiator::CommandRequest;
-use holdfast_model::record::{Record, SliceRecord, VolumeRecord};
-use holdfast_model::{Policy, VolumeId};
+use holdfast_model::VolumeId;
+use holdfast_model::record::{Record, SliceRecord};
 
-use bench::host::{Host, UNIT};
+use bench::host::{Host, UNIT, volume_document};
 use bench::{Bench, PEER, first_record, record_of_peer, store_of};
 
 const VOLUME: VolumeId = VolumeId(1);
@@ -15,17 +15,8 @@ const FOR_LONG: u64 = 2500;
 
 /// A node with a volume, a host at its portal, and another node that can be reached.
 fn new() -> (Bench, Host) {
-    let volume = VolumeRecord {
-        schema: 1,
-        volume: VOLUME,
-        name: "v1".into(),
-        bytes: 16 << 20,
-        policy: Policy::None,
-        target: bench::host::target(VOLUME),
-        lun: 0,
-    };
     let mut bench = Bench::new(&[
-        (VolumeRecord::key(VOLUME), volume.encode()),
+        volume_document(VOLUME),
         (SliceRecord::key(bench::SLICE), first_record().encode()),
         record_of_peer(store_of(PEER), 1),
     ]);

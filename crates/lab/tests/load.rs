@@ -21,6 +21,7 @@ use holdfast_lab::verify::{
 };
 use holdfast_lab::{MultipathDisk, command};
 use holdfast_stdx::Bytes;
+use holdfast_tgt::Tgt;
 use support::{Medium, disk_config, initiator, lun, target};
 
 const VOLUME_BYTES: u64 = 256 << 20;
@@ -303,11 +304,8 @@ async fn what_is_refused_and_what_does_not_answer_is_told() {
     }
 }
 
-#[tokio::test]
-async fn a_bench_counts_what_it_does() {
-    let medium = Medium::new(VOLUME_BYTES);
-    let tgt = medium.serve();
-    let config = BenchConfig {
+fn bench_config(tgt: &Tgt, region_bytes: u64) -> BenchConfig {
+    BenchConfig {
         initiator: initiator(),
         target: target(),
         lun: lun(),
@@ -318,12 +316,19 @@ async fn a_bench_counts_what_it_does() {
         command_bytes: 4096,
         block_length: 512,
         reads_percent: 70,
-        region_bytes: VOLUME_BYTES,
+        region_bytes,
         sequential: false,
         warm_up: Duration::from_millis(100),
         duration: Duration::from_millis(500),
         seed: 1,
-    };
+    }
+}
+
+#[tokio::test]
+async fn a_bench_counts_what_it_does() {
+    let medium = Medium::new(VOLUME_BYTES);
+    let tgt = medium.serve();
+    let config = bench_config(&tgt, VOLUME_BYTES);
     let report = bench::run(config).await.unwrap();
     let count = report.reads.count() + report.writes.count();
     assert_eq!(report.bytes, count * 4096);
@@ -340,21 +345,12 @@ async fn a_sweep_reaches_every_place() {
     let medium = Medium::new(BYTES);
     let tgt = medium.serve();
     let config = BenchConfig {
-        initiator: initiator(),
-        target: target(),
-        lun: lun(),
-        counts_data: false,
-        portals: vec![tgt.portal()],
         sessions: 1,
-        depth: 8,
         command_bytes: 64 << 10,
-        block_length: 512,
         reads_percent: 0,
-        region_bytes: BYTES,
         sequential: true,
         warm_up: Duration::ZERO,
-        duration: Duration::from_secs(1),
-        seed: 1,
+        ..bench_config(&tgt, BYTES)
     };
     bench::sweep(config.clone()).await.unwrap();
     let contents = std::fs::read(medium.path()).unwrap();

@@ -9,7 +9,7 @@ use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, DiskOp, Entry, Epoch, Fence, Sequence,
 };
 use holdfast_stdx::{Bytes, Duration};
-use holdfast_store::{BlockRead, ReadRequest, ReadSource, StoreEvent, StoreToken, View};
+use holdfast_store::{BlockRead, ReadSource, StoreEvent, StoreToken, View};
 
 use bench::{
     Bench, DATA_BYTES, Devices, FIRST_BYTES, JOURNAL_BYTES, OTHER, Off, PAGES, SLICE, THIRD,
@@ -242,18 +242,8 @@ fn carried_after(begin: impl Fn() -> Bench) -> usize {
 fn seen(bench: &mut Bench, block: u32, view: View) -> u8 {
     let token = StoreToken(1 << 50);
     let range = BlockRange::new(block, 1);
+    bench.begin_read(SLICE, range, view, ReadSource::Anywhere, token);
     let out = &mut bench.out;
-    bench.store.read(
-        bench.now,
-        ReadRequest {
-            slice: SLICE,
-            range,
-            view,
-            source: ReadSource::Anywhere,
-        },
-        token,
-        out,
-    );
     let is_it = |event: &StoreEvent| matches!(event, StoreEvent::ReadDone { token: it, .. } if *it == token);
     let place = out.events.iter().position(is_it);
     let event = out.events.remove(place.expect("it is in memory"));
@@ -393,18 +383,7 @@ fn free_one(bench: &mut Bench) {
 fn read_later(bench: &mut Bench) -> u8 {
     let (token, view) = (StoreToken(0), View::Prepared);
     let range = BlockRange::new(LATER_BLOCK, 1);
-    let out = &mut bench.out;
-    bench.store.read(
-        bench.now,
-        ReadRequest {
-            slice: SLICE,
-            range,
-            view,
-            source: ReadSource::Anywhere,
-        },
-        token,
-        out,
-    );
+    bench.begin_read(SLICE, range, view, ReadSource::Anywhere, token);
     bench.work().expect("there is power");
     match &bench.read.take().expect("the read ends")[..] {
         [BlockRead::Data { data, .. }] => data[0],

@@ -11,7 +11,7 @@ use holdfast_model::{
     BLOCK_SIZE, BlockIndex, BlockRange, Change, Epoch, Sequence, SliceId, StoreId,
 };
 use holdfast_stdx::Bytes;
-use holdfast_store::{BlockRead, ReadRequest, ReadSource, RecoveredSlice, StoreToken, View};
+use holdfast_store::{BlockRead, ReadSource, RecoveredSlice, StoreToken, View};
 
 use bench::{
     Bench, Devices, JOURNAL_BYTES, OTHER, Off, SEGMENT_BYTES, SLICE, THIRD, blocks, open, opened,
@@ -135,17 +135,7 @@ fn contents(bench: &mut Bench) -> (BTreeMap<SliceId, RecoveredSlice>, Vec<Vec<Bl
     ] {
         let range = BlockRange::new(64 * page, 16);
         let token = StoreToken(0);
-        (bench.store).read(
-            bench.now,
-            ReadRequest {
-                slice,
-                range,
-                view,
-                source: ReadSource::Media,
-            },
-            token,
-            &mut bench.out,
-        );
+        bench.begin_read(slice, range, view, ReadSource::Media, token);
         bench.work().expect("there is power");
         all.push(bench.read.take().expect("the read ends"));
     }

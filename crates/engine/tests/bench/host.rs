@@ -9,7 +9,8 @@ use holdfast_iscsi::initiator::{
 };
 use holdfast_iscsi::pdu::TaskManagementCode;
 use holdfast_iscsi::{IscsiName, Isid};
-use holdfast_model::VolumeId;
+use holdfast_model::record::{Record, VolumeRecord};
+use holdfast_model::{Policy, VolumeId};
 use holdfast_scsi::Lun;
 use holdfast_stdx::{Bytes, Duration};
 
@@ -19,6 +20,20 @@ pub(crate) const UNIT: Lun = Lun::from_number(0);
 
 pub(crate) fn target(volume: VolumeId) -> String {
     format!("iqn.2026-11.example.holdfast:v{}", volume.0)
+}
+
+/// A volume of one slice with one copy, as the metadata has it.
+pub(crate) fn volume_document(volume: VolumeId) -> (String, Bytes) {
+    let record = VolumeRecord {
+        schema: 1,
+        volume,
+        name: format!("v{}", volume.0),
+        bytes: 16 << 20,
+        policy: Policy::None,
+        target: target(volume),
+        lun: 0,
+    };
+    (VolumeRecord::key(volume), record.encode())
 }
 
 pub(crate) fn name(text: &str) -> IscsiName {

@@ -375,17 +375,7 @@ impl Bench {
         for page in 0..PAGES {
             let range = BlockRange::new(64 * page, 8);
             let (token, view) = (StoreToken(0), View::Committed);
-            self.store.read(
-                self.now,
-                ReadRequest {
-                    slice: SLICE,
-                    range,
-                    view,
-                    source: ReadSource::Anywhere,
-                },
-                token,
-                &mut self.out,
-            );
+            self.begin_read(SLICE, range, view, ReadSource::Anywhere, token);
             self.work().expect("there is power");
             let blocks = self.read.take().expect("the read ends");
             for (block, read) in (0..).zip(blocks) {
@@ -467,23 +457,31 @@ impl Bench {
         let in_use = states.iter().all(|it| it.state == DeviceState::InUse);
         disks == [0, 2].map(|disk| Some(DiskId(disk))) && in_use
     }
+
+    /// Begins a read.
+    pub(crate) fn begin_read(
+        &mut self,
+        slice: SliceId,
+        range: BlockRange,
+        view: View,
+        source: ReadSource,
+        token: StoreToken,
+    ) {
+        let request = ReadRequest {
+            slice,
+            range,
+            view,
+            source,
+        };
+        self.store.read(self.now, request, token, &mut self.out);
+    }
 }
 
 /// What is in the first blocks of a page, by the prepared view.
 pub(crate) fn blocks(bench: &mut Bench, page: u32) -> Vec<BlockRead> {
     let range = BlockRange::new(64 * page, 8);
     let (token, view) = (StoreToken(0), View::Prepared);
-    bench.store.read(
-        bench.now,
-        ReadRequest {
-            slice: SLICE,
-            range,
-            view,
-            source: ReadSource::Anywhere,
-        },
-        token,
-        &mut bench.out,
-    );
+    bench.begin_read(SLICE, range, view, ReadSource::Anywhere, token);
     bench.work().expect("there is power");
     bench.read.take().expect("the read ends")
 }
