@@ -17,10 +17,12 @@ TEST_PACKAGES := libiscsi-bin qemu-utils qemu-block-extra tgt e2fsprogs mount pr
 TEST_PACKAGES += $(if $(shell command -v go),,golang-go ca-certificates)
 # What real Linux hosts need, in machines that are emulated, beside that: not a part of `make test`.
 GUEST_PACKAGES := qemu-system-x86 mmdebstrap
+# What Holdfast is measured beside, and what puts load on files: not a part of `make test` either.
+BENCH_PACKAGES := tgt fio
 # Options for the demo: make demo ARGS="--nodes 5"
 ARGS ?=
 
-.PHONY: help demo test setup-demo setup-test setup-guest cargo
+.PHONY: help demo test setup-demo setup-test setup-guest setup-bench cargo
 
 help:
 	@echo 'make demo    install what is missing, build, run a three-node cluster here'
@@ -47,6 +49,9 @@ setup-test:
 
 setup-guest:
 	@$(call install,$(BUILD_PACKAGES) $(TEST_PACKAGES) $(GUEST_PACKAGES))
+
+setup-bench:
+	@$(call install,$(BUILD_PACKAGES) $(BENCH_PACKAGES))
 
 # Installs those of the packages that are missing. Nothing is started: while packages are unpacked
 # a policy says so, unless the machine has a policy of its own. Nor at the next start of the machine,

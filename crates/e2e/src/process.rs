@@ -77,6 +77,20 @@ pub fn processor_time(pid: u32) -> Result<Duration> {
     Ok(Duration::from_secs_f64(ticks / per_second))
 }
 
+/// Bytes that a process has had read from disks.
+///
+/// # Errors
+/// There is no such process, or it is another user's.
+pub fn bytes_read(pid: u32) -> Result<u64> {
+    let told = fs::read_to_string(format!("/proc/{pid}/io"))
+        .with_context(|| format!("read what {pid} has read"))?;
+    // proc_pid_io(5)
+    let mut lines = told.lines();
+    let bytes = lines.find_map(|line| line.strip_prefix("read_bytes: "));
+    let bytes = bytes.with_context(|| format!("find what {pid} has read"))?;
+    Ok(bytes.parse()?)
+}
+
 /// Waits until `condition` holds.
 ///
 /// # Errors

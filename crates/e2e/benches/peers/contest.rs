@@ -2,41 +2,62 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use holdfast_e2e::process::processor_time;
-use holdfast_lab::bench::{self, BenchConfig, BenchReport};
+use holdfast_lab::bench::{self, BenchConfig};
 use tokio::runtime::Runtime;
 
-use crate::contestants::Contestant;
-use crate::report::Sample;
+use crate::contestants::{Contestant, KEPT_READ_BYTES_MAX, MEDIA, Way};
+use crate::fio;
+use crate::report::{Measured, Sample};
 use crate::workloads::Workload;
 
-/// Bytes of a command, and commands under way, while a volume is filled.
+/// Commands under way while a volume is filled, or read through.
+const SWEEP_DEPTH: usize = 8;
+/// Bytes of a command while it is filled.
 const FILL_BYTES: u32 = 256 << 10;
-const FILL_DEPTH: usize = 8;
-/// Bytes of a command while it is read through once: no more than what Holdfast takes for a read that may be repeated.
-const SWEEP_BYTES: u32 = 32 << 10;
 /// What does not count before each measurement.
 const WARM_UP: Duration = Duration::from_secs(1);
+/// Of 100 bytes that are told to come from the media so many are read from there, at least: what is in the journal is in memory, too.
+const MEDIA_PERCENT_MIN: u64 = 95;
 
 /// Writes all of it once, and reads all of it, so that what may be in memory is: peers have there what was written.
 pub(crate) fn fill(runtime: &Runtime, contestant: &Contestant) -> Result<()> {
-    let config = BenchConfig {
-        command_bytes: FILL_BYTES,
-        depth: FILL_DEPTH,
-        reads_percent: 0,
-        ..contestant.bench()?
-    };
-    let reads = BenchConfig {
-        command_bytes: SWEEP_BYTES,
-        reads_percent: 100,
-        ..config.clone()
-    };
-    let filled = runtime.block_on(bench::sweep(config));
-    filled.with_context(|| format!("fill {}", contestant.name))?;
+    sweep(runtime, contestant, FILL_BYTES, 0)
+        .with_context(|| format!("fill {}", contestant.name))?;
     contestant.settle()?;
-    let read = runtime.block_on(bench::sweep(reads));
-    read.with_context(|| format!("read all of {}", contestant.name))
+    if contestant.may_be_in_memory() {
+        // In pieces that Holdfast takes for what may be read again.
+        sweep(runtime, contestant, KEPT_READ_BYTES_MAX, 100)
+            .with_context(|| format!("read all of {}", contestant.name))?;
+    }
+    Ok(())
+}
+
+/// One command at each place.
+fn sweep(runtime: &Runtime, contestant: &Contestant, bytes: u32, reads: u64) -> Result<()> {
+    match &contestant.way {
+        Way::Iscsi(bench) => {
+            let config = BenchConfig {
+                command_bytes: bytes,
+                depth: SWEEP_DEPTH,
+                reads_percent: reads,
+                ..(**bench).clone()
+            };
+            runtime.block_on(bench::sweep(config))?;
+        }
+        Way::Fio(place) => {
+            place.run(fio::Load {
+                bytes,
+                reads,
+                sequential: true,
+                depth: SWEEP_DEPTH,
+                seed: 1,
+                duration: None,
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// One measurement.
@@ -47,28 +68,62 @@ pub(crate) fn measure(
     duration: Duration,
     seed: u64,
 ) -> Result<Sample> {
-    let config = BenchConfig {
-        command_bytes: workload.bytes,
-        depth: workload.depth,
-        reads_percent: workload.reads,
-        sequential: workload.sequential,
-        seed,
-        ..contestant.bench()?
-    };
-    let run = |duration| -> Result<BenchReport> {
-        let config = BenchConfig {
-            duration,
-            ..config.clone()
-        };
-        let report = runtime.block_on(bench::run(config));
-        report.with_context(|| format!("measure {} of {}", workload.name, contestant.name))
+    let run = |duration| {
+        let measured = run(runtime, contestant, workload, duration, seed);
+        measured.with_context(|| format!("measure {} of {}", workload.name, contestant.name))
     };
     run(WARM_UP)?;
-    let before = contestant.processor_time()?;
-    let own_before = processor_time(std::process::id())?;
-    let report = run(duration)?;
-    let server_time = contestant.processor_time()?.saturating_sub(before);
-    let client_time = processor_time(std::process::id())?.saturating_sub(own_before);
+    let (before, read_before) = (contestant.processor_time()?, contestant.bytes_read()?);
+    let mut measured = run(duration)?;
+    let after = contestant.processor_time()?;
+    let times = after.zip(before);
+    measured.server_time = times.map(|(after, before)| after.saturating_sub(before));
+    if contestant.name == MEDIA {
+        let read = contestant.bytes_read()? - read_before;
+        let told = measured.commands * u64::from(workload.bytes);
+        ensure!(
+            read >= told / 100 * MEDIA_PERCENT_MIN,
+            "of {told} bytes that {} answered only {read} came from its devices",
+            contestant.name
+        );
+    }
     contestant.settle()?;
-    Ok(Sample::new(&report, server_time, client_time))
+    Ok(Sample::new(&measured))
+}
+
+fn run(
+    runtime: &Runtime,
+    contestant: &Contestant,
+    workload: &Workload,
+    duration: Duration,
+    seed: u64,
+) -> Result<Measured> {
+    match &contestant.way {
+        Way::Iscsi(bench) => {
+            let config = BenchConfig {
+                command_bytes: workload.bytes,
+                depth: workload.depth,
+                reads_percent: workload.reads,
+                sequential: workload.sequential,
+                duration,
+                seed,
+                ..(**bench).clone()
+            };
+            let before = processor_time(std::process::id())?;
+            let report = runtime.block_on(bench::run(config))?;
+            let client_time = processor_time(std::process::id())?.saturating_sub(before);
+            Ok(Measured {
+                client_time,
+                ..Measured::from(&report)
+            })
+        }
+        Way::Fio(place) => place.run(fio::Load {
+            bytes: workload.bytes,
+            reads: workload.reads,
+            sequential: workload.sequential,
+            depth: workload.depth,
+            seed,
+            duration: Some(duration),
+        }),
+    }
 }

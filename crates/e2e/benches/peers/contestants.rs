@@ -1,86 +1,116 @@
-//! Who is measured: Holdfast's demo, and tgt on one file in three ways.
+//! Who is measured: Holdfast's demo, tgt on one file in three ways, and a file itself.
 //!
-//! All of them keep their data on the same file system.
+//! All of them keep their data on the same file system, in room that they have from the start, or when they were filled.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use holdfast_e2e::Demo;
-use holdfast_e2e::process::{processor_time, wait_until};
+use holdfast_e2e::process::{bytes_read, processor_time, wait_until};
 use holdfast_lab::bench::BenchConfig;
 use holdfast_lab::{IscsiName, Lun};
 use holdfast_tgt::{LUN, Tgt};
 
+use crate::fio::Place;
+use crate::workloads::Workload;
+
 /// Three nodes, of which two have each write on stable storage before it is answered.
 pub(crate) const HOLDFAST: &str = "holdfast";
+/// Another volume of theirs, of which nothing is in memory.
+pub(crate) const MEDIA: &str = "holdfast-media";
 /// One file; a write is answered when the system has it in memory.
 pub(crate) const CACHED: &str = "tgt-cached";
 /// One file; a write is on stable storage before it is answered.
 pub(crate) const DURABLE: &str = "tgt-durable";
 /// The same, with segments and bursts of 1 MiB instead of tgt's 8 and 256 KiB.
 pub(crate) const TUNED: &str = "tgt-tuned";
+/// A file, read past the system's memory.
+pub(crate) const DIRECT: &str = "file-direct";
+/// The same file, where each write is on stable storage before it ends.
+pub(crate) const DSYNC: &str = "file-dsync";
+
+/// All, in the order in which they are measured.
+pub(crate) const CONTESTANTS: [&str; 7] = [HOLDFAST, MEDIA, DURABLE, CACHED, TUNED, DIRECT, DSYNC];
 
 const HOST: &str = "iqn.2026-11.io.holdfast.e2e:bench";
 const TARGET: &str = "iqn.2026-11.io.holdfast.e2e:tgt";
-const VOLUME: &str = "demo";
+/// Holdfast's volumes.
+pub(crate) const VOLUME: &str = "demo";
+pub(crate) const MEDIA_VOLUME: &str = "media";
+/// Copies that it has of them.
+const COPIES: u64 = 2;
+/// What Holdfast reads in longer pieces it does not keep in memory.
+pub(crate) const KEPT_READ_BYTES_MAX: u32 = 32 << 10;
 /// Below the ports that demos take: see `holdfast_e2e::ports`.
 const PORT: u16 = 17_900;
 const MIB: &str = "1048576";
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How load is put on one.
+pub(crate) enum Way {
+    /// By `lab`.
+    Iscsi(Box<BenchConfig>),
+    /// By fio.
+    Fio(Place),
+}
+
 /// One that is measured.
 pub(crate) struct Contestant {
     pub(crate) name: &'static str,
-    portal: SocketAddr,
-    target: IscsiName,
-    lun: Lun,
-    bytes: u64,
+    pub(crate) way: Way,
     processes: Vec<u32>,
     /// What has to be on stable storage before the next one is measured.
     backing: Option<PathBuf>,
-    tgt: Option<Tgt>,
+    /// Runs as long as it is here.
+    _tgt: Option<Tgt>,
 }
 
 impl Contestant {
-    /// The demo's volume, at the portal of the node that leads its first slice.
-    pub(crate) fn holdfast(demo: &Demo) -> Result<Self> {
-        demo.wait_until_whole(VOLUME, PATIENCE)?;
+    /// One of [`CONTESTANTS`], of so many bytes.
+    pub(crate) fn new(demo: &Demo, name: &'static str, bytes: u64) -> Result<Self> {
+        match name {
+            HOLDFAST => Self::holdfast(demo, name, VOLUME),
+            MEDIA => Self::holdfast(demo, name, MEDIA_VOLUME),
+            DIRECT | DSYNC => Self::file(demo, name, bytes),
+            _ => Self::tgt(demo, name, bytes),
+        }
+    }
+
+    /// A volume of the demo, at the portal of the node that leads its first slice.
+    fn holdfast(demo: &Demo, name: &'static str, volume: &str) -> Result<Self> {
+        demo.wait_until_whole(volume, PATIENCE)?;
         // A new volume is scrubbed at once: while it is empty, and not while it is filled and measured.
         wait_until("the new volume is scrubbed", PATIENCE, || {
-            Ok(demo.volume(VOLUME)?.scrub.last.is_some())
+            Ok(demo.volume(volume)?.scrub.last.is_some())
         })?;
         let file = demo.file();
-        let volume = file.volume(VOLUME)?;
+        let primary = demo.primary(volume)?;
+        let volume = file.volume(volume)?;
         let mut processes: Vec<u32> = file.nodes.iter().map(|node| node.pid).collect();
         processes.push(demo.parent_pid()?);
-        Ok(Self {
-            name: HOLDFAST,
-            portal: file.node(&demo.primary(VOLUME)?)?.portal,
+        let bench = BenchConfig {
             target: IscsiName::parse(&volume.target)?,
             lun: Lun::from_number(volume.lun),
-            bytes: volume.bytes,
+            ..bench(file.node(&primary)?.portal, volume.bytes)?
+        };
+        Ok(Self {
+            name,
+            way: Way::Iscsi(Box::new(bench)),
             processes,
             backing: None,
-            tgt: None,
+            _tgt: None,
         })
     }
 
     /// A tgt of one of the names above, on a file of the demo's scratch directory that all of them share: they are measured one
     /// after the other.
-    pub(crate) fn tgt(demo: &Demo, name: &'static str, bytes: u64) -> Result<Self> {
+    fn tgt(demo: &Demo, name: &'static str, bytes: u64) -> Result<Self> {
         let directory = demo.scratch("tgt");
-        std::fs::create_dir_all(&directory)?;
         let backing = directory.join("volume");
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&backing)?;
-        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)
-            .context("reserve the room of tgt's file")?;
+        reserve(&backing, bytes)?;
         let place = [CACHED, DURABLE, TUNED].iter().position(|it| *it == name);
         let place = place.with_context(|| format!("there is no {name}"))?;
         let portal = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT + place as u16));
@@ -97,44 +127,62 @@ impl Contestant {
             tgt.offer("InitialR2T", "No")?;
             tgt.offer("ImmediateData", "Yes")?;
         }
+        let bench = BenchConfig {
+            lun: Lun::from_number(LUN),
+            // tgt leaves ExpDataSN zero.
+            counts_data: false,
+            ..bench(portal, bytes)?
+        };
         Ok(Self {
             name,
-            portal,
-            target: IscsiName::parse(TARGET)?,
-            lun: Lun::from_number(LUN),
-            bytes,
+            way: Way::Iscsi(Box::new(bench)),
             processes: vec![tgt.pid()],
             backing: Some(backing),
-            tgt: Some(tgt),
+            _tgt: Some(tgt),
         })
     }
 
-    /// Everything but what is done there.
-    pub(crate) fn bench(&self) -> Result<BenchConfig> {
-        Ok(BenchConfig {
-            initiator: IscsiName::parse(HOST)?,
-            target: self.target.clone(),
-            lun: self.lun,
-            // tgt leaves ExpDataSN zero.
-            counts_data: self.tgt.is_none(),
-            portals: vec![self.portal],
-            sessions: 1,
-            depth: 1,
-            command_bytes: 4096,
-            block_length: 512,
-            reads_percent: 100,
-            region_bytes: self.bytes,
-            sequential: false,
-            warm_up: Duration::ZERO,
-            duration: Duration::ZERO,
-            seed: 1,
+    /// A file of the demo's scratch directory, with nobody in between.
+    fn file(demo: &Demo, name: &'static str, bytes: u64) -> Result<Self> {
+        let backing = demo.scratch("file").join("volume");
+        reserve(&backing, bytes)?;
+        Ok(Self {
+            name,
+            way: Way::Fio(Place::file(&backing, bytes, name == DSYNC)),
+            processes: Vec::new(),
+            backing: Some(backing),
+            _tgt: None,
         })
     }
 
-    /// What all its processes have had of processors so far.
-    pub(crate) fn processor_time(&self) -> Result<Duration> {
+    /// Whether a load says something of it that it says of no other one.
+    pub(crate) fn takes_part_in(&self, workload: &Workload) -> bool {
+        let reads_only = workload.reads == 100;
+        match self.name {
+            // Anything else would be in memory after a while.
+            MEDIA => reads_only && workload.bytes > KEPT_READ_BYTES_MAX,
+            DIRECT => reads_only,
+            DSYNC => !reads_only,
+            _ => true,
+        }
+    }
+
+    /// Whether all of it is read once before it is measured, so that it may be in memory.
+    pub(crate) fn may_be_in_memory(&self) -> bool {
+        ![MEDIA, DIRECT, DSYNC].contains(&self.name)
+    }
+
+    /// What all its processes have had of processors so far; none if it has no processes.
+    pub(crate) fn processor_time(&self) -> Result<Option<Duration>> {
         let times = self.processes.iter().map(|pid| processor_time(*pid));
-        times.sum()
+        let all: Duration = times.sum::<Result<_>>()?;
+        Ok((!self.processes.is_empty()).then_some(all))
+    }
+
+    /// What all its processes have had read from disks so far.
+    pub(crate) fn bytes_read(&self) -> Result<u64> {
+        let bytes = self.processes.iter().map(|pid| bytes_read(*pid));
+        bytes.sum()
     }
 
     /// Leaves nothing to be written while others are measured.
@@ -142,7 +190,74 @@ impl Contestant {
         if let Some(backing) = &self.backing {
             File::open(backing)?.sync_all()?;
         }
-        ensure!(!self.processes.is_empty(), "somebody serves it");
         Ok(())
     }
+}
+
+/// The volumes that the demo is to have.
+pub(crate) fn volumes(contestants: &[&str], size: &str) -> Vec<&'static str> {
+    let mut volumes = vec![VOLUME];
+    if contestants.contains(&MEDIA) {
+        volumes.push(MEDIA_VOLUME);
+    }
+    let leaked = |name| -> &'static str { format!("{name}:{size}:mirror{COPIES}").leak() };
+    volumes.into_iter().map(leaked).collect()
+}
+
+/// Finds out before anything is filled whether the file system has room for all, and a tenth of that for what they write beside.
+///
+/// # Errors
+/// It has not.
+pub(crate) fn check_room(directory: &Path, contestants: &[&str], bytes: u64) -> Result<()> {
+    let has = |names: &[&str]| names.iter().any(|name| contestants.contains(name));
+    let shares = [
+        (has(&[HOLDFAST]), COPIES),
+        (has(&[MEDIA]), COPIES),
+        (has(&[CACHED, DURABLE, TUNED]), 1),
+        (has(&[DIRECT, DSYNC]), 1),
+    ];
+    let shares = shares.into_iter().filter(|(is_there, _)| *is_there);
+    let needed = shares.map(|(_, copies)| copies * bytes).sum::<u64>() * 11 / 10;
+    let system = rustix::fs::statvfs(directory)?;
+    let free = system.f_bavail * system.f_frsize;
+    ensure!(
+        free >= needed,
+        "{} has {free} bytes free, and {needed} are needed: fewer contestants (--with), or a smaller --size",
+        directory.display()
+    );
+    Ok(())
+}
+
+/// A file that has the room for all that is written to it.
+fn reserve(path: &Path, bytes: u64) -> Result<()> {
+    let directory = path.parent().context("a file is in a directory")?;
+    fs::create_dir_all(directory)?;
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)?;
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)
+        .with_context(|| format!("reserve the room of {}", path.display()))
+}
+
+/// Everything but what is done there, and whose unit it is.
+fn bench(portal: SocketAddr, bytes: u64) -> Result<BenchConfig> {
+    Ok(BenchConfig {
+        initiator: IscsiName::parse(HOST)?,
+        target: IscsiName::parse(TARGET)?,
+        lun: Lun::from_number(0),
+        counts_data: true,
+        portals: vec![portal],
+        sessions: 1,
+        depth: 1,
+        command_bytes: 4096,
+        block_length: 512,
+        reads_percent: 100,
+        region_bytes: bytes,
+        sequential: false,
+        warm_up: Duration::ZERO,
+        duration: Duration::ZERO,
+        seed: 1,
+    })
 }

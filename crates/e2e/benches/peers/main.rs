@@ -7,12 +7,14 @@
 //! - `--only WORKLOAD` and `--with CONTESTANT`, each as often as wanted: of all, only these;
 //! - `--cache SIZE`: what each node keeps in memory of what was read, 4 GiB unless told otherwise: enough for all of the volume, as the
 //!   peers have it in the system's;
+//! - `--size SIZE`: of a volume, and of a peer's file, 4 GiB unless told otherwise;
 //! - `--json FILE`: every figure of every run.
 //!
 //! Nothing is judged here but what docs/performance.md aims at, and a run that misses an aim ends well: these are measurements.
 
 mod contest;
 mod contestants;
+mod fio;
 mod options;
 mod report;
 mod workloads;
@@ -25,7 +27,7 @@ use holdfast_e2e::{Demo, DemoOptions, scenario};
 use serde_json::json;
 use tokio::runtime::Builder;
 
-use contestants::{Contestant, HOLDFAST};
+use contestants::{Contestant, VOLUME};
 use options::Options;
 use report::Outcome;
 
@@ -34,6 +36,7 @@ fn main() -> Result<()> {
     // What serves and what is measured share the machine; and it is the machine's rate that counts, not the load's.
     let demo = DemoOptions {
         cache: Some(options.cache),
+        volumes: contestants::volumes(&options.contestants, options.size),
         ..DemoOptions::default()
     };
     scenario(demo, |demo| compare(demo, &options));
@@ -42,25 +45,22 @@ fn main() -> Result<()> {
 
 fn compare(demo: &Demo, options: &Options) -> Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let bytes = demo.file().volume("demo")?.bytes;
-    let mut contestants = Vec::new();
-    for name in &options.contestants {
-        contestants.push(if *name == HOLDFAST {
-            Contestant::holdfast(demo)?
-        } else {
-            Contestant::tgt(demo, name, bytes)?
-        });
-    }
+    let bytes = demo.file().volume(VOLUME)?.bytes;
+    contestants::check_room(&demo.directory(), &options.contestants, bytes)?;
+    let contestants = options.contestants.iter();
+    let contestants = contestants.map(|name| Contestant::new(demo, name, bytes));
+    let contestants: Vec<_> = contestants.collect::<Result<_>>()?;
     for contestant in &contestants {
         say(&format!("filling {}", contestant.name))?;
         contest::fill(&runtime, contestant)?;
     }
     let mut outcomes = Vec::new();
     for workload in &options.workloads {
-        let none = contestants.iter().map(|it| (it.name, Vec::new()));
-        let mut samples: Vec<_> = none.collect();
+        let all = contestants.iter();
+        let those: Vec<_> = all.filter(|it| it.takes_part_in(workload)).collect();
+        let mut samples: Vec<_> = those.iter().map(|it| (it.name, Vec::new())).collect();
         for round in 0..options.rounds {
-            for (contestant, (_, samples)) in contestants.iter().zip(&mut samples) {
+            for (contestant, (_, samples)) in those.iter().zip(&mut samples) {
                 let seed = round + 1;
                 let sample =
                     contest::measure(&runtime, contestant, workload, options.duration, seed)?;

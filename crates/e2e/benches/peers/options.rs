@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::contestants::{CACHED, DURABLE, HOLDFAST, TUNED};
+use crate::contestants::CONTESTANTS;
 use crate::workloads::{WORKLOADS, Workload};
 
 /// More rounds, or longer ones, would take a day.
@@ -18,6 +18,7 @@ pub(crate) struct Options {
     pub(crate) workloads: Vec<&'static Workload>,
     pub(crate) contestants: Vec<&'static str>,
     pub(crate) cache: &'static str,
+    pub(crate) size: &'static str,
     pub(crate) json: Option<PathBuf>,
 }
 
@@ -32,6 +33,7 @@ impl Options {
             workloads: Vec::new(),
             contestants: Vec::new(),
             cache: "4608MiB",
+            size: "4GiB",
             json: None,
         };
         while let Some(option) = arguments.next() {
@@ -46,15 +48,16 @@ impl Options {
                 "--only" => only.push(value),
                 "--with" => with.push(value),
                 "--cache" => options.cache = value.leak(),
+                "--size" => options.size = value.leak(),
                 "--json" => options.json = Some(value.into()),
                 _ => bail!(
-                    "there is no {option}: --rounds, --seconds, --only, --with, --cache, --json"
+                    "there is no {option}: --rounds, --seconds, --only, --with, --cache, --size, --json"
                 ),
             }
         }
         let names = WORKLOADS.iter().map(|it| (it.name, it));
         options.workloads = choose(names.collect(), &only)?;
-        let names = [HOLDFAST, DURABLE, CACHED, TUNED].map(|it| (it, it));
+        let names = CONTESTANTS.map(|it| (it, it));
         options.contestants = choose(names.into(), &with)?;
         Ok(options)
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use holdfast_lab::bench::BenchReport;
 use serde_json::{Value, json};
 
-use crate::contestants::HOLDFAST;
+use crate::contestants::{DIRECT, HOLDFAST, MEDIA};
 use crate::workloads::{Aim, Workload};
 
 /// What is told of a measurement.
@@ -62,29 +62,62 @@ impl Figure {
     }
 }
 
+/// What was seen of a run, whatever put the load on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measured {
+    pub(crate) commands: u64,
+    pub(crate) per_second: f64,
+    pub(crate) bytes_per_second: f64,
+    pub(crate) median: Duration,
+    pub(crate) p99: Duration,
+    pub(crate) p999: Duration,
+    /// Processor time of those that serve, if anybody does.
+    pub(crate) server_time: Option<Duration>,
+    pub(crate) client_time: Duration,
+}
+
+impl From<&BenchReport> for Measured {
+    /// Without the times of processors, which a load does not know.
+    fn from(report: &BenchReport) -> Self {
+        let latencies = report.latencies();
+        Self {
+            commands: latencies.count(),
+            per_second: report.commands_per_second(),
+            bytes_per_second: report.megabytes_per_second() * 1e6,
+            median: latencies.percentile(50.0),
+            p99: latencies.percentile(99.0),
+            p999: latencies.percentile(99.9),
+            server_time: None,
+            client_time: Duration::ZERO,
+        }
+    }
+}
+
 /// One measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample(BTreeMap<Figure, f64>);
 
 impl Sample {
-    pub(crate) fn new(report: &BenchReport, server_time: Duration, client_time: Duration) -> Self {
-        let latencies = report.latencies();
-        let count = latencies.count().max(1) as f64;
-        let latency = |percent| micros(latencies.percentile(percent));
+    pub(crate) fn new(measured: &Measured) -> Self {
+        let for_each = |time| micros(time) / measured.commands.max(1) as f64;
         let figure = |figure| match figure {
-            Figure::Rate => report.commands_per_second(),
-            Figure::Megabytes => report.megabytes_per_second(),
-            Figure::Median => latency(50.0),
-            Figure::P99 => latency(99.0),
-            Figure::P999 => latency(99.9),
-            Figure::ServerTime => micros(server_time) / count,
-            Figure::ClientTime => micros(client_time) / count,
+            Figure::Rate => Some(measured.per_second),
+            Figure::Megabytes => Some(measured.bytes_per_second / 1e6),
+            Figure::Median => Some(micros(measured.median)),
+            Figure::P99 => Some(micros(measured.p99)),
+            Figure::P999 => Some(micros(measured.p999)),
+            Figure::ServerTime => measured.server_time.map(for_each),
+            Figure::ClientTime => Some(for_each(measured.client_time)),
         };
-        Self(Figure::ALL.map(|it| (it, figure(it))).into())
+        let known = Figure::ALL
+            .into_iter()
+            .filter_map(|it| Some((it, figure(it)?)));
+        Self(known.collect())
     }
 
-    fn figure(&self, figure: Figure) -> f64 {
-        self.0[&figure]
+    /// None of what it has not: a file is served by nobody.
+    fn figure(&self, figure: Figure) -> Option<f64> {
+        self.0.get(&figure).copied()
     }
 }
 
@@ -103,31 +136,34 @@ impl Outcome {
     pub(crate) fn text(&self) -> String {
         let mut text = format!("{} ({})\n", self.workload.what, self.workload.name);
         let names = Figure::ALL.map(Figure::name);
-        let _ = write!(text, "  {:<13}", "");
+        let _ = write!(text, "  {:<28}", "");
         for name in names {
             let _ = write!(text, " {name:>18}");
         }
         text.push('\n');
         for (contestant, samples) in &self.samples {
-            let _ = write!(text, "  {contestant:<13}");
+            let _ = write!(text, "  {contestant:<28}");
             for figure in Figure::ALL {
-                let values = samples.iter().map(|sample| sample.figure(figure));
-                let median = Spread::of(values).median;
-                let digits = usize::from(median < 100.0);
-                let _ = write!(text, " {median:>18.digits$}");
+                let values = samples.iter().filter_map(|sample| sample.figure(figure));
+                let told = Spread::of(values).map_or_else(String::new, |spread| {
+                    let digits = usize::from(spread.median < 100.0);
+                    format!("{:.digits$}", spread.median)
+                });
+                let _ = write!(text, " {told:>18}");
             }
             text.push('\n');
         }
-        for (peer, _) in self.peers() {
-            let _ = write!(text, "  / {peer:<11}");
+        for (ours, peer) in self.pairs() {
+            let _ = write!(text, "  {:<28}", format!("{ours} / {peer}"));
             for figure in Figure::ALL {
-                let _ = write!(text, " {:>18}", self.ratios(figure, peer).text());
+                let ratios = self.ratios(figure, ours, peer);
+                let told = ratios.map_or_else(String::new, |ratios| ratios.text());
+                let _ = write!(text, " {told:>18}");
             }
             text.push('\n');
         }
         for aim in self.workload.aims {
             if let Some((ratio, reached)) = self.judge(aim) {
-                let name = aim.figure.name();
                 let wanted = if aim.figure.more_is_better() {
                     "at least"
                 } else {
@@ -136,16 +172,25 @@ impl Outcome {
                 let verdict = if reached { "reached" } else { "NOT REACHED" };
                 let _ = writeln!(
                     text,
-                    "  aim: {name} {wanted} {:.2} × {}: {ratio:.2}, {verdict}",
-                    aim.bound, aim.peer
+                    "  aim: {} of {} {wanted} {:.2} × {}: {ratio:.2}, {verdict}",
+                    aim.figure.name(),
+                    aim.ours,
+                    aim.bound,
+                    aim.peer
                 );
             }
         }
         text
     }
 
-    fn peers(&self) -> impl Iterator<Item = &(&'static str, Vec<Sample>)> {
-        self.samples.iter().filter(|(name, _)| *name != HOLDFAST)
+    /// What is held against each other: Holdfast and each peer, and what it has not in memory and the file itself.
+    fn pairs(&self) -> Vec<(&'static str, &'static str)> {
+        let names = self.samples.iter().map(|(name, _)| *name);
+        let peers = names.filter(|name| ![HOLDFAST, MEDIA].contains(name));
+        let with_holdfast = peers.map(|peer| (HOLDFAST, peer));
+        let mut pairs: Vec<_> = with_holdfast.chain([(MEDIA, DIRECT)]).collect();
+        pairs.retain(|(ours, peer)| !self.of(ours).is_empty() && !self.of(peer).is_empty());
+        pairs
     }
 
     fn of(&self, contestant: &str) -> &[Sample] {
@@ -153,18 +198,17 @@ impl Outcome {
         found.map_or(&[], |(_, samples)| samples)
     }
 
-    /// Holdfast's figure by the peer's, of each run.
-    fn ratios(&self, figure: Figure, peer: &str) -> Spread {
-        let pairs = self.of(HOLDFAST).iter().zip(self.of(peer));
-        Spread::of(pairs.map(|(ours, theirs)| ours.figure(figure) / theirs.figure(figure)))
+    /// Our figure by the peer's, of each run; none if one of them has no such figure.
+    fn ratios(&self, figure: Figure, ours: &str, peer: &str) -> Option<Spread> {
+        let pairs = self.of(ours).iter().zip(self.of(peer));
+        Spread::of(
+            pairs.filter_map(|(ours, peer)| Some(ours.figure(figure)? / peer.figure(figure)?)),
+        )
     }
 
-    /// The ratio that an aim is about, and whether it is reached; none if the peer was not measured.
+    /// The ratio that an aim is about, and whether it is reached; none if one of the two was not measured.
     fn judge(&self, aim: &Aim) -> Option<(f64, bool)> {
-        if self.of(aim.peer).is_empty() || self.of(HOLDFAST).is_empty() {
-            return None;
-        }
-        let ratio = self.ratios(aim.figure, aim.peer).median;
+        let ratio = self.ratios(aim.figure, aim.ours, aim.peer)?.median;
         let reached = if aim.figure.more_is_better() {
             ratio >= aim.bound
         } else {
@@ -176,15 +220,15 @@ impl Outcome {
     /// Every figure of every run.
     pub(crate) fn json(&self) -> Value {
         let contestants = self.samples.iter().map(|(name, samples)| {
-            let figures = Figure::ALL.map(|figure| {
-                let runs: Vec<f64> = samples.iter().map(|it| it.figure(figure)).collect();
-                let median = Spread::of(runs.iter().copied()).median;
-                (
+            let figures = Figure::ALL.into_iter().filter_map(|figure| {
+                let runs: Vec<f64> = samples.iter().filter_map(|it| it.figure(figure)).collect();
+                let median = Spread::of(runs.iter().copied())?.median;
+                Some((
                     figure.name().to_owned(),
                     json!({ "median": median, "runs": runs }),
-                )
+                ))
             });
-            let figures: serde_json::Map<String, Value> = figures.into_iter().collect();
+            let figures: serde_json::Map<String, Value> = figures.collect();
             ((*name).to_owned(), Value::Object(figures))
         });
         let contestants: serde_json::Map<String, Value> = contestants.collect();
@@ -192,6 +236,7 @@ impl Outcome {
             let (ratio, reached) = self.judge(aim)?;
             Some(json!({
                 "figure": aim.figure.name(),
+                "of": aim.ours,
                 "peer": aim.peer,
                 "bound": aim.bound,
                 "ratio": ratio,
@@ -215,15 +260,15 @@ struct Spread {
 }
 
 impl Spread {
-    fn of(values: impl Iterator<Item = f64>) -> Self {
+    /// None of no values.
+    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
-        let at = |place: usize| values.get(place).copied().unwrap_or(f64::NAN);
-        Self {
-            least: at(0),
-            median: at(values.len() / 2),
-            most: at(values.len().saturating_sub(1)),
-        }
+        Some(Self {
+            least: *values.first()?,
+            median: values[values.len() / 2],
+            most: *values.last()?,
+        })
     }
 
     fn text(&self) -> String {

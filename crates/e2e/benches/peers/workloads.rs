@@ -1,6 +1,6 @@
 //! The loads that are measured, and what each must show beside which peer.
 
-use crate::contestants::{CACHED, DURABLE};
+use crate::contestants::{CACHED, DIRECT, DSYNC, DURABLE, HOLDFAST, MEDIA};
 use crate::report::Figure;
 
 /// A load.
@@ -18,9 +18,11 @@ pub(crate) struct Workload {
     pub(crate) aims: &'static [Aim],
 }
 
-/// What is wanted of the ratio of a figure of Holdfast's to the same of a peer's.
+/// What is wanted of the ratio of a figure of ours to the same of a peer's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Aim {
+    /// Which contestant of ours.
+    pub(crate) ours: &'static str,
     pub(crate) figure: Figure,
     pub(crate) peer: &'static str,
     /// At most that, where less is better; at least that, where more is.
@@ -29,6 +31,7 @@ pub(crate) struct Aim {
 
 const fn aim(figure: Figure, peer: &'static str, bound: f64) -> Aim {
     Aim {
+        ours: HOLDFAST,
         figure,
         peer,
         bound,
@@ -113,7 +116,10 @@ pub(crate) const WORKLOADS: [Workload; 9] = [
         reads: 100,
         sequential: true,
         depth: 8,
-        aims: &[],
+        aims: &[Aim {
+            ours: MEDIA,
+            ..aim(Figure::Rate, DIRECT, 0.9)
+        }],
     },
     Workload {
         name: "write-256k-8",
@@ -122,6 +128,10 @@ pub(crate) const WORKLOADS: [Workload; 9] = [
         reads: 0,
         sequential: true,
         depth: 8,
-        aims: &[aim(Figure::Rate, DURABLE, 0.8)],
+        aims: &[
+            aim(Figure::Rate, DURABLE, 0.8),
+            // Two copies on one disk.
+            aim(Figure::Rate, DSYNC, 0.5),
+        ],
     },
 ];
