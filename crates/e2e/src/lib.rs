@@ -9,6 +9,7 @@
 //! - one cluster runs at a time, because a machine that runs several says nothing about stalls.
 #![forbid(unsafe_code)]
 
+pub mod arguments;
 pub mod binary;
 pub mod cli;
 pub mod conformance;

@@ -32,7 +32,7 @@ use options::Options;
 use report::Outcome;
 
 fn main() -> Result<()> {
-    let options = Options::parse(std::env::args().skip(1).filter(|it| it != "--bench"))?;
+    let options = Options::parse()?;
     // What serves and what is measured share the machine; and it is the machine's rate that counts, not the load's.
     let demo = DemoOptions {
         cache: Some(options.cache),
@@ -61,7 +61,7 @@ fn compare(demo: &Demo, options: &Options) -> Result<()> {
         let mut samples: Vec<_> = those.iter().map(|it| (it.name, Vec::new())).collect();
         for round in 0..options.rounds {
             for (contestant, (_, samples)) in those.iter().zip(&mut samples) {
-                let seed = round + 1;
+                let seed = u64::from(round) + 1;
                 let sample =
                     contest::measure(&runtime, contestant, workload, options.duration, seed)?;
                 samples.push(sample);

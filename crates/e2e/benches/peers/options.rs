@@ -3,17 +3,18 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
+use holdfast_e2e::arguments::{self, number};
 
 use crate::contestants::CONTESTANTS;
 use crate::workloads::{WORKLOADS, Workload};
 
 /// More rounds, or longer ones, would take a day.
-const ROUNDS_MAX: u64 = 100;
-const SECONDS_MAX: u64 = 600;
+const ROUNDS_MAX: u32 = 100;
+const SECONDS_MAX: u32 = 600;
 
 pub(crate) struct Options {
-    pub(crate) rounds: u64,
+    pub(crate) rounds: u32,
     pub(crate) duration: Duration,
     pub(crate) workloads: Vec<&'static Workload>,
     pub(crate) contestants: Vec<&'static str>,
@@ -25,7 +26,7 @@ pub(crate) struct Options {
 impl Options {
     /// # Errors
     /// It is none of what there is.
-    pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
+    pub(crate) fn parse() -> Result<Self> {
         let (mut only, mut with) = (Vec::new(), Vec::new());
         let mut options = Self {
             rounds: 5,
@@ -36,14 +37,12 @@ impl Options {
             size: "4GiB",
             json: None,
         };
-        while let Some(option) = arguments.next() {
-            let value = arguments.next();
-            let value = value.with_context(|| format!("{option} needs a value"))?;
+        for (option, value) in arguments::options()? {
             match option.as_str() {
                 "--rounds" => options.rounds = number(&option, &value, ROUNDS_MAX)?,
                 "--seconds" => {
                     let seconds = number(&option, &value, SECONDS_MAX)?;
-                    options.duration = Duration::from_secs(seconds);
+                    options.duration = Duration::from_secs(seconds.into());
                 }
                 "--only" => only.push(value),
                 "--with" => with.push(value),
@@ -61,14 +60,6 @@ impl Options {
         options.contestants = choose(names.into(), &with)?;
         Ok(options)
     }
-}
-
-fn number(option: &str, value: &str, most: u64) -> Result<u64> {
-    let number: u64 = value
-        .parse()
-        .with_context(|| format!("{option} is a number, not {value}"))?;
-    ensure!((1..=most).contains(&number), "{option} is 1 to {most}");
-    Ok(number)
 }
 
 /// Those of `all` that are named, in their order; all, if none is.
