@@ -19,10 +19,12 @@ TEST_PACKAGES += $(if $(shell command -v go),,golang-go ca-certificates)
 GUEST_PACKAGES := qemu-system-x86 mmdebstrap
 # What Holdfast is measured beside, and what puts load on files: not a part of `make test` either.
 BENCH_PACKAGES := tgt fio
+# And Ceph, which is large. What watches disks is among what it needs, and named for the end of `install`.
+CEPH_PACKAGES := ceph-mon ceph-osd ceph-common smartmontools
 # Options for the demo: make demo ARGS="--nodes 5"
 ARGS ?=
 
-.PHONY: help demo test setup-demo setup-test setup-guest setup-bench cargo
+.PHONY: help demo test setup-demo setup-test setup-guest setup-bench setup-ceph cargo
 
 help:
 	@echo 'make demo    install what is missing, build, run a three-node cluster here'
@@ -53,9 +55,12 @@ setup-guest:
 setup-bench:
 	@$(call install,$(BUILD_PACKAGES) $(BENCH_PACKAGES))
 
+setup-ceph:
+	@$(call install,$(BUILD_PACKAGES) $(BENCH_PACKAGES) $(CEPH_PACKAGES))
+
 # Installs those of the packages that are missing. Nothing is started: while packages are unpacked
 # a policy says so, unless the machine has a policy of its own. Nor at the next start of the machine,
-# when tgt's service would take the port that the demo wants, and etcd's would run for nothing.
+# when tgt's service would take the port that the demo wants, and others would run for nothing.
 define install
 set -e; \
 if ! command -v dpkg-query >/dev/null; then \
@@ -82,7 +87,7 @@ fi; \
 $$sudo apt-get update -qq; \
 $$sudo env DEBIAN_FRONTEND=noninteractive \
   apt-get install --yes --no-install-recommends -qq $$missing; \
-for service in tgt:tgt etcd-server:etcd; do \
+for service in tgt:tgt etcd-server:etcd ceph-osd:ceph-crash smartmontools:smartmontools; do \
   case $$missing in *$${service%:*}*) \
     if command -v systemctl >/dev/null; then \
       $$sudo systemctl disable --quiet $${service#*:}; \

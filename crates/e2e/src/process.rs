@@ -62,12 +62,31 @@ pub fn memory(pid: u32) -> Result<(u64, u64)> {
 /// # Errors
 /// There is no such process.
 pub fn processor_time(pid: u32) -> Result<Duration> {
+    // proc_pid_stat(5): utime and stime.
+    times(pid, 14)
+}
+
+/// The same of all that it has started, and that have ended.
+///
+/// # Errors
+/// There is no such process.
+pub fn processor_time_of_children(pid: u32) -> Result<Duration> {
+    // proc_pid_stat(5): cutime and cstime.
+    times(pid, 16)
+}
+
+/// The sum of two of a process's times, of which the first is that field, counted from 1.
+fn times(pid: u32, field: usize) -> Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
         .with_context(|| format!("read the times of {pid}"))?;
-    // proc_pid_stat(5): the second field is a name in parentheses, the 14th and 15th are utime and stime.
+    // The second field is a name in parentheses.
     let after_name = stat.rsplit_once(')').map(|(_, after)| after);
     let fields = after_name.into_iter().flat_map(str::split_whitespace);
-    let times: Vec<u64> = fields.skip(11).take(2).flat_map(str::parse).collect();
+    let times: Vec<u64> = fields
+        .skip(field - 3)
+        .take(2)
+        .flat_map(str::parse)
+        .collect();
     ensure!(
         times.len() == 2,
         "the times of {pid} cannot be read: {stat}"
@@ -128,6 +147,17 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn what_children_took_is_told_when_they_have_ended() {
+        let own = std::process::id();
+        let before = processor_time_of_children(own).unwrap();
+        let burn = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        let status = Command::new("sh").args(["-c", burn]).status().unwrap();
+        assert!(status.success());
+        assert!(processor_time_of_children(own).unwrap() > before);
+        assert!(processor_time(own).is_ok());
+    }
 
     #[test]
     fn only_our_own_are_signalled() {

@@ -1,7 +1,8 @@
-//! Who is measured: Holdfast's demo, tgt on one file in three ways, and a file itself.
+//! Who is measured: Holdfast's demo, tgt on one file in three ways, a file itself, and Ceph.
 //!
 //! All of them keep their data on the same file system, in room that they have from the start, or when they were filled.
 
+use std::any::Any;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use holdfast_lab::bench::BenchConfig;
 use holdfast_lab::{IscsiName, Lun};
 use holdfast_tgt::{LUN, Tgt};
 
+use crate::ceph::{self, Ceph};
 use crate::fio::Place;
 use crate::workloads::Workload;
 
@@ -32,8 +34,14 @@ pub(crate) const DIRECT: &str = "file-direct";
 /// The same file, where each write is on stable storage before it ends.
 pub(crate) const DSYNC: &str = "file-dsync";
 
+/// An image of which two of three daemons have each write on stable storage before it ends, without iSCSI in between.
+pub(crate) const CEPH: &str = "ceph";
+
 /// All, in the order in which they are measured.
-pub(crate) const CONTESTANTS: [&str; 7] = [HOLDFAST, MEDIA, DURABLE, CACHED, TUNED, DIRECT, DSYNC];
+pub(crate) const CONTESTANTS: [&str; 8] =
+    [HOLDFAST, MEDIA, DURABLE, CACHED, TUNED, DIRECT, DSYNC, CEPH];
+/// Those that are measured only where they are named: Ceph is large, and takes half of the time.
+pub(crate) const ON_DEMAND: [&str; 1] = [CEPH];
 
 const HOST: &str = "iqn.2026-11.io.holdfast.e2e:bench";
 const TARGET: &str = "iqn.2026-11.io.holdfast.e2e:tgt";
@@ -65,7 +73,7 @@ pub(crate) struct Contestant {
     /// What has to be on stable storage before the next one is measured.
     backing: Option<PathBuf>,
     /// Runs as long as it is here.
-    _tgt: Option<Tgt>,
+    _server: Option<Box<dyn Any>>,
 }
 
 impl Contestant {
@@ -75,6 +83,7 @@ impl Contestant {
             HOLDFAST => Self::holdfast(demo, name, VOLUME),
             MEDIA => Self::holdfast(demo, name, MEDIA_VOLUME),
             DIRECT | DSYNC => Self::file(demo, name, bytes),
+            CEPH => Self::ceph(demo, bytes),
             _ => Self::tgt(demo, name, bytes),
         }
     }
@@ -101,7 +110,7 @@ impl Contestant {
             way: Way::Iscsi(Box::new(bench)),
             processes,
             backing: None,
-            _tgt: None,
+            _server: None,
         })
     }
 
@@ -138,7 +147,7 @@ impl Contestant {
             way: Way::Iscsi(Box::new(bench)),
             processes: vec![tgt.pid()],
             backing: Some(backing),
-            _tgt: Some(tgt),
+            _server: Some(Box::new(tgt)),
         })
     }
 
@@ -151,7 +160,19 @@ impl Contestant {
             way: Way::Fio(Place::file(&backing, bytes, name == DSYNC)),
             processes: Vec::new(),
             backing: Some(backing),
-            _tgt: None,
+            _server: None,
+        })
+    }
+
+    /// Ceph in the demo's scratch directory.
+    fn ceph(demo: &Demo, bytes: u64) -> Result<Self> {
+        let ceph = Ceph::start(&demo.scratch("ceph"), bytes)?;
+        Ok(Self {
+            name: CEPH,
+            way: Way::Fio(Place::ceph(&ceph)),
+            processes: ceph.processes(),
+            backing: None,
+            _server: Some(Box::new(ceph)),
         })
     }
 
@@ -211,13 +232,14 @@ pub(crate) fn volumes(contestants: &[&str], size: &str) -> Vec<&'static str> {
 pub(crate) fn check_room(directory: &Path, contestants: &[&str], bytes: u64) -> Result<()> {
     let has = |names: &[&str]| names.iter().any(|name| contestants.contains(name));
     let shares = [
-        (has(&[HOLDFAST]), COPIES),
-        (has(&[MEDIA]), COPIES),
-        (has(&[CACHED, DURABLE, TUNED]), 1),
-        (has(&[DIRECT, DSYNC]), 1),
+        (has(&[HOLDFAST]), COPIES * bytes),
+        (has(&[MEDIA]), COPIES * bytes),
+        (has(&[CACHED, DURABLE, TUNED]), bytes),
+        (has(&[DIRECT, DSYNC]), bytes),
+        (has(&[CEPH]), ceph::room(bytes)),
     ];
     let shares = shares.into_iter().filter(|(is_there, _)| *is_there);
-    let needed = shares.map(|(_, copies)| copies * bytes).sum::<u64>() * 11 / 10;
+    let needed = shares.map(|(_, share)| share).sum::<u64>() * 11 / 10;
     let system = rustix::fs::statvfs(directory)?;
     let free = system.f_bavail * system.f_frsize;
     ensure!(

@@ -11,8 +11,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use holdfast_e2e::process::processor_time_of_children;
 use serde_json::Value;
 
+use crate::ceph::Ceph;
 use crate::report::Measured;
 
 /// A load, as [`BenchConfig`](holdfast_lab::bench::BenchConfig) has it.
@@ -53,6 +55,14 @@ impl Place {
         }
     }
 
+    /// An image of Ceph's.
+    pub(crate) fn ceph(ceph: &Ceph) -> Self {
+        Self {
+            arguments: Ceph::fio_arguments(),
+            ceph: Some(ceph.configuration()),
+        }
+    }
+
     /// Runs a load.
     ///
     /// # Errors
@@ -70,15 +80,21 @@ impl Place {
         if let Some(configuration) = &self.ceph {
             command.env("CEPH_CONF", configuration);
         }
+        let before = processor_time_of_children(std::process::id())?;
         let output = command.output().context("start setpriv")?;
+        let client_time = processor_time_of_children(std::process::id())?.saturating_sub(before);
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(
             output.status.success(),
             "fio (Debian's package; `make setup-bench` installs it) ended with {}: {said}",
             output.status
         );
-        understood(&output.stdout)
-            .with_context(|| format!("understand what fio told, and said: {said}"))
+        let measured = understood(&output.stdout)
+            .with_context(|| format!("understand what fio told, and said: {said}"))?;
+        Ok(Measured {
+            client_time,
+            ..measured
+        })
     }
 }
 
@@ -109,7 +125,8 @@ impl Load {
     }
 }
 
-/// Takes what is wanted of fio's JSON; it may say something else before.
+/// Takes what is wanted of fio's JSON; it may say something else before. What it tells of processors is that of its own thread, and
+/// not of those that Ceph's library has.
 fn understood(output: &[u8]) -> Result<Measured> {
     let start = output.iter().position(|byte| *byte == b'{');
     let told: Value = serde_json::from_slice(&output[start.context("fio prints JSON")?..])?;
@@ -127,9 +144,6 @@ fn understood(output: &[u8]) -> Result<Measured> {
     let commands = all["total_ios"].as_u64();
     let commands = commands.context("fio tells how many commands there were")?;
     ensure!(commands > 0, "fio did nothing");
-    // Shares of the job's time, in per cent; that is in milliseconds.
-    let busy = number(job, "usr_cpu")? + number(job, "sys_cpu")?;
-    let client_time = Duration::from_secs_f64(busy / 100.0 * number(job, "job_runtime")? / 1e3);
     Ok(Measured {
         commands,
         per_second: number(all, "iops")?,
@@ -138,6 +152,6 @@ fn understood(output: &[u8]) -> Result<Measured> {
         p99: latency("99.000000")?,
         p999: latency("99.900000")?,
         server_time: None,
-        client_time,
+        client_time: Duration::ZERO,
     })
 }

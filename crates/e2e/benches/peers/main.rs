@@ -4,7 +4,7 @@
 //!
 //! - `--rounds N`: measurements of each, 5 unless told otherwise;
 //! - `--seconds N`: how long each takes, 4 unless told otherwise;
-//! - `--only WORKLOAD` and `--with CONTESTANT`, each as often as wanted: of all, only these;
+//! - `--only WORKLOAD` and `--with CONTESTANT`, each as often as wanted: of all, only these; `--with ceph` is needed for Ceph;
 //! - `--cache SIZE`: what each node keeps in memory of what was read, 4 GiB unless told otherwise: enough for all of the volume, as the
 //!   peers have it in the system's;
 //! - `--size SIZE`: of a volume, and of a peer's file, 4 GiB unless told otherwise;
@@ -12,6 +12,7 @@
 //!
 //! Nothing is judged here but what docs/performance.md aims at, and a run that misses an aim ends well: these are measurements.
 
+mod ceph;
 mod contest;
 mod contestants;
 mod fio;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use holdfast_e2e::arguments::{self, number};
 
-use crate::contestants::CONTESTANTS;
+use crate::contestants::{CONTESTANTS, ON_DEMAND};
 use crate::workloads::{WORKLOADS, Workload};
 
 /// More rounds, or longer ones, would take a day.
@@ -58,6 +58,9 @@ impl Options {
         options.workloads = choose(names.collect(), &only)?;
         let names = CONTESTANTS.map(|it| (it, it));
         options.contestants = choose(names.into(), &with)?;
+        if with.is_empty() {
+            options.contestants.retain(|it| !ON_DEMAND.contains(it));
+        }
         Ok(options)
     }
 }

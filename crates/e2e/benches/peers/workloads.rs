@@ -1,6 +1,6 @@
 //! The loads that are measured, and what each must show beside which peer.
 
-use crate::contestants::{CACHED, DIRECT, DSYNC, DURABLE, HOLDFAST, MEDIA};
+use crate::contestants::{CACHED, CEPH, DIRECT, DSYNC, DURABLE, HOLDFAST, MEDIA};
 use crate::report::Figure;
 
 /// A load.
@@ -47,7 +47,10 @@ pub(crate) const WORKLOADS: [Workload; 9] = [
         reads: 100,
         sequential: false,
         depth: 1,
-        aims: &[aim(Figure::Median, CACHED, 1.0)],
+        aims: &[
+            aim(Figure::Median, CACHED, 1.0),
+            aim(Figure::Rate, CEPH, 4.0),
+        ],
     },
     Workload {
         name: "read-4k-32",
@@ -59,6 +62,7 @@ pub(crate) const WORKLOADS: [Workload; 9] = [
         aims: &[
             aim(Figure::Rate, CACHED, 1.15),
             aim(Figure::ServerTime, CACHED, 0.6),
+            aim(Figure::Rate, CEPH, 4.0),
         ],
     },
     Workload {
@@ -68,7 +72,10 @@ pub(crate) const WORKLOADS: [Workload; 9] = [
         reads: 0,
         sequential: false,
         depth: 1,
-        aims: &[aim(Figure::Median, DURABLE, 1.5)],
+        aims: &[
+            aim(Figure::Median, DURABLE, 1.5),
+            aim(Figure::Rate, CEPH, 10.0),
+        ],
     },
     Workload {
         name: "write-4k-32",
@@ -80,6 +87,7 @@ pub(crate) const WORKLOADS: [Workload; 9] = [
         aims: &[
             aim(Figure::Rate, DURABLE, 1.0),
             aim(Figure::ServerTime, DURABLE, 1.0),
+            aim(Figure::Rate, CEPH, 10.0),
         ],
     },
     Workload {
@@ -116,10 +124,13 @@ pub(crate) const WORKLOADS: [Workload; 9] = [
         reads: 100,
         sequential: true,
         depth: 8,
-        aims: &[Aim {
-            ours: MEDIA,
-            ..aim(Figure::Rate, DIRECT, 0.9)
-        }],
+        aims: &[
+            Aim {
+                ours: MEDIA,
+                ..aim(Figure::Rate, DIRECT, 0.9)
+            },
+            aim(Figure::Megabytes, CEPH, 1.5),
+        ],
     },
     Workload {
         name: "write-256k-8",
@@ -132,6 +143,7 @@ pub(crate) const WORKLOADS: [Workload; 9] = [
             aim(Figure::Rate, DURABLE, 0.8),
             // Two copies on one disk.
             aim(Figure::Rate, DSYNC, 0.5),
+            aim(Figure::Megabytes, CEPH, 1.5),
         ],
     },
 ];
