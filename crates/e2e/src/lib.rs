@@ -16,6 +16,7 @@ pub mod conformance;
 pub mod damage;
 pub mod demo;
 pub mod demo_file;
+pub mod figures;
 pub mod golden;
 pub mod guest;
 pub mod host;

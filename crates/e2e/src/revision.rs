@@ -22,6 +22,15 @@ pub fn commit(name: &str) -> Result<String> {
     Ok(output.trim().to_owned())
 }
 
+/// What this was built of, or would be now: a commit, and whether there is more.
+///
+/// # Errors
+/// There is no repository.
+pub fn described() -> Result<String> {
+    let output = git(&["describe", "--always", "--dirty"])?;
+    Ok(output.trim().to_owned())
+}
+
 /// The binary of a commit, absolute; built unless it has been.
 ///
 /// # Errors

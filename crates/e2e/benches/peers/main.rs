@@ -20,11 +20,10 @@ mod options;
 mod report;
 mod workloads;
 
-use std::fs;
 use std::io::{self, Write as _};
 
-use anyhow::{Context, Result};
-use holdfast_e2e::{Demo, DemoOptions, scenario};
+use anyhow::Result;
+use holdfast_e2e::{Demo, DemoOptions, figures, scenario};
 use serde_json::json;
 use tokio::runtime::Builder;
 
@@ -73,15 +72,13 @@ fn compare(demo: &Demo, options: &Options) -> Result<()> {
         outcomes.push(outcome);
     }
     if let Some(path) = &options.json {
-        let workloads: Vec<_> = outcomes.iter().map(Outcome::json).collect();
-        let document = json!({
+        let results: Vec<_> = outcomes.iter().flat_map(Outcome::json).collect();
+        let head = json!({
             "rounds": options.rounds,
             "seconds": options.duration.as_secs(),
             "volume_bytes": bytes,
-            "workloads": workloads,
         });
-        let text = serde_json::to_string_pretty(&document)?;
-        fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))?;
+        figures::write(path, "peers", &head, &results)?;
     }
     Ok(())
 }

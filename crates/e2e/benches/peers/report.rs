@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
+use holdfast_e2e::figures::rounded;
 use holdfast_lab::bench::BenchReport;
 use serde_json::{Value, json};
 
@@ -217,37 +218,36 @@ impl Outcome {
         Some((ratio, reached))
     }
 
-    /// Every figure of every run.
-    pub(crate) fn json(&self) -> Value {
+    /// Every figure of every run, by contestant, and what became of the aims.
+    pub(crate) fn json(&self) -> Vec<Value> {
         let contestants = self.samples.iter().map(|(name, samples)| {
-            let figures = Figure::ALL.into_iter().filter_map(|figure| {
-                let runs: Vec<f64> = samples.iter().filter_map(|it| it.figure(figure)).collect();
-                let median = Spread::of(runs.iter().copied())?.median;
-                Some((
-                    figure.name().to_owned(),
-                    json!({ "median": median, "runs": runs }),
-                ))
-            });
-            let figures: serde_json::Map<String, Value> = figures.collect();
-            ((*name).to_owned(), Value::Object(figures))
+            let mut told = serde_json::Map::new();
+            told.insert("workload".into(), self.workload.name.into());
+            told.insert("contestant".into(), (*name).into());
+            for figure in Figure::ALL {
+                let runs = samples.iter().filter_map(|it| it.figure(figure));
+                let runs: Vec<f64> = runs.map(rounded).collect();
+                if let Some(spread) = Spread::of(runs.iter().copied()) {
+                    let median = spread.median;
+                    let figures = json!({ "median": median, "runs": runs });
+                    told.insert(figure.name().into(), figures);
+                }
+            }
+            Value::Object(told)
         });
-        let contestants: serde_json::Map<String, Value> = contestants.collect();
         let aims = self.workload.aims.iter().filter_map(|aim| {
             let (ratio, reached) = self.judge(aim)?;
             Some(json!({
-                "figure": aim.figure.name(),
-                "of": aim.ours,
+                "workload": self.workload.name,
+                "contestant": aim.ours,
+                "aim": aim.figure.name(),
                 "peer": aim.peer,
                 "bound": aim.bound,
-                "ratio": ratio,
+                "ratio": rounded(ratio),
                 "reached": reached,
             }))
         });
-        json!({
-            "workload": self.workload.name,
-            "contestants": contestants,
-            "aims": aims.collect::<Vec<_>>(),
-        })
+        contestants.chain(aims).collect()
     }
 }
 
