@@ -5,11 +5,11 @@
 //! Invariants:
 //! - each session has as many commands under way as it is told, and sends the next when one is
 //!   answered;
-//! - only what was completed within the measured time counts.
+//! - only what was completed within the measured time counts, and in the part of it in which it was completed.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use holdfast_iscsi::initiator::{CommandRequest, SessionKind};
@@ -155,11 +155,28 @@ pub enum BenchError {
 /// # Errors
 /// [`BenchError`] of the first command or session that fails.
 pub async fn run(config: BenchConfig) -> Result<BenchReport, BenchError> {
+    let mut reports = run_in_parts(config, 1).await?;
+    Ok(reports.pop().expect("one part is one report"))
+}
+
+/// Runs a load without a pause, and tells what came of each of `parts` equal parts of the measured time, in order.
+///
+/// Panics as [`run`], and if there are no parts.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_in_parts(config: BenchConfig, parts: u32) -> Result<Vec<BenchReport>, BenchError> {
     config.check();
+    assert!(parts > 0, "there is a part");
     let mut prng = Prng::from_seed(config.seed);
     let sessions = connect_all(&config).await?;
     let patterns = patterns(&mut prng, config.command_bytes);
     let next = Arc::new(AtomicU64::new(prng.below(config.places())));
+    let part = BenchReport {
+        elapsed: config.duration / parts,
+        ..BenchReport::default()
+    };
+    let reports = Arc::new(Mutex::new(vec![part; parts as usize]));
     let from = Instant::now() + config.warm_up;
     let config = Arc::new(config);
     let mut streams = JoinSet::new();
@@ -173,22 +190,19 @@ pub async fn run(config: BenchConfig) -> Result<BenchReport, BenchError> {
                 prng: prng.fork(),
                 until: from + config.duration,
                 from,
+                reports: Arc::clone(&reports),
             };
             streams.spawn(stream.run());
         }
     }
-    let mut report = BenchReport::default();
-    while let Some(part) = streams.join_next().await {
-        let part = part.expect("a stream does not panic")?;
-        report.bytes += part.bytes;
-        report.reads.add(&part.reads);
-        report.writes.add(&part.writes);
+    while let Some(stream) = streams.join_next().await {
+        stream.expect("a stream does not panic")?;
     }
-    report.elapsed = config.duration;
     for session in sessions {
         session.log_out().await;
     }
-    Ok(report)
+    let reports = Arc::into_inner(reports).expect("every stream has ended");
+    Ok(reports.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// One command at each place of the region, in order: reads if all are to be reads, else writes. So that nothing that is measured
@@ -286,11 +300,12 @@ struct Stream {
     prng: Prng,
     from: Instant,
     until: Instant,
+    /// Of all streams, by part: a histogram of each would be much memory, and all of it is touched in turn.
+    reports: Arc<Mutex<Vec<BenchReport>>>,
 }
 
 impl Stream {
-    async fn run(mut self) -> Result<BenchReport, BenchError> {
-        let mut report = BenchReport::default();
+    async fn run(mut self) -> Result<(), BenchError> {
         let config = Arc::clone(&self.config);
         loop {
             let place = if config.sequential {
@@ -310,18 +325,28 @@ impl Stream {
             if completion.status != Status::Good.code() {
                 return Err(BenchError::Status(completion.status));
             }
-            if end > self.until {
-                return Ok(report);
+            if end >= self.until {
+                return Ok(());
             }
             if end >= self.from {
-                let latencies = if is_read {
-                    &mut report.reads
-                } else {
-                    &mut report.writes
-                };
-                latencies.record(end - start);
-                report.bytes += u64::from(config.command_bytes);
+                self.record(is_read, end - self.from, end - start);
             }
         }
+    }
+
+    /// One command was completed, so long after the beginning.
+    fn record(&self, is_read: bool, at: Duration, latency: Duration) {
+        let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        let part = at.as_nanos() / reports[0].elapsed.as_nanos();
+        // Where the time cannot be divided evenly, the last part has what is over.
+        let last = reports.len() - 1;
+        let report = &mut reports[last.min(part as usize)];
+        let latencies = if is_read {
+            &mut report.reads
+        } else {
+            &mut report.writes
+        };
+        latencies.record(latency);
+        report.bytes += u64::from(self.config.command_bytes);
     }
 }

@@ -340,6 +340,42 @@ async fn a_bench_counts_what_it_does() {
 }
 
 #[tokio::test]
+async fn a_bench_counts_each_command_where_it_ended() {
+    let medium = Medium::new(VOLUME_BYTES);
+    let tgt = medium.serve();
+    let config = bench_config(&tgt, VOLUME_BYTES);
+    let begun = Instant::now();
+    let mut parts = bench::run_in_parts(config, 4).await.unwrap();
+    // The parts are of one time, and not each of a time of its own.
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert_eq!(parts.len(), 4);
+    for part in &parts {
+        assert_eq!(part.elapsed, Duration::from_millis(125));
+        let count = part.latencies().count();
+        assert!(count > 0);
+        assert_eq!(part.bytes, count * 4096);
+    }
+
+    // One that stands still for the second half has nothing there.
+    let config = bench_config(&tgt, VOLUME_BYTES);
+    let load = tokio::spawn(bench::run_in_parts(
+        BenchConfig {
+            warm_up: Duration::ZERO,
+            duration: Duration::from_secs(2),
+            ..config
+        },
+        2,
+    ));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    tgt.freeze().unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    tgt.thaw().unwrap();
+    parts = load.await.unwrap().unwrap();
+    assert!(parts[0].latencies().count() > 0);
+    assert_eq!(parts[1].latencies().count(), 0);
+}
+
+#[tokio::test]
 async fn a_sweep_reaches_every_place() {
     const BYTES: u64 = 8 << 20;
     let medium = Medium::new(BYTES);
