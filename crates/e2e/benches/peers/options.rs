@@ -57,10 +57,11 @@ impl Options {
         let names = WORKLOADS.iter().map(|it| (it.name, it));
         options.workloads = choose(names.collect(), &only)?;
         let names = CONTESTANTS.map(|it| (it, it));
-        options.contestants = choose(names.into(), &with)?;
-        if with.is_empty() {
-            options.contestants.retain(|it| !ON_DEMAND.contains(it));
+        if with.iter().all(|it| ON_DEMAND.contains(&it.as_str())) {
+            let others = CONTESTANTS.iter().filter(|it| !ON_DEMAND.contains(it));
+            with.extend(others.map(|it| (*it).to_owned()));
         }
+        options.contestants = choose(names.into(), &with)?;
         Ok(options)
     }
 }
