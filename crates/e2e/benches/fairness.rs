@@ -17,6 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use holdfast_e2e::figures::{Aim, Bound};
 use holdfast_e2e::process::wait_until;
 use holdfast_e2e::{Demo, DemoOptions, arguments, cli, figures, scenario};
 use holdfast_lab::bench::{self, BenchConfig, BenchReport};
@@ -154,15 +155,13 @@ fn measure(demo: &Demo, options: &Options) -> Result<()> {
             }));
         }
         ratios.sort_by(f64::total_cmp);
-        let median = ratios[ratios.len() / 2];
-        let verdict = if median <= RATIO_MAX {
-            "reached"
-        } else {
-            "NOT REACHED"
+        let aim = Aim {
+            what: format!("p99 of {what} / alone"),
+            bound: Bound::AtMost(RATIO_MAX),
+            ratio: ratios[ratios.len() / 2],
         };
-        say(&format!(
-            "  aim: p99 of {what} at most {RATIO_MAX:.2} × alone: {median:.2}, {verdict}"
-        ))?;
+        say(&format!("  {aim}"))?;
+        results.push(aim.json());
     }
     if let Some(path) = &options.json {
         let head = json!({ "rounds": options.rounds, "seconds": options.span.as_secs() });

@@ -1,10 +1,10 @@
-//! What benches measured, as JSON: for plots, and for the record in docs/figures.
+//! What benches measured, as JSON: for plots, and to be kept.
 //!
 //! Invariants:
 //! - a file says of which commit it is, and on how many processors, and has one line for each result: it is read by people, too,
 //!   and kept.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::fs;
 use std::path::Path;
 use std::thread::available_parallelism;
@@ -15,18 +15,84 @@ use serde_json::{Value, json};
 
 use crate::revision;
 
-/// Writes what `bench` found: what is true of all of it (`head`), and a line for each result.
+/// What is wanted of a ratio, and what it is.
+#[derive(Clone, Debug)]
+pub struct Aim {
+    /// Of what.
+    pub what: String,
+    /// What is wanted.
+    pub bound: Bound,
+    /// What it is.
+    pub ratio: f64,
+}
+
+/// What a ratio is to be.
+#[derive(Clone, Copy, Debug)]
+pub enum Bound {
+    /// That, or more.
+    AtLeast(f64),
+    /// That, or less.
+    AtMost(f64),
+}
+
+impl Aim {
+    /// Whether it is as is wanted.
+    #[must_use]
+    pub fn is_reached(&self) -> bool {
+        match self.bound {
+            Bound::AtLeast(bound) => self.ratio >= bound,
+            Bound::AtMost(bound) => self.ratio <= bound,
+        }
+    }
+
+    /// As a result in a file.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let (name, bound) = match self.bound {
+            Bound::AtLeast(bound) => ("at_least", bound),
+            Bound::AtMost(bound) => ("at_most", bound),
+        };
+        let (ratio, is_reached) = (rounded(self.ratio), self.is_reached());
+        json!({ "aim": self.what, name: bound, "ratio": ratio, "reached": is_reached })
+    }
+}
+
+impl fmt::Display for Aim {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = if self.is_reached() {
+            "reached"
+        } else {
+            "NOT REACHED"
+        };
+        let Self { what, bound, ratio } = self;
+        write!(formatter, "aim: {what} {bound}: {ratio:.2}, {verdict}")
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtLeast(bound) => write!(formatter, "at least {bound:.2}"),
+            Self::AtMost(bound) => write!(formatter, "at most {bound:.2}"),
+        }
+    }
+}
+
+/// Writes what `bench` found: what is true of all of the run, and a line for each result.
 ///
 /// # Errors
 /// It cannot be written.
-pub fn write(path: &Path, bench: &str, head: &Value, results: &[Value]) -> Result<()> {
+pub fn write(path: &Path, bench: &str, run: &Value, results: &[Value]) -> Result<()> {
     let about = json!({
         "bench": bench,
         "commit": revision::described()?,
         "processors": available_parallelism()?.get(),
-        "options": head,
+        "run": run,
     });
     let text = document(&about, results)?;
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
     fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }
 
@@ -72,12 +138,12 @@ mod tests {
 
     #[test]
     fn a_document_is_json_with_a_line_for_each_result() {
-        let about = json!({ "bench": "x \"y\"", "options": { "rounds": 2 } });
+        let about = json!({ "bench": "x \"y\"", "run": { "rounds": 2 } });
         let results = [json!({ "a": [1, 2] }), json!({ "a": [] })];
         let text = document(&about, &results).unwrap();
         let read: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(read["bench"], "x \"y\"");
-        assert_eq!(read["options"]["rounds"], 2);
+        assert_eq!(read["run"]["rounds"], 2);
         assert_eq!(read["results"], json!(results));
         let lines = text.lines().filter(|line| line.contains("\"a\""));
         assert_eq!(lines.count(), 2);

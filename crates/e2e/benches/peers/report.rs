@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use holdfast_e2e::figures::rounded;
+use holdfast_e2e::figures::{self, Bound, rounded};
 use holdfast_lab::bench::BenchReport;
 use serde_json::{Value, json};
 
@@ -163,23 +163,8 @@ impl Outcome {
             }
             text.push('\n');
         }
-        for aim in self.workload.aims {
-            if let Some((ratio, reached)) = self.judge(aim) {
-                let wanted = if aim.figure.more_is_better() {
-                    "at least"
-                } else {
-                    "at most"
-                };
-                let verdict = if reached { "reached" } else { "NOT REACHED" };
-                let _ = writeln!(
-                    text,
-                    "  aim: {} of {} {wanted} {:.2} × {}: {ratio:.2}, {verdict}",
-                    aim.figure.name(),
-                    aim.ours,
-                    aim.bound,
-                    aim.peer
-                );
-            }
+        for judged in self.judged() {
+            let _ = writeln!(text, "  {judged}");
         }
         text
     }
@@ -207,15 +192,23 @@ impl Outcome {
         )
     }
 
-    /// The ratio that an aim is about, and whether it is reached; none if one of the two was not measured.
-    fn judge(&self, aim: &Aim) -> Option<(f64, bool)> {
-        let ratio = self.ratios(aim.figure, aim.ours, aim.peer)?.median;
-        let reached = if aim.figure.more_is_better() {
-            ratio >= aim.bound
-        } else {
-            ratio <= aim.bound
+    /// The aims of which both contestants were measured.
+    fn judged(&self) -> Vec<figures::Aim> {
+        let judged = |aim: &Aim| {
+            let ratio = self.ratios(aim.figure, aim.ours, aim.peer)?.median;
+            let (name, figure) = (self.workload.name, aim.figure.name());
+            let bound = if aim.figure.more_is_better() {
+                Bound::AtLeast(aim.bound)
+            } else {
+                Bound::AtMost(aim.bound)
+            };
+            Some(figures::Aim {
+                what: format!("{name}: {figure} of {} / {}", aim.ours, aim.peer),
+                bound,
+                ratio,
+            })
         };
-        Some((ratio, reached))
+        self.workload.aims.iter().filter_map(judged).collect()
     }
 
     /// Every figure of every run, by contestant, and what became of the aims.
@@ -235,18 +228,8 @@ impl Outcome {
             }
             Value::Object(told)
         });
-        let aims = self.workload.aims.iter().filter_map(|aim| {
-            let (ratio, reached) = self.judge(aim)?;
-            Some(json!({
-                "workload": self.workload.name,
-                "contestant": aim.ours,
-                "aim": aim.figure.name(),
-                "peer": aim.peer,
-                "bound": aim.bound,
-                "ratio": rounded(ratio),
-                "reached": reached,
-            }))
-        });
+        let judged = self.judged();
+        let aims = judged.iter().map(figures::Aim::json);
         contestants.chain(aims).collect()
     }
 }
