@@ -1,6 +1,7 @@
 //! Load that only counts: how many commands a volume does in a second, and how long each takes.
 //!
-//! It refuses to look at the data, and to repeat what fails: a volume that is measured works.
+//! It refuses to look at the data, and to repeat what fails: a volume that is measured works. A unit attention is no failure: a
+//! command that is answered by one is repeated, and took as long as all of that.
 //!
 //! Invariants:
 //! - each session has as many commands under way as it is told, and sends the next when one is
@@ -14,18 +15,19 @@ use std::time::{Duration, Instant};
 
 use holdfast_iscsi::initiator::{CommandRequest, SessionKind};
 use holdfast_iscsi::{IscsiName, Isid};
-use holdfast_scsi::{Lun, Status};
+use holdfast_scsi::{Lun, SenseKey, Status};
 use holdfast_stdx::{Bytes, Prng};
 use thiserror::Error;
 use tokio::task::JoinSet;
 
 use crate::command;
 use crate::meter::Latencies;
+use crate::sense::SenseData;
 use crate::session::{ConnectError, Session, SessionConfig, SessionError};
 
 /// Different data for writes, so that nothing on the way finds them all alike.
 const PATTERNS: usize = 64;
-/// Attempts at a command whose answer is a unit attention: a new session has a few to tell.
+/// Attempts at a command whose answer is a unit attention: a new session has a few to tell, and nodes that come and go more.
 const ATTENTIONS_MAX: usize = 8;
 
 /// What is measured.
@@ -143,8 +145,13 @@ pub enum BenchError {
     #[error(transparent)]
     Session(#[from] SessionError),
     /// A command was not carried out.
-    #[error("a command ended with status {0:#04x}")]
-    Status(u8),
+    #[error("a command ended with status {status:#04x}, {sense:?}")]
+    Status {
+        /// Its status.
+        status: u8,
+        /// What its sense data say, if it has any.
+        sense: Option<SenseData>,
+    },
 }
 
 /// Runs a load.
@@ -230,15 +237,14 @@ pub async fn sweep(config: BenchConfig) -> Result<(), BenchError> {
                     if place >= config.places() {
                         return Ok::<(), BenchError>(());
                     }
-                    let request = if config.reads_percent == 100 {
-                        config.read(place)
-                    } else {
-                        config.write(place, patterns[place as usize % patterns.len()].clone())
+                    let request = || {
+                        if config.reads_percent == 100 {
+                            config.read(place)
+                        } else {
+                            config.write(place, patterns[place as usize % patterns.len()].clone())
+                        }
                     };
-                    let completion = session.execute(request).await?;
-                    if completion.status != Status::Good.code() {
-                        return Err(BenchError::Status(completion.status));
-                    }
+                    carry_out(&session, request).await?;
                 }
             });
         }
@@ -277,17 +283,29 @@ async fn connect(config: &BenchConfig, index: usize) -> Result<Session, BenchErr
     let mut session = SessionConfig::new(portal, config.initiator.clone(), isid, kind);
     session.login.counts_data = config.counts_data;
     let session = Session::connect(session).await?;
-    let mut status = Status::Good.code();
-    for _ in 0..ATTENTIONS_MAX {
-        let ready = session
-            .execute(command::test_unit_ready(config.lun))
-            .await?;
-        status = ready.status;
+    carry_out(&session, || command::test_unit_ready(config.lun)).await?;
+    Ok(session)
+}
+
+/// Has a command carried out, which one that a unit attention answers is not (SAM-5 5.14).
+async fn carry_out(
+    session: &Session,
+    request: impl Fn() -> CommandRequest,
+) -> Result<(), BenchError> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let completion = session.execute(request()).await?;
+        let status = completion.status;
         if status == Status::Good.code() {
-            return Ok(session);
+            return Ok(());
+        }
+        let sense = SenseData::parse(&completion.sense);
+        let is_attention = sense.is_some_and(|it| it.key == SenseKey::UnitAttention as u8);
+        if !is_attention || attempts == ATTENTIONS_MAX {
+            return Err(BenchError::Status { status, sense });
         }
     }
-    Err(BenchError::Status(status))
 }
 
 /// One command after the other.
@@ -314,17 +332,17 @@ impl Stream {
                 self.prng.below(config.places())
             };
             let is_read = self.prng.chance(config.reads_percent, 100);
-            let request = if is_read {
-                config.read(place)
-            } else {
-                config.write(place, self.prng.choose(&self.patterns).clone())
+            let pattern = self.prng.choose(&self.patterns).clone();
+            let request = || {
+                if is_read {
+                    config.read(place)
+                } else {
+                    config.write(place, pattern.clone())
+                }
             };
             let start = Instant::now();
-            let completion = self.session.execute(request).await?;
+            carry_out(&self.session, request).await?;
             let end = Instant::now();
-            if completion.status != Status::Good.code() {
-                return Err(BenchError::Status(completion.status));
-            }
             if end >= self.until {
                 return Ok(());
             }
