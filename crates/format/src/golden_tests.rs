@@ -150,6 +150,7 @@ fn superblock() -> Superblock {
         device_id: 0,
         device_count: 2,
         list: DeviceList::NONE,
+        places: false,
         tier: Tier::Capacity,
         sector: 512,
         partitions: 4,
@@ -311,6 +312,7 @@ fn a_device_that_is_being_added_has_an_id_and_no_list() {
     let joining = Superblock {
         device_count: 0,
         list: DeviceList::NONE,
+        places: false,
         ..listing_superblock()
     };
     assert!(joining.is_joining());

@@ -19,6 +19,7 @@ use crate::segment::SEGMENT_HEADER_BYTES;
 pub fn kind(body: &Body) -> &'static str {
     match body {
         Body::Entry(_) => "entry",
+        Body::Placed { .. } => "placed",
         Body::Install { .. } => "install",
         Body::BeginEpoch { .. } => "begin epoch",
         Body::Position { .. } => "position",
@@ -37,6 +38,13 @@ pub fn describe(body: &Body) -> String {
     match body {
         Body::Entry(entry) => format!(
             "entry {} {} {}, {}",
+            entry.epoch,
+            entry.sequence,
+            entry.fence,
+            change(&entry.change)
+        ),
+        Body::Placed { entry, slots } => format!(
+            "entry {} {} {}, {}, in slots {slots:?}",
             entry.epoch,
             entry.sequence,
             entry.fence,

@@ -37,6 +37,14 @@ pub struct Record {
 pub enum Body {
     /// The slice's next entry, or, carried forward, an earlier one again.
     Entry(Entry),
+    /// The slice's next entry, or an earlier one again: a write of whole pages whose data is not in the group but in slots, in each
+    /// of these one page of it, on stable storage since before the group was written.
+    Placed {
+        /// The entry. Of one that was read the data is zeros, until somebody reads the slots.
+        entry: Entry,
+        /// Numbers of the slots, in the order of the pages.
+        slots: Vec<u32>,
+    },
     /// A copy from another replica: counts as committed, and holds what the blocks were as of a
     /// sequence.
     Install {

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 use core::mem::size_of;
 
 use holdfast_model::{
-    BLOCK_SIZE, BlockIndex, BlockRange, Change, CommandId, ENTRY_BYTES_MAX, Entry, Epoch, Fence,
-    Incarnation, PAGES_PER_SLICE, PageIndex, Sequence, SliceId, VolumeId,
+    BLOCK_SIZE, BLOCKS_PER_PAGE, BlockIndex, BlockRange, Change, CommandId, ENTRY_BYTES_MAX, Entry,
+    Epoch, Fence, Incarnation, PAGES_PER_SLICE, PageIndex, Sequence, SliceId, VolumeId,
 };
-use holdfast_stdx::{Bytes, crc32c};
+use holdfast_stdx::{Bytes, BytesMut, crc32c};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -123,6 +123,7 @@ const KIND_PAGES: u8 = 7;
 const KIND_CHECKPOINT: u8 = 8;
 const KIND_COMMANDS: u8 = 9;
 const KIND_DROP_SLICE: u8 = 10;
+const KIND_PLACED: u8 = 11;
 
 const CHANGE_WRITE: u8 = 1;
 const CHANGE_CLEAR: u8 = 2;
@@ -147,6 +148,10 @@ pub(crate) fn size(record: &Record) -> (usize, usize) {
         Body::Entry(entry) => (
             size_of::<EntryHeadBytes>() + change_size(&entry.change),
             entry.change.data_bytes(),
+        ),
+        Body::Placed { entry, slots } => (
+            size_of::<EntryHeadBytes>() + change_size(&entry.change) + 4 * slots.len(),
+            0,
         ),
         Body::Install {
             install: Install::Change(change),
@@ -193,6 +198,7 @@ pub(crate) fn encode(record: &Record, data_block: u32, header: &mut Vec<u8>) {
 fn kind(body: &Body) -> u8 {
     match body {
         Body::Entry(_) => KIND_ENTRY,
+        Body::Placed { .. } => KIND_PLACED,
         Body::Install { .. } => KIND_INSTALL,
         Body::BeginEpoch { .. } => KIND_BEGIN_EPOCH,
         Body::Position { .. } => KIND_POSITION,
@@ -207,18 +213,16 @@ fn kind(body: &Body) -> u8 {
 
 fn encode_body(body: &Body, data_block: u32, header: &mut Vec<u8>) {
     match body {
-        Body::Entry(entry) => {
-            let head = EntryHeadBytes {
-                epoch: U64::new(entry.epoch.0),
-                sequence: U64::new(entry.sequence.0),
-                fence: U64::new(entry.fence.0),
-                command_node: U16::new(entry.command.node),
-                reserved: [0; 6],
-                command_incarnation: U64::new(entry.command.incarnation.0),
-                command_number: U64::new(entry.command.number),
-            };
-            header.extend_from_slice(head.as_bytes());
-            encode_change(&entry.change, data_block, header);
+        Body::Entry(entry) => encode_entry(entry, data_block, header),
+        Body::Placed { entry, slots } => {
+            assert!(
+                slots.len() * BLOCKS_PER_PAGE as usize * BLOCK_SIZE == entry.change.data_bytes(),
+                "each page has a slot"
+            );
+            encode_entry(entry, 0, header);
+            for slot in slots {
+                header.extend_from_slice(&slot.to_le_bytes());
+            }
         }
         Body::Install { as_of, install } => {
             header.extend_from_slice(&as_of.0.to_le_bytes());
@@ -261,6 +265,20 @@ fn encode_body(body: &Body, data_block: u32, header: &mut Vec<u8>) {
         }
         Body::Commands(commands) => encode_commands(commands, header),
     }
+}
+
+fn encode_entry(entry: &Entry, data_block: u32, header: &mut Vec<u8>) {
+    let head = EntryHeadBytes {
+        epoch: U64::new(entry.epoch.0),
+        sequence: U64::new(entry.sequence.0),
+        fence: U64::new(entry.fence.0),
+        command_node: U16::new(entry.command.node),
+        reserved: [0; 6],
+        command_incarnation: U64::new(entry.command.incarnation.0),
+        command_number: U64::new(entry.command.number),
+    };
+    header.extend_from_slice(head.as_bytes());
+    encode_change(&entry.change, data_block, header);
 }
 
 fn encode_change(change: &Change, data_block: u32, header: &mut Vec<u8>) {
@@ -355,6 +373,7 @@ pub(crate) fn decode(bytes: &[u8], data: &Bytes) -> Option<(Record, usize, Vec<u
     let mut bad = Vec::new();
     let body = match head.kind {
         KIND_ENTRY => Body::Entry(decode_entry(&mut body, data, &mut bad)?),
+        KIND_PLACED => decode_placed(&mut body)?,
         KIND_INSTALL => decode_install(&mut body, data, &mut bad)?,
         KIND_BEGIN_EPOCH => {
             let raw: &BeginEpochBytes = take(&mut body)?;
@@ -433,6 +452,31 @@ fn decode_entry(bytes: &mut &[u8], data: &Bytes, bad: &mut Vec<u32>) -> Option<E
             number: head.command_number.get(),
         },
         change,
+    })
+}
+
+/// An entry whose data is elsewhere: zeros stand for it.
+fn decode_placed(bytes: &mut &[u8]) -> Option<Body> {
+    let head = size_of::<EntryHeadBytes>();
+    let raw = ChangeBytes::ref_from_prefix(bytes.get(head..)?).ok()?.0;
+    let range = BlockRange::checked(raw.start.get(), raw.count.get())?;
+    let is_of_pages = [range.start(), range.count()].map(|it| it.is_multiple_of(BLOCKS_PER_PAGE));
+    if raw.kind != CHANGE_WRITE
+        || is_of_pages != [true, true]
+        || range.bytes() > ENTRY_BYTES_MAX as u64
+    {
+        return None;
+    }
+    let zeros = BytesMut::zeroed(range.bytes() as usize).freeze();
+    // None of it is what its checksum says.
+    let entry = decode_entry(bytes, &zeros, &mut Vec::new())?;
+    let pages = (range.count() / BLOCKS_PER_PAGE) as usize;
+    let (list, rest) = bytes.split_at_checked(4 * pages)?;
+    *bytes = rest;
+    let slots = list.as_chunks::<4>().0.iter();
+    Some(Body::Placed {
+        entry,
+        slots: slots.map(|slot| u32::from_le_bytes(*slot)).collect(),
     })
 }
 

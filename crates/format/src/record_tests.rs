@@ -44,6 +44,21 @@ fn every_kind() -> Vec<Record> {
             command: CommandId::default(),
             change: Change::Nothing,
         }),
+        Body::Placed {
+            entry: Entry {
+                epoch: Epoch(1),
+                sequence: Sequence(5),
+                fence: Fence(3),
+                command,
+                // Whoever reads it gets zeros for the data.
+                change: Change::Write {
+                    start: BlockIndex(128),
+                    data: Bytes::from(vec![0; 128 * 4096]),
+                    checksums: (1..=128).collect(),
+                },
+            },
+            slots: vec![17, 0],
+        },
         Body::Install {
             as_of: Sequence(9),
             install: Install::Change(write),

@@ -21,7 +21,7 @@ use crate::device::{DeviceLayout, SLOT_COUNT_MAX};
 use crate::device_list::{
     DEVICES_MAX, DeviceList, DeviceState, JournalMark, ListedBytes, ListedDevice,
 };
-use crate::versions::{FORMAT_VERSION, VERSION_1, VERSION_2, VERSION_3, VERSION_4};
+use crate::versions::{FORMAT_VERSION, VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5};
 
 /// Bytes of a superblock: one physical sector at most.
 pub const SUPERBLOCK_BYTES: usize = 4096;
@@ -149,6 +149,8 @@ pub struct Superblock {
     pub device_count: u16,
     /// The store's devices; none in version 1, and on one that is being added.
     pub list: DeviceList,
+    /// Whether the journal may have entries whose data is in slots.
+    pub places: bool,
     /// The device's class.
     pub tier: Tier,
     /// Bytes that the device writes whole or not at all: 512 or 4096.
@@ -233,7 +235,7 @@ impl Superblock {
             next_slot: U32::new(self.list.next_slot),
             next_ordinal: U16::new(self.list.next_ordinal),
             reserved_c: [0; 2],
-            devices: self.list.encode(),
+            devices: self.list.encode(self.version() >= VERSION_4),
             reserved_d: [0; 344],
         };
         raw.checksum = U32::new(checksum_without(
@@ -259,7 +261,9 @@ impl Superblock {
     fn version(&self) -> u32 {
         // What is being added has no list yet.
         let has_room = self.is_joining() && self.layout.segment_count > 0;
-        if has_room || self.list.has_marks() {
+        if self.places {
+            VERSION_5
+        } else if has_room || self.list.has_marks() {
             VERSION_4
         } else if self.list.lacks_one() {
             VERSION_3
@@ -403,6 +407,7 @@ impl SuperblockBytes {
             device_id,
             device_count: self.device_count.get(),
             list,
+            places: self.version.get() >= VERSION_5,
             tier,
             sector: self.sector.get(),
             partitions: self.partitions.get(),

@@ -17,5 +17,9 @@ pub const VERSION_3: u32 = 3;
 /// written as one of an earlier version.
 pub const VERSION_4: u32 = 4;
 
+/// Version 5: the journal may have entries whose data is in slots ([`Body::Placed`](crate::Body::Placed)). The step: the
+/// first opening says so in every superblock, before any of them is written.
+pub const VERSION_5: u32 = 5;
+
 /// The newest version that this program writes, and that it reads.
-pub const FORMAT_VERSION: u32 = VERSION_4;
+pub const FORMAT_VERSION: u32 = VERSION_5;

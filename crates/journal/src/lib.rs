@@ -359,6 +359,12 @@ impl Journal {
         self.partition_mut(partition).unpin(group);
     }
 
+    /// The oldest group of `partition` from which a recovery would have changes redone, once a group has said so.
+    #[must_use]
+    pub fn redo_from(&self, partition: u16) -> GroupNumber {
+        GroupNumber(self.partition(partition).redo_from())
+    }
+
     /// The last group of the oldest segment of `partition` that is not being written, and whether
     /// it is free of pins. `None` if there is but one segment.
     #[must_use]

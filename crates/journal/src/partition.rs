@@ -240,10 +240,7 @@ impl Partition {
             previous: self.previous,
             durable_up_to: self.next_group - 1,
             oldest_group: self.oldest_group,
-            redo_from: self
-                .pins
-                .first_key_value()
-                .map_or(self.next_group, |(group, _)| group.0),
+            redo_from: self.redo_from(),
             overwrote: self.overwrote().map_or(0, |group| group.0),
         };
         let (mut parts, checksum) = writer.finish(&header);
@@ -349,6 +346,12 @@ impl Partition {
         if *count == 0 {
             self.pins.remove(&group);
         }
+    }
+
+    /// The oldest group from which changes have to be redone.
+    pub(crate) fn redo_from(&self) -> u64 {
+        let oldest = self.pins.first_key_value();
+        oldest.map_or(self.next_group, |(group, _)| group.0)
     }
 
     pub(crate) fn oldest_segment(&self) -> Option<(GroupNumber, bool)> {

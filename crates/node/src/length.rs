@@ -116,6 +116,7 @@ mod tests {
                 next_ordinal: 2,
                 devices: vec![listed(0, first), listed(1, second)],
             },
+            places: false,
             tier: Tier::Flash,
             sector: 512,
             partitions: 4,

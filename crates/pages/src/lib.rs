@@ -23,6 +23,7 @@ mod moves_tests;
 mod open;
 mod pages;
 mod place;
+mod placed;
 mod read;
 mod round;
 mod slots;
@@ -37,6 +38,7 @@ pub use pages::{PageView, Pages, PagesMemory};
 pub use place::{PagesDevice, PagesPlace};
 pub use read::{BlockOutcome, PageReadDone, ReadSource, runs_of};
 pub use round::{PageJob, PageWork, Paint, RoundPlan};
+pub use target::Checksums;
 
 /// What the page store tells its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +53,11 @@ pub enum PagesEvent {
     Mapped(RoundPlan),
     /// The round is on stable storage.
     RoundDone(RoundPlan),
+    /// A page is on stable storage in the slot that was taken for it.
+    Placed {
+        /// With which it was written.
+        id: u64,
+    },
 }
 
 /// A write or a flush failed.

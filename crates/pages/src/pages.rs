@@ -14,6 +14,7 @@ use crate::block_cache::{BlockCache, CacheUse};
 use crate::cache::{TableBlock, TableCache};
 use crate::check::Checks;
 use crate::place::{PagesPlace, TableBlockId};
+use crate::placed::Placed;
 use crate::read::{Loading, Reads};
 use crate::round::{Round, ZOMBIES_PER_ROUND};
 use crate::slots::Slots;
@@ -68,6 +69,8 @@ pub(crate) enum Asked {
     Check(u64),
     /// A write or a flush of the round.
     Round,
+    /// The write of a page to a slot that no page has yet.
+    Placed { slot: u32, id: u64 },
 }
 
 /// The page store.
@@ -87,6 +90,7 @@ pub struct Pages {
     pub(crate) loading: BTreeMap<TableBlockId, Loading>,
     pub(crate) reads: Reads,
     pub(crate) checks: Checks,
+    pub(crate) placed: BTreeMap<u32, Placed>,
     pub(crate) round: Option<Round>,
     pub(crate) asked: BTreeMap<DiskToken, Asked>,
     /// Pages of the map without a slot.
@@ -111,6 +115,7 @@ impl Pages {
             loading: BTreeMap::new(),
             reads: Reads::default(),
             checks: Checks::default(),
+            placed: BTreeMap::new(),
             round: None,
             asked: BTreeMap::new(),
             lacking: 0,
@@ -307,6 +312,11 @@ impl Pages {
                 self.take_fetch(number, completion.result, requests, events);
             }
             Asked::Check(number) => self.take_check(number, completion.result),
+            Asked::Placed { slot, id } => {
+                completion.result.map_err(|_| PagesFailed)?;
+                self.placed_is_down(slot);
+                events.push(PagesEvent::Placed { id });
+            }
             Asked::Round => {
                 completion.result.map_err(|_| PagesFailed)?;
                 self.round_step_done(requests, events);
@@ -351,12 +361,21 @@ impl Pages {
         requests.push(DiskRequest { token, disk, op });
     }
 
+    /// Whether a slot's entry names no page, as far as memory knows.
+    fn has_no_page(&self, slot: u32) -> bool {
+        self.slots.is_free(slot)
+            || self
+                .placed
+                .get(&slot)
+                .is_some_and(|placed| !placed.is_named)
+    }
+
     /// Whether an entry is the one that memory expects of its slot.
     pub(crate) fn is_current(&self, block: &TableBlock, slot: u32) -> bool {
         match block.entry(slot) {
-            None => self.slots.is_free(slot),
+            None => self.has_no_page(slot),
             Some(entry) => match &entry.content {
-                SlotContent::Free => self.slots.is_free(slot),
+                SlotContent::Free => self.has_no_page(slot),
                 SlotContent::Page { key, .. } => self
                     .state(*key)
                     .is_some_and(|state| state.slot == slot && state.version == entry.version),

@@ -23,7 +23,7 @@ use crate::moves::Fetch;
 use crate::pages::{Asked, NO_SLOT, PageState, Pages};
 use crate::place::TableBlockId;
 use crate::read::runs_of;
-use crate::target::{Target, painted};
+use crate::target::{Checksums, Target, painted};
 
 /// Left-over entries that one round clears at most, to bound the table blocks that it pins.
 pub(crate) const ZOMBIES_PER_ROUND: usize = 256;
@@ -53,6 +53,13 @@ pub enum PageWork {
     Drop,
     /// The page goes to another slot, of a device that is not drained, as it is.
     Move,
+    /// The page becomes what has been [placed](Pages::place) in this slot, all of it, and leaves the one that it has.
+    Adopt {
+        /// The slot. It is the page's from now on.
+        slot: u32,
+        /// CRC-32C of each of its blocks.
+        checksums: Checksums,
+    },
 }
 
 /// One page of a round.
@@ -86,6 +93,11 @@ pub(crate) struct Job {
     pub(crate) is_chosen: bool,
     /// The slot that it leaves, if it moves.
     pub(crate) from: Option<u32>,
+    /// The slot that it leaves, if it is in another one already: its entry is cleared with the new one's writing, for the owner's
+    /// journal has all of the page until both are on stable storage.
+    leaves: Option<u32>,
+    /// The checksums of what is in the slot already.
+    adopted: Option<Checksums>,
     /// What the page will be.
     target: Target,
 }
@@ -170,7 +182,8 @@ impl Pages {
         let zombies = self.zombies.split_off(kept);
         let blocks: BTreeSet<TableBlockId> = jobs
             .iter()
-            .map(|job| job.slot)
+            .flat_map(|job| [Some(job.slot), job.leaves])
+            .flatten()
             .filter(|slot| *slot != NO_SLOT)
             .chain(zombies.iter().copied())
             .map(TableBlockId::of_slot)
@@ -235,6 +248,9 @@ impl Pages {
             PageWork::Paint(paints) => (paints, false, false),
             PageWork::Drop => (Vec::new(), true, false),
             PageWork::Move => (Vec::new(), false, true),
+            PageWork::Adopt { slot, checksums } => {
+                return self.prepare_adoption(job.key, job.written, slot, checksums);
+            }
         };
         let mut slot = state.map_or(NO_SLOT, |state| state.slot);
         let from = moves.then_some(slot);
@@ -263,6 +279,31 @@ impl Pages {
             slot,
             is_chosen: slot != own,
             from,
+            leaves: None,
+            adopted: None,
+            target: Target::default(),
+        }
+    }
+
+    fn prepare_adoption(
+        &mut self,
+        key: PageKey,
+        written: Sequence,
+        slot: u32,
+        checksums: Checksums,
+    ) -> Job {
+        self.placed_is_adopted(slot);
+        let own = self.state(key).map(|state| state.slot);
+        Job {
+            key,
+            written,
+            paints: Vec::new(),
+            drop: false,
+            slot,
+            is_chosen: false,
+            from: None,
+            leaves: own.filter(|own| *own != NO_SLOT),
+            adopted: Some(checksums),
             target: Target::default(),
         }
     }
@@ -304,6 +345,8 @@ impl Pages {
         for job in &mut round.jobs {
             job.target = if job.drop {
                 Target::default()
+            } else if let Some(checksums) = &job.adopted {
+                Target::whole(checksums.clone())
             } else {
                 painted(&self.known(job.key), &job.paints)
             };
@@ -429,7 +472,7 @@ impl Pages {
         round
             .jobs
             .iter()
-            .filter(|job| !job.target.is_nothing())
+            .filter(|job| !job.target.is_nothing() && job.adopted.is_none())
             .map(|job| self.place.slot_offset(job.slot).0)
             .collect()
     }
@@ -523,9 +566,13 @@ impl Pages {
             mask: target.mask,
         });
         self.set_state(job.key, state);
-        let is_anew = target.is_nothing() || job.from.is_some();
-        let slots = [job.from.unwrap_or(NO_SLOT), job.slot];
+        let left = job.from.or(job.leaves);
+        let is_anew = target.is_nothing() || left.is_some() || job.adopted.is_some();
+        let slots = [left.unwrap_or(NO_SLOT), job.slot];
         self.block_cache.follow(slots, is_anew, &job.paints);
+        if let Some(left) = job.leaves {
+            self.set_entry(left, SlotContent::Free);
+        }
         // Its entry is left over, and goes when the new one is on stable storage.
         self.zombies.extend(job.from);
     }
@@ -576,6 +623,9 @@ impl Pages {
         for job in &round.jobs {
             if job.slot != NO_SLOT && job.target.is_nothing() {
                 self.slots.release(job.slot);
+            }
+            if let Some(left) = job.leaves {
+                self.slots.release(left);
             }
         }
         for slot in &round.zombies {

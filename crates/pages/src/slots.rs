@@ -132,11 +132,25 @@ impl Slots {
 
     /// Takes any slot: of the flash device with most room, or else of the capacity device.
     pub(crate) fn take(&mut self) -> Option<u32> {
-        let device = self
-            .devices
-            .iter_mut()
-            .filter(|device| device.free > 0 && !device.is_drained)
-            .min_by_key(|device| (device.tier, u32::MAX - device.free))?;
+        let index = self.next_device()?;
+        Some(self.take_of(index))
+    }
+
+    /// Takes a slot of the device whose slots begin there, if it is the one of which any would be taken now.
+    pub(crate) fn take_on(&mut self, base: u32) -> Option<u32> {
+        let index = self.next_device()?;
+        (self.devices[index].base == base).then(|| self.take_of(index))
+    }
+
+    fn next_device(&self) -> Option<usize> {
+        let devices = self.devices.iter().enumerate();
+        let with_room = devices.filter(|(_, device)| device.free > 0 && !device.is_drained);
+        let next = with_room.min_by_key(|(_, device)| (device.tier, u32::MAX - device.free));
+        next.map(|(index, _)| index)
+    }
+
+    fn take_of(&mut self, index: usize) -> u32 {
+        let device = &mut self.devices[index];
         let words = device.words.len();
         let word = (0..words)
             .map(|step| (device.cursor + step) % words)
@@ -147,7 +161,7 @@ impl Slots {
         device.words[word] &= !(1 << bit);
         device.free -= 1;
         self.free -= 1;
-        Some(device.base + word as u32 * 64 + bit)
+        device.base + word as u32 * 64 + bit
     }
 
     pub(crate) fn release(&mut self, slot: u32) {

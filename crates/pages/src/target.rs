@@ -21,9 +21,18 @@ pub(crate) struct Target {
 }
 
 /// The checksum of each block of a page.
-pub(crate) type Checksums = Box<[u32; BLOCKS_PER_PAGE as usize]>;
+pub type Checksums = Box<[u32; BLOCKS_PER_PAGE as usize]>;
 
 impl Target {
+    /// A page all of which is there.
+    pub(crate) fn whole(checksums: Checksums) -> Self {
+        Self {
+            mask: u64::MAX,
+            checksums: Some(checksums),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn is_nothing(&self) -> bool {
         self.mask == 0 && self.lost == 0
     }

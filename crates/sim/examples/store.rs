@@ -1,6 +1,6 @@
 //! Runs seeds of the store's simulation: `cargo run --example store -- 7`, or `-- 0..1000`,
 //! with `--trace` for every request and event, with `--orders` for orders about devices in every run, and with
-//! `--capacity` for devices of capacity among them.
+//! `--capacity` for devices of capacity among them, and with `--pages` for writes of whole pages.
 
 #![allow(clippy::print_stdout)]
 
@@ -30,6 +30,7 @@ fn main() {
         };
         let options = Options {
             orders: options.orders || has("--orders"),
+            pages: has("--pages"),
             capacity,
             ..options
         };

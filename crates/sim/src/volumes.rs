@@ -89,6 +89,9 @@ impl VolumePlan {
         {
             let first = prng.below(blocks / 2);
             let count = prng.between(1, blocks - first);
+            if first % 2 == 0 {
+                return of_pages(volume, start + first, count);
+            }
             return of_blocks(volume, start + first, count);
         }
         let (start, blocks) = *prng.choose(&self.areas);
@@ -133,6 +136,14 @@ impl VolumePlan {
             .map(|(start, blocks)| of_blocks(volume, *start, *blocks))
             .collect()
     }
+}
+
+/// Whole pages instead of these blocks: those in which they begin and end, but for the last one if there are others.
+fn of_pages(volume: usize, first: u64, count: u64) -> Sectors {
+    let page = (PAGE_SIZE / BLOCK_SIZE) as u64;
+    let begin = first / page;
+    let end = ((first + count) / page).max(begin + 1);
+    of_blocks(volume, begin * page, (end - begin) * page)
 }
 
 fn of_blocks(volume: usize, first: u64, count: u64) -> Sectors {

@@ -1,7 +1,6 @@
 //! What a replica writes: entries, epochs, its state; and how far its slice is committed.
 
 use holdfast_format::{Body, STATE_BYTES_MAX};
-use holdfast_journal::GroupNumber;
 use holdfast_model::{
     BLOCKS_PER_PAGE, BlockRange, Change, Entry, Epoch, PageIndex, Sequence, SliceId,
 };
@@ -11,7 +10,7 @@ use alloc::vec::Vec;
 
 use crate::event::StoreToken;
 use crate::item::{Item, ItemId, Source};
-use crate::machine::{Core, Lane, Pending, Purpose, Waiter};
+use crate::machine::{Core, Hold, Lane, Pending, Purpose, Waiter};
 
 impl Core {
     pub(crate) fn append(
@@ -34,8 +33,12 @@ impl Core {
         );
         slice.prepared = (entry.epoch, entry.sequence);
         let sequence = entry.sequence;
-        let body = Body::Entry(entry.clone());
-        let item = self.add_item(Item::new(id, Source::Entry(entry), now));
+        let slots = self.place(id, &entry);
+        let mut item = Item::new(id, Source::Entry(entry), now);
+        item.slots = slots;
+        let body = item.body();
+        let item = self.add_item(item);
+        self.write_slots(item);
         self.slice_mut(id).log.insert(sequence, item);
         let pending = Pending {
             slice: id,
@@ -118,12 +121,12 @@ impl Core {
     }
 
     /// Forgets all entries above `after`. Until the record that says so is durable, recovery may
-    /// find them: the oldest group with one of them is pinned, and given back to be unpinned then.
-    fn void_above(&mut self, id: SliceId, after: Sequence) -> Option<GroupNumber> {
+    /// find them: what is kept for that is given back, to be let go then.
+    fn void_above(&mut self, id: SliceId, after: Sequence) -> Hold {
         let slice = self.slices.get(&id).expect("the slice exists");
         if after >= slice.prepared.1 {
             // There are none. Thousands of slices may begin an epoch at a time.
-            return None;
+            return Hold::default();
         }
         let epoch = self.epoch_at(slice, after);
         let slice = self.slice_mut(id);
@@ -132,9 +135,14 @@ impl Core {
         let voided = slice.log.split_off(&after.next());
         let partition = slice.partition;
         let groups = voided.values().filter_map(|item| self.items[*item].group);
-        let hold = groups.min();
-        if let Some(hold) = hold {
-            self.journal.pin(partition, hold);
+        let group = groups.min();
+        if let Some(group) = group {
+            self.journal.pin(partition, group);
+        }
+        let mut slots = Vec::new();
+        for item in voided.values() {
+            let item = self.items.get_mut(*item).expect("a living item");
+            slots.extend(item.slots.drain(..).flatten().map(|page| page.slot));
         }
         self.forget_unfinished(id, after);
         for item in voided.into_values() {
@@ -152,7 +160,7 @@ impl Core {
                 commands.retain(|(_, _, sequence)| *sequence <= after);
             }
         }
-        hold
+        Hold { group, slots }
     }
 
     /// Takes an item that is not settled out of the overlay, and its log reference away.
@@ -212,6 +220,9 @@ impl Core {
             let state = &mut self.partitions[usize::from(partition)];
             state.items.remove(&(group, id));
             state.live_bytes -= item.cost;
+        }
+        for page in item.slots.iter().flatten() {
+            self.pages.give_back(page.slot);
         }
     }
 

@@ -58,10 +58,12 @@ struct RoundState {
 }
 
 #[derive(Debug)]
-struct Taken {
+pub(crate) struct Taken {
     key: PageKey,
-    parts: Vec<Part>,
+    pub(crate) parts: Vec<Part>,
     written: Sequence,
+    /// Data that is written.
+    bytes: u64,
 }
 
 /// The pages of a round that is being put together.
@@ -140,6 +142,7 @@ impl Core {
                 CALM_PAGES_MAX
             };
             Choice { taken, jobs, .. } = self.choose_pages(pages_max);
+            self.leave_adopted(&taken, &jobs);
             self.destage.blocked = jobs.is_empty();
             let mut settled = self.destage.settled.iter();
             self.destage.stranded = jobs.is_empty() && settled.all(|it| self.is_stranded(*it));
@@ -187,9 +190,7 @@ impl Core {
         };
         let moved = (round.moved, round.moved * PAGE_SIZE as u64);
         round.taken.iter().fold(moved, |(pages, bytes), taken| {
-            let masks = taken.parts.iter().map(|part| part.mask.count_ones());
-            let blocks: u32 = masks.sum();
-            (pages + 1, bytes + u64::from(blocks) * BLOCK_SIZE as u64)
+            (pages + 1, bytes + taken.bytes)
         })
     }
 
@@ -238,20 +239,24 @@ impl Core {
         {
             return false;
         }
-        if self.takes_slot(key) {
+        let (job, parts) = self.job(key);
+        let is_adopted = matches!(job.work, PageWork::Adopt { .. });
+        if !is_adopted && self.takes_slot(key) {
             if choice.slots == 0 {
                 return false;
             }
             choice.slots -= 1;
         }
-        let (job, parts) = self.job(key);
-        let blocks = parts.iter().map(|part| part.mask.count_ones() as usize);
-        choice.bytes += blocks.sum::<usize>() * BLOCK_SIZE;
+        let masks = parts.iter().filter(|_| !is_adopted).map(|part| part.mask);
+        let blocks: u32 = masks.map(u64::count_ones).sum();
+        let bytes = blocks as usize * BLOCK_SIZE;
+        choice.bytes += bytes;
         choice.chosen.insert(key);
         choice.taken.push(Taken {
             key,
             parts,
             written: job.written,
+            bytes: bytes as u64,
         });
         choice.jobs.push(job);
         true
@@ -290,6 +295,9 @@ impl Core {
             .chain(before)
             .max()
             .expect("there is a part");
+        if let Some(work) = self.adoption(key, &parts) {
+            return (PageJob { key, written, work }, parts);
+        }
         let mut paints: Vec<(u32, Paint)> = Vec::new();
         for part in &parts {
             let item = &self.items[part.item];

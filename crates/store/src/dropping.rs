@@ -36,7 +36,8 @@ impl Core {
         let (gone, others): (VecDeque<_>, VecDeque<_>) =
             waiting.into_iter().partition(|(_, record)| is_of(record));
         self.waiting = others;
-        for (tag, _) in gone {
+        let held = core::mem::take(&mut self.slice_mut(id).held);
+        for (tag, _) in held.into_iter().chain(gone) {
             let pending = self
                 .records
                 .remove(&tag)
@@ -46,11 +47,16 @@ impl Core {
             slice.abandoned.tokens.extend(pending.token);
             match pending.purpose {
                 Purpose::Void(hold) | Purpose::Restart(_, hold) => {
-                    slice.abandoned.holds.extend(hold);
+                    slice.abandoned.holds.push(hold);
                 }
                 // The log still has the entries.
-                Purpose::Item(item) if self.items[item].entry().is_none() => {
-                    self.slice_mut(id).abandoned.copies.push(item);
+                Purpose::Item(item) => {
+                    let item = self
+                        .items
+                        .get(item)
+                        .filter(|it| it.entry().is_none())
+                        .map(|_| item);
+                    self.slice_mut(id).abandoned.copies.extend(item);
                 }
                 _ => {}
             }
@@ -93,7 +99,7 @@ impl Core {
             self.release_item(item);
         }
         for hold in holds {
-            self.journal.unpin(partition, hold);
+            self.let_go(partition, &hold);
         }
         self.partitions[usize::from(partition)]
             .commands

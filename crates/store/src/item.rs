@@ -40,12 +40,24 @@ pub(crate) enum Effect<'a> {
     Bad(BlockRange),
 }
 
+/// A slot that has a page of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PlacedPage {
+    pub(crate) slot: u32,
+    /// All of the page is there as it was written.
+    pub(crate) is_whole: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) slice: SliceId,
     pub(crate) source: Source,
     /// Blocks of the change whose data was bad when the journal was read, counted from its first.
     pub(crate) bad: Vec<u32>,
+    /// The slots that are kept for it, one for each page, if its data is not in the journal. One that a page has adopted is not.
+    pub(crate) slots: Vec<Option<PlacedPage>>,
+    /// Its data is on the way into the journal.
+    pub(crate) leaves_slots: bool,
     /// The group with its newest durable copy in the journal, or the one being written.
     pub(crate) group: Option<GroupNumber>,
     /// Its record does not wait for room any more.
@@ -108,6 +120,8 @@ impl Item {
             slice,
             source,
             bad: Vec::new(),
+            slots: Vec::new(),
+            leaves_slots: false,
             group: None,
             in_journal: false,
             durable: false,
@@ -132,9 +146,37 @@ impl Item {
     /// Its record.
     pub(crate) fn body(&self) -> Body {
         match self.source.clone() {
+            Source::Entry(entry) if self.is_placed() => Body::Placed {
+                entry,
+                slots: self.slots.iter().flatten().map(|page| page.slot).collect(),
+            },
             Source::Entry(entry) => Body::Entry(entry),
             Source::Install { as_of, install } => Body::Install { as_of, install },
         }
+    }
+
+    /// Whether all of its data is in slots that are kept for it.
+    pub(crate) fn is_placed(&self) -> bool {
+        let is_whole = |page: &Option<PlacedPage>| page.is_some_and(|page| page.is_whole);
+        !self.slots.is_empty() && !self.leaves_slots && self.slots.iter().all(is_whole)
+    }
+
+    /// The slot that is kept for it and has all of this page.
+    pub(crate) fn whole_slot_of(&self, page: PageIndex) -> Option<u32> {
+        let kept = *self.slots.get(self.place_of(page)?)?;
+        kept.filter(|kept| kept.is_whole).map(|kept| kept.slot)
+    }
+
+    /// The page is in its place: the slot is kept for it no longer.
+    pub(crate) fn leave_slot_of(&mut self, page: PageIndex) {
+        let place = self.place_of(page).expect("the page is one of its own");
+        self.slots[place] = None;
+    }
+
+    /// Which of its pages this is.
+    fn place_of(&self, page: PageIndex) -> Option<usize> {
+        let first = self.range()?.start() / BLOCKS_PER_PAGE;
+        page.0.checked_sub(first).map(|place| place as usize)
     }
 
     pub(crate) fn effect(&self) -> Effect<'_> {

@@ -225,7 +225,9 @@ impl Core {
         while let Some(request) = self.journal.next_copy_request() {
             self.requests.push(request, Urgency::Background);
         }
-        if self.journal.is_copied() && self.devices.are_at_rest() {
+        // What is placed is on the device that has the journal.
+        let is_placed = self.pages.placed_slots() > 0;
+        if self.journal.is_copied() && self.devices.are_at_rest() && !is_placed {
             self.look_for_move();
         }
     }

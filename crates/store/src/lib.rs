@@ -70,6 +70,7 @@ mod moves;
 mod opener;
 mod order;
 mod overlay;
+mod placed;
 mod read;
 mod rebuild;
 mod recovered;

@@ -4,12 +4,12 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use holdfast_journal::{Begun, GroupNumber};
-use holdfast_model::{Sequence, SliceId};
+use holdfast_model::{PAGE_SIZE, Sequence, SliceId};
 use holdfast_stdx::Instant;
 
 use crate::event::{Output, StoreEvent};
 use crate::item::ItemId;
-use crate::machine::{Core, Pending, Purpose, RecentCommand, TWO_LIFETIMES, Waiter};
+use crate::machine::{Core, Hold, Pending, Purpose, RecentCommand, TWO_LIFETIMES, Waiter};
 use crate::requests::Urgency;
 
 impl Core {
@@ -92,6 +92,7 @@ impl Core {
         item.group = Some(group);
         let cost = item.cost;
         let slice = item.slice;
+        let placed = item.slots.len() as u64 * PAGE_SIZE as u64;
         let recent = item
             .entry()
             .filter(|entry| entry.command.node != 0)
@@ -106,6 +107,7 @@ impl Core {
         state.commands.extend(recent);
         state.items.insert((group, id));
         state.live_bytes += cost;
+        state.placed.add(group, placed);
         self.journal.pin(partition, group);
     }
 
@@ -160,9 +162,9 @@ impl Core {
                 let carried = &mut self.partitions[usize::from(partition)].carried;
                 carried.push((*id, group));
             }
-            Purpose::Void(hold) => self.let_go(partition, *hold),
+            Purpose::Void(hold) => self.let_go(partition, hold),
             Purpose::Restart(at, hold) => {
-                self.let_go(partition, *hold);
+                self.let_go(partition, hold);
                 let at = *at;
                 if let Some(slice) = self.slices.get_mut(&pending.slice) {
                     slice.durable = slice.durable.max(at.1);
@@ -175,9 +177,12 @@ impl Core {
     }
 
     /// What is void is so for whoever recovers the journal, too.
-    fn let_go(&mut self, partition: u16, hold: Option<GroupNumber>) {
-        if let Some(hold) = hold {
-            self.journal.unpin(partition, hold);
+    pub(crate) fn let_go(&mut self, partition: u16, hold: &Hold) {
+        if let Some(group) = hold.group {
+            self.journal.unpin(partition, group);
+        }
+        for slot in &hold.slots {
+            self.pages.give_back(*slot);
         }
     }
 

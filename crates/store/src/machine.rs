@@ -27,6 +27,7 @@ use crate::event::{Output, StoreToken};
 use crate::item::{ItemId, Items};
 use crate::journal_move::JournalMove;
 use crate::moves::Moves;
+use crate::placed::{PlacedLog, Placing};
 use crate::read::Reads;
 use crate::rebuild::Awaited;
 use crate::requests::{Requests, Urgency};
@@ -53,6 +54,15 @@ pub(crate) const TWO_LIFETIMES: Duration = Duration::from_secs(8);
 /// writes each, about 20 MiB.
 const COMMANDS_MAX: usize = 1 << 18;
 
+/// What is kept for entries that are void until the record that says so is durable: recovery may find them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hold {
+    /// The oldest group with one of them, which is pinned.
+    pub(crate) group: Option<GroupNumber>,
+    /// Slots with their data.
+    pub(crate) slots: Vec<u32>,
+}
+
 /// What a record in the journal is for.
 #[derive(Clone, Debug)]
 pub(crate) enum Purpose {
@@ -62,11 +72,10 @@ pub(crate) enum Purpose {
     CarriedItem(ItemId),
     State,
     Position,
-    /// A position after which the log begins anew, and the oldest group with an entry that is void
-    /// by it.
-    Restart((Epoch, Sequence), Option<GroupNumber>),
-    /// The end of entries, and the oldest group with one of them.
-    Void(Option<GroupNumber>),
+    /// A position after which the log begins anew, and what is kept for entries that are void by it.
+    Restart((Epoch, Sequence), Hold),
+    /// The end of entries, and what is kept for them.
+    Void(Hold),
     /// A change of the set of pages, or a checkpoint of it.
     Pages {
         checkpoint: bool,
@@ -129,6 +138,8 @@ pub(crate) struct PartitionState {
     pub(crate) items: BTreeSet<(GroupNumber, ItemId)>,
     /// What those items cost.
     pub(crate) live_bytes: u64,
+    /// What of its changes is in slots.
+    pub(crate) placed: PlacedLog,
     /// Records under way that carry something forward.
     pub(crate) carrying: u32,
     /// While entries are carried forward: the oldest group that has one of them. Redo must begin
@@ -158,6 +169,7 @@ pub(crate) struct Core {
     /// Appends that wait for room, in order.
     pub(crate) waiting: VecDeque<(u64, Record)>,
     pub(crate) partitions: Vec<PartitionState>,
+    pub(crate) placing: Placing,
     pub(crate) reads: Reads,
     pub(crate) destage: Destage,
     pub(crate) moves: Moves,
@@ -246,6 +258,7 @@ impl Core {
                 PagesEvent::Planned(plan) => self.round_planned(now, &plan, out),
                 PagesEvent::Mapped(plan) => self.round_mapped(&plan),
                 PagesEvent::RoundDone(plan) => self.round_done(now, &plan, out),
+                PagesEvent::Placed { id } => self.placed_is_down(ItemId(id)),
             }
         }
     }
@@ -333,6 +346,8 @@ impl Core {
         if waits {
             self.slice_mut(id).waiting += 1;
             self.waiting.push_back((tag, record));
+        } else if lane == Lane::Inner {
+            self.give_to_journal(tag, record);
         } else {
             self.hand_over(tag, record);
         }
@@ -348,7 +363,7 @@ impl Core {
         }
     }
 
-    fn hand_over(&mut self, tag: u64, record: Record) {
+    pub(crate) fn give_to_journal(&mut self, tag: u64, record: Record) {
         if let Purpose::Item(item) = &self.records[&tag].purpose
             && let Some(item) = self.items.get_mut(*item)
         {
@@ -365,7 +380,7 @@ impl Core {
 
     /// Whether the journal may take another append. While nothing is there that can be destaged, waiting
     /// for that would be waiting for ever: then only the journal's own room counts.
-    fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         let segments_kept = 2 * self.partitions.len() as u32;
         if self.journal.free_segments() <= segments_kept {
             return false;

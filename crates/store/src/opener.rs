@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use holdfast_format::{Absence, DeviceState, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
 use holdfast_journal::{Journal, JournalPlace, Recovery, RecoveryFailed};
 use holdfast_model::{DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken};
-use holdfast_pages::{Opening, PagesDevice, PagesMemory, PagesPlace};
+use holdfast_pages::{Opening, Pages, PagesDevice, PagesMemory, PagesPlace};
 use holdfast_stdx::Instant;
 
 use crate::config::{DeviceGeometry, StoreConfig, StoreIdentity};
@@ -27,6 +27,7 @@ use crate::event::{Expected, OpenError, Output, StoreEvent, StrayDevice};
 use crate::journal_move;
 use crate::machine::{Core, JOURNAL_TOKENS, PAGES_TOKENS};
 use crate::members::{self, Member};
+use crate::placed::Fetch;
 use crate::recovered::Slivers;
 use crate::requests::{Requests, Urgency};
 use crate::superblocks::{self, Copies};
@@ -45,6 +46,8 @@ enum Step {
     },
     Journal(Box<Recovery>),
     Pages(Box<(Journal, Opening)>),
+    /// The data of entries is being read that is in slots.
+    Placed(Box<(Journal, Pages, Fetch)>),
 }
 
 /// What superblocks are written for.
@@ -166,7 +169,7 @@ impl Opener {
             out.events.push_back(StoreEvent::OpenFailed(error));
             return Progress::Failed;
         }
-        let open = matches!(&self.step, Step::Pages(step) if step.1.is_done());
+        let open = matches!(&self.step, Step::Placed(step) if step.2.is_done());
         if open {
             return Progress::Open(self.finish(now, out));
         }
@@ -236,6 +239,15 @@ impl Opener {
                 step.1
                     .handle(completion, &mut requests)
                     .map_err(|_| failed)?;
+                let done = step.1.is_done();
+                self.push(requests);
+                if done {
+                    self.fetch_placed();
+                }
+            }
+            Step::Placed(step) => {
+                let (_, pages, fetch) = &mut **step;
+                fetch.take(completion, pages, &mut requests);
                 self.push(requests);
             }
         }
@@ -321,6 +333,7 @@ impl Opener {
         let use_counter = members::next_use(self.first());
         for (_, superblock) in &mut self.devices {
             superblock.use_counter = use_counter;
+            superblock.places = true;
             superblock.use_ids.begin(use_counter, self.use_id);
             superblock.update += 1;
         }
@@ -420,18 +433,34 @@ impl Opener {
         self.push(requests);
     }
 
-    fn finish(self, now: Instant, out: &mut Output) -> Box<Core> {
-        assert!(self.in_flight == 0, "nothing is in flight when all is read");
-        let Step::Pages(step) = self.step else {
+    fn fetch_placed(&mut self) {
+        let step = core::mem::replace(&mut self.step, Step::Read);
+        let Step::Pages(step) = step else {
             unreachable!("the page table has just been read");
         };
         let (journal, opening) = *step;
+        let pages = opening.finish();
+        let mut fetch = Fetch::new(&mut self.slivers);
+        let mut requests = Vec::new();
+        fetch.go_on(&pages, &mut requests);
+        self.step = Step::Placed(Box::new((journal, pages, fetch)));
+        self.push(requests);
+    }
+
+    fn finish(self, now: Instant, out: &mut Output) -> Box<Core> {
+        assert!(self.in_flight == 0, "nothing is in flight when all is read");
+        let Step::Placed(step) = self.step else {
+            unreachable!("all has just been read");
+        };
+        let (journal, pages, fetch) = *step;
+        let mut slivers = self.slivers;
+        fetch.finish(&mut slivers);
         let mut core = Core::rebuild(
             self.config,
             journal,
-            opening.finish(),
+            pages,
             self.requests,
-            self.slivers,
+            slivers,
             (Devices::new(self.devices, self.back), self.strays),
             now,
         );

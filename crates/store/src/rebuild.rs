@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use holdfast_format::Body;
 use holdfast_journal::{GroupNumber, Journal};
-use holdfast_model::{Sequence, SliceId};
+use holdfast_model::{PAGE_SIZE, Sequence, SliceId};
 use holdfast_pages::Pages;
 use holdfast_stdx::Instant;
 
@@ -14,12 +14,13 @@ use crate::config::StoreConfig;
 use crate::destage::Destage;
 use crate::devices::Devices;
 use crate::event::{Output, Recovered, RecoveredSlice, StrayDevice};
-use crate::item::{Item, ItemId, Items};
+use crate::item::{Item, ItemId, Items, PlacedPage};
 use crate::journal_move::JournalMove;
 use crate::machine::{
     Core, Lane, PartitionState, Pending, Purpose, RecentCommand, Waiter, partition_of,
 };
 use crate::moves::Moves;
+use crate::placed::Placing;
 use crate::read::Reads;
 use crate::recovered::{Outcome, Redo, Sliver, Slivers, named};
 use crate::requests::Requests;
@@ -63,6 +64,7 @@ impl Core {
             next_record: 0,
             waiting: VecDeque::new(),
             partitions: (0..partitions).map(|_| PartitionState::default()).collect(),
+            placing: Placing::default(),
             reads: Reads::default(),
             destage: Destage::default(),
             moves: Moves::default(),
@@ -218,6 +220,10 @@ impl Core {
     fn redo(&mut self, now: Instant, id: SliceId, redo: Redo, settled: bool) -> ItemId {
         let mut item = Item::new(id, redo.source, now);
         item.bad = redo.bad;
+        let placed = redo.slots.len() as u64 * PAGE_SIZE as u64;
+        let mut claim = |page: &PlacedPage| self.pages.claim(page.slot);
+        let slots = redo.slots.into_iter();
+        item.slots = slots.map(|page| page.filter(&mut claim)).collect();
         item.group = Some(redo.group);
         item.in_journal = true;
         item.durable = true;
@@ -227,6 +233,7 @@ impl Core {
         self.journal.pin(partition, redo.group);
         let cost = self.items[number].cost;
         let state = &mut self.partitions[usize::from(partition)];
+        state.placed.add(redo.group, placed);
         state.items.insert((redo.group, number));
         state.live_bytes += cost;
         if settled {

@@ -20,7 +20,7 @@ use holdfast_model::{Change, CommandId, Entry, Epoch, Sequence, SliceId};
 use holdfast_stdx::Bytes;
 
 use crate::event::RecoveredSlice;
-use crate::item::Source;
+use crate::item::{PlacedPage, Source};
 use crate::machine::partition_of;
 use crate::slice::Kept;
 
@@ -29,6 +29,8 @@ use crate::slice::Kept;
 pub(crate) struct Redo {
     pub(crate) source: Source,
     pub(crate) bad: Vec<u32>,
+    /// The slots with its data, one for each page, if that is not in the journal.
+    pub(crate) slots: Vec<Option<PlacedPage>>,
     pub(crate) group: GroupNumber,
 }
 
@@ -199,6 +201,12 @@ impl Slivers {
 }
 
 impl Sliver {
+    /// Changes that may have to be redone and whose data is in slots.
+    pub(crate) fn placed_mut(&mut self) -> impl Iterator<Item = &mut Redo> {
+        let all = self.entries.values_mut().chain(&mut self.apart);
+        all.filter(|redo| !redo.slots.is_empty())
+    }
+
     /// A slice of which nothing has been found yet, and that may have lost something in `holes`.
     pub(crate) fn new(holes: Vec<Hole>) -> Self {
         Self {
@@ -235,13 +243,15 @@ impl Sliver {
         let ReadRecord { record, bad } = read;
         self.committed = self.committed.max(record.committed);
         match record.body {
-            Body::Entry(entry) => self.take_entry(group, redo, entry, bad),
+            Body::Entry(entry) => self.take_entry((group, redo), entry, bad, &[]),
+            Body::Placed { entry, slots } => self.take_entry((group, redo), entry, bad, &slots),
             Body::Install { as_of, install } => {
                 if redo {
                     let install = own_install(install);
                     self.apart.push(Redo {
                         source: Source::Install { as_of, install },
                         bad,
+                        slots: Vec::new(),
                         group,
                     });
                 }
@@ -294,7 +304,13 @@ impl Sliver {
         }
     }
 
-    fn take_entry(&mut self, group: GroupNumber, redo: bool, entry: Entry, bad: Vec<u32>) {
+    fn take_entry(
+        &mut self,
+        (group, redo): (GroupNumber, bool),
+        entry: Entry,
+        bad: Vec<u32>,
+        slots: &[u32],
+    ) {
         let sequence = entry.sequence;
         let overtaken = self
             .epochs
@@ -318,7 +334,19 @@ impl Sliver {
         }
         if redo {
             let source = Source::Entry(own_entry(entry));
-            self.entries.insert(sequence, Redo { source, bad, group });
+            let slots = slots.iter().map(|slot| {
+                Some(PlacedPage {
+                    slot: *slot,
+                    is_whole: false,
+                })
+            });
+            let redo = Redo {
+                source,
+                bad,
+                slots: slots.collect(),
+                group,
+            };
+            self.entries.insert(sequence, redo);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What is asked of the devices: in flight, or waiting for its turn.
 //!
-//! Invariants: at most `max` requests are in flight, the journal's groups excepted, of which there
-//! is one a partition; groups go first, then reads, then the rest, but the rest is never starved:
+//! Invariants: at most `max` requests are in flight, but for the journal's groups, of which there is one a partition, and the data that
+//! they wait for; these go first, then reads, then the rest, but the rest is never starved:
 //! one of it goes for every few reads.
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -14,7 +14,7 @@ const READS_PER_BACKGROUND: u32 = 4;
 /// How urgent a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
-    /// Somebody waits for a write: a group of the journal.
+    /// Somebody waits for a write: a group of the journal, or the data of one that is in slots.
     Group,
     /// Somebody waits for a read.
     Read,

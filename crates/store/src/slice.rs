@@ -1,15 +1,16 @@
 //! One slice in memory.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use holdfast_format::PageSet;
+use holdfast_format::{PageSet, Record};
 use holdfast_journal::GroupNumber;
 use holdfast_model::{Epoch, PageIndex, Sequence};
 use holdfast_stdx::Bytes;
 
 use crate::event::StoreToken;
 use crate::item::ItemId;
+use crate::machine::Hold;
 use crate::overlay::PageOverlay;
 
 /// What is kept of a slice in memory: its log above the stable point, what is not yet destaged, and
@@ -41,8 +42,10 @@ pub(crate) struct Slice {
     /// It has pages of which nothing is here because a device is absent, and that has not been made good by a
     /// log that begins anew.
     pub(crate) lacks: bool,
-    /// Records of the slice that wait for room.
+    /// Records of the slice that wait for room, or in `held`.
     pub(crate) waiting: u32,
+    /// Records that wait for data on its way to slots, and those behind them.
+    pub(crate) held: VecDeque<(u64, Record)>,
     /// Records of the slice that the journal has and has not begun to write: the committed point is
     /// going to be stated by them.
     pub(crate) unwritten: u32,
@@ -62,8 +65,8 @@ pub(crate) struct Slice {
 pub(crate) struct Abandoned {
     pub(crate) tokens: Vec<StoreToken>,
     pub(crate) copies: Vec<ItemId>,
-    /// Groups that are pinned until the slice's end is in the journal.
-    pub(crate) holds: Vec<GroupNumber>,
+    /// What is kept until the slice's end is in the journal.
+    pub(crate) holds: Vec<Hold>,
 }
 
 /// The oldest groups whose records still matter for the slice's own state.
@@ -95,6 +98,7 @@ impl Slice {
             damaged: false,
             lacks: false,
             waiting: 0,
+            held: VecDeque::new(),
             unwritten: 0,
             dropping: false,
             is_ended: false,

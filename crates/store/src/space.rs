@@ -26,10 +26,7 @@ impl Core {
             .iter()
             .filter(|page| !self.is_provided(id, **page))
             .count();
-        // What is on drained devices has to find room too.
-        let promised = self.reserved + self.pages.pages_to_move() + self.promised_to_orders();
-        let available = self.pages.free_slots().saturating_sub(promised);
-        if missing > available as usize {
+        if missing > self.unpromised_slots() as usize {
             return Err(NoSpace);
         }
         self.claimed = true;
@@ -40,6 +37,13 @@ impl Core {
             self.update_reservation(id, page);
         }
         Ok(())
+    }
+
+    /// Free slots that nothing has been promised.
+    pub(crate) fn unpromised_slots(&self) -> u32 {
+        // What is on drained devices has to find room too.
+        let promised = self.reserved + self.pages.pages_to_move() + self.promised_to_orders();
+        self.pages.free_slots().saturating_sub(promised)
     }
 
     pub(crate) fn release_reservations(&mut self, id: SliceId) {

@@ -98,6 +98,7 @@ pub(crate) fn plan(
             device_id: 0,
             device_count: devices.len() as u16,
             list: DeviceList::NONE,
+            places: false,
             tier: device.tier,
             sector: device.sector,
             partitions: config.partitions,

@@ -192,6 +192,7 @@ fn superblocks_that_contradict_each_other_are_refused() {
     let plain = |found: &Superblock| Superblock {
         device_id: 0,
         list: DeviceList::NONE,
+        places: false,
         ..found.clone()
     };
     assert_eq!(belong(&plain(first), &plain(second)), Ok(2));
@@ -249,6 +250,7 @@ fn devices_that_are_not_of_the_list_are_strays() {
         ordinal: 2,
         device_count: 0,
         list: DeviceList::NONE,
+        places: false,
         ..second.clone()
     };
     assert_eq!(with(Ok(joining)), Ok(Stray::Joining));

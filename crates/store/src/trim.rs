@@ -30,6 +30,7 @@ impl Core {
     pub(crate) fn go_on_trimming(&mut self, now: Instant) {
         for partition in 0..self.partitions.len() as u16 {
             self.finish_carrying(now, partition);
+            self.take_out_of_slots(now, partition);
         }
         // Until left-over table entries are cleared, the records that say that they are left over
         // must stay.
@@ -128,7 +129,7 @@ impl Core {
     /// Carries what is stranded and undecided entries forward, and with each those entries of its slice that
     /// follow it and are not settled: of two changes of a block the later must stay behind the earlier in
     /// the journal, for redo may begin between them.
-    fn carry_items(&mut self, now: Instant, partition: u16, items: &[ItemId]) {
+    pub(crate) fn carry_items(&mut self, now: Instant, partition: u16, items: &[ItemId]) {
         let mut from: BTreeMap<SliceId, Sequence> = BTreeMap::new();
         let mut hold: Option<GroupNumber> = None;
         for number in items {
@@ -181,6 +182,11 @@ impl Core {
             self.journal.unpin(partition, old);
             state.items.remove(&(old, number));
             state.items.insert((group, number));
+            if core::mem::take(&mut item.leaves_slots) {
+                for page in item.slots.drain(..).flatten() {
+                    self.pages.give_back(page.slot);
+                }
+            }
         }
         if let Some(hold) = state.carry_hold.take() {
             self.journal.unpin(partition, hold);

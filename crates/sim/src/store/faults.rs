@@ -2,6 +2,7 @@
 
 use holdfast_format::Superblock;
 use holdfast_stdx::Duration;
+use holdfast_store::RottenSegment;
 
 use super::run::{Check, Host};
 
@@ -38,10 +39,13 @@ impl Host {
                 if offset == layout.slots_offset {
                     disk.make_unreadable(at);
                     self.rotten = true;
+                    self.journal_rotten |= self.options.pages;
                     break;
                 }
             } else if disk.rot(at) {
                 self.rotten |= offset == layout.slots_offset;
+                // Of what is placed the slot is a part of the log.
+                self.journal_rotten |= self.rotten && self.options.pages;
                 break;
             }
         }
@@ -104,6 +108,15 @@ impl Host {
             (self.journal_rotten, self.rotten) = before;
         }
         Ok(())
+    }
+
+    /// Whether power may have failed while the header was written that is bad: the group behind it, written in one with it, counts
+    /// all the same.
+    pub(crate) fn is_torn_header(&self, rotten: &RottenSegment) -> bool {
+        let disk = self.disks.iter().find(|disk| disk.id() == rotten.disk);
+        let superblock = disk.and_then(|disk| Superblock::decode(&disk.peek(0, 4096)).ok());
+        let begin = superblock.map(|found| found.layout.segment_offset(rotten.index));
+        self.options.crashes && begin == Some(rotten.offset)
     }
 
     pub(crate) fn rot_journal(&mut self) {

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
 use holdfast_model::{
-    BLOCK_SIZE, BlockRange, ClusterId, DiskId, NodeId, Sequence, SliceId, StoreId, VolumeId,
+    BLOCK_SIZE, BlockRange, ClusterId, DiskId, NodeId, PAGE_SIZE, Sequence, SliceId, StoreId,
+    VolumeId,
 };
 use holdfast_stdx::{Duration, Instant, Prng, crc32c};
 use holdfast_store::{
@@ -44,6 +45,8 @@ pub struct Options {
     pub destage_waits: bool,
     /// Whether the journal is checked now and then, and rots before.
     pub checks: bool,
+    /// Whether whole pages are written, two at a time at most: the journal's segments are larger then.
+    pub pages: bool,
     /// Whether every request and event is printed.
     pub trace: bool,
 }
@@ -62,6 +65,7 @@ impl Default for Options {
             sector: 512,
             destage_waits: false,
             checks: false,
+            pages: false,
             trace: false,
         }
     }
@@ -84,6 +88,7 @@ impl Options {
             orders: prng.chance(1, 3),
             capacity: 0,
             checks: prng.chance(1, 3),
+            pages: false,
             trace: false,
         }
     }
@@ -279,11 +284,16 @@ impl Host {
         let mut prng = Prng::from_seed(seed);
         let partitions = 1 + prng.below(3) as u16;
         let segments = 4 * u64::from(partitions) + 4 + prng.below(6);
-        let segment_bytes = 256 << 10;
+        let change_bytes_max = if options.pages {
+            2 * PAGE_SIZE
+        } else {
+            WRITE_BLOCKS_MAX as usize * BLOCK_SIZE
+        };
+        let segment_bytes = 2 * change_bytes_max as u64;
         let journal_bytes = segments * segment_bytes;
         let disks = draw_disks(&mut prng, options, journal_bytes);
         let config = StoreConfig {
-            change_bytes_max: WRITE_BLOCKS_MAX as usize * BLOCK_SIZE,
+            change_bytes_max,
             dirty_bytes_max: *prng.choose(&[256 << 10, 1 << 20, 64 << 20]),
             table_cache_bytes: 64 << 10,
             // Of some hundred blocks: they come and go all the time.
@@ -525,6 +535,8 @@ impl Host {
             StoreEvent::OpenFailed(error) => self.open_failed(error),
             StoreEvent::Durable { token } => self.durable(token),
             StoreEvent::JournalRotten(_) if self.journal_has_rotted => Ok(()),
+            // A header was torn, and the group behind it was not.
+            StoreEvent::JournalRotten(rotten) if self.is_torn_header(&rotten) => Ok(()),
             StoreEvent::JournalRotten(_) => Err("a sound journal is taken for a bad one".into()),
             StoreEvent::ReadDone { token, blocks } => self.read_done(token, &blocks),
             StoreEvent::DeviceOrdered { token, result } => self.ordered(token, result),

@@ -78,7 +78,24 @@ impl Host {
         BlockRange::new(start, count)
     }
 
+    /// One page or two, with something in every block but for a few times.
+    fn pages(&mut self) -> Change {
+        let count = self.prng.between(1, 2) as u32;
+        let first = self.prng.below(u64::from(PAGES + 1 - count)) as u32;
+        let hole = self.prng.chance(1, 8);
+        let tags: Vec<Tag> = (0..count * BLOCKS_PER_PAGE)
+            .map(|block| match hole && block == 5 {
+                true => 0,
+                false => self.tag(),
+            })
+            .collect();
+        Change::write(BlockIndex(first * BLOCKS_PER_PAGE), blocks(&tags))
+    }
+
     fn change(&mut self) -> Change {
+        if self.options.pages && self.prng.chance(1, 4) {
+            return self.pages();
+        }
         match self.prng.below(20) {
             0 => Change::Nothing,
             1 => Change::Clear(BlockRange::slice()),

@@ -41,6 +41,7 @@ impl Core {
             device_id: id.max(1),
             device_count: 0,
             list: DeviceList::NONE,
+            places: false,
             claimed: false,
             tier: geometry.tier,
             sector: geometry.sector,

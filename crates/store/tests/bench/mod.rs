@@ -51,6 +51,8 @@ pub(crate) struct Bench {
     pub(crate) left: usize,
     /// Bytes of the largest write.
     pub(crate) written_max: usize,
+    /// Bytes of all writes.
+    pub(crate) written: usize,
     /// A slice all of whose entries become committed when so many requests are left.
     pub(crate) commits: Option<(usize, SliceId)>,
     /// A device that fails.
@@ -127,6 +129,7 @@ impl Bench {
             devices,
             left,
             written_max: 0,
+            written: 0,
             commits: None,
             broken: None,
             unreadable: None,
@@ -259,6 +262,7 @@ impl Bench {
         }
         if let DiskOp::Write { parts, .. } = &request.op {
             let bytes = parts.iter().map(Bytes::len).sum();
+            self.written += bytes;
             self.written_max = self.written_max.max(bytes);
         }
         let completion = self.perform(request);
