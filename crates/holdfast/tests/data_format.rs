@@ -165,6 +165,8 @@ fn group<'a>(segment: &'a [u8], at: usize, ours: &Superblock) -> Option<Group<'a
 #[derive(Clone)]
 enum Effect {
     Data(Vec<u8>),
+    /// Data that is in a slot: its number, the block in it, and the checksum.
+    Placed(u32, usize, u32),
     Zeros,
     Lost,
 }
@@ -205,6 +207,21 @@ fn change(bytes: &[u8], data: &[u8]) -> Vec<(u32, Effect)> {
         .collect()
 }
 
+/// What a "placed" makes of its blocks.
+fn placed(bytes: &[u8]) -> Vec<(u32, Effect)> {
+    let (start, count) = (half(bytes, 4), half(bytes, 8) as usize);
+    assert_eq!((bytes[0], start % 64, count % 64), (1, 0, 0));
+    let slots = 16 + 4 * count;
+    let effect = |place: usize| {
+        let slot = half(bytes, slots + 4 * (place / 64));
+        Effect::Placed(slot, place % 64, half(bytes, 16 + 4 * place))
+    };
+    let places = (0..count).zip(start..);
+    places
+        .map(|(place, block)| (block, effect(place)))
+        .collect()
+}
+
 fn take_group(group: &Group<'_>, redo: bool, slices: &mut BTreeMap<Slice, Told>) {
     let mut left = &group.records[..];
     while !left.is_empty() {
@@ -222,6 +239,10 @@ fn take_group(group: &Group<'_>, redo: bool, slices: &mut BTreeMap<Slice, Told>)
         match record[0] {
             1 if redo => {
                 let entry = change(&body[48..], group.data);
+                told.entries.insert(word(body, 8), entry);
+            }
+            11 if redo => {
+                let entry = placed(&body[48..]);
                 told.entries.insert(word(body, 8), entry);
             }
             2 if redo => {
@@ -257,7 +278,7 @@ fn take_group(group: &Group<'_>, redo: bool, slices: &mut BTreeMap<Slice, Told>)
                 told.pages = (0..16384).filter(is_in).collect();
                 assert_eq!(told.pages.len() as u32, half(body, 0));
             }
-            1 | 2 | 5 | 6 | 9 => {}
+            1 | 2 | 5 | 6 | 9 | 11 => {}
             kind => panic!("there are no records of kind {kind}"),
         }
     }
@@ -350,6 +371,7 @@ fn table<'a>(device: &'a [u8], ours: &Superblock, pages: &mut Pages<'a>) {
 fn read(devices: &[Vec<u8>]) -> Blocks {
     let superblocks: Vec<Superblock> = devices.iter().map(|device| superblock(device)).collect();
     let mut pages = BTreeMap::new();
+    let mut slots = BTreeMap::new();
     let mut told = BTreeMap::new();
     let first = superblocks.iter().filter(|found| found.has_journal);
     let first = first.max_by_key(|found| found.generation);
@@ -360,6 +382,10 @@ fn read(devices: &[Vec<u8>]) -> Blocks {
             continue;
         }
         table(device, ours, &mut pages);
+        for local in 0..ours.slot_count {
+            let at = ours.slots as usize + local as usize * PAGE;
+            slots.insert(ours.slot_base + local, &device[at..at + PAGE]);
+        }
         if ours.id == first.id {
             told = journal(device, ours);
         }
@@ -378,6 +404,7 @@ fn read(devices: &[Vec<u8>]) -> Blocks {
                 }
             }
         }
+        let in_pages = blocks.clone();
         let mut changes = told.apart;
         let committed = told
             .entries
@@ -386,12 +413,24 @@ fn read(devices: &[Vec<u8>]) -> Blocks {
         changes.extend(committed.map(|(sequence, entry)| ((sequence, false), entry)));
         changes.sort_by_key(|(rank, _)| *rank);
         for (block, made) in changes.into_iter().flat_map(|(_, blocks)| blocks) {
+            let made = match made {
+                Effect::Placed(slot, place, checksum) => {
+                    let is_right = |bytes: &[u8]| crc(bytes) == checksum;
+                    let placed = slots[&slot][place * BLOCK..(place + 1) * BLOCK].to_vec();
+                    let in_page = in_pages.get(&block).cloned();
+                    let found = [Some(placed), in_page].into_iter().flatten();
+                    let found = found.into_iter().find(|bytes| is_right(bytes));
+                    // What is not there any more a later change has.
+                    found.map_or(Effect::Zeros, Effect::Data)
+                }
+                other => other,
+            };
             match made {
                 Effect::Data(bytes) if bytes.iter().any(|byte| *byte != 0) => {
                     blocks.insert(block, bytes)
                 }
                 Effect::Data(_) | Effect::Zeros => blocks.remove(&block),
-                Effect::Lost => panic!("no block is lost"),
+                Effect::Lost | Effect::Placed(..) => panic!("no block is lost"),
             };
         }
     }
@@ -439,7 +478,15 @@ fn a_store_is_read_by_the_document_alone() {
             let index = prng.below(3) as u32;
             let block = prng.below(6 * 64) as u32;
             let count = prng.between(1, 20) as usize;
-            match prng.below(22) {
+            match prng.below(24) {
+                22..=23 => {
+                    // One page or two, as a whole.
+                    let pages = prng.between(1, 2) as u32;
+                    let block = prng.below(u64::from(6 - pages)) as u32 * 64;
+                    let bytes = contents(step as u8, pages as usize * 64);
+                    made.write(slice(index), block, &bytes);
+                    model.write(index, block, &bytes);
+                }
                 0..=9 => {
                     let bytes = contents(step as u8, count);
                     made.write(slice(index), block, &bytes);

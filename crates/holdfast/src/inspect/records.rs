@@ -173,7 +173,9 @@ fn write_group(group: &GroupReport, target: &mut dyn Write) -> io::Result<()> {
 
 fn order(body: &Body) -> (Option<u64>, Option<u64>) {
     match body {
-        Body::Entry(entry) => (Some(entry.epoch.0), Some(entry.sequence.0)),
+        Body::Entry(entry) | Body::Placed { entry, .. } => {
+            (Some(entry.epoch.0), Some(entry.sequence.0))
+        }
         Body::Install { as_of, .. } => (None, Some(as_of.0)),
         Body::BeginEpoch { epoch, after } => (Some(epoch.0), Some(after.0)),
         Body::Position {
@@ -185,7 +187,7 @@ fn order(body: &Body) -> (Option<u64>, Option<u64>) {
 
 fn range(body: &Body) -> Option<BlockRange> {
     match body {
-        Body::Entry(entry) => entry.change.range(),
+        Body::Entry(entry) | Body::Placed { entry, .. } => entry.change.range(),
         Body::Install { install, .. } => match install {
             Install::Change(change) => change.range(),
             Install::Bad(range) => Some(*range),

@@ -17,7 +17,7 @@ pub(crate) const CLUSTER: ClusterId = ClusterId(0xC1);
 pub(crate) const STORE: StoreId = StoreId(0x57);
 pub(crate) const NODE: NodeId = NodeId(3);
 pub(crate) const PARTITIONS: u16 = 2;
-pub(crate) const SEGMENT_BYTES: u32 = 256 << 10;
+pub(crate) const SEGMENT_BYTES: u32 = 1 << 20;
 pub(crate) const SEGMENTS: u32 = 12;
 /// Room for the head, the journal, and 32 slots with their tables.
 pub(crate) const FIRST_BYTES: u64 =
