@@ -66,6 +66,11 @@ impl PageSet {
             })
     }
 
+    /// The set as words, from page 0 on: page 64 *n* + *b* is bit *b* of word *n*.
+    pub fn words(&self) -> impl Iterator<Item = u64> {
+        self.words.iter().copied()
+    }
+
     /// The set as it is kept.
     pub(crate) fn encode(&self, target: &mut Vec<u8>) {
         for word in &self.words {

@@ -148,10 +148,10 @@ impl Pages {
         for (slice, states) in self.map.range::<SliceId, _>((first, Bound::Unbounded)) {
             let begin = from.filter(|key| key.slice == *slice);
             let begin = begin.map_or(PageIndex(0), |key| key.page);
-            for (page, state) in states.range(begin..PageIndex(PAGES_PER_SLICE)) {
+            for (page, state) in states.range(begin..=PageIndex(PAGES_PER_SLICE - 1)) {
                 let key = PageKey {
                     slice: *slice,
-                    page: *page,
+                    page,
                 };
                 if pages.len() == count_max || looked == looked_max {
                     let next = Some(key);

@@ -13,6 +13,7 @@ use holdfast_model::{
 use crate::block_cache::{BlockCache, CacheUse};
 use crate::cache::{TableBlock, TableCache};
 use crate::check::Checks;
+use crate::map::{SlicePages, pages_of_row};
 use crate::place::{PagesPlace, TableBlockId};
 use crate::placed::Placed;
 use crate::read::{Loading, Reads};
@@ -25,7 +26,7 @@ pub(crate) const NO_SLOT: u32 = u32::MAX;
 /// Bits of a version that count within one start; the others are the store's use counter.
 const VERSION_BITS: u32 = 40;
 
-/// A page in memory: 32 bytes and its share of a tree, less than 64 together.
+/// A page in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageState {
     pub(crate) slot: u32,
@@ -77,7 +78,7 @@ pub(crate) enum Asked {
 #[derive(Debug)]
 pub struct Pages {
     pub(crate) place: PagesPlace,
-    pub(crate) map: BTreeMap<SliceId, BTreeMap<PageIndex, PageState>>,
+    pub(crate) map: BTreeMap<SliceId, SlicePages>,
     /// Lost blocks of the few pages that have some.
     pub(crate) lost: BTreeMap<PageKey, u64>,
     /// Blocks that are there and did not match their checksum when they were last seen.
@@ -134,12 +135,16 @@ impl Pages {
     #[must_use]
     pub fn page(&self, key: PageKey) -> Option<PageView> {
         let state = self.state(key)?;
-        Some(PageView {
+        Some(self.view(key, state))
+    }
+
+    fn view(&self, key: PageKey, state: PageState) -> PageView {
+        PageView {
             mask: state.mask,
             lost: self.lost.get(&key).copied().unwrap_or(0),
             written: state.written,
             has_slot: state.slot != NO_SLOT,
-        })
+        }
     }
 
     /// The pages of a slice with blocks that are lost, or did not match their checksum when they were
@@ -180,16 +185,13 @@ impl Pages {
             .get(&slice)
             .into_iter()
             .flat_map(move |pages| pages.range(range.clone()))
-            .map(move |(page, _)| {
-                let key = PageKey { slice, page: *page };
-                (*page, self.page(key).expect("a page of the map"))
-            })
+            .map(move |(page, state)| (page, self.view(PageKey { slice, page }, state)))
     }
 
     /// How many pages a slice has.
     #[must_use]
     pub fn page_count(&self, slice: SliceId) -> u32 {
-        self.map.get(&slice).map_or(0, |pages| pages.len() as u32)
+        self.map.get(&slice).map_or(0, SlicePages::len)
     }
 
     /// The slices that have pages.
@@ -215,9 +217,10 @@ impl Pages {
     /// table has beyond the set are left over from a round that did not end: they go, because what the round wrote is redone from the journal;
     /// unless the log itself is incomplete (`certain` is false), when nothing is thrown away.
     pub fn prove(&mut self, slice: SliceId, set: &PageSet, certain: bool, written: Sequence) {
-        for page in set.iter() {
-            let key = PageKey { slice, page };
-            if self.state(key).is_none() {
+        for (row, wanted) in (0..).zip(set.words()) {
+            let there = self.map.get(&slice).map_or(0, |pages| pages.row(row));
+            for page in pages_of_row(row, wanted & !there) {
+                let key = PageKey { slice, page };
                 let state = PageState {
                     slot: NO_SLOT,
                     version: 0,
@@ -227,21 +230,11 @@ impl Pages {
                 self.set_state(key, Some(state));
                 self.lost.insert(key, u64::MAX);
             }
-        }
-        if certain {
-            let beyond: Vec<PageIndex> = self
-                .map
-                .get(&slice)
-                .into_iter()
-                .flat_map(BTreeMap::keys)
-                .filter(|page| !set.contains(**page))
-                .copied()
-                .collect();
-            for page in beyond {
+            let beyond = if certain { there & !wanted } else { 0 };
+            for page in pages_of_row(row, beyond) {
                 let key = PageKey { slice, page };
-                let state = self.state(key).expect("a page of the map");
+                let state = self.set_state(key, None).expect("a page of the map");
                 self.zombies.push(state.slot);
-                self.set_state(key, None);
                 self.lost.remove(&key);
                 self.suspect.remove(&key);
             }
@@ -326,14 +319,19 @@ impl Pages {
     }
 
     pub(crate) fn state(&self, key: PageKey) -> Option<PageState> {
-        self.map.get(&key.slice)?.get(&key.page).copied()
+        self.map.get(&key.slice)?.get(key.page)
     }
 
-    pub(crate) fn set_state(&mut self, key: PageKey, state: Option<PageState>) {
+    /// Puts a page into the map or takes it out of it, and tells what was there before.
+    pub(crate) fn set_state(
+        &mut self,
+        key: PageKey,
+        state: Option<PageState>,
+    ) -> Option<PageState> {
         let pages = self.map.entry(key.slice).or_default();
         let before = match state {
             Some(state) => pages.insert(key.page, state),
-            None => pages.remove(&key.page),
+            None => pages.remove(key.page),
         };
         if pages.is_empty() {
             self.map.remove(&key.slice);
@@ -341,6 +339,7 @@ impl Pages {
         let lacks = |state: Option<PageState>| state.is_some_and(|it| it.slot == NO_SLOT);
         self.lacking += u32::from(lacks(state));
         self.lacking -= u32::from(lacks(before));
+        before
     }
 
     pub(crate) fn next_version(&mut self) -> u64 {
