@@ -47,5 +47,7 @@ pub use superblock::{
     SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, TooManyDevices,
     USE_COUNTER_MAX, UseIds,
 };
-pub use table::{EntryError, PageEntry, PageKey, SlotContent, TABLE_BLOCK, TABLE_ENTRY};
+pub use table::{
+    EntryError, EntryView, PageEntry, PageHead, PageKey, SlotContent, TABLE_BLOCK, TABLE_ENTRY,
+};
 pub use versions::FORMAT_VERSION;

@@ -8,6 +8,7 @@
 //!   with the checksum that it should have, and is known not to match it.
 
 use alloc::boxed::Box;
+use core::fmt;
 use core::mem::{offset_of, size_of};
 
 use holdfast_model::{BLOCKS_PER_PAGE, PAGES_PER_SLICE, PageIndex, Sequence, SliceId, VolumeId};
@@ -98,6 +99,23 @@ pub struct PageEntry {
     pub content: SlotContent,
 }
 
+/// A page's entry without its checksums: what is kept in memory of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageHead {
+    /// Which page.
+    pub key: PageKey,
+    /// No entry of the slice above this sequence is in the slot.
+    pub written: Sequence,
+    /// Blocks that are there.
+    pub mask: u64,
+    /// Blocks that have been lost.
+    pub bad: u64,
+}
+
+/// A valid entry where it was read: for those who look at millions, and keep little of each.
+#[derive(Clone, Copy)]
+pub struct EntryView<'a>(&'a EntryBytes);
+
 /// Why bytes are not this store's entry of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
@@ -171,6 +189,16 @@ impl PageEntry {
     /// # Errors
     /// [`EntryError`] for anything else.
     pub fn decode(bytes: &[u8], nonce: u64, slot: u32) -> Result<Self, EntryError> {
+        EntryView::read(bytes, nonce, slot).map(|view| view.to_entry())
+    }
+}
+
+impl<'a> EntryView<'a> {
+    /// Finds the entry of `slot` in the store with this nonce.
+    ///
+    /// # Errors
+    /// [`EntryError`] for anything else.
+    pub fn read(bytes: &'a [u8], nonce: u64, slot: u32) -> Result<Self, EntryError> {
         let raw = EntryBytes::ref_from_bytes(bytes).map_err(|_| EntryError::NotOurs)?;
         if raw.magic != MAGIC || raw.nonce.get() != nonce {
             return Err(EntryError::NotOurs);
@@ -182,40 +210,78 @@ impl PageEntry {
         if raw.slot.get() != slot {
             return Err(EntryError::NotOurs);
         }
-        raw.parse().ok_or(EntryError::Malformed)
+        if raw.is_sound() {
+            Ok(Self(raw))
+        } else {
+            Err(EntryError::Malformed)
+        }
+    }
+
+    /// Its version: higher wins.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.0.version.get()
+    }
+
+    /// The page that the slot holds, if it holds one.
+    #[must_use]
+    pub fn page(&self) -> Option<PageHead> {
+        let Self(raw) = self;
+        let slice = SliceId {
+            volume: VolumeId(raw.volume.get()),
+            index: raw.slice.get(),
+        };
+        (raw.state == STATE_PAGE).then_some(PageHead {
+            key: PageKey {
+                slice,
+                page: PageIndex(raw.page.get()),
+            },
+            written: Sequence(raw.written.get()),
+            mask: raw.mask.get(),
+            bad: raw.bad.get(),
+        })
+    }
+
+    /// All that it says.
+    #[must_use]
+    pub fn to_entry(&self) -> PageEntry {
+        let Self(raw) = self;
+        let page = |head: PageHead| SlotContent::Page {
+            key: head.key,
+            written: head.written,
+            mask: head.mask,
+            bad: head.bad,
+            checksums: Box::new(raw.checksums.map(U32::get)),
+        };
+        PageEntry {
+            version: self.version(),
+            slot: raw.slot.get(),
+            content: self.page().map_or(SlotContent::Free, page),
+        }
+    }
+}
+
+impl fmt::Debug for EntryView<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_entry().fmt(formatter)
     }
 }
 
 impl EntryBytes {
-    fn parse(&self) -> Option<PageEntry> {
-        let reserved_zero = self.tier == 0
+    /// Whether it can be what it says.
+    fn is_sound(&self) -> bool {
+        let is_known = match self.state {
+            STATE_FREE => true,
+            STATE_PAGE => self.page.get() < PAGES_PER_SLICE,
+            _ => false,
+        };
+        is_known
+            && self.tier == 0
             && self.reserved_a == U16::ZERO
             && self.layer == U64::ZERO
             && self.page_version == U64::ZERO
             && self.shard == U32::ZERO
             && self.reserved_b == U32::ZERO
-            && all_zero(&self.reserved_c);
-        let content = match self.state {
-            STATE_FREE => SlotContent::Free,
-            STATE_PAGE if self.page.get() < PAGES_PER_SLICE => SlotContent::Page {
-                key: PageKey {
-                    slice: SliceId {
-                        volume: VolumeId(self.volume.get()),
-                        index: self.slice.get(),
-                    },
-                    page: PageIndex(self.page.get()),
-                },
-                written: Sequence(self.written.get()),
-                mask: self.mask.get(),
-                bad: self.bad.get(),
-                checksums: Box::new(self.checksums.map(U32::get)),
-            },
-            _ => return None,
-        };
-        reserved_zero.then_some(PageEntry {
-            version: self.version.get(),
-            slot: self.slot.get(),
-            content,
-        })
+            && all_zero(&self.reserved_c)
     }
 }
