@@ -17,6 +17,7 @@ extern crate alloc;
 mod block_cache;
 mod cache;
 mod check;
+mod found;
 mod map;
 mod moves;
 #[cfg(test)]

@@ -9,12 +9,13 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use holdfast_format::{PageEntry, PatientRead, SlotContent, TABLE_BLOCK, TABLE_ENTRY};
+use holdfast_format::{EntryView, PageHead, PageKey, PatientRead, TABLE_BLOCK, TABLE_ENTRY};
 use holdfast_model::{DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken};
 use holdfast_stdx::Bytes;
 
 use crate::PagesFailed;
 use crate::cache::TableBlock;
+use crate::found::{Found, FoundPage};
 use crate::pages::{PageState, Pages, PagesMemory};
 use crate::place::{PagesPlace, SLOTS_PER_TABLE_BLOCK, TableBlockId};
 
@@ -45,6 +46,8 @@ pub struct Opening {
     /// Chunks not yet asked for, last first: first block and number of blocks.
     left: Vec<(TableBlockId, u32)>,
     chunks: BTreeMap<u32, Chunk>,
+    /// Pages that are not in the map yet.
+    found: Found,
     /// Which chunk and copy a token reads; `None` for a write or a flush.
     asked: BTreeMap<DiskToken, Option<(u32, usize)>>,
     next_token: u64,
@@ -70,6 +73,7 @@ impl Opening {
             pages: Pages::new(place, memory),
             left,
             chunks: BTreeMap::new(),
+            found: Found::default(),
             asked: BTreeMap::new(),
             next_token: 0,
             step: Step::Scan,
@@ -173,6 +177,7 @@ impl Opening {
         }
         match self.step {
             Step::Scan => {
+                while self.take_found() {}
                 self.step = Step::Flush;
                 let disks: Vec<DiskId> = self
                     .pages
@@ -210,21 +215,33 @@ impl Opening {
         requests: &mut Vec<DiskRequest>,
     ) {
         let nonce = self.pages.place.nonce;
-        let mut block = TableBlock::default();
+        let mut winners: [Option<EntryView<'_>>; SLOTS_PER_TABLE_BLOCK as usize] = [None; _];
         let mut differ = false;
         let entries = a.chunks_exact(TABLE_ENTRY).zip(b.chunks_exact(TABLE_ENTRY));
-        for ((a, b), slot) in entries.zip(id.slots()) {
-            let a = PageEntry::decode(a, nonce, slot).ok();
-            let b = PageEntry::decode(b, nonce, slot).ok();
-            let versions = [&a, &b].map(|entry| entry.as_ref().map(|entry| entry.version));
+        for (((a, b), slot), winner) in entries.zip(id.slots()).zip(&mut winners) {
+            let first = EntryView::read(a, nonce, slot).ok();
+            // The same bytes say the same.
+            let second = if a == b {
+                first
+            } else {
+                EntryView::read(b, nonce, slot).ok()
+            };
+            let versions = [first, second].map(|entry| entry.map(|entry| entry.version()));
             differ |= versions[0] != versions[1];
-            let winner = if versions[0] >= versions[1] { a } else { b };
+            *winner = if versions[0] >= versions[1] {
+                first
+            } else {
+                second
+            };
             if let Some(entry) = winner {
-                self.take_entry(&entry);
-                block.set(entry);
+                self.take_entry(slot, entry);
             }
         }
         if differ {
+            let mut block = TableBlock::default();
+            for entry in winners.into_iter().flatten() {
+                block.set(entry.to_entry());
+            }
             self.write_block(id, &block, requests);
         }
     }
@@ -247,40 +264,107 @@ impl Opening {
         }
     }
 
-    fn take_entry(&mut self, entry: &PageEntry) {
-        let SlotContent::Page {
+    fn take_entry(&mut self, slot: u32, entry: &EntryView<'_>) {
+        let Some(PageHead {
             key,
             written,
             mask,
             bad,
-            ..
-        } = &entry.content
+        }) = entry.page()
         else {
             return;
         };
-        if let Some(other) = self.pages.state(*key) {
-            if other.version > entry.version {
-                self.pages.slots.occupy(entry.slot);
-                self.pages.zombies.push(entry.slot);
+        self.pages.slots.occupy(slot);
+        let state = PageState {
+            slot,
+            version: entry.version(),
+            written,
+            mask,
+        };
+        self.found.add(key, state, bad);
+        if self.found.is_full() {
+            self.take_found();
+        }
+    }
+
+    /// Puts into the map what has been found of a slice. Whether there was anything.
+    fn take_found(&mut self) -> bool {
+        let Some((slice, pages)) = self.found.take_slice() else {
+            return false;
+        };
+        for FoundPage { page, state, bad } in pages {
+            self.take_page(PageKey { slice, page }, state, bad);
+        }
+        true
+    }
+
+    fn take_page(&mut self, key: PageKey, state: PageState, bad: u64) {
+        if let Some(other) = self.pages.set_state(key, Some(state)) {
+            if other.version > state.version {
+                self.pages.set_state(key, Some(other));
+                self.pages.zombies.push(state.slot);
                 return;
             }
             self.pages.zombies.push(other.slot);
-            self.pages.lost.remove(key);
-            self.pages.suspect.remove(key);
+            self.pages.lost.remove(&key);
+            self.pages.suspect.remove(&key);
         }
-        let state = PageState {
-            slot: entry.slot,
-            version: entry.version,
-            written: *written,
-            mask: *mask,
+        if bad & !state.mask != 0 {
+            self.pages.lost.insert(key, bad & !state.mask);
+        }
+        if bad & state.mask != 0 {
+            self.pages.suspect.insert(key, bad & state.mask);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_model::{PageIndex, Sequence, SliceId, VolumeId};
+
+    use super::*;
+
+    fn state(slot: u32, version: u64) -> PageState {
+        PageState {
+            slot,
+            version,
+            written: Sequence(version),
+            mask: 0b01,
+        }
+    }
+
+    /// Whichever the table has first, in whatever part of it.
+    #[test]
+    fn of_two_slots_with_the_same_page_the_newer_one_counts() {
+        let key = PageKey {
+            slice: SliceId {
+                volume: VolumeId(1),
+                index: 0,
+            },
+            page: PageIndex(5),
         };
-        self.pages.set_state(*key, Some(state));
-        self.pages.slots.occupy(entry.slot);
-        if bad & !mask != 0 {
-            self.pages.lost.insert(*key, bad & !mask);
-        }
-        if bad & mask != 0 {
-            self.pages.suspect.insert(*key, bad & mask);
+        let older = (state(3, 1), 0b11);
+        let newer = (state(8, 2), 0b10);
+        for order in [[older, newer], [newer, older]] {
+            let place = PagesPlace {
+                devices: Vec::new(),
+                nonce: 1,
+                use_counter: 1,
+                token_base: 0,
+            };
+            let memory = PagesMemory {
+                table_bytes: 0,
+                block_bytes: 0,
+            };
+            let mut opening = Opening::start(place, memory, &mut Vec::new());
+            for (state, bad) in order {
+                opening.take_page(key, state, bad);
+            }
+            let pages = &opening.pages;
+            assert_eq!(pages.state(key), Some(newer.0));
+            assert_eq!(pages.zombies, [older.0.slot]);
+            assert_eq!(pages.lost.get(&key), Some(&0b10));
+            assert_eq!(pages.suspect.get(&key), None);
         }
     }
 }

@@ -265,6 +265,29 @@ fn one_bad_copy_of_an_entry_is_not_seen_and_is_healed() {
     }
 }
 
+/// They share a block of the table, which is written again with what each has.
+#[test]
+fn neighbours_of_a_bad_copy_stay_as_they_are() {
+    let mut memory = Memory::new();
+    let mut pages = open(&mut memory, 1);
+    for page in 0..8 {
+        paint(&mut pages, &mut memory, page, vec![(0, data(page as u8))]);
+    }
+    let tables = layout().table_offsets.map(|offset| offset as usize);
+    let good = memory.bytes[tables[0]..tables[0] + 4096].to_vec();
+    for (copy, bad) in [(0, 512 + 300), (1, 6 * 512 + 300), (1, 4096 - 1)] {
+        memory.bytes[tables[copy] + bad] ^= 1;
+    }
+    let mut pages = open(&mut memory, 2);
+    for table in tables {
+        assert_eq!(memory.bytes[table..table + 4096], good);
+    }
+    for page in 0..8 {
+        let blocks = read(&mut pages, &mut memory, page, 1);
+        assert_eq!(contents(&blocks[0].1), page as u8);
+    }
+}
+
 #[test]
 fn an_older_copy_of_an_entry_does_not_win() {
     let mut memory = Memory::new();
