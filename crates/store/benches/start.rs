@@ -9,7 +9,7 @@
 //!
 //! Each opening is a process of its own, so that its memory is the opening's; every byte is read from the device, for
 //! the page cache is bypassed. Beside it the same reads of the table without anything done about them: the device's limit.
-//! docs/hacking.md says what was found.
+//! docs/performance.md says what was found.
 
 use std::collections::BTreeMap;
 use std::fs;
