@@ -89,6 +89,13 @@ struct Batch {
     signalled: bool,
 }
 
+impl Batch {
+    /// Whether there is nothing that the engine has to hear of.
+    fn is_empty(&self) -> bool {
+        self.completions.is_empty() && self.events.is_empty()
+    }
+}
+
 impl Reactor {
     /// Runs until the engine has stopped.
     ///
@@ -97,6 +104,7 @@ impl Reactor {
     pub(crate) async fn run(mut self, mut signals: Signals) -> Result<(), NodeError> {
         let mut batch = Batch::default();
         let mut give_up: Option<Instant> = None;
+        let mut has_told = false;
         loop {
             let has_stopped = self.obey()?;
             if let Some(ended) = ended(has_stopped, self.end.take()) {
@@ -108,9 +116,16 @@ impl Reactor {
                 self.network.close().await;
                 return ended;
             }
-            self.network.flush();
-            // Requests begin now, and not only when everything has had its turn.
+            // What is sent leaves now, and requests begin, and not only when everything has had its turn.
+            self.network.take_events(&mut batch.events);
             self.disks.poll(&mut batch.completions);
+            if !batch.is_empty() && !std::mem::replace(&mut has_told, true) {
+                // Mostly what the sockets have taken: to look at all of them before the engine hears of it is a system
+                // call for each command. Once a turn: whoever reads as fast as is sent does not keep the others waiting.
+                self.handle(&mut batch);
+                continue;
+            }
+            has_told = false;
             if Instant::now() >= self.report_due || self.orders.is_report_awaited() {
                 self.make_report();
             }
@@ -186,7 +201,7 @@ impl Reactor {
     }
 
     async fn wait(&mut self, signals: &mut Signals, batch: &mut Batch, until: Instant) -> bool {
-        let busy = !batch.completions.is_empty();
+        let busy = !batch.is_empty();
         let mut has_waited = false;
         let something = async {
             tokio::select! {
