@@ -3,6 +3,7 @@
 //! It refuses to decide anything: what is to be done, the engine says.
 #![forbid(unsafe_code)]
 
+mod alarm;
 mod bad_blocks;
 pub mod clock;
 pub mod config;

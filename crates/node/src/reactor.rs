@@ -19,8 +19,9 @@ use holdfast_metadata::Session;
 use holdfast_model::{DiskCompletion, DiskId, Tier};
 use holdfast_net::{BindError, Network};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
+use crate::alarm::Alarm;
 use crate::bad_blocks::{BadBlocks, Line};
 use crate::clock;
 use crate::detached::{self, OpenedDevice};
@@ -63,6 +64,7 @@ pub(crate) struct Reactor {
     pub(crate) stalls: StallSender,
     pub(crate) names: Names,
     pub(crate) orders: Orders,
+    pub(crate) alarm: Alarm,
     /// Why the node has to end.
     pub(crate) end: Option<NodeError>,
     pub(crate) out: Output,
@@ -215,7 +217,7 @@ impl Reactor {
                     batch.events.push(Event::Metadata { token, answer });
                 }
                 wanted = self.orders.next() => batch.ordered = Some(wanted),
-                () = sleep_until(until) => {}
+                () = self.alarm.until(until) => {}
             }
         };
         let mut something = pin!(something);

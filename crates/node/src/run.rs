@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Level;
 
+use crate::alarm::Alarm;
 use crate::bad_blocks::BadBlocks;
 use crate::config::{DeviceConfig, LogConfig, NodeConfig};
 use crate::detached;
@@ -186,6 +187,7 @@ async fn serve<A: Api>(
         report_due: Instant::now(),
         names: names(config, &found),
         orders,
+        alarm: Alarm::new(),
         end: None,
         out,
     };
