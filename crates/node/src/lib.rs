@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod alarm;
+mod attention;
 mod bad_blocks;
 pub mod clock;
 pub mod config;

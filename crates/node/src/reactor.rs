@@ -19,9 +19,11 @@ use holdfast_metadata::Session;
 use holdfast_model::{DiskCompletion, DiskId, Tier};
 use holdfast_net::{BindError, Network};
 use tokio::sync::watch;
+use tokio::task::yield_now;
 use tokio::time::Instant;
 
 use crate::alarm::Alarm;
+use crate::attention::{AWAKE_MAX, Attention};
 use crate::bad_blocks::{BadBlocks, Line};
 use crate::clock;
 use crate::detached::{self, OpenedDevice};
@@ -65,6 +67,7 @@ pub(crate) struct Reactor {
     pub(crate) names: Names,
     pub(crate) orders: Orders,
     pub(crate) alarm: Alarm,
+    pub(crate) attention: Attention,
     /// Why the node has to end.
     pub(crate) end: Option<NodeError>,
     pub(crate) out: Output,
@@ -135,7 +138,7 @@ impl Reactor {
             let has_waited = self.gather(&mut signals, &mut batch, until).await;
             if !has_waited {
                 // The tasks of the sockets have their turn, whatever is ready here.
-                tokio::task::yield_now().await;
+                yield_now().await;
             }
             if std::mem::take(&mut batch.signalled) {
                 if give_up.is_some() {
@@ -205,28 +208,43 @@ impl Reactor {
     async fn wait(&mut self, signals: &mut Signals, batch: &mut Batch, until: Instant) -> bool {
         let busy = !batch.is_empty();
         let mut has_waited = false;
+        if self.disks.outstanding() > 0 {
+            self.attention.is_for_devices();
+        }
+        let (begun, stays_awake) = (Instant::now(), self.attention.stays_awake());
         let something = async {
-            tokio::select! {
-                biased;
-                () = signals.next() => batch.signalled = true,
-                () = ready(()), if busy => {}
-                () = self.disks.completions(&mut batch.completions) => {}
-                () = self.network.next_events(&mut batch.events) => {}
-                answer = self.session.answers.recv() => {
-                    let (token, answer) = answer.expect("the session lasts as long as its requests");
-                    batch.events.push(Event::Metadata { token, answer });
+            loop {
+                let is_awake = stays_awake && begun.elapsed() < AWAKE_MAX;
+                tokio::select! {
+                    biased;
+                    () = signals.next() => batch.signalled = true,
+                    () = ready(()), if busy => {}
+                    () = self.disks.completions(&mut batch.completions) => {}
+                    () = self.network.next_events(&mut batch.events) => {}
+                    answer = self.session.answers.recv() => {
+                        let (token, answer) =
+                            answer.expect("the session lasts as long as its requests");
+                        batch.events.push(Event::Metadata { token, answer });
+                    }
+                    wanted = self.orders.next() => batch.ordered = Some(wanted),
+                    () = self.alarm.until(until) => {}
+                    () = yield_now(), if is_awake => continue,
                 }
-                wanted = self.orders.next() => batch.ordered = Some(wanted),
-                () = self.alarm.until(until) => {}
+                break;
             }
         };
-        let mut something = pin!(something);
-        poll_fn(|context| {
-            let polled = something.as_mut().poll(context);
-            has_waited |= polled.is_pending();
-            polled
-        })
-        .await;
+        {
+            let mut something = pin!(something);
+            poll_fn(|context| {
+                let polled = something.as_mut().poll(context);
+                has_waited |= polled.is_pending();
+                polled
+            })
+            .await;
+        }
+        if has_waited {
+            self.attention.note(begun.elapsed());
+        }
         has_waited
     }
 

@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use tracing::Level;
 
 use crate::alarm::Alarm;
+use crate::attention::Attention;
 use crate::bad_blocks::BadBlocks;
 use crate::config::{DeviceConfig, LogConfig, NodeConfig};
 use crate::detached;
@@ -188,6 +189,7 @@ async fn serve<A: Api>(
         names: names(config, &found),
         orders,
         alarm: Alarm::new(),
+        attention: Attention::new(),
         end: None,
         out,
     };
