@@ -36,7 +36,8 @@ pub(crate) struct Updated {
 /// What hosts can be offered: units by target and number.
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
-    units: BTreeMap<(IscsiName, u16), Volume>,
+    /// By target first: what every command looks up needs no name of its own.
+    units: BTreeMap<IscsiName, BTreeMap<u16, Volume>>,
     access: BTreeMap<VolumeId, AccessRecord>,
     groups: BTreeMap<VolumeId, Vec<TargetPortGroup>>,
     provisioning: BTreeMap<VolumeId, Provisioning>,
@@ -92,38 +93,46 @@ impl Volumes {
 
     /// The units of a target.
     pub(crate) fn luns(&self, target: &IscsiName) -> Vec<Lun> {
-        self.units
-            .range((target.clone(), 0)..=(target.clone(), u16::MAX))
-            .map(|(_, volume)| volume.lun)
+        let units = self.units.get(target).into_iter();
+        units
+            .flat_map(BTreeMap::values)
+            .map(|volume| volume.lun)
             .collect()
     }
 
     /// A unit.
     pub(crate) fn unit(&self, target: &IscsiName, lun: Lun) -> Option<&Volume> {
-        self.units.get(&(target.clone(), lun.number()?))
+        self.units.get(target)?.get(&lun.number()?)
     }
 
     /// The unit of that NAA identifier, and where it is offered.
     pub(crate) fn identified(&self, naa: &[u8; 16]) -> Option<(&IscsiName, u16, &Volume)> {
-        let mut units = self.units.iter();
-        let found = units.find(|(_, volume)| volume.unit.identity().naa() == *naa);
-        found.map(|((target, number), volume)| (target, *number, volume))
+        self.all()
+            .find(|(_, _, volume)| volume.unit.identity().naa() == *naa)
+    }
+
+    /// Every unit, and where it is offered.
+    fn all(&self) -> impl Iterator<Item = (&IscsiName, u16, &Volume)> {
+        let targets = self.units.iter();
+        targets.flat_map(|(target, units)| {
+            let units = units.iter();
+            units.map(move |(number, volume)| (target, *number, volume))
+        })
     }
 
     /// The volumes behind a target's units, or behind one of them.
     pub(crate) fn of(&self, target: &IscsiName, unit: Option<u16>) -> Vec<VolumeId> {
-        self.units
-            .iter()
-            .filter(|((of, number), _)| of == target && unit.is_none_or(|unit| unit == *number))
+        let units = self.units.get(target).into_iter().flatten();
+        units
+            .filter(|(number, _)| unit.is_none_or(|unit| unit == **number))
             .map(|(_, volume)| volume.id)
             .collect()
     }
 
     /// The target and the unit's number under which a volume is offered.
     pub(crate) fn place_of(&self, volume: VolumeId) -> Option<(&IscsiName, u16)> {
-        let mut units = self.units.iter();
-        let found = units.find(|(_, unit)| unit.id == volume);
-        found.map(|((target, number), _)| (target, *number))
+        let found = self.all().find(|(_, _, unit)| unit.id == volume);
+        found.map(|(target, number, _)| (target, number))
     }
 
     /// Follows the records.
@@ -132,7 +141,7 @@ impl Volumes {
         cluster: ClusterId,
         records: &BTreeMap<VolumeId, VolumeRecord>,
     ) -> Updated {
-        let mut units = BTreeMap::new();
+        let mut units: BTreeMap<IscsiName, BTreeMap<u16, Volume>> = BTreeMap::new();
         let mut updated = Updated::default();
         for record in records.values() {
             let Some(volume) = made_of(cluster, record) else {
@@ -141,18 +150,17 @@ impl Volumes {
             let Ok(target) = IscsiName::parse(&record.target) else {
                 continue;
             };
-            let key = (target, record.lun);
             let size = volume.unit.geometry().bytes();
-            match self.units.get(&key) {
+            match self.unit(&target, volume.lun) {
                 Some(before) if before.id != volume.id => {
-                    updated.replaced.insert(key.0.clone());
+                    updated.replaced.insert(target.clone());
                 }
                 Some(before) if before.unit.geometry().bytes() < size => {
-                    updated.grown.insert(key.clone());
+                    updated.grown.insert((target.clone(), record.lun));
                 }
                 Some(_) | None => {}
             }
-            units.insert(key, volume);
+            units.entry(target).or_default().insert(record.lun, volume);
         }
         self.units = units;
         self.provisioning.retain(|it, _| records.contains_key(it));
@@ -181,7 +189,7 @@ impl Volumes {
             initiators: initiators.collect(),
             ..TargetDirectory::default()
         };
-        for ((target, lun), volume) in &self.units {
+        for (target, lun, volume) in self.all() {
             let access = match exports.get(&volume.id) {
                 None => UnitAccess::Everybody,
                 Some(export) => {
@@ -199,7 +207,7 @@ impl Volumes {
                     portals: portals.clone(),
                     ..TargetEntry::default()
                 });
-            entry.units.insert(*lun, access);
+            entry.units.insert(lun, access);
         }
         directory
     }
