@@ -15,8 +15,8 @@ use alloc::vec::Vec;
 use holdfast_model::{BLOCK_SIZE, BLOCKS_PER_PAGE};
 use holdfast_stdx::{Bytes, crc32c};
 
+use crate::job::Paint;
 use crate::pages::NO_SLOT;
-use crate::round::Paint;
 
 /// Bytes beside its contents that a block costs: its node, and those of the two that are remembered when they are gone.
 const NODE_BYTES: u64 = 3 * size_of::<Node>() as u64;

@@ -18,6 +18,7 @@ mod block_cache;
 mod cache;
 mod check;
 mod found;
+mod job;
 mod map;
 mod moves;
 #[cfg(test)]
@@ -34,12 +35,12 @@ mod target;
 mod tests;
 
 pub use block_cache::CacheUse;
+pub use job::{PageJob, PageWork, Paint, RoundPlan};
 pub use moves::ToMove;
 pub use open::Opening;
 pub use pages::{PageView, Pages, PagesMemory};
 pub use place::{PagesDevice, PagesPlace};
 pub use read::{BlockOutcome, PageReadDone, ReadSource, runs_of};
-pub use round::{PageJob, PageWork, Paint, RoundPlan};
 pub use target::Checksums;
 
 /// What the page store tells its owner.

@@ -22,10 +22,11 @@ use holdfast_model::{
 use holdfast_stdx::{Bytes, crc32c};
 
 use crate::PagesEvent;
+use crate::job::Paint;
 use crate::pages::{Asked, NO_SLOT, Pages};
 use crate::place::PagesDevice;
 use crate::read::runs_of;
-use crate::round::{Paint, Step};
+use crate::round::Step;
 use crate::target::Checksums;
 
 /// Blocks of a page that moves, on their way.

@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 
 use holdfast_model::BLOCKS_PER_PAGE;
 
-use crate::round::Paint;
+use crate::job::Paint;
 
 /// The blocks of a page, one bit each.
 #[derive(Clone, Debug, Default)]

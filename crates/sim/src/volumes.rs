@@ -89,7 +89,7 @@ impl VolumePlan {
         {
             let first = prng.below(blocks / 2);
             let count = prng.between(1, blocks - first);
-            if first % 2 == 0 {
+            if first.is_multiple_of(2) {
                 return of_pages(volume, start + first, count);
             }
             return of_blocks(volume, start + first, count);

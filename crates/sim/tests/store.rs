@@ -109,6 +109,18 @@ fn a_device_that_fails_takes_what_is_on_it_and_nothing_else() {
     assert!(sum.devices_left > 10, "{sum:?}");
 }
 
+/// Their data is in slots, and only where it is in the journal.
+#[test]
+fn whole_pages_are_written() {
+    let sum = run_all(0..200, |seed| Options {
+        pages: true,
+        capacity: Options::capacity_of_seed(seed),
+        ..Options::of_seed(seed)
+    });
+    assert!(sum.placed > 500, "{sum:?}");
+    assert!(sum.devices_left > 10, "{sum:?}");
+}
+
 #[test]
 fn with_everything() {
     // Rot is read in one of sixty.

@@ -214,27 +214,7 @@ impl Opener {
                     }
                 }
             }
-            Step::Journal(recovery) => {
-                let mut found = Vec::new();
-                // The counter has been raised for this start.
-                let known = self.devices[0].1.use_counter - 1;
-                recovery
-                    .handle(completion, &mut requests, &mut found)
-                    .map_err(|error| match error {
-                        RecoveryFailed::Device => failed,
-                        RecoveryFailed::UseCounterBehind { start } => {
-                            OpenError::OlderSuperblocks { disk, known, start }
-                        }
-                    })?;
-                let done = recovery.is_done();
-                for found in found {
-                    self.slivers.take(found);
-                }
-                self.push(requests);
-                if done {
-                    self.open_pages();
-                }
-            }
+            Step::Journal(_) => self.take_of_journal(completion, disk)?,
             Step::Pages(step) => {
                 step.1
                     .handle(completion, &mut requests)
@@ -250,6 +230,37 @@ impl Opener {
                 fetch.take(completion, pages, &mut requests);
                 self.push(requests);
             }
+        }
+        Ok(())
+    }
+
+    fn take_of_journal(
+        &mut self,
+        completion: DiskCompletion,
+        disk: DiskId,
+    ) -> Result<(), OpenError> {
+        // The counter has been raised for this start.
+        let known = self.devices[0].1.use_counter - 1;
+        let Step::Journal(recovery) = &mut self.step else {
+            unreachable!("the journal is being recovered");
+        };
+        let mut requests = Vec::new();
+        let mut found = Vec::new();
+        recovery
+            .handle(completion, &mut requests, &mut found)
+            .map_err(|error| match error {
+                RecoveryFailed::Device => OpenError::DeviceFailed { disk },
+                RecoveryFailed::UseCounterBehind { start } => {
+                    OpenError::OlderSuperblocks { disk, known, start }
+                }
+            })?;
+        let done = recovery.is_done();
+        for found in found {
+            self.slivers.take(found);
+        }
+        self.push(requests);
+        if done {
+            self.open_pages();
         }
         Ok(())
     }

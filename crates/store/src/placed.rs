@@ -57,8 +57,11 @@ impl PlacedLog {
 
     /// What is before this group is not redone.
     fn forget_before(&mut self, redo_from: GroupNumber) {
-        while let Some((_, bytes)) = self.groups.pop_front_if(|(group, _)| *group < redo_from) {
+        while let Some((group, bytes)) = self.groups.front()
+            && *group < redo_from
+        {
             self.bytes -= bytes;
+            self.groups.pop_front();
         }
     }
 }

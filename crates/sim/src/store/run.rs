@@ -16,7 +16,7 @@ use holdfast_store::{
 use super::check::BEGIN;
 use super::devices::Orders;
 use super::model::ModelSlice;
-use super::trace::{describe_event, describe_request};
+use super::trace::{describe_event, describe_request, is_placed_page};
 use super::work::WRITE_BLOCKS_MAX;
 use crate::disk::{Latency, SimDisk};
 
@@ -121,6 +121,8 @@ pub struct Report {
     pub refused: u64,
     /// Copies installed.
     pub installs: u64,
+    /// Pages that went to slots before what says so went into the journal.
+    pub placed: u64,
     /// Orders about devices that were carried out.
     pub orders: u64,
     /// Devices that left.
@@ -497,6 +499,7 @@ impl Host {
         while let Some(request) = self.out.requests.pop_front() {
             self.trace(&format!("{} {}", self.now, describe_request(&request)));
             self.may_be_asked(&request)?;
+            self.report.placed += u64::from(is_placed_page(&request));
             let disk = &mut self.disks[usize::from(request.disk.0)];
             disk.submit(self.now, request);
         }

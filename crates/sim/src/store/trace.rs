@@ -1,6 +1,6 @@
 //! What is told of requests and events in a run's trace: checksums stand for data.
 
-use holdfast_model::{DiskOp, DiskRequest};
+use holdfast_model::{DiskOp, DiskRequest, PAGE_SIZE};
 use holdfast_stdx::{Bytes, crc32c};
 use holdfast_store::{BlockRead, StoreEvent};
 
@@ -37,5 +37,15 @@ pub(crate) fn describe_event(event: &StoreEvent) -> String {
         }
         StoreEvent::Opened(recovered) => format!("opened, use {}", recovered.use_counter),
         other => format!("{other:?}"),
+    }
+}
+
+/// Whether a page is written that waits for nothing else: destage flushes many together.
+pub(crate) fn is_placed_page(request: &DiskRequest) -> bool {
+    match &request.op {
+        DiskOp::Write { parts, durable, .. } => {
+            *durable && matches!(&parts[..], [page] if page.len() == PAGE_SIZE)
+        }
+        DiskOp::Read { .. } | DiskOp::Discard { .. } | DiskOp::Flush => false,
     }
 }
