@@ -40,7 +40,7 @@ pub enum Body {
     /// The slice's next entry, or an earlier one again: a write of whole pages whose data is not in the group but in slots, in each
     /// of these one page of it, on stable storage since before the group was written.
     Placed {
-        /// The entry. Of one that was read the data is zeros, until somebody reads the slots.
+        /// The entry. One that was read has no data, until somebody reads the slots.
         entry: Entry,
         /// Numbers of the slots, in the order of the pages.
         slots: Vec<u32>,

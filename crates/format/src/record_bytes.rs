@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::mem::size_of;
 
 use holdfast_model::{
-    BLOCK_SIZE, BLOCKS_PER_PAGE, BlockRange, Change, CommandId, Entry, PAGES_PER_SLICE, Sequence,
+    BLOCKS_PER_PAGE, BlockRange, Change, CommandId, Entry, PAGES_PER_SLICE, Sequence,
 };
 use holdfast_stdx::crc32c;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -218,7 +218,8 @@ fn encode_body(body: &Body, data_block: u32, header: &mut Vec<u8>) {
         Body::Entry(entry) => encode_entry(entry, data_block, header),
         Body::Placed { entry, slots } => {
             assert!(
-                slots.len() * BLOCKS_PER_PAGE as usize * BLOCK_SIZE == entry.change.data_bytes(),
+                entry.change.range().map(BlockRange::count)
+                    == Some(slots.len() as u32 * BLOCKS_PER_PAGE),
                 "each page has a slot"
             );
             encode_entry(entry, 0, header);

@@ -23,6 +23,8 @@ pub(crate) struct Segment {
 pub struct Written {
     /// Its number.
     pub group: GroupNumber,
+    /// From where it says that changes have to be redone.
+    pub redo_from: GroupNumber,
     /// Its records, in order.
     pub records: Vec<WrittenRecord>,
 }
@@ -220,10 +222,12 @@ impl Partition {
             });
         }
         self.forced = false;
+        let redo_from = GroupNumber(self.redo_from());
         (
             self.write(place, writer),
             Written {
                 group: GroupNumber(self.next_group - 1),
+                redo_from,
                 records,
             },
         )

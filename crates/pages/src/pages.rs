@@ -262,7 +262,7 @@ impl Pages {
     /// one's device may be away some day.
     #[must_use]
     pub fn must_clear(&self) -> bool {
-        self.zombies.len() > ZOMBIES_PER_ROUND
+        self.zombies.len() > ZOMBIES_PER_ROUND || self.has_named()
     }
 
     /// Whether the table has entries that a round should clear, although there may be no page to
@@ -361,7 +361,7 @@ impl Pages {
     }
 
     /// Whether a slot's entry names no page, as far as memory knows.
-    fn has_no_page(&self, slot: u32) -> bool {
+    pub(crate) fn has_no_page(&self, slot: u32) -> bool {
         self.slots.is_free(slot)
             || self
                 .placed

@@ -5,7 +5,8 @@
 //!
 //! Invariants:
 //! - a slot that has been taken is given out to nobody else until it is given back, and nothing is being written to it any more;
-//! - as long as it is not adopted no table entry names it, but that of a round which did not end.
+//! - as long as it is not adopted no table entry names it, but that of a round which did not end: such an entry is cleared before
+//!   anything else is done.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -24,7 +25,7 @@ pub(crate) struct Placed {
     owners: u32,
     /// A write to it is under way.
     is_written: bool,
-    /// Its table entry names a page, which has another slot or is not in its slice's set.
+    /// Its table entry names a page, which has another slot or is not in its slice's set, and is about to be cleared.
     pub(crate) is_named: bool,
 }
 
@@ -89,9 +90,8 @@ impl Pages {
         }
         let is_named = placed.is_named;
         self.placed.remove(&slot);
-        if is_named {
-            self.zombies.push(slot);
-        } else {
+        // One whose entry is to be cleared is free when that is done.
+        if !is_named {
             self.slots.release(slot);
         }
     }
@@ -100,7 +100,7 @@ impl Pages {
     #[must_use]
     pub fn may_adopt(&self, slot: u32) -> bool {
         let placed = self.placed.get(&slot);
-        placed.is_some_and(|placed| placed.owners == 1 && !placed.is_written)
+        placed.is_some_and(|it| it.owners == 1 && !it.is_written && !it.is_named)
             && !self.place.device_of_slot(slot).is_drained
     }
 
@@ -123,12 +123,11 @@ impl Pages {
             return true;
         }
         let mut placed = Placed::NEW;
-        if let Some(at) = self.zombies.iter().position(|zombie| *zombie == slot) {
-            // A round did not end.
-            self.zombies.swap_remove(at);
-            placed.is_named = true;
-        } else if self.slots.is_free(slot) {
+        if self.slots.is_free(slot) {
             self.slots.occupy(slot);
+        } else if self.zombies.contains(&slot) {
+            // A round did not end. The next one clears the entry, before anything is destaged.
+            placed.is_named = true;
         } else {
             return false;
         }
@@ -165,12 +164,33 @@ impl Pages {
     /// Whether there is such a slot.
     #[must_use]
     pub fn has_placed_to_move(&self) -> bool {
-        self.placed.keys().any(|slot| self.is_to_move(*slot))
+        let has_drained = self.place.devices.iter().any(|device| device.is_drained);
+        has_drained && self.placed.keys().any(|slot| self.is_to_move(*slot))
     }
 
-    /// Slots that have been taken, and not been adopted or given back.
+    /// The entry of a left-over slot is clear, on stable storage.
+    pub(crate) fn leftover_is_clear(&mut self, slot: u32) {
+        match self.placed.get_mut(&slot) {
+            Some(placed) => placed.is_named = false,
+            None => self.slots.release(slot),
+        }
+    }
+
+    /// Whether such a slot is kept for an entry.
+    pub(crate) fn has_named(&self) -> bool {
+        self.placed.values().any(|placed| placed.is_named)
+    }
+
+    /// Slots that have been taken, and not been adopted or given back, of the devices that are not drained.
     #[must_use]
-    pub fn placed_slots(&self) -> usize {
-        self.placed.len()
+    pub fn placed_slots(&self) -> u32 {
+        let slots = self.placed.keys().filter(|slot| !self.is_to_move(**slot));
+        slots.count() as u32
+    }
+
+    /// Whether there are any, on whatever device.
+    #[must_use]
+    pub fn has_placed(&self) -> bool {
+        !self.placed.is_empty()
     }
 }

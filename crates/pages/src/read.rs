@@ -200,7 +200,7 @@ impl Pages {
             && bytes.len() == TABLE_BLOCK
         {
             for (slot, raw) in id.slots().zip(bytes.chunks_exact(TABLE_ENTRY)) {
-                if !self.is_current(&loading.block, slot) || self.slots.is_free(slot) {
+                if !self.is_current(&loading.block, slot) || self.has_no_page(slot) {
                     self.take_entry(&mut loading.block, slot, raw);
                 }
             }

@@ -576,7 +576,7 @@ impl Pages {
             }
         }
         for slot in &round.zombies {
-            self.slots.release(*slot);
+            self.leftover_is_clear(*slot);
         }
         for block in round.blocks.iter().chain(&round.sources) {
             self.cache.unpin(*block);

@@ -22,6 +22,7 @@ fn run_all(seeds: Range<u64>, options: impl Fn(u64) -> Options) -> Report {
         sum.lacking += report.lacking;
         sum.refused += report.refused;
         sum.installs += report.installs;
+        sum.placed += report.placed;
         sum.orders += report.orders;
         sum.devices_left += report.devices_left;
         sum.journal_moves += report.journal_moves;

@@ -226,7 +226,7 @@ impl Core {
             self.requests.push(request, Urgency::Background);
         }
         // What is placed is on the device that has the journal.
-        let is_placed = self.pages.placed_slots() > 0;
+        let is_placed = self.pages.has_placed();
         if self.journal.is_copied() && self.devices.are_at_rest() && !is_placed {
             self.look_for_move();
         }

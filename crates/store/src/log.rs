@@ -117,6 +117,9 @@ impl Core {
             .in_flight
             .take()
             .expect("a group was in flight");
+        self.partitions[usize::from(partition)]
+            .placed
+            .forget_before(written.redo_from);
         let mut touched = BTreeSet::new();
         let mut done: Vec<Pending> = Vec::new();
         for record in &written.records {

@@ -56,7 +56,7 @@ impl PlacedLog {
     }
 
     /// What is before this group is not redone.
-    fn forget_before(&mut self, redo_from: GroupNumber) {
+    pub(crate) fn forget_before(&mut self, redo_from: GroupNumber) {
         while let Some((group, bytes)) = self.groups.front()
             && *group < redo_from
         {
@@ -101,16 +101,22 @@ impl Core {
         if lacks || self.journal.has_copy() || !self.has_room() || !self.waiting.is_empty() {
             return false;
         }
-        for (partition, state) in (0..).zip(&mut self.partitions) {
-            state
-                .placed
-                .forget_before(self.journal.redo_from(partition));
-        }
         let to_read: u64 = self.partitions.iter().map(|state| state.placed.bytes).sum();
         if to_read + pages as u64 * PAGE_SIZE as u64 > 2 * self.dirty_bytes_max() {
+            self.tell_redo();
             return false;
         }
         self.unpromised_slots() as usize >= pages
+    }
+
+    /// Has partitions say that less has to be redone, where that is so and nothing else would say it.
+    fn tell_redo(&mut self) {
+        for (partition, state) in (0..).zip(&self.partitions) {
+            let oldest = state.placed.groups.front().map(|(group, _)| *group);
+            if oldest < Some(self.journal.redo_from(partition)) && oldest.is_some() {
+                self.journal.force(partition);
+            }
+        }
     }
 
     /// Begins to write the data of an entry to its slots, if it has any.
@@ -190,7 +196,8 @@ impl Core {
             .collect();
         let segment_bytes = 2 * self.journal.record_data_max() as u64;
         let free_bytes = u64::from(self.journal.free_segments()) * segment_bytes;
-        let bytes: u64 = items.iter().map(|number| self.items[*number].cost).sum();
+        // With them goes what follows them in their slices.
+        let bytes = self.partitions[usize::from(partition)].live_bytes;
         if items.is_empty() || bytes + 2 * segment_bytes > free_bytes {
             return;
         }

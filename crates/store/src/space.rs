@@ -26,7 +26,9 @@ impl Core {
             .iter()
             .filter(|page| !self.is_provided(id, **page))
             .count();
-        if missing > self.unpromised_slots() as usize {
+        // A slot that is kept for a page's new contents is its own soon, or free, as the one that it leaves is.
+        let available = self.slots_soon_free().saturating_sub(self.promised_slots());
+        if missing > available as usize {
             return Err(NoSpace);
         }
         self.claimed = true;
@@ -41,9 +43,19 @@ impl Core {
 
     /// Free slots that nothing has been promised.
     pub(crate) fn unpromised_slots(&self) -> u32 {
+        self.pages
+            .free_slots()
+            .saturating_sub(self.promised_slots())
+    }
+
+    fn promised_slots(&self) -> u32 {
         // What is on drained devices has to find room too.
-        let promised = self.reserved + self.pages.pages_to_move() + self.promised_to_orders();
-        self.pages.free_slots().saturating_sub(promised)
+        self.reserved + self.pages.pages_to_move() + self.promised_to_orders()
+    }
+
+    /// Free slots, with those that will be when nothing is placed any more.
+    fn slots_soon_free(&self) -> u32 {
+        self.pages.free_slots() + self.pages.placed_slots()
     }
 
     pub(crate) fn release_reservations(&mut self, id: SliceId) {
@@ -123,7 +135,7 @@ impl Core {
         let pages = u64::from(self.pages.slot_count());
         Usage {
             pages,
-            pages_used: pages - u64::from(self.pages.free_slots())
+            pages_used: pages - u64::from(self.slots_soon_free())
                 + u64::from(self.pages.pages_to_move()),
             pages_reserved: u64::from(self.reserved),
             dirty_bytes: self.items.bytes(),

@@ -134,10 +134,12 @@ impl Core {
                     ..
                 }) if committed >= Some(copy.rank) => continue,
                 // The log may have ended before it, or begun anew since.
-                Body::Entry(entry) if committed >= Some(copy.rank) => Body::Install {
-                    as_of: copy.rank,
-                    install: Install::Change(entry.change),
-                },
+                Body::Entry(entry) | Body::Placed { entry, .. } if committed >= Some(copy.rank) => {
+                    Body::Install {
+                        as_of: copy.rank,
+                        install: Install::Change(entry.change),
+                    }
+                }
                 body => body,
             };
             self.carry(now, copy.slice, body, Purpose::CarriedItem(copy.item));

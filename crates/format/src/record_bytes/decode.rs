@@ -7,7 +7,7 @@ use holdfast_model::{
     BLOCK_SIZE, BLOCKS_PER_PAGE, BlockIndex, BlockRange, Change, CommandId, ENTRY_BYTES_MAX, Entry,
     Epoch, Fence, Incarnation, PAGES_PER_SLICE, PageIndex, Sequence, SliceId, VolumeId,
 };
-use holdfast_stdx::{Bytes, BytesMut, crc32c};
+use holdfast_stdx::{Bytes, crc32c};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use super::{
@@ -106,7 +106,40 @@ fn decode_entry(bytes: &mut &[u8], data: &Bytes, bad: &mut Vec<u32>) -> Option<E
         CHANGE_WRITE | CHANGE_CLEAR => change?,
         _ => return None,
     };
-    Some(Entry {
+    Some(entry_of(head, change))
+}
+
+/// An entry whose data is elsewhere: it has none.
+fn decode_placed(bytes: &mut &[u8]) -> Option<Body> {
+    let head: &EntryHeadBytes = take(bytes)?;
+    let raw: &ChangeBytes = take(bytes)?;
+    let range = BlockRange::checked(raw.start.get(), raw.count.get())?;
+    let is_of_pages = [range.start(), range.count()].map(|it| it.is_multiple_of(BLOCKS_PER_PAGE));
+    if raw.kind != CHANGE_WRITE
+        || is_of_pages != [true, true]
+        || range.bytes() > ENTRY_BYTES_MAX as u64
+    {
+        return None;
+    }
+    let change = Change::Write {
+        start: BlockIndex(range.start()),
+        data: Bytes::new(),
+        checksums: take_numbers(bytes, range.count() as usize)?,
+    };
+    let slots = take_numbers(bytes, (range.count() / BLOCKS_PER_PAGE) as usize)?;
+    let entry = entry_of(head, change);
+    Some(Body::Placed { entry, slots })
+}
+
+fn take_numbers(bytes: &mut &[u8], count: usize) -> Option<Vec<u32>> {
+    let (list, rest) = bytes.split_at_checked(4 * count)?;
+    *bytes = rest;
+    let numbers = list.as_chunks::<4>().0.iter();
+    Some(numbers.map(|it| u32::from_le_bytes(*it)).collect())
+}
+
+fn entry_of(head: &EntryHeadBytes, change: Change) -> Entry {
+    Entry {
         epoch: Epoch(head.epoch.get()),
         sequence: Sequence(head.sequence.get()),
         fence: Fence(head.fence.get()),
@@ -116,32 +149,7 @@ fn decode_entry(bytes: &mut &[u8], data: &Bytes, bad: &mut Vec<u32>) -> Option<E
             number: head.command_number.get(),
         },
         change,
-    })
-}
-
-/// An entry whose data is elsewhere: zeros stand for it.
-fn decode_placed(bytes: &mut &[u8]) -> Option<Body> {
-    let head = size_of::<EntryHeadBytes>();
-    let raw = ChangeBytes::ref_from_prefix(bytes.get(head..)?).ok()?.0;
-    let range = BlockRange::checked(raw.start.get(), raw.count.get())?;
-    let is_of_pages = [range.start(), range.count()].map(|it| it.is_multiple_of(BLOCKS_PER_PAGE));
-    if raw.kind != CHANGE_WRITE
-        || is_of_pages != [true, true]
-        || range.bytes() > ENTRY_BYTES_MAX as u64
-    {
-        return None;
     }
-    let zeros = BytesMut::zeroed(range.bytes() as usize).freeze();
-    // None of it is what its checksum says.
-    let entry = decode_entry(bytes, &zeros, &mut Vec::new())?;
-    let pages = (range.count() / BLOCKS_PER_PAGE) as usize;
-    let (list, rest) = bytes.split_at_checked(4 * pages)?;
-    *bytes = rest;
-    let slots = list.as_chunks::<4>().0.iter();
-    Some(Body::Placed {
-        entry,
-        slots: slots.map(|slot| u32::from_le_bytes(*slot)).collect(),
-    })
 }
 
 fn decode_install(bytes: &mut &[u8], data: &Bytes, bad: &mut Vec<u32>) -> Option<Body> {
@@ -191,20 +199,13 @@ fn decode_write(
         return None;
     }
     let count = range.count() as usize;
-    let (list, rest) = bytes.split_at_checked(4 * count)?;
-    *bytes = rest;
+    let checksums = take_numbers(bytes, count)?;
     let begin = data_block as usize * BLOCK_SIZE;
     let end = begin + count * BLOCK_SIZE;
     if end > data.len() {
         return None;
     }
     let data = data.slice(begin..end);
-    let checksums: Vec<u32> = list
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .map(|checksum| u32::from_le_bytes(*checksum))
-        .collect();
     for (index, block) in data.chunks_exact(BLOCK_SIZE).enumerate() {
         if crc32c(block) != checksums[index] {
             bad.push(index as u32);

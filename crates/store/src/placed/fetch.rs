@@ -58,7 +58,7 @@ impl Fetch {
                         },
                         slot: slot.expect("a placed entry names its slots").slot,
                         checksums: checksums.to_vec(),
-                        data: BytesMut::zeroed(PAGE_SIZE),
+                        data: BytesMut::new(),
                         missing: u64::MAX,
                         missing_in_slot: None,
                         reader: None,
@@ -128,6 +128,9 @@ impl Fetch {
         let Some((disk, offset)) = place.or_else(|| pages.page_place(piece.key)) else {
             return;
         };
+        if piece.data.is_empty() {
+            piece.data = BytesMut::zeroed(PAGE_SIZE);
+        }
         let (reader, op) = PatientRead::start(offset, PAGE_SIZE as u32);
         piece.reader = Some((disk, reader));
         self.in_flight += 1;
@@ -142,7 +145,9 @@ impl Fetch {
             let mut data = BytesMut::zeroed(redo.slots.len() * PAGE_SIZE);
             for (place, slot) in redo.slots.iter_mut().enumerate() {
                 let piece = pieces.next().expect("every page was read");
-                data[place * PAGE_SIZE..(place + 1) * PAGE_SIZE].copy_from_slice(&piece.data);
+                // Of one that is nowhere there is nothing.
+                let begin = place * PAGE_SIZE;
+                data[begin..begin + piece.data.len()].copy_from_slice(&piece.data);
                 let first = place as u32 * BLOCKS_PER_PAGE;
                 let missing = runs_of(piece.missing);
                 let missing = missing.flat_map(|(at, count)| first + at..first + at + count);
