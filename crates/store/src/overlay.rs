@@ -47,6 +47,12 @@ impl PageOverlay {
         &self.parts
     }
 
+    /// The blocks that are settled and not bad.
+    pub(crate) fn good_mask(&self) -> u64 {
+        let good = self.parts.iter().filter(|part| part.kind != PartKind::Bad);
+        good.fold(0, |mask, part| mask | part.mask)
+    }
+
     /// Blocks that some settled item has the last word on.
     pub(crate) fn settled_mask(&self) -> u64 {
         self.parts.iter().fold(0, |mask, part| mask | part.mask)

@@ -181,7 +181,7 @@ impl Core {
         let overlay = &self.slice(id).expect("it was just made").overlay;
         let is_made_up_for = |page| {
             let page = overlay.get(&page);
-            page.is_some_and(|page| page.settled_mask() == u64::MAX)
+            page.is_some_and(|page| page.good_mask() == u64::MAX)
         };
         self.pages.lacking_in(id).any(|page| !is_made_up_for(page))
     }

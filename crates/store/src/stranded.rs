@@ -31,7 +31,7 @@ impl Core {
         };
         let is_lacking = self.pages.page(key).is_some_and(|view| !view.has_slot);
         let overlay = slice.overlay.get(&key.page);
-        is_lacking && overlay.is_none_or(|overlay| overlay.settled_mask() != u64::MAX)
+        is_lacking && overlay.is_none_or(|overlay| overlay.good_mask() != u64::MAX)
     }
 
     /// Whether a page gets a slot, or needs one for what is bad, when its settled changes are destaged.
