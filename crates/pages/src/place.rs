@@ -63,15 +63,16 @@ impl PagesPlace {
     }
 
     pub(crate) fn device_of_slot(&self, slot: u32) -> &PagesDevice {
+        self.find_slot(slot).expect("the slot exists")
+    }
+
+    /// The device of a slot; none if it is not there.
+    pub(crate) fn find_slot(&self, slot: u32) -> Option<&PagesDevice> {
         let after = self
             .devices
             .partition_point(|device| device.slot_base <= slot);
-        let device = &self.devices[after - 1];
-        assert!(
-            slot - device.slot_base < device.layout.slot_count,
-            "the slot exists"
-        );
-        device
+        let device = self.devices.get(after.checked_sub(1)?)?;
+        (slot - device.slot_base < device.layout.slot_count).then_some(device)
     }
 
     pub(crate) fn slot_offset(&self, slot: u32) -> (DiskId, u64) {

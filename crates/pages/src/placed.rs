@@ -101,7 +101,7 @@ impl Pages {
     pub fn may_adopt(&self, slot: u32) -> bool {
         let placed = self.placed.get(&slot);
         placed.is_some_and(|it| it.owners == 1 && !it.is_written && !it.is_named)
-            && !self.place.device_of_slot(slot).is_drained
+            && !self.is_to_move(slot)
     }
 
     pub(crate) fn placed_is_adopted(&mut self, slot: u32) {
@@ -138,15 +138,8 @@ impl Pages {
     /// Where a slot is; nowhere, if its device is not there.
     #[must_use]
     pub fn slot_place(&self, slot: u32) -> Option<(DiskId, u64)> {
-        let mut devices = self.place.devices.iter();
-        let device = devices.find(|device| {
-            let slots = device.slot_base..device.slot_base + device.layout.slot_count;
-            slots.contains(&slot)
-        })?;
-        Some((
-            device.disk,
-            device.layout.slot_offset(slot - device.slot_base),
-        ))
+        self.place.find_slot(slot)?;
+        Some(self.place.slot_offset(slot))
     }
 
     /// Where the page's blocks are now, if it has a slot.
@@ -164,8 +157,11 @@ impl Pages {
     /// Whether there is such a slot.
     #[must_use]
     pub fn has_placed_to_move(&self) -> bool {
-        let has_drained = self.place.devices.iter().any(|device| device.is_drained);
-        has_drained && self.placed.keys().any(|slot| self.is_to_move(*slot))
+        self.has_drained() && self.placed.keys().any(|slot| self.is_to_move(*slot))
+    }
+
+    fn has_drained(&self) -> bool {
+        self.place.devices.iter().any(|device| device.is_drained)
     }
 
     /// The entry of a left-over slot is clear, on stable storage.
@@ -176,14 +172,18 @@ impl Pages {
         }
     }
 
-    /// Whether such a slot is kept for an entry.
+    /// Whether a left-over slot is kept for an entry. No round is under way.
     pub(crate) fn has_named(&self) -> bool {
-        self.placed.values().any(|placed| placed.is_named)
+        self.has_leftovers() && self.placed.values().any(|placed| placed.is_named)
     }
 
     /// Slots that have been taken, and not been adopted or given back, of the devices that are not drained.
     #[must_use]
     pub fn placed_slots(&self) -> u32 {
+        // Asked with every write, and mostly nothing is drained.
+        if !self.has_drained() {
+            return self.placed.len() as u32;
+        }
         let slots = self.placed.keys().filter(|slot| !self.is_to_move(**slot));
         slots.count() as u32
     }

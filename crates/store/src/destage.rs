@@ -247,8 +247,10 @@ impl Core {
             }
             choice.slots -= 1;
         }
-        let masks = parts.iter().filter(|_| !is_adopted).map(|part| part.mask);
-        let blocks: u32 = masks.map(u64::count_ones).sum();
+        let blocks: u32 = match is_adopted {
+            true => 0,
+            false => parts.iter().map(|part| part.mask.count_ones()).sum(),
+        };
         let bytes = blocks as usize * BLOCK_SIZE;
         choice.bytes += bytes;
         choice.chosen.insert(key);

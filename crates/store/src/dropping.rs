@@ -51,12 +51,10 @@ impl Core {
                 }
                 // The log still has the entries.
                 Purpose::Item(item) => {
-                    let item = self
-                        .items
-                        .get(item)
-                        .filter(|it| it.entry().is_none())
-                        .map(|_| item);
-                    self.slice_mut(id).abandoned.copies.extend(item);
+                    let known = self.items.get(item);
+                    if known.is_some_and(|it| it.entry().is_none()) {
+                        self.slice_mut(id).abandoned.copies.push(item);
+                    }
                 }
                 _ => {}
             }

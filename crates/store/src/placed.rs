@@ -29,6 +29,7 @@ use crate::item::{Effect, ItemId, PlacedPage};
 use crate::machine::{Core, Purpose};
 use crate::overlay::Part;
 use crate::requests::Urgency;
+use crate::trim::has_room_to_carry;
 
 pub(crate) use fetch::Fetch;
 
@@ -189,16 +190,12 @@ impl Core {
         if is_busy || !self.pages.has_placed_to_move() {
             return;
         }
-        let items: Vec<ItemId> = state.items.iter().map(|(_, item)| *item).collect();
+        let items = state.items.iter().map(|(_, item)| *item);
         let items: Vec<ItemId> = items
-            .into_iter()
             .filter(|number| self.has_to_leave_slots(*number))
             .collect();
-        let segment_bytes = 2 * self.journal.record_data_max() as u64;
-        let free_bytes = u64::from(self.journal.free_segments()) * segment_bytes;
         // With them goes what follows them in their slices.
-        let bytes = self.partitions[usize::from(partition)].live_bytes;
-        if items.is_empty() || bytes + 2 * segment_bytes > free_bytes {
+        if items.is_empty() || !has_room_to_carry(&self.journal, state.live_bytes) {
             return;
         }
         for number in &items {

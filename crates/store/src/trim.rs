@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use holdfast_format::Body;
 use holdfast_format::record::COMMANDS_PER_RECORD_MAX;
-use holdfast_journal::GroupNumber;
+use holdfast_journal::{GroupNumber, Journal};
 use holdfast_model::{CommandId, Epoch, Sequence, SliceId};
 use holdfast_stdx::Instant;
 
@@ -253,4 +253,10 @@ impl Core {
             }
         }
     }
+}
+
+/// Whether so many bytes can be carried forward at once: two segments are left for what makes room.
+pub(crate) fn has_room_to_carry(journal: &Journal, bytes: u64) -> bool {
+    let segment_bytes = 2 * journal.record_data_max() as u64;
+    bytes + 2 * segment_bytes <= u64::from(journal.free_segments()) * segment_bytes
 }

@@ -18,6 +18,7 @@ use holdfast_stdx::Instant;
 
 use crate::item::{Item, ItemId};
 use crate::machine::{Core, Purpose};
+use crate::trim::has_room_to_carry;
 
 /// What is to be written again, of one partition.
 #[derive(Debug)]
@@ -105,10 +106,8 @@ impl Core {
         if self.partitions[usize::from(partition)].unfinished.is_none() {
             return;
         }
-        let segment_bytes = 2 * self.journal.record_data_max() as u64;
-        let free_bytes = u64::from(self.journal.free_segments()) * segment_bytes;
         let state = &mut self.partitions[usize::from(partition)];
-        let has_room = |it: &mut Unfinished| it.bytes + 2 * segment_bytes <= free_bytes;
+        let has_room = |it: &mut Unfinished| has_room_to_carry(&self.journal, it.bytes);
         let may_begin = state.carrying == 0 && state.dropping == 0;
         let unfinished = state.unfinished.take_if(|it| may_begin && has_room(it));
         let Some(mut unfinished) = unfinished else {
