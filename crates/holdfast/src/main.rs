@@ -15,10 +15,15 @@ mod recover;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tikv_jemallocator::Jemalloc;
 
 use crate::cli::{Cli, Command, NodeCommand};
 use crate::failure::Failure;
 use crate::output::Output;
+
+/// Buffers of an I/O come and go by the million, of all sizes: an allocator that gives them back to the system at once pays for each page anew.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
     let Cli { global, command } = Cli::parse();
