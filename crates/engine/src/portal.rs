@@ -264,6 +264,17 @@ impl Portal {
         self.settle(now, volumes);
     }
 
+    /// Whether something has come of initiators that was not looked at.
+    pub(crate) fn has_turn(&self) -> bool {
+        self.target.has_turn()
+    }
+
+    /// Looks at some of what has come of initiators.
+    pub(crate) fn handle_turn(&mut self, now: Instant, volumes: &Volumes) {
+        self.target.handle_turn(now, &mut self.out);
+        self.settle(now, volumes);
+    }
+
     pub(crate) fn handle_event(&mut self, now: Instant, volumes: &Volumes, event: PortalEvent) {
         let out = &mut self.out;
         let connection = match event {
@@ -441,6 +452,9 @@ impl Portal {
                     self.commands.push_back(PortalCommand::Close { connection });
                 }
             }
+        }
+        while let Some(connection) = self.out.served.pop() {
+            self.adjust_input(ConnectionId(connection.0));
         }
         // Room may have come free for any of them.
         let paused: Vec<ConnectionId> = self.paused.iter().copied().collect();
