@@ -438,6 +438,10 @@ impl Portal {
                 TargetEvent::TaskManagement(request) => self.manage(now, volumes, &request),
             }
         }
+        // Before the commands: one that was served may have been closed since.
+        while let Some(connection) = self.out.served.pop() {
+            self.adjust_input(ConnectionId(connection.0));
+        }
         while let Some(command) = self.out.commands.pop_front() {
             match command {
                 TargetCommand::Send { connection, parts } => {
@@ -452,9 +456,6 @@ impl Portal {
                     self.commands.push_back(PortalCommand::Close { connection });
                 }
             }
-        }
-        while let Some(connection) = self.out.served.pop() {
-            self.adjust_input(ConnectionId(connection.0));
         }
         // Room may have come free for any of them.
         let paused: Vec<ConnectionId> = self.paused.iter().copied().collect();
