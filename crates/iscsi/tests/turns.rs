@@ -14,7 +14,7 @@ use holdfast_scsi::TaskAttribute;
 use holdfast_stdx::Bytes;
 
 /// What small commands a turn carries out.
-const TURN: usize = 32;
+const TURN: usize = 16;
 /// From so much on what waits for its turn is not added to.
 const BACKLOG: usize = 256 << 10;
 
@@ -82,7 +82,7 @@ fn one_command_does_not_wait_for_those_that_another_connection_has_sent() {
     let mut world = world(Limits::default());
     let (many, one) = (world.raw_session_of(1, ""), world.raw_session_of(2, ""));
     world.takes_turns = false;
-    let commands: Vec<u8> = (0..64).flat_map(|index| command(index, 0)).collect();
+    let commands: Vec<u8> = (0..32).flat_map(|index| command(index, 0)).collect();
     world.send_raw(many, commands.into());
     world.with_target(Target::handle_turn);
     let mut come = came_up(&mut world);
@@ -98,7 +98,7 @@ fn one_command_does_not_wait_for_those_that_another_connection_has_sent() {
     come.extend(came_up(&mut world));
     assert!(!world.target.has_turn(), "nothing is left");
     let of_many = come.iter().filter(|(connection, _)| *connection == many);
-    assert!(of_many.map(|(_, index)| *index).eq(0..64), "in their order");
+    assert!(of_many.map(|(_, index)| *index).eq(0..32), "in their order");
 }
 
 #[test]

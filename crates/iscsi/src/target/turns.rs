@@ -22,11 +22,11 @@ use crate::target::connection::Flow;
 use crate::target::{ConnectionId, Target, TargetOutput};
 
 /// From this cost on a turn is over. Small commands take some 5 us each, so that whoever has just come waits for the rest of
-/// 0.2 ms; what a turn costs beside its commands, a look at all sockets above all, is shared by as many.
-const TURN: u32 = 32;
+/// 0.1 ms; what a turn costs beside its commands, a look at all sockets above all, is shared by as many.
+const TURN: u32 = 16;
 /// From this cost on it is the next connection's turn. Several requests of one connection in a row are cheaper than as many of
 /// several, whose answers are as many sends; and this is what one that has just come waits for at most, but for a request.
-const SHARE: u32 = 4;
+const SHARE: u32 = 16;
 /// Data for which a request costs one more: to check and to move so much takes some 7 us, about as long as all else about a command.
 /// Rounded down, so that commands of the sizes that databases use cost what they cost without data.
 const COST_BYTES: usize = 16 << 10;
@@ -242,11 +242,13 @@ mod tests {
     #[test]
     fn those_that_have_much_are_served_in_turn_until_all_is_done() {
         let mut line = Line::default();
-        line.come(1, 10);
-        line.come(2, 10);
+        line.come(1, 2 * SHARE + 2);
+        line.come(2, 2 * SHARE + 2);
         line.come(2, 1);
         let served = line.serve_all();
-        assert_eq!(served, [(1, 4), (2, 4), (1, 4), (2, 4), (1, 2), (2, 3)]);
+        let whole = [(1, SHARE), (2, SHARE), (1, SHARE), (2, SHARE)];
+        assert_eq!(served[..4], whole);
+        assert_eq!(served[4..], [(1, 2), (2, 3)]);
         assert!(line.turns.is_empty());
     }
 
