@@ -23,6 +23,9 @@ mod check_tests;
 mod copy;
 #[cfg(test)]
 mod copy_tests;
+mod footprint;
+#[cfg(test)]
+mod footprint_tests;
 mod partition;
 mod recover;
 #[cfg(test)]
@@ -40,6 +43,7 @@ use holdfast_stdx::Bytes;
 
 pub use check::{BlankFailed, Checked, RottenSegment};
 pub use copy::CopyFailed;
+pub use footprint::Footprint;
 pub use partition::{Written, WrittenRecord};
 pub use recover::{Found, Recovery, RecoveryFailed};
 
@@ -359,6 +363,12 @@ impl Journal {
         self.partition_mut(partition).unpin(group);
     }
 
+    /// How many pins of `partition` are on groups before this one.
+    #[must_use]
+    pub fn pins_before(&self, partition: u16, group: GroupNumber) -> u64 {
+        self.partition(partition).pins_before(group)
+    }
+
     /// The oldest group of `partition` from which a recovery would have changes redone, once a group has said so.
     #[must_use]
     pub fn redo_from(&self, partition: u16) -> GroupNumber {
@@ -382,6 +392,12 @@ impl Journal {
     #[must_use]
     pub fn free_segments(&self) -> u32 {
         self.free.len() as u32
+    }
+
+    /// Segments that are begun at most until `more` is written behind what waits in `partition`.
+    #[must_use]
+    pub fn segments_for(&self, partition: u16, more: &Footprint) -> u32 {
+        self.partition(partition).segments_for(&self.place, more)
     }
 
     /// Segments that are trimmed, but whose trimming no durable group has announced yet.

@@ -8,7 +8,7 @@ use holdfast_format::segment::SEGMENT_HEADER_BYTES;
 use holdfast_format::{GroupHeader, GroupWriter, HEADER_BLOCK, Record, SegmentHeader};
 use holdfast_model::{DiskOp, Sequence, SliceId};
 
-use crate::{Chain, ChainSegment, GROUP_DATA_BYTES_MAX, GroupNumber, JournalPlace};
+use crate::{Chain, ChainSegment, Footprint, GROUP_DATA_BYTES_MAX, GroupNumber, JournalPlace};
 
 /// A segment in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub(crate) struct Partition {
     oldest_group: u64,
     pins: BTreeMap<GroupNumber, u32>,
     pending: VecDeque<(Record, u64)>,
+    /// What is pending takes so much.
+    footprint: Footprint,
     forced: bool,
     /// What the group in flight says is the oldest.
     in_flight: Option<u64>,
@@ -110,6 +112,7 @@ impl Partition {
             oldest_group,
             pins: BTreeMap::new(),
             pending: VecDeque::new(),
+            footprint: Footprint::default(),
             forced: false,
             in_flight: None,
             last_from: 0,
@@ -125,7 +128,19 @@ impl Partition {
     }
 
     pub(crate) fn push(&mut self, record: Record, tag: u64) {
+        let (header, data) = GroupWriter::size(&record);
+        self.footprint.add(header, data);
         self.pending.push_back((record, tag));
+    }
+
+    /// Segments that are begun at most until `more` is written behind what is pending.
+    pub(crate) fn segments_for(&self, place: &JournalPlace, more: &Footprint) -> u32 {
+        let room = match self.segments.is_empty() {
+            true => 0,
+            false => self.room(place),
+        };
+        let all = self.footprint.and(more);
+        all.segments(place.layout.segment_bytes, room)
     }
 
     pub(crate) fn force(&mut self) {
@@ -212,6 +227,7 @@ impl Partition {
                 break;
             }
             let (mut record, tag) = self.pending.pop_front().expect("there is a front");
+            self.footprint.remove(header, data);
             record.committed = committed(record.slice);
             writer.push(&record);
             data_bytes += data;
@@ -350,6 +366,12 @@ impl Partition {
         if *count == 0 {
             self.pins.remove(&group);
         }
+    }
+
+    /// How many pins there are on groups before `group`.
+    pub(crate) fn pins_before(&self, group: GroupNumber) -> u64 {
+        let pins = self.pins.range(..group);
+        pins.map(|(_, count)| u64::from(*count)).sum()
     }
 
     /// The oldest group from which changes have to be redone.

@@ -71,7 +71,7 @@ fn place(use_counter: u64) -> JournalPlace {
     }
 }
 
-fn formatted() -> Memory {
+pub(crate) fn formatted() -> Memory {
     let mut memory = Memory {
         bytes: vec![0; BYTES as usize],
         unreadable: Vec::new(),
