@@ -220,3 +220,30 @@ fn a_store_that_was_half_made_does_without_a_device() {
     };
     run_all(13_274..13_275, as_it_was);
 }
+
+/// The journal was full for good: what was carried forward had begun without the room to end, in segments that hold one entry each.
+#[test]
+fn what_is_carried_forward_has_room_to_the_end() {
+    let with_pages = |seed| Options {
+        pages: true,
+        ..Options::of_seed(seed)
+    };
+    run_all(343..344, with_pages);
+    let with_orders = |seed| Options {
+        orders: true,
+        capacity: Options::capacity_of_seed(seed),
+        ..with_pages(seed)
+    };
+    run_all(20_854..20_855, with_orders);
+    run_all(40_613..40_614, with_orders);
+}
+
+/// A copy was taken that was older than what had cleared its blocks, for the page had not been there then.
+#[test]
+fn a_clear_counts_for_a_page_that_comes_later() {
+    let with_pages = |seed| Options {
+        pages: true,
+        ..Options::of_seed(seed)
+    };
+    run_all(41_353..41_354, with_pages);
+}

@@ -36,14 +36,17 @@ impl Core {
         let (gone, others): (VecDeque<_>, VecDeque<_>) =
             waiting.into_iter().partition(|(_, record)| is_of(record));
         self.waiting = others;
+        self.slice_mut(id).waiting -= gone.len() as u32;
         let held = core::mem::take(&mut self.slice_mut(id).held);
+        for (_, record) in &held {
+            self.no_longer_held(record);
+        }
         for (tag, _) in held.into_iter().chain(gone) {
             let pending = self
                 .records
                 .remove(&tag)
                 .expect("a waiting record is known");
             let slice = self.slice_mut(id);
-            slice.waiting -= 1;
             slice.abandoned.tokens.extend(pending.token);
             match pending.purpose {
                 Purpose::Void(hold) | Purpose::Restart(_, hold) => {

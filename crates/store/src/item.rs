@@ -19,6 +19,10 @@ use holdfast_stdx::Instant;
 
 /// What an item costs beside its data: itself and its places in indexes.
 const ITEM_COST: u64 = 512;
+/// Bytes of a change's record without its checksums, at most.
+pub(crate) const RECORD_BYTES: usize = 104;
+/// Bytes of a checksum, or of a slot's number.
+pub(crate) const SUM_BYTES: usize = 4;
 /// What each page costs that an item touches.
 const PAGE_COST: u64 = 96;
 
@@ -153,6 +157,18 @@ impl Item {
             Source::Entry(entry) => Body::Entry(entry),
             Source::Install { as_of, install } => Body::Install { as_of, install },
         }
+    }
+
+    /// What its record takes in a header, and of data, at most; `with_data` if that is not to stay in slots.
+    pub(crate) fn record_bytes(&self, with_data: bool) -> (usize, usize) {
+        let change = match self.effect() {
+            Effect::Change(change) => change,
+            Effect::Bad(_) => return (RECORD_BYTES, 0),
+        };
+        let data = change.data_bytes();
+        let header = RECORD_BYTES + SUM_BYTES * (data / BLOCK_SIZE + self.slots.len());
+        let is_in_slots = self.is_placed() && !with_data;
+        (header, if is_in_slots { 0 } else { data })
     }
 
     /// Whether all of its data is in slots that are kept for it.

@@ -78,6 +78,7 @@ mod recovered;
 mod recovered_tests;
 mod refusals;
 mod requests;
+mod room;
 mod slice;
 mod space;
 mod store;

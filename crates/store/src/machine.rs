@@ -14,7 +14,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_format::{Body, Hole, Record};
-use holdfast_journal::{GroupNumber, Journal, Written};
+use holdfast_journal::{Footprint, GroupNumber, Journal, Written};
 use holdfast_model::{CommandId, DiskCompletion, DiskRequest, Epoch, Sequence, SliceId};
 use holdfast_pages::{Pages, PagesEvent};
 use holdfast_stdx::{Duration, Instant};
@@ -140,6 +140,8 @@ pub(crate) struct PartitionState {
     pub(crate) live_bytes: u64,
     /// What of its changes is in slots.
     pub(crate) placed: PlacedLog,
+    /// Records that have room and wait for data on its way to slots, and those behind them.
+    pub(crate) held: Footprint,
     /// Records under way that carry something forward.
     pub(crate) carrying: u32,
     /// While entries are carried forward: the oldest group that has one of them. Redo must begin
@@ -376,17 +378,6 @@ impl Core {
         slice.unwritten += 1;
         let partition = slice.partition;
         self.journal.append(partition, record, tag);
-    }
-
-    /// Whether the journal may take another append. While nothing is there that can be destaged, waiting
-    /// for that would be waiting for ever: then only the journal's own room counts.
-    pub(crate) fn has_room(&self) -> bool {
-        let segments_kept = 2 * self.partitions.len() as u32;
-        if self.journal.free_segments() <= segments_kept {
-            return false;
-        }
-        let has_to_wait = self.destage.has_settled() && !self.destage.stranded;
-        self.items.bytes() <= self.dirty_bytes_max() || !has_to_wait
     }
 
     /// The budget for what is not destaged: the configured one, but never more than a quarter of

@@ -18,7 +18,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use holdfast_format::zero::ZERO_BLOCK_CHECKSUM;
-use holdfast_format::{PageKey, Record};
+use holdfast_format::{GroupWriter, PageKey, Record};
 use holdfast_journal::GroupNumber;
 use holdfast_model::{BLOCKS_PER_PAGE, Change, Entry, PAGE_SIZE, SliceId};
 use holdfast_pages::{PageJob, PageWork};
@@ -29,7 +29,6 @@ use crate::item::{Effect, ItemId, PlacedPage};
 use crate::machine::{Core, Purpose};
 use crate::overlay::Part;
 use crate::requests::Urgency;
-use crate::trim::has_room_to_carry;
 
 pub(crate) use fetch::Fetch;
 
@@ -157,7 +156,7 @@ impl Core {
                 self.slice_mut(id).held.push_front((tag, record));
                 break;
             }
-            self.slice_mut(id).waiting -= 1;
+            self.no_longer_held(&record);
             self.give_to_journal(tag, record);
         }
     }
@@ -168,10 +167,22 @@ impl Core {
         let slice = self.slice_mut(record.slice);
         if awaits_data || !slice.held.is_empty() {
             slice.waiting += 1;
+            let partition = usize::from(slice.partition);
+            let (header, data) = GroupWriter::size(&record);
             slice.held.push_back((tag, record));
+            self.partitions[partition].held.add(header, data);
         } else {
             self.give_to_journal(tag, record);
         }
+    }
+
+    /// A record was taken out of those that are held in its slice.
+    pub(crate) fn no_longer_held(&mut self, record: &Record) {
+        let slice = self.slice_mut(record.slice);
+        slice.waiting -= 1;
+        let partition = usize::from(slice.partition);
+        let (header, data) = GroupWriter::size(record);
+        self.partitions[partition].held.remove(header, data);
     }
 
     fn awaits_data(&self, tag: u64) -> bool {
@@ -195,7 +206,8 @@ impl Core {
             .filter(|number| self.has_to_leave_slots(*number))
             .collect();
         // With them goes what follows them in their slices.
-        if items.is_empty() || !has_room_to_carry(&self.journal, state.live_bytes) {
+        let copies = self.footprint_to_carry(&items, true);
+        if items.is_empty() || !self.has_room_to_carry(partition, &copies) {
             return;
         }
         for number in &items {

@@ -121,9 +121,8 @@ impl Places {
         self.copies.push((group, redo));
     }
 
-    fn last(&self) -> GroupNumber {
-        let (group, _) = self.copies.last().copied().unwrap_or(self.first);
-        group
+    fn last(&self) -> (GroupNumber, bool) {
+        self.copies.last().copied().unwrap_or(self.first)
     }
 
     /// The last one that is not behind `other`.
@@ -377,7 +376,9 @@ impl Sliver {
         let mut before: Option<GroupNumber> = None;
         for (sequence, places) in self.places.iter().rev() {
             let place = places.last_before(before);
-            if place.is_none_or(|(group, _)| group != places.last()) {
+            let (last, is_redone) = places.last();
+            // Where nothing of it is redone its order does not matter any more.
+            if is_redone && place.is_none_or(|(group, _)| group != last) {
                 let first = self.carry_again.unwrap_or(*sequence);
                 self.carry_again = Some(first.min(*sequence));
             }
@@ -392,7 +393,6 @@ impl Sliver {
                     self.entries.remove(sequence);
                 }
             }
-            let last = places.last();
             before = Some(before.map_or(last, |before| before.min(last)));
         }
     }

@@ -11,14 +11,15 @@
 //! that is on its way into the journal is neither: nothing of its pages is carried forward before it is settled.
 
 use holdfast_format::{Body, Install, PageKey};
-use holdfast_model::{BlockIndex, BlockRange, Change, PageIndex, SliceId};
+use holdfast_journal::Footprint;
+use holdfast_model::{BLOCK_SIZE, BlockIndex, BlockRange, Change, PageIndex, SliceId};
 use holdfast_pages::runs_of;
 use holdfast_stdx::Instant;
 
 use alloc::vec::Vec;
 
 use crate::install::part_of;
-use crate::item::{Effect, Item, ItemId, Source};
+use crate::item::{Effect, Item, ItemId, RECORD_BYTES, SUM_BYTES, Source};
 use crate::machine::{Core, Purpose};
 use crate::overlay::{PageOverlay, Part, PartKind};
 use crate::slice::Slice;
@@ -83,6 +84,20 @@ impl Core {
             let mut pages = self.pages_with_part(*number).chain(pages);
             pages.any(|page| is_overtaken(slice, page))
         })
+    }
+
+    /// What that takes.
+    pub(crate) fn add_stranded(&self, number: ItemId, footprint: &mut Footprint) {
+        let id = self.items[number].slice;
+        for page in self.pages_with_part(number) {
+            let overlay = &self.slice(id).expect("the slice exists").overlay[&page];
+            for part in overlay.parts().iter().filter(|part| part.item == number) {
+                for (_, count) in runs_of(part.mask) {
+                    let blocks = count as usize;
+                    footprint.add(RECORD_BYTES + SUM_BYTES * blocks, BLOCK_SIZE * blocks);
+                }
+            }
+        }
     }
 
     /// Writes again what a stranded item has the last word on.

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use holdfast_format::Body;
 use holdfast_format::record::COMMANDS_PER_RECORD_MAX;
-use holdfast_journal::{GroupNumber, Journal};
+use holdfast_journal::GroupNumber;
 use holdfast_model::{CommandId, Epoch, Sequence, SliceId};
 use holdfast_stdx::Instant;
 
@@ -22,11 +22,6 @@ use crate::machine::{Core, Lane, Pending, Purpose, TWO_LIFETIMES, Waiter};
 const CHAIN_SEGMENTS: usize = 4;
 
 impl Core {
-    /// Whether the journal is short of segments.
-    pub(crate) fn is_journal_tight(&self) -> bool {
-        self.journal.free_segments() <= 3 * self.partitions.len() as u32
-    }
-
     pub(crate) fn go_on_trimming(&mut self, now: Instant) {
         for partition in 0..self.partitions.len() as u16 {
             self.finish_carrying(now, partition);
@@ -87,8 +82,7 @@ impl Core {
             // Entries that are void, by a record that is not durable yet.
             return false;
         }
-        let may_carry = self.is_carrying_worth_it(partition) || self.may_mend(partition);
-        if !in_the_way.is_empty() && (!may_carry || self.would_overtake_copy(&in_the_way)) {
+        if !in_the_way.is_empty() && !self.may_carry(partition, last, &in_the_way) {
             return false;
         }
         self.carry_items(now, partition, &in_the_way);
@@ -106,7 +100,7 @@ impl Core {
 
     /// Whether so much of the chain is dead that copying what lives makes room: at least half, and
     /// two segments more. Otherwise entries that nobody decides would be copied round and round.
-    fn is_carrying_worth_it(&self, partition: u16) -> bool {
+    pub(crate) fn is_carrying_worth_it(&self, partition: u16) -> bool {
         let segment_bytes = 2 * self.journal.record_data_max() as u64;
         let live = self.partitions[usize::from(partition)].live_bytes;
         let live_segments = live.div_ceil(segment_bytes);
@@ -253,10 +247,4 @@ impl Core {
             }
         }
     }
-}
-
-/// Whether so many bytes can be carried forward at once: two segments are left for what makes room.
-pub(crate) fn has_room_to_carry(journal: &Journal, bytes: u64) -> bool {
-    let segment_bytes = 2 * journal.record_data_max() as u64;
-    bytes + 2 * segment_bytes <= u64::from(journal.free_segments()) * segment_bytes
 }

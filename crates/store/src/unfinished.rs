@@ -12,13 +12,12 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use holdfast_format::{Body, Install};
-use holdfast_journal::GroupNumber;
+use holdfast_journal::{Footprint, GroupNumber};
 use holdfast_model::{Change, Entry, Sequence, SliceId};
 use holdfast_stdx::Instant;
 
 use crate::item::{Item, ItemId};
 use crate::machine::{Core, Purpose};
-use crate::trim::has_room_to_carry;
 
 /// What is to be written again, of one partition.
 #[derive(Debug)]
@@ -28,8 +27,23 @@ pub(crate) struct Unfinished {
     slices: BTreeSet<SliceId>,
     /// Meanwhile items may have come into their pages.
     copies: Vec<Copy>,
-    /// What the items cost.
-    bytes: u64,
+    /// The group that was to come next when the store was opened: what is in the wrong order is before it.
+    end: GroupNumber,
+}
+
+impl Unfinished {
+    /// Whether the segment that ends with `last` is held for it.
+    pub(crate) fn holds(&self, last: GroupNumber) -> bool {
+        self.hold <= last
+    }
+
+    fn footprint(&self) -> Footprint {
+        let mut footprint = Footprint::default();
+        for copy in &self.copies {
+            footprint.add(copy.bytes.0, copy.bytes.1);
+        }
+        footprint
+    }
 }
 
 #[derive(Debug)]
@@ -38,6 +52,8 @@ struct Copy {
     rank: Sequence,
     item: ItemId,
     body: Body,
+    /// What its record takes in a header, and of data.
+    bytes: (usize, usize),
 }
 
 impl Copy {
@@ -47,6 +63,7 @@ impl Copy {
             rank: item.rank(),
             item: number,
             body: item.body(),
+            bytes: item.record_bytes(false),
         }
     }
 }
@@ -57,7 +74,6 @@ impl Core {
         let item = &self.items[number];
         let mut unfinished = self.partitions.iter_mut().flat_map(|it| &mut it.unfinished);
         if let Some(unfinished) = unfinished.find(|it| it.slices.contains(&item.slice)) {
-            unfinished.bytes += item.cost;
             unfinished.copies.push(Copy::of(number, item));
         }
     }
@@ -66,12 +82,10 @@ impl Core {
     pub(crate) fn leave_unfinished(&mut self, id: SliceId, items: impl Iterator<Item = ItemId>) {
         let mut copies = Vec::new();
         let mut groups = Vec::new();
-        let mut bytes = 0;
         for number in items {
             let Some(item) = self.items.get(number) else {
                 continue;
             };
-            bytes += item.cost;
             groups.extend(item.group);
             copies.push(Copy::of(number, item));
         }
@@ -79,6 +93,7 @@ impl Core {
             return;
         };
         let partition = self.slice_mut(id).partition;
+        let end = self.journal.chain(partition).next_group;
         self.journal.pin(partition, hold);
         let state = &mut self.partitions[usize::from(partition)];
         match &mut state.unfinished {
@@ -87,13 +102,12 @@ impl Core {
                     hold,
                     slices: BTreeSet::from([id]),
                     copies,
-                    bytes,
+                    end,
                 });
             }
             Some(others) => {
                 others.slices.insert(id);
                 others.copies.append(&mut copies);
-                others.bytes += bytes;
                 let later = others.hold.max(hold);
                 others.hold = others.hold.min(hold);
                 self.journal.unpin(partition, later);
@@ -103,16 +117,20 @@ impl Core {
 
     /// Writes the copies, if there is room.
     pub(crate) fn finish_carrying(&mut self, now: Instant, partition: u16) {
-        if self.partitions[usize::from(partition)].unfinished.is_none() {
+        let state = &self.partitions[usize::from(partition)];
+        let Some(unfinished) = &state.unfinished else {
+            return;
+        };
+        if self.journal.pins_before(partition, unfinished.end) == 1 {
+            return self.have_no_unfinished(partition);
+        }
+        let may_begin = state.carrying == 0 && state.dropping == 0;
+        if !may_begin || !self.has_room_to_carry(partition, &unfinished.footprint()) {
             return;
         }
         let state = &mut self.partitions[usize::from(partition)];
-        let has_room = |it: &mut Unfinished| has_room_to_carry(&self.journal, it.bytes);
-        let may_begin = state.carrying == 0 && state.dropping == 0;
-        let unfinished = state.unfinished.take_if(|it| may_begin && has_room(it));
-        let Some(mut unfinished) = unfinished else {
-            return;
-        };
+        let unfinished = state.unfinished.take();
+        let mut unfinished = unfinished.expect("it was just there");
         let is_copy = |body: &Body| matches!(body, Body::Install { .. });
         let copies = &mut unfinished.copies;
         copies.sort_by_key(|copy| (copy.slice, copy.rank, is_copy(&copy.body)));
@@ -156,9 +174,14 @@ impl Core {
         let stays = |copy: &Copy| copy.slice != id || copy.rank <= after;
         unfinished.copies.retain(stays);
         if unfinished.copies.is_empty() {
-            let hold = unfinished.hold;
-            state.unfinished = None;
-            self.journal.unpin(partition, hold);
+            self.have_no_unfinished(partition);
         }
+    }
+
+    /// There is nothing that has to be written again: what it was held for is not redone.
+    fn have_no_unfinished(&mut self, partition: u16) {
+        let state = &mut self.partitions[usize::from(partition)];
+        let unfinished = state.unfinished.take().expect("there is something");
+        self.journal.unpin(partition, unfinished.hold);
     }
 }

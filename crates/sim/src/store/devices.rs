@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_model::{DiskId, DiskRequest, Tier};
+use holdfast_model::{DiskId, DiskRequest, SliceId, Tier};
 use holdfast_stdx::{Duration, Instant};
 use holdfast_store::{
     DeviceGeometry, DeviceOrder, DeviceRefused, DeviceState, DeviceStatus, JournalMark, StoreToken,
@@ -216,7 +216,15 @@ impl Host {
     /// Drains that have begun end, and what is to leave leaves.
     pub(crate) fn drains_end(&mut self) -> Check {
         let until: Instant = self.now + Duration::from_secs(20);
+        let undecided_until = self.now + Duration::from_secs(10);
         while has_draining(&self.store().devices()) {
+            let usage = self.store().usage();
+            let is_full = usage.segments_used > usage.segments / 2;
+            if self.now > undecided_until && is_full {
+                // What nobody decides is written again to leave a device's slots: there may be no room for that beside it.
+                let slices: Vec<SliceId> = self.model.keys().copied().collect();
+                slices.into_iter().for_each(|slice| self.commit_all(slice));
+            }
             if self.now > until {
                 let devices = self.store().devices();
                 if !self.lost_device || have_room(&devices) {

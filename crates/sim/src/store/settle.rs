@@ -102,7 +102,7 @@ impl Host {
         self.advance(self.now + QUIET)
     }
 
-    fn commit_all(&mut self, slice: SliceId) {
+    pub(crate) fn commit_all(&mut self, slice: SliceId) {
         if let Some(model) = self.model.get(&slice) {
             let committed = model.committable();
             if model.dropping.is_none() && committed > model.committed {
