@@ -1,6 +1,6 @@
 //! What a replica writes: entries, epochs, its state; and how far its slice is committed.
 
-use holdfast_format::{Body, STATE_BYTES_MAX};
+use holdfast_format::{Body, PageKey, STATE_BYTES_MAX};
 use holdfast_model::{
     BLOCKS_PER_PAGE, BlockRange, Change, Entry, Epoch, PageIndex, Sequence, SliceId,
 };
@@ -78,12 +78,36 @@ impl Core {
         let number = self.items.add(item, pages.len());
         self.follow_unfinished(number);
         for page in pages {
+            self.list_clears(id, page);
             let slice = self.slice_mut(id);
             let overlay = slice.overlay.entry(page).or_default();
             overlay.add_unsettled(rank, number);
             self.update_reservation(id, page);
         }
         number
+    }
+
+    /// A page comes to be: entries that clear a part of it and are not settled are listed there from now on, although there
+    /// was nothing to clear. Otherwise a copy that is older than they are would be taken later for what they cleared.
+    fn list_clears(&mut self, id: SliceId, page: PageIndex) {
+        let key = PageKey { slice: id, page };
+        let slice = self.slice(id).expect("the slice exists");
+        if slice.overlay.contains_key(&page) || self.pages.page(key).is_some() {
+            return;
+        }
+        let touches = |number: &ItemId| {
+            let range = self.items[*number].range();
+            range.is_some_and(|range| range.overlaps(BlockRange::page(page)))
+        };
+        let clears = slice.log.iter().filter(|(_, number)| touches(number));
+        let clears: Vec<(Sequence, ItemId)> = clears.map(|(rank, it)| (*rank, *it)).collect();
+        if clears.is_empty() {
+            return;
+        }
+        let overlay = self.slice_mut(id).overlay.entry(page).or_default();
+        for (rank, number) in clears {
+            overlay.add_unsettled(rank, number);
+        }
     }
 
     fn pages_there(&self, id: SliceId, range: BlockRange) -> Vec<PageIndex> {
