@@ -91,13 +91,17 @@ pub(crate) struct BlockCache {
     misses: u64,
 }
 
-/// How often blocks were here that were asked for, since the store was opened, and what is here now.
+/// How often blocks were in memory that were asked for, since the store was opened, and what is kept now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheUse {
-    /// Blocks that were.
+    /// Blocks that were, because they had been read before.
     pub hits: u64,
     /// Blocks that were not.
     pub misses: u64,
+    /// Blocks that had been read ahead, or were about to be.
+    pub ahead_used: u64,
+    /// Blocks that were read ahead, and that nobody asked for before they went.
+    pub ahead_unused: u64,
     /// Bytes of contents that are here.
     pub bytes: u64,
 }
@@ -135,11 +139,25 @@ impl BlockCache {
             hits: self.hits,
             misses: self.misses,
             bytes: (self.block_count() * BLOCK_SIZE) as u64,
+            ..CacheUse::default()
         }
     }
 
     fn block_count(&self) -> usize {
         self.ends(Queue::Short).count + self.ends(Queue::Long).count
+    }
+
+    /// The blocks of a slot that are here, one bit for each.
+    pub(crate) fn mask_of(&self, slot: u32) -> u64 {
+        let is_here = |block: &u32| {
+            let found = self.find(Key {
+                slot,
+                block: *block,
+            });
+            found.is_some_and(|place| self.node(place).queue != Queue::Gone)
+        };
+        let here = (0..BLOCKS_PER_PAGE).filter(is_here);
+        here.fold(0, |mask, block| mask | 1 << block)
     }
 
     /// A block with its checksum. One that is not any more what it was is forgotten: memory fails, too.

@@ -14,6 +14,7 @@
 
 extern crate alloc;
 
+mod ahead;
 mod block_cache;
 mod cache;
 mod check;

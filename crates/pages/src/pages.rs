@@ -10,6 +10,7 @@ use holdfast_model::{
     SliceId,
 };
 
+use crate::ahead::{self, Ahead};
 use crate::block_cache::{BlockCache, CacheUse};
 use crate::cache::{TableBlock, TableCache};
 use crate::check::Checks;
@@ -40,7 +41,8 @@ pub(crate) struct PageState {
 pub struct PagesMemory {
     /// Bytes of the page table that are kept, at least 64 KiB.
     pub table_bytes: u64,
-    /// Bytes of blocks that are kept, with what it costs to find them; none if it is less than a few.
+    /// Bytes of blocks that are kept, with what it costs to find them; none if it is less than a few. An eighth, and 16 MiB at most, is
+    /// for what is read ahead.
     pub block_bytes: u64,
 }
 
@@ -88,6 +90,7 @@ pub struct Pages {
     pub(crate) zombies: Vec<u32>,
     pub(crate) cache: TableCache,
     pub(crate) block_cache: BlockCache,
+    pub(crate) ahead: Ahead,
     pub(crate) loading: BTreeMap<TableBlockId, Loading>,
     pub(crate) reads: Reads,
     pub(crate) checks: Checks,
@@ -103,6 +106,7 @@ pub struct Pages {
 impl Pages {
     pub(crate) fn new(place: PagesPlace, memory: PagesMemory) -> Self {
         let slots = Slots::new(&place);
+        let ahead_bytes = ahead::share_of(memory.block_bytes);
         let next_version = place.use_counter << VERSION_BITS;
         Self {
             place,
@@ -112,7 +116,8 @@ impl Pages {
             slots,
             zombies: Vec::new(),
             cache: TableCache::new(memory.table_bytes),
-            block_cache: BlockCache::new(memory.block_bytes),
+            block_cache: BlockCache::new(memory.block_bytes - ahead_bytes),
+            ahead: Ahead::new(ahead_bytes),
             loading: BTreeMap::new(),
             reads: Reads::default(),
             checks: Checks::default(),
@@ -128,7 +133,12 @@ impl Pages {
     /// What the memory of blocks has done.
     #[must_use]
     pub fn cache_use(&self) -> CacheUse {
-        self.block_cache.usage()
+        let (ahead_used, ahead_unused) = self.ahead.usage();
+        CacheUse {
+            ahead_used,
+            ahead_unused,
+            ..self.block_cache.usage()
+        }
     }
 
     /// What is known of a page; nothing of one that does not exist.
@@ -298,7 +308,7 @@ impl Pages {
             }
             Asked::Table { block, copy } => {
                 self.take_table(block, copy, completion.result, requests);
-                self.reads_go_on(events);
+                self.reads_go_on(requests, events);
                 self.round_goes_on(requests, events);
             }
             Asked::Fetch(number) => {

@@ -1,4 +1,4 @@
-//! Reads of blocks, verified against their table entry. What memory has is not read.
+//! Reads of blocks, verified against their table entry. What memory has is not read, and what is being read ahead is waited for.
 //!
 //! The data and, if it is not in memory, the entry are read at the same time. Blocks that do not
 //! match are called bad only if their page is still what it was when the read began; otherwise the
@@ -13,8 +13,9 @@ use holdfast_model::{BLOCK_SIZE, BLOCKS_PER_PAGE, DiskError, DiskOp, DiskRequest
 use holdfast_stdx::{Bytes, crc32c};
 
 use crate::PagesEvent;
+use crate::ahead::Here;
 use crate::cache::TableBlock;
-use crate::pages::{Asked, NO_SLOT, Pages};
+use crate::pages::{Asked, NO_SLOT, PageState, Pages};
 use crate::place::TableBlockId;
 
 /// Where the blocks of a read may come from.
@@ -74,15 +75,25 @@ struct Run {
     data: Option<Bytes>,
 }
 
+/// Whom a read is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// The owner, which calls it so.
+    Owner { id: u64, source: ReadSource },
+    /// Whoever will ask for it.
+    Ahead,
+}
+
 #[derive(Debug)]
 struct PageRead {
-    id: u64,
+    asker: Asker,
     key: PageKey,
     slot: u32,
     version: u64,
-    source: ReadSource,
     /// Blocks that memory had.
     known: Vec<(u32, BlockOutcome)>,
+    /// Blocks that are being read ahead.
+    awaited: u64,
     entry: EntryKnown,
     runs: Vec<Run>,
 }
@@ -109,53 +120,124 @@ impl Pages {
         assert!(wanted != 0, "a read is of something");
         assert!(wanted & !state.mask == 0, "the blocks are there");
         assert!(state.slot != NO_SLOT, "a page with blocks has a slot");
-        let known = match source {
-            ReadSource::Anywhere => self.take_known(state.slot, &mut wanted),
-            ReadSource::Media => Vec::new(),
-        };
-        if wanted == 0 {
+        let mut known = Vec::new();
+        let mut awaited = 0;
+        if source == ReadSource::Anywhere {
+            known = self.take_ahead_known(state.slot, &mut wanted);
+            let number = self.reads.next;
+            awaited = self.ahead.join(state.slot, state.version, wanted, number);
+            wanted &= !awaited;
+            self.take_known(state.slot, &mut wanted, &mut known);
+        }
+        if wanted | awaited == 0 {
+            known.sort_by_key(|(block, _)| *block);
             events.push(PagesEvent::Read(PageReadDone { id, blocks: known }));
             return;
         }
+        let asker = Asker::Owner { id, source };
+        let number = self.begin_read(asker, key, state, wanted, requests);
+        let read = self.reads.live.get_mut(&number).expect("it has just begun");
+        read.known = known;
+        read.awaited = awaited;
+        self.reads_go_on(requests, events);
+    }
+
+    pub(crate) fn begin_read(
+        &mut self,
+        asker: Asker,
+        key: PageKey,
+        state: PageState,
+        wanted: u64,
+        requests: &mut Vec<DiskRequest>,
+    ) -> u64 {
         let number = self.reads.next;
         self.reads.next += 1;
-        let (disk, slot_offset) = self.place.slot_offset(state.slot);
-        let mut runs = Vec::new();
-        for (first, count) in runs_of(wanted) {
-            let offset = slot_offset + u64::from(first) * BLOCK_SIZE as u64;
-            let (reader, op) = PatientRead::start(offset, count * BLOCK_SIZE as u32);
-            let asked = Asked::Run {
-                read: number,
-                run: runs.len(),
-            };
-            self.ask(asked, disk, op, requests);
-            runs.push(Run {
-                first,
-                reader,
-                data: None,
-            });
-        }
         let read = PageRead {
-            id,
+            asker,
             key,
             slot: state.slot,
             version: state.version,
-            source,
-            known,
+            known: Vec::new(),
+            awaited: 0,
             entry: EntryKnown::Waiting,
-            runs,
+            runs: Vec::new(),
         };
         self.reads.live.insert(number, read);
-        let block = TableBlockId::of_slot(state.slot);
-        if !self.cache.contains(block) {
+        self.read_media(number, wanted, requests);
+        number
+    }
+
+    /// Has blocks of a read come from the media, and the page's entry if it is not known.
+    fn read_media(&mut self, number: u64, wanted: u64, requests: &mut Vec<DiskRequest>) {
+        let read = &self.reads.live[&number];
+        let (slot, entry_waits) = (read.slot, matches!(read.entry, EntryKnown::Waiting));
+        let (disk, slot_offset) = self.place.slot_offset(slot);
+        for (first, count) in runs_of(wanted) {
+            let offset = slot_offset + u64::from(first) * BLOCK_SIZE as u64;
+            let (reader, op) = PatientRead::start(offset, count * BLOCK_SIZE as u32);
+            let read = self.reads.live.get_mut(&number).expect("the read is live");
+            let run = read.runs.len();
+            let data = None;
+            read.runs.push(Run {
+                first,
+                reader,
+                data,
+            });
+            self.ask(Asked::Run { read: number, run }, disk, op, requests);
+        }
+        let block = TableBlockId::of_slot(slot);
+        if wanted != 0 && entry_waits && !self.cache.contains(block) {
             self.load(block, requests);
         }
-        self.reads_go_on(events);
+    }
+
+    pub(crate) fn awaited_by(&self, number: u64) -> u64 {
+        self.reads.live[&number].awaited
+    }
+
+    /// What a read waited for was read ahead, or some of it; it reads the rest itself.
+    pub(crate) fn take_awaited(
+        &mut self,
+        number: u64,
+        slot: u32,
+        blocks: Vec<(u32, BlockOutcome)>,
+        requests: &mut Vec<DiskRequest>,
+        events: &mut Vec<PagesEvent>,
+    ) {
+        self.keep(slot, &blocks);
+        let read = self.reads.live.get_mut(&number).expect("a read that waits");
+        let came = blocks.iter().fold(0, |mask, (block, _)| mask | 1 << block);
+        let rest = core::mem::take(&mut read.awaited) & !came;
+        read.known.extend(blocks);
+        self.read_media(number, rest, requests);
+        self.finish_if_done(number, requests, events);
+    }
+
+    /// The blocks of a slot that were read ahead, which are not wanted any more.
+    fn take_ahead_known(&mut self, slot: u32, wanted: &mut u64) -> Vec<(u32, BlockOutcome)> {
+        let blocks = self.ahead.take(slot, *wanted);
+        for (block, _) in &blocks {
+            *wanted &= !(1 << block);
+        }
+        self.keep(slot, &blocks);
+        blocks
+    }
+
+    /// Blocks that have been read ahead are asked for: they are kept as if they had been read only now.
+    fn keep(&mut self, slot: u32, blocks: &[(u32, BlockOutcome)]) {
+        let come = blocks.len();
+        if come > KEPT_BLOCKS_MAX {
+            return;
+        }
+        for (block, outcome) in blocks {
+            if let BlockOutcome::Data { data, checksum } = outcome {
+                self.block_cache.insert(slot, *block, data, *checksum);
+            }
+        }
     }
 
     /// The blocks of a slot that memory has, which are not wanted any more.
-    fn take_known(&mut self, slot: u32, wanted: &mut u64) -> Vec<(u32, BlockOutcome)> {
-        let mut known = Vec::new();
+    fn take_known(&mut self, slot: u32, wanted: &mut u64, known: &mut Vec<(u32, BlockOutcome)>) {
         for (first, count) in runs_of(*wanted) {
             for block in first..first + count {
                 if let Some((data, checksum)) = self.block_cache.get(slot, block) {
@@ -164,7 +246,6 @@ impl Pages {
                 }
             }
         }
-        known
     }
 
     pub(crate) fn load(&mut self, block: TableBlockId, requests: &mut Vec<DiskRequest>) {
@@ -242,7 +323,7 @@ impl Pages {
         match read.runs[run].reader.take(result) {
             Ok(data) => {
                 read.runs[run].data = Some(data);
-                self.finish_if_done(number, events);
+                self.finish_if_done(number, requests, events);
             }
             Err(op) => {
                 let (disk, _) = self.place.slot_offset(read.slot);
@@ -252,7 +333,11 @@ impl Pages {
     }
 
     /// Gives entries that have become known to the reads that wait for them.
-    pub(crate) fn reads_go_on(&mut self, events: &mut Vec<PagesEvent>) {
+    pub(crate) fn reads_go_on(
+        &mut self,
+        requests: &mut Vec<DiskRequest>,
+        events: &mut Vec<PagesEvent>,
+    ) {
         let mut touched = Vec::new();
         for (number, read) in &mut self.reads.live {
             if !matches!(read.entry, EntryKnown::Waiting) {
@@ -274,25 +359,44 @@ impl Pages {
             touched.push(*number);
         }
         for number in touched {
-            self.finish_if_done(number, events);
+            self.finish_if_done(number, requests, events);
         }
     }
 
-    fn finish_if_done(&mut self, number: u64, events: &mut Vec<PagesEvent>) {
-        let read = &self.reads.live[&number];
-        let waiting = matches!(read.entry, EntryKnown::Waiting);
-        if waiting || read.runs.iter().any(|run| run.data.is_none()) {
+    fn finish_if_done(
+        &mut self,
+        number: u64,
+        requests: &mut Vec<DiskRequest>,
+        events: &mut Vec<PagesEvent>,
+    ) {
+        // One that waited for another may have ended with that.
+        let Some(read) = self.reads.live.get(&number) else {
+            return;
+        };
+        let entry_waits = matches!(read.entry, EntryKnown::Waiting) && !read.runs.is_empty();
+        if entry_waits || read.awaited != 0 || read.runs.iter().any(|run| run.data.is_none()) {
             return;
         }
         let read = self.reads.live.remove(&number).expect("it was just there");
         let unchanged = self
             .state(read.key)
             .is_some_and(|state| state.slot == read.slot && state.version == read.version);
+        let Asker::Owner { id, source } = read.asker else {
+            let here = match read.entry {
+                EntryKnown::Known(checksums) if unchanged => {
+                    let data = |run: Run| (run.first, run.data.expect("every run has its data"));
+                    let runs = read.runs.into_iter().map(data).collect();
+                    Some(Here { runs, checksums })
+                }
+                _ => None,
+            };
+            return self.take_ahead(read.slot, here, requests, events);
+        };
         if unchanged && matches!(read.entry, EntryKnown::Missing) {
             self.lose(read.key);
         }
         let mut blocks = Vec::new();
-        let is_kept = unchanged && read.source == ReadSource::Anywhere;
+        let is_kept = unchanged && source == ReadSource::Anywhere;
         for run in &read.runs {
             let data = run.data.as_ref().expect("every run has its data");
             let is_kept = is_kept && data.len() <= KEPT_BLOCKS_MAX * BLOCK_SIZE;
@@ -324,7 +428,6 @@ impl Pages {
         }
         blocks.extend(read.known);
         blocks.sort_by_key(|(block, _)| *block);
-        let id = read.id;
         events.push(PagesEvent::Read(PageReadDone { id, blocks }));
     }
 

@@ -517,6 +517,7 @@ impl Pages {
         let is_anew = target.is_nothing() || left.is_some() || job.adopted.is_some();
         let slots = [left.unwrap_or(NO_SLOT), job.slot];
         self.block_cache.follow(slots, is_anew, &job.paints);
+        self.ahead.follow(slots, is_anew, &job.paints);
         if let Some(left) = job.leaves {
             self.set_entry(left, SlotContent::Free);
         }

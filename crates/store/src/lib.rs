@@ -51,6 +51,7 @@
 extern crate alloc;
 
 mod absent;
+mod ahead;
 mod append;
 mod changed;
 mod check;

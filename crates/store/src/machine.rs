@@ -20,6 +20,7 @@ use holdfast_pages::{Pages, PagesEvent};
 use holdfast_stdx::{Duration, Instant};
 
 use crate::absent::Loss;
+use crate::ahead::Streams;
 use crate::config::StoreConfig;
 use crate::destage::Destage;
 use crate::devices::Devices;
@@ -173,6 +174,7 @@ pub(crate) struct Core {
     pub(crate) partitions: Vec<PartitionState>,
     pub(crate) placing: Placing,
     pub(crate) reads: Reads,
+    pub(crate) streams: Streams,
     pub(crate) destage: Destage,
     pub(crate) moves: Moves,
     pub(crate) devices: Devices,

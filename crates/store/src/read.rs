@@ -106,6 +106,9 @@ impl Core {
         };
         self.reads.live.insert(number, state);
         self.plan_read(now, number, out);
+        if source == ReadSource::Anywhere {
+            self.read_ahead(now, slice, range, out);
+        }
     }
 
     /// Reads both copies of a page's entry, with the urgency of what nobody waits for.
@@ -186,7 +189,7 @@ impl Core {
     }
 
     /// What memory has of a page, the last word first: blocks and the item that has them.
-    fn layers(&self, id: SliceId, page: PageIndex, view: View) -> Vec<(u64, ItemId)> {
+    pub(crate) fn layers(&self, id: SliceId, page: PageIndex, view: View) -> Vec<(u64, ItemId)> {
         let Some(slice) = self.slice(id) else {
             return Vec::new();
         };

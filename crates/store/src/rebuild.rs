@@ -10,6 +10,7 @@ use holdfast_model::{PAGE_SIZE, Sequence, SliceId};
 use holdfast_pages::Pages;
 use holdfast_stdx::Instant;
 
+use crate::ahead::Streams;
 use crate::config::StoreConfig;
 use crate::destage::Destage;
 use crate::devices::Devices;
@@ -66,6 +67,7 @@ impl Core {
             partitions: (0..partitions).map(|_| PartitionState::default()).collect(),
             placing: Placing::default(),
             reads: Reads::default(),
+            streams: Streams::default(),
             destage: Destage::default(),
             moves: Moves::default(),
             devices,

@@ -99,6 +99,12 @@ impl Requests {
             .any(|(_, other)| other.disk == disk)
     }
 
+    /// Whether half of what may be in flight is, or would be if all were that somebody waits for: what nobody has asked for yet waits then.
+    pub(crate) fn is_short_of_turns(&self) -> bool {
+        let waiting = self.groups.len() + self.reads.len();
+        self.in_flight.len() + waiting >= self.max.div_ceil(2)
+    }
+
     pub(crate) fn push(&mut self, request: DiskRequest, urgency: Urgency) {
         match urgency {
             Urgency::Group => self.groups.push_back(request),

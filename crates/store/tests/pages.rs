@@ -342,3 +342,134 @@ fn an_older_block_does_not_take_the_place_of_a_newer_one() {
         assert_eq!(*last, [2], "destaged: {rests}, {installed:?}");
     }
 }
+
+/// Six pages, of which each block is as its page's number says.
+fn with_pages(change: impl FnOnce(&mut StoreConfig)) -> Bench {
+    let mut bench = Bench::with(change);
+    for page in 0..6 {
+        for part in 0..8 {
+            bench.write(BlockRange::new(64 * page + 8 * part, 8), 1 + page as u8);
+        }
+    }
+    bench.rest();
+    assert!(bench.is_destaged());
+    bench
+}
+
+/// Three reads of eight blocks each: from then on it is known that somebody reads one after the other. What that has asked of the device.
+fn read_three(bench: &mut Bench) -> VecDeque<DiskRequest> {
+    for part in 0..2 {
+        let requests = bench.begin_read(BlockRange::new(8 * part, 8), ReadSource::Anywhere);
+        assert_eq!(requests.len(), 1);
+        bench.complete(requests[0].clone());
+    }
+    let mut requests = bench.begin_read(BlockRange::new(16, 8), ReadSource::Anywhere);
+    let own = requests.pop_front().expect("it is not in memory");
+    bench.complete(own);
+    bench.take_events();
+    bench.reads.clear();
+    requests
+}
+
+#[test]
+fn whoever_reads_on_finds_it_in_memory() {
+    let mut bench = with_pages(|_| ());
+    let ahead = read_three(&mut bench);
+    assert_eq!(ahead.len(), 2, "the rest of the page, and the next one");
+    for request in ahead {
+        bench.complete(request);
+    }
+    let mut requests = 0;
+    for part in 3..48 {
+        for request in bench.begin_read(BlockRange::new(8 * part, 8), ReadSource::Anywhere) {
+            requests += 1;
+            bench.complete(request);
+        }
+        bench.take_events();
+        let read = bench.reads.pop().expect("it is in memory");
+        assert_eq!(read, [1 + part as u8 / 8; 8]);
+    }
+    assert_eq!(requests, 4, "each of the other pages once");
+    let usage = bench.store.usage().cache;
+    assert_eq!((usage.hits, usage.misses), (0, 24));
+    assert_eq!((usage.ahead_used, usage.ahead_unused), (360, 0));
+}
+
+#[test]
+fn what_is_being_read_ahead_is_waited_for() {
+    let mut bench = with_pages(|_| ());
+    let ahead = read_three(&mut bench);
+    let across = BlockRange::new(60, 8);
+    for _ in 0..2 {
+        let requests = bench.begin_read(across, ReadSource::Anywhere);
+        assert_eq!(requests.len(), 0, "it is on its way");
+    }
+    let media = bench.begin_read(across, ReadSource::Media);
+    assert_eq!(media.len(), 2, "who asks for the media gets them");
+    for request in ahead {
+        assert_eq!(bench.reads.len(), 0);
+        bench.complete(request);
+        bench.take_events();
+    }
+    assert_eq!(bench.reads, [[1, 1, 1, 1, 2, 2, 2, 2]; 2]);
+    for request in media {
+        bench.complete(request);
+    }
+}
+
+/// The device has read what was there before the write, and says so after it.
+#[test]
+fn what_a_write_overtakes_is_not_read_as_it_was() {
+    for (is_awaited, is_here) in [(false, false), (true, false), (false, true)] {
+        let mut bench = with_pages(|_| ());
+        let ahead = read_three(&mut bench);
+        let (block, beside) = (BlockRange::new(70, 1), BlockRange::new(80, 1));
+        if is_awaited {
+            bench.begin_read(BlockRange::new(70, 11), ReadSource::Anywhere);
+        }
+        let mut completions = VecDeque::new();
+        for request in ahead {
+            completions.push_back(memory::perform(&mut bench.device, request));
+        }
+        if !is_here {
+            bench.write(block, 9);
+            bench.clear(beside);
+            assert!(bench.is_destaged());
+        }
+        for completion in completions {
+            bench
+                .store
+                .handle_disk(bench.now, completion, &mut bench.out);
+        }
+        bench.work();
+        if is_here {
+            bench.write(block, 9);
+            bench.clear(beside);
+            assert!(bench.is_destaged());
+        }
+        if is_awaited {
+            let read = bench.reads.pop().expect("it was read again");
+            assert_eq!(read, [9, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0]);
+        }
+        bench.begin_read(BlockRange::new(70, 11), ReadSource::Anywhere);
+        bench.work();
+        for request in bench.begin_read(BlockRange::new(70, 11), ReadSource::Anywhere) {
+            bench.complete(request);
+        }
+        bench.take_events();
+        let read = bench.reads.pop().expect("it was read");
+        assert_eq!(read, [9, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0]);
+    }
+}
+
+#[test]
+fn nothing_is_read_ahead_without_memory_or_turns() {
+    let changes: [fn(&mut StoreConfig); 2] = [
+        |config| config.block_cache_bytes = 2 << 20,
+        |config| config.requests_max = 2,
+    ];
+    for change in changes {
+        let mut bench = with_pages(change);
+        assert_eq!(read_three(&mut bench).len(), 0);
+    }
+}

@@ -298,8 +298,8 @@ impl Host {
             change_bytes_max,
             dirty_bytes_max: *prng.choose(&[256 << 10, 1 << 20, 64 << 20]),
             table_cache_bytes: 64 << 10,
-            // Of some hundred blocks: they come and go all the time.
-            block_cache_bytes: 512 << 10,
+            // Of some hundred blocks, or some thousand with two pages or four for what is read ahead: they come and go all the time.
+            block_cache_bytes: *prng.choose(&[512 << 10, 4 << 20, 8 << 20]),
             requests_max: *prng.choose(&[2, 16, 256]),
             destage_after: Duration::from_millis(*prng.choose(&[1, 20, 500])),
             destage_waits: options.destage_waits,

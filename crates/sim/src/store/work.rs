@@ -36,7 +36,8 @@ impl Host {
                 }
                 Ok(())
             }
-            37..57 => self.read(slice),
+            37..52 => self.read(slice),
+            52..57 => self.read_on(slice),
             57..72 => self.commit(slice),
             72..76 => self.put_state(slice),
             76..80 => self.begin_epoch(slice),
@@ -277,6 +278,32 @@ impl Host {
         let view = *self.prng.choose(&[View::Committed, View::Prepared]);
         let source = *self.prng.choose(&[ReadSource::Anywhere, ReadSource::Media]);
         self.read_range(slice, range, view, source)
+    }
+
+    /// Reads one piece after the other, more than a page in all, while others write at times.
+    fn read_on(&mut self, slice: SliceId) -> Check {
+        let length = *self.prng.choose(&[3, 8, 16, 40, 64]);
+        let count = self.prng.between(4, 10) as u32;
+        let begin = self.prng.below(u64::from(PAGES * BLOCKS_PER_PAGE / 2)) as u32;
+        let begin = begin / length * length;
+        let view = *self.prng.choose(&[View::Committed, View::Prepared]);
+        let is_fast = self.prng.chance(1, 3);
+        for piece in 0..count {
+            let range = BlockRange::new(begin + piece * length, length);
+            if self.device_failed || range.end() > PAGES * BLOCKS_PER_PAGE {
+                return Ok(());
+            }
+            self.read_range(slice, range, view, ReadSource::Anywhere)?;
+            if self.prng.chance(1, 4) {
+                self.append(slice)?;
+                self.commit(slice)?;
+            }
+            if !is_fast {
+                let pause = self.prng.below(2000);
+                self.advance(self.now + Duration::from_micros(pause))?;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn read_range(
