@@ -22,8 +22,8 @@ mod stalls;
 pub use access::{AccessChange, ChapAccount, Initiator, InitiatorList, InitiatorPut, VolumeAccess};
 pub use devices::{Detached, Device, DeviceChange, DeviceList, DeviceState, DeviceTier};
 pub use local::{
-    Astray, AwaitedCause, JournalScrubs, LocalJoining, LocalReport, LocalScrub, LocalSlice,
-    LocalVolume, MendedBlocks, Mending, Rejected,
+    Astray, AwaitedCause, CacheUse, JournalScrubs, LocalJoining, LocalReport, LocalScrub,
+    LocalSlice, LocalVolume, MendedBlocks, Mending, Rejected,
 };
 pub use members::{
     NodeChange, NodeDetails, NodeOrder, NodeSlice, NodeStanding, ReplicaRole, Settings,

@@ -119,6 +119,10 @@ pub struct Metrics {
     journal_scrub_read: Total,
     journal_bad: Total,
     journal_mended: Total,
+    cache_hits: Total,
+    cache_misses: Total,
+    ahead_used: Total,
+    ahead_unused: Total,
 }
 
 impl Metrics {
@@ -175,6 +179,10 @@ impl Metrics {
             journal_scrub_read: Total::default(),
             journal_bad: Total::default(),
             journal_mended: Total::default(),
+            cache_hits: Total::default(),
+            cache_misses: Total::default(),
+            ahead_used: Total::default(),
+            ahead_unused: Total::default(),
         };
         metrics.register_stalls(&mut registry);
         metrics.register_counters(&mut registry);
@@ -267,12 +275,40 @@ impl Metrics {
             ),
         ];
         register_all(registry, None, blocks);
+        self.register_cache(registry);
         registry.register(
             "mended_blocks",
             "Blocks of 4 KiB here that were put right with what other replicas have: bad when somebody read them (read), known \
              to be bad, as after a scrub (known), or sound and not as the others have them (differing)",
             self.mended_blocks.clone(),
         );
+    }
+
+    /// What memory spares the devices.
+    fn register_cache(&self, registry: &mut Registry) {
+        let blocks = [
+            (
+                "cache_hit_blocks",
+                "Blocks of 4 KiB that were in memory when they were asked for, because they had been read before",
+                &self.cache_hits,
+            ),
+            (
+                "cache_missed_blocks",
+                "Blocks of 4 KiB that were not in memory when they were asked for, nor on their way there",
+                &self.cache_misses,
+            ),
+            (
+                "ahead_used_blocks",
+                "Blocks of 4 KiB that had been read ahead when they were asked for, or were about to be",
+                &self.ahead_used,
+            ),
+            (
+                "ahead_unused_blocks",
+                "Blocks of 4 KiB that were read ahead, and that nobody asked for before they went",
+                &self.ahead_unused,
+            ),
+        ];
+        register_all(registry, None, blocks);
     }
 
     /// How the node stands with the metadata.
@@ -520,6 +556,10 @@ impl Metrics {
             (&self.journal_scrub_read, journal.bytes_read),
             (&self.journal_bad, journal.bad_segments),
             (&self.journal_mended, journal.mended_segments),
+            (&self.cache_hits, report.cache.hits),
+            (&self.cache_misses, report.cache.misses),
+            (&self.ahead_used, report.cache.ahead_used),
+            (&self.ahead_unused, report.cache.ahead_unused),
         ] {
             total.inner().store(count, Ordering::Relaxed);
         }
@@ -559,7 +599,7 @@ fn register_all<M: Metric + Clone, const N: usize>(
 #[cfg(test)]
 mod tests {
     use holdfast_api::documents::{
-        Detached, DeviceState, DeviceTier, JournalScrubs, ListedMember, LocalCondition,
+        CacheUse, Detached, DeviceState, DeviceTier, JournalScrubs, ListedMember, LocalCondition,
         LocalMember, LocalSlice, LocalVolume, MendedBlocks, Rejected, ReplicaCondition, Room,
         ScrubFindings, StallCause,
     };
@@ -640,6 +680,12 @@ mod tests {
                 bad_segments: 2,
                 mended_segments: 1,
             },
+            cache: CacheUse {
+                hits: 9,
+                misses: 8,
+                ahead_used: 7,
+                ahead_unused: 6,
+            },
             ..LocalReport::default()
         };
         let text = metrics.text(&report);
@@ -673,6 +719,10 @@ mod tests {
             "holdfast_journal_scrub_read_bytes_total 512",
             "holdfast_journal_bad_segments_total 2",
             "holdfast_journal_mended_segments_total 1",
+            "holdfast_cache_hit_blocks_total 9",
+            "holdfast_cache_missed_blocks_total 8",
+            "holdfast_ahead_used_blocks_total 7",
+            "holdfast_ahead_unused_blocks_total 6",
         ] {
             assert!(text.lines().any(|it| it == line), "{line} in:\n{text}");
         }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use holdfast_api::documents::{
-    Astray, AwaitedCause, JournalScrubs, ListedMember, LocalCondition, LocalJoining, LocalLacking,
-    LocalMember, LocalMetadata, LocalReport, LocalScrub, LocalSlice, LocalStall, LocalSync,
-    LocalVolume, MemberState, MendedBlocks, Rejected, ReplicaCondition, Room,
+    Astray, AwaitedCause, CacheUse, JournalScrubs, ListedMember, LocalCondition, LocalJoining,
+    LocalLacking, LocalMember, LocalMetadata, LocalReport, LocalScrub, LocalSlice, LocalStall,
+    LocalSync, LocalVolume, MemberState, MendedBlocks, Rejected, ReplicaCondition, Room,
 };
 use holdfast_engine::{
     Checked, Condition, NodeStatus, Rejection, ReplicaStatus, Usage, VolumeStatus,
@@ -166,6 +166,7 @@ impl Reporter {
                 differing: status.mended.differing,
             },
             journal_scrubs: journal_scrubs(&status.usage.journal),
+            cache: cache(&status.usage.cache),
             devices: devices::documents(
                 &status.devices,
                 names,
@@ -368,6 +369,15 @@ fn journal_scrubs(checked: &Checked) -> JournalScrubs {
         bytes_read: checked.bytes,
         bad_segments: checked.rotten,
         mended_segments: checked.mended,
+    }
+}
+
+fn cache(usage: &holdfast_store::CacheUse) -> CacheUse {
+    CacheUse {
+        hits: usage.hits,
+        misses: usage.misses,
+        ahead_used: usage.ahead_used,
+        ahead_unused: usage.ahead_unused,
     }
 }
 

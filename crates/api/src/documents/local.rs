@@ -129,6 +129,9 @@ pub struct LocalReport {
     /// What was read of its journal since its start to find what has rotted there, and found.
     #[serde(default)]
     pub journal_scrubs: JournalScrubs,
+    /// What of reads came from its memory since its start.
+    #[serde(default)]
+    pub cache: CacheUse,
     /// Its devices; none while they are not open.
     #[serde(default)]
     pub devices: Vec<Device>,
@@ -165,6 +168,19 @@ pub struct JournalScrubs {
     pub bad_segments: u64,
     /// Of these, those of which everything that matters was written again.
     pub mended_segments: u64,
+}
+
+/// Blocks of 4 KiB that were read from what a node keeps in memory, or were not there, since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CacheUse {
+    /// Blocks that were in memory because they had been read before.
+    pub hits: u64,
+    /// Blocks that were not in memory.
+    pub misses: u64,
+    /// Blocks that had been read ahead when they were asked for, or were about to be.
+    pub ahead_used: u64,
+    /// Blocks that were read ahead, and that nobody asked for before they went.
+    pub ahead_unused: u64,
 }
 
 /// A volume at one portal.
