@@ -33,7 +33,7 @@ const EARLY_MAX: u32 = 16;
 /// Reads that came too early after which the missing one is not waited for: it came before, or memory of its host's had it.
 const OVERTAKEN_MAX: u32 = 8;
 /// Pages that are read ahead at most, 2 MiB: a disk with an arm has its full rate with as much in a row.
-const WINDOW_MAX: u32 = 8;
+const REACH_MAX: u32 = 8;
 /// Reads without one of its own after which a stream has most likely ended.
 const IDLE_READS: u64 = 1024;
 
@@ -51,7 +51,7 @@ struct Stream {
     /// The last read.
     used: u64,
     /// Pages that are read ahead of the one that it is in.
-    window: u32,
+    reach: u32,
     /// The page before which all have been read ahead.
     asked: u32,
 }
@@ -65,7 +65,7 @@ impl Stream {
             early: 0,
             continued: 0,
             used,
-            window: 1,
+            reach: 1,
             asked: 0,
         }
     }
@@ -121,14 +121,14 @@ impl Stream {
         self.front() / BLOCKS_PER_PAGE
     }
 
-    /// Pages to be read ahead now: none as long as half of the window is ahead.
-    fn wanted(&self, window_max: u32) -> Range<u32> {
-        let (page, window) = (self.page(), self.window.min(window_max));
+    /// Pages to be read ahead now: none as long as half of the reach is ahead.
+    fn wanted(&self, reach_max: u32) -> Range<u32> {
+        let (page, reach) = (self.page(), self.reach.min(reach_max));
         let first = self.asked.max(page);
-        if first > page + 1 + window / 2 {
+        if first > page + 1 + reach / 2 {
             return first..first;
         }
-        first..(page + 1 + window).min(PAGES_PER_SLICE)
+        first..(page + 1 + reach).min(PAGES_PER_SLICE)
     }
 }
 
@@ -185,10 +185,10 @@ impl Streams {
     }
 
     /// How many pages each stream may have ahead, so that there is room for all of them.
-    fn window_max(&self, pages_max: u32) -> u32 {
+    fn reach_max(&self, pages_max: u32) -> u32 {
         let goes_on = |stream: &&Stream| self.reads - stream.used < IDLE_READS;
         let count = self.known.iter().filter(goes_on).count() as u32;
-        (pages_max / (2 * count.max(1))).clamp(1, WINDOW_MAX)
+        (pages_max / (2 * count.max(1))).clamp(1, REACH_MAX)
     }
 }
 
@@ -209,7 +209,7 @@ impl Core {
             return;
         };
         let stream = self.streams.known[place];
-        let wanted = stream.wanted(self.streams.window_max(pages_max));
+        let wanted = stream.wanted(self.streams.reach_max(pages_max));
         if wanted.is_empty() {
             return;
         }
@@ -227,7 +227,7 @@ impl Core {
         let stream = &mut self.streams.known[place];
         if stream.asked < asked {
             stream.asked = asked;
-            stream.window = (2 * stream.window).min(WINDOW_MAX);
+            stream.reach = (2 * stream.reach).min(REACH_MAX);
         }
     }
 
@@ -342,27 +342,27 @@ mod tests {
     }
 
     #[test]
-    fn the_window_grows_and_is_asked_for_in_halves() {
+    fn the_reach_grows_and_is_asked_for_in_halves() {
         let mut stream = Stream::new(SLICE, BlockRange::new(0, 64), 1);
-        assert_eq!(stream.wanted(WINDOW_MAX), 1..3);
+        assert_eq!(stream.wanted(REACH_MAX), 1..3);
         stream.asked = 3;
-        stream.window = 8;
-        assert_eq!(stream.wanted(WINDOW_MAX), 3..10);
+        stream.reach = 8;
+        assert_eq!(stream.wanted(REACH_MAX), 3..10);
         stream.asked = 10;
         for page in 2..5 {
             assert!(stream.takes(SLICE, BlockRange::new(64 * (page - 1), 64), 1));
-            assert!(stream.wanted(WINDOW_MAX).is_empty(), "{page}");
+            assert!(stream.wanted(REACH_MAX).is_empty(), "{page}");
         }
         assert!(stream.takes(SLICE, BlockRange::new(256, 64), 1));
-        assert_eq!(stream.wanted(WINDOW_MAX), 10..14);
+        assert_eq!(stream.wanted(REACH_MAX), 10..14);
         assert!(stream.wanted(4).is_empty(), "there is room for less");
         stream.next = BLOCKS_PER_SLICE - 64;
         assert_eq!(
-            stream.wanted(WINDOW_MAX),
+            stream.wanted(REACH_MAX),
             PAGES_PER_SLICE - 1..PAGES_PER_SLICE
         );
         stream.next = BLOCKS_PER_SLICE;
-        assert!(stream.wanted(WINDOW_MAX).is_empty());
+        assert!(stream.wanted(REACH_MAX).is_empty());
     }
 
     /// What was read too early is on its way already.
@@ -396,15 +396,15 @@ mod tests {
     #[test]
     fn streams_share_the_room() {
         let mut streams = Streams::default();
-        assert_eq!(streams.window_max(64), WINDOW_MAX);
+        assert_eq!(streams.reach_max(64), REACH_MAX);
         for stream in 0..8 {
             for piece in 0..3 {
                 read(&mut streams, 10_000 * stream + piece, 1);
             }
         }
-        assert_eq!(streams.window_max(64), 4);
+        assert_eq!(streams.reach_max(64), 4);
         streams.reads += IDLE_READS;
-        assert_eq!(streams.window_max(64), WINDOW_MAX);
-        assert_eq!(streams.window_max(2), 1);
+        assert_eq!(streams.reach_max(64), REACH_MAX);
+        assert_eq!(streams.reach_max(2), 1);
     }
 }
