@@ -18,7 +18,7 @@ use bench::{Bench, first_record};
 const VOLUME: VolumeId = VolumeId(1);
 const COMMANDS: u64 = 100;
 /// What a turn carries out of small commands.
-const TURN: usize = 32;
+const TURN: usize = 16;
 
 /// What an initiator sends, in one piece.
 fn sent(out: &mut InitiatorOutput) -> Bytes {

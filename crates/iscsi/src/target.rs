@@ -477,8 +477,13 @@ impl Target {
     /// Closes a connection whose input has become too much, for itself or for all of them. What can be looked at is, before:
     /// there is room for it as commands' data, and what their turns are worth is less than a connection.
     fn note_input(&mut self, now: Instant, id: ConnectionId, out: &mut TargetOutput) {
-        let has_room = self.has_room_for_input(id)
+        let mut has_room = self.has_room_for_input(id)
             || self.serve_early(now, id, out) && self.has_room_for_input(id);
+        // The memory may be taken by others who wait for their turn.
+        while !has_room && let Some(other) = self.serve_next_early(now, out) {
+            self.has_room_for_input(other);
+            has_room = self.has_room_for_input(id);
+        }
         if !has_room {
             self.close(id, CloseReason::InputOverflow, out);
         }

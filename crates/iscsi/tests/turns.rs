@@ -189,6 +189,39 @@ fn turns_do_not_make_memory_short() {
     assert_eq!(world.replies(connection).len() + early, 20);
 }
 
+/// The rest of a request is on its way, and the memory is taken by others who wait for their turn.
+#[test]
+fn nobody_is_closed_for_what_others_have_waiting() {
+    let limits = Limits {
+        connections_max: 4,
+        logins_max: 4,
+        sessions_max: 4,
+        input_total_max: 64 << 10,
+        ..Limits::default()
+    };
+    let mut world = world(limits);
+    let others = [1, 2].map(|isid| world.raw_session_of(isid, ""));
+    let connection = world.raw_session_of(3, "MaxRecvDataSegmentLength=65536\0");
+    world.takes_turns = false;
+    for index in 0..3 {
+        for other in others {
+            world.send_raw(other, question(index, &[7; 8000]));
+        }
+    }
+    let mut request = question(0, &[7; 30_000]);
+    let rest = request.split_off(20_000);
+    world.send_raw(connection, request);
+    world.send_raw(connection, rest);
+    while world.target.has_turn() {
+        world.with_target(Target::handle_turn);
+    }
+    for of in [connection, others[0], others[1]] {
+        assert_eq!(world.close_reason(of), None);
+    }
+    assert_eq!(world.replies(connection).len(), 1);
+    assert_eq!(world.replies(others[0]).len(), 3);
+}
+
 #[test]
 fn a_connection_that_was_closed_has_no_turn() {
     let mut world = world(Limits::default());

@@ -173,7 +173,8 @@ impl Connection {
     /// Whether its socket is to be read.
     pub(super) const fn wants_input(&self, shared: &Shared) -> bool {
         self.may_step(shared)
-            && !(self.standing.is_listed() && self.reader.buffered() >= BACKLOG_MAX)
+            && !(self.standing.is_listed()
+                && (self.reader.buffered() >= BACKLOG_MAX || shared.load.is_input_short()))
     }
 
     /// Whether what has come can be looked at now, as far as it goes.

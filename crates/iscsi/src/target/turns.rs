@@ -181,6 +181,17 @@ impl Target {
         spent
     }
 
+    /// Looks at all that has come of whoever is next, and says who that is; nobody, if there is nothing to be looked at.
+    pub(super) fn serve_next_early(
+        &mut self,
+        now: Instant,
+        out: &mut TargetOutput,
+    ) -> Option<ConnectionId> {
+        let id = self.turns.take()?;
+        self.serve(now, id, u32::MAX, out);
+        Some(id)
+    }
+
     /// Looks at all that has come of a connection, whoever's turn it is. False if there is nothing to be looked at.
     pub(super) fn serve_early(
         &mut self,
