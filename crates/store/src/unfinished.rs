@@ -63,7 +63,8 @@ impl Copy {
             rank: item.rank(),
             item: number,
             body: item.body(),
-            bytes: item.record_bytes(false),
+            // With data that is in slots: once it is committed it is carried as what it installs.
+            bytes: item.record_bytes(true),
         }
     }
 }
