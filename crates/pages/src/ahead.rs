@@ -64,6 +64,17 @@ pub(crate) struct Here {
     pub(crate) checksums: Box<[u32; BLOCKS_PER_PAGE as usize]>,
 }
 
+impl Here {
+    /// Those that came: not all, where the device failed to read some.
+    fn blocks(&self) -> u64 {
+        let blocks = self.runs.iter().flat_map(|(first, data)| {
+            let count = (data.len() / BLOCK_SIZE) as u32;
+            *first..first + count
+        });
+        blocks.fold(0, |mask, block| mask | 1 << block)
+    }
+}
+
 #[derive(Debug)]
 struct AheadPage {
     /// How many pages had been wanted when this one was.
@@ -299,7 +310,9 @@ impl Pages {
         requests: &mut Vec<DiskRequest>,
         events: &mut Vec<PagesEvent>,
     ) {
+        let has_come = here.as_ref().map_or(0, Here::blocks);
         let waiting = self.ahead.arrive(slot, here);
+        self.ahead.forget(slot, !has_come);
         let mut given = 0;
         for number in waiting {
             let awaited = self.awaited_by(number);

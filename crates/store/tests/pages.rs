@@ -5,8 +5,8 @@ mod memory;
 use std::collections::VecDeque;
 
 use holdfast_model::{
-    BLOCK_SIZE, BlockIndex, BlockRange, Change, ClusterId, DiskId, DiskRequest, Entry, Epoch,
-    Fence, NodeId, Sequence, SliceId, StoreId, Tier, VolumeId,
+    BLOCK_SIZE, BlockIndex, BlockRange, Change, ClusterId, DiskCompletion, DiskError, DiskId,
+    DiskRequest, Entry, Epoch, Fence, NodeId, Sequence, SliceId, StoreId, Tier, VolumeId,
 };
 use holdfast_stdx::{Bytes, Duration, Instant};
 use holdfast_store::{
@@ -413,6 +413,34 @@ fn what_is_being_read_ahead_is_waited_for() {
     }
     assert_eq!(bench.reads, [[1, 1, 1, 1, 2, 2, 2, 2]; 2]);
     for request in media {
+        bench.complete(request);
+    }
+}
+
+/// Some block of the page may be bad: whoever waits for another one does not wait until that is found.
+#[test]
+fn what_cannot_be_read_ahead_is_read_by_whoever_wants_it() {
+    let mut bench = with_pages(|_| ());
+    let ahead = read_three(&mut bench);
+    let wanted = BlockRange::new(64, 8);
+    // It is on its way; what comes behind it is asked for.
+    let behind = bench.begin_read(wanted, ReadSource::Anywhere);
+    for request in ahead {
+        let completion = DiskCompletion {
+            token: request.token,
+            result: Err(DiskError::Os(5)),
+        };
+        bench
+            .store
+            .handle_disk(bench.now, completion, &mut bench.out);
+    }
+    assert_eq!(bench.out.requests.len(), 1, "what is wanted, and no more");
+    bench.work();
+    bench.take_events();
+    assert_eq!(bench.reads, [[2; 8]]);
+    let usage = bench.store.usage().cache;
+    assert_eq!((usage.ahead_used, usage.ahead_unused), (0, 40 + 64));
+    for request in behind {
         bench.complete(request);
     }
 }
