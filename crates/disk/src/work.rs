@@ -90,11 +90,8 @@ impl Job {
 /// `EINVAL` for an offset or a length that is not a multiple of the sector, or a length of zero or
 /// beyond a gibibyte; [`DiskError::Short`] for what reaches beyond the device's end.
 pub(crate) fn check(device: &Device, op: &DiskOp) -> Result<(), DiskError> {
-    let (offset, length) = match op {
-        DiskOp::Read { offset, length } => (*offset, u64::from(*length)),
-        DiskOp::Write { offset, parts, .. } => (*offset, total(parts)),
-        DiskOp::Discard { offset, length } => (*offset, *length),
-        DiskOp::Flush => return Ok(()),
+    let Some((offset, length)) = op.extent() else {
+        return Ok(());
     };
     let sector = u64::from(device.geometry.sector);
     let in_one_call = matches!(op, DiskOp::Discard { .. }) || length <= LENGTH_MAX;

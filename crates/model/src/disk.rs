@@ -47,6 +47,22 @@ pub enum DiskOp {
     },
 }
 
+impl DiskOp {
+    /// The bytes that it is about: where they begin, and how many there are. None for a flush, which is about all.
+    #[must_use]
+    pub fn extent(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::Read { offset, length } => Some((*offset, u64::from(*length))),
+            Self::Write { offset, parts, .. } => {
+                let length = parts.iter().map(|part| part.len() as u64).sum();
+                Some((*offset, length))
+            }
+            Self::Discard { offset, length } => Some((*offset, *length)),
+            Self::Flush => None,
+        }
+    }
+}
+
 /// A request: operations in flight at the same time have no order among themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskRequest {

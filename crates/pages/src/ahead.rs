@@ -20,7 +20,7 @@ use holdfast_stdx::{Bytes, crc32c};
 use crate::PagesEvent;
 use crate::job::Paint;
 use crate::pages::{NO_SLOT, Pages};
-use crate::read::{Asker, BlockOutcome, runs_of};
+use crate::read::{Asker, BlockOutcome, mask_of, mask_of_outcomes, runs_of};
 
 /// Share of the memory for blocks that is for what is read ahead: one of so many bytes.
 const SHARE: u64 = 8;
@@ -71,7 +71,7 @@ impl Here {
             let count = (data.len() / BLOCK_SIZE) as u32;
             *first..first + count
         });
-        blocks.fold(0, |mask, block| mask | 1 << block)
+        mask_of(blocks)
     }
 }
 
@@ -113,7 +113,7 @@ impl Ahead {
     /// Takes blocks out that somebody asks for, and which are here.
     pub(crate) fn take(&mut self, slot: u32, wanted: u64) -> Vec<(u32, BlockOutcome)> {
         let blocks = self.give(slot, wanted);
-        self.go(slot, mask_of(&blocks));
+        self.go(slot, mask_of_outcomes(&blocks));
         blocks
     }
 
@@ -141,7 +141,7 @@ impl Ahead {
     pub(crate) fn follow(&mut self, slots: [u32; 2], is_anew: bool, paints: &[(u32, Paint)]) {
         let [from, slot] = slots;
         self.forget(from, u64::MAX);
-        let painted = paints.iter().fold(0, |mask, (block, _)| mask | 1 << block);
+        let painted = mask_of(paints.iter().map(|(block, _)| *block));
         self.forget(slot, if is_anew { u64::MAX } else { painted });
     }
 
@@ -201,9 +201,9 @@ impl Ahead {
         blocks
     }
 
-    /// Whether there is room for one more page. Where there is none, the oldest one makes some, if that has been here for long: who
-    /// asked for it has gone elsewhere.
-    fn has_room(&mut self) -> bool {
+    /// Makes room for one more page, and says whether there is some. Where there was none, the oldest one goes, if that has been here for
+    /// long: who asked for it has gone elsewhere.
+    fn make_room(&mut self) -> bool {
         self.wanted += 1;
         if self.pages.len() < self.pages_max {
             return true;
@@ -293,7 +293,7 @@ impl Pages {
         if runs_of(read).count() > RUNS_MAX {
             return true;
         }
-        if !self.ahead.has_room() {
+        if !self.ahead.make_room() {
             return false;
         }
         self.ahead.begin(state.slot, state.version, wanted);
@@ -317,13 +317,9 @@ impl Pages {
         for number in waiting {
             let awaited = self.awaited_by(number);
             let blocks = self.ahead.give(slot, awaited);
-            given |= mask_of(&blocks);
+            given |= mask_of_outcomes(&blocks);
             self.take_awaited(number, slot, blocks, requests, events);
         }
         self.ahead.go(slot, given);
     }
-}
-
-fn mask_of(blocks: &[(u32, BlockOutcome)]) -> u64 {
-    blocks.iter().fold(0, |mask, (block, _)| mask | 1 << block)
 }

@@ -17,6 +17,7 @@ use holdfast_stdx::{Bytes, crc32c};
 
 use crate::job::Paint;
 use crate::pages::NO_SLOT;
+use crate::read::mask_of;
 
 /// Bytes beside its contents that a block costs: its node, and those of the two that are remembered when they are gone.
 const NODE_BYTES: u64 = 3 * size_of::<Node>() as u64;
@@ -156,8 +157,7 @@ impl BlockCache {
             });
             found.is_some_and(|place| self.node(place).queue != Queue::Gone)
         };
-        let here = (0..BLOCKS_PER_PAGE).filter(is_here);
-        here.fold(0, |mask, block| mask | 1 << block)
+        mask_of((0..BLOCKS_PER_PAGE).filter(is_here))
     }
 
     /// A block with its checksum. One that is not any more what it was is forgotten: memory fails, too.

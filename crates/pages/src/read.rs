@@ -206,8 +206,7 @@ impl Pages {
     ) {
         self.keep(slot, &blocks);
         let read = self.reads.live.get_mut(&number).expect("a read that waits");
-        let came = blocks.iter().fold(0, |mask, (block, _)| mask | 1 << block);
-        let rest = core::mem::take(&mut read.awaited) & !came;
+        let rest = core::mem::take(&mut read.awaited) & !mask_of_outcomes(&blocks);
         read.known.extend(blocks);
         self.read_media(number, rest, requests);
         self.finish_if_done(number, requests, events);
@@ -216,9 +215,7 @@ impl Pages {
     /// The blocks of a slot that were read ahead, which are not wanted any more.
     fn take_ahead_known(&mut self, slot: u32, wanted: &mut u64) -> Vec<(u32, BlockOutcome)> {
         let blocks = self.ahead.take(slot, *wanted);
-        for (block, _) in &blocks {
-            *wanted &= !(1 << block);
-        }
+        *wanted &= !mask_of_outcomes(&blocks);
         self.keep(slot, &blocks);
         blocks
     }
@@ -478,6 +475,15 @@ pub fn runs_of(mut mask: u64) -> impl Iterator<Item = (u32, u32)> {
         mask &= !run;
         Some((first, count))
     })
+}
+
+/// The mask of these blocks of a page.
+pub(crate) fn mask_of(blocks: impl IntoIterator<Item = u32>) -> u64 {
+    blocks.into_iter().fold(0, |mask, block| mask | 1 << block)
+}
+
+pub(crate) fn mask_of_outcomes(blocks: &[(u32, BlockOutcome)]) -> u64 {
+    mask_of(blocks.iter().map(|(block, _)| *block))
 }
 
 #[cfg(test)]

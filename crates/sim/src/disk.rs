@@ -156,13 +156,8 @@ impl SimDisk {
     }
 
     fn check(&self, op: &DiskOp) {
-        let (offset, length) = match op {
-            DiskOp::Read { offset, length } => (*offset, u64::from(*length)),
-            DiskOp::Write { offset, parts, .. } => {
-                (*offset, parts.iter().map(|part| part.len() as u64).sum())
-            }
-            DiskOp::Discard { offset, length } => (*offset, *length),
-            DiskOp::Flush => return,
+        let Some((offset, length)) = op.extent() else {
+            return;
         };
         assert!(length > 0, "a request is of something");
         assert!(

@@ -173,6 +173,13 @@ fn as_it_was(seed: u64) -> Options {
     }
 }
 
+fn with_pages(seed: u64) -> Options {
+    Options {
+        pages: true,
+        ..Options::of_seed(seed)
+    }
+}
+
 /// An undecided clear was written again at the journal's end, before a later write that had been
 /// destaged and was not redone: the block read as zeros after a crash.
 #[test]
@@ -224,10 +231,6 @@ fn a_store_that_was_half_made_does_without_a_device() {
 /// The journal was full for good: what was carried forward had begun without the room to end, in segments that hold one entry each.
 #[test]
 fn what_is_carried_forward_has_room_to_the_end() {
-    let with_pages = |seed| Options {
-        pages: true,
-        ..Options::of_seed(seed)
-    };
     run_all(343..344, with_pages);
     let with_orders = |seed| Options {
         orders: true,
@@ -241,9 +244,5 @@ fn what_is_carried_forward_has_room_to_the_end() {
 /// A copy was taken that was older than what had cleared its blocks, for the page had not been there then.
 #[test]
 fn a_clear_counts_for_a_page_that_comes_later() {
-    let with_pages = |seed| Options {
-        pages: true,
-        ..Options::of_seed(seed)
-    };
     run_all(41_353..41_354, with_pages);
 }

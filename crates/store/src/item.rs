@@ -351,3 +351,73 @@ impl core::ops::Index<ItemId> for Items {
 }
 
 const _: () = assert!(BLOCKS_PER_PAGE == 64, "masks have one bit a block");
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use holdfast_format::{GroupWriter, Record};
+    use holdfast_model::{BLOCKS_PER_PAGE, BlockIndex, Epoch, Fence, VolumeId};
+    use holdfast_stdx::Bytes;
+
+    use super::*;
+
+    /// What is counted for a record before it is made is what the format makes of it, or a little more.
+    #[test]
+    fn records_take_no_more_than_is_counted() {
+        let slice = SliceId {
+            volume: VolumeId(1),
+            index: 0,
+        };
+        let range = BlockRange::new(0, 2 * BLOCKS_PER_PAGE);
+        let data = Bytes::from(vec![1; range.count() as usize * BLOCK_SIZE]);
+        let write = Change::write(BlockIndex(range.start()), data);
+        let entry = |change| {
+            Source::Entry(Entry {
+                epoch: Epoch(1),
+                sequence: Sequence(1),
+                fence: Fence(0),
+                command: Default::default(),
+                change,
+            })
+        };
+        let install = |install| Source::Install {
+            as_of: Sequence(1),
+            install,
+        };
+        let sources = [
+            entry(write.clone()),
+            entry(Change::Clear(range)),
+            entry(Change::Nothing),
+            install(Install::Change(write.clone())),
+            install(Install::Bad(range)),
+            entry(write),
+        ];
+        let last = sources.len() - 1;
+        for (number, source) in sources.into_iter().enumerate() {
+            let mut item = Item::new(slice, source, Instant::ZERO);
+            if number == last {
+                let whole = |slot| {
+                    Some(PlacedPage {
+                        slot,
+                        is_whole: true,
+                    })
+                };
+                item.slots = vec![whole(1), whole(2)];
+                assert!(item.is_placed());
+            }
+            let record = Record {
+                slice,
+                committed: Sequence::ZERO,
+                body: item.body(),
+            };
+            let (header, data) = GroupWriter::size(&record);
+            let (counted, counted_data) = item.record_bytes(false);
+            assert!(
+                (header..header + 64).contains(&counted),
+                "{number}: {header}, {counted}"
+            );
+            assert_eq!(data, counted_data, "{number}");
+        }
+    }
+}

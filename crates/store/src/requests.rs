@@ -182,9 +182,8 @@ impl Requests {
 /// Bytes that the device moves for it.
 fn bytes_of(op: &DiskOp) -> u64 {
     match op {
-        DiskOp::Read { length, .. } => u64::from(*length),
-        DiskOp::Write { parts, .. } => parts.iter().map(|part| part.len() as u64).sum(),
-        DiskOp::Flush | DiskOp::Discard { .. } => 0,
+        DiskOp::Discard { .. } => 0,
+        op => op.extent().map_or(0, |(_, bytes)| bytes),
     }
 }
 

@@ -5,9 +5,7 @@ mod memory;
 
 use std::collections::VecDeque;
 
-use holdfast_model::{
-    BLOCK_SIZE, BlockIndex, BlockRange, Change, DiskOp, Entry, Epoch, Fence, Sequence,
-};
+use holdfast_model::{BLOCK_SIZE, BlockIndex, BlockRange, Change, DiskOp, Epoch, Sequence};
 use holdfast_stdx::{Bytes, Duration};
 use holdfast_store::{BlockRead, ReadSource, StoreEvent, StoreToken, View};
 
@@ -357,19 +355,9 @@ fn install_beside(bench: &mut Bench, begins: usize, until: usize) {
 
 /// A page with a slot is cleared, the oldest change gets that, and the journal says so.
 fn free_one(bench: &mut Bench) {
-    let sequence = bench.store.prepared(OTHER).1.next();
-    let entry = Entry {
-        epoch: Epoch(1),
-        sequence,
-        fence: Fence(0),
-        command: Default::default(),
-        change: Change::Clear(BlockRange::new(64 * 7, 64)),
-    };
-    let (committed, token) = (Sequence(sequence.0 - 1), StoreToken(sequence.0));
-    let out = &mut bench.out;
-    bench
-        .store
-        .append(bench.now, OTHER, entry, committed, token, out);
+    let before = bench.store.prepared(OTHER).1;
+    let clear = Change::Clear(BlockRange::new(64 * 7, 64));
+    let sequence = bench.begin_change(before, OTHER, clear);
     bench.work().expect("there is power");
     bench.store.set_committed(bench.now, OTHER, sequence);
     bench.rest().expect("there is power");

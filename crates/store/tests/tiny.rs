@@ -3,9 +3,7 @@
 mod bench;
 mod memory;
 
-use holdfast_model::{
-    BLOCK_SIZE, BlockIndex, BlockRange, Change, Entry, Epoch, Fence, Sequence, SliceId,
-};
+use holdfast_model::{BLOCK_SIZE, BlockIndex, BlockRange, Change, Epoch, Sequence, SliceId};
 use holdfast_stdx::Bytes;
 use holdfast_store::{BlockRead, InstallRefused, ReadSource, StoreToken, View};
 
@@ -99,23 +97,6 @@ fn a_full_journal_goes_on_wherever_power_fails() {
     assert!(stands_still.is_empty(), "of {cuts}: {stands_still:?}");
 }
 
-fn clear(bench: &mut Bench, range: BlockRange) -> Sequence {
-    let sequence = bench.store.prepared(SLICE).1.next();
-    let entry = Entry {
-        epoch: Epoch(1),
-        sequence,
-        fence: Fence(0),
-        command: Default::default(),
-        change: Change::Clear(range),
-    };
-    let committed = bench.store.committed(SLICE);
-    let (token, out) = (StoreToken(sequence.0), &mut bench.out);
-    bench
-        .store
-        .append(bench.now, SLICE, entry, committed, token, out);
-    sequence
-}
-
 fn install(bench: &mut Bench, range: BlockRange, as_of: Sequence) -> Result<(), InstallRefused> {
     let data = Bytes::from(vec![7; range.count() as usize * BLOCK_SIZE]);
     let change = Change::write(BlockIndex(range.start()), data);
@@ -136,7 +117,8 @@ fn a_copy_is_not_taken_that_is_older_than_what_cleared_a_page_that_was_not_there
     bench.store.restart_log(bench.now, SLICE, at, token, out);
     bench.work().expect("there is power");
     let cleared = BlockRange::new(6, 12);
-    clear(&mut bench, cleared);
+    let committed = bench.store.committed(SLICE);
+    bench.begin_change(committed, SLICE, Change::Clear(cleared));
     let other = BlockRange::new(32, 16);
     assert_eq!(install(&mut bench, other, at.1), Ok(()));
     bench.rest().expect("there is power");

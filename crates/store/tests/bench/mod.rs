@@ -360,13 +360,24 @@ impl Bench {
         data: Vec<u8>,
     ) -> Sequence {
         self.store.reserve(slice, range).expect("there is room");
+        let change = Change::write(BlockIndex(range.start()), Bytes::from(data));
+        self.begin_change(committed, slice, change)
+    }
+
+    /// The same, with any change that needs no more room than there is.
+    pub(crate) fn begin_change(
+        &mut self,
+        committed: Sequence,
+        slice: SliceId,
+        change: Change,
+    ) -> Sequence {
         let sequence = self.store.prepared(slice).1.next();
         let entry = Entry {
             epoch: Epoch(1),
             sequence,
             fence: Fence(0),
             command: Default::default(),
-            change: Change::write(BlockIndex(range.start()), Bytes::from(data)),
+            change,
         };
         let token = StoreToken(sequence.0);
         self.store
