@@ -264,6 +264,17 @@ impl Portal {
         self.settle(now, volumes);
     }
 
+    /// Whether something has come of initiators that was not looked at.
+    pub(crate) fn has_turn(&self) -> bool {
+        self.target.has_turn()
+    }
+
+    /// Looks at some of what has come of initiators.
+    pub(crate) fn handle_turn(&mut self, now: Instant, volumes: &Volumes) {
+        self.target.handle_turn(now, &mut self.out);
+        self.settle(now, volumes);
+    }
+
     pub(crate) fn handle_event(&mut self, now: Instant, volumes: &Volumes, event: PortalEvent) {
         let out = &mut self.out;
         let connection = match event {
@@ -426,6 +437,10 @@ impl Portal {
                 TargetEvent::Command(command) => self.handle_command(now, volumes, command),
                 TargetEvent::TaskManagement(request) => self.manage(now, volumes, &request),
             }
+        }
+        // Before the commands: one that was served may have been closed since.
+        while let Some(connection) = self.out.served.pop() {
+            self.adjust_input(ConnectionId(connection.0));
         }
         while let Some(command) = self.out.commands.pop_front() {
             match command {

@@ -12,7 +12,8 @@
 //! - every command that was given up is answered at most once, and never after its session ended or
 //!   it was aborted;
 //! - what connections make the machine hold is bounded by [`Limits`], connection by connection and
-//!   in sum.
+//!   in sum;
+//! - what has come of a connection is looked at in its order, when it is the connection's turn.
 
 mod answer;
 mod authentication;
@@ -34,6 +35,7 @@ mod session;
 mod task;
 mod text;
 mod timer;
+mod turns;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -53,9 +55,10 @@ pub use self::event::{
 pub use self::life::KNOWN_FOR;
 pub use self::limits::{Limits, NARROW_SEGMENT_MAX, NARROW_WINDOW_MAX, OUTPUT_MIN, WINDOW_MIN};
 
-use self::connection::{Connection, Flow, Phase};
+use self::connection::{Connection, Phase};
 use self::directory::Admission;
 use self::nexus::Shared;
+use self::turns::Turns;
 
 use crate::chap::ChapSeed;
 use crate::{IscsiName, Nexus, PortalGroupTag};
@@ -89,6 +92,7 @@ pub struct SessionInfo {
 pub struct Target {
     connections: BTreeMap<ConnectionId, Connection>,
     shared: Shared,
+    turns: Turns,
 }
 
 impl Target {
@@ -99,6 +103,7 @@ impl Target {
         Self {
             connections: BTreeMap::new(),
             shared: Shared::new(config, directory),
+            turns: Turns::default(),
         }
     }
 
@@ -139,7 +144,8 @@ impl Target {
         self.set_deadline(connection, Some(deadline));
     }
 
-    /// Bytes arrived. Those of a connection that the machine has closed are ignored.
+    /// Bytes arrived. Those of a connection that the machine has closed are ignored; others are looked at when it is the
+    /// connection's turn, see [`handle_turn`](Self::handle_turn).
     pub fn handle_received(
         &mut self,
         now: Instant,
@@ -147,27 +153,34 @@ impl Target {
         bytes: Bytes,
         out: &mut TargetOutput,
     ) {
-        let limit = self.shared.input_bytes_max();
         let Some(place) = self.connections.get_mut(&connection) else {
             return;
         };
         place.note_heard(now);
         place.reader.push(bytes);
-        self.process(now, connection, out);
-        if self
-            .connections
-            .get(&connection)
-            .is_some_and(|it| it.reader.buffered() > limit)
-        {
-            self.close(connection, CloseReason::InputOverflow, out);
-        }
-        self.note_input(connection, out);
+        self.list(connection);
+        self.note_input(now, connection, out);
         self.settle(now, out);
     }
 
-    /// Whether the driver should read from the connection's socket: not while its output is stuck or
-    /// its login waits. It may change with what the connection receives and with what its socket
-    /// takes, with an answer that goes to it, and when another session's end is confirmed.
+    /// Whether a connection has something that can be looked at.
+    #[must_use]
+    pub fn has_turn(&self) -> bool {
+        !self.turns.is_empty()
+    }
+
+    /// Looks at what has come of connections, so much at a time that the driver may see to its sockets in between, and in such
+    /// an order that none has to wait until those are done that have sent more. To be called while there
+    /// [is something](Self::has_turn).
+    pub fn handle_turn(&mut self, now: Instant, out: &mut TargetOutput) {
+        self.take_turn(now, out);
+        self.settle(now, out);
+    }
+
+    /// Whether the driver should read from the connection's socket: not while its output is stuck, its
+    /// login waits, or much of it waits for its turn. It may change with what the connection receives and with what
+    /// its socket takes, with an answer that goes to it, when it [was served](TargetOutput::served), and when another
+    /// session's end is confirmed.
     #[must_use]
     pub fn wants_input(&self, connection: ConnectionId) -> bool {
         self.connections
@@ -195,8 +208,7 @@ impl Target {
         place.wire.handle_sent(bytes);
         self.shared.load.note_taken(bytes);
         place.pump_answers(&mut self.shared, out);
-        self.process(now, connection, out);
-        self.note_input(connection, out);
+        self.list(connection);
         self.settle(now, out);
     }
 
@@ -414,24 +426,6 @@ impl Target {
         self.connections.values().map(Connection::held_bytes).sum()
     }
 
-    /// Takes what has arrived, request by request.
-    fn process(&mut self, now: Instant, id: ConnectionId, out: &mut TargetOutput) {
-        loop {
-            let Some(connection) = self.connections.get_mut(&id) else {
-                return;
-            };
-            let flow = connection.step(now, &mut self.shared, out);
-            match flow {
-                Flow::Wait => return,
-                Flow::Continue => {}
-                Flow::Close(reason) => self.close(id, reason, out),
-                Flow::Open => self.open(now, id, out),
-                Flow::Manage(request) => self.manage(id, &request, out),
-                Flow::Logout(request) => self.log_out(now, id, &request, out),
-            }
-        }
-    }
-
     fn note_output(&mut self, out: &mut TargetOutput) {
         let sent = core::mem::take(&mut out.sent_bytes);
         self.shared.load.note_output(sent);
@@ -459,6 +453,7 @@ impl Target {
         };
         self.shared
             .move_deadline(id, connection.deadline.take(), None);
+        self.turns.forget(id, &connection.standing);
         let unsent = connection.wire.unsent();
         self.shared.load.linger(id, unsent);
         self.shared.load.note_input(connection.noted_input, 0);
@@ -479,16 +474,29 @@ impl Target {
         true
     }
 
-    /// Closes a connection whose input has become too much for all of them.
-    fn note_input(&mut self, id: ConnectionId, out: &mut TargetOutput) {
+    /// Closes a connection whose input has become too much, for itself or for all of them. What can be looked at is, before:
+    /// there is room for it as commands' data, and what their turns are worth is less than a connection.
+    fn note_input(&mut self, now: Instant, id: ConnectionId, out: &mut TargetOutput) {
+        let mut has_room = self.has_room_for_input(id)
+            || self.serve_early(now, id, out) && self.has_room_for_input(id);
+        // The memory may be taken by others who wait for their turn.
+        while !has_room && let Some(other) = self.serve_next_early(now, out) {
+            self.has_room_for_input(other);
+            has_room = self.has_room_for_input(id);
+        }
+        if !has_room {
+            self.close(id, CloseReason::InputOverflow, out);
+        }
+    }
+
+    fn has_room_for_input(&mut self, id: ConnectionId) -> bool {
+        let limit = self.shared.input_bytes_max();
         let Some(connection) = self.connections.get_mut(&id) else {
-            return;
+            return true;
         };
         let after = connection.input_bytes();
         let before = core::mem::replace(&mut connection.noted_input, after);
-        if !self.shared.load.note_input(before, after) {
-            self.close(id, CloseReason::InputOverflow, out);
-        }
+        self.shared.load.note_input(before, after) && connection.reader.buffered() <= limit
     }
 
     fn set_deadline(&mut self, id: ConnectionId, deadline: Option<Instant>) {

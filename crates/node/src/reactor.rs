@@ -4,6 +4,7 @@
 //! - the engine hears of everything in the order in which its source told it, with a time that was
 //!   read after the input had been taken;
 //! - what the events of one turn cause is sent together at the turn's end;
+//! - of what has come of initiators the engine looks at a part in each turn, and all sockets were looked at before;
 //! - nothing in the loop waits but the one place that waits for everything.
 
 use std::future::{Future, poll_fn, ready};
@@ -127,7 +128,7 @@ impl Reactor {
             if !batch.is_empty() && !std::mem::replace(&mut has_told, true) {
                 // Mostly what the sockets have taken: to look at all of them before the engine hears of it is a system
                 // call for each command. Once a turn: whoever reads as fast as is sent does not keep the others waiting.
-                self.handle(&mut batch);
+                self.hand_in(&mut batch);
                 continue;
             }
             has_told = false;
@@ -135,11 +136,7 @@ impl Reactor {
                 self.make_report();
             }
             let until = give_up.map_or(self.report_due, |give_up| give_up.min(self.report_due));
-            let has_waited = self.gather(&mut signals, &mut batch, until).await;
-            if !has_waited {
-                // The tasks of the sockets have their turn, whatever is ready here.
-                yield_now().await;
-            }
+            self.gather(&mut signals, &mut batch, until).await;
             if std::mem::take(&mut batch.signalled) {
                 if give_up.is_some() {
                     return Err(NodeError::Hurried);
@@ -151,7 +148,8 @@ impl Reactor {
             if give_up.is_some_and(|give_up| Instant::now() >= give_up) {
                 return Err(NodeError::Hurried);
             }
-            self.handle(&mut batch);
+            self.hand_in(&mut batch);
+            self.pass_time();
         }
     }
 
@@ -190,10 +188,15 @@ impl Reactor {
     }
 
     /// Waits until something has happened, then takes everything that has; at the latest at
-    /// `until`. Tells whether it had to wait.
-    async fn gather(&mut self, signals: &mut Signals, batch: &mut Batch, until: Instant) -> bool {
+    /// `until`.
+    async fn gather(&mut self, signals: &mut Signals, batch: &mut Batch, until: Instant) {
         let until = self.next_timeout().map_or(until, |due| due.min(until));
         let has_waited = self.wait(signals, batch, until).await;
+        if !has_waited {
+            // The tasks of the sockets have their turn, whatever is ready here: what was sent leaves, and who has just sent
+            // something is heard before more is done for others.
+            yield_now().await;
+        }
         self.disks.poll(&mut batch.completions);
         self.network.take_events(&mut batch.events);
         for _ in 0..ANSWERS_MAX {
@@ -202,22 +205,24 @@ impl Reactor {
             };
             batch.events.push(Event::Metadata { token, answer });
         }
-        has_waited
     }
 
+    /// Waits until something has happened, or it is time; tells whether it had to. A time that has passed needs no timer, and
+    /// is no wait that was short.
     async fn wait(&mut self, signals: &mut Signals, batch: &mut Batch, until: Instant) -> bool {
-        let busy = !batch.is_empty();
         let mut has_waited = false;
         if self.disks.outstanding() > 0 {
             self.attention.is_for_devices();
         }
         let (begun, stays_awake) = (Instant::now(), self.attention.stays_awake());
+        let busy = !batch.is_empty() || until <= begun;
         let something = async {
             loop {
                 let is_awake = stays_awake && begun.elapsed() < AWAKE_MAX;
                 tokio::select! {
                     biased;
                     () = signals.next() => batch.signalled = true,
+                    wanted = self.orders.next() => batch.ordered = Some(wanted),
                     () = ready(()), if busy => {}
                     () = self.disks.completions(&mut batch.completions) => {}
                     () = self.network.next_events(&mut batch.events) => {}
@@ -226,7 +231,6 @@ impl Reactor {
                             answer.expect("the session lasts as long as its requests");
                         batch.events.push(Event::Metadata { token, answer });
                     }
-                    wanted = self.orders.next() => batch.ordered = Some(wanted),
                     () = self.alarm.until(until) => {}
                     () = yield_now(), if is_awake => continue,
                 }
@@ -254,7 +258,8 @@ impl Reactor {
         Instant::now().checked_add(due.since(clock::now()))
     }
 
-    fn handle(&mut self, batch: &mut Batch) {
+    /// Tells the engine what has happened.
+    fn hand_in(&mut self, batch: &mut Batch) {
         if let Some(wanted) = batch.ordered.take() {
             let names = &mut self.names.devices;
             let event = self.orders.begin(wanted, &mut self.disks, names);
@@ -264,6 +269,10 @@ impl Reactor {
         for event in completions.chain(batch.events.drain(..)) {
             self.engine.handle(clock::now(), event, &mut self.out);
         }
+    }
+
+    /// Tells the engine the time, if it needs that.
+    fn pass_time(&mut self) {
         let now = clock::now();
         if self.engine.next_timeout().is_some_and(|due| due <= now) {
             self.engine.handle_timeout(now, &mut self.out);

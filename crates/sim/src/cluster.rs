@@ -500,7 +500,10 @@ impl Cluster {
             .engine
             .next_timeout()
             .map(|due| clock.when(due).max(now));
-        if running.timer.map(|(due, _)| due) != wake {
+        // What is overdue and still wanted comes when it was to come: events that follow each other do not put it off.
+        let due = running.timer.map(|(due, _)| due);
+        let is_overdue = wake == Some(now) && due.is_some_and(|due| due <= now);
+        if due != wake && !is_overdue {
             if let Some((_, appointment)) = running.timer.take() {
                 self.schedule.cancel(appointment);
             }

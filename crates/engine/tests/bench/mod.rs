@@ -288,6 +288,16 @@ impl Bench {
     pub(crate) fn at_portal(&mut self, event: PortalEvent) {
         self.handle(Event::Portal(event));
         self.work();
+        // Until all that has come was looked at, and what else was due was done.
+        while self
+            .engine
+            .next_timeout()
+            .is_some_and(|due| due <= self.now)
+        {
+            self.now += Duration::from_micros(1);
+            self.engine.handle_timeout(self.now, &mut self.out);
+            self.work();
+        }
     }
 
     /// Lets time pass.

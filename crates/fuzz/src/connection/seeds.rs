@@ -13,7 +13,13 @@ const CONNECT: [u8; 2] = [step::CONNECT, 0];
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for flags in [0x00, 0x08, 0x1A, 0x0E, 0x4C, 0x01, 0x07, 0x20] {
-        for manners in [PROMPT, PROMPT | 0x40, PROMPT | 0xC0, manners::TAKE] {
+        for manners in [
+            PROMPT,
+            PROMPT | 0x40,
+            PROMPT | 0xC0,
+            PROMPT | manners::CROWD,
+            manners::TAKE,
+        ] {
             seeds.push(session(flags, manners));
         }
     }

@@ -42,6 +42,8 @@ pub(super) mod manners {
     pub(in crate::connection) const MANAGE: u8 = 0x08;
     /// R2Ts are answered at once, and rightly.
     pub(in crate::connection) const SEND: u8 = 0x10;
+    /// Everything that is wanted arrives before the machine looks at any of it.
+    pub(in crate::connection) const CROWD: u8 = 0x20;
     /// In how large pieces bytes arrive.
     pub(in crate::connection) const PIECES: u8 = 0xC0;
 }
@@ -153,6 +155,9 @@ impl World {
             self.take_command(command);
             return true;
         }
+        if !self.does(manners::CROWD) && self.take_turn() {
+            return true;
+        }
         let ids: Vec<ConnectionId> = self.peers.keys().copied().collect();
         for id in ids {
             if self.target.wants_input(id)
@@ -175,7 +180,16 @@ impl World {
                 return true;
             }
         }
-        false
+        self.take_turn()
+    }
+
+    /// The machine looks at some of what has come; false if there is nothing.
+    fn take_turn(&mut self) -> bool {
+        let has_turn = self.target.has_turn();
+        if has_turn {
+            self.with(Target::handle_turn);
+        }
+        has_turn
     }
 
     /// Says that the initiator is there, as it was asked.
@@ -466,6 +480,7 @@ impl World {
         let open = self.peers.values().filter(is_open).count();
         assert!(open <= self.limits.connections_max);
         assert_eq!(self.target.next_timeout().is_some(), open > 0, "deadlines");
+        assert!(!self.target.has_turn(), "what has come was looked at");
         let told = self.above.sessions.keys().copied();
         let mut live: Vec<SessionId> = self.target.sessions().map(|it| it.session).collect();
         live.sort_unstable();

@@ -6,8 +6,8 @@
 //! - small chunks are gathered, and what is left of a large one when the rest of a PDU is waited for
 //!   is copied: what is held is in proportion to what is buffered;
 //! - a PDU is yielded when all of it is here, and its length is judged before any of its data is
-//!   waited for: what is buffered is less than one PDU of the permitted length, and the chunk that
-//!   came last;
+//!   waited for: once all PDUs that are here have been taken, what is buffered is less than one of the
+//!   permitted length;
 //! - after an error the stream cannot be cut any more: the reader yields only that error.
 
 use alloc::collections::VecDeque;
@@ -144,6 +144,19 @@ impl PduReader {
         self.buffered
     }
 
+    /// Whether [`next_pdu`](Self::next_pdu) would get on: to a PDU, to the reason why there is none, or to a header at least, which is
+    /// judged before the rest is waited for.
+    #[must_use]
+    pub fn can_advance(&self) -> bool {
+        match self.header {
+            _ if self.failed.is_some() => true,
+            Some(header) => self.buffered >= self.framed_length(header.data_length()),
+            None => self
+                .header_length()
+                .is_some_and(|length| self.buffered >= length),
+        }
+    }
+
     /// The next PDU, if all of it is here.
     ///
     /// # Errors
@@ -200,17 +213,13 @@ impl PduReader {
         };
         let data_length = header.data_length();
         let padded = data_length.next_multiple_of(4);
-        let digest = if data_length > 0 && self.framing.data_digest {
-            DIGEST_LENGTH
-        } else {
-            0
-        };
+        let framed = self.framed_length(data_length);
         // Additional header segments were dealt with together with the header.
-        if self.buffered < padded + digest {
+        if self.buffered < framed {
             return Ok(None);
         }
         self.header = None;
-        if digest == 0 {
+        if framed == padded {
             let mut data = Payload::new();
             self.take(data_length, |part, buffer, more| {
                 data.push_part(part, buffer, more);
@@ -237,20 +246,13 @@ impl PduReader {
         if let Some(header) = self.header {
             return Ok(Some(header));
         }
-        let Some(additional) = self.peek_byte(4).map(|words| usize::from(words) * 4) else {
+        let Some(length) = self.header_length().filter(|it| self.buffered >= *it) else {
             return Ok(None);
         };
-        let digest = if self.framing.header_digest {
-            DIGEST_LENGTH
-        } else {
-            0
-        };
-        if self.buffered < HEADER_LENGTH + additional + digest {
-            return Ok(None);
-        }
+        let digest = self.header_digest_length();
         let mut bytes = [0; HEADER_LENGTH + ADDITIONAL_LENGTH_MAX];
         let mut filled = 0;
-        self.take(HEADER_LENGTH + additional, |part, _, _| {
+        self.take(length - digest, |part, _, _| {
             bytes[filled..filled + part.len()].copy_from_slice(&part);
             filled += part.len();
         });
@@ -266,6 +268,31 @@ impl PduReader {
         }
         self.header = Some(header);
         Ok(Some(header))
+    }
+
+    /// How much of the stream the header takes that comes next, with its additional segments and its digest, as soon as that is
+    /// known.
+    fn header_length(&self) -> Option<usize> {
+        let additional = usize::from(self.peek_byte(4)?) * 4;
+        Some(HEADER_LENGTH + additional + self.header_digest_length())
+    }
+
+    const fn header_digest_length(&self) -> usize {
+        if self.framing.header_digest {
+            DIGEST_LENGTH
+        } else {
+            0
+        }
+    }
+
+    /// How much of the stream a data segment takes, with its padding and its digest.
+    const fn framed_length(&self, data_length: usize) -> usize {
+        let digest = if data_length > 0 && self.framing.data_digest {
+            DIGEST_LENGTH
+        } else {
+            0
+        };
+        data_length.next_multiple_of(4) + digest
     }
 
     fn peek_byte(&self, mut offset: usize) -> Option<u8> {

@@ -1,7 +1,7 @@
 //! One TCP connection: its two directions, and the phase that its session is in.
 //!
 //! Invariants:
-//! - a request is looked at only while the connection's output is within its bound and its login
+//! - a request is taken only while the connection's output is within its bound and its login
 //!   does not wait for another session's end.
 
 use alloc::boxed::Box;
@@ -21,7 +21,8 @@ use crate::target::logout::LoggingOut;
 use crate::target::nexus::Shared;
 use crate::target::opening::Opening;
 use crate::target::session::{Admission, Held, Session};
-use crate::target::{CloseReason, ConnectionId, SessionInfo, TargetCommand, TargetOutput};
+use crate::target::turns::{BACKLOG_MAX, Standing, TURN, cost_of};
+use crate::target::{CloseReason, ConnectionId, Limits, SessionInfo, TargetCommand, TargetOutput};
 use crate::{IscsiName, Nexus};
 
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub(super) struct Connection {
     pub(super) life: Life,
     /// Input as it was noted last.
     pub(super) noted_input: usize,
+    /// Where it stands among those that wait for their turn.
+    pub(super) standing: Standing,
     /// As it stands in the machine's list of deadlines.
     pub(super) deadline: Option<Instant>,
 }
@@ -162,12 +165,26 @@ impl Connection {
             pinged: None,
             life: Life::default(),
             noted_input: 0,
+            standing: Standing::default(),
             deadline: None,
         }
     }
 
-    /// Not at the bound either: there no answer is sent, and those of what came would pile up.
+    /// Whether its socket is to be read.
     pub(super) const fn wants_input(&self, shared: &Shared) -> bool {
+        self.may_step(shared)
+            && !(self.standing.is_listed()
+                && (self.reader.buffered() >= BACKLOG_MAX || shared.load.is_input_short()))
+    }
+
+    /// Whether what has come can be looked at now, as far as it goes.
+    pub(super) fn is_ready(&self, shared: &Shared) -> bool {
+        let has_held = matches!(&self.phase, Phase::Full(session) if session.window.has_held());
+        self.may_step(shared) && (has_held || self.reader.can_advance())
+    }
+
+    /// Not at the bound either: there no answer is sent, and those of what came would pile up.
+    const fn may_step(&self, shared: &Shared) -> bool {
         matches!(self.phase, Phase::Login(_) | Phase::Full(_))
             && self.wire.unsent < shared.load.output_max()
     }
@@ -232,37 +249,54 @@ impl Connection {
         self.reader.buffered() + self.wire.unsent + phase
     }
 
-    /// Takes one request.
+    /// Takes one request, and says what it has cost.
     pub(super) fn step(
         &mut self,
         now: Instant,
         shared: &mut Shared,
         out: &mut TargetOutput,
-    ) -> Flow {
-        if !self.wants_input(shared) {
-            return Flow::Wait;
+    ) -> (Flow, u32) {
+        if !self.may_step(shared) {
+            return (Flow::Wait, 0);
         }
         match self.next(shared, out) {
-            Next::Flow(flow) => flow,
+            Next::Flow(Flow::Wait) => (Flow::Wait, 0),
+            Next::Flow(flow) => (flow, cost_of(0, 0)),
             Next::Refused(header, reason) => {
                 self.reject(&header, reason, shared, out);
-                Flow::Continue
+                (Flow::Continue, cost_of(0, 0))
             }
-            Next::Request(header, request, data) => match &mut self.phase {
-                Phase::Login(login) => login.handle(&mut self.wire, request, data, shared, out),
-                Phase::Full(_) => {
-                    // Every request of this phase has its ExpStatSN there (RFC 7143 11).
-                    let expected = SerialNumber(header.word(28));
-                    let unnamed = self.wire.first_unnamed();
-                    if self.life.acknowledge(now, expected, unnamed) {
-                        self.pump(shared, out);
-                    }
-                    self.handle_request(now, &header, request, data, shared, out)
+            Next::Request(header, request, data) => {
+                let cost = match request {
+                    Request::TaskManagement(_) => TURN,
+                    _ => cost_of(data.len(), wanted_by(&request, shared.limits())),
+                };
+                (self.take(now, (&header, request, data), shared, out), cost)
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        now: Instant,
+        (header, request, data): (&Header, Request, Payload),
+        shared: &mut Shared,
+        out: &mut TargetOutput,
+    ) -> Flow {
+        match &mut self.phase {
+            Phase::Login(login) => login.handle(&mut self.wire, request, data, shared, out),
+            Phase::Full(_) => {
+                // Every request of this phase has its ExpStatSN there (RFC 7143 11).
+                let expected = SerialNumber(header.word(28));
+                let unnamed = self.wire.first_unnamed();
+                if self.life.acknowledge(now, expected, unnamed) {
+                    self.pump(shared, out);
                 }
-                Phase::Opening(_) | Phase::LoggingOut(_) => {
-                    unreachable!("such connections want no input")
-                }
-            },
+                self.handle_request(now, header, request, data, shared, out)
+            }
+            Phase::Opening(_) | Phase::LoggingOut(_) => {
+                unreachable!("of such connections no request is taken")
+            }
         }
     }
 
@@ -477,6 +511,16 @@ impl Connection {
             sequence: session.sequence(&mut self.wire, shared, false),
         });
         self.wire.send(&reply, Vec::new(), out);
+    }
+}
+
+/// Data that a request wants sent to its initiator. What it wants to send costs when it comes.
+fn wanted_by(request: &Request, limits: &Limits) -> u32 {
+    match request {
+        Request::Command(command) if command.flags.read => {
+            command.expected_length.min(limits.data_in_max)
+        }
+        _ => 0,
     }
 }
 

@@ -32,6 +32,8 @@ pub struct TargetOutput {
     pub commands: VecDeque<TargetCommand>,
     /// For the layer above.
     pub events: VecDeque<TargetEvent>,
+    /// Connections whose input was looked at, so that more of it may be wanted, or none any more.
+    pub served: Vec<ConnectionId>,
     /// Bytes that were given to sockets and that the machine has not noted yet.
     pub(super) sent_bytes: usize,
 }

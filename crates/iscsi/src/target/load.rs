@@ -98,6 +98,11 @@ impl Load {
         self.input <= self.limits.input_total_max || after <= share
     }
 
+    /// Whether whoever waits for a turn is not to bring more: half of the memory for input is taken.
+    pub(super) const fn is_input_short(&self) -> bool {
+        self.input >= self.limits.input_total_max / 2
+    }
+
     pub(super) const fn note_output(&mut self, bytes: usize) {
         self.output += bytes;
     }

@@ -237,7 +237,7 @@ impl Target {
         out: &mut TargetOutput,
     ) {
         self.open(now, id, out);
-        self.process(now, id, out);
-        self.note_input(id, out);
+        self.list(id);
+        self.note_input(now, id, out);
     }
 }

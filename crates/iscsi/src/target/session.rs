@@ -146,6 +146,11 @@ impl Window {
         self.held_bytes <= HELD_BYTES_MAX
     }
 
+    /// Whether the request that comes next was kept.
+    pub(super) fn has_held(&self) -> bool {
+        self.held.contains_key(&self.expected.0)
+    }
+
     /// The request that was kept and whose turn it is.
     pub(super) fn take_held(&mut self) -> Option<Held> {
         let held = self.held.remove(&self.expected.0)?;

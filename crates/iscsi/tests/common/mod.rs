@@ -107,6 +107,8 @@ pub struct World {
     pub questions: u64,
     /// Whether sockets take what they are given.
     pub sockets_take: bool,
+    /// Whether connections get their turns as soon as nothing else is to be done.
+    pub takes_turns: bool,
     events: VecDeque<TargetEvent>,
     commands: VecDeque<TargetCommand>,
     is_draining: bool,
@@ -143,6 +145,7 @@ impl World {
             held_max: 0,
             questions: 0,
             sockets_take: true,
+            takes_turns: true,
             events: VecDeque::new(),
             commands: VecDeque::new(),
             is_draining: false,
@@ -265,6 +268,8 @@ impl World {
                 self.take_event(event);
             } else if let Some(command) = self.commands.pop_front() {
                 self.take_command(command);
+            } else if self.takes_turns && self.target.has_turn() {
+                self.with_target(Target::handle_turn);
             } else {
                 break;
             }
@@ -625,13 +630,22 @@ impl World {
 
     /// A raw connection in the full feature phase of a normal session, `keys` negotiated.
     pub fn raw_session(&mut self, keys: &str) -> ConnectionId {
+        self.raw_session_of(0, keys)
+    }
+
+    /// The same, from a port of the host's.
+    pub fn raw_session_of(&mut self, port: u8, keys: &str) -> ConnectionId {
         let connection = self.connect_raw();
-        let request = login(
+        let mut request = login(
             LoginStage::OperationalNegotiation,
             Some(LoginStage::FullFeature),
         );
+        request.isid = Isid([0x80, 0, 0, 0, 0, port]);
+        // Turns of its own, whatever else a test wants of them.
+        let takes_turns = std::mem::replace(&mut self.takes_turns, true);
         let text = format!("{WHO}{keys}");
         self.send(connection, &Request::Login(request), text.as_bytes());
+        self.takes_turns = takes_turns;
         let (Reply::Login(response), _) = self.reply(connection) else {
             panic!("a login is answered");
         };

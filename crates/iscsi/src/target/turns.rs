@@ -1,0 +1,359 @@
+//! Whose requests are looked at next: connections take turns.
+//!
+//! This is start-time fair queueing (Goyal, Vin, Cheng: "Start-time Fair Queuing", SIGCOMM 1996). A connection that has a whole
+//! request is listed with a start tag: the virtual time, or its finish tag if that is later. The one with the least start tag is
+//! served next, virtual time is the start tag of the one in service, and a finish tag is the start tag and what the service has
+//! cost. So one that uses less than its share is next whenever it has something, whatever the others have queued; and those that
+//! would use more than theirs get equal shares of what is left.
+//!
+//! It refuses to know what a request is about, and to reorder the requests of one connection.
+//!
+//! Invariants:
+//! - a connection is listed at most once, and one that was closed is not listed;
+//! - virtual time does not go back: nobody saves up what it has not used;
+//! - a turn costs less than [`TURN`] and the dearest request, unless memory for input is short.
+
+use alloc::collections::BinaryHeap;
+use core::cmp::Reverse;
+
+use holdfast_stdx::Instant;
+
+use crate::target::connection::Flow;
+use crate::target::{ConnectionId, Target, TargetOutput};
+
+/// From this cost on a turn is over. Small commands take some 5 us each, so that whoever has just come waits for the rest of
+/// 0.1 ms; what a turn costs beside its commands, a look at all sockets above all, is shared by as many. A task management
+/// function costs all of it: most are over as soon as the layer above has seen them, and only those that are not count as pending.
+pub(super) const TURN: u32 = 16;
+/// From this cost on it is the next connection's turn. Several requests of one connection in a row are cheaper than as many of
+/// several, whose answers are as many sends; and this is what one that has just come waits for at most, but for a request.
+const SHARE: u32 = 16;
+/// Data for which a request costs one more: to check and to move so much takes some 7 us, about as long as all else about a command.
+/// Rounded down, so that commands of the sizes that databases use cost what they cost without data.
+const COST_BYTES: usize = 16 << 10;
+/// From so much input on that waits for its turn a connection's socket is not read: that what comes then waits in the
+/// socket, and its initiator with it. It is the longest data segment that hosts send, so that those who take turns
+/// at large writes have the next PDU here.
+pub(super) const BACKLOG_MAX: usize = 256 << 10;
+
+/// What a request costs that comes with `received` bytes of data, and wants `wanted`.
+pub(super) fn cost_of(received: usize, wanted: u32) -> u32 {
+    let units = (received + wanted as usize) / COST_BYTES;
+    1_u32.saturating_add(u32::try_from(units).unwrap_or(u32::MAX))
+}
+
+/// Where a connection stands.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    /// Its finish tag.
+    finish: u64,
+    is_listed: bool,
+}
+
+impl Standing {
+    /// Whether the connection waits for its turn.
+    pub(super) const fn is_listed(&self) -> bool {
+        self.is_listed
+    }
+}
+
+/// A connection in the list. Of those that start together, that is first which has used less.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    start: u64,
+    finish: u64,
+    connection: ConnectionId,
+}
+
+/// The connections that wait for their turn.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    listed: BinaryHeap<Reverse<Entry>>,
+    virtual_time: u64,
+    /// The latest finish tag of all.
+    finish_max: u64,
+}
+
+impl Turns {
+    pub(super) fn is_empty(&self) -> bool {
+        self.listed.is_empty()
+    }
+
+    /// A connection has a request that was not looked at. Without effect if it is listed.
+    pub(super) fn list(&mut self, connection: ConnectionId, standing: &mut Standing) {
+        if standing.is_listed {
+            return;
+        }
+        standing.is_listed = true;
+        self.listed.push(Reverse(Entry {
+            start: self.virtual_time.max(standing.finish),
+            finish: standing.finish,
+            connection,
+        }));
+    }
+
+    /// The connection whose turn it is. It stays listed, as far as it knows, until it [was served](Self::served).
+    fn take(&mut self) -> Option<ConnectionId> {
+        let Reverse(entry) = self.listed.pop()?;
+        assert!(
+            entry.start >= self.virtual_time,
+            "virtual time does not go back"
+        );
+        self.virtual_time = entry.start;
+        Some(entry.connection)
+    }
+
+    /// A connection that is in no list any more was served, at that cost. If it has `more`, it is listed anew.
+    fn served(
+        &mut self,
+        connection: ConnectionId,
+        standing: &mut Standing,
+        cost: u32,
+        has_more: bool,
+    ) {
+        standing.finish = self.virtual_time.max(standing.finish) + u64::from(cost);
+        standing.is_listed = false;
+        self.finish_max = self.finish_max.max(standing.finish);
+        if has_more {
+            self.list(connection, standing);
+        } else if self.listed.is_empty() {
+            // Nobody has waited for what was used: so nobody has to make up for it.
+            self.virtual_time = self.finish_max;
+        }
+    }
+
+    /// Takes a connection out of the list. Closings are few, and so are those that wait.
+    pub(super) fn forget(&mut self, connection: ConnectionId, standing: &Standing) {
+        if standing.is_listed {
+            self.listed
+                .retain(|Reverse(entry)| entry.connection != connection);
+        }
+    }
+}
+
+impl Target {
+    /// Lists a connection, if something of it can be looked at.
+    pub(super) fn list(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && connection.is_ready(&self.shared)
+        {
+            self.turns.list(id, &mut connection.standing);
+        }
+    }
+
+    pub(super) fn take_turn(&mut self, now: Instant, out: &mut TargetOutput) {
+        let mut spent: u32 = 0;
+        while spent < TURN
+            && let Some(id) = self.turns.take()
+        {
+            let share = SHARE.min(TURN - spent);
+            spent = spent.saturating_add(self.serve(now, id, share, out));
+            self.note_input(now, id, out);
+        }
+    }
+
+    /// Takes what has come of a connection that is in no list, request by request, up to a cost of `share`. What it has cost.
+    fn serve(&mut self, now: Instant, id: ConnectionId, share: u32, out: &mut TargetOutput) -> u32 {
+        let mut spent: u32 = 0;
+        let has_more = loop {
+            let Some(connection) = self.connections.get_mut(&id) else {
+                return spent;
+            };
+            // Whoever has no whole request more is asked for one nevertheless: then its reader lets go of what it can.
+            if spent >= share && connection.is_ready(&self.shared) {
+                break true;
+            }
+            let (flow, cost) = connection.step(now, &mut self.shared, out);
+            spent = spent.saturating_add(cost);
+            match flow {
+                Flow::Wait => break false,
+                Flow::Continue => {}
+                Flow::Close(reason) => self.close(id, reason, out),
+                Flow::Open => self.open(now, id, out),
+                Flow::Manage(request) => self.manage(id, &request, out),
+                Flow::Logout(request) => self.log_out(now, id, &request, out),
+            }
+        };
+        if let Some(connection) = self.connections.get_mut(&id) {
+            self.turns
+                .served(id, &mut connection.standing, spent, has_more);
+            out.served.push(id);
+        }
+        spent
+    }
+
+    /// Looks at all that has come of whoever is next, and says who that is; nobody, if there is nothing to be looked at.
+    pub(super) fn serve_next_early(
+        &mut self,
+        now: Instant,
+        out: &mut TargetOutput,
+    ) -> Option<ConnectionId> {
+        let id = self.turns.take()?;
+        self.serve(now, id, u32::MAX, out);
+        Some(id)
+    }
+
+    /// Looks at all that has come of a connection, whoever's turn it is. False if there is nothing to be looked at.
+    pub(super) fn serve_early(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        out: &mut TargetOutput,
+    ) -> bool {
+        let Some(connection) = self.connections.get(&id) else {
+            return false;
+        };
+        if !connection.standing.is_listed {
+            return false;
+        }
+        self.turns.forget(id, &connection.standing);
+        self.serve(now, id, u32::MAX, out);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    /// Connections with so many requests of cost 1 each.
+    #[derive(Default)]
+    struct Line {
+        turns: Turns,
+        standings: BTreeMap<ConnectionId, Standing>,
+        queued: BTreeMap<ConnectionId, u32>,
+    }
+
+    impl Line {
+        fn come(&mut self, connection: u64, requests: u32) {
+            let id = ConnectionId(connection);
+            *self.queued.entry(id).or_default() += requests;
+            self.turns.list(id, self.standings.entry(id).or_default());
+        }
+
+        /// Serves the next up to [`SHARE`]; says who that was, and with how many requests.
+        fn serve(&mut self) -> Option<(u64, u32)> {
+            let id = self.turns.take()?;
+            let queued = self.queued.get_mut(&id).unwrap();
+            let cost = SHARE.min(*queued);
+            *queued -= cost;
+            let has_more = *queued > 0;
+            let standing = self.standings.get_mut(&id).unwrap();
+            self.turns.served(id, standing, cost, has_more);
+            Some((id.0, cost))
+        }
+
+        fn serve_all(&mut self) -> Vec<(u64, u32)> {
+            core::iter::from_fn(|| self.serve()).collect()
+        }
+    }
+
+    #[test]
+    fn those_that_have_much_are_served_in_turn_until_all_is_done() {
+        let mut line = Line::default();
+        line.come(1, 2 * SHARE + 2);
+        line.come(2, 2 * SHARE + 2);
+        line.come(2, 1);
+        let served = line.serve_all();
+        let whole = [(1, SHARE), (2, SHARE), (1, SHARE), (2, SHARE)];
+        assert_eq!(served[..4], whole);
+        assert_eq!(served[4..], [(1, 2), (2, 3)]);
+        assert!(line.turns.is_empty());
+    }
+
+    #[test]
+    fn one_that_uses_little_is_next_whatever_the_others_have() {
+        let mut line = Line::default();
+        for heavy in 1..9 {
+            line.come(heavy, 1_000_000);
+            line.serve();
+        }
+        for round in 0..1000_u32 {
+            // Not often enough for what would be its share.
+            line.come(9, 1);
+            assert_eq!(line.serve(), Some((9, 1)), "round {round}");
+            for _ in 0..8 + round % 5 {
+                let served = line.serve();
+                assert!(served.is_some_and(|(connection, cost)| connection < 9 && cost == SHARE));
+            }
+        }
+    }
+
+    #[test]
+    fn those_that_want_more_than_their_share_get_equal_ones() {
+        let mut line = Line::default();
+        for heavy in 1..4 {
+            line.come(heavy, 100_000);
+        }
+        let mut used = BTreeMap::<u64, u32>::new();
+        for _ in 0..3000 {
+            // It never has more than two queued, and always has some.
+            if line.queued.get(&ConnectionId(4)).is_none_or(|it| *it == 0) {
+                line.come(4, 2);
+            }
+            let (connection, cost) = line.serve().unwrap();
+            *used.entry(connection).or_default() += cost;
+        }
+        let (least, most) = (used.values().min().unwrap(), used.values().max().unwrap());
+        assert!(most - least <= 2 * SHARE, "{used:?}");
+    }
+
+    #[test]
+    fn idleness_saves_up_nothing_and_use_in_it_costs_nothing() {
+        let mut line = Line::default();
+        line.come(1, 1);
+        line.come(2, 1);
+        line.serve_all();
+        // While the first one is idle the second has everything.
+        line.come(2, 1000);
+        line.serve_all();
+        line.come(1, 100);
+        line.come(2, 100);
+        let served = line.serve_all();
+        let of_first = |served: &[(u64, u32)]| served.iter().filter(|it| it.0 == 1).count();
+        assert_eq!(of_first(&served[..10]), 5, "{served:?}");
+    }
+
+    #[test]
+    fn what_a_dear_request_has_cost_is_made_up_for() {
+        let mut line = Line::default();
+        line.come(1, 1);
+        line.come(2, 1000);
+        let dear = line.turns.take().unwrap();
+        assert_eq!(dear, ConnectionId(1));
+        line.queued.insert(dear, 0);
+        let standing = line.standings.get_mut(&dear).unwrap();
+        line.turns
+            .served(dear, standing, cost_of(0, 1 << 20), false);
+        line.come(1, 1);
+        let before = (0..).take_while(|_| line.serve() != Some((1, 1))).count();
+        assert_eq!(before, 65_usize.div_ceil(SHARE as usize));
+    }
+
+    #[test]
+    fn who_is_forgotten_has_no_turn_any_more() {
+        let mut line = Line::default();
+        line.come(1, 5);
+        line.come(2, 1);
+        line.turns
+            .forget(ConnectionId(1), &line.standings[&ConnectionId(1)]);
+        assert_eq!(line.serve_all(), [(2, 1)]);
+        line.turns
+            .forget(ConnectionId(2), &line.standings[&ConnectionId(2)]);
+        assert!(line.turns.is_empty());
+    }
+
+    #[test]
+    fn a_request_costs_one_and_what_its_data_takes() {
+        let kilobytes = |count: u32| count << 10;
+        assert_eq!(cost_of(0, 0), 1);
+        assert_eq!(cost_of(4096, 0), 1);
+        assert_eq!(cost_of(0, kilobytes(16) - 1), 1);
+        assert_eq!(cost_of(0, kilobytes(16)), 2);
+        assert_eq!(cost_of(256 << 10, 0), 17);
+        assert_eq!(cost_of(0, u32::MAX), 1 << 18);
+    }
+}
