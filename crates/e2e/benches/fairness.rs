@@ -8,13 +8,14 @@
 //! - `--json FILE`: every figure of every measurement.
 //!
 //! Both volumes are led by the same node, and all load goes there. Loads share the machine with the nodes: where processors are few,
-//! a part of what is seen is the wait for one. Nothing is judged here but the aim.
+//! a part of what is seen is the wait for one. How much that is, an *echo* shows: two threads of this bench that send each other what
+//! a read and its answer are long, over loopback, and do nothing else. Nothing is judged here but the aim.
 
-use std::io::{self, Write as _};
-use std::net::SocketAddr;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use holdfast_e2e::figures::{Aim, Bound};
@@ -41,6 +42,9 @@ const LOUD_HOST: &str = "iqn.2026-11.io.holdfast.e2e:loud";
 const LOUD_SESSIONS: usize = 8;
 const LOUD_DEPTH: usize = 32;
 const COMMAND_BYTES: u32 = 4 << 10;
+/// A PDU's header, and that with a command's data.
+const HEADER_BYTES: usize = 48;
+const ANSWER_BYTES: usize = HEADER_BYTES + COMMAND_BYTES as usize;
 /// Of a command while a volume is filled, and while it is read through: what nodes keep in memory.
 const FILL_BYTES: u32 = 256 << 10;
 const SWEEP_BYTES: u32 = 32 << 10;
@@ -93,7 +97,16 @@ impl Options {
     }
 }
 
-/// What goes on beside the quiet volume.
+/// What has its latencies measured.
+#[derive(Clone, Copy, Debug)]
+enum Quiet {
+    /// A load on the quiet volume, of so many reads of 100.
+    Load(u64),
+    /// No volume: what the machine alone makes of whoever waits for somebody else.
+    Echo,
+}
+
+/// What goes on beside it.
 #[derive(Clone, Copy, Debug)]
 enum Beside {
     /// A load on the other volume, of so many reads of 100.
@@ -102,14 +115,16 @@ enum Beside {
     Scrub,
 }
 
-/// The quiet volume's load (reads of 100), what goes on beside it, and both in words.
-const PAIRS: [(u64, Beside, &str); 6] = [
-    (100, Beside::Load(100), "reads beside reads"),
-    (100, Beside::Load(0), "reads beside writes"),
-    (100, Beside::Scrub, "reads beside a scrub"),
-    (0, Beside::Load(100), "writes beside reads"),
-    (0, Beside::Load(0), "writes beside writes"),
-    (0, Beside::Scrub, "writes beside a scrub"),
+/// What is measured, what goes on beside it, and both in words.
+const PAIRS: [(Quiet, Beside, &str); 8] = [
+    (Quiet::Load(100), Beside::Load(100), "reads beside reads"),
+    (Quiet::Load(100), Beside::Load(0), "reads beside writes"),
+    (Quiet::Load(100), Beside::Scrub, "reads beside a scrub"),
+    (Quiet::Load(0), Beside::Load(100), "writes beside reads"),
+    (Quiet::Load(0), Beside::Load(0), "writes beside writes"),
+    (Quiet::Load(0), Beside::Scrub, "writes beside a scrub"),
+    (Quiet::Echo, Beside::Load(100), "an echo beside reads"),
+    (Quiet::Echo, Beside::Load(0), "an echo beside writes"),
 ];
 
 /// Two volumes that a node leads.
@@ -133,11 +148,11 @@ fn measure(demo: &Demo, options: &Options) -> Result<()> {
         "                          alone: p50      p99    p99.9   beside: p50      p99    p99.9   p99 ratio  beside/s",
     )?;
     let mut results = Vec::new();
-    for (reads, beside, what) in PAIRS {
+    for (quiet, beside, what) in PAIRS {
         let mut ratios = Vec::new();
         for round in 0..options.rounds {
-            let alone = place.quiet_load(reads, options.span, round)?;
-            let (with, per_second) = place.beside(beside, reads, options.span, round)?;
+            let alone = place.quietly(quiet, options.span, round)?;
+            let (with, per_second) = place.beside(beside, quiet, options.span, round)?;
             ensure!(
                 demo.primary(place.quiet)? == place.node && demo.primary(place.loud)? == place.node,
                 "the volumes were not led by {} all the time",
@@ -153,6 +168,9 @@ fn measure(demo: &Demo, options: &Options) -> Result<()> {
                 "ratio": figures::rounded(ratio),
                 "beside_iops": per_second.map(figures::rounded),
             }));
+        }
+        if matches!(quiet, Quiet::Echo) {
+            continue;
         }
         ratios.sort_by(f64::total_cmp);
         let aim = Aim {
@@ -238,6 +256,13 @@ impl<'a> Place<'a> {
         })
     }
 
+    fn quietly(&self, quiet: Quiet, span: Duration, round: u32) -> Result<Latencies> {
+        match quiet {
+            Quiet::Load(reads) => self.quiet_load(reads, span, round),
+            Quiet::Echo => echo(span).context("the echo"),
+        }
+    }
+
     fn quiet_load(&self, reads: u64, span: Duration, round: u32) -> Result<Latencies> {
         let config = BenchConfig {
             reads_percent: reads,
@@ -250,11 +275,11 @@ impl<'a> Place<'a> {
         Ok(report.latencies())
     }
 
-    /// The quiet volume's latencies beside something, and how many commands in a second a load did beside it.
+    /// The latencies of what is quiet beside something, and how many commands in a second a load did beside it.
     fn beside(
         &self,
         beside: Beside,
-        reads: u64,
+        quiet: Quiet,
         span: Duration,
         round: u32,
     ) -> Result<(Latencies, Option<f64>)> {
@@ -262,7 +287,7 @@ impl<'a> Place<'a> {
             Beside::Load(loud_reads) => loud_reads,
             Beside::Scrub => {
                 self.begin_scrub()?;
-                let quiet = self.quiet_load(reads, span, round)?;
+                let quiet = self.quietly(quiet, span, round)?;
                 ensure!(self.is_scrubbed()?, "the scrub had ended: fewer --seconds");
                 return Ok((quiet, None));
             }
@@ -279,7 +304,7 @@ impl<'a> Place<'a> {
         thread::scope(|scope| {
             let loud = scope.spawn(|| load(loud));
             thread::sleep(MARGIN);
-            let quiet = self.quiet_load(reads, span, round)?;
+            let quiet = self.quietly(quiet, span, round)?;
             let loud = loud.join().expect("a load does not panic");
             let loud = loud.context("the loud volume's load")?;
             Ok((quiet, Some(loud.commands_per_second())))
@@ -303,6 +328,38 @@ impl<'a> Place<'a> {
 fn load(config: BenchConfig) -> Result<BenchReport> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     Ok(runtime.block_on(bench::run(config))?)
+}
+
+/// Latencies of a thread that sends another one what a read is long, and gets what its answer is long.
+fn echo(span: Duration) -> Result<Latencies> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let mut client = TcpStream::connect(listener.local_addr()?)?;
+    let (mut server, _) = listener.accept()?;
+    for stream in [&client, &server] {
+        stream.set_nodelay(true)?;
+    }
+    let answers = thread::spawn(move || -> io::Result<()> {
+        let (mut request, answer) = ([0; HEADER_BYTES], [0; ANSWER_BYTES]);
+        while server.read(&mut request[..1])? > 0 {
+            server.read_exact(&mut request[1..])?;
+            server.write_all(&answer)?;
+        }
+        Ok(())
+    });
+    let (request, mut answer) = ([0; HEADER_BYTES], [0; ANSWER_BYTES]);
+    let mut latencies = Latencies::default();
+    let begin = Instant::now();
+    let mut sent = begin;
+    while sent - begin < span {
+        client.write_all(&request)?;
+        client.read_exact(&mut answer)?;
+        let answered = Instant::now();
+        latencies.record(answered - sent);
+        sent = answered;
+    }
+    drop(client);
+    answers.join().expect("the echo does not panic")?;
+    Ok(latencies)
 }
 
 fn micros(latencies: &Latencies, percent: f64) -> f64 {
