@@ -27,22 +27,22 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use holdfast_model::metadata::{
-    Compare, Operation, Revision, Selector, TRANSACTION_OPERATIONS_MAX, Transaction,
-};
+use holdfast_model::metadata::{Compare, Operation, Revision, Selector, Transaction};
 use holdfast_model::record::{
     AccessRecord, CLUSTER_KEY, ClusterRecord, DELETED_KEY, DeletedRecord, ExportRecord,
-    IntentRecord, MakingRecord, NameRecord, NodeRecord, ScrubRecord, ScrubbedRecord, SliceRecord,
-    UnitRecord, VolumeRecord, WishRecord,
+    MakingRecord, NameRecord, ScrubRecord, ScrubbedRecord, SliceRecord, UnitRecord, VolumeRecord,
+    WishRecord,
 };
-use holdfast_model::{Epoch, Incarnation, NodeId, Policy, SliceId, VolumeId};
+use holdfast_model::{NodeId, Policy, VolumeId};
 use holdfast_stdx::Count;
 
 use crate::members::{self, admit_all};
 use crate::writing::{absent, as_found, put, still_at, still_is};
-use crate::{
-    Inventory, Placement, Seen, TooFewNodes, UnitPlace, Versioned, VolumeName, VolumeSize,
-};
+use crate::{Inventory, Seen, UnitPlace, Versioned, VolumeName, VolumeSize};
+
+use self::slices::make_slices;
+
+mod slices;
 
 /// Volumes of a cluster at most: every host sees all of them, and the nodes keep them in memory.
 pub const VOLUMES_MAX: usize = 1 << 10;
@@ -473,122 +473,6 @@ fn take_name(inventory: &Inventory, cluster_at: Revision, volume: &VolumeRecord)
         compare,
         success,
         failure: Vec::new(),
-    }
-}
-
-/// The records of slices that do not exist yet, as many to a transaction as fit.
-fn make_slices(
-    inventory: &Inventory,
-    seen: impl Fn(NodeId) -> Option<Seen>,
-    volume: &VolumeRecord,
-    indices: core::ops::Range<u32>,
-    guard: &Compare,
-) -> Result<Vec<Transaction>, PlanError> {
-    let mut placement = Placement::new(inventory, seen);
-    let mut records = Vec::new();
-    for index in indices {
-        let slice = SliceId {
-            volume: volume.volume,
-            index,
-        };
-        if inventory.slices.contains_key(&slice) {
-            continue;
-        }
-        let placed = placement.place(volume.policy.copies());
-        let (primary, replicas) = placed.map_err(|refused| too_few(refused, inventory, volume))?;
-        records.push(SliceRecord {
-            schema: 1,
-            slice,
-            epoch: Epoch(1),
-            primary,
-            preferred: primary,
-            replicas,
-            copies_min: volume.policy.copies_min() as u8,
-            // No node: this is nobody's proposal for a slice that has been there before.
-            bytes_moved: 0,
-            proposer: (NodeId(0), Incarnation::ZERO),
-            nonce: 0,
-            recovery: None,
-        });
-    }
-    Ok(record_slices(&records, guard, inventory))
-}
-
-/// What is wanted of a node once a volume has taken its name: with the first one all nodes are admitted.
-fn intent_of(inventory: &Inventory, node: NodeId) -> IntentRecord {
-    let known = inventory.intents.get(&node);
-    known.map_or_else(
-        || IntentRecord::active(node),
-        |intent| intent.record.clone(),
-    )
-}
-
-/// Writes slices' records, as many to a transaction as fit with the guard and what is known of their nodes, which has to
-/// be so still.
-fn record_slices(
-    records: &[SliceRecord],
-    guard: &Compare,
-    inventory: &Inventory,
-) -> Vec<Transaction> {
-    let mut transactions = Vec::new();
-    let mut chunk: Vec<&SliceRecord> = Vec::new();
-    let mut nodes: BTreeSet<NodeId> = BTreeSet::new();
-    for record in records {
-        // One comparison is the guard's; two are of each node.
-        let operations = 1 + chunk.len() + 1 + 2 * (nodes.len() + record.replicas.len());
-        if operations > TRANSACTION_OPERATIONS_MAX {
-            transactions.push(record_chunk(&chunk, guard, inventory, &nodes));
-            chunk.clear();
-            nodes.clear();
-        }
-        nodes.extend(record.replicas.iter().map(|replica| replica.node));
-        chunk.push(record);
-    }
-    if !chunk.is_empty() {
-        transactions.push(record_chunk(&chunk, guard, inventory, &nodes));
-    }
-    transactions
-}
-
-fn record_chunk(
-    records: &[&SliceRecord],
-    guard: &Compare,
-    inventory: &Inventory,
-    nodes: &BTreeSet<NodeId>,
-) -> Transaction {
-    let mut transaction = Transaction {
-        compare: vec![guard.clone()],
-        ..Transaction::default()
-    };
-    for record in records {
-        let key = SliceRecord::key(record.slice);
-        transaction.compare.push(absent(key.clone()));
-        transaction.success.push(put(key, *record));
-    }
-    for node in nodes {
-        // The records name its store.
-        let known = still_is(NodeRecord::key(*node), &inventory.nodes[node]);
-        transaction.compare.push(known);
-        let intent = intent_of(inventory, *node);
-        let key = IntentRecord::key(*node);
-        transaction.compare.push(still_is(key.clone(), &intent));
-        transaction.success.push(put(key, &intent));
-    }
-    transaction
-}
-
-fn too_few(refused: TooFewNodes, inventory: &Inventory, volume: &VolumeRecord) -> PlanError {
-    let policy = volume.policy;
-    let members = inventory.nodes.keys();
-    let nodes = members.filter(|node| inventory.is_active(**node)).count();
-    if nodes < policy.copies() {
-        PlanError::TooFewNodes { policy, nodes }
-    } else {
-        PlanError::TooFewUp {
-            policy,
-            available: refused.available,
-            nodes,
-        }
     }
 }
 

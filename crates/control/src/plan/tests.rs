@@ -12,7 +12,7 @@ use holdfast_model::metadata::{
 use holdfast_model::record::{
     ChapRecord, InitiatorRecord, IntentRecord, Membership, NodeRecord, NodeStanding, Record, Secret,
 };
-use holdfast_model::{ClusterId, SLICE_SIZE, StoreId};
+use holdfast_model::{ClusterId, Epoch, Incarnation, SLICE_SIZE, SliceId, StoreId};
 use holdfast_stdx::Instant;
 
 use super::*;
