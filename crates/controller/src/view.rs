@@ -26,6 +26,7 @@ mod alerts;
 mod assessed;
 mod bad_blocks;
 mod causes;
+mod crowded;
 mod device_findings;
 mod drain;
 mod explain;
@@ -36,7 +37,6 @@ mod node_findings;
 mod prospect;
 mod protection;
 mod scrub;
-mod sites;
 mod work;
 
 use work::{Missing, MissingState};
@@ -62,7 +62,7 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
         let of_volume = volume.health();
         health = health.max(of_volume);
         alerts.extend(volume_alert(volume.volume, &volume.healths));
-        alerts.extend(sites::alert(volume));
+        alerts.extend(crowded::alert(volume));
         volumes.total += 1;
         match of_volume {
             Health::Healthy => volumes.healthy += 1,

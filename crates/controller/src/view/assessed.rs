@@ -8,7 +8,7 @@ use holdfast_model::NodeId;
 use holdfast_model::record::{SliceRecord, VolumeRecord};
 
 use super::causes::{self, Cause, Group};
-use super::{sites, slice_healths, worst_of};
+use super::{crowded, slice_healths, worst_of};
 use crate::reports::Reports;
 
 /// A volume, and what is found of it.
@@ -37,7 +37,7 @@ pub(super) fn all<'a>(inventory: &'a Inventory, reports: &Reports) -> Vec<Assess
         Assessed {
             volume,
             causes: causes::of_volume(inventory, reports, volume, &healths),
-            crowded: sites::crowded(inventory, volume, &healths),
+            crowded: crowded::slices(inventory, volume, &healths),
             healths,
         }
     });

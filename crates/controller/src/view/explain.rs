@@ -18,7 +18,7 @@ use super::assessed::{self, Assessed};
 use super::causes::{Cause, Group, Holder, Past};
 use super::prospect::Prospect;
 use super::work;
-use super::{absence, holders, last, metadata, name, node_findings, protection, sites};
+use super::{absence, crowded, holders, last, metadata, name, node_findings, protection};
 use crate::reports::{Absence, Reports};
 use crate::trust::removal;
 
@@ -160,7 +160,7 @@ fn of_volume(
         ..node_findings::finding(kind(cause), what(inventory, volume, cause, group))
     });
     let mut findings: Vec<Finding> = causes.collect();
-    findings.extend(sites::of_volume(inventory, reports, assessed));
+    findings.extend(crowded::of_volume(inventory, reports, assessed));
     (!findings.is_empty()).then(|| VolumeFindings {
         volume: volume.name.clone(),
         health: assessed.health(),

@@ -64,7 +64,7 @@ pub(super) fn alert(assessed: &Assessed<'_>) -> Option<Alert> {
 }
 
 /// The slices that could be on more sites, and the nodes with which they would be; `healths` says how all are.
-pub(super) fn crowded<'a>(
+pub(super) fn slices<'a>(
     inventory: &'a Inventory,
     volume: &VolumeRecord,
     healths: &[Health],
