@@ -18,6 +18,8 @@ pub struct EngineConfig {
     pub node: NodeId,
     /// Its name.
     pub name: String,
+    /// With which nodes it fails: those that say the same. None: with no other one.
+    pub failure_domain: Option<String>,
     /// Where initiators reach it, `host:port`.
     pub portal: String,
     /// Where other nodes reach it, `host:port`.

@@ -141,7 +141,7 @@ impl Engine {
         };
         Store::may_create(&self.config.store, &self.config.devices, identity)?;
         let own = self.record(identity.store, 0);
-        let registration = Registration::new(own, UseIds::NONE, self.config.machine);
+        let registration = self.registration(own, UseIds::NONE);
         let cluster = &mut self.world.cluster;
         cluster.look_first(self.config.cluster, registration);
         Ok(())
@@ -178,6 +178,11 @@ impl Engine {
         }
     }
 
+    fn registration(&self, own: NodeRecord, use_ids: UseIds) -> Registration {
+        let domain = self.config.failure_domain.clone();
+        Registration::new(own, domain, use_ids, self.config.machine)
+    }
+
     /// Peers are let in once the replicas are there that they will speak to.
     pub(crate) fn consider_announcing(&mut self, out: &mut Output) {
         let Some(me) = self.me else { return };
@@ -209,7 +214,7 @@ impl Engine {
         });
         self.world.cluster.begun = begun.collect();
         let own = self.record(recovered.store, recovered.use_counter);
-        let registration = Registration::new(own, *recovered.use_ids, self.config.machine);
+        let registration = self.registration(own, *recovered.use_ids);
         self.world
             .cluster
             .start(self.config.cluster, registration, held, notes);

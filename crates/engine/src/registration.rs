@@ -11,6 +11,7 @@
 //!   or is reached at another address, and nobody has said that it is gone: see [`Rejection`]. Nor does a node take
 //!   a name that another number has;
 //! - of machines with blank devices that come at the same moment one takes a number, before it formats them;
+//! - with the node's record goes its failure domain, as its configuration has it now, or the lack of one;
 //! - a store that was brought back from the past is registered only once nothing that it holds is
 //!   relied on any more: until then every start finds out anew.
 
@@ -22,8 +23,8 @@ use holdfast_model::metadata::{
     Compare, KeyValue, Operation, OperationResult, Revision, Selector, TransactionOutcome,
 };
 use holdfast_model::record::{
-    Bookmark, BookmarkRecord, CLUSTER_KEY, ClusterRecord, DenialRecord, MachineRecord,
-    NODES_PREFIX, NodeRecord, Record, RecordError, UseRecord,
+    Bookmark, BookmarkRecord, CLUSTER_KEY, ClusterRecord, DenialRecord, DomainRecord,
+    MachineRecord, NODES_PREFIX, NodeRecord, Record, RecordError, UseRecord,
 };
 use holdfast_model::{Incarnation, MachineId, NodeId, StoreId};
 use holdfast_store::UseIds;
@@ -63,6 +64,8 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) struct Registration {
     own: NodeRecord,
+    /// Its failure domain.
+    domain: Option<String>,
     /// The id of this use of the store.
     use_id: u64,
     use_ids: UseIds,
@@ -79,13 +82,19 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    /// Of a node with this record, whose incarnation is still to be found, whose store knows these uses, and which is
-    /// this machine.
-    pub(crate) fn new(mut own: NodeRecord, use_ids: UseIds, machine: Machine) -> Self {
+    /// Of a node with this record, whose incarnation is still to be found, in this failure domain, whose store knows these uses,
+    /// and which is this machine.
+    pub(crate) fn new(
+        mut own: NodeRecord,
+        domain: Option<String>,
+        use_ids: UseIds,
+        machine: Machine,
+    ) -> Self {
         // It has a record of its own.
         let use_id = core::mem::take(&mut own.use_id);
         Self {
             own,
+            domain,
             use_id,
             use_ids,
             machine,
@@ -394,6 +403,22 @@ impl Registration {
         Operation::put(MachineRecord::key(node), machine.encode())
     }
 
+    /// Says in which failure domain the node is; one that is on record from before is gone where its configuration has none any
+    /// more.
+    fn tell_domain(&self) -> Operation {
+        let node = self.own.node;
+        let key = DomainRecord::key(node);
+        let Some(domain) = self.domain.clone() else {
+            return Operation::Delete(Selector::Key(key));
+        };
+        let record = DomainRecord {
+            schema: 1,
+            node,
+            domain,
+        };
+        Operation::put(key, record.encode())
+    }
+
     fn replace(&self, outcome: &TransactionOutcome) -> Step {
         let of_use = UseRecord {
             schema: 1,
@@ -402,12 +427,13 @@ impl Registration {
             uses: self.own.uses,
             use_id: self.use_id,
         };
-        let puts = vec![
+        let operations = vec![
             Operation::put(NodeRecord::key(self.own.node), self.own.encode()),
             Operation::put(UseRecord::key(self.own.node), of_use.encode()),
             self.put_machine(Some(self.own.store)),
+            self.tell_domain(),
         ];
-        Step::Replace(self.as_read(outcome), puts)
+        Step::Replace(self.as_read(outcome), operations)
     }
 
     /// Where the machine was reached whose place this one has taken, if that had another store.

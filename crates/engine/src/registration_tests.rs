@@ -50,7 +50,7 @@ impl Devices {
             has_address: false,
             takes_over: false,
         };
-        Registration::new(own, self.ids, machine)
+        Registration::new(own, None, self.ids, machine)
     }
 
     /// A start that finds the record of another before, which is read at [`READ_AT`], and the record that
@@ -76,10 +76,12 @@ fn proposed(registration: &mut Registration, before: Option<&NodeRecord>) -> Nod
             value: of_use, key, ..
         },
         machine,
+        domain,
     ] = &success[..]
     else {
-        panic!("three keys are set");
+        panic!("three keys are set, and it is said which domain it is in");
     };
+    assert_eq!(*domain, registration.tell_domain());
     assert_eq!(
         *machine,
         registration.put_machine(Some(registration.own.store))
@@ -161,6 +163,35 @@ fn incarnations_rise_over_restarts_and_new_stores() {
     assert_eq!(second.incarnation, first.incarnation.next());
     let third = Devices::new(6).registered(13, Some(&second));
     assert_eq!(third.incarnation, second.incarnation.next());
+}
+
+/// What it said before counts no more: the domain is what its configuration says at this start.
+#[test]
+fn a_registration_says_in_which_failure_domain_the_node_is() {
+    let key = DomainRecord::key(NodeId(1));
+    let mut devices = Devices::new(5);
+    let before = devices.registered(11, None);
+    let mut said = devices.start(12);
+    said.domain = Some("rack-7".into());
+    let Step::Replace(_, operations) = said.read(&holding(Some(&before))) else {
+        panic!("nothing is doubtful");
+    };
+    let of_domain = |operations: &[Operation]| -> Vec<Operation> {
+        let is_of_domain = |operation: &&Operation| match operation {
+            Operation::Put { key: put, .. } => *put == key,
+            Operation::Delete(Selector::Key(deleted)) => *deleted == key,
+            _ => false,
+        };
+        operations.iter().filter(is_of_domain).cloned().collect()
+    };
+    let record = br#"{"schema":1,"node":1,"domain":"rack-7"}"#;
+    let put = Operation::put(key.clone(), Bytes::from(record.to_vec()));
+    assert_eq!(of_domain(&operations), [put]);
+    let Step::Replace(_, operations) = devices.start(13).read(&holding(Some(&before))) else {
+        panic!("nothing is doubtful");
+    };
+    let gone = Operation::Delete(Selector::Key(key.clone()));
+    assert_eq!(of_domain(&operations), [gone]);
 }
 
 /// Node `one` has the number.

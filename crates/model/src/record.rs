@@ -32,9 +32,9 @@ pub use export::{
     UNITS_PREFIX, UnitRecord,
 };
 pub use node::{
-    BOOKMARKS_PREFIX, Bookmark, BookmarkRecord, DENIALS_PREFIX, DenialRecord, INTENTS_PREFIX,
-    IntentRecord, MACHINES_PREFIX, MachineRecord, NODES_PREFIX, NodeRecord, NodeStanding,
-    USES_PREFIX, UseRecord,
+    BOOKMARKS_PREFIX, Bookmark, BookmarkRecord, DENIALS_PREFIX, DOMAINS_PREFIX, DenialRecord,
+    DomainRecord, INTENTS_PREFIX, IntentRecord, MACHINES_PREFIX, MachineRecord, NODES_PREFIX,
+    NodeRecord, NodeStanding, USES_PREFIX, UseRecord,
 };
 pub use scrub::{
     SCRUBBED_PREFIX, SCRUBS_PREFIX, ScrubFindings, ScrubRecord, ScrubResult, ScrubbedRecord,
@@ -504,6 +504,7 @@ record!(
     BookmarkRecord,
     DenialRecord,
     MachineRecord,
+    DomainRecord,
     NameRecord,
     MakingRecord,
     VolumeRecord,

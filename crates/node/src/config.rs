@@ -52,6 +52,9 @@ pub struct NodeConfig {
     pub node: NodeId,
     /// Its name.
     pub name: String,
+    /// With which other nodes it fails: a name that these say, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_domain: Option<String>,
     /// Its directory: lock, log.
     pub directory: PathBuf,
     /// Where initiators connect.
@@ -296,6 +299,12 @@ pub enum Invalid {
     /// A name is empty, too long, or has letters that it may not have.
     #[error("name: {0:?} is not 1 to {NAME_LENGTH_MAX} of a-z, A-Z, 0-9, '-', '_' and '.'")]
     Name(String),
+    /// So is that of a failure domain.
+    #[error(
+        "failure_domain: {0:?} is not 1 to {NAME_LENGTH_MAX} of a-z, A-Z, 0-9, '-', '_' and '.'; leave it out where the \
+         node fails with no other one"
+    )]
+    FailureDomain(String),
     /// A path is relative.
     #[error("{key}: {} is not an absolute path", path.display())]
     Relative {
@@ -381,6 +390,9 @@ impl NodeConfig {
         }
         if !is_name(&self.name) {
             return Err(Invalid::Name(self.name.clone()));
+        }
+        if let Some(domain) = self.failure_domain.as_ref().filter(|it| !is_name(it)) {
+            return Err(Invalid::FailureDomain(domain.clone()));
         }
         absolute("directory", &self.directory)?;
         self.metadata_source()?;

@@ -106,6 +106,17 @@ fn a_cluster_has_an_id_of_32_digits() {
 }
 
 #[test]
+fn a_node_is_a_failure_domain_of_its_own_unless_it_says_another() {
+    assert_eq!(config().failure_domain, None);
+    let text = format!("failure_domain = \"rack-7\"\n{TEXT}");
+    let config: NodeConfig = toml::from_str(&text).unwrap();
+    assert_eq!(config.check(), Ok(()));
+    assert_eq!(config.failure_domain.as_deref(), Some("rack-7"));
+    let again: NodeConfig = toml::from_str(&config.to_toml()).unwrap();
+    assert_eq!(again, config);
+}
+
+#[test]
 fn a_file_that_is_not_there_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("none.toml");
@@ -128,6 +139,10 @@ fn senseless_values_are_refused() {
         assert_eq!(
             refused(&|c| c.name = name.into()),
             Invalid::Name(name.into())
+        );
+        assert_eq!(
+            refused(&|c| c.failure_domain = Some(name.into())),
+            Invalid::FailureDomain(name.into())
         );
     }
     assert!(matches!(

@@ -266,6 +266,7 @@ fn engine_config(
         cluster: config.cluster,
         node: config.node,
         name: config.name.clone(),
+        failure_domain: config.failure_domain.clone(),
         portal: config.portal.advertised(),
         peer: config.peers.advertised(),
         api: format!("http://{}", config.api.advertised()),

@@ -226,7 +226,7 @@ impl Process {
         };
         let mut use_ids = UseIds::NONE;
         (1..=uses).for_each(|it| use_ids.begin(it, 100 * it + 1));
-        Registration::new(own, use_ids, machine)
+        Registration::new(own, None, use_ids, machine)
     }
 
     /// Does what there is to be done at a time.

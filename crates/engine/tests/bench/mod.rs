@@ -15,8 +15,9 @@ use holdfast_model::metadata::{
     Operation, OperationResult, Revision, Selector, Transaction, TransactionOutcome, WatchEvent,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, DELETED_KEY, DeletedRecord, DenialRecord, IntentRecord, Membership,
-    NodeRecord, NodeStanding, Record, ReplicaRecord, SliceRecord, VolumeRecord,
+    CLUSTER_KEY, ClusterRecord, DELETED_KEY, DeletedRecord, DenialRecord, DomainRecord,
+    IntentRecord, Membership, NodeRecord, NodeStanding, Record, ReplicaRecord, SliceRecord,
+    VolumeRecord,
 };
 use holdfast_model::{
     ClusterId, DiskCompletion, DiskId, DiskOp, DiskRequest, Epoch, Incarnation, MachineId, NodeId,
@@ -463,8 +464,10 @@ impl Bench {
                 self.keys.insert(key, (value, self.revision));
                 OperationResult::Put
             }
-            // What it has denied itself is all that an engine takes back.
-            Operation::Delete(Selector::Key(key)) if key == DenialRecord::key(ME) => {
+            // What it has denied itself, and said of its domain, is all that an engine takes back.
+            Operation::Delete(Selector::Key(key))
+                if key == DenialRecord::key(ME) || key == DomainRecord::key(ME) =>
+            {
                 OperationResult::Delete(u64::from(self.keys.remove(&key).is_some()))
             }
             Operation::Delete(selector) => panic!("an engine does not delete {selector:?}"),
@@ -495,6 +498,7 @@ fn config() -> EngineConfig {
         cluster: CLUSTER,
         node: ME,
         name: "one".into(),
+        failure_domain: None,
         portal: "127.0.0.1:1".into(),
         peer: "127.0.0.1:2".into(),
         api: "http://127.0.0.1:3".into(),

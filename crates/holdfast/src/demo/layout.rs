@@ -296,6 +296,7 @@ impl Layout {
             cluster,
             node,
             name: Self::node_name(node),
+            failure_domain: None,
             portal: endpoint(self.node_portal(node)),
             peers: endpoint(self.node_peers(node)),
             api: endpoint(self.node_api(node)),

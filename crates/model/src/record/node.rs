@@ -16,6 +16,8 @@ pub const NODES_PREFIX: &str = "/holdfast/nodes/";
 pub const USES_PREFIX: &str = "/holdfast/uses/";
 /// Where it is said which machines the nodes are.
 pub const MACHINES_PREFIX: &str = "/holdfast/machines/";
+/// Where nodes say with which others they fail.
+pub const DOMAINS_PREFIX: &str = "/holdfast/domains/";
 /// Where nodes leave their bookmarks.
 pub const BOOKMARKS_PREFIX: &str = "/holdfast/bookmarks/";
 /// Where nodes say that the metadata is not what they have followed.
@@ -112,6 +114,27 @@ impl MachineRecord {
     #[must_use]
     pub fn key(node: NodeId) -> String {
         format!("{MACHINES_PREFIX}{:05}", node.0)
+    }
+}
+
+/// The failure domain of a node, as its configuration has it. A node without such a record is a domain of its own. A document of
+/// its own, because the first version refuses a field that it does not know, and passes over keys that it does not know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DomainRecord {
+    /// Schema number, 1.
+    pub schema: u32,
+    /// Which node.
+    pub node: NodeId,
+    /// What the domain is called: nodes that say the same fail together.
+    pub domain: String,
+}
+
+impl DomainRecord {
+    /// The key of the record of a node's domain.
+    #[must_use]
+    pub fn key(node: NodeId) -> String {
+        format!("{DOMAINS_PREFIX}{:05}", node.0)
     }
 }
 
@@ -263,6 +286,15 @@ mod tests {
         assert_eq!(machine.store, Some(record.store));
         assert_eq!(&machine.encode()[..], &literal[..]);
         assert_eq!(MachineRecord::key(NodeId(3)), "/holdfast/machines/00003");
+    }
+
+    #[test]
+    fn a_domain_is_read_for_ever() {
+        let literal = br#"{"schema":1,"node":3,"domain":"rack-7"}"#;
+        let record = DomainRecord::decode(literal).unwrap();
+        assert_eq!((record.node, &*record.domain), (NodeId(3), "rack-7"));
+        assert_eq!(&record.encode()[..], &literal[..]);
+        assert_eq!(DomainRecord::key(NodeId(3)), "/holdfast/domains/00003");
     }
 
     #[test]

@@ -134,6 +134,7 @@ impl Bench {
             cluster: CLUSTER,
             node: NodeId(node),
             name: format!("n{node}"),
+            failure_domain: None,
             portal: free_endpoint(),
             peers: free_endpoint(),
             api: free_endpoint(),

@@ -372,6 +372,7 @@ impl Node {
             cluster: CLUSTER,
             node: self.id,
             name: format!("node{number}"),
+            failure_domain: None,
             portal: portal_of(self.id),
             peer: format!("127.0.0.{number}:7000"),
             api: format!("http://127.0.0.{number}:7460"),
