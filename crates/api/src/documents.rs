@@ -272,6 +272,9 @@ pub struct Node {
     pub is_drained: bool,
     /// Where it stands; null if nobody has told.
     pub site: Option<String>,
+    /// With which other nodes it fails, as its configuration says: those that say the same; null for none.
+    #[serde(default)]
+    pub failure_domain: Option<String>,
     /// What has to go from it, or to be rebuilt elsewhere in its place.
     #[serde(default)]
     pub to_move: ToMove,

@@ -67,6 +67,7 @@ impl Remembering {
             standing: NodeStanding::Draining,
             is_drained: false,
             site: None,
+            failure_domain: None,
             to_move: ToMove::default(),
             to_send: SyncWork::default(),
             to_receive: SyncWork::default(),

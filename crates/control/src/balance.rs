@@ -1,10 +1,12 @@
-//! Better places for what is whole already, once nothing else is to be done: copies that share a site move
-//! apart, and then what nodes hold, lead and do for hosts is evened out.
+//! Better places for what is whole already, once nothing else is to be done: copies that share a failure domain move
+//! apart, then those that share a site, and then what nodes hold, lead and do for hosts is evened out.
 //!
 //! Invariants:
-//! - a replica moves apart only if its slice is on more sites after that, to a node whose site was told;
+//! - a replica moves apart only if its slice is in more failure domains after that, or in as many and on more sites, to a node
+//!   whose site was told;
 //! - another one moves only if the node that it leaves is heavier even after that than the other one
-//!   becomes, and its slice is on no fewer sites: every such move makes the nodes more equal;
+//!   becomes, and its slice is in no fewer domains, or in as many and on no fewer sites: every such move makes the nodes more
+//!   equal;
 //! - for hosts' sake a replica moves, or changes places with another one, only if that takes away of what one node does
 //!   more than another, and leaves them as evenly filled as they were; and only after nothing has changed for long
 //!   enough to know what nodes do where things are now;
@@ -19,7 +21,7 @@ use core::cmp::Reverse;
 use holdfast_model::record::{SliceRecord, WishRecord};
 use holdfast_model::{NodeId, SliceId};
 
-use crate::placement::{Load, on_more_sites, share_site};
+use crate::placement::{Apart, Load, Shared, moves_apart, spread_after};
 use crate::steer::Planner;
 
 use self::work::WORK_KNOWN;
@@ -40,7 +42,11 @@ pub(crate) fn moves(planner: &Planner<'_>) -> Vec<(SliceId, WishRecord)> {
         moved: BTreeMap::new(),
     };
     let evens = planner.inventory.settings.record.rebalance;
-    balance.repeat(Balance::move_apart);
+    for shared in [Shared::Domain, Shared::Site] {
+        if balance.moved.is_empty() {
+            balance.repeat(|balance| balance.move_apart(shared));
+        }
+    }
     if balance.moved.is_empty() && evens {
         balance.repeat(Balance::move_replica);
     }
@@ -65,44 +71,37 @@ impl<'b> Balance<'_, 'b> {
         while self.moved.len() < MOVES_MAX && make(self) {}
     }
 
-    /// Moves one replica out of a site that has another one of its slice; false if there is none, or nowhere to
-    /// move it to.
-    fn move_apart(&mut self) -> bool {
+    /// Moves one replica away from another one of its slice with which it shares something; false if there is none, or
+    /// nowhere to move it to.
+    fn move_apart(&mut self, shared: Shared) -> bool {
         let slices = self.planner.slices().map(|(record, _)| record);
-        let found = slices.filter(|record| self.may_change(record));
-        let found = found.filter_map(|record| {
-            let to = self.apart(record)?;
-            Some((record, self.crowded(record)?, to))
-        });
-        match found.min_by_key(|(record, ..)| record.slice) {
-            Some((record, from, to)) => self.replace(record, from, to),
+        let mut slices = slices.filter(|record| self.may_change(record));
+        let found = slices.find_map(|record| Some((record, self.apart(record, shared)?)));
+        match found {
+            Some((record, Apart { from, to, .. })) => self.replace(record, from, to),
             None => false,
         }
     }
 
-    /// The node of a slice that shares its site with another one of it, and can best do without it.
-    fn crowded(&self, record: &SliceRecord) -> Option<NodeId> {
-        let crowded = nodes_of(record).filter(|node| self.meets(others_of(record, *node), *node));
-        crowded.min_by_key(|node| {
-            let load = self.loads.get(node);
-            let weight = load.map_or(u128::MAX, |load| load.weight(load.replicas));
+    /// The best move of one of a slice's replicas away from another one with which it shares something: from the node that can
+    /// best do without it to the lightest one.
+    fn apart(&self, record: &SliceRecord, shared: Shared) -> Option<Apart> {
+        let nodes: Vec<NodeId> = nodes_of(record).collect();
+        let fit = |node: NodeId| {
+            let is_tight = |load: &Load| load.is_tight();
+            !self.loads.get(&node).is_none_or(is_tight) && self.may_take(record, node)
+        };
+        let moves = moves_apart(self.planner.inventory, &nodes, fit).into_iter();
+        moves.filter(|it| it.shared == shared).min_by_key(|it| {
+            let weight = |node, more| {
+                let load = self.loads.get(node);
+                load.map_or(u128::MAX, |load| load.weight(load.replicas + more))
+            };
             // One that is led elsewhere is moved with less ado.
-            (record.preferred == *node, Reverse(weight), *node)
+            let leaves = (record.preferred == it.from, Reverse(weight(&it.from, 0)));
+            let takes = (weight(&it.to, 1), it.to);
+            (Reverse(it.spread), leaves, it.from, takes)
         })
-    }
-
-    /// The lightest node that puts a slice on one more site.
-    fn apart(&self, record: &SliceRecord) -> Option<NodeId> {
-        let nodes = on_more_sites(self.planner.inventory, record).into_iter();
-        let loads = nodes.filter_map(|node| Some((node, self.loads.get(&node)?)));
-        let fit = loads.filter(|(node, load)| !load.is_tight() && self.may_take(record, *node));
-        let lightest = fit.min_by_key(|(node, load)| (load.weight(load.replicas + 1), *node));
-        lightest.map(|(node, _)| node)
-    }
-
-    /// Whether one of these is in the site of a node.
-    fn meets(&self, mut others: impl Iterator<Item = NodeId>, node: NodeId) -> bool {
-        others.any(|it| share_site(self.planner.inventory, it, node))
     }
 
     /// Whether a slice may be given another place now.
@@ -136,14 +135,15 @@ impl<'b> Balance<'_, 'b> {
             .any(|(_, from, to)| self.move_between(from, to))
     }
 
-    /// The slices of which a replica may move between two nodes, and that are on no fewer sites then.
+    /// The slices of which a replica may move between two nodes, and that are no closer together then.
     fn movable(&self, from: NodeId, to: NodeId) -> impl Iterator<Item = &'b SliceRecord> {
+        let inventory = self.planner.inventory;
         let fits = move |record: &&SliceRecord| {
-            let meets = |node| self.meets(others_of(record, from), node);
+            let spread = |to| spread_after(inventory, record, from, to);
             record.replica(from).is_some()
-                && (!meets(to) || meets(from))
                 && self.may_change(record)
                 && self.may_take(record, to)
+                && spread(to) >= spread(from)
         };
         let slices = self.planner.slices().map(|(record, _)| record);
         slices.filter(fits)

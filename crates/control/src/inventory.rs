@@ -11,11 +11,11 @@ use holdfast_model::metadata::{
     KeyValue, Operation, OperationResult, Revision, Selector, Transaction, TransactionOutcome,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, DELETED_KEY, DeletedRecord, EXPORTS_PREFIX, ExportRecord,
-    INITIATORS_PREFIX, INTENTS_PREFIX, InitiatorRecord, IntentRecord, MAKINGS_PREFIX, MakingRecord,
-    NAMES_PREFIX, NODES_PREFIX, NameRecord, NodeRecord, Record, SCRUBBED_PREFIX, SCRUBS_PREFIX,
-    SETTINGS_KEY, SLICES_PREFIX, ScrubRecord, ScrubbedRecord, SettingsRecord, SliceRecord,
-    VOLUMES_PREFIX, VolumeRecord, WISHES_PREFIX, WishRecord,
+    CLUSTER_KEY, ClusterRecord, DELETED_KEY, DOMAINS_PREFIX, DeletedRecord, DomainRecord,
+    EXPORTS_PREFIX, ExportRecord, INITIATORS_PREFIX, INTENTS_PREFIX, InitiatorRecord, IntentRecord,
+    MAKINGS_PREFIX, MakingRecord, NAMES_PREFIX, NODES_PREFIX, NameRecord, NodeRecord, Record,
+    SCRUBBED_PREFIX, SCRUBS_PREFIX, SETTINGS_KEY, SLICES_PREFIX, ScrubRecord, ScrubbedRecord,
+    SettingsRecord, SliceRecord, VOLUMES_PREFIX, VolumeRecord, WISHES_PREFIX, WishRecord,
 };
 use holdfast_model::{NodeId, SliceId, VolumeId};
 
@@ -39,6 +39,8 @@ pub struct Inventory {
     pub deleted: Versioned<DeletedRecord>,
     /// The nodes.
     pub nodes: BTreeMap<NodeId, NodeRecord>,
+    /// The failure domains that nodes say they are in.
+    pub domains: BTreeMap<NodeId, DomainRecord>,
     /// The names of volumes.
     pub names: BTreeMap<String, Versioned<NameRecord>>,
     /// Which volumes are being made, or their making was cut short.
@@ -94,6 +96,7 @@ impl Inventory {
             SCRUBBED_PREFIX,
             INITIATORS_PREFIX,
             EXPORTS_PREFIX,
+            DOMAINS_PREFIX,
         ]
         .map(|prefix| Selector::Prefix(prefix.into()));
         let all = keys.into_iter().chain(prefixes);
@@ -129,7 +132,8 @@ impl Inventory {
             scrubbed,
             initiators,
             exports,
-        ] = <[_; 14]>::try_from(ranges).map_err(|_| InventoryError::Answer)?;
+            domains,
+        ] = <[_; 15]>::try_from(ranges).map_err(|_| InventoryError::Answer)?;
         let cluster = cluster.first().ok_or(InventoryError::NoCluster)?;
         Ok(Self {
             revision: outcome.revision,
@@ -137,6 +141,9 @@ impl Inventory {
             deleted: read_one(&deleted)?,
             nodes: read_all(&nodes, |_, node: Versioned<NodeRecord>| {
                 (node.record.node, node.record)
+            })?,
+            domains: read_all(&domains, |_, domain: Versioned<DomainRecord>| {
+                (domain.record.node, domain.record)
             })?,
             names: read_all(&names, |key, name| (key[NAMES_PREFIX.len()..].into(), name))?,
             makings: read_all(&makings, |_, making: Versioned<MakingRecord>| {

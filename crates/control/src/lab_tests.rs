@@ -10,12 +10,12 @@ use std::vec::Vec;
 
 use holdfast_metadata::{ClientId, HistoryLimits, Machine, Output};
 use holdfast_model::metadata::{
-    LeaseId, MetadataAnswer, MetadataRequest, MetadataToken, Operation, Transaction,
+    LeaseId, MetadataAnswer, MetadataRequest, MetadataToken, Operation, Selector, Transaction,
     TransactionOutcome,
 };
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, IntentRecord, Membership, NodeRecord, NodeStanding, Record,
-    ReplicaRecord, SETTINGS_KEY, SettingsRecord, SliceRecord,
+    CLUSTER_KEY, ClusterRecord, DomainRecord, IntentRecord, Membership, NodeRecord, NodeStanding,
+    Record, ReplicaRecord, SETTINGS_KEY, SettingsRecord, SliceRecord,
 };
 use holdfast_model::{
     ClusterId, Incarnation, NodeId, Policy, SLICE_SIZE, Sequence, SliceId, StoreId, VolumeId,
@@ -23,7 +23,8 @@ use holdfast_model::{
 use holdfast_stdx::{Duration, Instant};
 
 use crate::{
-    Inventory, Order, Refusal, Seen, Sight, VolumeSize, create, note_given_up, order, steer,
+    Inventory, Order, PlanError, Refusal, Seen, Sight, VolumeSize, create, note_given_up, order,
+    steer,
 };
 
 const GIB: u64 = 1 << 30;
@@ -107,6 +108,41 @@ impl Lab {
             site: Some(site.into()),
         };
         self.put(IntentRecord::key(node(number)), &intent);
+    }
+
+    /// A node starts anew, with this failure domain in its configuration, or none.
+    pub(crate) fn domain(&mut self, number: u16, domain: Option<&str>) {
+        let key = DomainRecord::key(node(number));
+        match domain {
+            Some(domain) => {
+                let record = DomainRecord {
+                    schema: 1,
+                    node: node(number),
+                    domain: domain.into(),
+                };
+                self.put(key, &record);
+            }
+            None => {
+                let outcome = self.transact(&Transaction {
+                    success: vec![Operation::Delete(Selector::Key(key))],
+                    ..Transaction::default()
+                });
+                assert!(outcome.succeeded);
+            }
+        }
+    }
+
+    /// What there is to say against a volume of so many slices, which is not made.
+    pub(crate) fn refused(&mut self, slices: u64, policy: Policy) -> PlanError {
+        let size = VolumeSize::new(slices * SLICE_SIZE).expect("a good size");
+        let sight = self.sight.clone();
+        let seen = |node| {
+            let seen = sight.nodes.get(&node).copied();
+            seen.filter(|seen| seen.silent.is_zero())
+        };
+        let name = "refused".parse().expect("a good name");
+        let plan = create(&self.inventory(), seen, &name, size, policy);
+        plan.expect_err("it cannot be")
     }
 
     /// A volume of so many slices.

@@ -17,6 +17,8 @@ extern crate alloc;
 
 mod access;
 mod balance;
+#[cfg(test)]
+mod domain_tests;
 mod inventory;
 #[cfg(test)]
 mod lab_tests;
@@ -38,7 +40,7 @@ pub use access::{
 };
 pub use inventory::{Inventory, InventoryError, Versioned};
 pub use members::{Order, Part, Refusal, SITE_LENGTH_MAX, Seen, Sight, admit_all, order};
-pub use placement::{Placement, TooFewNodes, on_more_sites};
+pub use placement::{Placement, Shared, TooFewNodes, crowded, may_replace};
 pub use plan::{
     Plan, PlanError, SLICES_MAX, VOLUMES_MAX, clean_up, clear, create, create_at, delete, grow,
     without_record,

@@ -160,6 +160,12 @@ impl Inventory {
         self.intents.get(&node)?.record.site.as_deref()
     }
 
+    /// The failure domain that a node says it is in; none for one of its own.
+    #[must_use]
+    pub fn domain_of(&self, node: NodeId) -> Option<&str> {
+        Some(self.domains.get(&node)?.domain.as_str())
+    }
+
     /// The slices of volumes that a node holds replicas of.
     pub fn slices_on(&self, node: NodeId) -> impl Iterator<Item = &SliceRecord> {
         let slices = self.slices.values();
@@ -216,6 +222,8 @@ pub enum Refusal {
     LastCopies(Vec<String>),
     /// These volumes need more nodes than would be left.
     TooFewNodes(Vec<String>),
+    /// Copies of these volumes would have to share a failure domain.
+    TooFewDomains(Vec<String>),
     /// The others have too little room.
     NoRoom {
         /// What is on the node.
@@ -260,6 +268,11 @@ impl fmt::Display for Refusal {
                 "the other active nodes that are up are too few for volumes {}",
                 Names(volumes)
             ),
+            Self::TooFewDomains(volumes) => write!(
+                formatter,
+                "the other active nodes that are up are in too few failure domains for volumes {}",
+                Names(volumes)
+            ),
             Self::NoRoom { needed, free } => write!(
                 formatter,
                 "the node holds {needed} bytes, and {free} bytes are free on the other active nodes"
@@ -271,8 +284,8 @@ impl fmt::Display for Refusal {
             } => write!(
                 formatter,
                 "a slice of volume {volume} takes {bytes} bytes, and no more than {left} are left for it on any \
-                 other active node that has no copy of it, beside what is on its way there, or has to leave other \
-                 nodes: one part in {MARGIN_SHARE} of a node is left to hosts"
+                 other active node that has no copy of it, nor shares a failure domain with one, beside what is on its way \
+                 there, or has to leave other nodes: one part in {MARGIN_SHARE} of a node is left to hosts"
             ),
             Self::Holds { slices, volumes } => write!(
                 formatter,

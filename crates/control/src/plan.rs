@@ -103,6 +103,33 @@ pub enum PlanError {
         /// Nodes of the cluster.
         nodes: usize,
     },
+    /// The policy needs nodes of more failure domains than the cluster has.
+    #[error(
+        "policy {policy} puts each of its {} copies into a failure domain of its own, and the cluster's {nodes} nodes are in {}",
+        policy.copies(), Count::of(*domains, "failure domain")
+    )]
+    TooFewDomains {
+        /// The policy.
+        policy: Policy,
+        /// Nodes of the cluster.
+        nodes: usize,
+        /// Their domains.
+        domains: usize,
+    },
+    /// The policy needs nodes of more failure domains than are up.
+    #[error(
+        "policy {policy} puts each of its {} copies into a failure domain of its own, and nodes are up in {domains_up} of the \
+         cluster's {domains}",
+        policy.copies()
+    )]
+    TooFewDomainsUp {
+        /// The policy.
+        policy: Policy,
+        /// Domains of which a node is up.
+        domains_up: usize,
+        /// Domains of the cluster.
+        domains: usize,
+    },
     /// The cluster has as many volumes, or slices, as it can have.
     #[error("the cluster has as many volumes as it can have")]
     Full,

@@ -13,6 +13,8 @@
 //! - a replica that was given up for dead and is in sync again, before the one that is to replace it, is
 //!   taken back; where no replica was given up no move is undone;
 //! - where there is no better place, a slice stays as it is;
+//! - a copy that is missing is made in a failure domain of its own if one has room, else in another one's; a good copy is not
+//!   given up for one that is closer to the others;
 //! - a bounded number of replicas is on its way to a node, and from one, at a time; those that cannot go on, because
 //!   somebody whom they need is away, do not count.
 
@@ -29,7 +31,7 @@ use holdfast_stdx::Duration;
 
 use crate::balance;
 use crate::members::{Part, Sight};
-use crate::placement::{Load, Loads};
+use crate::placement::{Load, Loads, Spread};
 use crate::writing::{as_found, put, still_at};
 use crate::{Inventory, Versioned};
 
@@ -250,10 +252,17 @@ impl<'a> Planner<'a> {
         let missing = copies - nodes.len();
         let back: Vec<NodeId> = others.iter().copied().filter(stay).take(missing).collect();
         nodes.extend(back);
+        let good: Vec<NodeId> = others.iter().copied().filter(in_sync).collect();
         while nodes.len() < copies {
             let Some(node) = self.place(record, &nodes) else {
                 break;
             };
+            // Rather stays a good copy where it is than that as many are closer together.
+            let stays = good.iter().copied().filter(|it| !nodes.contains(it));
+            let stays: Vec<NodeId> = stays.take(copies - nodes.len()).collect();
+            if nodes.len() + stays.len() == copies && self.is_closer(&nodes, node, stays[0]) {
+                break;
+            }
             self.loads.count_replica(node);
             let bytes = self.coming.entry(node).or_default();
             *bytes = bytes.saturating_add(self.sight.used(record.slice));
@@ -267,6 +276,15 @@ impl<'a> Planner<'a> {
             .collect();
         nodes.extend(rest.into_iter().take(missing));
         nodes
+    }
+
+    /// Whether one more node is in a failure domain of those chosen, and another one would not be.
+    fn is_closer(&self, chosen: &[NodeId], node: NodeId, other: NodeId) -> bool {
+        let domains = |node: NodeId| {
+            let nodes: Vec<NodeId> = chosen.iter().copied().chain([node]).collect();
+            Spread::of(self.inventory, &nodes).domains
+        };
+        domains(node) < domains(other)
     }
 
     /// Whether a node may keep, or be given, what it was chosen for.
@@ -312,8 +330,9 @@ impl<'a> Planner<'a> {
         used == 0 || coming.saturating_add(used) <= self.sight.spare(node)
     }
 
-    /// A node for one more replica, up and active: with room; of a site that has none, if there is one;
-    /// where the least is.
+    /// A node for one more replica, up and active: with room; of a failure domain that has none, if there is one, and of a site
+    /// that has none; where the least is. A copy in the domain of another one is more than no copy: most of what fails is one
+    /// node.
     fn place(&self, record: &SliceRecord, chosen: &[NodeId]) -> Option<NodeId> {
         if !self.may_move(record.primary) {
             return None;

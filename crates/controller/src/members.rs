@@ -229,6 +229,10 @@ fn refused(name: &str, what: Order, refusal: &Refusal) -> Problem {
         (Refusal::TooFewNodes(_) | Refusal::NoRoom { .. } | Refusal::NoRoomFor { .. }, _) => {
             problem.hint("add a node first, start those that are down, or delete volumes")
         }
+        (Refusal::TooFewDomains(_), _) => problem.hint(
+            "add a node of another failure domain first, start those that are down, or delete volumes; `holdfast node list` \
+             tells in which domain each is, by `failure_domain` in its configuration",
+        ),
         (Refusal::Holds { .. }, _) => problem.hint(format!(
             "`holdfast node drain {name}` moves them away; of a node that is dead they are rebuilt \
              elsewhere after the repair delay"

@@ -279,6 +279,16 @@ pub(crate) fn plan(name: &VolumeName, error: PlanError) -> Problem {
         }
         PlanError::TooFewUp { .. } => Problem::new(ProblemKind::TooFewNodes, error)
             .hint("start the nodes that are down: `holdfast node list` tells which"),
+        PlanError::TooFewDomains { domains, .. } => {
+            let hint = format!(
+                "add a node in another failure domain, or choose a policy that needs {domains} at most; `holdfast node list` \
+                 tells in which domain each is, by `failure_domain` in its configuration"
+            );
+            Problem::new(ProblemKind::TooFewNodes, error).hint(hint)
+        }
+        PlanError::TooFewDomainsUp { .. } => Problem::new(ProblemKind::TooFewNodes, error).hint(
+            "start a node of another failure domain: `holdfast node list` tells which are down, and in which domain each is",
+        ),
         PlanError::OtherPlace => Problem::new(ProblemKind::VolumeExists, error)
             .hint("choose another name: a volume's target and LUN never change"),
         PlanError::UnitTaken(_) | PlanError::UnitKept => {

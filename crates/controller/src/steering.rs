@@ -487,6 +487,7 @@ mod tests {
             cluster: versioned(cluster),
             deleted: versioned(DeletedRecord::default()),
             nodes: BTreeMap::new(),
+            domains: BTreeMap::new(),
             names: BTreeMap::from([("big".to_owned(), versioned(name))]),
             makings: BTreeSet::from([VolumeId(7)]),
             volumes: BTreeMap::new(),

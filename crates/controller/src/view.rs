@@ -62,7 +62,7 @@ pub(crate) fn status(inventory: &Inventory, reports: &Reports) -> Status {
         let of_volume = volume.health();
         health = health.max(of_volume);
         alerts.extend(volume_alert(volume.volume, &volume.healths));
-        alerts.extend(crowded::alert(volume));
+        alerts.extend(crowded::alerts(volume));
         volumes.total += 1;
         match of_volume {
             Health::Healthy => volumes.healthy += 1,
@@ -249,6 +249,7 @@ fn node_document(
         standing,
         is_drained,
         site: inventory.site_of(node).map(str::to_owned),
+        failure_domain: inventory.domain_of(node).map(str::to_owned),
         to_move: to_move(reports, &leaving, missing),
         to_send: at_rate(sent, reports.send_rate(node)),
         to_receive: at_rate(received, reports.receive_rate(node)),

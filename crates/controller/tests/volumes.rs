@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_api::documents::{
-    Created, Health, LocalStall, LocalVolume, NodeState, SettingsChange, StallQuery, VolumeCreate,
-    VolumeDelete, VolumeGrow,
+    Created, Health, LocalStall, LocalVolume, NodeChange, NodeOrder, NodeState, SettingsChange,
+    StallQuery, VolumeCreate, VolumeDelete, VolumeGrow,
 };
 use holdfast_api::{Api, Problem, ProblemKind};
 use holdfast_controller::Controller;
@@ -160,6 +160,57 @@ async fn nothing_is_put_on_a_node_whose_devices_are_not_open() {
     is_open(true);
     let made = controller.create_volume(request).await.unwrap();
     assert!(made.is_new);
+}
+
+#[tokio::test]
+async fn a_volume_that_needs_more_failure_domains_is_refused_with_what_helps() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let controller = controller(&store).await;
+    let _nodes = [Node::start(1, &store).await, Node::start(2, &store).await];
+    for number in [1, 2] {
+        Node::is_in(number, "rack-7", &store).await;
+    }
+    let twice = || wanted("twice", 4096, Policy::Mirror2);
+    let refused = controller.create_volume(twice()).await.unwrap_err();
+    assert_eq!(refused.kind, ProblemKind::TooFewNodes);
+    assert!(
+        refused
+            .detail
+            .contains("the cluster's 2 nodes are in 1 failure domain"),
+        "{refused}"
+    );
+    let hint = refused.hint.unwrap_or_default();
+    for part in ["add a node in another failure domain", "`failure_domain`"] {
+        assert!(hint.contains(part), "{hint}");
+    }
+    assert_eq!(controller.volumes().await.unwrap().volumes, []);
+    Node::is_in(2, "rack-8", &store).await;
+    controller.create_volume(twice()).await.unwrap();
+    let drained = NodeChange {
+        order: NodeOrder::Drain,
+        site: None,
+    };
+    let _third = Node::start(3, &store).await;
+    Node::is_in(3, "rack-7", &store).await;
+    let admitted = NodeChange {
+        order: NodeOrder::Add,
+        site: None,
+    };
+    controller.change_node("n3", admitted).await.unwrap();
+    let refused = controller.change_node("n2", drained).await.unwrap_err();
+    assert!(
+        refused
+            .detail
+            .contains("too few failure domains for volumes twice"),
+        "{refused}"
+    );
+    assert!(
+        refused
+            .hint
+            .unwrap_or_default()
+            .contains("`holdfast node list`")
+    );
 }
 
 #[tokio::test]

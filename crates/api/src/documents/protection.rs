@@ -62,6 +62,8 @@ pub enum FindingKind {
     BadBlocks,
     /// There are fewer copies than the policy says, and no node for more.
     NoPlace,
+    /// Copies are in one failure domain.
+    SharedDomain,
     /// Copies are in one site, and another site has none.
     SharedSite,
     /// A node's devices are not open, or have failed.

@@ -11,8 +11,9 @@ use holdfast_model::record::{NodeStanding, SliceRecord};
 use holdfast_model::{NodeId, SliceId};
 
 use super::{Part, Refusal, Sight};
-use crate::Inventory;
+use crate::placement::Spread;
 use crate::steer::coming;
+use crate::{Inventory, may_replace};
 
 /// The names of the volumes of slices for which something holds.
 fn volumes_where<'a>(
@@ -42,6 +43,17 @@ pub(super) fn check_drain(
     let lacking = volumes_where(inventory, node, |slice| copies(slice) > others.len());
     if !lacking.is_empty() {
         return Err(Refusal::TooFewNodes(lacking));
+    }
+    // What shares a domain already is not refused to share one elsewhere, nor is what is lost.
+    let with_it: Vec<NodeId> = others.iter().copied().chain([node]).collect();
+    let now = Spread::of(inventory, &with_it).domains;
+    let then = Spread::of(inventory, &others).domains;
+    let lacking = volumes_where(inventory, node, |slice| {
+        let is_good = slice.in_sync().any(|it| it == node);
+        is_good && copies(slice).min(now) > then
+    });
+    if !lacking.is_empty() {
+        return Err(Refusal::TooFewDomains(lacking));
     }
     check_room(inventory, sight, node, &others)
 }
@@ -75,15 +87,16 @@ fn check_room(
     };
     for other in inventory.nodes.keys().filter(draining) {
         for (bytes, slice) in leaving(inventory, sight, *other) {
-            let _ = room.take(bytes, slice);
+            let _ = room.take(bytes, slice, *other);
         }
     }
     for (bytes, slice) in leaving(inventory, sight, node) {
-        room.take(bytes, slice).map_err(|left| Refusal::NoRoomFor {
-            volume: inventory.volume_name(slice.slice),
-            bytes,
-            left,
-        })?;
+        room.take(bytes, slice, node)
+            .map_err(|left| Refusal::NoRoomFor {
+                volume: inventory.volume_name(slice.slice),
+                bytes,
+                left,
+            })?;
     }
     Ok(())
 }
@@ -108,32 +121,40 @@ fn leaving<'a>(
 }
 
 /// What is left on nodes for slices that move, besides what is on its way to them.
-struct RoomLeft {
+struct RoomLeft<'a> {
+    inventory: &'a Inventory,
     bytes: BTreeMap<NodeId, u64>,
     taken: BTreeSet<(SliceId, NodeId)>,
 }
 
-impl RoomLeft {
-    fn new(inventory: &Inventory, sight: &Sight, nodes: &[NodeId]) -> Self {
+impl<'a> RoomLeft<'a> {
+    fn new(inventory: &'a Inventory, sight: &Sight, nodes: &[NodeId]) -> Self {
         let coming = coming(inventory, sight);
         let left = |node: &NodeId| {
             let coming = coming.get(node).copied().unwrap_or(0);
             sight.spare(*node).saturating_sub(coming)
         };
         Self {
+            inventory,
             bytes: nodes.iter().map(|node| (*node, left(node))).collect(),
             taken: BTreeSet::new(),
         }
     }
 
-    /// Takes room for one more copy of a slice where the most is left.
+    /// Takes room for a slice's copy that leaves a node, where the most is left.
     ///
     /// # Errors
     /// What is left there, if that is too little.
-    fn take(&mut self, bytes: u64, slice: &SliceRecord) -> Result<(), u64> {
-        let Self { bytes: room, taken } = self;
+    fn take(&mut self, bytes: u64, slice: &SliceRecord, from: NodeId) -> Result<(), u64> {
+        let Self {
+            inventory,
+            bytes: room,
+            taken,
+        } = self;
         let places = room.iter_mut().filter(|(node, _)| {
-            slice.replica(**node).is_none() && !taken.contains(&(slice.slice, **node))
+            slice.replica(**node).is_none()
+                && !taken.contains(&(slice.slice, **node))
+                && may_replace(inventory, slice, from, **node)
         });
         let best = places.max_by_key(|(node, left)| (**left, core::cmp::Reverse(**node)));
         let (node, left) = best.ok_or(0u64)?;

@@ -7,7 +7,7 @@
 use holdfast_model::Incarnation;
 use holdfast_model::metadata::{Operation, Selector, Transaction};
 use holdfast_model::record::{
-    CLUSTER_KEY, ClusterRecord, DenialRecord, MachineRecord, NodeRecord, UseRecord,
+    CLUSTER_KEY, ClusterRecord, DenialRecord, DomainRecord, MachineRecord, NodeRecord, UseRecord,
 };
 
 use crate::Inventory;
@@ -24,6 +24,7 @@ pub(super) fn forget(inventory: &Inventory, known: &NodeRecord, transaction: &mu
         UseRecord::key(node),
         MachineRecord::key(node),
         DenialRecord::key(node),
+        DomainRecord::key(node),
     ];
     let gone = keys.map(|key| Operation::Delete(Selector::Key(key)));
     transaction.success.extend(gone);

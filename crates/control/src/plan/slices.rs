@@ -13,6 +13,7 @@ use holdfast_model::record::{IntentRecord, NodeRecord, SliceRecord, VolumeRecord
 use holdfast_model::{Epoch, Incarnation, NodeId, SliceId};
 
 use super::PlanError;
+use crate::placement::Spread;
 use crate::writing::{absent, put, still_is};
 use crate::{Inventory, Placement, Seen, TooFewNodes};
 
@@ -119,15 +120,33 @@ fn record_chunk(
 
 fn too_few(refused: TooFewNodes, inventory: &Inventory, volume: &VolumeRecord) -> PlanError {
     let policy = volume.policy;
-    let members = inventory.nodes.keys();
-    let nodes = members.filter(|node| inventory.is_active(**node)).count();
+    let members = inventory.nodes.keys().copied();
+    let active: Vec<NodeId> = members.filter(|node| inventory.is_active(*node)).collect();
+    let nodes = active.len();
+    let domains = Spread::of(inventory, &active).domains;
+    let TooFewNodes {
+        available,
+        domains: domains_up,
+    } = refused;
     if nodes < policy.copies() {
         PlanError::TooFewNodes { policy, nodes }
-    } else {
+    } else if domains < policy.copies() {
+        PlanError::TooFewDomains {
+            policy,
+            nodes,
+            domains,
+        }
+    } else if available < policy.copies() {
         PlanError::TooFewUp {
             policy,
-            available: refused.available,
+            available,
             nodes,
+        }
+    } else {
+        PlanError::TooFewDomainsUp {
+            policy,
+            domains_up,
+            domains,
         }
     }
 }

@@ -271,6 +271,8 @@ impl Slices<'_> {
                 revision: of_old,
             },
             nodes: heard.collect(),
+            // Nobody has noted them: nodes say them at their next start, and what shares one then moves apart.
+            domains: BTreeMap::new(),
             names: BTreeMap::new(),
             makings: BTreeSet::new(),
             volumes: BTreeMap::new(),

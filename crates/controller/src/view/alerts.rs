@@ -30,7 +30,8 @@ pub(super) const fn weight(kind: FindingKind) -> Health {
         | FindingKind::MetadataFull
         | FindingKind::MetadataMember => Health::Degraded,
         // What an operator has ordered, or nothing is lacking for.
-        FindingKind::SharedSite
+        FindingKind::SharedDomain
+        | FindingKind::SharedSite
         | FindingKind::DeviceDraining
         | FindingKind::NotAdmitted
         | FindingKind::Maintenance
@@ -118,6 +119,7 @@ fn alert(subject: String, finding: &Finding) -> Option<Alert> {
         | FindingKind::NodeSilent
         | FindingKind::Syncing
         | FindingKind::NoPlace
+        | FindingKind::SharedDomain
         | FindingKind::SharedSite
         | FindingKind::DeviceDraining
         | FindingKind::Maintenance

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use holdfast_api::documents::Health;
 use holdfast_control::Inventory;
-use holdfast_model::NodeId;
-use holdfast_model::record::{SliceRecord, VolumeRecord};
+use holdfast_model::record::VolumeRecord;
 
 use super::causes::{self, Cause, Group};
+use super::crowded::Crowded;
 use super::{crowded, slice_healths, worst_of};
 use crate::reports::Reports;
 
@@ -18,8 +18,8 @@ pub(super) struct Assessed<'a> {
     pub(super) healths: Vec<Health>,
     /// Why, of those that are not healthy.
     pub(super) causes: BTreeMap<Cause, Group>,
-    /// Slices that could be on more sites, and the nodes with which they would be.
-    pub(super) crowded: Vec<(&'a SliceRecord, Vec<NodeId>)>,
+    /// Slices whose copies could be further apart, or are in one failure domain.
+    pub(super) crowded: Vec<Crowded<'a>>,
 }
 
 impl Assessed<'_> {

@@ -10,12 +10,12 @@
 use std::collections::BTreeMap;
 
 use holdfast_api::documents::{Remedy, Wait};
-use holdfast_control::Inventory;
+use holdfast_control::{Inventory, may_replace};
 use holdfast_model::NodeId;
 use holdfast_model::record::SliceRecord;
 
 use super::device_findings::quantity;
-use super::explain::{add_node, remedy, wait};
+use super::explain::{add_elsewhere, add_node, remedy, wait};
 use super::{last, name, server, slice_used_bytes};
 use crate::reports::Reports;
 
@@ -28,6 +28,8 @@ enum Obstacle {
     NotServed,
     /// Every node that is up and takes replicas has one of it, or there is none.
     TooFew,
+    /// Every other one that has none is in the failure domain of one that has one.
+    TooFewDomains,
     /// None of the nodes that could have it has room for it.
     NoRoom,
 }
@@ -108,10 +110,17 @@ fn obstacle(
     }
     let takes = |other: &&NodeId| inventory.is_active(**other) && record.replica(**other).is_none();
     let others = inventory.nodes.keys().filter(takes);
-    let seen = others.filter_map(|other| reports.seen(*other));
+    let others: Vec<NodeId> = others
+        .copied()
+        .filter(|it| reports.seen(*it).is_some())
+        .collect();
+    let fits = |other: &&NodeId| may_replace(inventory, record, node, **other);
+    let apart = others.iter().filter(fits);
+    let seen = apart.filter_map(|other| reports.seen(*other));
     let free = seen.map(|seen| seen.spare_bytes());
     match free.max() {
-        None => Some((Obstacle::TooFew, 0)),
+        None if others.is_empty() => Some((Obstacle::TooFew, 0)),
+        None => Some((Obstacle::TooFewDomains, 0)),
         Some(free) => {
             let used = slice_used_bytes(reports, record).unwrap_or(0);
             (used > free).then_some((Obstacle::NoRoom, free))
@@ -151,8 +160,11 @@ fn told(obstacle: Obstacle, stuck: &Stuck) -> Wait {
         Obstacle::TooFew => format!(
             "one more node for {it}: each other node that is up and takes replicas has a copy"
         ),
+        Obstacle::TooFewDomains => format!(
+            "a node of another failure domain for {it}: each that has no copy is in the domain of one that has one"
+        ),
         Obstacle::NoRoom => format!(
-            "room for {it}: it holds {}, and no node without a copy has more than {} to spare",
+            "room for {it}: it holds {}, and no node that may have it has more than {} to spare",
             quantity(*bytes),
             quantity(free - free % (1 << 20))
         ),
@@ -167,6 +179,7 @@ fn done_about(obstacle: Obstacle) -> Vec<Remedy> {
             "bring back what the volumes wait for, which is told with them; the node has to stay until then",
         )],
         Obstacle::TooFew => vec![add_node()],
+        Obstacle::TooFewDomains => vec![add_elsewhere()],
         Obstacle::NoRoom => vec![
             Remedy {
                 what: "add a device to a node that has no copy".to_owned(),

@@ -442,6 +442,13 @@ pub(crate) fn add_node() -> Remedy {
     }
 }
 
+pub(crate) fn add_elsewhere() -> Remedy {
+    Remedy {
+        what: "start one more node, in a failure domain that has no copy, and admit it".to_owned(),
+        command: Some("holdfast node add NAME".to_owned()),
+    }
+}
+
 pub(crate) fn start(node: &str) -> Remedy {
     remedy(format!("start {node}"))
 }

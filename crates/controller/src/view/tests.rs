@@ -84,6 +84,7 @@ fn inventory(slices: Vec<SliceRecord>) -> Inventory {
         nodes: (1..=3)
             .map(|node| (NodeId(node), node_record(node)))
             .collect(),
+        domains: BTreeMap::new(),
         names: BTreeMap::from([(
             "demo".to_owned(),
             versioned(NameRecord {

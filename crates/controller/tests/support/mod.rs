@@ -16,7 +16,7 @@ use holdfast_controller::Controller;
 use holdfast_metadata::suite::User;
 use holdfast_metadata::{Embedded, HistoryLimits, Store};
 use holdfast_model::metadata::{LeaseId, Operation};
-use holdfast_model::record::{NodeRecord, Record};
+use holdfast_model::record::{DomainRecord, NodeRecord, Record};
 use holdfast_model::{ClusterId, Incarnation, NodeId, StoreId};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -200,6 +200,17 @@ impl Node {
         };
         User::new(store.session()).perform(put).await;
         Self { reporter, server }
+    }
+
+    /// It says in its configuration that it is in this failure domain.
+    pub(crate) async fn is_in(number: u16, domain: &str, store: &Embedded) {
+        let record = DomainRecord {
+            schema: 1,
+            node: NodeId(number),
+            domain: domain.to_owned(),
+        };
+        let put = Operation::put(DomainRecord::key(record.node), record.encode());
+        User::new(store.session()).perform(put).await;
     }
 
     /// Serves this volume, and leads all of its slices.

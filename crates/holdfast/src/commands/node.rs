@@ -189,6 +189,7 @@ fn text(list: &NodeList) -> String {
                 node.name.clone(),
                 state,
                 known(node.site.clone()),
+                known(node.failure_domain.clone()),
                 node.portal.clone(),
                 node.api.clone(),
                 node.replicas.to_string(),
@@ -208,6 +209,7 @@ fn text(list: &NodeList) -> String {
             "NODE",
             "STATE",
             "SITE",
+            "DOMAIN",
             "PORTAL",
             "API",
             "REPLICAS",
@@ -275,6 +277,7 @@ pub(crate) mod tests {
             standing,
             is_drained: false,
             site: None,
+            failure_domain: None,
             to_move: ToMove::default(),
             to_send: SyncWork::default(),
             to_receive: SyncWork::default(),
@@ -325,6 +328,15 @@ pub(crate) mod tests {
         );
         let told = far(NodeState::Down);
         assert!(told.contains("  does not believe the metadata  "), "{told}");
+        let nodes = vec![Node {
+            failure_domain: Some("rack-7".to_owned()),
+            ..node(NodeStanding::Active, 1)
+        }];
+        let told = text(&NodeList { nodes });
+        assert!(
+            told.contains("  DOMAIN  ") && told.contains("  rack-7  "),
+            "{told}"
+        );
         let told = removed_words("n1");
         assert!(told.contains("stop it") && told.contains("`holdfast node add n1`"));
         let told = changed(&drained());

@@ -88,6 +88,7 @@ impl Cluster {
             Refusal::TooFewNodes(_) => "too few nodes",
             Refusal::Holds { .. } => "holds something",
             Refusal::NoRoom { .. } | Refusal::NoRoomFor { .. } | Refusal::Site => return,
+            Refusal::TooFewDomains(_) => unreachable!("nodes of the simulator name no domain"),
         };
         self.watch.coverage.reach("order refused", point);
     }

@@ -5,7 +5,7 @@ use holdfast_api::documents::{
     LocalMetadata, LocalSilence, LocalSync, Mending, Protection, ReplicaCondition, VolumeFindings,
 };
 use holdfast_api::{Problem, ProblemKind};
-use holdfast_model::record::{IntentRecord, WishRecord};
+use holdfast_model::record::{DomainRecord, IntentRecord, WishRecord};
 
 use super::*;
 
@@ -92,6 +92,17 @@ fn stands(inventory: &mut Inventory, node: u16, standing: Wanted) {
             site: None,
         };
         inventory.intents.insert(NodeId(one), versioned(record));
+    }
+}
+
+fn domains(inventory: &mut Inventory, named: &[(u16, &str)]) {
+    for (node, domain) in named {
+        let record = DomainRecord {
+            schema: 1,
+            node: NodeId(*node),
+            domain: (*domain).to_owned(),
+        };
+        inventory.domains.insert(record.node, record);
     }
 }
 
@@ -877,11 +888,12 @@ fn a_copy_without_room_is_told_with_what_is_missing() {
 fn a_drain_that_cannot_go_on_says_why() {
     let mut inventory = two_of(Membership::InSync);
     stands(&mut inventory, 2, Wanted::Draining);
-    let drain = |reports: &Reports| {
-        let nodes = explain(&inventory, reports).nodes;
+    let drain_in = |inventory: &Inventory, reports: &Reports| {
+        let nodes = explain(inventory, reports).nodes;
         let node = nodes.into_iter().find(|it| it.node == "n2");
         node.expect("n2 is being drained").findings.remove(0)
     };
+    let drain = |reports: &Reports| drain_in(&inventory, reports);
     let moves = ("2 replicas to move away", None);
 
     let goes_on = drain(&Reports::of([serves(1, &[0, 1]), idle(2), idle(3)]));
@@ -892,8 +904,8 @@ fn a_drain_that_cannot_go_on_says_why() {
     small.room.bytes = 100 * MIB;
     small.room.used_bytes = 0;
     let no_room = drain(&Reports::of([serves(1, &[0, 1]), idle(2), small]));
-    let room = "room for 2 slices, as slice 0 of demo: it holds 100 MiB, and no node without a copy has \
-                more than 98 MiB to spare";
+    let room = "room for 2 slices, as slice 0 of demo: it holds 100 MiB, and no node that may have it \
+                has more than 98 MiB to spare";
     assert_eq!(waits(&no_room), [moves, (room, None)]);
     let all = [
         "holdfast device add NODE PATH",
@@ -907,6 +919,17 @@ fn a_drain_that_cannot_go_on_says_why() {
                 replicas has a copy";
     assert_eq!(waits(&too_few), [moves, (node, None)]);
     assert_eq!(commands(&too_few), all[1..]);
+
+    let mut one_domain = inventory.clone();
+    domains(&mut one_domain, &[(1, "a"), (3, "a")]);
+    let stays = drain_in(
+        &one_domain,
+        &Reports::of([serves(1, &[0, 1]), idle(2), idle(3)]),
+    );
+    let node = "a node of another failure domain for 2 slices, as slice 0 of demo: each that has no copy is in the domain of \
+                one that has one";
+    assert_eq!(waits(&stays), [moves, (node, None)]);
+    assert_eq!(commands(&stays), all[1..]);
 
     let not_served = drain(&Reports::of([idle(2), idle(3)]));
     let served = "2 slices, as slice 0 of demo, to be served again: there is nothing to copy from, and the \
@@ -1035,4 +1058,88 @@ fn copies_that_share_a_site_are_told_with_what_they_wait_for() {
         found.iter().all(|it| it.kind != FindingKind::SharedSite),
         "{found:?}"
     );
+}
+
+/// As sites are, and also where there is nowhere to go, or where copies are lacking beside.
+#[test]
+fn copies_that_share_a_failure_domain_are_told_with_what_becomes_of_them() {
+    let mut inventory = two_of(Membership::InSync);
+    stands(&mut inventory, 3, Wanted::Active);
+    domains(&mut inventory, &[(1, "rack-7"), (2, "rack-7")]);
+    let well = Reports::of([serves(1, &[0, 1]), idle(2), idle(3)]);
+    let told = status(&inventory, &well);
+    let shares = "warning: volume demo: 2 of 2 slices have copies in one failure domain, rack-7";
+    assert_eq!(said(&told), [shares]);
+    assert_eq!(told.health, Health::Healthy);
+    let turn = only(&inventory, &well);
+    assert_eq!(turn.kind, FindingKind::SharedDomain);
+    assert_eq!((turn.slices, turn.indexes.as_str()), (2, "0-1"));
+    assert_eq!(
+        turn.what,
+        "copies are in one failure domain, rack-7: what happens to that happens to all of them"
+    );
+    assert!(waits(&turn)[0].0.starts_with("its turn:"), "{turn:?}");
+    assert!(turn.remedies.is_empty());
+
+    let mut full = idle(3);
+    full.room.used_bytes = full.room.bytes / 20 * 19;
+    let full = Reports::of([serves(1, &[0, 1]), idle(2), full]);
+    let no_room = only(&inventory, &full);
+    assert!(
+        waits(&no_room)[0]
+            .0
+            .starts_with("room in another failure domain")
+    );
+    let add = ["holdfast device add NODE PATH", "holdfast node add NAME"];
+    assert_eq!(commands(&no_room), add);
+
+    let mut all = inventory.clone();
+    domains(&mut all, &[(3, "rack-7")]);
+    let nowhere = only(&all, &well);
+    assert_eq!(
+        waits(&nowhere),
+        [("a node of another failure domain", None)]
+    );
+    assert_eq!(commands(&nowhere), ["holdfast node add NAME"]);
+    assert_eq!(nowhere.remedies.len(), 2, "or the configuration is wrong");
+
+    let three = [(1, Membership::InSync), (2, Membership::InSync), (3, AWAY)];
+    let mut lacks = inventory.clone();
+    for slice in [slice_record(0, &three), slice_record(1, &three)] {
+        lacks.slices.insert(slice.slice, slice);
+    }
+    for volume in lacks.volumes.values_mut() {
+        volume.record.policy = Policy::Mirror3;
+    }
+    let found = explain(&lacks, &well).volumes.remove(0).findings;
+    assert!(
+        found.len() == 2 && found.iter().any(|it| it.kind == FindingKind::SharedDomain),
+        "{found:?}"
+    );
+
+    for index in [0, 1] {
+        let wish = WishRecord {
+            schema: 1,
+            slice: slice_record(index, &[]).slice,
+            nodes: vec![NodeId(1), NodeId(3)],
+            kept: vec![NodeId(2)],
+            preferred: NodeId(1),
+        };
+        inventory.wishes.insert(wish.slice, versioned(wish));
+    }
+    let moves = only(&inventory, &well);
+    assert_eq!(
+        waits(&moves),
+        [(
+            "the copy in another failure domain to have everything",
+            None
+        )]
+    );
+    domains(&mut inventory, &[(3, "rack-8")]);
+    let listed = nodes(&inventory, &well).nodes;
+    let named: Vec<_> = listed
+        .iter()
+        .map(|node| node.failure_domain.as_deref())
+        .collect();
+    assert_eq!(named, [Some("rack-7"), Some("rack-7"), Some("rack-8")]);
 }
