@@ -14,6 +14,17 @@ use holdfast_stdx::Bytes;
 use crate::JournalPlace;
 use crate::partition::Segment;
 
+/// What is known of the header of a segment that is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeaderFound {
+    /// It is good.
+    Sound,
+    /// It is bad, and the first group is right behind it: what the header should say is known.
+    Told,
+    /// It is bad, and the first group that can be read is none that a segment begins with.
+    Lost,
+}
+
 /// What is known of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentFound {
@@ -32,8 +43,8 @@ pub(crate) enum SegmentFound {
         partition: u16,
         /// Its place.
         segment: Segment,
-        /// Whether its header is bad.
-        bad_header: bool,
+        /// Its header.
+        header: HeaderFound,
     },
 }
 
@@ -62,7 +73,7 @@ pub(crate) fn from_header(place: &JournalPlace, index: u32, start: Option<&[u8]>
                     ordinal: header.ordinal,
                     first_group: header.first_group,
                 },
-                bad_header: false,
+                header: HeaderFound::Sound,
             },
             _ => SegmentFound::Unused { bad_header: false },
         },
@@ -71,27 +82,31 @@ pub(crate) fn from_header(place: &JournalPlace, index: u32, start: Option<&[u8]>
 
 /// What the groups in segment `index`, whose header is bad, say: those of its latest use.
 pub(crate) fn from_groups(place: &JournalPlace, index: u32, bytes: &Bytes) -> SegmentFound {
-    let mut best: Option<(u16, Segment)> = None;
+    let mut best: Option<(u16, Segment, HeaderFound)> = None;
     let mut offset = HEADER_BLOCK;
     while let Some((at, group)) = next_group(place, bytes, offset) {
         offset = at + group.bytes;
         let header = &group.header;
-        let newer = best.is_none_or(|(_, segment)| header.ordinal > segment.ordinal);
+        let newer = best.is_none_or(|(_, segment, _)| header.ordinal > segment.ordinal);
         if newer && header.partition < place.partitions {
             let segment = Segment {
                 index,
                 ordinal: header.ordinal,
                 first_group: header.group,
             };
-            best = Some((header.partition, segment));
+            let found = match at {
+                HEADER_BLOCK => HeaderFound::Told,
+                _ => HeaderFound::Lost,
+            };
+            best = Some((header.partition, segment, found));
         }
     }
     match best {
         None => SegmentFound::Unused { bad_header: true },
-        Some((partition, segment)) => SegmentFound::Used {
+        Some((partition, segment, header)) => SegmentFound::Used {
             partition,
             segment,
-            bad_header: true,
+            header,
         },
     }
 }

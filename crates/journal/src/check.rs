@@ -19,7 +19,7 @@ use holdfast_format::{HEADER_BLOCK, PatientRead};
 use holdfast_model::{DiskCompletion, DiskId, DiskOp, DiskRequest, DiskToken};
 use holdfast_stdx::{Bytes, BytesMut};
 
-use crate::chain::{self, SegmentFound};
+use crate::chain::{self, HeaderFound, SegmentFound};
 use crate::partition::{Partition, Segment};
 use crate::walk::Walk;
 use crate::{CHECK_TOKENS, GroupNumber, Journal, JournalPlace, blank_segment, has_room_to_mend};
@@ -153,7 +153,7 @@ impl Turn {
             == SegmentFound::Used {
                 partition: self.partition,
                 segment,
-                bad_header: false,
+                header: HeaderFound::Sound,
             };
         self.walk.take(journal, bytes, &mut Vec::new());
         let (reached, cursor) = self.walk.expected();

@@ -12,7 +12,7 @@ use crate::{Begun, Checked, GroupNumber, Journal, RottenSegment};
 const GROUPS: u64 = 50;
 
 /// Reads all of the journal's chain.
-fn check(journal: &mut Journal, memory: &mut Memory) -> Vec<RottenSegment> {
+pub(crate) fn check(journal: &mut Journal, memory: &mut Memory) -> Vec<RottenSegment> {
     let rounds = journal.checked().rounds;
     journal.begin_check();
     let mut found = Vec::new();

@@ -484,12 +484,24 @@ pub(crate) fn blank_segment(place: &JournalPlace, index: u32) -> DiskRequest {
         first_group: 0,
         oldest_group: 0,
     };
+    let behind = alloc::vec![Bytes::from_static(&[0; HEADER_BLOCK])];
+    write_header(place, &header, behind)
+}
+
+/// Gives a segment this header, with `behind` behind it.
+pub(crate) fn write_header(
+    place: &JournalPlace,
+    header: &SegmentHeader,
+    behind: Vec<Bytes>,
+) -> DiskRequest {
+    let mut parts = alloc::vec![header.encode()];
+    parts.extend(behind);
     DiskRequest {
-        token: DiskToken(place.token_base + u64::from(index)),
+        token: DiskToken(place.token_base + u64::from(header.index)),
         disk: place.disk,
         op: DiskOp::Write {
-            offset: place.layout.segment_offset(index),
-            parts: alloc::vec![header.encode(), Bytes::from_static(&[0; HEADER_BLOCK])],
+            offset: place.layout.segment_offset(header.index),
+            parts,
             durable: false,
         },
     }

@@ -289,7 +289,8 @@ impl Partition {
         }
     }
 
-    fn segment_header(&self, place: &JournalPlace, segment: Segment) -> SegmentHeader {
+    /// The header of one of its segments.
+    pub(crate) fn segment_header(&self, place: &JournalPlace, segment: Segment) -> SegmentHeader {
         SegmentHeader {
             store: place.store,
             nonce: place.nonce,

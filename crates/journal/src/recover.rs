@@ -2,7 +2,7 @@
 //!
 //! It flushes first, so that what it reads is on stable storage; reads every segment's header, and the block
 //! behind it; searches the segments whose header is bad, or not of their latest use; finds each partition's last group, which says where
-//! the chain begins; walks the chain; and makes bad headers of unused segments good.
+//! the chain begins; walks the chain; and makes bad headers good.
 //!
 //! Invariants:
 //! - memory is bounded by one segment, whatever the journal holds;
@@ -12,14 +12,14 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use holdfast_format::{HEADER_BLOCK, Hole, PatientRead, ReadRecord};
+use holdfast_format::{HEADER_BLOCK, Hole, PatientRead, ReadRecord, SegmentHeader};
 use holdfast_model::{DiskCompletion, DiskOp, DiskRequest, DiskToken};
 use holdfast_stdx::Bytes;
 
-use crate::chain::{self, START_BYTES, SegmentFound};
+use crate::chain::{self, HeaderFound, START_BYTES, SegmentFound};
 use crate::partition::{Partition, Segment};
 use crate::walk::Walk;
-use crate::{GroupNumber, Journal, JournalPlace, START_BITS, blank_segment};
+use crate::{GroupNumber, Journal, JournalPlace, START_BITS, blank_segment, write_header};
 
 /// Headers that are read at a time.
 const HEADERS_IN_FLIGHT: u32 = 32;
@@ -157,7 +157,7 @@ impl Recovery {
     /// Takes the end of a request and goes on.
     ///
     /// # Errors
-    /// [`RecoveryFailed`]; nothing but the headers of unused segments was written until then.
+    /// [`RecoveryFailed`]; nothing but headers of segments was written until then.
     pub fn handle(
         &mut self,
         completion: DiskCompletion,
@@ -410,41 +410,63 @@ impl Recovery {
         }
     }
 
+    /// Makes bad headers good. One in a chain is made what it was, where that is certain: whoever reads the journal later need
+    /// not search the segment, nor take for rotten what power has torn.
     fn heal(&mut self, requests: &mut Vec<DiskRequest>) {
-        let in_chains = |index: u32| {
-            self.partitions
-                .iter()
-                .any(|partition| partition.segments().any(|segment| segment.index == index))
-        };
-        let bad: Vec<u32> = self
-            .segments
-            .iter()
-            .zip(0..)
-            .filter(|(found, index)| {
-                let bad = matches!(
-                    found,
-                    SegmentFound::Unused { bad_header: true }
-                        | SegmentFound::Used {
-                            bad_header: true,
-                            ..
-                        }
-                );
-                bad && !in_chains(*index)
-            })
-            .map(|(_, index)| index)
-            .collect();
-        if bad.is_empty() {
+        let blanks = self.headers_to_blank();
+        let headers = self.headers_to_restore();
+        let count = blanks.len() + headers.len();
+        if count == 0 {
             self.step = Step::Done;
             return;
         }
-        // One of them may have been the next segment of any chain.
-        self.partitions.iter_mut().for_each(Partition::doubt_end);
+        if !blanks.is_empty() {
+            // One of them may have been the next segment of any chain.
+            self.partitions.iter_mut().for_each(Partition::doubt_end);
+        }
         self.step = Step::Heal {
-            in_flight: bad.len() as u32,
+            in_flight: count as u32,
         };
         requests.extend(
-            bad.into_iter()
+            blanks
+                .into_iter()
                 .map(|index| blank_segment(&self.place, index)),
         );
+        requests.extend(
+            headers
+                .iter()
+                .map(|header| write_header(&self.place, header, Vec::new())),
+        );
+    }
+
+    /// The segments with bad headers that are in no chain.
+    fn headers_to_blank(&self) -> Vec<u32> {
+        let in_chains = |index: u32| {
+            let mut segments = self.partitions.iter().flat_map(Partition::segments);
+            segments.any(|segment| segment.index == index)
+        };
+        let is_bad = |found: &SegmentFound| match found {
+            SegmentFound::Unused { bad_header } => *bad_header,
+            SegmentFound::Used { header, .. } => *header != HeaderFound::Sound,
+            SegmentFound::Unknown | SegmentFound::BadHeader => false,
+        };
+        let all = self.segments.iter().zip(0..);
+        all.filter(|(found, index)| is_bad(found) && !in_chains(*index))
+            .map(|(_, index)| index)
+            .collect()
+    }
+
+    /// What bad headers in chains should say, where that is known.
+    fn headers_to_restore(&self) -> Vec<SegmentHeader> {
+        let is_told = |segment: &Segment| {
+            let found = &self.segments[segment.index as usize];
+            let told = HeaderFound::Told;
+            matches!(found, SegmentFound::Used { header, .. } if *header == told)
+        };
+        let headers = self.partitions.iter().flat_map(|partition| {
+            let told = partition.segments().filter(|segment| is_told(segment));
+            told.map(|segment| partition.segment_header(&self.place, *segment))
+        });
+        headers.collect()
     }
 }

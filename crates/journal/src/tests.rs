@@ -10,6 +10,7 @@ use holdfast_model::{
 };
 use holdfast_stdx::Bytes;
 
+use crate::check_tests::check;
 use crate::{Begun, Found, GroupNumber, Journal, JournalPlace, Recovery, RecoveryFailed};
 
 pub(crate) const SEGMENT: u32 = 256 << 10;
@@ -301,6 +302,7 @@ fn a_bad_segment_header_hides_nothing_and_unused_ones_are_healed() {
     memory.bytes[segment + 20] ^= 1;
     let (_, found) = recover(&mut memory, 2);
     assert_eq!(sequences(&found), [1, 2, 3]);
+    assert!(!is_suspect(&found));
     let layout = place(2).layout;
     let unused = (0..8)
         .map(|index| layout.segment_offset(index) as usize)
@@ -312,6 +314,28 @@ fn a_bad_segment_header_hides_nothing_and_unused_ones_are_healed() {
     let index = ((unused as u64 - layout.journal_offset) / u64::from(SEGMENT)) as u32;
     let header = &memory.bytes[unused..unused + 4096];
     assert!(SegmentHeader::decode(header, StoreId(1), 2, index).is_ok());
+}
+
+/// Power fails in the write that begins a segment, and tears its header alone, once or while it is put right: a start makes the
+/// header what it was, and a check has nothing to say.
+#[test]
+fn a_header_that_was_torn_is_put_right() {
+    let (memory, offsets) = with_groups(50);
+    let begins = |offset: &&u64| (**offset - 4096).is_multiple_of(u64::from(SEGMENT));
+    let headers: Vec<u64> = offsets.iter().filter(begins).copied().collect();
+    assert_eq!(headers.len(), 3);
+    for first_group in headers {
+        for lost in [&[0][..], &[1, 5], &[0, 1, 2, 3, 4, 5, 6, 7]] {
+            let (mut memory, before) = (memory.clone(), formatted());
+            let whole = memory.bytes.clone();
+            lose_beginning(&mut memory, &before, first_group, lost);
+            let (mut journal, found) = recover(&mut memory, 2);
+            assert_eq!(sequences(&found), (1..=50).collect::<Vec<_>>());
+            assert!(!has_hole(&found) && !is_suspect(&found));
+            assert!(memory.bytes == whole, "it is as it was");
+            assert_eq!(check(&mut journal, &mut memory), []);
+        }
+    }
 }
 
 /// Spoils the header of the segment that begins with this group, and the group's.
@@ -334,7 +358,7 @@ fn a_segment_that_has_lost_its_beginning_hides_nothing_else() {
     };
     assert_eq!(sequences(&found), [2, 3, 4]);
     assert_eq!(holes(&found), [Some(missing)]);
-    // The header stays bad. What is appended later is behind the rest, and found as well.
+    // The header stays bad: nobody knows what it said. What is appended later is behind the rest, and found as well.
     journal.append(0, entry(5, 2), 5);
     let (_, group, _) = write(&mut journal, &mut memory);
     assert_eq!(group, GroupNumber(5));

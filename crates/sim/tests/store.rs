@@ -241,6 +241,17 @@ fn what_is_carried_forward_has_room_to_the_end() {
     run_all(40_613..40_614, with_orders);
 }
 
+/// A header that a device had torn as it failed was taken for rot by the next check of the journal.
+#[test]
+fn a_torn_header_is_not_taken_for_rot() {
+    let options = |seed| Options {
+        orders: true,
+        capacity: Options::capacity_of_seed(seed),
+        ..Options::of_seed(seed)
+    };
+    run_all(67_344..67_345, options);
+}
+
 /// A copy was taken that was older than what had cleared its blocks, for the page had not been there then.
 #[test]
 fn a_clear_counts_for_a_page_that_comes_later() {

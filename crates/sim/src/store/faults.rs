@@ -2,7 +2,6 @@
 
 use holdfast_format::Superblock;
 use holdfast_stdx::Duration;
-use holdfast_store::RottenSegment;
 
 use super::run::{Check, Host};
 
@@ -108,15 +107,6 @@ impl Host {
             (self.journal_rotten, self.rotten) = before;
         }
         Ok(())
-    }
-
-    /// Whether power may have failed while the header was written that is bad: the group behind it, written in one with it, counts
-    /// all the same.
-    pub(crate) fn is_torn_header(&self, rotten: &RottenSegment) -> bool {
-        let disk = self.disks.iter().find(|disk| disk.id() == rotten.disk);
-        let superblock = disk.and_then(|disk| Superblock::decode(&disk.peek(0, 4096)).ok());
-        let begin = superblock.map(|found| found.layout.segment_offset(rotten.index));
-        self.options.crashes && begin == Some(rotten.offset)
     }
 
     pub(crate) fn rot_journal(&mut self) {

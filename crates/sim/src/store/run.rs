@@ -538,8 +538,6 @@ impl Host {
             StoreEvent::OpenFailed(error) => self.open_failed(error),
             StoreEvent::Durable { token } => self.durable(token),
             StoreEvent::JournalRotten(_) if self.journal_has_rotted => Ok(()),
-            // A header was torn, and the group behind it was not.
-            StoreEvent::JournalRotten(rotten) if self.is_torn_header(&rotten) => Ok(()),
             StoreEvent::JournalRotten(_) => Err("a sound journal is taken for a bad one".into()),
             StoreEvent::ReadDone { token, blocks } => self.read_done(token, &blocks),
             StoreEvent::DeviceOrdered { token, result } => self.ordered(token, result),
