@@ -11,6 +11,7 @@
 //! - memory is bounded by one segment;
 //! - only what was durable when its chain's turn began is looked at, and a segment counts as bad only if it is part
 //!   of the chain when all of it has been read, from one place;
+//! - what has been trimmed is not read, and a group is written that says so: until then a recovery reads it;
 //! - a read that fails counts as bad bytes.
 
 use alloc::vec::Vec;
@@ -176,7 +177,8 @@ impl Journal {
     /// Begins to read all chains, unless that is under way.
     pub fn begin_check(&mut self) {
         if self.check.turn.is_none() {
-            self.check.turn = Some(self.turn_of(0));
+            let turn = self.turn_of(0);
+            self.check.turn = Some(turn);
             self.go_on_with_turns();
         }
     }
@@ -354,23 +356,28 @@ impl Journal {
         })
     }
 
-    fn turn_of(&self, number: u16) -> Turn {
+    fn turn_of(&mut self, number: u16) -> Turn {
         let segment_bytes = self.place.layout.segment_bytes;
+        self.partition_mut(number).announce();
         Turn::new(number, self.partition(number), segment_bytes)
     }
 
     /// Goes on to what is to be read next: past what was trimmed meanwhile, and to the next chain where one is done.
     fn go_on_with_turns(&mut self) {
         while let Some(turn) = &mut self.check.turn {
-            let partition = &self.partitions[usize::from(turn.partition)];
+            let partition = &mut self.partitions[usize::from(turn.partition)];
             match turn.wants() {
                 Some(segment) if partition.has_segment(&segment) => return,
                 // What follows is there, and what came before it does not matter any more.
-                Some(_) => turn.walk = walk(turn.partition, partition),
+                Some(_) => {
+                    partition.announce();
+                    turn.walk = walk(turn.partition, partition);
+                }
                 None => {
                     let next = turn.partition + 1;
                     let is_last = next == self.place.partitions;
-                    self.check.turn = (!is_last).then(|| self.turn_of(next));
+                    let turn = (!is_last).then(|| self.turn_of(next));
+                    self.check.turn = turn;
                     self.check.checked.rounds += u64::from(is_last);
                 }
             }

@@ -125,6 +125,34 @@ fn whatever_has_rotted_is_found_once() {
     }
 }
 
+/// A segment is trimmed before it is read, or while it is, and rotten. Nothing was going to be written that says so; and a recovery
+/// read the segment for that, and found a hole.
+#[test]
+fn what_is_trimmed_is_said_to_be_before_a_check_ends() {
+    for is_being_read in [false, true] {
+        let (mut journal, mut memory, offsets) = in_use();
+        memory.bytes[offsets[3] as usize + 40] ^= 1;
+        if is_being_read {
+            journal.begin_check();
+            let request = journal.next_check_request().expect("a piece");
+            journal.trim(0);
+            let completion = memory.perform(&request);
+            assert_eq!(journal.take_checked(completion), Ok(None));
+        } else {
+            journal.trim(0);
+        }
+        assert_eq!(check(&mut journal, &mut memory), []);
+        let (_, found) = recover(&mut memory.clone(), 3);
+        assert!(has_hole(&found), "nothing says yet that it is trimmed");
+        write(&mut journal, &mut memory);
+        let (_, found) = recover(&mut memory, 3);
+        assert!(!has_hole(&found));
+        // Once is enough.
+        assert_eq!(check(&mut journal, &mut memory), []);
+        assert!(journal.start(0, |_| Sequence(7)).is_none());
+    }
+}
+
 /// By trims; the one that is being written is left for another one before. Then a recovery finds nothing bad.
 #[test]
 fn a_rotten_segment_is_trimmed_and_mended() {

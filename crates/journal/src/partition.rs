@@ -147,6 +147,12 @@ impl Partition {
         self.forced = true;
     }
 
+    /// Has a group say what has been trimmed, if none says all of it yet.
+    pub(crate) fn announce(&mut self) {
+        let last = self.trimmed.last().map(|(oldest, _)| *oldest);
+        self.forced |= last > self.in_flight;
+    }
+
     pub(crate) fn wants_to_write(&self) -> bool {
         self.in_flight.is_none() && (self.forced || !self.pending.is_empty())
     }

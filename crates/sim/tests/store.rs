@@ -241,6 +241,13 @@ fn what_is_carried_forward_has_room_to_the_end() {
     run_all(40_613..40_614, with_orders);
 }
 
+/// A rotten segment had been trimmed when the journal was checked, and no group had said so when power failed: a recovery read it all the
+/// same, and found a hole.
+#[test]
+fn what_is_trimmed_before_it_is_checked_is_not_read_again() {
+    run_all(71_234..71_235, Options::of_seed);
+}
+
 /// A header that a device had torn as it failed was taken for rot by the next check of the journal.
 #[test]
 fn a_torn_header_is_not_taken_for_rot() {
