@@ -259,6 +259,12 @@ fn a_torn_header_is_not_taken_for_rot() {
     run_all(67_344..67_345, options);
 }
 
+/// All slots that were free were kept for entries whose data was in slots already, and that nobody decided.
+#[test]
+fn a_drain_does_not_wait_for_what_is_placed() {
+    run_all(62_589..62_590, with_pages);
+}
+
 /// A copy was taken that was older than what had cleared its blocks, for the page had not been there then.
 #[test]
 fn a_clear_counts_for_a_page_that_comes_later() {

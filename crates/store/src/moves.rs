@@ -44,9 +44,10 @@ impl Core {
         !self.moves.blocked && self.pages.pages_to_move() > 0 && self.room_to_move() > 0
     }
 
-    /// Slots that nothing else is certain to need.
+    /// Free slots that nothing else is certain to need. What is placed has its slots already: nobody knows when that is decided.
     fn room_to_move(&self) -> u32 {
-        self.pages.free_slots().saturating_sub(self.reserved)
+        let unreserved = self.slots_soon_free().saturating_sub(self.reserved);
+        unreserved.min(self.pages.free_slots())
     }
 
     /// A round of destage begins.

@@ -54,7 +54,7 @@ impl Core {
     }
 
     /// Free slots, with those that will be when nothing is placed any more.
-    fn slots_soon_free(&self) -> u32 {
+    pub(crate) fn slots_soon_free(&self) -> u32 {
         self.pages.free_slots() + self.pages.placed_slots()
     }
 

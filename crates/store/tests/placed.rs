@@ -5,9 +5,10 @@ mod memory;
 
 use bench::{Bench, DATA_BYTES, FIRST_BYTES, Off, SLICE, blocks, opened, value};
 use holdfast_model::{
-    BLOCK_SIZE, BlockIndex, BlockRange, Change, Entry, Epoch, Fence, PAGE_SIZE, PageIndex, Sequence,
+    BLOCK_SIZE, BlockIndex, BlockRange, Change, DiskRequest, Entry, Epoch, Fence, PAGE_SIZE,
+    PageIndex, Sequence,
 };
-use holdfast_store::{BlockRead, ReadSource, StoreToken, View};
+use holdfast_store::{BlockRead, DeviceOrder, ReadSource, StoreToken, View};
 
 /// A store on one device.
 fn new() -> Bench {
@@ -176,5 +177,68 @@ fn a_void_entry_keeps_its_slot_until_that_is_durable() {
         if ends {
             break;
         }
+    }
+}
+
+/// Pages that leave a device need no more slots than there are beside those that undecided entries have placed their data in. Free ones
+/// were kept for that data once more, so that a drain waited until the entries were decided.
+#[test]
+fn a_drain_does_not_wait_for_what_is_placed() {
+    let mut bench = new();
+    for page in 0..10 {
+        bench.write_page(page);
+    }
+    bench.rest().expect("there is power");
+    assert_eq!(bench.add(1, None).expect("there is power"), Ok(1));
+    for page in 10..12 {
+        bench.write_page(page);
+    }
+    bench.rest().expect("there is power");
+    let used =
+        |bench: &Bench| [0, 1].map(|disk| bench.status(disk).expect("it is there").pages_used);
+    assert_eq!(used(&bench), [10, 2]);
+    // Nothing moves while a round is under way.
+    bench.write_page(0);
+    let is_of_pages = |request: &DiskRequest| request.token.0 >> 56 == 2;
+    while !bench.out.requests.iter().any(is_of_pages) {
+        if !bench.go_on().expect("there is power") {
+            bench.now = bench.store.next_timeout().expect("destage is due");
+            bench.store.handle_timeout(bench.now, &mut bench.out);
+        }
+    }
+    let round: Vec<_> = bench.out.requests.drain(..).collect();
+    let (drain, token) = (DeviceOrder::Drain { ordinal: 1 }, StoreToken(1000));
+    bench
+        .store
+        .order_device(bench.now, drain, token, &mut bench.out);
+    let committed = bench.store.prepared(SLICE).1;
+    for page in 20..24 {
+        let range = BlockRange::page(PageIndex(page));
+        if page < 22 {
+            bench.begin_as_of(committed, SLICE, range, contents(page, 1));
+        } else {
+            let first = BlockRange::new(range.start(), 1);
+            bench.begin_as_of(committed, SLICE, first, vec![1; BLOCK_SIZE]);
+        }
+    }
+    bench.work().expect("there is power");
+    assert_eq!(bench.ordered, [Ok(1)]);
+    assert_eq!(used(&bench), [12, 2], "two are placed");
+    assert_eq!(bench.store.usage().pages_reserved, 4);
+    for request in round {
+        let completion = bench.perform(request);
+        bench
+            .store
+            .handle_disk(bench.now, completion, &mut bench.out);
+    }
+    bench.rest().expect("there is power");
+    assert_eq!(used(&bench), [14, 0]);
+    let prepared = bench.store.prepared(SLICE).1;
+    bench.store.set_committed(bench.now, SLICE, prepared);
+    bench.rest().expect("there is power");
+    assert_eq!(used(&bench), [16, 0]);
+    assert_eq!(bench.store.usage().dirty_bytes, 0);
+    for page in 20..22 {
+        assert_eq!(read(&mut bench, page), contents(page, 1));
     }
 }
