@@ -265,6 +265,17 @@ fn a_drain_does_not_wait_for_what_is_placed() {
     run_all(62_589..62_590, with_pages);
 }
 
+/// Not the store's fault: a device failed that was to take what another one held in the journal, too, and nobody called the drain
+/// of that one off.
+#[test]
+fn a_drain_is_called_off_when_there_is_no_room_any_more() {
+    run_all(68_874..68_875, Options::of_seed);
+    run_all(75_082..75_083, Options::of_seed);
+    for seed in [60_873, 65_945] {
+        run_all(seed..seed + 1, with_pages);
+    }
+}
+
 /// A copy was taken that was older than what had cleared its blocks, for the page had not been there then.
 #[test]
 fn a_clear_counts_for_a_page_that_comes_later() {

@@ -217,7 +217,7 @@ impl Host {
     pub(crate) fn drains_end(&mut self) -> Check {
         let until: Instant = self.now + Duration::from_secs(20);
         let undecided_until = self.now + Duration::from_secs(10);
-        while has_draining(&self.store().devices()) {
+        while has_draining(&self.store().devices()) || !self.has_room_for_all() {
             let usage = self.store().usage();
             let is_full = usage.segments_used > usage.segments / 2;
             if self.now > undecided_until && is_full {
@@ -227,8 +227,8 @@ impl Host {
             }
             if self.now > until {
                 let devices = self.store().devices();
-                if !self.lost_device || have_room(&devices) {
-                    return Err(format!("a drain does not end: {devices:?}"));
+                if !self.lost_device || self.has_room_for_all() {
+                    return Err(format!("a drain does not end: {devices:?} {usage:?}"));
                 }
                 // What was to take their pages has failed since: they are to stay.
                 for DeviceStatus { ordinal, .. } in devices {
@@ -240,6 +240,12 @@ impl Host {
         let statuses = self.store().devices();
         self.note_journal(&statuses);
         Ok(())
+    }
+
+    /// Whether all that has to move, and all that waits to become a page, has room on the devices that are in use.
+    fn has_room_for_all(&mut self) -> bool {
+        let usage = self.store().usage();
+        usage.pages_used + usage.pages_reserved <= usage.pages
     }
 }
 
@@ -258,16 +264,4 @@ fn has_draining(devices: &[DeviceStatus]) -> bool {
         }
     };
     devices.iter().any(left)
-}
-
-/// Whether all that has to move has room on the devices that are in use.
-fn have_room(devices: &[DeviceStatus]) -> bool {
-    let (mut free, mut moves) = (0, 0);
-    for device in devices.iter().filter(|it| it.absent.is_none()) {
-        match device.state {
-            DeviceState::InUse => free += device.pages - device.pages_used,
-            DeviceState::Draining | DeviceState::Leaving => moves += device.pages_used,
-        }
-    }
-    moves <= free
 }
