@@ -217,7 +217,9 @@ impl Host {
     pub(crate) fn drains_end(&mut self) -> Check {
         let until: Instant = self.now + Duration::from_secs(20);
         let undecided_until = self.now + Duration::from_secs(10);
-        while has_draining(&self.store().devices()) || !self.has_room_for_all() {
+        // Then the devices that are left may be too small for what was promised on one that is lost.
+        let mut are_called_off = false;
+        while has_draining(&self.store().devices()) || !are_called_off && !self.has_room_for_all() {
             let usage = self.store().usage();
             let is_full = usage.segments_used > usage.segments / 2;
             if self.now > undecided_until && is_full {
@@ -231,6 +233,7 @@ impl Host {
                     return Err(format!("a drain does not end: {devices:?} {usage:?}"));
                 }
                 // What was to take their pages has failed since: they are to stay.
+                are_called_off = true;
                 for DeviceStatus { ordinal, .. } in devices {
                     self.give_order(DeviceOrder::Resume { ordinal });
                 }
