@@ -21,7 +21,7 @@ use core::cmp::Reverse;
 use holdfast_model::record::{SliceRecord, WishRecord};
 use holdfast_model::{NodeId, SliceId};
 
-use crate::placement::{Apart, Load, Shared, moves_apart, spread_after};
+use crate::placement::{Apart, Load, Shared, moves_apart, nodes_of, others_of, spread_after};
 use crate::steer::Planner;
 
 use self::work::WORK_KNOWN;
@@ -222,14 +222,6 @@ impl<'b> Balance<'_, 'b> {
         self.moved.insert(record.slice, wish);
         true
     }
-}
-
-fn nodes_of(record: &SliceRecord) -> impl Iterator<Item = NodeId> + Clone {
-    record.replicas.iter().map(|replica| replica.node)
-}
-
-fn others_of(record: &SliceRecord, node: NodeId) -> impl Iterator<Item = NodeId> {
-    nodes_of(record).filter(move |it| *it != node)
 }
 
 #[cfg(test)]

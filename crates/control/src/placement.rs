@@ -185,13 +185,16 @@ pub(crate) fn spread_after(
     from: NodeId,
     to: NodeId,
 ) -> Spread {
-    let others = others_of(slice, from);
+    let others: Vec<NodeId> = others_of(slice, from).collect();
     Spread::of(inventory, &others).with(inventory, &others, to)
 }
 
-fn others_of(slice: &SliceRecord, node: NodeId) -> Vec<NodeId> {
-    let nodes = slice.replicas.iter().map(|replica| replica.node);
-    nodes.filter(|it| *it != node).collect()
+pub(crate) fn nodes_of(slice: &SliceRecord) -> impl Iterator<Item = NodeId> + Clone {
+    slice.replicas.iter().map(|replica| replica.node)
+}
+
+pub(crate) fn others_of(slice: &SliceRecord, node: NodeId) -> impl Iterator<Item = NodeId> {
+    nodes_of(slice).filter(move |it| *it != node)
 }
 
 /// Whether a node may get a copy of a slice in the place of the one on another node. A good copy is not given up for one that is
@@ -199,7 +202,7 @@ fn others_of(slice: &SliceRecord, node: NodeId) -> Vec<NodeId> {
 #[must_use]
 pub fn may_replace(inventory: &Inventory, slice: &SliceRecord, from: NodeId, to: NodeId) -> bool {
     let is_good = slice.in_sync().any(|it| it == from);
-    let others = others_of(slice, from);
+    let others: Vec<NodeId> = others_of(slice, from).collect();
     let shares = |node| meets(share_domain, inventory, &others, node);
     !is_good || !shares(to) || shares(from)
 }
