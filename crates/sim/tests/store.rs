@@ -88,12 +88,7 @@ fn devices_of_capacity_come_and_go() {
 #[test]
 fn no_leave_is_refused_again_and_again() {
     let seed = 200_119;
-    let options = Options {
-        orders: true,
-        capacity: Options::capacity_of_seed(seed),
-        ..Options::of_seed(seed)
-    };
-    let report = run(seed, options).unwrap_or_else(|failure| panic!("{failure}"));
+    let report = run(seed, with_orders(seed)).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(report.devices_left > 0, "{report:?}");
 }
 
@@ -180,6 +175,14 @@ fn with_pages(seed: u64) -> Options {
     }
 }
 
+fn with_orders(seed: u64) -> Options {
+    Options {
+        orders: true,
+        capacity: Options::capacity_of_seed(seed),
+        ..Options::of_seed(seed)
+    }
+}
+
 /// An undecided clear was written again at the journal's end, before a later write that had been
 /// destaged and was not redone: the block read as zeros after a crash.
 #[test]
@@ -232,13 +235,12 @@ fn a_store_that_was_half_made_does_without_a_device() {
 #[test]
 fn what_is_carried_forward_has_room_to_the_end() {
     run_all(343..344, with_pages);
-    let with_orders = |seed| Options {
-        orders: true,
-        capacity: Options::capacity_of_seed(seed),
-        ..with_pages(seed)
+    let with_both = |seed| Options {
+        pages: true,
+        ..with_orders(seed)
     };
-    run_all(20_854..20_855, with_orders);
-    run_all(40_613..40_614, with_orders);
+    run_all(20_854..20_855, with_both);
+    run_all(40_613..40_614, with_both);
 }
 
 /// A rotten segment had been trimmed when the journal was checked, and no group had said so when power failed: a recovery read it all the
@@ -251,12 +253,7 @@ fn what_is_trimmed_before_it_is_checked_is_not_read_again() {
 /// A header that a device had torn as it failed was taken for rot by the next check of the journal.
 #[test]
 fn a_torn_header_is_not_taken_for_rot() {
-    let options = |seed| Options {
-        orders: true,
-        capacity: Options::capacity_of_seed(seed),
-        ..Options::of_seed(seed)
-    };
-    run_all(67_344..67_345, options);
+    run_all(67_344..67_345, with_orders);
 }
 
 /// All slots that were free were kept for entries whose data was in slots already, and that nobody decided.
