@@ -273,6 +273,12 @@ impl Demo {
         self.directory().join(name)
     }
 
+    /// A node's device, a sparse file.
+    #[must_use]
+    pub fn device(&self, node: &str) -> PathBuf {
+        self.path(node).join("device")
+    }
+
     /// `holdfast volume show NAME`, asked of the parent.
     ///
     /// # Errors

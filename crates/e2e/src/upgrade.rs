@@ -67,7 +67,7 @@ pub fn roll(old: &Path) {
         drop(hosts);
         demo.stop()?;
         for node in demo.node_names() {
-            let device = demo.path(node).join("device").display().to_string();
+            let device = demo.device(&node).display().to_string();
             let found = cli::run(&["inspect", "--verify", &device])?;
             let text = String::from_utf8_lossy(&found.stdout);
             ensure!(
@@ -194,7 +194,7 @@ fn volumes_come_and_go(demo: &mut Demo, node: &str) -> Result<()> {
 
 /// The old program refuses the node's devices with words that help, and leaves them as they are.
 fn refuses(demo: &Demo, node: &str, old: &Path) -> Result<()> {
-    let device = demo.path(node).join("device");
+    let device = demo.device(node);
     let before = checksum(&device)?;
     let config = demo.path(node).join("node.toml");
     let output = Command::new("timeout")

@@ -69,7 +69,7 @@ fn wrong_configurations_are_told() {
         }
 
         // The device of a node that runs.
-        let used = demo.path("n1").join("device");
+        let used = demo.device("n1");
         let said = refused(demo, &with_device(demo, &good, &used))?;
         ensure!(said.contains("n1"), "it does not name the device: {said}");
 
@@ -98,7 +98,7 @@ fn refused(demo: &Demo, text: &str) -> Result<String> {
 }
 
 fn with_device(demo: &Demo, good: &str, device: &Path) -> String {
-    let old = demo.path(NODE).join("device").display().to_string();
+    let old = demo.device(NODE).display().to_string();
     good.replace(&old, &device.display().to_string())
 }
 

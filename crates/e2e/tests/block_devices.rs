@@ -76,7 +76,7 @@ fn the_same_on_loop_devices() {
         demo.stop()?;
         let mut devices = Vec::new();
         for node in demo.node_names() {
-            let device = demo.path(&node).join("device");
+            let device = demo.device(&node);
             let backing = demo.path(&node).join("backing");
             fs::rename(&device, &backing)?;
             let loop_device = LoopDevice::attach(&backing)?;

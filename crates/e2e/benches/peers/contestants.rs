@@ -5,6 +5,7 @@
 use std::any::Any;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use holdfast_e2e::Demo;
 use holdfast_e2e::process::{bytes_read, processor_time, wait_until};
 use holdfast_lab::bench::BenchConfig;
 use holdfast_lab::{IscsiName, Lun};
+use holdfast_model::ByteSize;
 use holdfast_tgt::{LUN, Tgt};
 
 use crate::ceph::{self, Ceph};
@@ -50,6 +52,12 @@ pub(crate) const VOLUME: &str = "demo";
 pub(crate) const MEDIA_VOLUME: &str = "media";
 /// Copies that it has of them.
 const COPIES: u64 = 2;
+/// Nodes of the demo.
+const NODES: u64 = 3;
+/// What a device needs beside pages, at least.
+const JOURNALS_ROOM: u64 = 1 << 30;
+/// The unit of `st_blocks` (stat(3type)).
+const STAT_BLOCK_BYTES: u64 = 512;
 /// What Holdfast reads in longer pieces it does not keep in memory.
 pub(crate) const KEPT_READ_BYTES_MAX: u32 = 32 << 10;
 /// Below the ports that demos take: see `holdfast_e2e::ports`.
@@ -70,6 +78,8 @@ pub(crate) struct Contestant {
     pub(crate) name: &'static str,
     pub(crate) way: Way,
     processes: Vec<u32>,
+    /// Sparse files, parts of which may never have been written.
+    devices: Vec<PathBuf>,
     /// What has to be on stable storage before the next one is measured.
     backing: Option<PathBuf>,
     /// Runs as long as it is here.
@@ -109,6 +119,11 @@ impl Contestant {
             name,
             way: Way::Iscsi(Box::new(bench)),
             processes,
+            devices: demo
+                .node_names()
+                .iter()
+                .map(|node| demo.device(node))
+                .collect(),
             backing: None,
             _server: None,
         })
@@ -146,6 +161,7 @@ impl Contestant {
             name,
             way: Way::Iscsi(Box::new(bench)),
             processes: vec![tgt.pid()],
+            devices: Vec::new(),
             backing: Some(backing),
             _server: Some(Box::new(tgt)),
         })
@@ -159,6 +175,7 @@ impl Contestant {
             name,
             way: Way::Fio(Place::file(&backing, bytes, name == DSYNC)),
             processes: Vec::new(),
+            devices: Vec::new(),
             backing: Some(backing),
             _server: None,
         })
@@ -171,6 +188,7 @@ impl Contestant {
             name: CEPH,
             way: Way::Fio(Place::ceph(&ceph)),
             processes: ceph.processes(),
+            devices: Vec::new(),
             backing: None,
             _server: Some(Box::new(ceph)),
         })
@@ -191,6 +209,17 @@ impl Contestant {
     /// Whether all of it is read once before it is measured, so that it may be in memory.
     pub(crate) fn may_be_in_memory(&self) -> bool {
         ![MEDIA, DIRECT, DSYNC].contains(&self.name)
+    }
+
+    /// The room that its devices take of the file system by now, in bytes; none for those that have theirs from the start.
+    pub(crate) fn device_bytes_taken(&self) -> Result<u64> {
+        let taken = self.devices.iter().map(|path| {
+            let blocks = fs::metadata(path)
+                .with_context(|| path.display().to_string())?
+                .blocks();
+            Ok(blocks * STAT_BLOCK_BYTES)
+        });
+        taken.sum()
     }
 
     /// What all its processes have had of processors so far; none if it has no processes.
@@ -216,7 +245,7 @@ impl Contestant {
 }
 
 /// The volumes that the demo is to have.
-pub(crate) fn volumes(contestants: &[&str], size: &str) -> Vec<&'static str> {
+pub(crate) fn volumes(contestants: &[&str], size: ByteSize) -> Vec<&'static str> {
     let mut volumes = vec![VOLUME];
     if contestants.contains(&MEDIA) {
         volumes.push(MEDIA_VOLUME);
@@ -225,15 +254,23 @@ pub(crate) fn volumes(contestants: &[&str], size: &str) -> Vec<&'static str> {
     volumes.into_iter().map(leaked).collect()
 }
 
+/// How large each of the demo's devices is to be: a third of all copies of its volumes, a quarter more, and room for the journals. They
+/// are written all around before anything is measured.
+pub(crate) fn device_size(contestants: &[&str], size: ByteSize) -> &'static str {
+    let copies = volumes(contestants, size).len() as u64 * COPIES;
+    let bytes = copies * size.0 / NODES * 5 / 4 + JOURNALS_ROOM;
+    ByteSize(bytes.next_multiple_of(1 << 20)).to_string().leak()
+}
+
 /// Finds out before anything is filled whether the file system has room for all, and a tenth of that for what they write beside.
 ///
 /// # Errors
 /// It has not.
 pub(crate) fn check_room(directory: &Path, contestants: &[&str], bytes: u64) -> Result<()> {
     let has = |names: &[&str]| names.iter().any(|name| contestants.contains(name));
+    let device: ByteSize = device_size(contestants, ByteSize(bytes)).parse()?;
     let shares = [
-        (has(&[HOLDFAST]), COPIES * bytes),
-        (has(&[MEDIA]), COPIES * bytes),
+        (true, NODES * device.0),
         (has(&[CACHED, DURABLE, TUNED]), bytes),
         (has(&[DIRECT, DSYNC]), bytes),
         (has(&[CEPH]), ceph::room(bytes)),

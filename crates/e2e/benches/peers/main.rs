@@ -38,6 +38,7 @@ fn main() -> Result<()> {
     let demo = DemoOptions {
         cache: Some(options.cache),
         volumes: contestants::volumes(&options.contestants, options.size),
+        device_size: contestants::device_size(&options.contestants, options.size),
         ..DemoOptions::default()
     };
     scenario(demo, |demo| compare(demo, &options));

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use holdfast_e2e::arguments::{self, number};
+use holdfast_model::ByteSize;
 
 use crate::contestants::{CONTESTANTS, ON_DEMAND};
 use crate::workloads::{WORKLOADS, Workload};
@@ -19,7 +20,7 @@ pub(crate) struct Options {
     pub(crate) workloads: Vec<&'static Workload>,
     pub(crate) contestants: Vec<&'static str>,
     pub(crate) cache: &'static str,
-    pub(crate) size: &'static str,
+    pub(crate) size: ByteSize,
     pub(crate) json: Option<PathBuf>,
 }
 
@@ -34,7 +35,7 @@ impl Options {
             workloads: Vec::new(),
             contestants: Vec::new(),
             cache: "4608MiB",
-            size: "4GiB",
+            size: ByteSize(4 << 30),
             json: None,
         };
         for (option, value) in arguments::options()? {
@@ -47,7 +48,9 @@ impl Options {
                 "--only" => only.push(value),
                 "--with" => with.push(value),
                 "--cache" => options.cache = value.leak(),
-                "--size" => options.size = value.leak(),
+                "--size" => {
+                    options.size = value.parse().with_context(|| format!("{option} {value}"))?
+                }
                 "--json" => options.json = Some(value.into()),
                 _ => bail!(
                     "there is no {option}: --rounds, --seconds, --only, --with, --cache, --size, --json"
