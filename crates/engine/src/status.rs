@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use holdfast_model::record::ScrubFindings;
+use holdfast_model::record::{ScrubFindings, SliceRecord};
 use holdfast_model::{Epoch, NodeId, SliceId, VolumeId};
 pub use holdfast_replica::Condition;
 use holdfast_replica::Progress;
@@ -197,22 +197,29 @@ impl Engine {
                 let sessions = sessions.get(record.target.as_str()).copied();
                 VolumeStatus {
                     volume,
-                    served: takes_hosts
-                        && (0..record.slice_count())
-                            .all(|index| self.reaches(SliceId { volume, index })),
+                    served: takes_hosts && self.reaches_all(volume, record.slice_count()),
                     sessions: sessions.unwrap_or(0),
                 }
             })
             .collect()
     }
 
-    /// Whether a slice is led from here, or by a peer that can be asked.
-    fn reaches(&self, slice: SliceId) -> bool {
-        let Some((record, _)) = self.world.cluster.slices.get(&slice) else {
-            return false;
-        };
+    /// Whether each of so many slices of a volume is led from here, or by a peer that can be asked.
+    fn reaches_all(&self, volume: VolumeId, count: u32) -> bool {
+        let mut reached = 0;
+        // In their order, and without looking each of them up: there may be many.
+        for record in self.world.cluster.slices_of(volume) {
+            if reached == count || record.slice.index != reached || !self.reaches(record) {
+                break;
+            }
+            reached += 1;
+        }
+        reached == count
+    }
+
+    fn reaches(&self, record: &SliceRecord) -> bool {
         if record.primary == self.config.node {
-            let replica = self.replicas.get(&slice);
+            let replica = self.replicas.get(&record.slice);
             replica.is_some_and(|replica| replica.leads().is_some())
         } else {
             self.world.peers.link(record.primary).is_some()
