@@ -46,7 +46,7 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(250);
 /// 2 s.
 const REPORT_INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// Between two snapshots passes as much time as one takes, so many times: there may be thousands of slices.
-const REPORT_REST: u32 = 20;
+const REPORT_REST: u32 = 100;
 /// Answers of the metadata that one turn takes; the others wait their turn.
 const ANSWERS_MAX: usize = 64;
 
