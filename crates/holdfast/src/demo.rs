@@ -25,6 +25,7 @@ mod services;
 mod settings;
 mod signals;
 mod stop;
+mod summary;
 
 use std::path::PathBuf;
 

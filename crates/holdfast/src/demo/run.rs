@@ -24,10 +24,11 @@ use super::patience::Patience;
 use super::services::Services;
 use super::settings::{Settings, default_directory, settle, volume_default};
 use super::signals::Signals;
+use super::summary::summary;
 use super::{DemoOptions, ports, process, stop};
 use crate::cli::VolumeSpec;
 use crate::failure::Failure;
-use crate::output::{Output, table};
+use crate::output::Output;
 
 /// How often it is looked whether everything is served.
 const READY_POLL: Duration = Duration::from_millis(50);
@@ -534,54 +535,4 @@ fn broken(error: &dyn std::error::Error) -> Ended {
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(format!("write {}: {error}", path.display()))
-}
-
-/// What is there, and what can be done with it.
-fn summary(layout: &Layout, file: &DemoFile) -> String {
-    let nodes: Vec<_> = file
-        .nodes
-        .iter()
-        .map(|node| {
-            [
-                node.name.clone(),
-                node.pid.to_string(),
-                node.portal.clone(),
-                node.api.clone(),
-            ]
-        })
-        .collect();
-    let volumes: Vec<_> = file
-        .volumes
-        .iter()
-        .map(|volume| {
-            [
-                volume.name.clone(),
-                ByteSize(volume.bytes).to_string(),
-                volume.policy.to_string(),
-                volume.target.clone(),
-            ]
-        })
-        .collect();
-    let mut text = format!(
-        "Every volume is served at every portal. Everything is in {}\n\n{}\n{}",
-        layout.directory().display(),
-        table(["NODE", "PROCESS", "PORTAL", "API"], &nodes),
-        table(["VOLUME", "SIZE", "POLICY", "TARGET"], &volumes),
-    );
-    if let (Some(node), Some(volume)) = (file.nodes.first(), file.volumes.first()) {
-        let image = format!("iscsi://{}/{}/{}", node.portal, volume.target, volume.lun);
-        text.push_str(&format!("\nuse it      qemu-img info {image}\n"));
-        text.push_str(&format!(
-            "            iscsiadm -m discovery -t sendtargets -p {}\n",
-            node.portal
-        ));
-    }
-    let api = if file.api == "http://127.0.0.1:7460" {
-        String::new()
-    } else {
-        format!(" --api {}", file.api)
-    };
-    text.push_str(&format!("look at it  holdfast status{api}\n"));
-    text.push_str("stop it     Ctrl-C\n");
-    text
 }

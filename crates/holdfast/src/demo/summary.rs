@@ -1,0 +1,59 @@
+//! What a demo says when it serves.
+//!
+//! Invariant: it says nothing that `demo.json` does not.
+
+use holdfast_model::ByteSize;
+
+use super::file::DemoFile;
+use super::layout::Layout;
+use crate::output::table;
+
+/// What is there, and what can be done with it.
+pub(crate) fn summary(layout: &Layout, file: &DemoFile) -> String {
+    let nodes: Vec<_> = file
+        .nodes
+        .iter()
+        .map(|node| {
+            [
+                node.name.clone(),
+                node.pid.to_string(),
+                node.portal.clone(),
+                node.api.clone(),
+            ]
+        })
+        .collect();
+    let volumes: Vec<_> = file
+        .volumes
+        .iter()
+        .map(|volume| {
+            [
+                volume.name.clone(),
+                ByteSize(volume.bytes).to_string(),
+                volume.policy.to_string(),
+                volume.target.clone(),
+            ]
+        })
+        .collect();
+    let mut text = format!(
+        "Every volume is served at every portal. Everything is in {}\n\n{}\n{}",
+        layout.directory().display(),
+        table(["NODE", "PROCESS", "PORTAL", "API"], &nodes),
+        table(["VOLUME", "SIZE", "POLICY", "TARGET"], &volumes),
+    );
+    if let (Some(node), Some(volume)) = (file.nodes.first(), file.volumes.first()) {
+        let image = format!("iscsi://{}/{}/{}", node.portal, volume.target, volume.lun);
+        text.push_str(&format!("\nuse it      qemu-img info {image}\n"));
+        text.push_str(&format!(
+            "            iscsiadm -m discovery -t sendtargets -p {}\n",
+            node.portal
+        ));
+    }
+    let api = if file.api == "http://127.0.0.1:7460" {
+        String::new()
+    } else {
+        format!(" --api {}", file.api)
+    };
+    text.push_str(&format!("look at it  holdfast status{api}\n"));
+    text.push_str("stop it     Ctrl-C\n");
+    text
+}
